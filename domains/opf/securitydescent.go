@@ -47,12 +47,15 @@ func (w *workspace) worth(c []float64, weights *[objectives]float64) float64 {
 	return tensor.Dot(weights[:], J[:])
 }
 
-// goesDown takes a step in a round where one is due and says whether it did.
+// due says whether a round is one of a step.
+func (d *descent) due(round int) bool {
+	return round == 0 || round < descentSteps && math.Abs(d.gain) > worthwhile*d.value
+}
+
+// goesDown takes a step where one is due and says whether it did.
 func (w *workspace) goesDown(d *descent, c, u []float64, round int) bool {
 	if round == 0 {
 		d.value, d.promised, d.gain, d.bounded = w.worth(c, &d.weights), 0, 0, false
-	} else if round >= descentSteps || math.Abs(d.gain) <= worthwhile*d.value {
-		return false
 	}
 	if !w.linear.LineariseAt(w.solver) {
 		return false

@@ -2,6 +2,7 @@ package opf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 )
@@ -16,6 +17,7 @@ type outages struct {
 	all   []*laneflow.Contingency
 	// seat is the place of each outage, in groups of as many as there are lanes, and at the outage of each place.
 	seat, at []int
+	due      []int       // groups that are to be checked
 	now      int         // the group that is in the lanes as it was checked last; −1: none
 	begun    []bool      // groups that go on from where they stand
 	placed   bool        // flows are at this dispatch
@@ -61,11 +63,14 @@ func (o *outages) follow(on bool) {
 
 // move is told of another dispatch.
 func (o *outages) move() {
-	clear(o.known)
+	o.forget()
 	if o.placed = false; !o.follows {
 		clear(o.begun)
 	}
 }
+
+// forget lets no margin be known any more.
+func (o *outages) forget() { clear(o.known) }
 
 // lanes is how many outages a group has at most.
 func (o *outages) lanes() int { return o.flows.Lanes() }
@@ -133,9 +138,17 @@ func (w *workspace) checkOutages(watch []bool, room float64) {
 	if !math.IsInf(room, 1) {
 		want = ample
 	}
+	o.due = o.due[:0]
 	for i, known := range o.known {
-		if known < want && (watch == nil || watch[i]) {
-			w.checkGroup(o.seat[i]/o.lanes(), room, want)
+		if g := o.seat[i] / o.lanes(); known < want && (watch == nil || watch[i]) && !slices.Contains(o.due, g) {
+			o.due = append(o.due, g)
+		}
+	}
+	if len(o.due) > 1 && want == ample {
+		w.checkTogether(room)
+	} else {
+		for _, g := range o.due {
+			w.checkGroup(g, room, want)
 		}
 	}
 	w.checked = watch == nil && want == exact
@@ -143,27 +156,53 @@ func (w *workspace) checkOutages(watch []bool, room float64) {
 
 // checkGroup solves the power flows of a group, which is then in the lanes.
 func (w *workspace) checkGroup(g int, room float64, known knowledge) {
+	w.bringUp(g)
+	w.outages.flows.Check(room)
+	w.know(g, known)
+}
+
+// checkTogether solves those of the groups that are due, in which few outages need a step.
+func (w *workspace) checkTogether(room float64) {
+	o := w.outages
+	for _, g := range o.due {
+		w.bringUp(g)
+		o.flows.Look(room)
+	}
+	o.flows.Finish(room)
+	for _, g := range o.due {
+		w.know(g, ample)
+	}
+	o.now = -1
+}
+
+// bringUp puts a group into the lanes, at the dispatch of the workspace.
+func (w *workspace) bringUp(g int) {
 	o := w.outages
 	if !o.placed {
 		o.flows.At(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
 		o.placed = true
 	}
 	o.use(g)
+	if o.begun[g] {
+		return
+	}
+	o.begun[g] = true
 	group := o.group(g)
-	if !o.begun[g] {
-		o.begun[g] = true
-		for at := range o.lanes() {
-			if at < len(group) {
-				o.flows.Begin(at, o.all[group[at]])
-			} else {
-				o.flows.Leave(at)
-			}
+	for at := range o.lanes() {
+		if at < len(group) {
+			o.flows.Begin(at, o.all[group[at]])
+		} else {
+			o.flows.Leave(at)
 		}
 	}
-	o.flows.Check(room)
-	for at, i := range group {
+}
+
+// know takes the margins of a group that was checked.
+func (w *workspace) know(g int, known knowledge) {
+	o := w.outages
+	for at, i := range o.group(g) {
 		o.known[i] = known
-		w.margin[w.system.layout.marginAfter+i] = o.flows.Margin(at)
+		w.margin[w.system.layout.marginAfter+i] = o.flows.Margin(g, at)
 	}
 }
 

@@ -36,7 +36,8 @@ func reachOf(n *network.Network, emergency float64) float64 {
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
 // the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at in every round, as are those
 // with little room from then on, and all of them where the projection ends; those that break a limit
-// there are corrected in rounds that follow. With a descent the first rounds are its steps.
+// there are corrected in rounds that follow. With a descent the first rounds are its steps, from power flows that are rough: these say
+// where a step leads, and none of them is what ends the projection.
 func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool {
 	p, o := w.projection, w.outagesHere()
 	if !o.follows {
@@ -68,11 +69,17 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		}
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
-		low := w.watched(false, room)
-		if d != nil && w.goesDown(d, c, u, round) {
-			y.clip(c, u)
-			continue
+		if d != nil && d.due(round) {
+			o.flows.Roughly(true)
+			w.watched(false, room)
+			down := w.goesDown(d, c, u, round)
+			if o.flows.Roughly(false); down {
+				y.clip(c, u)
+				continue
+			}
+			o.forget()
 		}
+		low := w.watched(false, room)
 		last := round >= secureRounds && (since >= patience || broken > contradiction) || round >= 2*secureRounds
 		if low >= -negligible*MarginTolerance || last {
 			if low = w.watched(true, room); low >= -negligible*MarginTolerance || last {

@@ -38,30 +38,62 @@ type Dispatch struct{ Pd, Qd, Pg, Vm, Va []float64 }
 // Contingencies solves power flows after outages side by side, each by Newton's method. Units share what is
 // missing within their limits, and buses hold their voltage until a reactive limit. Outages are in groups of as many as
 // there are lanes. One group at a time is in the lanes: others are kept where they stand. At the next dispatch all go on
-// from there. It is used by one goroutine.
+// from there. Where few outages of each group need a step, Look and Finish take it in lanes that these share. It is used by
+// one goroutine.
 type Contingencies struct {
-	w         *Worker
-	y         *sharing
-	dispatch  Dispatch
-	vm, va    []float64 // voltages before the outages where the lanes stand
-	tolerance float64
-	lane      []lane // of the group at work
-	group     []stand
-	now       int       // of group
-	qlo, qhi  []float64 // by bus of hold: sums of limits
-	ps, qs    []float64 // without the units that share
-	rated     []int     // by branch, among the rated; −1: not
-	margins   bool      // they are of the voltages in the lanes
-	flows     bool      // so are |S|
+	w          *Worker
+	y          *sharing
+	dispatch   Dispatch
+	before     voltages // before the outages
+	dispatches int      // taken so far
+	start      voltages // of an outage that is loaded
+	moves      int      // the dispatch from which the cells of sharing.moved lead to this one; 0: none
+	tolerance  float64
+	lane       []lane // of the group at work, or shared
+	group      []stand
+	now        int       // of group; −1: outages of several share the lanes
+	shared     []lane    // of outages of several groups
+	unsettled  []seat    // that Look has left to Finish
+	qlo, qhi   []float64 // by bus of hold: sums of limits
+	ps, qs     []float64 // without the units that share
+	rated      []int     // by branch, among the rated; −1: not
+	rough      bool      // see Roughly
+	near       bool      // factors are of where the lanes stand, or near there
+	margins    bool      // they are of the voltages in the lanes
+	flows      bool      // so are |S|
 	// Flows counts power flows, Factorisations those of all lanes, Steps Newton's steps likewise.
 	Flows, Factorisations, Steps int
 }
 
 // stand is where the outages of a group stand.
 type stand struct {
-	lane   []lane
-	cells  [5][]float64 // kept
-	vm, va []float64    // voltages before the outages there
+	lane     []lane
+	cells    [7][]float64 // kept
+	before   voltages     // the outages there
+	dispatch int          // of dispatches
+}
+
+// voltages are by bus, in polar and rectangular form.
+type voltages struct{ vm, va, e, f []float64 }
+
+func newVoltages(buses int) voltages {
+	made := func() []float64 { return make([]float64, buses) }
+	return voltages{made(), made(), made(), made()}
+}
+
+// turn finds the rectangular form.
+func (v *voltages) turn() {
+	for b, m := range v.vm {
+		sin, cos := math.Sincos(v.va[b])
+		v.e[b], v.f[b] = m*cos, m*sin
+	}
+}
+
+func (v *voltages) take(o *voltages) {
+	copy(v.vm, o.vm)
+	copy(v.va, o.va)
+	copy(v.e, o.e)
+	copy(v.f, o.f)
 }
 
 // lane is one outage at work.
@@ -74,6 +106,15 @@ type lane struct {
 	failed   bool // it has no power flow where it stands
 	stale    bool // the last factors do not serve the next step
 	worst    float64
+	// What the last check has come to: whether there is a power flow, and the least room to a limit, −1 without one.
+	solved bool
+	margin float64
+}
+
+// seat is the place of an outage in its group, and how large its imbalance is there.
+type seat struct {
+	group, at int
+	sum       float64
 }
 
 // NewContingencies returns them for a solver of ForContingencies. Power flows have at most tolerance pu of imbalance.
@@ -81,9 +122,10 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 	n, y := s.net, s.sharing
 	c := &Contingencies{
 		w: s.NewWorker(), y: y, tolerance: tolerance, qlo: make([]float64, n.Buses()), qhi: make([]float64, n.Buses()),
-		vm: make([]float64, n.Buses()), va: make([]float64, n.Buses()), ps: make([]float64, n.Buses()), qs: make([]float64, n.Buses()),
+		before: newVoltages(n.Buses()), start: newVoltages(n.Buses()), ps: make([]float64, n.Buses()), qs: make([]float64, n.Buses()),
 		rated: slices.Repeat([]int{-1}, n.Branches()),
 	}
+	c.shared = c.newLanes()
 	c.Use(0)
 	for g, b := range n.GenBus {
 		c.qlo[b] += n.QMin[g]
@@ -114,27 +156,26 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 func (s *Solver) Lanes() int { return s.compiled.Width() }
 
 // Lanes is how many outages a group has at most.
-func (c *Contingencies) Lanes() int { return len(c.lane) }
+func (c *Contingencies) Lanes() int { return c.w.Lanes() }
+
+func (c *Contingencies) newLanes() []lane {
+	to := make([]lane, c.w.Lanes())
+	for at := range to {
+		to[at].released = make([]uint8, len(c.y.hold))
+	}
+	return to
+}
 
 // Use puts a group into the lanes.
 func (c *Contingencies) Use(g int) {
 	for len(c.group) <= g {
-		to := stand{lane: make([]lane, c.w.Lanes()), vm: slices.Clone(c.vm), va: slices.Clone(c.va)}
-		for at := range to.lane {
-			to.lane[at].released = make([]uint8, len(c.y.hold))
-		}
-		c.group = append(c.group, to)
+		c.group = append(c.group, stand{lane: c.newLanes(), before: newVoltages(c.y.net.Buses())})
 	}
 	if g == c.now && c.lane != nil {
 		return
 	}
-	for at := range c.lane {
-		c.vacate(at)
-	}
-	if c.lane != nil {
-		c.keep(&c.group[c.now])
-	}
-	c.now, c.lane, c.margins, c.flows = g, c.group[g].lane, false, false
+	c.clear()
+	c.now, c.lane, c.margins, c.flows, c.near = g, c.group[g].lane, false, false, false
 	c.takeUp(&c.group[g])
 	for at := range c.lane {
 		c.w.state[at], c.lane[at].stale = idle, true
@@ -144,10 +185,20 @@ func (c *Contingencies) Use(g int) {
 	}
 }
 
+// clear takes what is in the lanes out of them. A group is kept where it stands.
+func (c *Contingencies) clear() {
+	for at := range c.lane {
+		c.vacate(at)
+	}
+	if c.lane != nil && c.now >= 0 {
+		c.keep(&c.group[c.now])
+	}
+}
+
 // kept are the cells of what says where outages stand.
-func (c *Contingencies) kept() [5]lanes.Col {
+func (c *Contingencies) kept() [7]lanes.Col {
 	y, p := c.y, &c.w.solver.plan
-	return [5]lanes.Col{p.vm, p.va, y.delta, y.free, y.side}
+	return [7]lanes.Col{p.vm, p.va, p.e, p.f, y.delta, y.free, y.side}
 }
 
 // keep takes note of where the lanes stand.
@@ -156,8 +207,6 @@ func (c *Contingencies) keep(to *stand) {
 		to.cells[i] = slices.Grow(to.cells[i][:0], len(cells)*len(c.lane))[:len(cells)*len(c.lane)]
 		c.w.m.Read(to.cells[i], cells[0])
 	}
-	copy(to.vm, c.vm)
-	copy(to.va, c.va)
 }
 
 // takeUp puts the lanes where they stood, moved as the voltages before outages have since.
@@ -165,28 +214,73 @@ func (c *Contingencies) takeUp(from *stand) {
 	for i, cells := range c.kept() {
 		c.w.m.Write(cells[0], from.cells[i])
 	}
-	c.shift(from.vm, from.va)
+	c.follow(from)
 }
 
-// shift moves voltages in the lanes as those before outages have moved from vm and va.
-func (c *Contingencies) shift(vm, va []float64) {
-	m, p := c.w.m, &c.w.solver.plan
-	for b, v := range c.vm {
-		m.AddAll(p.vm[b], v-vm[b])
-		m.AddAll(p.va[b], c.va[b]-va[b])
+// follow moves voltages in the lanes, which are of a group, as those before outages have moved since it stood there.
+func (c *Contingencies) follow(from *stand) {
+	if from.dispatch == c.dispatches {
+		return
 	}
+	if from.dispatch > 0 {
+		if c.moves != from.dispatch {
+			c.moves = from.dispatch
+			c.move(&from.before)
+		}
+		c.w.m.Run(programFollow)
+	}
+	from.before.take(&c.before)
+	from.dispatch = c.dispatches
+}
+
+// move fills in how voltages before outages have moved.
+func (c *Contingencies) move(was *voltages) {
+	m, by, is := c.w.m, &c.y.moved, &c.before
+	for b, v := range was.vm {
+		v2 := v * v
+		m.SetAll(by[0][b], is.vm[b]/v)
+		m.SetAll(by[1][b], is.va[b]-was.va[b])
+		m.SetAll(by[2][b], (is.e[b]*was.e[b]+is.f[b]*was.f[b])/v2)
+		m.SetAll(by[3][b], (is.f[b]*was.e[b]-is.e[b]*was.f[b])/v2)
+	}
+}
+
+// lift puts an outage of a group that is kept at this dispatch into a shared lane.
+func (c *Contingencies) lift(at int, from seat) {
+	home, lanes := &c.group[from.group], len(c.lane)
+	for i, cells := range c.kept() {
+		for k, r := range cells {
+			c.w.m.Set(r, at, home.cells[i][k*lanes+from.at])
+		}
+	}
+	l := &c.lane[at]
+	l.of, l.stale, l.anew, l.failed, l.margin = home.lane[from.at].of, true, false, home.lane[from.at].failed, home.lane[from.at].margin
+	c.occupy(at)
+}
+
+// lower puts it back into its group, with what it has come to.
+func (c *Contingencies) lower(at int, to seat) {
+	home, lanes := &c.group[to.group], len(c.lane)
+	for i, cells := range c.kept() {
+		for k, r := range cells {
+			home.cells[i][k*lanes+to.at] = c.w.m.Get(r, at)
+		}
+	}
+	l, was := &c.lane[at], &home.lane[to.at]
+	was.failed, was.solved, was.margin = l.failed, l.solved, l.margin
+	c.Leave(at)
 }
 
 // At takes a dispatch. Outages go on from where they stand, moved as the voltages before them have.
 func (c *Contingencies) At(d Dispatch) {
 	n, y, m, p := c.y.net, c.y, c.w.m, &c.w.solver.plan
 	c.dispatch = d
-	before := &c.group[c.now]
-	copy(before.vm, c.vm)
-	copy(before.va, c.va)
-	copy(c.vm, d.Vm)
-	copy(c.va, d.Va)
-	c.shift(before.vm, before.va)
+	c.dispatches++
+	c.moves, c.near = 0, false
+	copy(c.before.vm, d.Vm)
+	copy(c.before.va, d.Va)
+	c.before.turn()
+	c.follow(&c.group[c.now])
 	for b := range c.ps {
 		c.ps[b], c.qs[b] = -d.Pd[b], -d.Qd[b]
 	}
@@ -235,21 +329,35 @@ func (c *Contingencies) limit(at, k int, side int8) float64 {
 
 // Load gives a lane an outage from where it begins, at the dispatch of At.
 func (c *Contingencies) Load(at int, of *Contingency) {
+	start := &c.start
+	copy(start.vm, of.Vm)
+	copy(start.va, of.Va)
+	start.va[c.y.net.Slack] = c.dispatch.Va[c.y.net.Slack]
+	for _, b := range c.y.hold {
+		if of.Held[b] == 0 && !(of.Unit >= 0 && c.y.net.GenBus[of.Unit] == b && c.emptied(of.Unit)) {
+			start.vm[b] = c.before.vm[b]
+		}
+	}
+	start.turn()
+	c.load(at, of, start)
+}
+
+func (c *Contingencies) load(at int, of *Contingency, from *voltages) {
 	l, y := &c.lane[at], c.y
 	m, p := c.w.m, &c.w.solver.plan
 	c.Leave(at)
-	l.of, l.stale, l.anew, l.failed = of, true, false, false
-	m.Scatter(p.vm[0], at, of.Vm)
-	m.Scatter(p.va[0], at, of.Va)
-	m.Set(p.va[y.net.Slack], at, c.dispatch.Va[y.net.Slack])
+	l.of, l.stale, l.anew, l.failed, l.margin = of, true, false, false, math.Inf(1)
+	c.near = false
+	m.Scatter(p.vm[0], at, from.vm)
+	m.Scatter(p.va[0], at, from.va)
+	m.Scatter(p.e[0], at, from.e)
+	m.Scatter(p.f[0], at, from.f)
 	m.Set(y.delta[0], at, of.Delta)
 	c.occupy(at)
 	for k, b := range y.hold {
 		free := 0.0
 		if m.Get(y.empty[k], at) != 0 || of.Held[b] != 0 {
 			free = 1
-		} else {
-			m.Set(p.vm[b], at, c.vm[b])
 		}
 		m.Set(y.free[k], at, free)
 		m.Set(y.side[k], at, float64(of.Held[b]))
@@ -321,13 +429,13 @@ func (c *Contingencies) rating(at, branch int, v float64) {
 
 // Begin gives a lane an outage from the voltages before it.
 func (c *Contingencies) Begin(at int, of *Contingency) {
-	copy(of.Vm, c.vm)
-	copy(of.Va, c.va)
+	copy(of.Vm, c.before.vm)
+	copy(of.Va, c.before.va)
 	clear(of.Held)
 	if of.Delta = 0; of.Unit >= 0 {
 		of.Delta = c.dispatch.Pg[of.Unit]
 	}
-	c.Load(at, of)
+	c.load(at, of, &c.before)
 	c.lane[at].anew = true
 }
 

@@ -235,14 +235,14 @@ func TestEnoughIsEnough(t *testing.T) {
 				c.Check(room)
 				var soon []float64
 				for at := range group {
-					soon = append(soon, c.Margin(at))
+					soon = append(soon, c.Margin(g, at))
 				}
 				steps += c.Steps - before
 				before = c.Steps
 				c.Check(math.Inf(1))
 				full += c.Steps - before
 				for at, of := range group {
-					switch m := c.Margin(at); {
+					switch m := c.Margin(g, at); {
 					case soon[at] > room && m < room:
 						t.Errorf("room %v, branch %d, unit %d: margin %g, to the end %g", room, of.Branch, of.Unit, soon[at], m)
 					case soon[at] < room && math.Abs(soon[at]-m) > 1e-8:
@@ -256,5 +256,152 @@ func TestEnoughIsEnough(t *testing.T) {
 		if room < 0 && (early < 20 || full == 0) {
 			t.Errorf("room %v: %d power flows ended early, in %d steps and %d more", room, early, steps, full)
 		}
+	}
+}
+
+// Outages that share lanes with those of other groups come to the same margins as in their own, in fewer steps of all lanes,
+// and stand in their groups where they ended.
+func TestOutagesOfSeveralGroupsShareLanes(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	for _, room := range []float64{-0.05, -0.02, 0.01} {
+		shared, own := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
+		for i := range d {
+			shared.At(d[i])
+			own.At(d[i])
+			before := [2]int{shared.Steps, own.Steps}
+			for g, group := range groups {
+				for _, c := range []*Contingencies{shared, own} {
+					c.Use(g)
+					for at, of := range group {
+						if i == 0 {
+							c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+						}
+					}
+				}
+				shared.Look(room)
+				own.Check(room)
+			}
+			shared.Finish(room)
+			taken := [2]int{shared.Steps - before[0], own.Steps - before[1]}
+			if i == 1 && room < 0 && 4*taken[0] > 3*taken[1] {
+				t.Errorf("room %v: %d steps in shared lanes, %d in their own", room, taken[0], taken[1])
+			}
+			for g, group := range groups {
+				shared.Use(g)
+				before := shared.Steps
+				var ended []float64
+				for at := range group {
+					ended = append(ended, shared.Margin(g, at))
+				}
+				shared.Check(room)
+				for at, of := range group {
+					is, want := ended[at], own.Margin(g, at)
+					if (is > room) != (want > room) || is < room && math.Abs(is-want) > 1e-8 {
+						t.Errorf("room %v, dispatch %d, branch %d, unit %d: margin %g, in its own group %g", room, i, of.Branch, of.Unit, is, want)
+					}
+					if again := shared.Margin(g, at); is != -1 && again != is {
+						t.Errorf("room %v, dispatch %d, branch %d, unit %d: margin %g, and %g where it stands", room, i, of.Branch, of.Unit, is, again)
+					}
+				}
+				if shared.Steps != before && !slices.Contains(ended, -1) {
+					t.Errorf("room %v, dispatch %d: group %d takes steps from where it ended", room, i, g)
+				}
+			}
+		}
+	}
+}
+
+// Rough power flows leave little imbalance in fewer steps, and a check that follows ends where it does without them.
+func TestRoughFlowsAreForALinearModel(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	c, whole := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
+	rough, full := 0, 0
+	for i := range d {
+		c.At(d[i])
+		whole.At(d[i])
+		for g, group := range groups {
+			for _, k := range []*Contingencies{c, whole} {
+				k.Use(g)
+				for at, of := range group {
+					if i == 0 {
+						k.Begin(at, s.NewContingency(of.Branch, of.Unit))
+					}
+				}
+			}
+			before := [2]int{c.Steps, whole.Steps}
+			c.Roughly(true)
+			c.Check(math.Inf(1))
+			c.Roughly(false)
+			whole.Check(math.Inf(1))
+			rough, full = rough+c.Steps-before[0], full+whole.Steps-before[1]
+			for at, of := range group {
+				if worst := c.w.m.Get(s.plan.worst[0], at); c.Solved(at) && !(worst <= roughTolerance) {
+					t.Errorf("dispatch %d, branch %d, unit %d: %g pu of imbalance are left", i, of.Branch, of.Unit, worst)
+				}
+			}
+			c.Check(math.Inf(1))
+			for at, of := range group {
+				if is, want := c.Margin(g, at), whole.Margin(g, at); math.Abs(is-want) > 1e-7 {
+					t.Errorf("dispatch %d, branch %d, unit %d: margin %g, without a rough flow before it %g", i, of.Branch, of.Unit, is, want)
+				}
+			}
+		}
+	}
+	if 10*rough > 9*full {
+		t.Errorf("%d rough steps, %d of whole flows", rough, full)
+	}
+}
+
+// The factors of a last step that was small are those of where it leads for a linear model; others are made anew there.
+func TestFactorsOfASmallStepServe(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	c, e := NewContingencies(s, 1e-9), s.elimination
+	sensitivities := func(lanes int) (all [][]float64) {
+		for at := range lanes {
+			c.OfMagnitude(at, s.net.Buses()/2)
+		}
+		c.Linearise()
+		c.Adjoint()
+		for at := range lanes {
+			all = append(all, make([]float64, e.size))
+			for i, r := range e.x {
+				all[at][i] = c.w.m.Get(r, at)
+			}
+		}
+		return all
+	}
+	served := 0
+	for i := range d {
+		c.At(d[i])
+		for g, group := range groups {
+			c.Use(g)
+			for at, of := range group {
+				if i == 0 {
+					c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+				}
+			}
+			c.Check(math.Inf(1))
+			before := c.Factorisations
+			got := sensitivities(len(group))
+			if c.Factorisations == before {
+				served++
+			}
+			c.near = false
+			for at, want := range sensitivities(len(group)) {
+				if !c.Solved(at) {
+					continue
+				}
+				most, off := 0.0, 0.0
+				for k, v := range want {
+					most, off = max(most, math.Abs(v)), max(off, math.Abs(v-got[at][k]))
+				}
+				if off > 1e-3*most {
+					t.Errorf("dispatch %d, group %d, lane %d: sensitivities are off by %g of %g", i, g, at, off, most)
+				}
+			}
+		}
+	}
+	if served == 0 || served == 2*len(groups) {
+		t.Errorf("factors served in %d of %d groups", served, 2*len(groups))
 	}
 }

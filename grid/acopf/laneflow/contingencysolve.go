@@ -1,7 +1,9 @@
 package laneflow
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -35,6 +37,9 @@ const (
 	switchBelow      = 0.1 // pu: with a larger imbalance reactive powers say little
 	serves           = 0.2 // what a step by old factors leaves of the imbalance at most for them to serve again
 
+	// roughTolerance, pu: a linear step is off by a hundred times as much.
+	roughTolerance = 1e-5
+
 	reactiveSlack = 1e-7 // as package powerflow's
 	maxReleases   = 3    // likewise
 
@@ -43,6 +48,13 @@ const (
 	// before their end, none took 0.5. tried, pu, is the largest sum that is looked at so.
 	takes = 1
 	tried = 0.03
+
+	// A margin that was smaller than what would do by more than marginMoves, pu, is not found again before the end: it hardly
+	// moves by as much between two dispatches.
+	marginMoves = 0.01
+
+	// Factors of Jacobians whose imbalance was at most nearImbalance, pu, are those of where the step leads for a linear model.
+	nearImbalance = 1e-3
 )
 
 // switches moves a lane's buses to or from their reactive limits and says whether any was.
@@ -85,6 +97,7 @@ func (c *Contingencies) Solve(group []*Contingency) {
 	}
 	c.run(math.Inf(1))
 	for at := range group {
+		c.settle(at)
 		c.Read(at)
 		c.Leave(at)
 	}
@@ -115,8 +128,68 @@ func (c *Contingencies) Check(room float64) {
 		c.run(room)
 	}
 	for at := range c.lane {
-		c.lane[at].anew, c.lane[at].failed = false, c.w.state[at] == given
+		l := &c.lane[at]
+		l.anew, l.failed = false, c.w.state[at] == given
+		c.settle(at)
 	}
+}
+
+// Roughly makes power flows end at imbalances of roughTolerance, with reactive limits as the first step finds them: what they
+// have is good for a linear model of the outages where they stand, not for a margin.
+func (c *Contingencies) Roughly(on bool) { c.rough = on }
+
+// settle takes note of what a lane has come to.
+func (c *Contingencies) settle(at int) {
+	l := &c.lane[at]
+	l.solved, l.margin = c.w.state[at] == converged, -1
+	if l.solved {
+		l.margin = -c.w.m.Get(c.y.breach[0], at)
+	}
+}
+
+// Look ends the power flows of the outages in the lanes that end where they stand, and leaves the others to Finish: in every
+// group a few are left, which together need far fewer lanes. Together they are Check.
+func (c *Contingencies) Look(room float64) {
+	m, p := c.w.m, &c.w.solver.plan
+	m.Run(programMismatch)
+	c.margins, c.flows = false, false
+	for at := range c.lane {
+		l := &c.lane[at]
+		if l.of == nil {
+			continue
+		}
+		if c.again(at); !l.failed && c.enough(at, room) {
+			c.Flows++
+			c.settle(at)
+			continue
+		}
+		c.w.state[at] = idle
+		c.unsettled = append(c.unsettled, seat{c.now, at, m.Get(p.sum[0], at) + m.Get(c.y.excess[0], at)})
+	}
+}
+
+// Finish is described at Look. Outages with imbalances of a size take about as many steps, so that they share lanes.
+func (c *Contingencies) Finish(room float64) {
+	if len(c.unsettled) == 0 {
+		return
+	}
+	slices.SortStableFunc(c.unsettled, func(a, b seat) int { return cmp.Compare(b.sum, a.sum) })
+	c.clear()
+	last := c.now
+	c.now, c.lane = -1, c.shared
+	for pack := range slices.Chunk(c.unsettled, len(c.lane)) {
+		for at := range c.lane {
+			if c.w.state[at] = idle; at < len(pack) {
+				c.lift(at, pack[at])
+			}
+		}
+		c.Check(room)
+		for at, to := range pack {
+			c.lower(at, to)
+		}
+	}
+	c.unsettled, c.lane = c.unsettled[:0], nil
+	c.Use(last)
 }
 
 // run takes steps until no lane goes on, and finds the margins.
@@ -160,8 +233,11 @@ func (c *Contingencies) look(room float64) (more bool) {
 func (c *Contingencies) enough(at int, room float64) bool {
 	m, y := c.w.m, c.y
 	most := takes * (m.Get(c.w.solver.plan.sum[0], at) + m.Get(y.excess[0], at))
-	if math.IsInf(room, 1) || !(most <= tried) {
+	if math.IsInf(room, 1) || !(most <= tried) || most > c.lane[at].margin+marginMoves-room {
 		return false
+	}
+	if c.now < 0 && c.w.steps[at] == 0 {
+		return false // as Look found
 	}
 	c.findMargins()
 	if most > -m.Get(y.breach[0], at)-room {
@@ -186,8 +262,10 @@ func (c *Contingencies) step() {
 		return
 	}
 	c.Factorisations++
+	c.near = true
 	for at := range c.lane {
 		c.lane[at].stale = false
+		c.near = c.near && (c.w.state[at] != going || c.lane[at].worst <= nearImbalance)
 	}
 	c.w.m.Run(programStep)
 }
@@ -197,11 +275,15 @@ func (c *Contingencies) goesOn(at int) bool {
 	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
 	worst, sum := m.Get(p.worst[0], at), m.Get(p.sum[0], at)
 	l.stuck = false
-	switched := worst < switchBelow && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
+	tolerance, late := c.tolerance, false
+	if c.rough {
+		tolerance, late = math.Max(tolerance, roughTolerance), c.w.steps[at] > 0
+	}
+	switched := !late && worst < switchBelow && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
 	switch {
 	case sum-sum != 0 || worst >= powerflow.Hopeless || c.w.steps[at] == contingencySteps:
 		c.w.state[at] = given
-	case worst <= c.tolerance && !switched:
+	case worst <= tolerance && !switched:
 		if c.w.state[at] = converged; l.stuck {
 			c.w.state[at] = given
 		}
@@ -212,20 +294,15 @@ func (c *Contingencies) goesOn(at int) bool {
 }
 
 // Solved says whether the outage in a lane has a power flow.
-func (c *Contingencies) Solved(at int) bool { return c.w.state[at] == converged }
+func (c *Contingencies) Solved(at int) bool { return c.lane[at].solved }
 
-// Margin is the least room to a limit after the outage in a lane, pu: −1 where it has no power flow.
-func (c *Contingencies) Margin(at int) float64 {
-	if !c.Solved(at) {
-		return -1
-	}
-	return -c.w.m.Get(c.y.breach[0], at)
-}
+// Margin is the least room to a limit after an outage of a group, pu: −1 where it has no power flow.
+func (c *Contingencies) Margin(group, at int) float64 { return c.group[group].lane[at].margin }
 
 // Read writes where the outage in a lane stands.
 func (c *Contingencies) Read(at int) {
 	n, m, p, y, of := c.y.net, c.w.m, &c.w.solver.plan, c.y, c.lane[at].of
-	of.Solved, of.Steps, of.Margin = c.Solved(at), c.w.steps[at], c.Margin(at)
+	of.Solved, of.Steps, of.Margin = c.lane[at].solved, c.w.steps[at], c.lane[at].margin
 	m.Gather(of.Vm, p.vm[0], at)
 	m.Gather(of.Va, p.va[0], at)
 	of.Delta = m.Get(y.delta[0], at)
@@ -248,8 +325,12 @@ func (c *Contingencies) Read(at int) {
 	}
 }
 
-// Linearise factorises the Jacobians of the outages in the lanes where they stand.
+// Linearise factorises the Jacobians of the outages in the lanes where they stand, unless the last step's are as good.
 func (c *Contingencies) Linearise() {
+	if c.near {
+		return
+	}
+	c.near = true
 	c.w.m.Run(programFactors)
 	c.Factorisations++
 	for at := range c.lane {

@@ -93,7 +93,12 @@ func (s *Solver) eliminate(order []int32) *elimination {
 		slices.Sort(e.right[k])
 		for _, i := range e.right[k] {
 			e.level[i] = max(e.level[i], e.level[k]+1)
-			e.factor[[2]int{i, k}] = l.New(1)[0]
+			// A multiplier takes the place of its entry, where that has a cell of its own: fewer cells stay nearer.
+			if own, ok := e.own[[2]int{i, k}]; ok {
+				e.factor[[2]int{i, k}] = own
+			} else {
+				e.factor[[2]int{i, k}] = l.New(1)[0]
+			}
 			for _, j := range e.right[k] {
 				join(i, j)
 				if _, ok := e.own[[2]int{i, j}]; !ok {

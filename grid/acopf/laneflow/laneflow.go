@@ -47,6 +47,7 @@ const (
 	programFactors         // Jacobian and elimination alone
 	programAdjoint         // a solve with the transposed factors
 	programMargin          // the least margin
+	programFollow          // voltages after outages move as those before
 	programs
 )
 
@@ -156,7 +157,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	}
 	var made [programs]*lanes.Program
 	for at, write := range [programs]func(b *lanes.Builder){
-		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint, s.margin,
+		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint, s.margin, s.follow,
 	} {
 		b := lanes.NewBuilder(l)
 		if s.sharing != nil || at < programAgain {

@@ -32,6 +32,7 @@ type sharing struct {
 	given            lanes.Col // by bus: injection that is to be
 	slope            lanes.Col // by bus: its derivative in Δ
 	delta            lanes.Col
+	moved            [4]lanes.Col // by bus: see follow
 	gradient         lanes.Col    // by unknown
 	kept             [6]lanes.Col // entries of the Jacobian by pair: h, n, h′, n′, and by bus −slope and 1 − free
 	masked, diagonal lanes.Col    // entries in rows of hold: four a pair, two a bus
@@ -59,7 +60,7 @@ func forContingencies(n *network.Network, share []float64, rated []int, emergenc
 		}
 	}
 	slices.Sort(y.hold)
-	return (&Solver{net: n, rated: rated, sharing: y}).compile(level, width)
+	return (&Solver{net: n, rated: rated, turning: true, sharing: y}).compile(level, width)
 }
 
 func (y *sharing) layOut(l *lanes.Layout, rated int) {
@@ -69,6 +70,9 @@ func (y *sharing) layOut(l *lanes.Layout, rated int) {
 	}
 	for _, c := range []*lanes.Col{&y.p, &y.part, &y.lo, &y.hi} {
 		*c = l.New(len(y.units))
+	}
+	for i := range y.moved {
+		y.moved[i] = l.New(buses)
 	}
 	y.given, y.slope, y.delta = l.New(buses), l.New(buses), l.New(1)
 	y.vmin, y.vmax, y.rate = l.New(buses), l.New(buses), l.New(rated)
@@ -120,6 +124,20 @@ func (y *sharing) imbalance(b *lanes.Builder, p *plan) {
 		b.AbsMax(p.worst, d)
 		b.AbsSum(p.sum, d)
 	}
+}
+
+// follow moves every voltage as that before the outage has: by a factor of its magnitude, by its angle, and by the factor in
+// rectangular form.
+func (s *Solver) follow(b *lanes.Builder) {
+	p, by := &s.plan, &s.sharing.moved
+	groups(len(p.vm), func(lo, hi int) {
+		vm, va, e, f := p.vm[lo:hi], p.va[lo:hi], p.e[lo:hi], p.f[lo:hi]
+		b.SetMul(vm, vm, by[0][lo:hi])
+		b.SetAdd(va, va, by[1][lo:hi])
+		turned := b.FNMA(f, by[3][lo:hi], b.Mul(e, by[2][lo:hi]))
+		b.SetFMA(f, e, by[3][lo:hi], b.Mul(f, by[2][lo:hi]))
+		b.Copy(e, turned)
+	})
 }
 
 // roomWithoutUnit, pu, is that to a reactive limit where there is none.
