@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
-// bordered is an interior point over a network and two of its outages, at a random iterate whose matrix is
+// bordered is an interior point over a network and five of its outages, more than mostAlone, at a random iterate whose matrix is
 // evaluated.
 func bordered(t *testing.T, name string, elastic bool) *interior {
 	t.Helper()
@@ -21,7 +21,7 @@ func bordered(t *testing.T, name string, elastic bool) *interior {
 	}
 	p := &interior{sys: sys, threads: 1, width: 0.1, elastic: elastic}
 	p.states = []*state{newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)}
-	for _, o := range []Outage{{2, -1}, {-1, 1}} {
+	for _, o := range []Outage{{2, -1}, {-1, 1}, {4, -1}, {5, -1}, {-1, 2}} {
 		p.states = append(p.states, newState(sys, o, true, n.Pd, n.Qd, nil))
 		if elastic {
 			p.states[len(p.states)-1].elastic = newElastic(p.states[len(p.states)-1])
@@ -144,16 +144,17 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 	}
 }
 
-// borderInLanes is the Schur complement of a state after an outage as its lane holds it.
+// borderInLanes is the Schur complement of a state after an outage as a lane finds it.
 func (p *interior) borderInLanes(at int) []float64 {
-	g := p.groups[at/p.groups[0].f.compiled.Width()]
-	n, next := len(g.f.layout.set), 0
+	g := p.sys.lanesAfter(1).group()
+	defer g.release()
+	g.states = p.states[at+1 : at+2]
+	g.factor()
+	g.complements()
+	n, next := len(g.f.set), 0
 	out := make([]float64, n*n)
 	for j := range n {
-		for i := j; i < n; i++ {
-			out[j*n+i] = g.m.Get(g.f.border[next], at%g.f.compiled.Width())
-			next++
-		}
+		next += copy(out[j*n+j:(j+1)*n], g.schur[next:])
 	}
 	return out
 }

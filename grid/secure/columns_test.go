@@ -45,6 +45,47 @@ func TestTilesOfSetPoints(t *testing.T) {
 	}
 }
 
+// The Schur complement of states side by side is the sum of theirs. A few states have a lane each of their own.
+func TestComplementsAddUp(t *testing.T) {
+	p := bordered(t, "case118", false)
+	p.group()
+	g := p.groups[0]
+	if len(p.states) <= mostAlone+1 || len(g.states) <= mostAlone {
+		t.Fatalf("%d states after outages, %d side by side, want more than %d", len(p.states)-1, len(g.states), mostAlone)
+	}
+	for _, st := range p.states[1:] {
+		for v, dual := range st.dual {
+			if !dual && !st.omit[v] {
+				st.values[st.diagonal[v]] += 1e-2
+			}
+		}
+	}
+	g.factor()
+	g.complements()
+	n := len(g.f.set)
+	sum, scale := make([]float64, n*n), 0.0
+	for at := range g.states {
+		for k, v := range p.borderInLanes(at) {
+			sum[k] += v
+			scale = max(scale, v, -v)
+		}
+	}
+	for j := range n {
+		for i := j; i < n; i++ {
+			if off := g.schur[g.f.column(j)+i-j] - sum[j*n+i]; !(max(off, -off) <= 1e-12*scale) {
+				t.Fatalf("entry (%d, %d) of the border is off by %g, the largest is %g", i, j, off, scale)
+			}
+		}
+	}
+	p.states = p.states[:mostAlone+1]
+	p.group()
+	for _, g := range p.groups {
+		if len(p.groups) != mostAlone || len(g.states) != 1 || g.f.compiled.Width() != 1 {
+			t.Errorf("%d groups for %d states, one with %d states in %d lanes", len(p.groups), mostAlone, len(g.states), g.f.compiled.Width())
+		}
+	}
+}
+
 // After smooth corners, which remember every outage that breaks a limit at their dispatch, states after outages stand at
 // their power flows: on the sides of these the balances hold.
 func TestSidesAfterSmoothCorners(t *testing.T) {

@@ -26,7 +26,8 @@
 // matrix. A block after an outage meets the others in the set-points alone: its factorisation
 // leaves their Schur complement, and the block before any outage takes in the sum. Blocks of outages are
 // factored side by side in the lanes of vectors (package lanes), with pivots in a fixed order: all have the
-// pattern of the network, in which what is out is zero. The pivots' signs, added up, are the inertia. Where that
+// pattern of the network, in which what is out is zero. What is left of the set-points in the end is one dense
+// matrix (package dense). The pivots' signs, added up, are the inertia. Where that
 // is not the one wanted after a first shift of the diagonal, or a direction keeps a residual, the blocks are
 // factored again with pivots chosen by size (package multifrontal).
 //

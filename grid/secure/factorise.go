@@ -19,7 +19,7 @@ func (p *interior) factorise() bool {
 		}
 	}
 	p.shift = leastShift
-	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter() == nil
+	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter(1) == nil
 	inLanes := !p.pivoted
 	rho, added, addedRho := 0.0, 0.0, 0.0
 	if p.shifted && p.lastShift/3 > firstShift/100 {
@@ -98,6 +98,7 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 		}
 	}
 	if !p.pivoted {
+		p.eachGroup((*laneGroup).complements)
 		for _, g := range p.groups {
 			g.addSchur(base.whole)
 		}
@@ -107,6 +108,7 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 		return negative + base.factor.Negative, zero + base.factor.Zero
 	}
 	p.root.run(func(t *state) []float64 { return t.whole })
+	p.root.factorBorder()
 	return negative + base.negative, zero
 }
 
@@ -205,20 +207,26 @@ func (p *interior) refine() bool {
 	}
 }
 
-// group gives states after outages their lanes.
+// group gives states after outages their lanes, the last ones no more than they need.
 func (p *interior) group() {
-	f := p.sys.lanesAfter()
 	if p.root == nil {
 		p.root = p.sys.lanesBefore().group()
 	}
 	p.root.states = p.states[:1]
-	width, after := f.compiled.Width(), p.states[1:]
-	for len(p.groups)*width < len(after) {
-		p.groups = append(p.groups, f.group())
+	count := 0
+	for rest := p.states[1:]; len(rest) > 0; count++ {
+		f := p.sys.lanesAfter(len(rest))
+		switch {
+		case count == len(p.groups):
+			p.groups = append(p.groups, f.group())
+		case p.groups[count].f != f:
+			p.groups[count].release()
+			p.groups[count] = f.group()
+		}
+		n := min(f.compiled.Width(), len(rest))
+		p.groups[count].states, rest = rest[:n], rest[n:]
 	}
-	for k, g := range p.groups {
-		g.states = after[min(k*width, len(after)):min((k+1)*width, len(after))]
-	}
+	p.groups = p.groups[:count]
 }
 
 // release gives the lanes back. Nothing is factored after that.
@@ -266,6 +274,7 @@ func (p *interior) solve(of func(t *state) []float64) {
 		base.factor.Solve(x)
 	} else {
 		p.root.forward(of)
+		p.root.solveBorder(of)
 		p.root.backward(of)
 	}
 	p.each(func(t *state) {

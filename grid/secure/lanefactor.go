@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
+	"github.com/gpc-engine/gpc/internal/dense"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 )
@@ -17,23 +18,41 @@ import (
 // A pivot holds pairs of a variable and a multiplier that do not vanish together: (θ, λ_P) and (V, λ_Q) at a bus
 // without units; (V, drop) and (y, λ_Q), then (θ, λ_P), at one with units; and (Δ, λ_P of the reference) before
 // the border. Before any outage they are (θ, λ_P), with (V, λ_Q) or (Q, λ_Q), and a unit's power with λ_P of the
-// reference; set-points that are left come last, where the matrix is positive definite if the inertia is right.
+// reference; set-points that are left are the border, whose Schur complement is positive definite if the inertia is right:
+// dense, it is factored by package dense.
 type laneFactor struct {
-	layout   *layout
+	*cells
 	compiled *lanes.Compiled
-	entry    []lanes.Ref // by entry of the matrix
+	groups   sync.Pool // of *laneGroup, whose cells are large
+}
+
+// cells say where the lanes have what.
+type cells struct {
+	layout   *layout
+	entry    []placed    // entries of the matrix, but those between variables of the border
+	between  []between   // these
 	variable []lanes.Ref // by variable: right-hand side, then what Forward makes of the border
 	solution []lanes.Ref // by variable
 	diagonal []lanes.Ref // by variable
 	fill     lanes.Col   // places in blocks without a variable
 	negative lanes.Ref
 	one      lanes.Ref
-	border   []lanes.Ref // lower part of the Schur complement by columns, of variables in their order
-	groups   sync.Pool   // of *laneGroup, whose cells are large
+	set      []int     // variables of the border
+	tiles    []tile    // of their Schur complement
+	tile     lanes.Ref // where these have their blocks, one after the other
 }
 
+// placed is an entry of the matrix and its cell.
+type placed struct {
+	entry int32
+	cell  lanes.Ref
+}
+
+// between is an entry of the matrix between variables of the border, and its place in the lower part by columns of these.
+type between struct{ entry, place int32 }
+
 // nodesAfter pairs the variables of a state after an outage.
-func (s *system) nodesAfter() (list [][]int, last, border int) {
+func (s *system) nodesAfter() (list [][]int, border int) {
 	l := s.after
 	slack := l.bus[s.net.Slack] + ofActive
 	for b, at := range l.bus {
@@ -45,20 +64,24 @@ func (s *system) nodesAfter() (list [][]int, last, border int) {
 		}
 	}
 	list = append(list, []int{l.delta, slack})
-	first := l.variables - len(l.set)
 	var set []int
-	for v := first; v < l.variables; v++ {
+	for v := l.variables - len(l.set); v < l.variables; v++ {
 		set = append(set, v)
 	}
+	return withBorder(list, set)
+}
+
+// withBorder appends nodes of a border's variables, and says how many.
+func withBorder(list [][]int, set []int) (all [][]int, border int) {
 	for four := range slices.Chunk(set, 4) {
 		list = append(list, four)
 		border++
 	}
-	return list, border + 1, border
+	return list, border
 }
 
 // nodesBefore pairs those of the state before any outage.
-func (s *system) nodesBefore() (list [][]int, last int) {
+func (s *system) nodesBefore() (list [][]int, border int) {
 	l, n := s.base, s.net
 	slack := l.bus[n.Slack] + ofActive
 	balance := -1 // the unit whose power goes with the balance of the reference
@@ -67,7 +90,6 @@ func (s *system) nodesBefore() (list [][]int, last int) {
 			balance = g
 		}
 	}
-	var set []int
 	for b, at := range l.bus {
 		active, i := except(slack, at+ofActive), s.at[b]
 		switch {
@@ -77,26 +99,25 @@ func (s *system) nodesBefore() (list [][]int, last int) {
 			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive}, []int{l.reactive[i]})
 		default:
 			list = append(list, []int{at + ofAngle, active, l.reactive[i], at + ofReactive})
-			set = append(set, at+ofMagnitude)
 		}
 	}
 	pair := []int{-1, slack}
-	for g, k := range s.setP {
-		switch {
-		case k < 0:
-		case g == balance:
-			pair[0] = l.set[k]
-		default:
-			set = append(set, l.set[k])
+	var set []int // what a bus has stands together: a column that meets one of it meets all
+	for i, b := range s.hold {
+		if s.qhi[i]-s.qlo[i] > narrow {
+			set = append(set, l.bus[b]+ofMagnitude)
+		}
+		for _, g := range s.units[i] {
+			switch k := s.setP[g]; {
+			case k < 0:
+			case g == balance:
+				pair[0] = l.set[k]
+			default:
+				set = append(set, l.set[k])
+			}
 		}
 	}
-	list = append(list, pair)
-	last = 1
-	for four := range slices.Chunk(set, 4) {
-		list = append(list, four)
-		last++
-	}
-	return list, last
+	return withBorder(append(list, pair), set)
 }
 
 // except is a variable, or −1 where it is the one that stands elsewhere.
@@ -112,12 +133,13 @@ const (
 	programForward
 	programBackward
 	programClean
+	programTiles // and those behind it
 )
 
 // newLaneFactor writes the programs for a layout whose variables stand in nodes of four at most, −1 for none.
-// The last nodes go last, and the border's, the last of these, are not eliminated. They run width states at once. It
-// is nil where the programs need more cells than lanes have.
-func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, width int) *laneFactor {
+// The border's nodes, the last ones, are not eliminated, and the one before them is the last that is. They run width states at
+// once. It is nil where the programs need more cells than lanes have.
+func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width int) *laneFactor {
 	node, place := make([]int, l.variables), make([]int, l.variables)
 	for k, variables := range list {
 		for i, v := range variables {
@@ -127,24 +149,21 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		}
 	}
 	nodes := len(list)
-	inside, set := nodes-border, l.variables-len(l.set)
-	if border == 0 {
-		set = l.variables
-	}
+	inside := nodes - border
 	var edges [][2]int
 	for e, i := range l.row {
 		edges = append(edges, [2]int{node[i], node[l.col[e]]})
 	}
 	var end []int
-	for k := nodes - last; k < nodes; k++ {
+	for k := inside - 1; k < nodes; k++ {
 		end = append(end, k)
 	}
 	order := elimination.MinimumDegree(nodes, edges, end)
 
-	var cells lanes.Layout
-	f := &laneFactor{layout: l, negative: cells.New(1)[0], one: cells.New(1)[0]}
-	zero := cells.New(1)
-	fd, fp := cells.Blocks(nodes), cells.Blocks(inside)
+	var places lanes.Layout
+	f := &cells{layout: l, set: slices.Concat(list[inside:]...), negative: places.New(1)[0], one: places.New(1)[0]}
+	zero := places.New(1)
+	fd, fp := places.Blocks(inside), places.Blocks(inside)
 	fw, fl := map[[2]int]lanes.Ref{}, map[[2]int]lanes.Ref{}
 	var clears lanes.Col
 	block := func(first lanes.Ref) {
@@ -155,22 +174,15 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 	for _, first := range fd {
 		block(first)
 	}
-	off := func(j, k int) lanes.Ref {
-		key := [2]int{j, k}
-		if _, ok := fw[key]; !ok {
-			fw[key] = cells.Blocks(1)[0]
-			block(fw[key])
-			if k < inside {
-				fl[key] = cells.Blocks(1)[0]
-			}
-		}
-		return fw[key]
-	}
-	for k, below := range order.Below[:inside] {
-		for _, j := range below {
-			off(j, k)
+	for k, below := range order.Below[:inside] { // those of a column follow one another
+		w, l := places.Blocks(len(below)), places.Blocks(len(below))
+		for i, j := range below {
+			key := [2]int{j, k}
+			fw[key], fl[key] = w[i], l[i]
+			block(w[i])
 		}
 	}
+	off := func(j, k int) lanes.Ref { return fw[[2]int{j, k}] }
 	at := func(i, j int) lanes.Ref {
 		x, y := order.Position[node[i]], order.Position[node[j]]
 		switch {
@@ -181,30 +193,39 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		}
 		return off(x, y) + lanes.Ref(4*place[i]+place[j])
 	}
+	number := slices.Repeat([]int{-1}, l.variables)
+	for k, v := range f.set {
+		number[v] = k
+	}
 	for e, i := range l.row {
-		f.entry = append(f.entry, at(int(i), int(l.col[e])))
-	}
-	for j := set; j < l.variables; j++ {
-		for i := j; i < l.variables; i++ {
-			f.border = append(f.border, at(i, j))
+		a, b := number[i], number[l.col[e]]
+		if a < 0 || b < 0 {
+			f.entry = append(f.entry, placed{int32(e), at(int(i), int(l.col[e]))})
+			continue
 		}
+		first := min(a, b)
+		f.between = append(f.between, between{int32(e), int32(f.column(first) + max(a, b) - first)})
 	}
-	right, left := cells.New(4*nodes), cells.New(4*nodes)
+	right, left := places.New(4*nodes), places.New(4*nodes)
 	used := make([]bool, 4*nodes)
 	for v := range l.variables {
 		k := 4*order.Position[node[v]] + place[v]
 		used[k] = true
 		f.variable, f.solution = append(f.variable, right[k]), append(f.solution, left[k])
-		f.diagonal = append(f.diagonal, fd[k/4]+lanes.Ref(5*(k%4)))
+		diagonal := f.one // not read: a variable of the border is never left out
+		if k/4 < inside {
+			diagonal = fd[k/4] + lanes.Ref(5*(k%4))
+		}
+		f.diagonal = append(f.diagonal, diagonal)
 	}
-	for k, u := range used {
+	for k, u := range used[:4*inside] {
 		if !u {
 			f.fill = append(f.fill, fd[k/4]+lanes.Ref(5*(k%4)))
 		}
 	}
 
-	factor, forward, backward := lanes.NewBuilder(&cells), lanes.NewBuilder(&cells), lanes.NewBuilder(&cells)
-	e := &columns{order: order, factor: factor, diagonal: fd, pivot: fp, negative: f.negative, off: off}
+	factor, forward, backward := lanes.NewBuilder(&places), lanes.NewBuilder(&places), lanes.NewBuilder(&places)
+	e := &columns{order: order, diagonal: fd, pivot: fp, negative: f.negative, off: off}
 	for k, below := range order.Below[:inside] {
 		var w, l lanes.Col
 		for _, j := range below {
@@ -212,11 +233,9 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		}
 		e.w, e.l = append(e.w, w), append(e.l, l)
 	}
-	first := nodes - last
-	if border > 0 {
-		first = inside
-	}
-	e.write(first)
+	f.tile = places.Blocks(tileNodes * tileNodes)[0]
+	var programs []*lanes.Program
+	f.tiles, programs = e.tiles(e.eliminate(factor), &places, f.tile)
 	starts := func(of lanes.Col, indices ...int) (out lanes.Col) {
 		for _, k := range indices {
 			out = append(out, of[4*k])
@@ -235,18 +254,36 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		}
 		backward.Upper(left[4*k], fp[k])
 	}
-	clean := lanes.NewBuilder(&cells)
+	clean := lanes.NewBuilder(&places)
 	clean.Copy(clears, zero)
 	clean.Copy(append(slices.Clone(right), left...), zero) // places without a variable keep nothing, no NaN above all
 	clean.Copy(f.fill, lanes.Col{f.one})
 	clean.Copy(lanes.Col{f.negative}, zero)
-	compiled, err := lanes.Compile(level, width, factor.Program(), forward.Program(), backward.Program(), clean.Program())
+	programs = append([]*lanes.Program{factor.Program(), forward.Program(), backward.Program(), clean.Program()}, programs...)
+	compiled, err := lanes.Compile(level, width, programs...)
 	if err != nil {
 		return nil
 	}
-	f.compiled = compiled
+	return f.in(compiled)
+}
+
+// column is where the lower part of the border has a column.
+func (c *cells) column(k int) int { return k*len(c.set) - k*(k-1)/2 }
+
+// in is a factorisation with these programs.
+func (c *cells) in(compiled *lanes.Compiled) *laneFactor {
+	f := &laneFactor{cells: c, compiled: compiled}
 	f.groups.New = func() any { return &laneGroup{f: f, m: lanes.NewMachine(compiled)} }
 	return f
+}
+
+// of is the factorisation in other lanes, fewer ones.
+func (f *laneFactor) of(level isa.Level, width int) *laneFactor {
+	compiled, err := f.compiled.For(level, width)
+	if err != nil {
+		return nil
+	}
+	return f.in(compiled)
 }
 
 // laneGroup are states that share the lanes of one machine.
@@ -255,6 +292,10 @@ type laneGroup struct {
 	m      *lanes.Machine
 	states []*state
 	of     [][]float64 // memory of vectors
+	schur  []float64   // of the border, added up over the states: the lower part by columns
+	// Of the state before any outage: its factorisation, and the right-hand side.
+	dense *dense.LDL
+	x     []float64
 }
 
 // group is one that no other solve has, until it is released.
@@ -266,16 +307,16 @@ func (g *laneGroup) release() {
 	g.f.groups.Put(g)
 }
 
-// run factors the matrices with these values of the entries.
+// run factors the matrices with these values of the entries, but their borders.
 func (g *laneGroup) run(of func(t *state) []float64) {
 	f := g.f
 	g.m.SetAll(f.one, 1)
 	g.m.Run(programClean)
 	vectors := g.vectors(of)
-	for e, cell := range f.entry {
-		to := g.m.Cell(cell)
+	for _, p := range f.entry {
+		to := g.m.Cell(p.cell)
 		for lane, values := range vectors {
-			to[lane] = values[e]
+			to[lane] = values[p.entry]
 		}
 	}
 	for lane, t := range g.states {
@@ -300,18 +341,83 @@ func (g *laneGroup) vectors(of func(t *state) []float64) [][]float64 {
 	return g.of
 }
 
+// factorBorder factors the Schur complement of the state before any outage, after run.
+func (g *laneGroup) factorBorder() {
+	if g.dense == nil {
+		g.dense, g.x = dense.NewLDL(len(g.f.set)), make([]float64, len(g.f.set))
+	}
+	g.complement(func(t *state) []float64 { return t.whole })
+	for k := range g.f.set {
+		copy(g.dense.Row(k), g.schur[g.f.column(k):])
+	}
+	g.states[0].negative += g.dense.Factor()
+}
+
+// solveBorder writes the solution of the border over its part of the vector that forward leaves.
+func (g *laneGroup) solveBorder(of func(t *state) []float64) {
+	x := of(g.states[0])
+	for k, v := range g.f.set {
+		g.x[k] = x[v]
+	}
+	g.dense.Solve(g.x)
+	for k, v := range g.f.set {
+		x[v] = g.x[k]
+	}
+}
+
+// complement finds the Schur complement of the border after run, for the same values of the entries.
+func (g *laneGroup) complement(of func(t *state) []float64) {
+	f, n := g.f, len(g.f.set)
+	if g.schur == nil {
+		g.schur = make([]float64, n*(n+1)/2)
+	}
+	clear(g.schur)
+	for _, values := range g.vectors(of) {
+		for _, e := range f.between {
+			g.schur[e.place] += values[e.entry]
+		}
+	}
+	for k, t := range f.tiles {
+		g.m.Run(programTiles + k)
+		for _, block := range t.blocks {
+			cells := g.m.Cells(blockOfTile(f.tile, block[0], block[1]), lanes.BlockCells)
+			g.gather(4*(t.row+block[0]), 4*(t.column+block[1]), cells)
+			clear(cells)
+		}
+	}
+}
+
+// gather adds a block of the Schur complement up over the states.
+func (g *laneGroup) gather(row, column int, cells []float64) {
+	n, width, states := len(g.f.set), len(cells)/lanes.BlockCells, len(g.states)
+	for c := range min(4, n-column) {
+		at := g.f.column(column+c) - (column + c)
+		to := g.schur[at+row : at+min(row+4, n)]
+		for r := max(0, column+c-row); r < len(to); r++ {
+			v := cells[(4*r+c)*width:][:states]
+			sum := to[r]
+			for len(v) >= 4 {
+				sum += v[0] + v[1] + (v[2] + v[3])
+				v = v[4:]
+			}
+			for _, x := range v {
+				sum += x
+			}
+			to[r] = sum
+		}
+	}
+}
+
 // factor factors the matrices of states after outages.
 func (g *laneGroup) factor() { g.run(func(t *state) []float64 { return t.values }) }
 
-// addSchur adds the states' Schur complements to the entries of the state before any outage.
+// complements finds their Schur complement.
+func (g *laneGroup) complements() { g.complement(func(t *state) []float64 { return t.values }) }
+
+// addSchur adds it to the entries of the state before any outage.
 func (g *laneGroup) addSchur(to []float64) {
-	at := g.f.layout.meets
-	for k, cell := range g.f.border {
-		sum := to[at[k]]
-		for _, v := range g.m.Cell(cell)[:len(g.states)] {
-			sum += v
-		}
-		to[at[k]] = sum
+	for k, at := range g.f.layout.meets {
+		to[at] += g.schur[k]
 	}
 }
 
@@ -333,10 +439,7 @@ func (g *laneGroup) forward(of func(t *state) []float64) {
 		}
 	}
 	g.m.Run(programForward)
-	if !g.states[0].after {
-		return
-	}
-	for _, v := range g.states[0].set {
+	for _, v := range g.f.set {
 		from := g.m.Cell(g.f.variable[v])
 		for lane, x := range vectors {
 			x[v] = from[lane]
@@ -347,12 +450,10 @@ func (g *laneGroup) forward(of func(t *state) []float64) {
 // backward is multifrontal's Backward of the states' vectors, whose border is its solution, after forward.
 func (g *laneGroup) backward(of func(t *state) []float64) {
 	vectors := g.vectors(of)
-	if t := g.states[0]; t.after {
-		for _, v := range t.set {
-			to := g.m.Cell(g.f.solution[v])
-			for lane, x := range vectors {
-				to[lane] = x[v]
-			}
+	for _, v := range g.f.set {
+		to := g.m.Cell(g.f.solution[v])
+		for lane, x := range vectors {
+			to[lane] = x[v]
 		}
 	}
 	g.m.Run(programBackward)

@@ -23,6 +23,9 @@ const (
 	dropUnit = 10
 )
 
+// mostAlone are the states that take less time one by one than in the lanes of a vector.
+const mostAlone = 3
+
 // system is what all states of one network share: set-points, limits and the two layouts.
 type system struct {
 	net   *network.Network
@@ -41,8 +44,9 @@ type system struct {
 
 	base, after *layout
 	// Made when they are first needed: of the state before any outage, and of those after one.
-	beside                  func() (*beside, error) // power flows after outages
-	lanesBefore, lanesAfter func() *laneFactor
+	beside      func() (*beside, error) // power flows after outages
+	lanesBefore func() *laneFactor
+	lanesAfter  func(states int) *laneFactor // for the first of so many states; nil: none
 }
 
 // layout numbers the variables of a state, primal and dual, and the entries of its KKT matrix.
@@ -125,15 +129,22 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return nil, err
 	}
 	s.beside = sync.OnceValues(func() (*beside, error) { return newBeside(s) })
+	few := min(level, isa.AVX2)
 	s.lanesBefore = sync.OnceValue(func() *laneFactor {
-		list, last := s.nodesBefore()
-		alone := min(level, isa.AVX2) // one state in narrow cells
-		return newLaneFactor(s.base, list, last, 0, alone, slices.Min(lanes.Widths(alone)))
+		list, border := s.nodesBefore()
+		return newLaneFactor(s.base, list, border, few, slices.Min(lanes.Widths(few))) // one state in narrow cells
 	})
-	s.lanesAfter = sync.OnceValue(func() *laneFactor {
-		list, last, border := s.nodesAfter()
-		return newLaneFactor(s.after, list, last, border, level, slices.Max(lanes.Widths(level)))
+	widest := sync.OnceValue(func() *laneFactor {
+		list, border := s.nodesAfter()
+		return newLaneFactor(s.after, list, border, level, slices.Max(lanes.Widths(level)))
 	})
+	alone := sync.OnceValue(func() *laneFactor { return widest().of(few, slices.Min(lanes.Widths(few))) })
+	s.lanesAfter = func(states int) *laneFactor {
+		if f := widest(); f == nil || states > mostAlone {
+			return f
+		}
+		return alone()
+	}
 	return s, nil
 }
 

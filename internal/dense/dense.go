@@ -1,5 +1,6 @@
 // Package dense adds products of small dense matrices to others, in the registers of vectors: what a Riccati recursion and the
-// condensing of constraints are made of. All instruction sets write the same bits. The central type is Product.
+// condensing of constraints are made of, and with LDL the factorisation of larger ones. All instruction sets write the same bits.
+// The central type is Product.
 package dense
 
 import "math"
@@ -53,6 +54,15 @@ func (p Product) Within(row int) Product {
 	p.sizes[dRow] = row * bytes
 	if p.c > 0 {
 		p.d = reach(p.sizes[rows], p.sizes[columns], row)
+	}
+	return p
+}
+
+// Into is the same for C in rows of so many entries, of which it is the first ones.
+func (p Product) Into(row int) Product {
+	p.sizes[cRow] = row * bytes
+	if p.c > 0 {
+		p.c = reach(p.sizes[rows], p.sizes[columns], row)
 	}
 	return p
 }
@@ -116,7 +126,7 @@ func (p *Product) add(c, d, a, b []float64) {
 			most += group
 		}
 		n := p.sizes[columns]
-		to := c[i*n:][:min(n, most)]
+		to := c[i*p.sizes[cRow]/bytes:][:min(n, most)]
 		copy(to, d[i*p.sizes[dRow]/bytes:])
 		for k := range p.sizes[terms] {
 			v := a[i*p.sizes[aRow]/bytes+k*p.sizes[aColumn]/bytes]

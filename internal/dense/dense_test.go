@@ -46,11 +46,17 @@ func TestSumsOfProducts(t *testing.T) {
 				aRow, bRow = wide+rng.IntN(3), m+rng.IntN(3)
 				p = p.Left(aRow).Right(bRow)
 			}
-			c, a, b := normal(rng, n*m+8), normal(rng, high*aRow), normal(rng, k*bRow)
+			into := m
+			if rng.IntN(2) == 0 {
+				into += rng.IntN(3)
+				p = p.Into(into)
+			}
+			c, a, b := normal(rng, n*into+8), normal(rng, high*aRow), normal(rng, k*bRow)
 			if lower {
 				p = p.Lower()
 			}
-			d, row := c, m
+			d, row := c, into
+			p = p.Within(row)
 			if apart {
 				row = m + more
 				d, p = normal(rng, n*row), p.Within(row)
@@ -58,7 +64,7 @@ func TestSumsOfProducts(t *testing.T) {
 			want := slices.Clone(c)
 			for i := range n {
 				for j := range m {
-					want[i*m+j] = d[i*row+j]
+					want[i*into+j] = d[i*row+j]
 					for l := range k {
 						v := a
 						if transposed {
@@ -66,14 +72,14 @@ func TestSumsOfProducts(t *testing.T) {
 						} else {
 							v = v[i*aRow+l:]
 						}
-						want[i*m+j] = math.FMA(v[0], b[l*bRow+j], want[i*m+j])
+						want[i*into+j] = math.FMA(v[0], b[l*bRow+j], want[i*into+j])
 					}
 				}
 			}
 			was := slices.Clone(c)
 			p.Sum(c, d, a, b)
 			for at, v := range c {
-				above := lower && at < n*m && at%m > at/m
+				above := lower && at < n*into && at%into > at/into
 				if v != want[at] && !(above && v == was[at]) {
 					t.Fatalf("%d×%d×%d, transposed: %v, lower: %v: entry %d is %v, want %v", n, k, m, transposed, lower, at, v, want[at])
 				}

@@ -388,6 +388,11 @@ func (m *Machine) Set(r Ref, lane int, v float64) { m.cells[int(r)*m.width+lane]
 // Cell is a cell's lanes, to read and to write.
 func (m *Machine) Cell(r Ref) []float64 { return m.cells[int(r)*m.width : (int(r)+1)*m.width] }
 
+// Cells are the lanes of n consecutive cells, cell by cell, to read and to write.
+func (m *Machine) Cells(first Ref, n int) []float64 {
+	return m.cells[int(first)*m.width : (int(first)+n)*m.width]
+}
+
 // SetAll writes a value into all lanes of a cell.
 func (m *Machine) SetAll(r Ref, v float64) {
 	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]

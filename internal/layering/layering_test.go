@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"grid/acopf":                             {"grid/network", "grid/internal/*", "internal/lanes", "internal/isa", "internal/parallel"},
 	"grid/internal/multifrontal":             {},
 	"grid/internal/elimination":              {},
-	"grid/secure":                            {"grid/acopf", "grid/acopf/laneflow", "grid/internal/elimination", "grid/internal/multifrontal", "grid/network", "grid/powerflow", "internal/isa", "internal/lanes", "internal/parallel"},
+	"grid/secure":                            {"grid/acopf", "grid/acopf/laneflow", "grid/internal/elimination", "grid/internal/multifrontal", "grid/network", "grid/powerflow", "internal/dense", "internal/isa", "internal/lanes", "internal/parallel"},
 	"grid/acopf/laneflow":                    {"internal/lanes", "grid/network", "grid/powerflow", "internal/isa"},
 	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/acopf/laneflow", "grid/matpower", "grid/matpower/cases", "grid/secure", "grid/series", "domain", "internal/durable", "internal/peerrecord", "internal/parallel", "internal/version", "engine"},
 	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},
@@ -277,7 +277,7 @@ func TestGridStandsAlone(t *testing.T) {
 			}
 		}
 	})
-	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/unionfind", "internal/names", "internal/durable"}
+	support := []string{"internal/dense", "internal/lanes", "internal/isa", "internal/parallel", "internal/unionfind", "internal/names", "internal/durable"}
 	seen, reached := map[string]bool{}, 0
 	var visit func(dir, by string)
 	visit = func(dir, by string) {
