@@ -24,6 +24,7 @@ type optima struct {
 	n *network.Network
 	c *matpower.Case
 	s *acopf.Solver
+	o *networkOptions
 	// One call at a time: results serve again.
 	mu      sync.Mutex
 	results []acopf.Result
@@ -57,7 +58,7 @@ func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	return &optima{n: n, c: c, s: s}, nil
+	return &optima{n: n, c: c, s: s, o: o}, nil
 }
 
 // gpc_network makes a network of a MATPOWER case's text, or of the name of one that comes with
@@ -137,7 +138,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"branch_row": n.BranchRow, "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": y.s.ISA(), "lanes": y.s.Lanes(),
+			"branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": y.s.ISA(), "lanes": y.s.Lanes(),
 		})
 	})
 }
