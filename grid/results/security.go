@@ -83,6 +83,8 @@ type SecurityOptions struct {
 	// leave their limits, pu.
 	Emergency, Band float64
 	Threads         int
+	// Progress, if not nil, is called after outages with how many are done, by one goroutine at a time.
+	Progress func(done, total int)
 }
 
 // severities: an overload counts as its share of the rating, a voltage tenfold its pu, so that
@@ -109,7 +111,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		return nil, fmt.Errorf("without any outage: %s", s.Reason(base))
 	}
 	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
-	y := &securityRun{n: n, in: in, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list}
+	y := &securityRun{n: n, in: in, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
 	w := newSecurityWatch(n, y.limits)
 	y.before = make([]float64, w.count())
 	w.measure(base, nil, y.before)
@@ -197,6 +199,21 @@ type securityRun struct {
 	before []float64 // by how much the base breaks each limit after an outage
 	out    *Security
 	list   []secure.Outage
+
+	mu       sync.Mutex // of done
+	done     int
+	progress func(done, total int)
+}
+
+// tell counts an outage that is done.
+func (y *securityRun) tell() {
+	if y.progress == nil {
+		return
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.done++
+	y.progress(y.done, len(y.list))
 }
 
 // limits are the voltages, pu by bus, and ratings, pu by branch, that hold after an outage.
@@ -238,6 +255,7 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 
 // judge writes the result of an outage.
 func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w *securityWatch, now []float64) {
+	defer y.tell()
 	n, c, sol := y.n, y.list[i], got.Solution
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, Violations: []Broken{}}

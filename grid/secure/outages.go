@@ -122,7 +122,8 @@ func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64,
 
 func eachLine(name string, r io.Reader, visit func(line string) error) error {
 	lines := bufio.NewScanner(r)
-	for at := 1; lines.Scan(); at++ {
+	at := 1
+	for ; lines.Scan(); at++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -131,7 +132,10 @@ func eachLine(name string, r io.Reader, visit func(line string) error) error {
 			return fmt.Errorf("%s, line %d: %w", name, at, err)
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s, line %d: %w", name, at, err)
+	}
+	return nil
 }
 
 // inService is which of the branches or units in service is a row of the case's table, from 1. rows are theirs, from 0.

@@ -196,7 +196,7 @@ networks or steps, that at least one has none.`,
 				}
 			}
 			if securely.on && along.loads != "" {
-				r, err := securely.chain(cmd.Context(), n, along.loads)
+				r, err := securely.chain(cmd.Context(), a, n, along.loads)
 				if err != nil {
 					return err
 				}
@@ -210,7 +210,7 @@ networks or steps, that at least one has none.`,
 				return a.PrintChecked(r.Optimal >= r.Steps, r, r.print)
 			}
 			if securely.on {
-				r, solved, err := securely.run(cmd.Context(), c, n, scale)
+				r, solved, err := securely.run(cmd.Context(), a, c, n, scale)
 				if err != nil {
 					return err
 				}

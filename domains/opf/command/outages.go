@@ -50,6 +50,9 @@ func (y *analysing) flags(f *pflag.FlagSet) {
 
 // only refuses flags that have no meaning with --outages, or without it.
 func (y *analysing) only(f *pflag.FlagSet) error {
+	if f.Changed("outages") && y.outages == "" {
+		return cli.BadInputf("--outages is empty: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"")
+	}
 	if y.outages == "" {
 		for _, name := range []string{"emergency", "voltage-band"} {
 			if f.Changed(name) {
@@ -75,15 +78,15 @@ func checkAfter(f *pflag.FlagSet, emergency, band float64) error {
 	return nil
 }
 
-// run solves the base and every outage, side by side on so many threads.
-func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, threads int) (*results.Security, error) {
+// run solves the base and every outage, side by side.
+func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, a *cli.App) (*results.Security, error) {
 	list, _, err := namedOutages(n, y.outages)
 	if err != nil {
 		return nil, err
 	}
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
-	return results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Threads: threads}, list)
+	return results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 }
 
 // printedOutages is how many outages a table lists.

@@ -133,10 +133,12 @@ func TestOutagesBadInput(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--outages: nothing does not exist: want branches, units, all or a file": {"--outages", "nothing"},
-		"no outage is listed":                             {"--outages", write("empty", "# none\n")},
+		"no outage is listed":                                  {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":                         {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":                          {"--outages", write("other", "bus 3\n")},
 		"line 3: branch 1 from bus 1 to bus 2 is listed twice": {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
+		"long, line 2: bufio.Scanner: token too long":          {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
+		"--outages is empty: want branches, units, all":        {"--outages", ""},
 		"--emergency needs --outages":                          {"--emergency", "1.2"},
 		"--emergency 0.5: want a factor of 1 to 100":           {"--outages", "all", "--emergency", "0.5"},
 		"--voltage-band 2: want 0 to 1 pu":                     {"--outages", "all", "--voltage-band", "2"},

@@ -72,7 +72,7 @@ limit, cuts off load or has no power flow.`,
 			}
 			opt.Context = cmd.Context()
 			if after.outages != "" {
-				r, err := after.run(cmd.Context(), n, opt, scale, a.Threads())
+				r, err := after.run(cmd.Context(), n, opt, scale, a)
 				if err != nil {
 					return err
 				}

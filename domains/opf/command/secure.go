@@ -100,9 +100,25 @@ func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	return s, nil
 }
 
+// quiet is how long a secure optimal power flow says nothing.
+const quiet = 2 * time.Second
+
+// rounds writes a line when another optimisation with more outages has begun, once the solve has taken a while.
+func rounds(w io.Writer, since func() time.Duration) func(secure.Iterate) {
+	outages := 0
+	return func(i secure.Iterate) {
+		if i.Outages > outages && since() > quiet {
+			outages = i.Outages
+			fmt.Fprintf(w, "optimising with %s that break a limit, after %s and %.0f s\n", count(i.Outages, "outage"), count(i.Iteration, "iteration"), since().Seconds())
+		}
+	}
+}
+
 // run solves and puts the dispatch in the file's units, and in the case, which is nil where there
 // is none.
-func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
+func (y *securing) run(ctx context.Context, a *cli.App, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
+	begun := time.Now()
+	y.opt.Trace = rounds(a.Stderr, func() time.Duration { return time.Since(begun) })
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +139,7 @@ func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network
 }
 
 func printSecure(w io.Writer, r *results.SecureFlow) {
-	fmt.Fprintf(w, "%s, load %.2f MW, %d outages: %s after %s and %s, %.3f ms\n", r.Case, r.LoadMW, r.Outages, r.Status, count(r.Rounds, "round"), count(r.Iterations, "iteration"), r.WallMS)
+	fmt.Fprintf(w, "%s, load %.2f MW, %s: %s after %s and %s, %.3f ms\n", r.Case, r.LoadMW, count(r.Outages, "outage"), r.Status, count(r.Rounds, "round"), count(r.Iterations, "iteration"), r.WallMS)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
@@ -152,7 +168,7 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 		return
 	}
 	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %s remembered, every outage checked by a power flow\n", *r.Objective,
-		100*(*r.Objective / *r.Plain - 1), *r.LossMW, count(len(r.Remembered), "outage"))
+		max(0, 100*(*r.Objective / *r.Plain - 1)), *r.LossMW, count(len(r.Remembered), "outage"))
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, "$/MWh"))
 }
 

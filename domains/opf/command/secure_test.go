@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/grid/secure"
 )
 
 func runSecureJSON(t *testing.T, want int, args ...string) results.SecureFlow {
@@ -97,6 +99,22 @@ func TestOutagesThatWereNotLookedAtAreNotCounted(t *testing.T) {
 	code, out, _ := run("opf", "case14", "--secure", "--outages", "units", "--scale", "1.75")
 	if code != 1 || !strings.Contains(out, "no dispatch survives the outage of unit 1") || strings.Contains(out, "break a limit") {
 		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// A solve that takes a while says on stderr that it goes on; a quick one says nothing.
+func TestASlowSolveSaysThatItGoesOn(t *testing.T) {
+	for since, want := range map[time.Duration]string{
+		quiet: "", time.Minute: "optimising with 3 outages that break a limit, after 7 iterations and 60 s\noptimising with 5 outages that break a limit, after 9 iterations and 60 s\n",
+	} {
+		var log strings.Builder
+		tell := rounds(&log, func() time.Duration { return since })
+		for _, i := range []secure.Iterate{{Iteration: 7, Outages: 3}, {Iteration: 8, Outages: 3}, {Iteration: 9, Outages: 5}} {
+			tell(i)
+		}
+		if log.String() != want {
+			t.Errorf("%q, want %q", log.String(), want)
+		}
 	}
 }
 

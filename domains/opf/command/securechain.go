@@ -47,7 +47,7 @@ type secureChainStep struct {
 }
 
 // chain solves a series of loads, each step from the one before.
-func (y *securing) chain(ctx context.Context, n *network.Network, loads string) (*secureChain, error) {
+func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 	}
 	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
 	begun, cpu := time.Now(), machine.CPUTime()
-	last := cpu
+	last, bar := cpu, a.Progress("steps")
 	err = s.Chain(ctx, steps, func(k int, warm bool, r *secure.Result) error {
 		now := machine.CPUTime()
 		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(r.Remembered), Rounds: r.Rounds,
@@ -91,6 +91,7 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 			out.Warm++
 		}
 		out.Chain = append(out.Chain, step)
+		bar(len(out.Chain), len(steps))
 		return nil
 	})
 	if err != nil {
@@ -101,7 +102,7 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 }
 
 func (r *secureChain) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %d outages, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, r.Outages, r.Warm, r.CPUMS)
+	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %s, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, count(r.Outages, "outage"), r.Warm, r.CPUMS)
 	printLeftOut(w, len(r.LeftOut))
 	rows := [][]string{{"step", "time", "status", "$/h", "without outages", "remembered", "iterations", "warm", "CPU ms"}}
 	for _, s := range r.Chain {
