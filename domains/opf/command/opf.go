@@ -105,9 +105,9 @@ pd_BUS, qd_BUS, or time, bus, pd, qd, in MW and MVAr. --results writes dispatch,
 prices and flows as Parquet tables.
 
 --secure finds the cheapest dispatch that also keeps every limit after any single
-outage of --outages: every branch in service (branches), every unit (units), both
-(all), or those of a file. No dispatch survives a branch that cuts off a part of the
-network: such branches are left out and counted, and refused in a file. After
+outage. --outages names them: every branch in service (branches), every unit (units),
+both (all), or those of a file. No dispatch survives a branch that cuts off a part of
+the network: such branches are left out and counted, and refused in a file. After
 an outage units share the missing power (--participation) and hold their voltages
 up to their reactive limits. Ratings and voltage limits are then wider (--emergency,
 --voltage-band). A power flow checks every outage of the result.
