@@ -94,7 +94,12 @@ const voltageSeverity = 10
 // leastViolation is what a limit has to be broken by to count, pu.
 const leastViolation = 1e-6
 
-// After solves the base and every outage of a list, side by side. A base without a power flow is an error. No result
+// NoBaseError says why there is no power flow to begin with.
+type NoBaseError struct{ Reason string }
+
+func (e NoBaseError) Error() string { return "without any outage: " + e.Reason }
+
+// After solves the base and every outage of a list, side by side. A base without a power flow is a NoBaseError. No result
 // depends on the number of threads.
 func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*Security, error) {
 	s, err := powerflow.New(n)
@@ -108,7 +113,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		return nil, err
 	}
 	if !base.Converged() {
-		return nil, fmt.Errorf("without any outage: %s", s.Reason(base))
+		return nil, NoBaseError{s.Reason(base)}
 	}
 	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
 	y := &securityRun{n: n, in: in, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}

@@ -283,3 +283,25 @@ func TestRamp(t *testing.T) {
 		}
 	}
 }
+
+// With one unit that shares, an outage that leaves it at its limit leaves a rounding of the balance, which is no missing power.
+func TestOneUnitAtItsLimitTakesUpTheRest(t *testing.T) {
+	n := networktest.Load(t, "case14")
+	opt := DefaultOptions()
+	opt.Participation = make([]float64, n.Gens())
+	opt.Participation[0] = 1
+	s, r := solve(t, n, opt, 1, nil)
+	if r.Status != Secure || r.Objective < r.Plain {
+		t.Fatalf("%v: %s", r.Status, r.Reason)
+	}
+	pd, qd := n.Loads(1)
+	checks, err := s.Check(context.Background(), pd, qd, r.Pg, r.Vm, r.Va)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if c.Severity() > 0 {
+			t.Errorf("%s: %s breaks %d limits", c.name(n), c.Reason, len(c.Violations))
+		}
+	}
+}

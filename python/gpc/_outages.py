@@ -107,10 +107,10 @@ class Flow:
 
     @classmethod
     def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int]) -> Flow:
-        bus, gen, branch = ([(k, sizes[i], a[name]) for k in keys] for i, (name, keys) in enumerate((("bus", ("vm", "va")), ("gen", ("pg", "qg")), ("branch", _ENDS))))
-        arrays = [_column(rows, key, size) for key, size, rows in (*bus, *gen, *branch)]
+        arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
-            a["converged"], a["reason"], a["iterations"], _number(a["max_mismatch_pu"]), *arrays, _number(a["loss_mw"]), _records(a["violations"], BROKEN), a["wall_ms"] / 1e3,
+            converged=a["converged"], reason=a["reason"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
+            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays,
         )
 
     def __repr__(self) -> str:
@@ -119,7 +119,11 @@ class Flow:
         return f"Flow(converged; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
 
 
-_ENDS = ("pf_mw", "qf_mvar", "pt_mw", "qt_mvar")
+# Fields of a solution: of the i-th size, the table and key of JSON.
+_POINT = (
+    (0, "bus", "vm", "vm"), (0, "bus", "va", "va"), (1, "gen", "pg", "pg"), (1, "gen", "qg", "qg"),
+    (2, "branch", "pf", "pf_mw"), (2, "branch", "qf", "qf_mvar"), (2, "branch", "pt", "pt_mw"), (2, "branch", "qt", "qt_mvar"),
+)
 
 
 def _number(x: float | None) -> float:
@@ -268,20 +272,21 @@ class SecureOptima:
 
     @classmethod
     def _of(cls, answers: Sequence[Mapping[str, Any]], sizes: tuple[int, int, int], seconds: float) -> SecureOptima:
-        def rows(of: str, key: str, size: int) -> Floats:
-            return np.array([_column(a[of], key, size) for a in answers], float).reshape(len(answers), size)
+        def rows(table: str, key: str, size: int) -> Floats:
+            return np.array([_column(a[table], key, size) for a in answers], float).reshape(len(answers), size)
 
         def numbers(key: str) -> Floats:
             return np.array([_number(a[key]) for a in answers], float)
 
-        bus, gen, branch = sizes
-        left = answers[0]["left_out"] if answers else ()
+        arrays: dict[str, Any] = {field: rows(table, key, sizes[i]) for i, table, field, key in (*_POINT, (0, "bus", "price_p", "price"))}
         return cls(
-            np.array([SECURE_STATUS.index(a["status"]) for a in answers], np.int32), [a["reason"] for a in answers], np.array([a["iterations"] for a in answers], np.int32),
-            np.array([a["warm"] for a in answers], bool), numbers("objective"), numbers("plain_objective"),
-            rows("bus", "vm", bus), rows("bus", "va", bus), rows("bus", "price", bus), rows("gen", "pg", gen), rows("gen", "qg", gen), *(rows("branch", k, branch) for k in _ENDS),
-            _records(({"k": k, **o} for k, a in enumerate(answers) for o in a["remembered"]), _beside(OUTAGE, k=np.int32)), _checked(answers, "before"), _checked(answers, "after"),
-            _records((_after(k, g["after"], g) for k, a in enumerate(answers) for g in a["gives"]), _AFTER), _records(left, OUTAGE), answers[0]["outages"] if answers else 0, seconds,
+            status=np.array([SECURE_STATUS.index(a["status"]) for a in answers], np.int32), reason=[a["reason"] for a in answers],
+            iterations=np.array([a["iterations"] for a in answers], np.int32), warm=np.array([a["warm"] for a in answers], bool),
+            objective=numbers("objective"), plain_objective=numbers("plain_objective"),
+            remembered=_records(({"k": k, **o} for k, a in enumerate(answers) for o in a["remembered"]), _beside(OUTAGE, k=np.int32)),
+            before=_checked(answers, "before"), after=_checked(answers, "after"),
+            gives=_records((_after(k, g["after"], g) for k, a in enumerate(answers) for g in a["gives"]), _AFTER),
+            left_out=_records(answers[0]["left_out"] if answers else (), OUTAGE), outages=answers[0]["outages"] if answers else 0, seconds=seconds, **arrays,
         )
 
     def __len__(self) -> int:
@@ -293,6 +298,8 @@ class SecureOptima:
         return self.status == 1
 
     def __repr__(self) -> str:
+        if not len(self):
+            return "SecureOptima(of no load)"
         counts = ", ".join(f"{int((self.status == k).sum())} {SECURE_STATUS[k]}" for k in np.unique(self.status))
         more = 100 * (self.objective / self.plain_objective - 1)[self.secure]
         cost = f"; {more.mean():.3g} % above the optimum without outages" if len(more) else ""

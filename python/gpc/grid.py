@@ -30,7 +30,7 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, number, text
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
 
 __all__ = [
@@ -291,7 +291,7 @@ def pf(
     largest mismatch that counts as solved, pu.
     """
     n = _network(source)
-    options = {"enforce_q": enforce_q, "flat": flat, "tolerance": tolerance, "max_iterations": max_iterations}
+    options = {"enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
     given = _point(n, loads, dispatch)
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
     return Flow._of(answer, _sizes(n))
@@ -310,7 +310,10 @@ def outages(
     flow without any outage, it is a gpc.Error that says why. Ctrl-C ends the call.
     """
     n = _network(source)
-    options = {"enforce_q": enforce_q, "emergency": emergency, "voltage_band": voltage_band, "tolerance": tolerance, "max_iterations": max_iterations, **named(outages)}
+    options = {
+        "enforce_q": bool(enforce_q), "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"),
+        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+    }
     given = _point(n, loads, dispatch)
     answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True)
     return OutageFlows._of(answer, n.branch_row, n.gen_row)
@@ -330,7 +333,9 @@ def secure(
     Ctrl-C ends the call.
     """
     n = _network(source)
-    options: dict[str, Any] = {"emergency": emergency, "voltage_band": voltage_band, "max_iterations": max_iterations, **named(outages)}
+    options: dict[str, Any] = {
+        "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+    }
     pd, qd = _loads(n, loads)
     shares = None
     if isinstance(participation, str):
@@ -344,6 +349,12 @@ def secure(
 
 def _network(source: Any) -> Network:
     return source if isinstance(source, Network) else network(source)
+
+
+def _whole(x: Any, name: str) -> int:
+    if isinstance(x, bool) or not isinstance(x, (int, np.integer)):
+        raise InputError(f"{name} is {x!r}, want a whole number")
+    return int(x)
 
 
 def _sizes(n: Network) -> tuple[int, int, int]:
@@ -370,7 +381,7 @@ def _point(n: Network, loads: Any, dispatch: Dispatch | None) -> list[NDArray[An
     elif dispatch is not None:
         if not isinstance(dispatch, tuple) or len(dispatch) != 2:
             raise InputError(f"dispatch is a {type(dispatch).__name__}, want optima of one row, or a pair: powers of units in MW and voltages of buses in pu")
-        pg, vm = (np.ascontiguousarray(np.asarray(a, dtype=float)) for a in dispatch)
+        pg, vm = _numbers(dispatch[0], "dispatch, powers"), _numbers(dispatch[1], "dispatch, voltages")
     for name, a, size in (("dispatch, powers", pg, len(n.gen_bus)), ("dispatch, voltages", vm, len(n.bus)), ("dispatch, angles", va, len(n.bus))):
         if a is not None:
             array(a, float, (size,), name)
@@ -386,7 +397,7 @@ def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
     pair = loads if isinstance(loads, tuple) else (loads,)
     if len(pair) not in (1, 2):
         raise InputError(f"loads: {len(pair)} arrays, want one (active loads) or two (active and reactive loads)")
-    wanted = [np.ascontiguousarray(np.atleast_2d(np.asarray(a, dtype=float))) for a in pair]
+    wanted = [np.atleast_2d(_numbers(a, "loads")) for a in pair]
     pd = array(wanted[0], float, (None, len(n.bus)), "loads, active")
     if len(pair) == 1:
         ratio = np.divide(n.qd, n.pd, out=np.zeros_like(n.qd), where=n.pd != 0)
@@ -437,12 +448,20 @@ def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
     if missing:
         raise InputError(f"network: {', '.join(missing)} missing: want MATPOWER's baseMVA, bus, gen, branch and gencost")
-    tables = [np.ascontiguousarray(np.asarray(source[k], dtype=float)) for k in ("bus", "gen", "branch")]
-    tables.append(np.ascontiguousarray(np.asarray(source.get("gencost", np.zeros((0, 1))), dtype=float)))
+    tables = [_numbers(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
+    tables.append(_numbers(source.get("gencost", np.zeros((0, 1))), "network: gencost"))
     for k, t in zip(("bus", "gen", "branch", "gencost"), tables):
         if t.ndim != 2:
             raise InputError(f"network: {k} has {t.ndim} dimensions, want rows and columns")
-    return str(source.get("name", "network")), float(source["baseMVA"]), tables
+    return str(source.get("name", "network")), number(source["baseMVA"], "network: baseMVA", "MVA, a positive number"), tables
+
+
+def _numbers(x: Any, name: str) -> Floats:
+    """x as a C-contiguous array of numbers, or an InputError that names it."""
+    try:
+        return np.ascontiguousarray(np.asarray(x, dtype=float))
+    except (TypeError, ValueError) as e:
+        raise InputError(f"{name}: want numbers: {e}") from None
 
 
 def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"runtime"
 	"strings"
@@ -170,8 +171,11 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		pr.Context = r
 		after, err := results.After(r, n, pr, results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads()}, list)
-		if err != nil {
+		if errors.As(err, new(results.NoBaseError)) {
 			return err
+		}
+		if err != nil {
+			return refusedUnless(r, err)
 		}
 		return answer(out, after)
 	})

@@ -205,6 +205,13 @@ def test_a_power_flow_is_that_of_the_command(command):
     assert (held.violations["limit"] == "qmin").sum() < (grid.pf("case118").violations["limit"] == "qmin").sum()
 
 
+def test_a_power_flow_needs_no_costs():
+    n = grid.network("case39")
+    bare = {k: v for k, v in tables(n).items() if k != "gencost"}
+    np.testing.assert_array_equal(grid.pf(bare).vm, grid.pf(n).vm)
+    assert len(grid.outages(bare, "branches")) == 46
+
+
 def test_a_power_flow_of_an_optimum_is_the_optimum():
     n = grid.network("pglib_opf_case118_ieee")
     r = grid.opf(n)
@@ -311,7 +318,17 @@ def test_what_outages_refuse(tmp_path):
         (lambda: grid.outages(n, [7]), r"outages\[0\] is 7, want branches, units, all"),
         (lambda: grid.outages(n, 7), "outages is a int, want branches"),
         (lambda: grid.outages(n, emergency=0.5), "emergency is 0.5, want a factor of 1 to 100"),
-        (lambda: grid.outages(n, voltage_band=np.nan), "voltage_band is nan, want a finite number"),
+        (lambda: grid.outages(n, voltage_band=np.nan), "voltage_band is nan, want a number"),
+        (lambda: grid.outages(n, emergency="x"), "emergency is 'x', want a number"),
+        (lambda: grid.outages(n, max_iterations=1.5), "max_iterations is 1.5, want a whole number"),
+        (lambda: grid.outages(n, ["branch 1", "branch 1"]), "outages, line 2: branch 1 from bus 1 to bus 2 is listed twice"),
+        (lambda: grid.pf(n, "x"), "loads: want numbers"),
+        (lambda: grid.pf({**tables(n), "baseMVA": "x"}), "network: baseMVA is 'x', want MVA"),
+        (lambda: grid.pf({**tables(n), "bus": [["a"]]}), "network: bus: want numbers"),
+        (lambda: grid.pf({**tables(n), "bus": np.where(n.bus_table == 94.2, np.nan, n.bus_table)}), "bus 3: Pd is NaN"),
+        (lambda: grid.pf({**tables(n), "branch": n.branch_table[:, :9]}), "mpc.branch has 9 columns"),
+        (lambda: grid.opf({**tables(n), "gencost": np.zeros((0, 1))}), "no generator cost"),
+        (lambda: grid.secure({**tables(n), "gencost": np.zeros((0, 1))}), "no generator cost"),
         (lambda: grid.outages(n, tolerance=-1), "tolerance -1 pu"),
         (lambda: grid.outages(n, loads=three.pg), "loads, active has shape"),
         (lambda: grid.pf(n, n.pd * [[1], [2]]), "loads has 2 rows, want one"),

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,6 +79,14 @@ func checkAfter(f *pflag.FlagSet, emergency, band float64) error {
 	return nil
 }
 
+// dispatchHint is what to do where a file of PGLib has no power flow.
+func dispatchHint(n *network.Network) string {
+	if !n.PGLib() {
+		return ""
+	}
+	return "; a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
+}
+
 // run solves the base and every outage, side by side.
 func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, a *cli.App) (*results.Security, error) {
 	list, _, err := namedOutages(n, y.outages)
@@ -86,7 +95,11 @@ func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.O
 	}
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
-	return results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	if errors.As(err, new(results.NoBaseError)) {
+		err = fmt.Errorf("%w%s", err, dispatchHint(n))
+	}
+	return r, err
 }
 
 // printedOutages is how many outages a table lists.

@@ -224,3 +224,26 @@ func TestATableOfManyOutages(t *testing.T) {
 		t.Errorf("%d outages without a power flow, want that of the reference's only unit", r.Unsolved)
 	}
 }
+
+// Where a file of PGLib has no power flow, the message says what to do; of another file it does not.
+func TestAFileOfPGLibWithoutAPowerFlowSaysWhatToDo(t *testing.T) {
+	const hint = "a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
+	for _, c := range []struct {
+		args []string
+		says bool
+	}{
+		{[]string{"pf", "pglib_opf_case300_ieee"}, true}, {[]string{"pf", "pglib_opf_case300_ieee", "--outages", "branches"}, true},
+		{[]string{"pf", "case14", "--scale", "9"}, false}, {[]string{"pf", "case14", "--outages", "branches", "--scale", "9"}, false},
+	} {
+		if code, out, log := run(c.args...); code != 1 || strings.Contains(out+log, hint) != c.says {
+			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, log)
+		}
+	}
+	solved := filepath.Join(t.TempDir(), "solved.m")
+	if code, _, log := run("opf", "pglib_opf_case300_ieee", "--out", solved); code != 0 {
+		t.Fatal(log)
+	}
+	if r := runOutagesJSON(t, 1, solved, "--outages", "branches"); len(r.Outages) != 411 {
+		t.Errorf("%d outages", len(r.Outages))
+	}
+}

@@ -106,8 +106,12 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
 	r, sol, err := results.Flow(n, pr)
-	if err != nil || !r.Converged {
-		return r, nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.Converged {
+		r.Reason += dispatchHint(n)
+		return r, nil, nil
 	}
 	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
 }
