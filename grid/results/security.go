@@ -82,7 +82,12 @@ type SecurityOptions struct {
 	// Emergency is the factor on ratings after an outage, 1 or more, and 1 where it is 0. Band is how far voltages may then
 	// leave their limits, pu.
 	Emergency, Band float64
-	Threads         int
+	// Shared says that units share the power that is missing after an outage, within their limits of active and reactive
+	// power, by the factors Participation as in package secure; else the reference takes it up, as it does in any case after a
+	// branch that cuts off a part of the network.
+	Shared        bool
+	Participation []float64
+	Threads       int
 	// Progress, if not nil, is called after outages with how many are done, by one goroutine at a time.
 	Progress func(done, total int)
 }
@@ -120,7 +125,13 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	w := newSecurityWatch(n, y.limits)
 	y.before = make([]float64, w.count())
 	w.measure(base, nil, y.before)
-	if err := y.all(ctx, s, pr.Options, opt.Threads, base); err != nil {
+	flows := y.every()
+	if opt.Shared {
+		if flows, err = y.share(ctx, opt, base); err != nil {
+			return nil, err
+		}
+	}
+	if err := y.all(ctx, s, pr.Options, opt.Threads, base, flows); err != nil {
 		return nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
@@ -139,6 +150,76 @@ func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 		}
 	}
 	return list
+}
+
+// every are the numbers of all outages.
+func (y *securityRun) every() []int {
+	all := make([]int, len(y.list))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// share solves the outages after which units share what is missing, and returns the numbers of the others.
+func (y *securityRun) share(ctx context.Context, opt SecurityOptions, base *powerflow.Solution) (others []int, err error) {
+	var list []secure.Outage
+	var at []int
+	bridges := y.n.Bridges()
+	for i, o := range y.list {
+		if o.Branch >= 0 && bridges[o.Branch] {
+			others = append(others, i)
+			continue
+		}
+		list, at = append(list, o), append(at, i)
+	}
+	if len(list) == 0 {
+		return others, nil
+	}
+	s, err := secure.New(y.n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+	if err != nil {
+		return nil, err
+	}
+	checks, err := s.Check(ctx, y.in.Pd, y.in.Qd, base.Pg, base.Vm, base.Va)
+	if err != nil {
+		return nil, err
+	}
+	for k, c := range checks {
+		y.checked(at[k], c)
+	}
+	return others, nil
+}
+
+// checked writes the result of an outage after which units share.
+func (y *securityRun) checked(i int, c *secure.Check) {
+	defer y.tell()
+	r := &y.out.Outages[i]
+	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, Violations: []Broken{}}
+	if !c.Solved {
+		return
+	}
+	severity := 0.0
+	for _, v := range c.Violations {
+		if v.By > max(y.before[y.number(v)], 0)+leastViolation {
+			r.Violations = append(r.Violations, broken(y.n, v))
+			severity = max(severity, v.Severity)
+		}
+	}
+	r.Severity = &severity
+}
+
+// number is that of a limit among securityWatch's.
+func (y *securityRun) number(v secure.Violation) int {
+	nb, nl := y.n.Buses(), y.n.Branches()
+	switch v.Kind {
+	case secure.LowVoltage:
+		return v.At
+	case secure.HighVoltage:
+		return nb + v.At
+	case secure.FromRating:
+		return 2*nb + v.At
+	}
+	return 2*nb + nl + v.At
 }
 
 // close counts the outages and puts the worst first.
@@ -168,9 +249,12 @@ func (y *Security) close() {
 	})
 }
 
-// all solves every outage on so many threads.
-func (y *securityRun) all(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, most int, base *powerflow.Solution) error {
-	threads := min(max(1, most), len(y.list))
+// all solves the power flows of some outages, by their numbers in the list, on so many threads.
+func (y *securityRun) all(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, most int, base *powerflow.Solution, flows []int) error {
+	if len(flows) == 0 {
+		return nil
+	}
+	threads := min(max(1, most), len(flows))
 	errs := make([]error, threads)
 	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
 		o, err := s.Clone().NewOutages(y.in, opt, base)
@@ -191,7 +275,7 @@ func (y *securityRun) all(ctx context.Context, s *powerflow.Solver, opt powerflo
 			errs[part] = err
 			return
 		}
-		errs[part] = y.part(ctx, one, laneflow.NewOutages(lanes, alone), alone, part, threads)
+		errs[part] = y.part(ctx, one, laneflow.NewOutages(lanes, alone), alone, flows, part, threads)
 	})
 	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
@@ -236,12 +320,13 @@ func limitsAfter(n *network.Network, emergency, band float64) limits {
 	return l
 }
 
-// part solves every so-manieth outage of the list.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, part, of int) error {
+// part solves every so-manieth of these outages.
+func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, flows []int, part, of int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
 	now := make([]float64, w.count())
 	var branches, positions []int
-	for i := part; i < len(y.list); i += of {
+	for at := part; at < len(flows); at += of {
+		i := flows[at]
 		if c := y.list[i]; c.Branch >= 0 {
 			branches, positions = append(branches, c.Branch), append(positions, i)
 			continue

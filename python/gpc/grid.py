@@ -43,7 +43,7 @@ declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
-declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
+declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_secure", HANDLE, TEXT, INT, *[ARRAY, INT] * 3, OUT, HANDLE)
 
 Floats = NDArray[np.float64]
@@ -299,22 +299,24 @@ def pf(
 
 def outages(
     source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False,
-    emergency: float = 1.0, voltage_band: float = 0.0, tolerance: float = 1e-9, max_iterations: int = 30,
+    emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
 ) -> OutageFlows:
     """The power flow of a network without one branch or unit at a time, as `gpc pf --outages`.
 
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
     "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
-    reference takes up the power of a unit. After an outage ratings are emergency times as large, and
+    reference takes up the power of a unit, or with enforce_q and participation units share it as in
+    secure(): so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
     voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
     flow without any outage, it is a gpc.Error that says why. Ctrl-C ends the call.
     """
     n = _network(source)
-    options = {
+    options: dict[str, Any] = {
         "enforce_q": bool(enforce_q), "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"),
         "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
     }
-    given = _point(n, loads, dispatch)
+    options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
+    given = [*_point(n, loads, dispatch), shares]
     answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True)
     return OutageFlows._of(answer, n.branch_row, n.gen_row)
 
@@ -337,11 +339,7 @@ def secure(
         "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
     }
     pd, qd = _loads(n, loads)
-    shares = None
-    if isinstance(participation, str):
-        options["participation"] = participation
-    else:
-        shares = array(participation, float, (len(n.gen_bus),), "participation")
+    options["participation"], shares = _shares(n, participation)
     clock = time.perf_counter()
     answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True)
     return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)
@@ -349,6 +347,15 @@ def secure(
 
 def _network(source: Any) -> Network:
     return source if isinstance(source, Network) else network(source)
+
+
+def _shares(n: Network, participation: str | Floats) -> tuple[str, Floats | None]:
+    """A word of participation, or factors by unit."""
+    if isinstance(participation, str):
+        if not participation:
+            raise InputError(f"participation is empty, want range, pmax, equal or an array of {len(n.gen_bus)} factors")
+        return participation, None
+    return "", array(participation, float, (len(n.gen_bus),), "participation")
 
 
 def _whole(x: Any, name: str) -> int:

@@ -133,19 +133,33 @@ func refusedUnless(r *run, err error) error {
 	return gpc.BadInput(err)
 }
 
+// participation are factors by unit that are given, or those of a word of the command line.
+func participation(n *network.Network, word string, given []float64) ([]float64, error) {
+	if given != nil {
+		return given, nil
+	}
+	out, known := secure.NamedParticipation(n, word)
+	if !known {
+		return nil, wrongf("participation %q: want range, pmax, equal or an array of %d factors", word, n.Gens())
+	}
+	return out, nil
+}
+
 // gpc_network_outages solves the power flow of every outage of outageOptions at loads and a dispatch as gpc_network_flow
-// does, and answers what gpc pf --outages --json prints.
+// does, and answers what gpc pf --outages --json prints. participation is a word of the command line, or shares are factors
+// by unit; without both the reference takes up what is missing.
 //
 //export gpc_network_outages
 func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
-	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t,
+	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return on(h, err, func(y *optima) error {
 		var o struct {
 			flowOptions
 			outageOptions
-			Emergency float64 `json:"emergency"`
-			Band      float64 `json:"voltage_band"`
+			Emergency     float64 `json:"emergency"`
+			Band          float64 `json:"voltage_band"`
+			Participation string  `json:"participation"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -161,6 +175,16 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
 		}
+		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads(), Progress: r.progress}
+		factors := viewed[float64](&v, "participation", shares, units, ng)
+		if limits.Shared = factors != nil || o.Participation != ""; limits.Shared {
+			if !o.EnforceQ {
+				return wrongf("participation needs enforce_q: units that share missing power are held within their reactive limits")
+			}
+			if limits.Participation, err = participation(y.n, o.Participation, factors); err != nil {
+				return err
+			}
+		}
 		n, pr, err := y.at(o.flowOptions, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
@@ -170,7 +194,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			return err
 		}
 		pr.Context = r
-		after, err := results.After(r, n, pr, results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads()}, list)
+		after, err := results.After(r, n, pr, limits, list)
 		if errors.As(err, new(results.NoBaseError)) {
 			return err
 		}
@@ -223,12 +247,9 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		if err != nil {
 			return wrongf("dispatchable %w", err)
 		}
-		all := secure.Options{Emergency: o.Emergency, Band: o.Band, Participation: factors, MaxIterations: o.MaxIterations, Threads: y.threads(), Dispatchable: by}
-		if factors == nil {
-			known := false
-			if all.Participation, known = secure.NamedParticipation(n, o.Participation); !known {
-				return wrongf("participation %q: want range, pmax, equal or an array of %d factors", o.Participation, n.Gens())
-			}
+		all := secure.Options{Emergency: o.Emergency, Band: o.Band, MaxIterations: o.MaxIterations, Threads: y.threads(), Dispatchable: by}
+		if all.Participation, err = participation(n, o.Participation, factors); err != nil {
+			return err
 		}
 		list, word, err := o.list(n)
 		if err != nil {

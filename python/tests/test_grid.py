@@ -284,6 +284,20 @@ def test_a_secure_dispatch_is_that_of_the_command(command):
     assert repr(r) == "SecureOptima(1 secure against 44 outages; 0.083 % above the optimum without outages)"
 
 
+def test_a_secure_dispatch_is_secure_when_looked_at_again():
+    n = grid.network("case_ieee30")
+    r = grid.secure(n, 0.9 * n.pd)
+    keep = [f"branch {k + 1}" for k in n.branch_row[~n.bridge]] + [f"unit {k + 1}" for k in n.gen_row]
+    limits = {"emergency": 1.3, "voltage_band": 0.05, "enforce_q": True}
+    a = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, participation="range", **limits)
+    assert a.secure.all() and len(a) == r.outages == 44 and repr(a) == "OutageFlows(44 outages: 44 secure, 0 break a limit, 0 cut off load, 0 without a power flow)"
+    by_factors = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, participation=n.gen_table[:, 8] - n.gen_table[:, 9], **limits)
+    assert by_factors.secure.all()
+    assert (~grid.outages(n, keep, 0.9 * n.pd, dispatch=r, **limits).converged).sum() == 1  # the reference's only unit
+    plain = grid.outages(n, keep, 0.9 * n.pd, dispatch=grid.opf(n, 0.9 * n.pd), participation="range", **limits)
+    assert {(o["outage"], int(o["row"])) for o in plain.outages[~plain.secure]} == {(str(v["out"]), int(v["out_row"])) for v in r.before}
+
+
 def test_a_series_of_secure_dispatches_goes_on_from_the_last():
     n = grid.network("case_ieee30", threads=1)
     r = grid.secure(n, n.pd * [[0.88], [0.89], [9]])
@@ -317,6 +331,9 @@ def test_what_outages_refuse(tmp_path):
         (lambda: grid.outages(n, []), "outages: no outage is listed"),
         (lambda: grid.outages(n, [7]), r"outages\[0\] is 7, want branches, units, all"),
         (lambda: grid.outages(n, 7), "outages is a int, want branches"),
+        (lambda: grid.outages(n, participation="range"), "participation needs enforce_q"),
+        (lambda: grid.outages(n, participation="none", enforce_q=True), 'participation "none": want range, pmax, equal or an array of 5 factors'),
+        (lambda: grid.outages(n, participation=np.ones(4), enforce_q=True), r"participation has shape \(4,\), want \(5,\)"),
         (lambda: grid.outages(n, emergency=0.5), "emergency is 0.5, want a factor of 1 to 100"),
         (lambda: grid.outages(n, voltage_band=np.nan), "voltage_band is nan, want a number"),
         (lambda: grid.outages(n, emergency="x"), "emergency is 'x', want a number"),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
@@ -40,12 +41,14 @@ func namedOutages(n *network.Network, what string) (list []secure.Outage, word b
 // analysing are the flags of gpc pf --outages.
 type analysing struct {
 	outages         string
+	participation   string
 	emergency, band float64
 }
 
 func (y *analysing) flags(f *pflag.FlagSet) {
 	f.StringVar(&y.outages, "outages", "", "single outages to analyse: "+outageWords)
 	f.Float64Var(&y.emergency, "emergency", 1, "with --outages: factor on every rating after an outage, 1 or more")
+	f.StringVar(&y.participation, "participation", "", "with --outages and --enforce-q: "+participationWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "with --outages: how far voltages may exceed their limits after an outage, pu")
 }
 
@@ -55,7 +58,7 @@ func (y *analysing) only(f *pflag.FlagSet) error {
 		return cli.BadInputf("--outages is empty: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"")
 	}
 	if y.outages == "" {
-		for _, name := range []string{"emergency", "voltage-band"} {
+		for _, name := range []string{"emergency", "voltage-band", "participation"} {
 			if f.Changed(name) {
 				return cli.BadInputf("--%s needs --outages", name)
 			}
@@ -64,6 +67,9 @@ func (y *analysing) only(f *pflag.FlagSet) error {
 	}
 	if f.Changed("out") || f.Changed("csv") {
 		return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
+	}
+	if enforced, _ := f.GetBool("enforce-q"); f.Changed("participation") && !enforced {
+		return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
 	}
 	return checkAfter(f, y.emergency, y.band)
 }
@@ -95,7 +101,13 @@ func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.O
 	}
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	var shares []float64
+	if y.participation != "" {
+		if shares, err = participation(n, y.participation); err != nil {
+			return nil, gpc.BadInput(err)
+		}
+	}
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Shared: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -133,17 +134,19 @@ func TestOutagesBadInput(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--outages: nothing does not exist: want branches, units, all or a file": {"--outages", "nothing"},
-		"no outage is listed":                                  {"--outages", write("empty", "# none\n")},
-		"line 2: no branch in service":                         {"--outages", write("far", "branch 1\nbranch 999\n")},
-		"want branch ROW or unit ROW":                          {"--outages", write("other", "bus 3\n")},
-		"line 3: branch 1 from bus 1 to bus 2 is listed twice": {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
-		"long, line 2: bufio.Scanner: token too long":          {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
-		"--outages is empty: want branches, units, all":        {"--outages", ""},
-		"--emergency needs --outages":                          {"--emergency", "1.2"},
-		"--emergency 0.5: want a factor of 1 to 100":           {"--outages", "all", "--emergency", "0.5"},
-		"--voltage-band 2: want 0 to 1 pu":                     {"--outages", "all", "--voltage-band", "2"},
-		"leave out --out and --csv":                            {"--outages", "units", "--csv", dir},
-		"line 1: no unit in service is row x":                  {"--outages", write("word", "unit x\n")},
+		"no outage is listed":                                                     {"--outages", write("empty", "# none\n")},
+		"line 2: no branch in service":                                            {"--outages", write("far", "branch 1\nbranch 999\n")},
+		"want branch ROW or unit ROW":                                             {"--outages", write("other", "bus 3\n")},
+		"line 3: branch 1 from bus 1 to bus 2 is listed twice":                    {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
+		"long, line 2: bufio.Scanner: token too long":                             {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
+		"--outages is empty: want branches, units, all":                           {"--outages", ""},
+		"--participation needs --enforce-q":                                       {"--outages", "all", "--participation", "equal"},
+		"--participation: none does not exist: want range, pmax, equal or a file": {"--outages", "all", "--enforce-q", "--participation", "none"},
+		"--emergency needs --outages":                                             {"--emergency", "1.2"},
+		"--emergency 0.5: want a factor of 1 to 100":                              {"--outages", "all", "--emergency", "0.5"},
+		"--voltage-band 2: want 0 to 1 pu":                                        {"--outages", "all", "--voltage-band", "2"},
+		"leave out --out and --csv":                                               {"--outages", "units", "--csv", dir},
+		"line 1: no unit in service is row x":                                     {"--outages", write("word", "unit x\n")},
 	} {
 		if code, _, log := run(append([]string{"pf", "case14"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("pf case14 %v: exit code %d, %q; want 2 and %q", args, code, log, want)
@@ -245,5 +248,44 @@ func TestAFileOfPGLibWithoutAPowerFlowSaysWhatToDo(t *testing.T) {
 	}
 	if r := runOutagesJSON(t, 1, solved, "--outages", "branches"); len(r.Outages) != 411 {
 		t.Errorf("%d outages", len(r.Outages))
+	}
+}
+
+// A secure dispatch survives the outages it was found for when these are looked at again with its own limits and
+// participation; where the reference takes up what a unit leaves, some break a limit, and the reference's own has no power flow.
+func TestASecureDispatchIsSecureWhenLookedAtAgain(t *testing.T) {
+	dir := t.TempDir()
+	solved, list := filepath.Join(dir, "solved.m"), filepath.Join(dir, "outages")
+	r := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9", "--out", solved)
+	left := map[results.Outage]bool{}
+	for _, o := range r.LeftOut {
+		left[o] = true
+	}
+	after := []string{"--emergency", "1.3", "--voltage-band", "0.05", "--enforce-q"}
+	shared := append(after, "--participation", "range")
+	all := runOutagesJSON(t, 1, append([]string{solved, "--outages", "all"}, shared...)...)
+	var lines strings.Builder
+	for _, o := range all.Outages {
+		if left[o.Outage] {
+			continue
+		}
+		fmt.Fprintln(&lines, o.Kind, o.Row)
+		if !o.Converged || len(o.Violations) > 0 || *o.Severity != 0 {
+			t.Errorf("%+v", o)
+		}
+	}
+	if err := os.WriteFile(list, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := runOutagesJSON(t, 0, append([]string{solved, "--outages", list}, shared...)...); again.Secure != r.Outages {
+		t.Errorf("%d of %d outages secure", again.Secure, r.Outages)
+	}
+	if alone := runOutagesJSON(t, 1, append([]string{solved, "--outages", list}, after...)...); alone.Unsolved != 1 {
+		t.Errorf("%d outages without a power flow where the reference takes up what is missing", alone.Unsolved)
+	}
+	// The plain optimum does not survive two of them.
+	runOptimalFlowJSON(t, 0, "case_ieee30", "--scale", "0.9", "--out", solved)
+	if plain := runOutagesJSON(t, 1, append([]string{solved, "--outages", list}, shared...)...); plain.Secure != r.Outages-len(r.Before) {
+		t.Errorf("%d of %d outages of the plain optimum secure, want all but %d", plain.Secure, r.Outages, len(r.Before))
 	}
 }

@@ -39,13 +39,14 @@ starts from the solution without outage; parts that are cut off without a refere
 bus are left out. The reference takes up the power of a unit. The table lists limits
 that are exceeded further than without outage, the worst outage first. An overload
 counts as its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
---emergency and --voltage-band widen the limits after an outage, as in gpc opf --secure.
+--emergency and --voltage-band widen the limits after an outage, and with --participation
+units share the missing power, as in gpc opf --secure.
 
 A power flow keeps no limit by itself: those that it breaks are listed at the end.
 
 Exit code 1 says that it does not converge; with --outages, that an outage breaks a
 limit, cuts off load or has no power flow.`,
-		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables\n  " + a.Name + " pf secure.m --outages all --emergency 1.3 --voltage-band 0.05",
+		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables\n  " + a.Name + " pf secure.m --outages all --emergency 1.3 --voltage-band 0.05 --enforce-q --participation range",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flat {

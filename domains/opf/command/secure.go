@@ -33,7 +33,7 @@ func (y *securing) flags(f *pflag.FlagSet) {
 	f.StringVar(&y.outages, "outages", "all", "with --secure: the outages to survive: "+outageWords+"; branches that cut off a part of the network are left out, and refused in a FILE")
 	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "with --secure: factor on every rating after an outage, 1 or more")
 	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "with --secure: how far voltages may exceed their limits after an outage, pu")
-	f.StringVar(&y.participation, "participation", "range", "with --secure: how units share the missing power: by range (PMAX − PMIN), by pmax, equal, or by a `FILE` of lines such as \"unit 2 0.4\"")
+	f.StringVar(&y.participation, "participation", "range", "with --secure: "+participationWords)
 }
 
 // only refuses flags that have no meaning with --secure, or without it.
@@ -67,17 +67,20 @@ func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
 	return list, nil
 }
 
-// shares reads --participation: a factor a unit.
-func (y *securing) shares(n *network.Network) ([]float64, error) {
-	if out, known := secure.NamedParticipation(n, y.participation); known {
+// participationWords are what --participation takes, in pf and in opf.
+const participationWords = "how units share the missing power: by range (PMAX − PMIN), by pmax, equal, or by a `FILE` of lines such as \"unit 2 0.4\""
+
+// participation reads --participation: a factor a unit.
+func participation(n *network.Network, what string) ([]float64, error) {
+	if out, known := secure.NamedParticipation(n, what); known {
 		return out, nil
 	}
-	f, err := os.Open(y.participation)
+	f, err := os.Open(what)
 	if err != nil {
 		return nil, fmt.Errorf("--participation: %w: want range, pmax, equal or a file of lines such as \"unit 2 0.4\"", err)
 	}
 	defer f.Close()
-	out, err := secure.ReadParticipation(n, y.participation, f)
+	out, err := secure.ReadParticipation(n, what, f)
 	if err != nil {
 		err = fmt.Errorf("--participation: %w", err)
 	}
@@ -90,7 +93,7 @@ func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	if y.opt.Outages, err = y.list(n); err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	if y.opt.Participation, err = y.shares(n); err != nil {
+	if y.opt.Participation, err = participation(n, y.participation); err != nil {
 		return nil, gpc.BadInput(err)
 	}
 	s, err := secure.New(n, y.opt)
