@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -300,6 +300,7 @@ def pf(
 def outages(
     source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False,
     emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
+    progress: Callable[[int, int], None] | None = None,
 ) -> OutageFlows:
     """The power flow of a network without one branch or unit at a time, as `gpc pf --outages`.
 
@@ -308,7 +309,8 @@ def outages(
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
     secure(): so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
     voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
-    flow without any outage, it is a gpc.Error that says why. Ctrl-C ends the call.
+    flow without any outage, it is a gpc.Error that says why. progress(done, total) is
+    called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.
     """
     n = _network(source)
     options: dict[str, Any] = {
@@ -317,13 +319,13 @@ def outages(
     }
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     given = [*_point(n, loads, dispatch), shares]
-    answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True)
+    answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True, progress=progress)
     return OutageFlows._of(answer, n.branch_row, n.gen_row)
 
 
 def secure(
     source: Any, loads: Any = None, *, outages: str | os.PathLike[str] | Iterable[str] = "all", emergency: float = 1.3, voltage_band: float = 0.05,
-    participation: str | Floats = "range", max_iterations: int = 0,
+    participation: str | Floats = "range", max_iterations: int = 0, progress: Callable[[int, int], None] | None = None,
 ) -> SecureOptima:
     """The cheapest dispatch that keeps every limit after any single outage, as `gpc opf --secure`.
 
@@ -332,7 +334,7 @@ def secure(
     outages(); branches that cut off a part of the network are left out (left_out), and refused in a
     file or list. participation says how units share missing power: by "range" (PMAX − PMIN), "pmax",
     "equal", or factors [units]. max_iterations is of the interior point in each round, 0 for 200.
-    Ctrl-C ends the call.
+    progress(done, total) is called about ten times a second, with loads. Ctrl-C ends the call.
     """
     n = _network(source)
     options: dict[str, Any] = {
@@ -341,7 +343,7 @@ def secure(
     pd, qd = _loads(n, loads)
     options["participation"], shares = _shares(n, participation)
     clock = time.perf_counter()
-    answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True)
+    answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True, progress=progress)
     return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)
 
 

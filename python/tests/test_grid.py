@@ -306,6 +306,21 @@ def test_a_series_of_secure_dispatches_goes_on_from_the_last():
     assert (r.objective[:2] > r.plain_objective[:2] - 1e-6).all() and "1 no secure point found" in repr(r)
 
 
+def test_progress_is_told_and_ends_the_call():
+    n = grid.network("case_ieee30")
+    told = []
+    grid.outages(n, "all", progress=lambda *p: told.append(p))
+    grid.secure(n, n.pd * [[0.7], [0.71]], progress=lambda *p: told.append(p))
+    assert (47, 47) in told and told[-1] == (2, 2)
+
+    def stop(done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        grid.secure(n, n.pd * np.full((2000, 1), 0.9), progress=stop)
+    assert grid.secure(n, 0.7 * n.pd).secure.all()
+
+
 def test_what_would_have_to_give_is_named():
     r = grid.secure("case30", outages="branches")
     assert r.status[0] == 2 and "would have to give" in r.reason[0] and np.isnan(r.vm).all()
