@@ -3,8 +3,6 @@ package results
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -41,40 +39,6 @@ type AfterOutage struct {
 	LostMW      float64  `json:"lost_load_mw"` // of these buses
 	Severity    *float64 `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow; the worst outage stands first
 	Violations  []Broken `json:"violations"`   // ratings and voltages that are broken more than in the base
-}
-
-// Outage is a branch or unit that goes out of service.
-type Outage struct {
-	Kind string `json:"outage"` // branch or unit
-	Row  int    `json:"row"`    // in `mpc.branch` or `mpc.gen`, from 1
-	From int    `json:"from"`   // bus; of a unit its bus
-	To   int    `json:"to"`     // likewise
-}
-
-// NewOutage puts an outage in the file's rows and numbers of buses.
-func NewOutage(n *network.Network, o secure.Outage) Outage {
-	if o.Branch >= 0 {
-		return Outage{"branch", n.BranchRow[o.Branch] + 1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]]}
-	}
-	bus := n.BusID[n.GenBus[o.Unit]]
-	return Outage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
-}
-
-// Outages puts a list likewise; it is empty, not nil, where there are none.
-func Outages(n *network.Network, list []secure.Outage) []Outage {
-	out := []Outage{}
-	for _, o := range list {
-		out = append(out, NewOutage(n, o))
-	}
-	return out
-}
-
-// Where names what is out.
-func (o Outage) Where() string {
-	if o.Kind == "branch" {
-		return fmt.Sprintf("branch %d, bus %d to %d", o.Row, o.From, o.To)
-	}
-	return fmt.Sprintf("unit %d at bus %d", o.Row, o.From)
 }
 
 // SecurityOptions say which limits hold after an outage, and on how many threads power flows are solved.
@@ -161,67 +125,6 @@ func (y *securityRun) every() []int {
 	return all
 }
 
-// share solves the outages after which units share what is missing, and returns the numbers of the others.
-func (y *securityRun) share(ctx context.Context, opt SecurityOptions, base *powerflow.Solution) (others []int, err error) {
-	var list []secure.Outage
-	var at []int
-	bridges := y.n.Bridges()
-	for i, o := range y.list {
-		if o.Branch >= 0 && bridges[o.Branch] {
-			others = append(others, i)
-			continue
-		}
-		list, at = append(list, o), append(at, i)
-	}
-	if len(list) == 0 {
-		return others, nil
-	}
-	s, err := secure.New(y.n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
-	if err != nil {
-		return nil, err
-	}
-	checks, err := s.Check(ctx, y.in.Pd, y.in.Qd, base.Pg, base.Vm, base.Va)
-	if err != nil {
-		return nil, err
-	}
-	for k, c := range checks {
-		y.checked(at[k], c)
-	}
-	return others, nil
-}
-
-// checked writes the result of an outage after which units share.
-func (y *securityRun) checked(i int, c *secure.Check) {
-	defer y.tell()
-	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, Violations: []Broken{}}
-	if !c.Solved {
-		return
-	}
-	severity := 0.0
-	for _, v := range c.Violations {
-		if v.By > max(y.before[y.number(v)], 0)+leastViolation {
-			r.Violations = append(r.Violations, broken(y.n, v))
-			severity = max(severity, v.Severity)
-		}
-	}
-	r.Severity = &severity
-}
-
-// number is that of a limit among securityWatch's.
-func (y *securityRun) number(v secure.Violation) int {
-	nb, nl := y.n.Buses(), y.n.Branches()
-	switch v.Kind {
-	case secure.LowVoltage:
-		return v.At
-	case secure.HighVoltage:
-		return nb + v.At
-	case secure.FromRating:
-		return 2*nb + v.At
-	}
-	return 2*nb + nl + v.At
-}
-
 // close counts the outages and puts the worst first.
 func (y *Security) close() {
 	for i := range y.Outages {
@@ -305,21 +208,6 @@ func (y *securityRun) tell() {
 	y.progress(y.done, len(y.list))
 }
 
-// limits are the voltages, pu by bus, and ratings, pu by branch, that hold after an outage.
-type limits struct{ vmin, vmax, rate []float64 }
-
-func limitsAfter(n *network.Network, emergency, band float64) limits {
-	l := limits{slices.Clone(n.VMin), slices.Clone(n.VMax), slices.Clone(n.Rate)}
-	for b := range l.vmin {
-		l.vmin[b] -= band
-		l.vmax[b] += band
-	}
-	for k := range l.rate {
-		l.rate[k] *= emergency
-	}
-	return l
-}
-
 // part solves every so-manieth of these outages.
 func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, flows []int, part, of int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
@@ -377,74 +265,4 @@ func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w 
 	slices.SortStableFunc(r.Violations, func(a, b Broken) int {
 		return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n))
 	})
-}
-
-// severityUnit is what a violation is divided by to be compared with others.
-func severityUnit(l *Broken, n *network.Network) float64 {
-	if l.Unit == "pu" {
-		return 1.0 / voltageSeverity
-	}
-	return max(l.Bound, 1e-9*n.BaseMVA)
-}
-
-// securityWatch measures a solution against ratings and voltages: limits are numbered V lower, V
-// upper by bus, |S| from and to by branch.
-type securityWatch struct {
-	n      *network.Network
-	limits limits
-	p      Point
-	out    secure.Outage
-}
-
-func newSecurityWatch(n *network.Network, l limits) *securityWatch {
-	return &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
-}
-
-func (w *securityWatch) count() int { return 2 * (w.n.Buses() + w.n.Branches()) }
-
-// measure writes by how much each limit is broken, pu; what is dead or out breaks none.
-func (w *securityWatch) measure(sol *powerflow.Solution, islanded []int32, by []float64) {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	w.p.Vm, w.p.Va, w.p.Pg, w.p.Qg = sol.Vm, sol.Va, sol.Pg, sol.Qg
-	n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, w.p.Flows)
-	f := w.p.Flows
-	for b, v := range sol.Vm {
-		by[b], by[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
-	}
-	for _, b := range islanded {
-		by[b], by[nb+int(b)] = 0, 0
-	}
-	for k, rate := range w.limits.rate {
-		by[2*nb+k], by[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
-	}
-	if k := w.out.Branch; k >= 0 {
-		by[2*nb+k], by[2*nb+nl+k] = 0, 0
-	}
-}
-
-func (w *securityWatch) broken(i int, by float64) Broken {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	switch {
-	case i < nb:
-		return Broken{w.p.Bus("vmin", w.limits.vmin)(i), by}
-	case i < 2*nb:
-		return Broken{w.p.Bus("vmax", w.limits.vmax)(i - nb), by}
-	case i < 2*nb+nl:
-		return Broken{w.rating("from", i-2*nb), by * n.BaseMVA}
-	}
-	return Broken{w.rating("to", i-2*nb-nl), by * n.BaseMVA}
-}
-
-func (w *securityWatch) severity(i int, by float64) float64 {
-	if nb, nl := w.n.Buses(), w.n.Branches(); i >= 2*nb {
-		return by / w.limits.rate[(i-2*nb)%nl]
-	}
-	return voltageSeverity * by
-}
-
-// rating is that of a branch's end after an outage.
-func (w *securityWatch) rating(end string, k int) Limit {
-	l := w.p.Flow(end)(k)
-	l.Bound = w.limits.rate[k] * w.n.BaseMVA
-	return l
 }
