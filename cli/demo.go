@@ -193,7 +193,7 @@ func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
 func (d *demo) evaluate(m mapped, method, trace string, episodes int) (*closedloop.Result, error) {
 	m.setup.Method = method
 	return m.Evaluate(d.cmd.Context(), m.setup, d.engine(), closedloop.Options{
-		Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}, Progress: d.progress(m.Name() + " " + method),
+		Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}, Progress: d.Progress(m.Name() + " " + method),
 	})
 }
 

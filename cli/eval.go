@@ -50,7 +50,7 @@ episodes side by side, which changes latencies alone.`,
 			if opt.Limit, err = limit(); err != nil {
 				return err
 			}
-			opt.Progress = a.progress(c.Name() + " " + setup.Method)
+			opt.Progress = a.Progress(c.Name() + " " + setup.Method)
 			if c, err = guard(c); err != nil {
 				return err
 			}

@@ -68,7 +68,7 @@ func (a *App) pairCommand() *cobra.Command {
 			if opt.Limit, err = limit(); err != nil {
 				return err
 			}
-			opt.Progress = a.progress(c.Name())
+			opt.Progress = a.Progress(c.Name())
 			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
 			if err != nil {
 				return err

@@ -61,7 +61,7 @@ method, bit for bit. The times that are printed are those of the answers.`,
 				return BadInputf("--connect %s: that server runs case %s, want %s", connect, h.Case, c.Name())
 			}
 			opt.Method, opt.Commit, opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = h.Method, version.Build(), gpc.Host(), h.Backend, h.ISA, h.ModelSHA256
-			opt.Progress = a.progress(c.Name() + " at " + connect)
+			opt.Progress = a.Progress(c.Name() + " at " + connect)
 			var sessions []string
 			result, err := c.EvaluateBy(cmd.Context(), func() (domain.Controller, error) {
 				name := session

@@ -25,9 +25,9 @@ func terminal(w io.Writer) bool {
 // settled is how long a command runs before a bar is shown: its first rate would be of a moment.
 const settled = 500 * time.Millisecond
 
-// progress shows done/total with rate and ETA on a terminal and is quiet
+// Progress shows done/total with rate and ETA on a terminal and is quiet
 // otherwise. The returned function may be called with a total that changes.
-func (a *App) progress(what string) func(done, total int) {
+func (a *App) Progress(what string) func(done, total int) {
 	if !terminal(a.Stderr) {
 		return func(int, int) {}
 	}
@@ -62,7 +62,7 @@ func (a *App) stages() func(stage string, done, total int) {
 	now := ""
 	return func(stage string, done, total int) {
 		if bar == nil || stage != now {
-			bar, now = a.progress(stage), stage
+			bar, now = a.Progress(stage), stage
 		}
 		bar(done, total)
 	}

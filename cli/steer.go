@@ -28,7 +28,7 @@ func (a *App) steerCommand() *cobra.Command {
 			if c, err = guard(c); err != nil {
 				return err
 			}
-			opt.Seed, opt.Progress = a.seed, a.progress("steer")
+			opt.Seed, opt.Progress = a.seed, a.Progress("steer")
 			out, err := c.Steer(cmd.Context(), setup, a.engine(), divisions, opt)
 			if err != nil {
 				return err

@@ -129,7 +129,7 @@ func policyName(p model.Policy) string { return fmt.Sprintf("%s of %.12s", p.Met
 
 // train runs the training with progress and writes model and curves.
 func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []string, opt train.Options, out, curves string) (*trained, error) {
-	bar := a.progress("train")
+	bar := a.Progress("train")
 	r, err := c.Train(cmd.Context(), e, dirs, opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
 		if p.Note != "" {

@@ -34,7 +34,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 			if by.Engine = a.engine(); deep {
 				again = &by
 			}
-			opt.Progress = a.progress("verify")
+			opt.Progress = a.Progress("verify")
 			v, err := a.Verify(cmd.Context(), args[0], again, opt)
 			if err != nil {
 				return err

@@ -124,16 +124,12 @@ func optimum(r *secure.Result) acopf.Result {
 	return out
 }
 
-// ParseOutages reads what may go out: branches (that leave no island), units, all of both, or, by read, a
-// file of lines such as "branch 7" and "unit 2", rows of the case's tables.
+// ParseOutages reads what may go out: by secure.Named branches, units or all of both, without branches that cut off a part of
+// the network, or, by read, a file of lines such as "branch 7" and "unit 2", rows of the case's tables.
 func ParseOutages(n *network.Network, what string, read func(name string) ([]byte, error)) ([]secure.Outage, error) {
-	switch what {
-	case "branches":
-		return secure.Branches(n), nil
-	case "units":
-		return secure.Units(n), nil
-	case "all":
-		return append(secure.Branches(n), secure.Units(n)...), nil
+	if list, known := secure.Named(n, what); known {
+		whole, _ := secure.Survivable(n, list)
+		return whole, nil
 	}
 	text, err := read(what)
 	if err != nil {

@@ -338,7 +338,7 @@ func TestSecureCasesThatAreNone(t *testing.T) {
 		"opf-secure:case39.m,outage=all":                                         "want outages=",
 		"opf-secure:nothing.m":                                                   "nothing.m",
 		"opf-secure:case39.m,outages=" + filepath.Join(dir, "absent"):            "want branches, units, all or a file",
-		"opf-secure:case39.m,outages=" + file("empty", "# none\n"):               "the file lists no outage",
+		"opf-secure:case39.m,outages=" + file("empty", "# none\n"):               "no outage is listed",
 		"opf-secure:case39.m,outages=" + file("far", "branch 1\nbranch 999\n"):   "line 2: no branch in service is row 999",
 		"opf-secure:case39.m,outages=" + file("other", "bus 3\n"):                "want branch ROW or unit ROW",
 		"opf-secure:case39.m,outages=" + file("island", "branch 20 # to unit\n"): "cuts off a part of the network",

@@ -49,7 +49,7 @@ const sameFactor = 1e-6
 // PowerFactors lists the units that keep a constant power factor, and those that could be
 // loads with one but are plain units, both ascending.
 func (n *Network) PowerFactors(d Dispatchable) (kept []PowerFactor, plain []int, err error) {
-	pglib := strings.HasPrefix(n.Name, "pglib_opf_")
+	pglib := n.PGLib()
 	for g := range n.Gens() {
 		if !(n.PMin[g] < 0 && n.PMax[g] == 0) || n.QMin[g] == 0 && n.QMax[g] == 0 {
 			continue
@@ -84,6 +84,10 @@ func (n *Network) powerFactor(g int) (ratio float64, why string) {
 	return ratio, ""
 }
 
+// PGLib says by the case's name whether it is one of PGLib-OPF, whose files hold no dispatch: powers are the middle of
+// each unit's limits.
+func (n *Network) PGLib() bool { return strings.HasPrefix(n.Name, "pglib_opf_") }
+
 // DispatchableNote says in a sentence how units that could be loads of constant power factor are
 // taken; "" where there is none.
 func (n *Network) DispatchableNote(d Dispatchable) (string, error) {
@@ -93,10 +97,10 @@ func (n *Network) DispatchableNote(d Dispatchable) (string, error) {
 	}
 	var parts []string
 	if len(kept) > 0 {
-		parts = append(parts, fmt.Sprintf("%d as loads of constant power factor", len(kept)))
+		parts = append(parts, fmt.Sprintf("%d taken as loads of constant power factor", len(kept)))
 	}
 	if len(plain) > 0 {
-		parts = append(parts, fmt.Sprintf("%d as plain units", len(plain)))
+		parts = append(parts, fmt.Sprintf("%d taken as plain units, whose P and Q are free", len(plain)))
 	}
-	return "units with PMIN < 0 = PMAX and reactive limits are taken " + strings.Join(parts, ", "), nil
+	return "units that are loads (PMIN < 0 = PMAX, with reactive limits): " + strings.Join(parts, ", "), nil
 }

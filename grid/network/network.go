@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -103,6 +104,19 @@ func (n *Network) Gens() int { return len(n.GenBus) }
 
 // Branches is the number of branches in service.
 func (n *Network) Branches() int { return len(n.From) }
+
+// UnitsHold is the network with the voltage of every unit's bus held, whatever the file's type of the bus: that of a
+// dispatch, which has a set-point for each.
+func (n *Network) UnitsHold() *Network {
+	held := *n
+	held.Kind = slices.Clone(n.Kind)
+	for _, bus := range n.GenBus {
+		if held.Kind[bus] == PQ {
+			held.Kind[bus] = PV
+		}
+	}
+	return &held
+}
 
 // Loads are the file's loads times a factor, pu by bus; the caller's own.
 func (n *Network) Loads(factor float64) (pd, qd []float64) {

@@ -254,6 +254,9 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		if math.Abs(off) <= shareTolerance {
 			break
 		}
+		if slope <= 0 && math.Abs(off) <= Tolerance { // every unit is at a limit, which is not broken by less than that
+			break
+		}
 		if k == shareIterations || slope <= 0 && k > 0 {
 			c.Solved, c.Reason = false, fmt.Sprintf("%.4g MW are missing that no unit has left", off*n.BaseMVA)
 			return nil

@@ -72,6 +72,7 @@ type interior struct {
 	elastic          bool // balances after outages may give
 	careful          bool // the barrier is held from the start
 	warm             bool // begun at an earlier result
+	blind            bool // an outage was added last that has no power flow at the dispatch
 	iterations       int
 	kkt              KKT
 	previous         float64 // objective

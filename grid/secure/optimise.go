@@ -12,7 +12,7 @@ import (
 // corners, then on the sides that power flows are on at the dispatch where these ended: from nothing, that finds the
 // better optimum.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
-	if p.warm {
+	if p.warm && !p.blind {
 		begun := p.clone()
 		for _, t := range p.states[1:] {
 			if t.corner == nil {

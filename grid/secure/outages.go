@@ -12,16 +12,55 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
+// Words name lists of outages: what Named takes.
+var Words = []string{"branches", "units", "all"}
+
+// Named are the outages of a word: "branches" is every branch in service, "units" every unit, and "all" is both. Branches
+// that cut off a part of the network are among them.
+func Named(n *network.Network, word string) (list []Outage, known bool) {
+	if !slices.Contains(Words, word) {
+		return nil, false
+	}
+	if word != "units" {
+		for k := range n.Branches() {
+			list = append(list, Outage{k, -1})
+		}
+	}
+	if word != "branches" {
+		list = append(list, Units(n)...)
+	}
+	return list, true
+}
+
+// Survivable parts a list into the outages that leave the network in one piece, and the branches whose outage cuts off
+// a part of it, which no dispatch survives.
+func Survivable(n *network.Network, list []Outage) (whole, cut []Outage) {
+	bridges := n.Bridges()
+	for _, o := range list {
+		if o.Branch >= 0 && bridges[o.Branch] {
+			cut = append(cut, o)
+		} else {
+			whole = append(whole, o)
+		}
+	}
+	return whole, cut
+}
+
 // ReadOutages reads lines such as "branch 7" and "unit 2", which count rows of the case's tables from 1; what follows # is
 // left aside. name stands in errors. Outages that cut off a part of the network are among them.
 func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, err error) {
+	seen := map[Outage]bool{}
 	err = eachLine(name, r, func(line string) error {
 		o, err := ParseOutage(n, line)
+		if err == nil && seen[o] {
+			err = fmt.Errorf("%s is listed twice", o.name(n))
+		}
+		seen[o] = true
 		list = append(list, o)
 		return err
 	})
 	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("%s: the file lists no outage", name)
+		err = fmt.Errorf("%s: no outage is listed", name)
 	}
 	return list, err
 }
@@ -38,6 +77,27 @@ func ParseOutage(n *network.Network, line string) (Outage, error) {
 		return Outage{-1, g}, err
 	}
 	return Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)
+}
+
+// NamedParticipation are the factors of a word: "range" is in proportion to PMax − PMin (nil, as in Options), "pmax" to PMax,
+// and "equal" the same for all.
+func NamedParticipation(n *network.Network, word string) (out []float64, known bool) {
+	out = make([]float64, n.Gens())
+	switch word {
+	case "range":
+		return nil, true
+	case "pmax":
+		for g, p := range n.PMax {
+			out[g] = max(0, p)
+		}
+		return out, true
+	case "equal":
+		for g := range out {
+			out[g] = 1
+		}
+		return out, true
+	}
+	return nil, false
 }
 
 // ReadParticipation reads lines such as "unit 2 0.4" likewise: the factor of every unit, 0 for those that are not named.
@@ -62,7 +122,8 @@ func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64,
 
 func eachLine(name string, r io.Reader, visit func(line string) error) error {
 	lines := bufio.NewScanner(r)
-	for at := 1; lines.Scan(); at++ {
+	at := 1
+	for ; lines.Scan(); at++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -71,7 +132,10 @@ func eachLine(name string, r io.Reader, visit func(line string) error) error {
 			return fmt.Errorf("%s, line %d: %w", name, at, err)
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s, line %d: %w", name, at, err)
+	}
+	return nil
 }
 
 // inService is which of the branches or units in service is a row of the case's table, from 1. rows are theirs, from 0.

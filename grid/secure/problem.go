@@ -16,8 +16,8 @@ type Outage struct{ Branch, Unit int }
 
 // Branches are the outages of every branch that leaves no island.
 func Branches(n *network.Network) (list []Outage) {
-	for k := range n.Branches() {
-		if !Islands(n, k) {
+	for k, bridge := range n.Bridges() {
+		if !bridge {
 			list = append(list, Outage{k, -1})
 		}
 	}
@@ -119,11 +119,12 @@ func (o Options) check(n *network.Network) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	bridges := n.Bridges()
 	for i, x := range o.Outages {
 		switch {
 		case x.Branch >= 0 && x.Unit >= 0 || x.Branch < 0 && x.Unit < 0 || x.Branch >= n.Branches() || x.Unit >= n.Gens():
 			return fmt.Errorf("secure: outage %d has branch %d and unit %d: want one of them −1, the other an index into the network's %d branches or %d units", i, x.Branch, x.Unit, n.Branches(), n.Gens())
-		case x.Branch >= 0 && Islands(n, x.Branch):
+		case x.Branch >= 0 && bridges[x.Branch]:
 			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, which no dispatch survives: leave it out", x.name(n))
 		}
 	}

@@ -298,7 +298,9 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 		}
 	}
 	slices.SortStableFunc(worst, func(a, b *Check) int { return cmp.Compare(b.Severity(), a.Severity()) })
+	p.blind = false
 	for _, c := range apart(worst) {
+		p.blind = p.blind || !c.Solved
 		t := newState(s.sys, c.Outage, true, pd, qd, nil)
 		s.sys.place(t, p.states[0], c)
 		if p.elastic {

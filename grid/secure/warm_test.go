@@ -172,3 +172,44 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 		t.Errorf("%d buses at a reactive limit, %d checks from earlier ones, %d side by side", switched, begun, beside)
 	}
 }
+
+// A step of a series ends at the optimum from nothing also where its load is far from the last one's, and where an outage
+// matters for the first time that has no power flow at the last dispatch: begun there, both ended at dearer local optima.
+func TestAStepOfASeriesEndsAtTheOptimumFromNothing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		levels []float64
+		units  bool
+		warm   []bool
+	}{
+		{"case_ieee30", []float64{0.87, 0.9}, true, []bool{false, true}},
+		{"case14", []float64{1.123, 0.726, 0.729}, false, []bool{false, false, true}},
+	} {
+		n := networktest.Load(t, c.name)
+		opt := DefaultOptions()
+		if !c.units {
+			opt.Outages = Branches(n)
+		}
+		s, err := New(n, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := make([]Problem, len(c.levels))
+		for k, level := range c.levels {
+			steps[k].Pd, steps[k].Qd = n.Loads(level)
+		}
+		err = s.Chain(context.Background(), steps, func(k int, warm bool, r *Result) error {
+			cold, err := s.Solve(context.Background(), steps[k])
+			if err != nil {
+				return err
+			}
+			if r.Status != Secure || warm != c.warm[k] || math.Abs(r.Objective/cold.Objective-1) > 1e-6 {
+				t.Errorf("%s, step %d: %v at %g $/h, warm %v; from nothing %g", c.name, k, r.Status, r.Objective, warm, cold.Objective)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

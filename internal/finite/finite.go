@@ -123,6 +123,7 @@ type field struct {
 	index           []int
 	name            string
 	goName          string
+	tagged          bool // the name is a tag's
 	omitEmpty, omit bool // where it is empty, where it is zero
 	text            bool // tagged to be a string
 }
@@ -135,17 +136,43 @@ func fieldsOf(t reflect.Type) []field {
 	if all, ok := known.Load(t); ok {
 		return all.([]field)
 	}
-	var all []field
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() && !f.Anonymous || name == "-" || f.Anonymous && name == "" && embeds(f.Type) || !reached(t, f.Index) {
-			continue
-		}
-		omit := strings.Split(options, ",")
-		all = append(all, field{f.Index, cmp.Or(name, f.Name), f.Name, slices.Contains(omit, "omitempty"), slices.Contains(omit, "omitzero"), slices.Contains(omit, "string")})
-	}
+	all := candidates(t, nil)
+	all = slices.DeleteFunc(slices.Clone(all), func(f field) bool { return !f.stands(all) })
 	known.Store(t, all)
 	return all
+}
+
+// candidates are the fields of a struct and of those that are embedded in it without a name, in their places.
+func candidates(t reflect.Type, at []int) (all []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		index := append(slices.Clone(at), i)
+		switch {
+		case name == "-" || !f.IsExported() && !f.Anonymous:
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer && embeds(f.Type):
+			all = append(all, candidates(f.Type.Elem(), index)...)
+		case f.Anonymous && name == "" && embeds(f.Type):
+			all = append(all, candidates(f.Type, index)...)
+		default:
+			omit := strings.Split(options, ",")
+			all = append(all, field{index, cmp.Or(name, f.Name), f.Name, name != "", slices.Contains(omit, "omitempty"), slices.Contains(omit, "omitzero"), slices.Contains(omit, "string")})
+		}
+	}
+	return all
+}
+
+// stands reports whether a field is the one of its name: the least embedded, of several the only one with a tag, or none.
+func (f field) stands(all []field) bool {
+	for _, g := range all {
+		if g.name != f.name || slices.Equal(g.index, f.index) {
+			continue
+		}
+		if len(g.index) < len(f.index) || len(g.index) == len(f.index) && (g.tagged || !f.tagged) {
+			return false
+		}
+	}
+	return true
 }
 
 // writeStruct writes a struct, those embedded in it in their places.
@@ -185,21 +212,6 @@ func embeds(t reflect.Type) bool {
 		t = t.Elem()
 	}
 	return t.Kind() == reflect.Struct
-}
-
-// reached reports whether what embeds a field has no name of its own in JSON.
-func reached(t reflect.Type, index []int) bool {
-	for _, i := range index[:len(index)-1] {
-		if t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		f := t.Field(i)
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-			return false
-		}
-		t = f.Type
-	}
-	return true
 }
 
 // empty is what omitempty leaves out.

@@ -91,3 +91,40 @@ func TestNumbersThatAreNoneAreNull(t *testing.T) {
 		}
 	}
 }
+
+// Names are those of JSON: a field of an embedded struct stands where Go's name of the struct hides it, the least embedded
+// stands for its name, and of several equally deep the one with a tag, or none.
+func TestNamesOfEmbeddedFieldsAreEncodingJSONs(t *testing.T) {
+	type Limit struct {
+		Limit string `json:"limit"`
+		Value float64
+	}
+	type Other struct {
+		Value float64 `json:"Value"`
+		Twice int     `json:"twice"`
+	}
+	type Third struct {
+		Twice int `json:"twice"`
+		Deep  int
+	}
+	for _, v := range []any{
+		struct {
+			Limit
+			By float64
+		}{Limit{"vmin", 1}, 2},
+		struct {
+			Limit
+			Other
+			*Third
+			Deep string
+		}{Limit{"vmax", 1}, Other{2, 3}, &Third{4, 5}, "x"},
+	} {
+		want, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Marshal(v); err != nil || string(got) != string(want) {
+			t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+		}
+	}
+}

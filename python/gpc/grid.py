@@ -1,4 +1,4 @@
-"""Optimal power flows of a network, one or thousands a call, as NumPy arrays.
+"""Power flows and optimal power flows of a network, one or thousands a call, and its outages, as NumPy arrays.
 
     import gpc.grid as grid
 
@@ -10,9 +10,12 @@
     r = grid.opf(n, loads)                       # all threads, the interpreter's lock released
     r.solves_per_second
 
+    grid.outages(n, "all", dispatch=grid.opf(n))  # the power flow without each branch and each unit: what breaks where
+    grid.secure(n, outages="units")               # the cheapest dispatch that survives every outage
+
 Powers are in MW and MVAr, voltages in pu and degrees, prices in $/MWh. Scenarios that have no
 optimum have NaN in their rows, and r.status says why. The same scenarios have the same results on any
-number of threads. docs/reference/acopf.md has the method, gpc.griddata what machine learning reads.
+number of threads. docs/reference/acopf.md, powerflow.md and secure.md have the methods, gpc.griddata what machine learning reads.
 """
 
 from __future__ import annotations
@@ -20,22 +23,28 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, number, text
+from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
 
-__all__ = ["STATUS", "Network", "Optima", "Scenarios", "network", "opf", "sample"]
+__all__ = [
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Scenarios", "SecureOptima", "network", "opf", "outages", "pf", "sample", "secure",
+]
 
 declare("gpc_network", TEXT, OUT)
 declare("gpc_network_of", TEXT, FLOAT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
+declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
+declare("gpc_network_secure", HANDLE, TEXT, INT, *[ARRAY, INT] * 3, OUT, HANDLE)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -173,6 +182,8 @@ class Network(Object):
         self.branch_from: NDArray[Any] = np.array(about["from"] or [], int)
         self.branch_to: NDArray[Any] = np.array(about["to"] or [], int)
         self.branch_row: NDArray[Any] = np.array(about["branch_row"] or [], int)
+        self.bridge: NDArray[np.bool_] = np.array(about["bridge"] or [], bool)
+        """[branches]: which cut off a part of the network when they are out."""
         self.reference: NDArray[Any] = np.array(about["reference"], int)
         self.isa: str = about["isa"]
         self.lanes: int = about["lanes"]
@@ -263,6 +274,129 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     return Optima(status, iterations, **results, seconds=time.perf_counter() - clock)
 
 
+Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
+"""Optima or secure optima of one row, or a pair of arrays: powers of units [units] in MW and voltages of buses [buses] in pu."""
+
+
+def pf(
+    source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30,
+) -> Flow:
+    """The power flow of a network, as `gpc pf`.
+
+    source is a Network, or what network() takes. loads is None for the case's own, an array of active
+    loads [buses] in MW at the case's power factors, or a pair of arrays (active, reactive). dispatch
+    replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
+    A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
+    reactive limits but at the reference, flat starts from 1 pu and equal angles, tolerance is the
+    largest mismatch that counts as solved, pu.
+    """
+    n = _network(source)
+    options = {"enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
+    given = _point(n, loads, dispatch)
+    answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
+    return Flow._of(answer, _sizes(n))
+
+
+def outages(
+    source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False,
+    emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
+    progress: Callable[[int, int], None] | None = None,
+) -> OutageFlows:
+    """The power flow of a network without one branch or unit at a time, as `gpc pf --outages`.
+
+    outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
+    "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
+    reference takes up the power of a unit, or with enforce_q and participation units share it as in
+    secure(): so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
+    voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
+    flow without any outage, it is a gpc.Error that says why. progress(done, total) is
+    called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.
+    """
+    n = _network(source)
+    options: dict[str, Any] = {
+        "enforce_q": bool(enforce_q), "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"),
+        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+    }
+    options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
+    given = [*_point(n, loads, dispatch), shares]
+    answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True, progress=progress)
+    return OutageFlows._of(answer, n.branch_row, n.gen_row)
+
+
+def secure(
+    source: Any, loads: Any = None, *, outages: str | os.PathLike[str] | Iterable[str] = "all", emergency: float = 1.3, voltage_band: float = 0.05,
+    participation: str | Floats = "range", max_iterations: int = 0, progress: Callable[[int, int], None] | None = None,
+) -> SecureOptima:
+    """The cheapest dispatch that keeps every limit after any single outage, as `gpc opf --secure`.
+
+    source is a Network, or what network() takes. loads is None for the case's own, or [n, buses] as
+    in opf(): a series, in which each solve begins at the last secure dispatch. outages is as in
+    outages(); branches that cut off a part of the network are left out (left_out), and refused in a
+    file or list. participation says how units share missing power: by "range" (PMAX − PMIN), "pmax",
+    "equal", or factors [units]. max_iterations is of the interior point in each round, 0 for 200.
+    progress(done, total) is called about ten times a second, with loads. Ctrl-C ends the call.
+    """
+    n = _network(source)
+    options: dict[str, Any] = {
+        "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+    }
+    pd, qd = _loads(n, loads)
+    options["participation"], shares = _shares(n, participation)
+    clock = time.perf_counter()
+    answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True, progress=progress)
+    return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)
+
+
+def _network(source: Any) -> Network:
+    return source if isinstance(source, Network) else network(source)
+
+
+def _shares(n: Network, participation: str | Floats) -> tuple[str, Floats | None]:
+    """A word of participation, or factors by unit."""
+    if isinstance(participation, str):
+        if not participation:
+            raise InputError(f"participation is empty, want range, pmax, equal or an array of {len(n.gen_bus)} factors")
+        return participation, None
+    return "", array(participation, float, (len(n.gen_bus),), "participation")
+
+
+def _whole(x: Any, name: str) -> int:
+    if isinstance(x, bool) or not isinstance(x, (int, np.integer)):
+        raise InputError(f"{name} is {x!r}, want a whole number")
+    return int(x)
+
+
+def _sizes(n: Network) -> tuple[int, int, int]:
+    return len(n.bus), len(n.gen_bus), len(n.branch_from)
+
+
+def _passed(*arrays: NDArray[Any] | None) -> list[int | None]:
+    """What ARRAY and INT take of arrays that may be left out; the caller keeps these."""
+    return [x for a in arrays for x in (address(a), 0 if a is None else a.size)]
+
+
+def _point(n: Network, loads: Any, dispatch: Dispatch | None) -> list[NDArray[Any] | None]:
+    """Loads, active and reactive, and of a dispatch powers, magnitudes and angles: one row of each, None for the case's."""
+    pd, qd = _loads(n, loads)
+    if pd is not None and len(pd) != 1:
+        raise InputError(f"loads has {len(pd)} rows, want one: a power flow is of one load")
+    pg = vm = va = None
+    if isinstance(dispatch, (Optima, SecureOptima)):
+        if len(dispatch) != 1:
+            raise InputError(f"dispatch has {len(dispatch)} rows, want one: give (r.pg[k], r.vm[k]) of row k")
+        if not np.isfinite(dispatch.pg).all():
+            raise InputError("dispatch has no optimum: its powers are NaN")
+        pg, vm, va = (np.ascontiguousarray(a[0]) for a in (dispatch.pg, dispatch.vm, dispatch.va))
+    elif dispatch is not None:
+        if not isinstance(dispatch, tuple) or len(dispatch) != 2:
+            raise InputError(f"dispatch is a {type(dispatch).__name__}, want optima of one row, or a pair: powers of units in MW and voltages of buses in pu")
+        pg, vm = _numbers(dispatch[0], "dispatch, powers"), _numbers(dispatch[1], "dispatch, voltages")
+    for name, a, size in (("dispatch, powers", pg, len(n.gen_bus)), ("dispatch, voltages", vm, len(n.bus)), ("dispatch, angles", va, len(n.bus))):
+        if a is not None:
+            array(a, float, (size,), name)
+    return [pd, qd, pg, vm, va]
+
+
 def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
     """Active and reactive loads [n, buses], None for the case's."""
     if loads is None:
@@ -272,7 +406,7 @@ def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
     pair = loads if isinstance(loads, tuple) else (loads,)
     if len(pair) not in (1, 2):
         raise InputError(f"loads: {len(pair)} arrays, want one (active loads) or two (active and reactive loads)")
-    wanted = [np.ascontiguousarray(np.atleast_2d(np.asarray(a, dtype=float))) for a in pair]
+    wanted = [np.atleast_2d(_numbers(a, "loads")) for a in pair]
     pd = array(wanted[0], float, (None, len(n.bus)), "loads, active")
     if len(pair) == 1:
         ratio = np.divide(n.qd, n.pd, out=np.zeros_like(n.qd), where=n.pd != 0)
@@ -303,49 +437,13 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     if not outages:
         return Scenarios(n.pd * p, n.qd * q)
     units = np.flatnonzero(~np.isin(n.gen_bus, n.reference))
-    branches = np.flatnonzero(~_bridges(n))
+    branches = np.flatnonzero(~n.bridge)
     if not len(units) or not len(branches):
         raise InputError("sample: the network has no unit or no branch that can be out: leave outages out")
     kind = draw.random(count) < 0.5
     branch = np.where(kind, draw.choice(branches, count), -1).astype(np.int32)
     gen = np.where(kind, -1, draw.choice(units, count)).astype(np.int32)
     return Scenarios(n.pd * p, n.qd * q, branch, gen)
-
-
-def _bridges(n: Network) -> NDArray[np.bool_]:
-    """Which branches alone hold the network together."""
-    place = {int(b): i for i, b in enumerate(n.bus)}
-    near: list[list[tuple[int, int]]] = [[] for _ in n.bus]
-    for k, (f, t) in enumerate(zip(n.branch_from, n.branch_to)):
-        near[place[int(f)]].append((place[int(t)], k))
-        near[place[int(t)]].append((place[int(f)], k))
-    seen, low = np.zeros(len(near), int), np.zeros(len(near), int)
-    found, clock = np.zeros(len(n.branch_from), bool), 0
-    for root in range(len(near)):
-        if seen[root]:
-            continue
-        clock += 1
-        seen[root] = low[root] = clock
-        stack = [(root, -1, iter(near[root]))]
-        while stack:
-            v, by, rest = stack[-1]
-            for w, k in rest:
-                if k == by:
-                    continue
-                if seen[w]:
-                    low[v] = min(low[v], seen[w])
-                    continue
-                clock += 1
-                seen[w] = low[w] = clock
-                stack.append((w, k, iter(near[w])))
-                break
-            else:
-                stack.pop()
-                if stack:
-                    above = stack[-1][0]
-                    low[above] = min(low[above], low[v])
-                    found[by] = low[v] > seen[above]
-    return found
 
 
 def _tables(source: Any) -> tuple[str, float, list[Floats]]:
@@ -359,12 +457,20 @@ def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
     if missing:
         raise InputError(f"network: {', '.join(missing)} missing: want MATPOWER's baseMVA, bus, gen, branch and gencost")
-    tables = [np.ascontiguousarray(np.asarray(source[k], dtype=float)) for k in ("bus", "gen", "branch")]
-    tables.append(np.ascontiguousarray(np.asarray(source.get("gencost", np.zeros((0, 1))), dtype=float)))
+    tables = [_numbers(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
+    tables.append(_numbers(source.get("gencost", np.zeros((0, 1))), "network: gencost"))
     for k, t in zip(("bus", "gen", "branch", "gencost"), tables):
         if t.ndim != 2:
             raise InputError(f"network: {k} has {t.ndim} dimensions, want rows and columns")
-    return str(source.get("name", "network")), float(source["baseMVA"]), tables
+    return str(source.get("name", "network")), number(source["baseMVA"], "network: baseMVA", "MVA, a positive number"), tables
+
+
+def _numbers(x: Any, name: str) -> Floats:
+    """x as a C-contiguous array of numbers, or an InputError that names it."""
+    try:
+        return np.ascontiguousarray(np.asarray(x, dtype=float))
+    except (TypeError, ValueError) as e:
+        raise InputError(f"{name}: want numbers: {e}") from None
 
 
 def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:

@@ -23,7 +23,10 @@ import (
 type optima struct {
 	n *network.Network
 	c *matpower.Case
-	s *acopf.Solver
+	s *acopf.Solver // nil: noOptimum says why
+	o *networkOptions
+	// noOptimum is what an optimal power flow lacks, such as costs; power flows do without.
+	noOptimum error
 	// One call at a time: results serve again.
 	mu      sync.Mutex
 	results []acopf.Result
@@ -53,11 +56,12 @@ func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
 			return nil, wrongf("dispatchable %w", err)
 		}
 	}
-	s, err := acopf.New(n, opt)
-	if err != nil {
+	if err := opt.Validate(); err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	return &optima{n: n, c: c, s: s}, nil
+	y := &optima{n: n, c: c, o: o}
+	y.s, y.noOptimum = acopf.New(n, opt)
+	return y, nil
 }
 
 // gpc_network makes a network of a MATPOWER case's text, or of the name of one that comes with
@@ -128,7 +132,10 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 //export gpc_network_about
 func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 	return on(h, err, func(y *optima) error {
-		n := y.n
+		n, isa, lanes := y.n, "", 0
+		if y.noOptimum == nil {
+			isa, lanes = y.s.ISA(), y.s.Lanes()
+		}
 		ids := func(of []int) (list []int) {
 			for _, b := range of {
 				list = append(list, n.BusID[b])
@@ -137,7 +144,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"branch_row": n.BranchRow, "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": y.s.ISA(), "lanes": y.s.Lanes(),
+			"branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
 		})
 	})
 }
@@ -228,6 +235,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		}
 		if err := options(opt, &o); err != nil {
 			return err
+		}
+		if y.noOptimum != nil {
+			return gpc.BadInput(y.noOptimum)
 		}
 		count := int(n)
 		if count < 0 || count > math.MaxInt32 || arrays != intoArrays || o.Chains < 0 {

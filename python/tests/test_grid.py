@@ -189,3 +189,194 @@ def test_pglearn_reads_as_pglearn(tmp_path):
         assert f["primal/vm"].shape == (count, 9) and given["pd"].shape == (count, 3) and given["branch_status"][:].all()
         np.testing.assert_allclose(f["meta/primal_objective_value"][:], r.objective[r.optimal])
         np.testing.assert_allclose(f["primal/pg"][:].sum(1), given["pd"][:].sum(1) + (f["primal/pf"][:] + f["primal/pt"][:]).sum(1), atol=1e-6)
+
+
+def test_a_power_flow_is_that_of_the_command(command):
+    n = grid.network("case39")
+    r = grid.pf(n)
+    want = json.loads(command("pf", "case39", "--json")[1])
+    np.testing.assert_array_equal(r.vm, [b["vm"] for b in want["bus"]])
+    np.testing.assert_array_equal(r.pt, [b["pt_mw"] for b in want["branch"]])
+    assert r.converged and r.loss == want["loss_mw"] and [v["limit"] for v in r.violations] == [v["limit"] for v in want["violations"]]
+    assert repr(r) == "Flow(converged; loss 43.6411 MW, 3 limits broken; 39 buses, 10 units, 46 branches)"
+    far = grid.pf(n, 5 * n.pd)
+    assert not far.converged and "mismatch" in far.reason and np.isnan(far.vm).all() and far.vm.shape == (39,) and "not converged" in repr(far)
+    held = grid.pf("case118", enforce_q=True)
+    assert (held.violations["limit"] == "qmin").sum() < (grid.pf("case118").violations["limit"] == "qmin").sum()
+
+
+def test_a_power_flow_needs_no_costs():
+    n = grid.network("case39")
+    bare = {k: v for k, v in tables(n).items() if k != "gencost"}
+    np.testing.assert_array_equal(grid.pf(bare).vm, grid.pf(n).vm)
+    assert len(grid.outages(bare, "branches")) == 46
+
+
+def test_a_power_flow_of_an_optimum_is_the_optimum():
+    n = grid.network("pglib_opf_case118_ieee")
+    r = grid.opf(n)
+    by_optima, by_pair = grid.pf(n, dispatch=r), grid.pf(n, dispatch=(r.pg[0], r.vm[0]), flat=True)
+    for f in (by_optima, by_pair):
+        np.testing.assert_allclose(f.vm, r.vm[0], atol=1e-7)
+        np.testing.assert_allclose(f.pf, r.pf[0], atol=1e-3)
+    assert len(by_optima.violations) == 0 or by_optima.violations["by"].max() < 1e-3
+
+
+def test_outages_are_those_of_the_command(command, tmp_path):
+    n = grid.network("case39")
+    for outages, args in (("branches", []), ("all", ["--emergency", "1.3", "--voltage-band", "0.05", "--enforce-q"])):
+        a = grid.outages(n, outages) if not args else grid.outages(n, outages, emergency=1.3, voltage_band=0.05, enforce_q=True)
+        want = json.loads(command("pf", "case39", "--outages", outages, "--json", *args)[1])
+        assert len(a) == len(want["outages"]) and a.secure.sum() == want["secure"] and a.cut_off.sum() == want["cut_off"] and (~a.converged).sum() == want["unsolved"]
+        for i, o in enumerate(want["outages"]):
+            assert (a.outages[i]["outage"], a.outages[i]["row"]) == (o["outage"], o["row"]) and a.reason[i] == o["reason"] and a.lost_load[i] == o["lost_load_mw"]
+            assert a.severity[i] == o["severity"] or np.isnan(a.severity[i]) and o["severity"] is None
+            assert list(a.islanded[i]) == o["islanded"]
+            assert [(v["limit"], v["bus"], v["branch"], v["by"]) for v in a.of(i)] == [(v["limit"], v["bus"], v["branch"], v["by"]) for v in o["violations"]]
+        assert [v["by"] for v in a.before] == [v["by"] for v in want["violations"]]
+    file = tmp_path / "outages"
+    file.write_text("branch 35 # the worst\nunit 3\n")
+    for outages in (file, str(file), ["branch 35", "unit 3"]):
+        a = grid.outages(n, outages)
+        assert repr(a).startswith("OutageFlows(2 outages: ") and "the worst: branch 35, bus 21 to 22, rating at branch 38 from bus 23 to bus 24 by 370.9 MVA" in repr(a)
+        assert list(a.branch_out) == [34, -1] and list(a.gen_out) == [-1, 2]
+
+
+def test_an_outage_is_the_power_flow_without_the_branch():
+    """Numbers of what is out are those of opf(), and what breaks follows from the network without it."""
+    n = grid.network("case118")
+    a = grid.outages(n, ["branch 16"])
+    k = int(a.branch_out[0])
+    without = tables(n)
+    without["branch"] = np.delete(n.branch_table, k, axis=0)
+    f = grid.pf(without)
+    at = {int(b): i for i, b in enumerate(n.bus)}
+    low = a.of(0)[a.of(0)["limit"] == "vmin"]
+    assert len(low) and n.branch_row[k] == 15
+    for v in low:
+        assert f.vm[at[int(v["bus"])]] == pytest.approx(v["value"], abs=1e-6)
+        assert v["by"] == pytest.approx(v["bound"] - v["value"], abs=1e-12)
+
+
+def test_outages_of_an_optimum_and_of_other_loads():
+    n = grid.network("case39")
+    optimum = grid.opf(n)
+    a, b = grid.outages(n, "branches", dispatch=optimum), grid.outages(n, "branches")
+    assert len(a.before) == 0 < len(b.before) and a.secure.sum() != b.secure.sum()
+    light = grid.outages(n, "branches", 0.5 * n.pd, dispatch=(0.5 * optimum.pg[0], optimum.vm[0]))
+    assert (light.violations["limit"] == "rating").sum() < (a.violations["limit"] == "rating").sum()
+    one, two = (grid.outages(grid.network("case39", threads=t), "all") for t in (1, 2))
+    np.testing.assert_array_equal(one.outages, two.outages)
+    np.testing.assert_array_equal(one.severity, two.severity)
+
+
+def test_a_secure_dispatch_is_that_of_the_command(command):
+    n = grid.network("case_ieee30")
+    r = grid.secure(n, 0.9 * n.pd)
+    want = json.loads(command("opf", "case_ieee30", "--secure", "--scale", "0.9", "--json")[1])
+    assert r.secure.all() and r.objective[0] == pytest.approx(want["objective"], rel=1e-9) and r.outages == want["outages"] == 44
+    np.testing.assert_allclose(r.pg[0], [g["pg"] for g in want["gen"]], atol=1e-5)
+    np.testing.assert_allclose(r.price_p[0], [b["price"] for b in want["bus"]], atol=1e-5)
+    assert [(o["outage"], o["row"]) for o in r.remembered] == [(o["outage"], o["row"]) for o in want["remembered"]]
+    assert [(o["outage"], o["row"]) for o in r.left_out] == [(o["outage"], o["row"]) for o in want["left_out"]] and len(r.left_out) == 3
+    assert r.before["limit"][0] == "no flow" and r.before["out_row"][0] == 1
+    assert balance(n, r, grid.Scenarios(0.9 * n.pd[None], 0.9 * n.qd[None]), 0) < 1e-5
+    assert repr(r) == "SecureOptima(1 secure against 44 outages; 0.083 % above the optimum without outages)"
+
+
+def test_a_secure_dispatch_is_secure_when_looked_at_again():
+    n = grid.network("case_ieee30")
+    r = grid.secure(n, 0.9 * n.pd)
+    keep = [f"branch {k + 1}" for k in n.branch_row[~n.bridge]] + [f"unit {k + 1}" for k in n.gen_row]
+    limits = {"emergency": 1.3, "voltage_band": 0.05, "enforce_q": True}
+    a = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, participation="range", **limits)
+    assert a.secure.all() and len(a) == r.outages == 44 and repr(a) == "OutageFlows(44 outages: 44 secure, 0 break a limit, 0 cut off load, 0 without a power flow)"
+    by_factors = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, participation=n.gen_table[:, 8] - n.gen_table[:, 9], **limits)
+    assert by_factors.secure.all()
+    assert (~grid.outages(n, keep, 0.9 * n.pd, dispatch=r, **limits).converged).sum() == 1  # the reference's only unit
+    plain = grid.outages(n, keep, 0.9 * n.pd, dispatch=grid.opf(n, 0.9 * n.pd), participation="range", **limits)
+    assert {(o["outage"], int(o["row"])) for o in plain.outages[~plain.secure]} == {(str(v["out"]), int(v["out_row"])) for v in r.before}
+
+
+def test_a_series_of_secure_dispatches_goes_on_from_the_last():
+    n = grid.network("case_ieee30", threads=1)
+    r = grid.secure(n, n.pd * [[0.88], [0.89], [9]])
+    assert list(r.status) == [1, 1, 2] and list(r.warm) == [False, True, False] and r.secure.sum() == 2
+    assert np.isnan(r.pg[2]).all() and np.isnan(r.objective[2]) and r.reason[2] and not r.reason[0] and r.pf.shape == (3, 41)
+    assert (r.objective[:2] > r.plain_objective[:2] - 1e-6).all() and "1 no secure point found" in repr(r)
+
+
+def test_progress_is_told_and_ends_the_call():
+    n = grid.network("case_ieee30")
+    told = []
+    grid.outages(n, "all", progress=lambda *p: told.append(p))
+    grid.secure(n, n.pd * [[0.7], [0.71]], progress=lambda *p: told.append(p))
+    assert (47, 47) in told and told[-1] == (2, 2)
+
+    def stop(done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        grid.secure(n, n.pd * np.full((2000, 1), 0.9), progress=stop)
+    assert grid.secure(n, 0.7 * n.pd).secure.all()
+
+
+def test_what_would_have_to_give_is_named():
+    r = grid.secure("case30", outages="branches")
+    assert r.status[0] == 2 and "would have to give" in r.reason[0] and np.isnan(r.vm).all()
+    assert len(r.gives) and (r.gives["by"] > 0).all() and r.gives["out_row"][0] == 36 and r.gives["limit"][0] == "rating" and r.gives["unit"][0] == "MVA"
+
+
+def test_participation_moves_the_dispatch():
+    n = grid.network("case_ieee30")
+    of = lambda p: grid.secure(n, 0.9 * n.pd, outages=["branch 36", "unit 2"], participation=p).objective[0]  # noqa: E731
+    first = np.eye(6)[0]
+    assert of("range") == pytest.approx(of(n.gen_table[:, 8] - n.gen_table[:, 9]), rel=1e-6) and abs(of("equal") - of(first)) > 1e-3
+
+
+def test_what_outages_refuse(tmp_path):
+    n = grid.network("case14")
+    three = grid.opf(n, n.pd * [[1], [0.9], [0.8]])
+    none = grid.opf(n, 9 * n.pd)
+    nan = np.full(14, np.nan)
+    for f, says in (
+        (lambda: grid.outages(n, "lines"), "outages: lines cannot be read: No such file or directory: want branches, units, all, a file"),
+        (lambda: grid.outages(n, ["branch 7", "branch 99"]), "outages, line 2: no branch in service is row 99 of its table"),
+        (lambda: grid.outages(n, ["bus 7"]), 'outages, line 1: "bus 7": want branch ROW or unit ROW'),
+        (lambda: grid.outages(n, []), "outages: no outage is listed"),
+        (lambda: grid.outages(n, [7]), r"outages\[0\] is 7, want branches, units, all"),
+        (lambda: grid.outages(n, 7), "outages is a int, want branches"),
+        (lambda: grid.outages(n, participation="range"), "participation needs enforce_q"),
+        (lambda: grid.outages(n, participation="none", enforce_q=True), 'participation "none": want range, pmax, equal or an array of 5 factors'),
+        (lambda: grid.outages(n, participation=np.ones(4), enforce_q=True), r"participation has shape \(4,\), want \(5,\)"),
+        (lambda: grid.outages(n, emergency=0.5), "emergency is 0.5, want a factor of 1 to 100"),
+        (lambda: grid.outages(n, voltage_band=np.nan), "voltage_band is nan, want a number"),
+        (lambda: grid.outages(n, emergency="x"), "emergency is 'x', want a number"),
+        (lambda: grid.outages(n, max_iterations=1.5), "max_iterations is 1.5, want a whole number"),
+        (lambda: grid.outages(n, ["branch 1", "branch 1"]), "outages, line 2: branch 1 from bus 1 to bus 2 is listed twice"),
+        (lambda: grid.pf(n, "x"), "loads: want numbers"),
+        (lambda: grid.pf({**tables(n), "baseMVA": "x"}), "network: baseMVA is 'x', want MVA"),
+        (lambda: grid.pf({**tables(n), "bus": [["a"]]}), "network: bus: want numbers"),
+        (lambda: grid.pf({**tables(n), "bus": np.where(n.bus_table == 94.2, np.nan, n.bus_table)}), "bus 3: Pd is NaN"),
+        (lambda: grid.pf({**tables(n), "branch": n.branch_table[:, :9]}), "mpc.branch has 9 columns"),
+        (lambda: grid.opf({**tables(n), "gencost": np.zeros((0, 1))}), "no generator cost"),
+        (lambda: grid.secure({**tables(n), "gencost": np.zeros((0, 1))}), "no generator cost"),
+        (lambda: grid.outages(n, tolerance=-1), "tolerance -1 pu"),
+        (lambda: grid.outages(n, loads=three.pg), "loads, active has shape"),
+        (lambda: grid.pf(n, n.pd * [[1], [2]]), "loads has 2 rows, want one"),
+        (lambda: grid.pf(n, nan), "finite"),
+        (lambda: grid.pf(n, dispatch=three), "dispatch has 3 rows, want one"),
+        (lambda: grid.pf(n, dispatch=none), "dispatch has no optimum"),
+        (lambda: grid.pf(n, dispatch=[1, 2]), "dispatch is a list"),
+        (lambda: grid.pf(n, dispatch=(three.pg[0], nan)), r"dispatch, voltages\[0\] is nan"),
+        (lambda: grid.pf(n, dispatch=(three.pg[0], three.vm[0][:3])), r"dispatch, voltages has shape \(3,\), want \(14,\)"),
+        (lambda: grid.secure(n, outages=["branch 14"]), "branch 14 from bus 7 to bus 8 cuts off a part of the network"),
+        (lambda: grid.secure(n, participation="none"), 'participation "none": want range, pmax, equal or an array of 5 factors'),
+        (lambda: grid.secure(n, participation=np.full(5, -1.0)), "participation factor -1"),
+        (lambda: grid.secure(n, emergency=0), "emergency is 0"),
+    ):
+        with pytest.raises(gpc.InputError, match=says):
+            f()
+    with pytest.raises(gpc.Error, match="without any outage: ") as e:
+        grid.outages(n, loads=9 * n.pd)
+    assert not isinstance(e.value, gpc.InputError)

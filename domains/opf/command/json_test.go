@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
@@ -13,10 +14,10 @@ import (
 
 // printed is what pf and opf print with --json, and the objects in it, in the order of their page.
 var printed = []pages.Section{
-	{Title: "`pf`", Value: powerFlow{}}, {Title: "`pf --outages`", Value: security{}},
-	{Title: "`opf`", Value: optimalFlow{}}, {Title: "`opf --secure`", Value: secureFlow{}}, {Title: "`opf --secure --loads`", Value: secureChain{}},
+	{Title: "`pf`", Value: results.PowerFlow{}}, {Title: "`pf --outages`", Value: results.Security{}},
+	{Title: "`opf`", Value: optimalFlow{}}, {Title: "`opf --secure`", Value: results.SecureFlow{}}, {Title: "`opf --secure --loads`", Value: secureChain{}},
 	{Title: "`opf of several networks`", Value: peerrecord.OptimalFlows{}}, {Title: "`opf --loads`", Value: seriesResult{}},
-	{Title: "Object `broken outage`", Value: secureCheck{}}, {Title: "Object `limit`", Value: limit{}}, {Title: "Object `generator`", Value: genOutput{}}, {Title: "Object `branch`", Value: branchFlow{}},
+	{Title: "Object `broken outage`", Value: results.Check{}}, {Title: "Object `limit`", Value: results.Limit{}}, {Title: "Object `generator`", Value: results.GenOutput{}}, {Title: "Object `branch`", Value: results.BranchFlow{}},
 	{Title: "Object `load`", Value: closedloop.Load{}, Elsewhere: true},
 }
 

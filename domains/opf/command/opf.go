@@ -19,32 +19,33 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
 // MVAr and MVA, prices in $/MWh. The lists are empty where there is no optimum.
 type optimalFlow struct {
-	Case       string           `json:"case"`             // of the network
-	Status     string           `json:"status"`           // optimal, or why not
-	Objective  *float64         `json:"objective"`        // $/h, or that of the weights; null without an optimum
-	Reason     string           `json:"reason"`           // of another status, in a sentence; ""
-	Iterations int              `json:"iterations"`       // of the interior point
-	WallMS     float64          `json:"wall_ms"`          // of the solve
-	SetupMS    float64          `json:"setup_ms"`         // before it
-	Mismatch   *float64         `json:"max_mismatch_pu"`  // largest power mismatch
-	Violation  *float64         `json:"max_violation_pu"` // largest violation of a limit
-	KKT        *optimalFlowKKT  `json:"kkt"`
-	J          []float64        `json:"J"`                 // thermal penalty, voltage penalty, cost
-	Ideal      []float64        `json:"ideal,omitempty"`   // least of each at these loads; with `--weights`
-	Nadir      []float64        `json:"nadir,omitempty"`   // largest of each over the separate optima
-	Weights    []float64        `json:"weights,omitempty"` // as given
-	LoadMW     float64          `json:"load_mw"`           // of all buses
-	LossMW     *float64         `json:"loss_mw"`           // of all branches
-	Bus        []optimalFlowBus `json:"bus"`
-	dispatch
-	Binding []bindingLimit `json:"binding"` // those with a part in the optimum, the largest multiplier first
-	Why     *why           `json:"why,omitempty"`
+	Case       string               `json:"case"`             // of the network
+	Status     string               `json:"status"`           // optimal, or why not
+	Objective  *float64             `json:"objective"`        // $/h, or that of the weights; null without an optimum
+	Reason     string               `json:"reason"`           // of another status, in a sentence; ""
+	Iterations int                  `json:"iterations"`       // of the interior point
+	WallMS     float64              `json:"wall_ms"`          // of the solve
+	SetupMS    float64              `json:"setup_ms"`         // before it
+	Mismatch   *float64             `json:"max_mismatch_pu"`  // largest power mismatch
+	Violation  *float64             `json:"max_violation_pu"` // largest violation of a limit
+	KKT        *optimalFlowKKT      `json:"kkt"`
+	J          []float64            `json:"J"`                 // thermal penalty, voltage penalty, cost
+	Ideal      []float64            `json:"ideal,omitempty"`   // least of each at these loads; with `--weights`
+	Nadir      []float64            `json:"nadir,omitempty"`   // largest of each over the separate optima
+	Weights    []float64            `json:"weights,omitempty"` // as given
+	LoadMW     float64              `json:"load_mw"`           // of all buses
+	LossMW     *float64             `json:"loss_mw"`           // of all branches
+	Bus        []results.OptimalBus `json:"bus"`
+	results.Dispatch
+	Binding []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
+	Why     *why              `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -55,28 +56,8 @@ type optimalFlowKKT struct {
 	Cost            float64 `json:"costcond"` // its cost condition
 }
 
-type optimalFlowBus struct {
-	ID int     `json:"id"` // number in the file
-	Vm float64 `json:"vm"` // voltage, pu
-	Va float64 `json:"va"` // angle, °
-	Pd float64 `json:"pd"` // active load, MW
-	Qd float64 `json:"qd"` // reactive load, MVAr
-	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
-	// file's own objective.
-	Price float64 `json:"price"`
-}
-
-// optimalBuses are the buses of an optimum in the file's units.
-func optimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []optimalFlowBus {
-	out := make([]optimalFlowBus, len(n.BusID))
-	for b, id := range n.BusID {
-		out[b] = optimalFlowBus{id, vm[b], degrees(va[b]), pd[b] * n.BaseMVA, qd[b] * n.BaseMVA, lambda[b] / n.BaseMVA}
-	}
-	return out
-}
-
 // busTable are the rows of buses, the header first.
-func busTable(buses []optimalFlowBus, price string) [][]string {
+func busTable(buses []results.OptimalBus, price string) [][]string {
 	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
 	for _, b := range buses {
 		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price)})
@@ -124,7 +105,9 @@ pd_BUS, qd_BUS, or time, bus, pd, qd, in MW and MVAr. --results writes dispatch,
 prices and flows as Parquet tables.
 
 --secure finds the cheapest dispatch that also keeps every limit after any single
-outage. The outages are all units, all branches that leave no island, or --outages. After
+outage. --outages names them: every branch in service (branches), every unit (units),
+both (all), or those of a file. No dispatch survives a branch that cuts off a part of
+the network: such branches are left out and counted, and refused in a file. After
 an outage units share the missing power (--participation) and hold their voltages
 up to their reactive limits. Ratings and voltage limits are then wider (--emergency,
 --voltage-band). A power flow checks every outage of the result.
@@ -213,7 +196,7 @@ networks or steps, that at least one has none.`,
 				}
 			}
 			if securely.on && along.loads != "" {
-				r, err := securely.chain(cmd.Context(), n, along.loads)
+				r, err := securely.chain(cmd.Context(), a, n, along.loads)
 				if err != nil {
 					return err
 				}
@@ -227,7 +210,7 @@ networks or steps, that at least one has none.`,
 				return a.PrintChecked(r.Optimal >= r.Steps, r, r.print)
 			}
 			if securely.on {
-				r, solved, err := securely.run(cmd.Context(), c, n, scale)
+				r, solved, err := securely.run(cmd.Context(), a, c, n, scale)
 				if err != nil {
 					return err
 				}
@@ -236,7 +219,7 @@ networks or steps, that at least one has none.`,
 						return err
 					}
 				}
-				return a.PrintChecked(solved != nil, r, r.print)
+				return a.PrintChecked(solved != nil, r, func(w io.Writer) { printSecure(w, r) })
 			}
 			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
 			if err != nil {
@@ -283,7 +266,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, dispatch: noDispatch, J: []float64{}, Binding: []bindingLimit{}}
+	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
 	for _, p := range pr.Pd {
@@ -319,12 +302,12 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	}
 	out.Objective, out.Mismatch, out.Violation, out.J = &r.Objective, &r.KKT.Mismatch, &r.KKT.Violation, r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
-	out.Bus = optimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
-	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
-	loss := out.dispatch.loss()
+	out.Bus = results.OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
+	out.Dispatch = results.NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
+	loss := out.Dispatch.Loss()
 	out.LossMW = &loss
 	multipliers := s.LimitMultipliers(&pr, r)
-	out.Binding = newPoint(n, r.Vm, r.Va, r.Pg, r.Qg).binding(r, &multipliers)
+	out.Binding = results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg).Binding(r, &multipliers)
 	solved := solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg)
 	withMultipliers(solved, n, r, &multipliers)
 	return out, solved, nil
@@ -361,13 +344,13 @@ func (r *optimalFlow) print(w io.Writer) {
 	if r.Weights != nil {
 		price = "objective/MWh"
 	}
-	r.tables(w, busTable(r.Bus, price))
+	printDispatch(w, &r.Dispatch, busTable(r.Bus, price))
 	if len(r.Binding) == 0 {
 		return
 	}
 	binding := [][]string{{"binding limit", "at", "value", "unit", strings.Replace(price, "MWh", "h a unit", 1)}}
 	for _, l := range r.Binding {
-		binding = append(binding, []string{l.Limit, l.where(), fmt.Sprintf("%.4f", l.Value), l.Unit, fmt.Sprintf("%.4g", l.Multiplier)})
+		binding = append(binding, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Value), l.Unit, fmt.Sprintf("%.4g", l.Multiplier)})
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, binding)

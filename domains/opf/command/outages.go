@@ -1,286 +1,120 @@
 package command
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
-	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
-// security is what gpc pf --outages prints.
-type security struct {
-	Case       string         `json:"case"`       // of the network
-	EnforceQ   bool           `json:"enforce_q"`  // whether units were held within their reactive limits
-	WallMS     float64        `json:"wall_ms"`    // of all power flows
-	Secure     int            `json:"secure"`     // outages with a power flow that breaks no limit more than the base, and that cut off no load
-	Unsolved   int            `json:"unsolved"`   // outages without a power flow
-	CutOff     int            `json:"cut_off"`    // outages that cut off load
-	Violations []brokenLimit  `json:"violations"` // of the base
-	Outages    []outageResult `json:"outages"`
-}
+// outageWords are what --outages takes, in pf and in opf.
+const outageWords = "branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\", rows of mpc.branch and mpc.gen from 1"
 
-// outageResult is one outage. Violations are those that the base has not, or has less of.
-type outageResult struct {
-	outage
-	Converged   bool          `json:"converged"`    // whether there is a power flow
-	Reason      string        `json:"reason"`       // why not; ""
-	Iterations  int           `json:"iterations"`   // Newton steps
-	Compensated bool          `json:"compensated"`  // whether the factors of the base served
-	Islanded    []int         `json:"islanded"`     // buses that are left without a reference; the power flow is of the rest
-	LostMW      float64       `json:"lost_load_mw"` // of these buses
-	Severity    float64       `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu; the worst outage stands first
-	Violations  []brokenLimit `json:"violations"`   // ratings and voltages that are broken more than in the base
-}
-
-// severities: an overload counts as its share of the rating, a voltage tenfold its pu, so that
-// 0.01 pu is as much as a tenth of a rating.
-const voltageSeverity = 10
-
-// leastViolation is what a limit has to be broken by to count, pu.
-const leastViolation = 1e-6
-
-// contingencies are those that an argument names: all branches, all units, or those of a file.
-func contingencies(n *network.Network, what string) (list []secure.Outage, err error) {
-	switch what {
-	case "branches":
-		for k := range n.Branches() {
-			list = append(list, secure.Outage{Branch: k, Unit: -1})
-		}
-		return list, nil
-	case "units":
-		return secure.Units(n), nil
+// namedOutages are those that an argument names: by a word, or those of a file.
+func namedOutages(n *network.Network, what string) (list []secure.Outage, word bool, err error) {
+	if list, word = secure.Named(n, what); word {
+		return list, true, nil
 	}
 	f, err := os.Open(what)
 	if err != nil {
-		return nil, fmt.Errorf("%w: want branches, units or a file of lines such as \"branch 7\" and \"unit 2\"", err)
+		return nil, false, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"", err)
 	}
 	defer f.Close()
-	return secure.ReadOutages(n, what, f)
+	if list, err = secure.ReadOutages(n, what, f); err != nil {
+		err = cli.BadInputf("--outages: %w", err)
+	}
+	return list, false, err
 }
 
-// runOutages solves the base and every outage, side by side on so many threads.
-func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, what string, threads int) (*security, error) {
-	list, err := contingencies(n, what)
+// analysing are the flags of gpc pf --outages.
+type analysing struct {
+	outages         string
+	participation   string
+	emergency, band float64
+}
+
+func (y *analysing) flags(f *pflag.FlagSet) {
+	f.StringVar(&y.outages, "outages", "", "single outages to analyse: "+outageWords)
+	f.Float64Var(&y.emergency, "emergency", 1, "with --outages: factor on every rating after an outage, 1 or more")
+	f.StringVar(&y.participation, "participation", "", "with --outages and --enforce-q: "+participationWords+" (default: the reference takes it up)")
+	f.Float64Var(&y.band, "voltage-band", 0, "with --outages: how far voltages may exceed their limits after an outage, pu")
+}
+
+// only refuses flags that have no meaning with --outages, or without it.
+func (y *analysing) only(f *pflag.FlagSet) error {
+	if f.Changed("outages") && y.outages == "" {
+		return cli.BadInputf("--outages is empty: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"")
+	}
+	if y.outages == "" {
+		for _, name := range []string{"emergency", "voltage-band", "participation"} {
+			if f.Changed(name) {
+				return cli.BadInputf("--%s needs --outages", name)
+			}
+		}
+		return nil
+	}
+	if f.Changed("out") || f.Changed("csv") {
+		return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
+	}
+	if enforced, _ := f.GetBool("enforce-q"); f.Changed("participation") && !enforced {
+		return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
+	}
+	return checkAfter(f, y.emergency, y.band)
+}
+
+// checkAfter refuses limits after an outage that are none.
+func checkAfter(f *pflag.FlagSet, emergency, band float64) error {
+	if f.Changed("emergency") && !(emergency >= 1 && emergency <= 100) {
+		return cli.BadInputf("--emergency %g: want a factor of 1 to 100", emergency)
+	}
+	if f.Changed("voltage-band") && !(band >= 0 && band <= 1) {
+		return cli.BadInputf("--voltage-band %g: want 0 to 1 pu", band)
+	}
+	return nil
+}
+
+// dispatchHint is what to do where a file of PGLib has no power flow.
+func dispatchHint(n *network.Network) string {
+	if !n.PGLib() {
+		return ""
+	}
+	return "; a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
+}
+
+// run solves the base and every outage, side by side.
+func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, a *cli.App) (*results.Security, error) {
+	list, _, err := namedOutages(n, y.outages)
 	if err != nil {
-		return nil, cli.BadInputf("--outages: %w", err)
-	}
-	s, err := powerflow.New(n)
-	if err != nil {
-		return nil, gpc.BadInput(err)
-	}
-	var in powerflow.Input
-	in.Pd, in.Qd = n.Loads(scale)
-	base := s.NewSolution()
-	start := time.Now()
-	if err := s.Solve(in, opt, base); err != nil {
 		return nil, err
 	}
-	out := &security{Case: n.Name, EnforceQ: opt.EnforceQ, Violations: []brokenLimit{}, Outages: make([]outageResult, len(list))}
-	if !base.Converged() {
-		return nil, fmt.Errorf("without any outage: %s", s.Reason(base))
-	}
-	w := newSecurityWatch(n)
-	before := make([]float64, w.limits())
-	w.measure(base, nil, before)
-	for i, by := range before {
-		if by > leastViolation {
-			out.Violations = append(out.Violations, w.broken(i, by))
+	pr := results.FlowProblem{Options: opt}
+	pr.Pd, pr.Qd = n.Loads(scale)
+	var shares []float64
+	if y.participation != "" {
+		if shares, err = participation(n, y.participation); err != nil {
+			return nil, gpc.BadInput(err)
 		}
 	}
-	threads = min(max(1, threads), len(list))
-	errs := make([]error, threads)
-	y := &securityRun{n: n, in: in, before: before, out: out, list: list}
-	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
-		o, err := s.Clone().NewOutages(in, opt, base)
-		if err != nil {
-			return nil, err
-		}
-		return laneflow.ForOutages(o)
-	})
-	parallel.Each(threads, threads, func(_, part int) {
-		one := s.Clone()
-		alone, err := one.NewOutages(in, opt, base)
-		if err != nil {
-			errs[part] = err
-			return
-		}
-		lanes, err := inLanes()
-		if err != nil {
-			errs[part] = err
-			return
-		}
-		errs[part] = y.part(ctx, one, laneflow.NewOutages(lanes, alone), alone, part, threads)
-	})
-	if err := cmp.Or(errs...); err != nil {
-		return nil, err
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Shared: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	if errors.As(err, new(results.NoBaseError)) {
+		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	out.WallMS = float64(time.Since(start)) / 1e6
-	for i := range out.Outages {
-		r := &out.Outages[i]
-		if r.LostMW != 0 {
-			out.CutOff++
-		}
-		switch {
-		case !r.Converged:
-			out.Unsolved++
-		case len(r.Violations) == 0 && r.LostMW == 0:
-			out.Secure++
-		}
-	}
-	slices.SortStableFunc(out.Outages, func(a, b outageResult) int {
-		if a.Converged != b.Converged {
-			return bit(a.Converged) - bit(b.Converged)
-		}
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.LostMW, a.LostMW))
-	})
-	return out, nil
+	return r, err
 }
 
-// securityRun are the outages of one network.
-type securityRun struct {
-	n      *network.Network
-	in     powerflow.Input
-	before []float64 // by how much the base breaks each limit
-	out    *security
-	list   []secure.Outage
-}
-
-// part solves every so-manieth outage of the list.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, part, of int) error {
-	w, sol := newSecurityWatch(y.n), s.NewSolution()
-	now := make([]float64, w.limits())
-	var branches, positions []int
-	for i := part; i < len(y.list); i += of {
-		if c := y.list[i]; c.Branch >= 0 {
-			branches, positions = append(branches, c.Branch), append(positions, i)
-			continue
-		}
-		got, err := alone.Unit(y.list[i].Unit, sol)
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		y.judge(i, s, got, w, now)
-	}
-	return o.Branches(branches, sol, func(k int, got powerflow.Outage) error {
-		y.judge(positions[k], s, got, w, now)
-		return ctx.Err()
-	})
-}
-
-// judge writes the result of an outage.
-func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w *securityWatch, now []float64) {
-	n, c, sol := y.n, y.list[i], got.Solution
-	r := &y.out.Outages[i]
-	*r = outageResult{outage: newOutage(n, c), Islanded: []int{}, Violations: []brokenLimit{}}
-	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
-	for _, b := range got.Islanded {
-		r.Islanded = append(r.Islanded, n.BusID[b])
-		r.LostMW += y.in.Pd[b] * n.BaseMVA
-	}
-	slices.Sort(r.Islanded)
-	switch {
-	case got.Balance:
-		r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
-		return
-	case !r.Converged:
-		r.Reason = s.Reason(sol)
-		return
-	}
-	w.out = c
-	w.measure(sol, got.Islanded, now)
-	for k, by := range now {
-		if by > leastViolation && by > max(y.before[k], 0)+leastViolation {
-			l := w.broken(k, by)
-			r.Violations = append(r.Violations, l)
-			r.Severity = max(r.Severity, w.severity(k, by))
-		}
-	}
-	slices.SortStableFunc(r.Violations, func(a, b brokenLimit) int {
-		return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n))
-	})
-}
-
-// severityUnit is what a violation is divided by to be compared with others.
-func severityUnit(l *brokenLimit, n *network.Network) float64 {
-	if l.Unit == "pu" {
-		return 1.0 / voltageSeverity
-	}
-	return max(l.Bound, 1e-9*n.BaseMVA)
-}
-
-// securityWatch measures a solution against ratings and voltages: limits are numbered V lower, V
-// upper by bus, |S| from and to by branch.
-type securityWatch struct {
-	n   *network.Network
-	p   point
-	out secure.Outage
-}
-
-func newSecurityWatch(n *network.Network) *securityWatch {
-	return &securityWatch{n: n, p: point{n: n, flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
-}
-
-func (w *securityWatch) limits() int { return 2 * (w.n.Buses() + w.n.Branches()) }
-
-// measure writes by how much each limit is broken, pu; what is dead or out breaks none.
-func (w *securityWatch) measure(sol *powerflow.Solution, islanded []int32, by []float64) {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	w.p.vm, w.p.va, w.p.pg, w.p.qg = sol.Vm, sol.Va, sol.Pg, sol.Qg
-	n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, w.p.flows)
-	f := w.p.flows
-	for b, v := range sol.Vm {
-		by[b], by[nb+b] = n.VMin[b]-v, v-n.VMax[b]
-	}
-	for _, b := range islanded {
-		by[b], by[nb+int(b)] = 0, 0
-	}
-	for k, rate := range n.Rate {
-		by[2*nb+k], by[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
-	}
-	if k := w.out.Branch; k >= 0 {
-		by[2*nb+k], by[2*nb+nl+k] = 0, 0
-	}
-}
-
-func (w *securityWatch) broken(i int, by float64) brokenLimit {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	switch {
-	case i < nb:
-		return brokenLimit{w.p.bus("vmin", n.VMin)(i), by}
-	case i < 2*nb:
-		return brokenLimit{w.p.bus("vmax", n.VMax)(i - nb), by}
-	case i < 2*nb+nl:
-		return brokenLimit{w.p.flow("from")(i - 2*nb), by * n.BaseMVA}
-	}
-	return brokenLimit{w.p.flow("to")(i - 2*nb - nl), by * n.BaseMVA}
-}
-
-func (w *securityWatch) severity(i int, by float64) float64 {
-	if nb, nl := w.n.Buses(), w.n.Branches(); i >= 2*nb {
-		return by / w.n.Rate[(i-2*nb)%nl]
-	}
-	return voltageSeverity * by
-}
-
-// printed is how many outages a table lists.
+// printedOutages is how many outages a table lists.
 const printedOutages = 40
 
 // inShort is a reason in a table: what happened, without the numbers and hints behind a colon, which --json has.
@@ -289,39 +123,62 @@ func inShort(reason string) string {
 	return what
 }
 
-func (y *security) print(w io.Writer) {
+func printSecurity(w io.Writer, y *results.Security) {
 	breaking := 0
 	for _, r := range y.Outages {
 		breaking += bit(len(r.Violations) > 0)
 	}
-	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %d break a limit, %d cut off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
-		y.Secure, breaking, y.CutOff, y.Unsolved)
+	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
+		y.Secure, countOf(breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
+	if y.Emergency != 1 || y.Band != 0 {
+		fmt.Fprintf(w, "after an outage ratings are %g times as large, and voltage limits %g pu wider\n", y.Emergency, y.Band)
+	}
 	if len(y.Violations) > 0 {
 		printBroken(w, "broken before any outage", y.Violations)
 		fmt.Fprintln(w)
 	}
-	rows := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "broken", "islanded", "load lost MW"}}
-	for i, r := range y.Outages {
-		if i == printedOutages || r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
-			break
+	rows, more := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "limits broken", "buses cut off", "load lost MW"}}, 0
+	for _, r := range y.Outages {
+		if r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
+			continue
 		}
-		at := fmt.Sprintf("bus %d", r.From)
-		if r.Outage == "branch" {
-			at = fmt.Sprintf("%d to %d", r.From, r.To)
+		if len(rows) > printedOutages {
+			more++
+			continue
 		}
-		worst, by, unit := "", "", ""
-		switch {
-		case !r.Converged:
-			worst = inShort(r.Reason)
-		case len(r.Violations) > 0:
-			l := r.Violations[0]
-			worst, by, unit = l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit
-		}
-		rows = append(rows, []string{r.Outage, strconv.Itoa(r.Row), at, fmt.Sprintf("%.3f", r.Severity), worst, by, unit,
-			strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)})
+		rows = append(rows, outageRow(&r))
 	}
 	if len(rows) == 1 {
 		return
 	}
 	cli.Table(w, rows)
+	printMore(w, more)
+}
+
+// outageRow is an outage in the table.
+func outageRow(r *results.AfterOutage) []string {
+	at, severity := fmt.Sprintf("bus %d", r.From), ""
+	if r.Kind == "branch" {
+		at = fmt.Sprintf("%d to %d", r.From, r.To)
+	}
+	worst, by, unit := "", "", ""
+	switch {
+	case !r.Converged:
+		worst = inShort(r.Reason)
+	case len(r.Violations) > 0:
+		l := r.Violations[0]
+		worst, by, unit = l.Kind+" at "+l.Where(), fmt.Sprintf("%.4f", l.By), l.Unit
+	}
+	if r.Severity != nil {
+		severity = fmt.Sprintf("%.3f", *r.Severity)
+	}
+	return []string{r.Kind, strconv.Itoa(r.Row), at, severity, worst, by, unit,
+		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)}
+}
+
+// printMore says how many rows a table has not.
+func printMore(w io.Writer, more int) {
+	if more > 0 {
+		fmt.Fprintf(w, "and %d more, which --json lists\n", more)
+	}
 }

@@ -2,20 +2,23 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
-func runOutagesJSON(t *testing.T, want int, args ...string) security {
+func runOutagesJSON(t *testing.T, want int, args ...string) results.Security {
 	t.Helper()
 	code, out, log := run(append([]string{"pf", "--json"}, args...)...)
 	if code != want {
 		t.Fatalf("pf %v: exit code %d, want %d: %s", args, code, want, log)
 	}
-	var r security
+	var r results.Security
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +34,11 @@ func TestOutagesOfBranches(t *testing.T) {
 	}
 	islands, alone := 0, 0
 	for i, o := range r.Outages {
-		if i > 0 && o.Severity > r.Outages[i-1].Severity {
-			t.Errorf("outage %d has severity %g after %g", i, o.Severity, r.Outages[i-1].Severity)
+		if i > 0 && *o.Severity > *r.Outages[i-1].Severity {
+			t.Errorf("outage %d has severity %g after %g", i, *o.Severity, *r.Outages[i-1].Severity)
 		}
-		if (o.Severity > 0) != (len(o.Violations) > 0) {
-			t.Errorf("outage %d: severity %g with %d violations", i, o.Severity, len(o.Violations))
+		if (*o.Severity > 0) != (len(o.Violations) > 0) {
+			t.Errorf("outage %d: severity %g with %d violations", i, *o.Severity, len(o.Violations))
 		}
 		if len(o.Islanded) > 0 {
 			islands++
@@ -48,13 +51,13 @@ func TestOutagesOfBranches(t *testing.T) {
 		t.Errorf("%d islands, %d outages by the base's factors", islands, alone)
 	}
 	worst := r.Outages[0]
-	if worst.Row != 16 || len(worst.Violations) == 0 || worst.Violations[0].limit.Limit != "vmin" || worst.Violations[0].Bus != 13 {
+	if worst.Row != 16 || len(worst.Violations) == 0 || worst.Violations[0].Kind != "vmin" || worst.Violations[0].Bus != 13 {
 		t.Errorf("the worst is %+v", worst)
 	}
 	again := runOutagesJSON(t, 1, "case118", "--outages", "branches", "--threads", "2")
 	for i := range r.Outages {
-		if again.Outages[i].Row != r.Outages[i].Row || again.Outages[i].Severity != r.Outages[i].Severity {
-			t.Errorf("on two threads outage %d is of row %d, severity %g; on one %d, %g", i, again.Outages[i].Row, again.Outages[i].Severity, r.Outages[i].Row, r.Outages[i].Severity)
+		if again.Outages[i].Row != r.Outages[i].Row || *again.Outages[i].Severity != *r.Outages[i].Severity {
+			t.Errorf("on two threads outage %d is of row %d, severity %g; on one %d, %g", i, again.Outages[i].Row, *again.Outages[i].Severity, r.Outages[i].Row, *r.Outages[i].Severity)
 		}
 	}
 }
@@ -71,11 +74,11 @@ func TestOutagesOfAFile(t *testing.T) {
 	}
 	whole := run118Without16(t)
 	for _, o := range r.Outages {
-		if o.Outage != "branch" {
+		if o.Kind != "branch" {
 			continue
 		}
 		for _, l := range o.Violations {
-			if l.limit.Limit == "vmin" && math.Abs(whole[l.Bus]-l.Value) > 1e-6 {
+			if l.Kind == "vmin" && math.Abs(whole[l.Bus]-l.Value) > 1e-6 {
 				t.Errorf("bus %d: %g pu, without the branch %g", l.Bus, l.Value, whole[l.Bus])
 			}
 		}
@@ -109,7 +112,7 @@ func run118Without16(t *testing.T) map[int]float64 {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	var r powerFlow
+	var r results.PowerFlow
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +133,20 @@ func TestOutagesBadInput(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"--outages: nothing does not exist: want branches, units or a file": {"--outages", "nothing"},
-		"the file lists no outage":            {"--outages", write("empty", "# none\n")},
-		"line 2: no branch in service":        {"--outages", write("far", "branch 1\nbranch 999\n")},
-		"want branch ROW or unit ROW":         {"--outages", write("other", "bus 3\n")},
-		"leave out --out and --csv":           {"--outages", "units", "--csv", dir},
-		"line 1: no unit in service is row x": {"--outages", write("word", "unit x\n")},
+		"--outages: nothing does not exist: want branches, units, all or a file": {"--outages", "nothing"},
+		"no outage is listed":                                                     {"--outages", write("empty", "# none\n")},
+		"line 2: no branch in service":                                            {"--outages", write("far", "branch 1\nbranch 999\n")},
+		"want branch ROW or unit ROW":                                             {"--outages", write("other", "bus 3\n")},
+		"line 3: branch 1 from bus 1 to bus 2 is listed twice":                    {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
+		"long, line 2: bufio.Scanner: token too long":                             {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
+		"--outages is empty: want branches, units, all":                           {"--outages", ""},
+		"--participation needs --enforce-q":                                       {"--outages", "all", "--participation", "equal"},
+		"--participation: none does not exist: want range, pmax, equal or a file": {"--outages", "all", "--enforce-q", "--participation", "none"},
+		"--emergency needs --outages":                                             {"--emergency", "1.2"},
+		"--emergency 0.5: want a factor of 1 to 100":                              {"--outages", "all", "--emergency", "0.5"},
+		"--voltage-band 2: want 0 to 1 pu":                                        {"--outages", "all", "--voltage-band", "2"},
+		"leave out --out and --csv":                                               {"--outages", "units", "--csv", dir},
+		"line 1: no unit in service is row x":                                     {"--outages", write("word", "unit x\n")},
 	} {
 		if code, _, log := run(append([]string{"pf", "case14"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("pf case14 %v: exit code %d, %q; want 2 and %q", args, code, log, want)
@@ -162,5 +173,119 @@ func TestAnOutageThatCutsOffLoadIsNotSecure(t *testing.T) {
 	r := runOutagesJSON(t, 1, "case39", "--outages", file)
 	if o := r.Outages[0]; r.Secure != 0 || r.CutOff != 1 || !o.Converged || len(o.Violations) > 0 || o.LostMW < 6000 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The words of --outages name the same outages in pf and in opf --secure; there branches that cut off a part are left out
+// and counted.
+func TestTheWordsOfOutagesMeanTheSame(t *testing.T) {
+	for word, want := range map[string]int{"branches": 46, "units": 10, "all": 56} {
+		if r := runOutagesJSON(t, 1, "case39", "--outages", word); len(r.Outages) != want {
+			t.Errorf("pf --outages %s: %d outages, want %d", word, len(r.Outages), want)
+		}
+		code, out, log := run("opf", "case39", "--secure", "--outages", word, "--scale", "9", "--json")
+		var r results.SecureFlow
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 {
+			t.Fatalf("exit code %d, %v: %s", code, err, log)
+		}
+		if r.Outages+len(r.LeftOut) != want || (len(r.LeftOut) == 0) != (word == "units") {
+			t.Errorf("opf --secure --outages %s: %d outages and %d left out, want %d together", word, r.Outages, len(r.LeftOut), want)
+		}
+	}
+	_, out, _ := run("opf", "case39", "--secure", "--outages", "branches", "--scale", "9")
+	if !strings.Contains(out, "11 branches cut off a part of the network, which no dispatch survives: left out") {
+		t.Errorf("no count of branches that are left out in\n%s", out)
+	}
+}
+
+// Wider limits after an outage, as those of opf --secure, break fewer and are the bounds that are listed.
+func TestLimitsAfterAnOutageAreWider(t *testing.T) {
+	strict, wide := runOutagesJSON(t, 1, "case39", "--outages", "branches"), runOutagesJSON(t, 1, "case39", "--outages", "branches", "--emergency", "1.3", "--voltage-band", "0.05")
+	if wide.Secure <= strict.Secure || len(wide.Violations) != len(strict.Violations) || wide.Emergency != 1.3 || wide.Band != 0.05 {
+		t.Errorf("%d secure, with wider limits %d of %+v", strict.Secure, wide.Secure, wide)
+	}
+	s, w := strict.Outages[0], wide.Outages[0]
+	if s.Row != w.Row || math.Abs(w.Violations[0].Bound-1.3*s.Violations[0].Bound) > 1e-9 || math.Abs(w.Violations[0].By-(s.Violations[0].By-0.3*s.Violations[0].Bound)) > 1e-6 {
+		t.Errorf("the worst is %+v, with wider limits %+v", s, w)
+	}
+}
+
+// Of many outages the table lists the worst and says how many more there are; an outage without a power flow has no severity.
+func TestATableOfManyOutages(t *testing.T) {
+	_, out, _ := run("pf", "case118", "--outages", "branches", "--scale", "1.6")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "and ") || !strings.HasSuffix(last, " more, which --json lists") {
+		t.Errorf("the last line is %q", last)
+	}
+	r := runOutagesJSON(t, 1, "case14", "--outages", "units")
+	for _, o := range r.Outages {
+		if (o.Severity == nil) != !o.Converged || (o.Reason == "") != o.Converged {
+			t.Errorf("%+v", o)
+		}
+	}
+	if r.Unsolved != 1 {
+		t.Errorf("%d outages without a power flow, want that of the reference's only unit", r.Unsolved)
+	}
+}
+
+// Where a file of PGLib has no power flow, the message says what to do; of another file it does not.
+func TestAFileOfPGLibWithoutAPowerFlowSaysWhatToDo(t *testing.T) {
+	const hint = "a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
+	for _, c := range []struct {
+		args []string
+		says bool
+	}{
+		{[]string{"pf", "pglib_opf_case300_ieee"}, true}, {[]string{"pf", "pglib_opf_case300_ieee", "--outages", "branches"}, true},
+		{[]string{"pf", "case14", "--scale", "9"}, false}, {[]string{"pf", "case14", "--outages", "branches", "--scale", "9"}, false},
+	} {
+		if code, out, log := run(c.args...); code != 1 || strings.Contains(out+log, hint) != c.says {
+			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, log)
+		}
+	}
+	solved := filepath.Join(t.TempDir(), "solved.m")
+	if code, _, log := run("opf", "pglib_opf_case300_ieee", "--out", solved); code != 0 {
+		t.Fatal(log)
+	}
+	if r := runOutagesJSON(t, 1, solved, "--outages", "branches"); len(r.Outages) != 411 {
+		t.Errorf("%d outages", len(r.Outages))
+	}
+}
+
+// A secure dispatch survives the outages it was found for when these are looked at again with its own limits and
+// participation; where the reference takes up what a unit leaves, some break a limit, and the reference's own has no power flow.
+func TestASecureDispatchIsSecureWhenLookedAtAgain(t *testing.T) {
+	dir := t.TempDir()
+	solved, list := filepath.Join(dir, "solved.m"), filepath.Join(dir, "outages")
+	r := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9", "--out", solved)
+	left := map[results.Outage]bool{}
+	for _, o := range r.LeftOut {
+		left[o] = true
+	}
+	after := []string{"--emergency", "1.3", "--voltage-band", "0.05", "--enforce-q"}
+	shared := append(after, "--participation", "range")
+	all := runOutagesJSON(t, 1, append([]string{solved, "--outages", "all"}, shared...)...)
+	var lines strings.Builder
+	for _, o := range all.Outages {
+		if left[o.Outage] {
+			continue
+		}
+		fmt.Fprintln(&lines, o.Kind, o.Row)
+		if !o.Converged || len(o.Violations) > 0 || *o.Severity != 0 {
+			t.Errorf("%+v", o)
+		}
+	}
+	if err := os.WriteFile(list, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := runOutagesJSON(t, 0, append([]string{solved, "--outages", list}, shared...)...); again.Secure != r.Outages {
+		t.Errorf("%d of %d outages secure", again.Secure, r.Outages)
+	}
+	if alone := runOutagesJSON(t, 1, append([]string{solved, "--outages", list}, after...)...); alone.Unsolved != 1 {
+		t.Errorf("%d outages without a power flow where the reference takes up what is missing", alone.Unsolved)
+	}
+	// The plain optimum does not survive two of them.
+	runOptimalFlowJSON(t, 0, "case_ieee30", "--scale", "0.9", "--out", solved)
+	if plain := runOutagesJSON(t, 1, append([]string{solved, "--outages", list}, shared...)...); plain.Secure != r.Outages-len(r.Before) {
+		t.Errorf("%d of %d outages of the plain optimum secure, want all but %d", plain.Secure, r.Outages, len(r.Before))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
+
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
 // TestPowerFlowAsJSON: the keys others rely on, in the file's units, with the
@@ -90,7 +92,7 @@ func TestPowerFlowNamesTheLimitsItBreaks(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	var r powerFlow
+	var r results.PowerFlow
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestPowerFlowNamesTheLimitsItBreaks(t *testing.T) {
 		t.Fatalf("broken are %+v", r.Violations)
 	}
 	l, b := r.Violations[0], r.Branch[9]
-	if l.limit.Limit != "rating" || l.limit.Branch != 10 || b.Branch != 10 || l.End != "from" || math.Abs(l.Value-b.Sf) > 1e-9 || math.Abs(l.By-(b.Sf-32)) > 1e-9 {
+	if l.Kind != "rating" || l.Limit.Branch != 10 || b.Branch != 10 || l.End != "from" || math.Abs(l.Value-b.Sf) > 1e-9 || math.Abs(l.By-(b.Sf-32)) > 1e-9 {
 		t.Errorf("broken is %+v, branch %+v", l, b)
 	}
 	_, text, _ := run("pf", "case30")

@@ -6,15 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-func runSecureJSON(t *testing.T, want int, args ...string) secureFlow {
+func runSecureJSON(t *testing.T, want int, args ...string) results.SecureFlow {
 	t.Helper()
 	code, out, log := run(append([]string{"opf", "--json", "--secure"}, args...)...)
 	if code != want {
 		t.Fatalf("opf --secure %v: exit code %d, want %d: %s", args, code, want, log)
 	}
-	var r secureFlow
+	var r results.SecureFlow
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +60,7 @@ func TestNoSecureDispatch(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, g := range r.Gives {
-		if g.After.Row == 0 || g.By <= 0 || g.limit.Limit == "" {
+		if g.After.Row == 0 || g.By <= 0 || g.Kind == "" {
 			t.Errorf("gives %+v", g)
 		}
 	}
@@ -64,12 +68,12 @@ func TestNoSecureDispatch(t *testing.T) {
 
 // The text names a set-point without a limit that it would come from: it is part of the dispatch that was not found.
 func TestWhatGivesAsText(t *testing.T) {
-	r := secureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []secureCheck{{outage: outage{"unit", 3, 7, 7}, Reason: "none"}},
-		Gives: []secureGive{{outage{"unit", 3, 7, 7}, brokenLimit{limit{Limit: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, 0.02}}}}
+	r := results.SecureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []results.Check{{Outage: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Reason: "none"}},
+		Gives: []results.Give{{After: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Broken: results.Broken{Limit: results.Limit{Kind: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, By: 0.02}}}}
 	plain := 10.0
 	r.Plain = &plain
 	var text strings.Builder
-	r.print(&text)
+	printSecure(&text, &r)
 	for _, want := range []string{"after 1 round and 2 iterations", "and 1 outage breaks a limit"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
@@ -77,6 +81,40 @@ func TestWhatGivesAsText(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "0.0200  1.0500        pu") {
 		t.Errorf("the set-point has a limit in\n%s", text.String())
+	}
+}
+
+// twoBuses is a network of two buses that hang together by one branch.
+const twoBuses = `function mpc = radial
+mpc.version = '2';
+mpc.baseMVA = 100;
+mpc.bus = [1 3 0 0 0 0 1 1 0 100 1 1.1 0.9; 2 1 10 2 0 0 1 1 0 100 1 1.1 0.9];
+mpc.gen = [1 10 0 50 -50 1 100 1 50 0; 1 10 0 50 -50 1 100 1 50 0];
+mpc.branch = [1 2 0.01 0.1 0 50 50 50 0 0 1 -360 360];
+mpc.gencost = [2 0 0 2 10 0; 2 0 0 2 12 0];
+`
+
+// Where a unit alone leaves too little power, no outage was looked at, and none is said to break a limit.
+func TestOutagesThatWereNotLookedAtAreNotCounted(t *testing.T) {
+	code, out, _ := run("opf", "case14", "--secure", "--outages", "units", "--scale", "1.75")
+	if code != 1 || !strings.Contains(out, "no dispatch survives the outage of unit 1") || strings.Contains(out, "break a limit") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// A solve that takes a while says on stderr that it goes on; a quick one says nothing.
+func TestASlowSolveSaysThatItGoesOn(t *testing.T) {
+	for since, want := range map[time.Duration]string{
+		quiet: "", time.Minute: "optimising with 3 outages that break a limit, after 7 iterations and 60 s\noptimising with 5 outages that break a limit, after 9 iterations and 60 s\n",
+	} {
+		var log strings.Builder
+		tell := rounds(&log, func() time.Duration { return since })
+		for _, i := range []secure.Iterate{{Iteration: 7, Outages: 3}, {Iteration: 8, Outages: 3}, {Iteration: 9, Outages: 5}} {
+			tell(i)
+		}
+		if log.String() != want {
+			t.Errorf("%q, want %q", log.String(), want)
+		}
 	}
 }
 
@@ -91,15 +129,15 @@ func TestSecureRefusals(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"needs --secure":                  {"case30", "--emergency", "1.2"},
-		"and --secure exclude each other": {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
-		"emergency factor 0.5":            {"case30", "--secure", "--emergency", "0.5"},
-		"voltage band -1":                 {"case30", "--secure", "--voltage-band", "-1"},
-		"cuts off a part of the network":  {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
-		"want branches, units or a file":  {"case30", "--secure", "--outages", "lines"},
-		"want range, pmax, equal or":      {"case30", "--secure", "--participation", "none"},
-		"no unit replaces the power":      {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
-		"--secure needs a single network": {"case30", "case9", "--secure"},
+		"needs --secure":                             {"case30", "--emergency", "1.2"},
+		"and --secure exclude each other":            {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
+		"--emergency 0.5: want a factor of 1 to 100": {"case30", "--secure", "--emergency", "0.5"},
+		"--voltage-band -1: want 0 to 1 pu":          {"case30", "--secure", "--voltage-band", "-1"},
+		"cuts off a part of the network":             {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
+		"want branches, units, all or a file":        {"case30", "--secure", "--outages", "lines"},
+		"want range, pmax, equal or":                 {"case30", "--secure", "--participation", "none"},
+		"no unit replaces the power":                 {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
+		"--secure needs a single network":            {"case30", "case9", "--secure"},
 	} {
 		if code, _, log := run(append([]string{"opf"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, log, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/grid/series"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -18,14 +19,15 @@ import (
 
 // secureChain is what gpc opf --secure --loads prints.
 type secureChain struct {
-	Case    string            `json:"case"`    // name of the network
-	Loads   string            `json:"loads"`   // file of the series
-	Outages int               `json:"outages"` // that every step has to survive
-	Steps   int               `json:"steps"`   // of the series
-	Secure  int               `json:"secure"`  // steps with a secure dispatch
-	Warm    int               `json:"warm"`    // of these found from the dispatch before
-	WallMS  float64           `json:"wall_ms"` // of all steps
-	CPUMS   float64           `json:"cpu_ms"`  // processor time of all steps
+	Case    string            `json:"case"`     // name of the network
+	Loads   string            `json:"loads"`    // file of the series
+	Outages int               `json:"outages"`  // that every step has to survive
+	LeftOut []results.Outage  `json:"left_out"` // branches that cut off a part of the network, which no dispatch survives
+	Steps   int               `json:"steps"`    // of the series
+	Secure  int               `json:"secure"`   // steps with a secure dispatch
+	Warm    int               `json:"warm"`     // of these found from the dispatch before
+	WallMS  float64           `json:"wall_ms"`  // of all steps
+	CPUMS   float64           `json:"cpu_ms"`   // processor time of all steps
 	Chain   []secureChainStep `json:"chain"`
 }
 
@@ -45,7 +47,7 @@ type secureChainStep struct {
 }
 
 // chain solves a series of loads, each step from the one before.
-func (y *securing) chain(ctx context.Context, n *network.Network, loads string) (*secureChain, error) {
+func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, err
@@ -70,9 +72,9 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 			times = append(times, read.Time[k])
 		}
 	}
-	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), Steps: len(steps), Chain: []secureChainStep{}}
+	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
 	begun, cpu := time.Now(), machine.CPUTime()
-	last := cpu
+	last, bar := cpu, a.Progress("steps")
 	err = s.Chain(ctx, steps, func(k int, warm bool, r *secure.Result) error {
 		now := machine.CPUTime()
 		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(r.Remembered), Rounds: r.Rounds,
@@ -89,6 +91,7 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 			out.Warm++
 		}
 		out.Chain = append(out.Chain, step)
+		bar(len(out.Chain), len(steps))
 		return nil
 	})
 	if err != nil {
@@ -99,7 +102,8 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 }
 
 func (r *secureChain) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %d outages, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, r.Outages, r.Warm, r.CPUMS)
+	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %s, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, count(r.Outages, "outage"), r.Warm, r.CPUMS)
+	printLeftOut(w, len(r.LeftOut))
 	rows := [][]string{{"step", "time", "status", "$/h", "without outages", "remembered", "iterations", "warm", "CPU ms"}}
 	for _, s := range r.Chain {
 		cost, plain := "", ""

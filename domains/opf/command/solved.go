@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
@@ -86,7 +87,7 @@ func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg,
 	}
 	for i, row := range n.BusRow {
 		b := &out.Bus[row]
-		b.Vm, b.Va, b.Pd, b.Qd = vm[i], degrees(va[i]), scale*b.Pd, scale*b.Qd
+		b.Vm, b.Va, b.Pd, b.Qd = vm[i], results.Degrees(va[i]), scale*b.Pd, scale*b.Qd
 	}
 	for i, row := range n.GenRow {
 		g := &out.Gen[row]
@@ -116,7 +117,7 @@ func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *a
 	for k, row := range n.BranchRow {
 		b := &c.Branch[row]
 		b.MuSf, b.MuSt = m.SFrom[k]/n.BaseMVA, m.STo[k]/n.BaseMVA
-		b.MuAngMin, b.MuAngMax = m.AngMin[k]/degrees(1), m.AngMax[k]/degrees(1)
+		b.MuAngMin, b.MuAngMax = m.AngMin[k]/results.Degrees(1), m.AngMax[k]/results.Degrees(1)
 	}
 }
 

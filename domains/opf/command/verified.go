@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
 // violation is the largest of a dispatch by a power flow, pu and rad, what it is of, and how far
@@ -23,15 +23,7 @@ type violation struct {
 // pu from its voltages, and measures it against all limits. The reference's first unit takes up
 // what is left, and reactive power is shared among a bus's units by their ranges.
 func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.Result) (violation, error) {
-	// Every unit's bus holds its voltage, whatever the file's type of it.
-	held := *n
-	held.Kind = slices.Clone(n.Kind)
-	for _, bus := range n.GenBus {
-		if held.Kind[bus] == network.PQ {
-			held.Kind[bus] = network.PV
-		}
-	}
-	s, err := powerflow.New(&held)
+	s, err := powerflow.New(n.UnitsHold())
 	if err != nil {
 		return violation{}, err
 	}
@@ -52,26 +44,26 @@ func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.
 	for b := range sol.Vm {
 		v.difference = max(v.difference, math.Abs(sol.Vm[b]-r.Vm[b]))
 	}
-	p := newPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
-	largest := func(count int, by func(int) float64, of func(int) limit) {
+	p := results.NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
+	largest := func(count int, by func(int) float64, of func(int) results.Limit) {
 		for i := range count {
 			if d := by(i); d > v.by {
 				l := of(i)
-				v.by, v.where = d, l.Limit+" at "+l.where()
+				v.by, v.where = d, l.Kind+" at "+l.Where()
 			}
 		}
 	}
-	largest(n.Buses(), func(b int) float64 { return n.VMin[b] - sol.Vm[b] }, p.bus("vmin", n.VMin))
-	largest(n.Buses(), func(b int) float64 { return sol.Vm[b] - n.VMax[b] }, p.bus("vmax", n.VMax))
-	largest(n.Gens(), func(g int) float64 { return n.PMin[g] - sol.Pg[g] }, p.gen("pmin", "MW", p.pg, n.PMin))
-	largest(n.Gens(), func(g int) float64 { return sol.Pg[g] - n.PMax[g] }, p.gen("pmax", "MW", p.pg, n.PMax))
-	largest(n.Gens(), func(g int) float64 { return n.QMin[g] - sol.Qg[g] }, p.gen("qmin", "MVAr", p.qg, n.QMin))
-	largest(n.Gens(), func(g int) float64 { return sol.Qg[g] - n.QMax[g] }, p.gen("qmax", "MVAr", p.qg, n.QMax))
-	largest(n.Branches(), func(k int) float64 { return math.Hypot(p.flows.Pf[k], p.flows.Qf[k]) - n.Rate[k] }, p.flow("from"))
-	largest(n.Branches(), func(k int) float64 { return math.Hypot(p.flows.Pt[k], p.flows.Qt[k]) - n.Rate[k] }, p.flow("to"))
+	largest(n.Buses(), func(b int) float64 { return n.VMin[b] - sol.Vm[b] }, p.Bus("vmin", n.VMin))
+	largest(n.Buses(), func(b int) float64 { return sol.Vm[b] - n.VMax[b] }, p.Bus("vmax", n.VMax))
+	largest(n.Gens(), func(g int) float64 { return n.PMin[g] - sol.Pg[g] }, p.Gen("pmin", "MW", p.Pg, n.PMin))
+	largest(n.Gens(), func(g int) float64 { return sol.Pg[g] - n.PMax[g] }, p.Gen("pmax", "MW", p.Pg, n.PMax))
+	largest(n.Gens(), func(g int) float64 { return n.QMin[g] - sol.Qg[g] }, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
+	largest(n.Gens(), func(g int) float64 { return sol.Qg[g] - n.QMax[g] }, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
+	largest(n.Branches(), func(k int) float64 { return math.Hypot(p.Flows.Pf[k], p.Flows.Qf[k]) - n.Rate[k] }, p.Flow("from"))
+	largest(n.Branches(), func(k int) float64 { return math.Hypot(p.Flows.Pt[k], p.Flows.Qt[k]) - n.Rate[k] }, p.Flow("to"))
 	angle := func(k int) float64 { return sol.Va[n.From[k]] - sol.Va[n.To[k]] }
-	largest(n.Branches(), func(k int) float64 { return n.AngMin[k] - angle(k) }, p.angle("angmin", n.AngMin))
-	largest(n.Branches(), func(k int) float64 { return angle(k) - n.AngMax[k] }, p.angle("angmax", n.AngMax))
+	largest(n.Branches(), func(k int) float64 { return n.AngMin[k] - angle(k) }, p.Angle("angmin", n.AngMin))
+	largest(n.Branches(), func(k int) float64 { return angle(k) - n.AngMax[k] }, p.Angle("angmax", n.AngMax))
 	if v.by <= 0 {
 		v.by, v.where = 0, ""
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
 // why says what the limits of a network without an optimum would have to give: the
@@ -22,14 +23,8 @@ type why struct {
 	Cost *float64 `json:"cost"` // price × amount of all limits that give, by the prices of [acopf.md](acopf.md#why-there-is-no-optimum); null without a relaxation
 	// Shortfall is the active power that is missing: generators' beyond their limits
 	// and what buses lack.
-	Shortfall *float64      `json:"shortfall_mw"` // active power that is missing: of units beyond `pmax` and of buses; null likewise
-	Limits    []brokenLimit `json:"limits"`       // those that give; empty where all can be kept
-}
-
-// brokenLimit is a limit and what it would have to give, in its unit.
-type brokenLimit struct {
-	limit
-	By float64 `json:"by"` // in its unit
+	Shortfall *float64         `json:"shortfall_mw"` // active power that is missing: of units beyond `pmax` and of buses; null likewise
+	Limits    []results.Broken `json:"limits"`       // those that give; empty where all can be kept
 }
 
 // explain relaxes a network at loads in pu.
@@ -39,34 +34,34 @@ func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acop
 	if err != nil {
 		return nil, err
 	}
-	out := &why{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []brokenLimit{}}
+	out := &why{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []results.Broken{}}
 	if r.Status != acopf.Optimal {
 		return out, nil
 	}
-	p := newPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
-	add := func(by []float64, unit float64, of func(int) limit) {
+	p := results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
+	add := func(by []float64, unit float64, of func(int) results.Limit) {
 		for i, x := range by {
 			if x != 0 {
-				out.Limits = append(out.Limits, brokenLimit{of(i), math.Abs(x) * unit})
+				out.Limits = append(out.Limits, results.Broken{Limit: of(i), By: math.Abs(x) * unit})
 			}
 		}
 	}
-	balance := func(kind, unit string, missing []float64) func(int) limit {
-		return func(b int) limit {
-			return limit{Limit: kind, Bus: n.BusID[b], Value: missing[b] * n.BaseMVA, Unit: unit}
+	balance := func(kind, unit string, missing []float64) func(int) results.Limit {
+		return func(b int) results.Limit {
+			return results.Limit{Kind: kind, Bus: n.BusID[b], Value: missing[b] * n.BaseMVA, Unit: unit}
 		}
 	}
 	add(r.MissingP, n.BaseMVA, balance("p_balance", "MW", r.MissingP))
 	add(r.MissingQ, n.BaseMVA, balance("q_balance", "MVAr", r.MissingQ))
-	add(r.PMax, n.BaseMVA, p.gen("pmax", "MW", p.pg, n.PMax))
-	add(r.PMin, n.BaseMVA, p.gen("pmin", "MW", p.pg, n.PMin))
-	add(r.QMax, n.BaseMVA, p.gen("qmax", "MVAr", p.qg, n.QMax))
-	add(r.QMin, n.BaseMVA, p.gen("qmin", "MVAr", p.qg, n.QMin))
-	add(r.Flow, n.BaseMVA, p.heavierEnd)
-	add(r.VMax, 1, p.bus("vmax", n.VMax))
-	add(r.VMin, 1, p.bus("vmin", n.VMin))
-	add(r.AngMax, degrees(1), p.angle("angmax", n.AngMax))
-	add(r.AngMin, degrees(1), p.angle("angmin", n.AngMin))
+	add(r.PMax, n.BaseMVA, p.Gen("pmax", "MW", p.Pg, n.PMax))
+	add(r.PMin, n.BaseMVA, p.Gen("pmin", "MW", p.Pg, n.PMin))
+	add(r.QMax, n.BaseMVA, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
+	add(r.QMin, n.BaseMVA, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
+	add(r.Flow, n.BaseMVA, p.HeavierEnd)
+	add(r.VMax, 1, p.Bus("vmax", n.VMax))
+	add(r.VMin, 1, p.Bus("vmin", n.VMin))
+	add(r.AngMax, results.Degrees(1), p.Angle("angmax", n.AngMax))
+	add(r.AngMin, results.Degrees(1), p.Angle("angmin", n.AngMin))
 	shortfall := 0.0
 	for _, x := range r.MissingP {
 		shortfall += max(x, 0) * n.BaseMVA
@@ -90,15 +85,15 @@ func (y *why) print(w io.Writer) {
 	fmt.Fprintln(w, "least relaxation with which all other limits can be kept:")
 	rows := [][]string{{"limit", "at", "gives", "to", "from", "unit"}}
 	for _, l := range y.Limits {
-		name, bound := l.Limit, fmt.Sprintf("%.4f", l.Bound)
-		switch l.Limit {
+		name, bound := l.Kind, fmt.Sprintf("%.4f", l.Bound)
+		switch l.Kind {
 		case "p_balance", "q_balance":
 			name, bound = "load not met", ""
 			if l.Value < 0 {
 				name = "power without use"
 			}
 		}
-		rows = append(rows, []string{name, l.where(), fmt.Sprintf("%.4f", l.By), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
+		rows = append(rows, []string{name, l.Where(), fmt.Sprintf("%.4f", l.By), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
 	}
 	cli.Table(w, rows)
 	if *y.Shortfall > 0 {

@@ -1,0 +1,188 @@
+// Package results states what solvers find in the units, rows and numbers of the case's file, with the keys of JSON that
+// gpc pf and gpc opf print and that the Python package reads: solutions (Flow, Secure), the limits that they break, and what
+// every single outage does to one (After).
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// Limit is one limit of a network, where it is and how near a solution is, in the unit
+// of the file. Bus, Gen and Branch are 0 where it is of something else.
+type Limit struct {
+	Kind   string  `json:"limit"`  // vmin, vmax, pmin, pmax, qmin, qmax, rating, angmin or angmax; in `why` also p_balance and q_balance: load that is not met, or, with a value below 0, power that nothing takes
+	Bus    int     `json:"bus"`    // number in the file, for a unit that of its bus; 0 for a branch
+	Gen    int     `json:"gen"`    // row in `mpc.gen`, from 1; 0 for what is no unit
+	Branch int     `json:"branch"` // row in `mpc.branch`, from 1; 0 for what is none
+	From   int     `json:"from"`   // number of its bus; 0 likewise
+	To     int     `json:"to"`     // likewise
+	End    string  `json:"end"`    // of a rating: from or to; "" else
+	Value  float64 `json:"value"`  // at the solution, in `unit`
+	Bound  float64 `json:"bound"`  // the limit, likewise; 0 for a balance
+	Unit   string  `json:"unit"`   // pu, MW, MVAr, MVA or °
+}
+
+// Binding is one with a part in an optimum: its multiplier is how much the objective
+// would fall for one unit more of room, in $/h for the file's own.
+type Binding struct {
+	Limit
+	Multiplier float64 `json:"multiplier"` // what the objective would fall by for a unit more of room, per hour
+}
+
+// Broken is a limit and by how much it is broken, or would have to give.
+type Broken struct {
+	Limit
+	By float64 `json:"by"` // in its unit
+}
+
+// Where names what is limited.
+func (l Limit) Where() string {
+	at := fmt.Sprintf("bus %d", l.Bus)
+	switch {
+	case l.Gen > 0:
+		at = fmt.Sprintf("unit %d at bus %d", l.Gen, l.Bus)
+	case l.Branch > 0:
+		at = fmt.Sprintf("branch %d from bus %d to bus %d", l.Branch, l.From, l.To)
+	}
+	if l.End != "" {
+		at += ", " + l.End + " end"
+	}
+	return at
+}
+
+// Point is a solution of a network with its flows, in pu and rad.
+type Point struct {
+	net            *network.Network
+	Vm, Va, Pg, Qg []float64
+	Flows          *network.Flows
+}
+
+// NewPoint computes the flows of a solution, whose slices it keeps.
+func NewPoint(n *network.Network, vm, va, pg, qg []float64) Point {
+	p := Point{n, vm, va, pg, qg, network.NewFlows(n.Branches())}
+	n.BranchFlows(&n.Admittance, vm, va, p.Flows)
+	return p
+}
+
+// Bus are limits of voltages of a kind, by bus.
+func (p Point) Bus(kind string, bounds []float64) func(int) Limit {
+	return func(b int) Limit {
+		return Limit{Kind: kind, Bus: p.net.BusID[b], Value: p.Vm[b], Bound: bounds[b], Unit: "pu"}
+	}
+}
+
+// Gen are limits of active or reactive power of a kind, by unit.
+func (p Point) Gen(kind, unit string, values, bounds []float64) func(int) Limit {
+	return func(g int) Limit {
+		return Limit{Kind: kind, Bus: p.net.BusID[p.net.GenBus[g]], Gen: p.net.GenRow[g] + 1,
+			Value: values[g] * p.net.BaseMVA, Bound: bounds[g] * p.net.BaseMVA, Unit: unit}
+	}
+}
+
+func (p Point) branch(kind string, k int) Limit {
+	return Limit{Kind: kind, Branch: p.net.BranchRow[k] + 1, From: p.net.BusID[p.net.From[k]], To: p.net.BusID[p.net.To[k]]}
+}
+
+// Flow are ratings at an end of branches, by branch.
+func (p Point) Flow(end string) func(int) Limit {
+	return func(k int) Limit {
+		l := p.branch("rating", k)
+		pw, qw := p.Flows.Pf[k], p.Flows.Qf[k]
+		if end == "to" {
+			pw, qw = p.Flows.Pt[k], p.Flows.Qt[k]
+		}
+		l.End, l.Value, l.Bound, l.Unit = end, math.Hypot(pw, qw)*p.net.BaseMVA, p.net.Rate[k]*p.net.BaseMVA, "MVA"
+		return l
+	}
+}
+
+// Angle are limits of angle differences of a kind, by branch.
+func (p Point) Angle(kind string, bounds []float64) func(int) Limit {
+	return func(k int) Limit {
+		l := p.branch(kind, k)
+		l.Value, l.Bound, l.Unit = Degrees(p.Va[p.net.From[k]]-p.Va[p.net.To[k]]), Degrees(bounds[k]), "°"
+		return l
+	}
+}
+
+// Degrees is an angle of rad.
+func Degrees(rad float64) float64 { return rad * 180 / math.Pi }
+
+// Binding keeps of an optimum's multipliers those of limits that bind, and lists these: an
+// interior point leaves some of every limit. A limit binds where its multiplier as a share
+// of the largest of all, prices of buses included, is above its slack in pu; the product
+// of the two is far below the one and the other.
+func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
+	n := p.net
+	largest := 0.0
+	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, m.VMin, m.VMax, m.PMin, m.PMax, m.QMin, m.QMax, m.SFrom, m.STo, m.AngMin, m.AngMax} {
+		for _, x := range v {
+			largest = max(largest, math.Abs(x))
+		}
+	}
+	out := []Binding{}
+	keep := func(mu []float64, unit float64, of func(int) Limit) {
+		for i, x := range mu {
+			if x == 0 {
+				continue
+			}
+			l := of(i)
+			if math.Abs(l.Value-l.Bound)/unit*largest >= x {
+				mu[i] = 0
+				continue
+			}
+			out = append(out, Binding{l, x / unit})
+		}
+	}
+	keep(m.VMin, 1, p.Bus("vmin", n.VMin))
+	keep(m.VMax, 1, p.Bus("vmax", n.VMax))
+	keep(m.PMin, n.BaseMVA, p.Gen("pmin", "MW", p.Pg, n.PMin))
+	keep(m.PMax, n.BaseMVA, p.Gen("pmax", "MW", p.Pg, n.PMax))
+	keep(m.QMin, n.BaseMVA, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
+	keep(m.QMax, n.BaseMVA, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
+	keep(m.SFrom, n.BaseMVA, p.Flow("from"))
+	keep(m.STo, n.BaseMVA, p.Flow("to"))
+	keep(m.AngMin, Degrees(1), p.Angle("angmin", n.AngMin))
+	keep(m.AngMax, Degrees(1), p.Angle("angmax", n.AngMax))
+	slices.SortStableFunc(out, func(a, b Binding) int { return cmp.Compare(b.Multiplier, a.Multiplier) })
+	return out
+}
+
+// Broken are the limits of voltages, ratings and units that a power flow breaks, the worst of each kind first. A power
+// flow keeps none of them by itself.
+func (p Point) Broken() []Broken {
+	n, out := p.net, []Broken{}
+	keep := func(unit float64, count int, sign float64, of func(int) Limit) {
+		first := len(out)
+		for i := range count {
+			l := of(i)
+			if by := sign * (l.Value - l.Bound); by > leastViolation*unit {
+				out = append(out, Broken{l, by})
+			}
+		}
+		slices.SortStableFunc(out[first:], func(a, b Broken) int { return cmp.Compare(b.By, a.By) })
+	}
+	keep(1, n.Buses(), -1, p.Bus("vmin", n.VMin))
+	keep(1, n.Buses(), 1, p.Bus("vmax", n.VMax))
+	keep(n.BaseMVA, n.Branches(), 1, p.HeavierEnd)
+	keep(n.BaseMVA, n.Gens(), -1, p.Gen("pmin", "MW", p.Pg, n.PMin))
+	keep(n.BaseMVA, n.Gens(), 1, p.Gen("pmax", "MW", p.Pg, n.PMax))
+	keep(n.BaseMVA, n.Gens(), -1, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
+	keep(n.BaseMVA, n.Gens(), 1, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
+	return out
+}
+
+// HeavierEnd is a branch's rating at the end with the larger flow.
+func (p Point) HeavierEnd(k int) Limit {
+	from, to := p.Flow("from")(k), p.Flow("to")(k)
+	if to.Value > from.Value {
+		return to
+	}
+	return from
+}

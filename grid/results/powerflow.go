@@ -1,0 +1,97 @@
+package results
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+)
+
+// PowerFlow is an AC power flow: voltages in pu and degrees, powers in MW,
+// MVAr and MVA. The lists are empty where it did not converge.
+type PowerFlow struct {
+	Case       string    `json:"case"`            // of the network
+	Converged  bool      `json:"converged"`       // whether it did
+	Status     string    `json:"status"`          // in a word
+	Reason     string    `json:"reason"`          // in a sentence
+	Iterations int       `json:"iterations"`      // Newton steps
+	Mismatch   float64   `json:"max_mismatch_pu"` // largest power mismatch
+	WallMS     float64   `json:"wall_ms"`         // of the solve
+	LoadMW     float64   `json:"load_mw"`         // of all buses
+	LossMW     *float64  `json:"loss_mw"`         // of all branches
+	Switches   int       `json:"switches"`        // of units to a reactive limit
+	Bus        []FlowBus `json:"bus"`
+	Dispatch
+	Violations []Broken `json:"violations"` // limits of voltages, ratings and units that the solution breaks, the worst of each kind first
+}
+
+// FlowBus is a bus of a power flow.
+type FlowBus struct {
+	ID    int     `json:"id"`      // number in the file
+	Type  string  `json:"type"`    // slack, PV or PQ
+	Vm    float64 `json:"vm"`      // voltage, pu
+	Va    float64 `json:"va"`      // angle, °
+	Pd    float64 `json:"pd"`      // active load, MW
+	Qd    float64 `json:"qd"`      // reactive load, MVAr
+	Limit string  `json:"q_limit"` // min or max where a unit is held there; ""
+}
+
+// FlowProblem is what a power flow is of. With Vm and Va, by bus, pu and rad, it begins there whatever Options.Start says.
+type FlowProblem struct {
+	powerflow.Input
+	powerflow.Options
+	Vm, Va []float64
+}
+
+// solve is the power flow of the solver's network, and its input with the network's loads where none are given.
+func (pr FlowProblem) solve(s *powerflow.Solver, n *network.Network) (*powerflow.Solution, powerflow.Input, error) {
+	if pr.Pd == nil {
+		pr.Pd = n.Pd
+	}
+	if pr.Qd == nil {
+		pr.Qd = n.Qd
+	}
+	sol := s.NewSolution()
+	if pr.Vm != nil {
+		pr.Start = powerflow.Given
+		copy(sol.Vm, pr.Vm)
+		copy(sol.Va, pr.Va)
+	}
+	return sol, pr.Input, s.Solve(pr.Input, pr.Options, sol)
+}
+
+// Flow solves a power flow and puts it in the file's units. The solution is that of the solver; where it did not converge
+// the lists are empty.
+func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, error) {
+	s, err := powerflow.New(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	start := time.Now()
+	sol, in, err := pr.solve(s, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &PowerFlow{
+		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
+		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
+		Bus: []FlowBus{}, Dispatch: NoDispatch, Violations: []Broken{},
+	}
+	for _, p := range in.Pd {
+		r.LoadMW += p * n.BaseMVA
+	}
+	if !r.Converged {
+		return r, sol, nil
+	}
+	for b, id := range n.BusID {
+		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[sol.AtLimit[b]]
+		r.Bus = append(r.Bus, FlowBus{ID: id, Type: n.Kind[b].String(), Vm: sol.Vm[b], Va: sol.Va[b] * 180 / math.Pi,
+			Pd: in.Pd[b] * n.BaseMVA, Qd: in.Qd[b] * n.BaseMVA, Limit: limit})
+	}
+	r.Dispatch = NewDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
+	loss := r.Dispatch.Loss()
+	r.LossMW = &loss
+	r.Violations = NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg).Broken()
+	return r, sol, nil
+}

@@ -1,0 +1,160 @@
+package results
+
+import (
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// SecureFlow is the cheapest dispatch that survives outages, or what stands in its way.
+type SecureFlow struct {
+	Case      string   `json:"case"`      // name of the network
+	Status    string   `json:"status"`    // secure, no secure point found, iteration limit, numerical or not solved
+	Reason    string   `json:"reason"`    // why there is no secure dispatch; ""
+	Objective *float64 `json:"objective"` // of the dispatch, $/h; null where there is none
+	// Plain is the cost of the optimum that looks at no outage.
+	Plain      *float64     `json:"plain_objective"` // of the optimum without outages
+	Rounds     int          `json:"rounds"`          // of constraint generation
+	Iterations int          `json:"iterations"`      // of the interior point, in all rounds
+	WallMS     float64      `json:"wall_ms"`         // of all
+	LoadMW     float64      `json:"load_mw"`         // of all buses
+	LossMW     *float64     `json:"loss_mw"`         // of all branches, before any outage
+	Emergency  float64      `json:"emergency"`       // factor on ratings after an outage
+	Band       float64      `json:"voltage_band_pu"` // what voltages may leave their limits by after one
+	Outages    int          `json:"outages"`         // how many are checked
+	LeftOut    []Outage     `json:"left_out"`        // branches that cut off a part of the network, which no dispatch survives
+	Before     []Check      `json:"before"`          // of the optimum without outages
+	Remembered []Outage     `json:"remembered"`
+	After      []Check      `json:"after"` // of the last dispatch; empty where it is secure
+	Gives      []Give       `json:"gives"`
+	Bus        []OptimalBus `json:"bus"`
+	Dispatch
+}
+
+// Check is an outage that breaks a limit.
+type Check struct {
+	Outage
+	Converged  bool     `json:"converged"`  // whether there is a power flow
+	Reason     string   `json:"reason"`     // why not; ""
+	Severity   *float64 `json:"severity"`   // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow
+	Violations []Broken `json:"violations"` // the worst first
+}
+
+// Give is a limit that is not kept after an outage.
+type Give struct {
+	After Outage `json:"after"`
+	Broken
+}
+
+// OptimalBus is a bus of an optimum.
+type OptimalBus struct {
+	ID int     `json:"id"` // number in the file
+	Vm float64 `json:"vm"` // voltage, pu
+	Va float64 `json:"va"` // angle, °
+	Pd float64 `json:"pd"` // active load, MW
+	Qd float64 `json:"qd"` // reactive load, MVAr
+	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
+	// file's own objective.
+	Price float64 `json:"price"`
+}
+
+// OptimalBuses are the buses of an optimum in the file's units.
+func OptimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []OptimalBus {
+	out := make([]OptimalBus, len(n.BusID))
+	for b, id := range n.BusID {
+		out[b] = OptimalBus{id, vm[b], Degrees(va[b]), pd[b] * n.BaseMVA, qd[b] * n.BaseMVA, lambda[b] / n.BaseMVA}
+	}
+	return out
+}
+
+// Secure puts a result of a solver with these options in the file's units; pr is the problem it solved.
+func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.Problem, r *secure.Result) *SecureFlow {
+	out := &SecureFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason, Rounds: r.Rounds, Iterations: r.Iterations, Emergency: opt.Emergency, Band: opt.Band,
+		Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Gives: []Give{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
+	for _, p := range pr.Pd {
+		out.LoadMW += p * n.BaseMVA
+	}
+	for _, g := range r.Gives {
+		out.Gives = append(out.Gives, Give{NewOutage(n, g.Outage), broken(n, g.Violation)})
+	}
+	if r.Plain != 0 {
+		out.Plain = &r.Plain
+	}
+	if r.Status != secure.Secure {
+		return out
+	}
+	out.Objective = &r.Objective
+	out.Bus = OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
+	out.Dispatch = NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
+	loss := out.Dispatch.Loss()
+	out.LossMW = &loss
+	return out
+}
+
+// checks lists the outages that break a limit or have no power flow.
+func checks(n *network.Network, list []*secure.Check) []Check {
+	out := []Check{}
+	for _, c := range list {
+		severity := c.Severity()
+		if severity == 0 {
+			continue
+		}
+		r := Check{Outage: NewOutage(n, c.Outage), Converged: c.Solved, Reason: c.Reason, Violations: []Broken{}}
+		if c.Solved {
+			r.Severity = &severity
+		}
+		for _, v := range c.Violations {
+			r.Violations = append(r.Violations, broken(n, v))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// broken puts a violation in the file's units.
+func broken(n *network.Network, v secure.Violation) Broken {
+	switch v.Kind {
+	case secure.LowVoltage:
+		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
+	case secure.HighVoltage:
+		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+	case secure.SetPoint:
+		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.By}
+	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
+		return power(n, v)
+	}
+	end := "from"
+	if v.Kind == secure.ToRating {
+		end = "to"
+	}
+	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
+		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+}
+
+// power puts a limit or balance of power that gives in the file's units.
+func power(n *network.Network, v secure.Violation) Broken {
+	l := Limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
+	by := v.By * n.BaseMVA
+	switch v.Kind {
+	case secure.LowActive, secure.HighActive:
+		l.Gen, l.Bus = n.GenRow[v.At]+1, n.BusID[n.GenBus[v.At]]
+	default:
+		l.Bus = n.BusID[v.At]
+	}
+	switch v.Kind {
+	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:
+		l.Unit = "MVAr"
+	}
+	switch v.Kind {
+	case secure.LowActive:
+		l.Kind, l.Bound = "pmin", l.Value+by
+	case secure.HighActive:
+		l.Kind, l.Bound = "pmax", l.Value-by
+	case secure.LowReactive:
+		l.Kind, l.Bound = "qmin", l.Value+by
+	case secure.HighReactive:
+		l.Kind, l.Bound = "qmax", l.Value-by
+	default:
+		l.Kind = "balance"
+	}
+	return Broken{l, by}
+}

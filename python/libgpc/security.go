@@ -1,0 +1,298 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// flowOptions are those of gpc_network_flow and gpc_network_outages.
+type flowOptions struct {
+	EnforceQ      bool    `json:"enforce_q"`
+	Flat          bool    `json:"flat"`
+	Tolerance     float64 `json:"tolerance"`
+	MaxIterations int     `json:"max_iterations"`
+}
+
+// outageOptions name outages: by a word, or by lines of so named a text.
+type outageOptions struct {
+	Outages string `json:"outages"`
+	Name    string `json:"outages_name"`
+	Lines   string `json:"outages_lines"`
+}
+
+// checkAfter refuses limits after an outage that are none.
+func checkAfter(emergency, band float64) error {
+	if !(emergency >= 1 && emergency <= 100) {
+		return wrongf("emergency is %g, want a factor of 1 to 100", emergency)
+	}
+	if !(band >= 0 && band <= 1) {
+		return wrongf("voltage_band is %g, want 0 to 1 pu", band)
+	}
+	return nil
+}
+
+// list are the outages, and whether a word names them.
+func (o outageOptions) list(n *network.Network) (list []secure.Outage, word bool, err error) {
+	if list, word = secure.Named(n, o.Outages); word {
+		return list, true, nil
+	}
+	list, err = secure.ReadOutages(n, o.Name, strings.NewReader(o.Lines))
+	return list, false, gpc.BadInput(err)
+}
+
+// at are the arrays of a power flow: loads by bus (MW, MVAr), and of a dispatch powers by unit (MW), magnitudes and angles
+// by bus (pu, degrees). Any may be left out; a dispatch holds the voltage of every unit's bus.
+func (y *optima) at(o flowOptions, v views, pd, qd, pg, vm, va []float64) (*network.Network, results.FlowProblem, error) {
+	n, pr := y.n, results.FlowProblem{Options: powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations}}
+	if v.err != nil {
+		return nil, pr, v.err
+	}
+	if o.Flat {
+		pr.Start = powerflow.Flat
+	}
+	pr.Pd, pr.Qd, pr.Pg = scaled(pd, 1/n.BaseMVA), scaled(qd, 1/n.BaseMVA), scaled(pg, 1/n.BaseMVA)
+	if vm == nil {
+		return n, pr, pr.Validate()
+	}
+	pr.Vg = make([]float64, n.Gens())
+	for g, bus := range n.GenBus {
+		pr.Vg[g] = vm[bus]
+	}
+	if va != nil {
+		pr.Vm, pr.Va = vm, scaled(va, math.Pi/180)
+	}
+	return n.UnitsHold(), pr, pr.Validate()
+}
+
+// scaled are numbers times a factor; nil stays nil.
+func scaled(v []float64, factor float64) []float64 {
+	if v == nil {
+		return nil
+	}
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = factor * x
+	}
+	return out
+}
+
+// gpc_network_flow solves the power flow at loads and a dispatch (optima.at) by flowOptions, and answers what
+// gpc pf --json prints.
+//
+//export gpc_network_flow
+func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
+	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t,
+	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		var o flowOptions
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		var v views
+		nb, ng := y.n.Buses(), y.n.Gens()
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
+		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
+		n, pr, err := y.at(o, v, loads, reactive, power, magnitude, angle)
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		pr.Context = r
+		flow, _, err := results.Flow(n, pr)
+		if err != nil {
+			return refusedUnless(r, err)
+		}
+		return answer(out, flow)
+	})
+}
+
+// refusedUnless is an error of what the caller gave, unless the run was ended.
+func refusedUnless(r *run, err error) error {
+	if r.Err() != nil {
+		return err
+	}
+	return gpc.BadInput(err)
+}
+
+// participation are factors by unit that are given, or those of a word of the command line.
+func participation(n *network.Network, word string, given []float64) ([]float64, error) {
+	if given != nil {
+		return given, nil
+	}
+	out, known := secure.NamedParticipation(n, word)
+	if !known {
+		return nil, wrongf("participation %q: want range, pmax, equal or an array of %d factors", word, n.Gens())
+	}
+	return out, nil
+}
+
+// gpc_network_outages solves the power flow of every outage of outageOptions at loads and a dispatch as gpc_network_flow
+// does, and answers what gpc pf --outages --json prints. participation is a word of the command line, or shares are factors
+// by unit; without both the reference takes up what is missing.
+//
+//export gpc_network_outages
+func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
+	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
+	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		var o struct {
+			flowOptions
+			outageOptions
+			Emergency     float64 `json:"emergency"`
+			Band          float64 `json:"voltage_band"`
+			Participation string  `json:"participation"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		var v views
+		nb, ng := y.n.Buses(), y.n.Gens()
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
+		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
+		if err := checkAfter(o.Emergency, o.Band); err != nil {
+			return err
+		}
+		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads(), Progress: r.progress}
+		factors := viewed[float64](&v, "participation", shares, units, ng)
+		if limits.Shared = factors != nil || o.Participation != ""; limits.Shared {
+			if !o.EnforceQ {
+				return wrongf("participation needs enforce_q: units that share missing power are held within their reactive limits")
+			}
+			if limits.Participation, err = participation(y.n, o.Participation, factors); err != nil {
+				return err
+			}
+		}
+		n, pr, err := y.at(o.flowOptions, v, loads, reactive, power, magnitude, angle)
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		list, _, err := o.list(n)
+		if err != nil {
+			return err
+		}
+		pr.Context = r
+		after, err := results.After(r, n, pr, limits, list)
+		if errors.As(err, new(results.NoBaseError)) {
+			return err
+		}
+		if err != nil {
+			return refusedUnless(r, err)
+		}
+		return answer(out, after)
+	})
+}
+
+// threads is how many the network's options allow.
+func (y *optima) threads() int { return cmp.Or(y.o.Threads, runtime.GOMAXPROCS(0)) }
+
+// gpc_network_secure finds the dispatch that survives the outages of outageOptions for n loads by bus (MW, MVAr; NULL with 0
+// rows for the case's), each begun at the last. It answers a list of what gpc opf --secure --json prints, with "warm".
+// participation is a word of the command line, or shares are factors by unit.
+//
+//export gpc_network_secure
+func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
+	shares unsafe.Pointer, units C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		var o struct {
+			outageOptions
+			Emergency     float64 `json:"emergency"`
+			Band          float64 `json:"voltage_band"`
+			Participation string  `json:"participation"`
+			MaxIterations int     `json:"max_iterations"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		if err := checkAfter(o.Emergency, o.Band); err != nil {
+			return err
+		}
+		n := y.n
+		if count < 0 || count > math.MaxInt32 {
+			return wrongf("%d loads, want 0 or more", int64(count))
+		}
+		var v views
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, int(count)*n.Buses()), viewed[float64](&v, "qd", qd, qds, int(count)*n.Buses())
+		factors := viewed[float64](&v, "participation", shares, units, n.Gens())
+		if v.err != nil {
+			return v.err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		by, err := network.ParseDispatchable(cmp.Or(y.o.Dispatchable, network.DispatchableByFile.String()))
+		if err != nil {
+			return wrongf("dispatchable %w", err)
+		}
+		all := secure.Options{Emergency: o.Emergency, Band: o.Band, MaxIterations: o.MaxIterations, Threads: y.threads(), Dispatchable: by}
+		if all.Participation, err = participation(n, o.Participation, factors); err != nil {
+			return err
+		}
+		list, word, err := o.list(n)
+		if err != nil {
+			return err
+		}
+		var cut []secure.Outage
+		if word {
+			if list, cut = secure.Survivable(n, list); len(list) == 0 {
+				return wrongf("outages %s: every branch of network %s cuts off a part of it, which no dispatch survives: no outage is left", o.Outages, n.Name)
+			}
+		}
+		all.Outages = list
+		s, err := secure.New(n, all)
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		steps := make([]secure.Problem, count)
+		for k := range steps {
+			steps[k].Pd, steps[k].Qd = n.Pd, n.Qd
+			if loads != nil {
+				steps[k].Pd = scaled(loads[k*n.Buses():(k+1)*n.Buses()], 1/n.BaseMVA)
+			}
+			if reactive != nil {
+				steps[k].Qd = scaled(reactive[k*n.Buses():(k+1)*n.Buses()], 1/n.BaseMVA)
+			}
+		}
+		type secureStep struct {
+			*results.SecureFlow
+			Warm bool `json:"warm"`
+		}
+		found := []secureStep{}
+		last := time.Now()
+		err = s.Chain(r, steps, func(k int, warm bool, one *secure.Result) error {
+			flow := results.Secure(n, s, all, steps[k], one)
+			flow.LeftOut, flow.WallMS = results.Outages(n, cut), float64(time.Since(last))/1e6
+			last = time.Now()
+			found = append(found, secureStep{flow, warm})
+			r.progress(k+1, len(steps))
+			return nil
+		})
+		if err != nil {
+			return refusedUnless(r, err)
+		}
+		return answer(out, found)
+	})
+}
