@@ -128,7 +128,7 @@ var allowed = map[string][]string{
 	"serve":                                  {".", "tensor", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/jsonin", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
 	"bench/record":                           {".", "domains/paper", "internal/durable", "internal/machine", "internal/version", "internal/peerrecord", "bench/report"},
 	"bench/gains":                            {".", "closedloop", "domain", "engine", "equations", "examples/gallery", "examples/gallery/models", "internal/isa", "internal/version"},
-	"bench/secure":                           {".", "domains/paper", "internal/machine", "internal/version", "domain", "engine"},
+	"bench/secure":                           {".", "domains/paper", "internal/durable", "internal/machine", "internal/version", "domain", "engine"},
 	"bench/serve":                            {".", "cli", "domains/paper", "internal/peerrecord", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
 	"view":                                   {".", "serve", "internal/machine", "internal/jsonin", "internal/graphlayout", "internal/web", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/parallel", "internal/version", ".", "offline", "train", "closedloop", "model", "domain", "engine"},
