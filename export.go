@@ -25,6 +25,8 @@ type ExportOptions struct {
 	Half     bool   // weights rounded to float16 and stored so
 	Records  int    // recorded decisions for the written test of a map; at least 1
 	Seed     uint64 // of the episodes and preferences that they are recorded in
+	// Progress, optional, is called before the first of these episodes and after each.
+	Progress func(done, total int)
 }
 
 // Export writes the whole controller of a case of equations as C99: map, projection, guard, escape and rest, with its plant, and a

@@ -74,11 +74,18 @@ func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Cont
 		}
 		return nil
 	}
+	progress := func(done int) {
+		if opt.Progress != nil {
+			opt.Progress(done, len(episodes))
+		}
+	}
 	for index := range episodes {
+		progress(index)
 		if err := drive(index, &episodes[index]); err != nil {
 			return nil, nil, err
 		}
 	}
+	progress(len(episodes))
 	if c.def.Measurement != nil {
 		d.spoiled = true
 		if err := drive(0, &export.Episode{}); err != nil {

@@ -3,6 +3,7 @@ package gpc
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -27,6 +28,26 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	own.Measurement = m
 	def.Plant, def.Measurement = &own, m
 	return c.defined(def), nil
+}
+
+// Noisy is the case whose states are measured with a normal noise, of one standard deviation in units of each state's scale: those of
+// the names alone, where there are any. A case that declares what is measured says that itself, with what acts on its plant and
+// what is unknown, and is refused.
+func (c *Case) Noisy(deviation float64, states []string) (*Case, error) {
+	if !(deviation > 0) || math.IsInf(deviation, 0) {
+		return nil, badInputf("--estimate %v: want a standard deviation above 0, in units of each state's scale", deviation)
+	}
+	if c.def.Measurement != nil {
+		return nil, badInputf("--estimate %v: case %s declares what is measured, with its noise: leave the option out", deviation, c.Name())
+	}
+	if len(states) == 0 {
+		return c.Measured(domain.Whole(c.Spec(), deviation))
+	}
+	m, err := domain.Partly(c.Spec(), deviation, states)
+	if err != nil {
+		return nil, badInputf("--estimate-from: %w", err)
+	}
+	return c.Measured(m)
 }
 
 // Windowed is the case whose state is estimated from so many of the last decisions at once (domain.Measurement.Window); 0: by a
@@ -162,7 +183,7 @@ func (c *Case) Robust(level float64) (*Case, error) {
 	case c.def.Measurement == nil:
 		return nil, badInputf("case %s has no Measurement, so no error of the state is known to keep off its limits: declare one, or add noise by --estimate", c.Name())
 	case !(level >= 0) || level > maxLevel:
-		return nil, badInputf("%v standard deviations to the limits, want 0 to %d", level, maxLevel)
+		return nil, badInputf("--keep-off %v: want 0 to %d standard deviations", level, maxLevel)
 	case level > 0 && c.def.Tightened == nil:
 		return nil, badInputf("case %s cannot keep off its limits: only a system of equations can", c.Name())
 	}

@@ -147,13 +147,20 @@ func (c *Case) Model(file string) (*model.Model, error) {
 	return m, BadInput(c.fits(m, cmp.Or(file, "the bundled map")))
 }
 
+// exactMethod is the exact solver that is started warm, of the cases that have one.
+const exactMethod = "nmpc"
+
 func (c *Case) read(file string) (*model.Model, error) {
 	if file != "" {
 		m, err := model.ReadFile(file)
 		return m, BadInput(err)
 	}
 	if !c.Bundled() {
-		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
+		without := "a method that needs none"
+		if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(exactMethod) }) {
+			without += ", such as --method " + exactMethod
+		}
+		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by %s", c.Name(), without)
 	}
 	f, err := c.models.Open(c.Name() + ".safetensors")
 	if err != nil {

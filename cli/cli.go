@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
@@ -59,6 +60,8 @@ type App struct {
 	args    []string       // of the command line that runs
 	signals chan os.Signal // that end a command; nil: none are heard
 	requeue *atomic.Bool   // whether the command has --requeue
+	meter   *meter         // of the terminal that standard error is; nil: it is none
+	typed   bool           // whether standard input is a terminal
 
 	json    bool
 	seed    uint64
@@ -119,8 +122,16 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.Name, a.args = cmp.Or(a.Name, "gpc"), args
 	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
 	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
-	a.Stdin = interrupt.Reader(ctx, cmp.Or[io.Reader](a.Stdin, os.Stdin))
+	a.Stdin = cmp.Or[io.Reader](a.Stdin, os.Stdin)
+	if f, file := a.Stdin.(*os.File); file {
+		a.typed = term.IsTerminal(int(f.Fd()))
+	}
+	a.Stdin = interrupt.Reader(ctx, a.Stdin)
 	a.requeue = cmp.Or(a.requeue, new(atomic.Bool))
+	if a.meter = nil; terminal(a.Stderr) {
+		a.meter = &meter{to: a.Stderr}
+	}
+	defer a.meter.end()
 	err := a.Validate()
 	if err == nil {
 		root := a.root()
@@ -227,7 +238,7 @@ func (a *App) engine() engine.Options {
 func (a *App) open() (*gpc.Engine, error) {
 	e, err := gpc.OpenEngine(a.engine())
 	if err == nil && !a.json {
-		fmt.Fprintln(a.Stderr, backendLine(e.About(), engine.ProbeCUDA().Driver != ""))
+		a.say("%s", backendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	}
 	return e, err
 }
@@ -244,11 +255,18 @@ func backendLine(about gpc.About, driver bool) string {
 
 // notice says on stderr what the program itself has to say: an error, or that a GPU
 // failed and where work goes on.
-func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
+func (a *App) notice(text string) { a.say("%s: %s", a.Name, text) }
+
+// say writes a line on stderr, in the place of the progress of a command.
+func (a *App) say(format string, args ...any) {
+	a.meter.wipe()
+	fmt.Fprintf(a.Stderr, format+"\n", args...)
+}
 
 // Print writes result as JSON where --json asks for it, null for numbers that are none, and
 // otherwise as text by render, which need not look at errors of w: the first one is returned.
 func (a *App) Print(result any, render func(w io.Writer)) error {
+	a.meter.end()
 	if a.json {
 		text, err := finite.Marshal(result)
 		if err == nil {

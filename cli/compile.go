@@ -87,7 +87,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 				if r.HeldOut.NoWay > 0 {
 					noWay = fmt.Sprintf(", %d of these without a way to be safe", r.HeldOut.NoWay)
 				}
-				fmt.Fprintf(a.Stderr, "round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe%s), own starts %.3g %%; %.0f s\n",
+				a.say("round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe%s), own starts %.3g %%; %.0f s",
 					p.Number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
 					r.HeldOut.Unsafe, r.HeldOut.Episodes, noWay, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
 			}
@@ -196,8 +196,12 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds)
 	if float64(out.Test.Min) < -out.Target.Mean {
-		fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they are no optima; none of these counts as less than nothing, and the mean is %s %%\n",
-			number(-out.Test.Min), number(out.Test.Floored))
+		why := "are no optima"
+		if out.Disturbed {
+			why = "do not know what acts on the plant"
+		}
+		fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they %s; none of these counts as less than nothing, and the mean is %s %%\n",
+			number(-out.Test.Min), why, number(out.Test.Floored))
 	}
 	if out.Test.Late > 0 {
 		fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late))

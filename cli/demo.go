@@ -83,6 +83,7 @@ func (d *demo) say(format string, args ...any) {
 	if d.json {
 		w = d.Stderr
 	}
+	d.meter.end()
 	fmt.Fprintf(w, format+"\n", args...)
 }
 

@@ -103,6 +103,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		Short: "Show what this machine offers: CPU features, chosen kernels, CUDA, measured peak rates",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.meter.begin("look at the machine")
 			e, err := gpc.OpenEngine(a.engine())
 			if err != nil {
 				return err

@@ -82,6 +82,8 @@ episodes side by side, which changes latencies alone.`,
 // setup finds the case of that name and what its method needs: the map or the weights
 // of a file, the bundled map for "".
 func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
+	a.meter.begin("open " + name)
+	defer a.meter.end()
 	s := gpc.Setup{Method: method}
 	c, err := a.Find(name)
 	if err == nil {
@@ -94,8 +96,16 @@ func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 	return c, s, err
 }
 
-// renderEvaluation is what an evaluation prints: tables, then what they leave out.
+// renderEvaluation is what an evaluation prints: what the episodes were driven with, tables, then what they leave out.
 func renderEvaluation(w io.Writer, results []*closedloop.Result) {
+	heading := ""
+	for _, r := range results {
+		k := conditions{r.Noise, r.Bias, r.Sensing, r.Shift, r.Plant, r.Steps}
+		if text := k.String(); text != heading {
+			heading = text
+			fmt.Fprint(w, text)
+		}
+	}
 	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "tolerance", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
 	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
@@ -125,7 +135,6 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
-		renderOther(w, r.Shift, r.Plant, r.Steps)
 		renderBeyond(w, r.Beyond)
 	}
 }

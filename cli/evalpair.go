@@ -32,6 +32,7 @@ func (a *App) pairCommand() *cobra.Command {
 		Short: "Compare methods on the same episodes, each with the first, with 95 % intervals",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.meter.begin("open " + args[0])
 			c, err := a.Find(args[0])
 			if err != nil {
 				return err
@@ -161,8 +162,9 @@ func percents(v closedloop.Number, decimals int) string {
 	return v.Text("%." + strconv.Itoa(decimals) + "f")
 }
 
-// renderPairing writes a row for each method, and what guards did.
+// renderPairing writes what the episodes were driven with, a row for each method, and what guards did.
 func renderPairing(w io.Writer, result *closedloop.Pairing) {
+	fmt.Fprint(w, conditions{result.Noise, result.Bias, result.Sensing, result.Shift, result.Plant, result.Steps})
 	// Costs are of interest where fewer episodes have an optimum to compare with.
 	costs := slices.ContainsFunc(result.Pairs[1:], func(r closedloop.Paired) bool { return r.Cost.N > r.Compared })
 	head := []string{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n"}
@@ -189,6 +191,5 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 	}
-	renderOther(w, result.Shift, result.Plant, result.Steps)
 	renderBeyond(w, result.Beyond)
 }

@@ -60,7 +60,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if c, err = measured(c); err != nil {
 				return err
 			}
-			opt.Seed = a.seed
+			opt.Seed, opt.Progress = a.seed, a.Progress("drive "+c.Name())
 			r, err := c.Export(cmd.Context(), m, opt)
 			if err != nil {
 				return err

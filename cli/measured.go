@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 )
 
@@ -20,7 +20,7 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	var states []string
 	var window int
 	f := cmd.Flags()
-	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by an estimate (a case that defines its own measurement needs no such flag)")
+	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by an estimate (a case that declares what is measured takes no such flag)")
 	f.StringSliceVar(&states, "estimate-from", nil, "with --estimate: measure the states of these `NAMES` alone, such as x,theta (default: every state)")
 	f.IntVar(&window, "estimate-window", 0, "estimate from what was measured at so many last decisions at once, a moving horizon, such as 10; 0: by a Kalman filter (default: the case's); needs a measurement")
 	f.Float64Var(&level, "keep-off", 0, "distance kept from every limit, in standard deviations of the closed loop; needs a measurement")
@@ -33,16 +33,7 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 			}
 		}
 		if cmd.Flags().Changed("estimate") {
-			if !(noise > 0) {
-				return nil, BadInputf("--estimate %v: want a standard deviation above 0", noise)
-			}
-			m := domain.Whole(c.Spec(), noise)
-			if len(states) > 0 {
-				if m, err = domain.Partly(c.Spec(), noise, states); err != nil {
-					return nil, BadInputf("--estimate-from: %w", err)
-				}
-			}
-			if c, err = c.Measured(m); err != nil {
+			if c, err = c.Noisy(noise, states); err != nil {
 				return nil, err
 			}
 		} else if len(states) > 0 {
@@ -104,21 +95,68 @@ func (a *App) onPlant(c, plain *gpc.Case, plant string) (*gpc.Case, error) {
 	return c.On(other)
 }
 
-// renderOther says that episodes were driven in a shifted plant or another one than the model, or for longer than the case's own
-// number of decisions.
-func renderOther(w io.Writer, shift map[string]float64, plant *domain.OtherPlant, steps int) {
-	if len(shift) > 0 {
+// conditions are what episodes were driven with beside what their case says.
+type conditions struct {
+	noise, bias float64
+	closedloop.Sensing
+	shift map[string]float64
+	plant *domain.OtherPlant
+	steps int
+}
+
+// String has a line for each.
+func (k conditions) String() string {
+	var out strings.Builder
+	if k.noise > 0 {
+		fmt.Fprintf(&out, "measured with a noise of %g of each state's scale, by which decisions are made as it is\n", k.noise)
+	}
+	if k.bias > 0 {
+		fmt.Fprintf(&out, "measured with an error of %g that stays\n", k.bias)
+	}
+	if text := sensed(&k.Sensing); text != "" {
+		fmt.Fprintln(&out, text)
+	}
+	if len(k.shift) > 0 {
 		var factors []string
-		for _, name := range slices.Sorted(maps.Keys(shift)) {
-			factors = append(factors, fmt.Sprintf("%s × %g", name, shift[name]))
+		for _, name := range slices.Sorted(maps.Keys(k.shift)) {
+			factors = append(factors, fmt.Sprintf("%s × %g", name, k.shift[name]))
 		}
-		fmt.Fprintf(w, "the plant is shifted: %s; solver and reference know it, the map does not\n", strings.Join(factors, ", "))
+		fmt.Fprintf(&out, "the plant is shifted: %s; solver and reference know it, the map does not\n", strings.Join(factors, ", "))
 	}
-	if plant != nil {
-		fmt.Fprintf(w, "the model is not the plant: the plant is %s; the reference knows it, map and solver do not\n", plant)
+	if k.plant != nil {
+		fmt.Fprintf(&out, "the model is not the plant: the plant is %s; the reference knows it, map and solver do not\n", k.plant)
 	}
-	if steps == 0 {
-		return
+	if k.steps > 0 {
+		fmt.Fprintf(&out, "each episode has %d decisions\n", k.steps)
 	}
-	fmt.Fprintf(w, "each episode has %d decisions\n", steps)
+	return out.String()
+}
+
+// sensed says by what decisions were made; "" where that is the state itself, in time.
+func sensed(by *closedloop.Sensing) string {
+	var parts []string
+	if by.Estimated {
+		text := "decided by estimates of what the case says is measured"
+		if by.MeasuredNoise > 0 {
+			of := "every state"
+			if len(by.MeasuredStates) > 0 {
+				of = strings.Join(by.MeasuredStates, ", ")
+			}
+			text = fmt.Sprintf("decided by estimates: %s measured with a noise of %g of its scale", of, by.MeasuredNoise)
+		}
+		if by.Window > 0 {
+			text += fmt.Sprintf(", at the last %d decisions at once", by.Window)
+		}
+		kept := "nothing kept off the limits"
+		if by.KeptOff > 0 {
+			kept = fmt.Sprintf("%g deviations kept off every limit", by.KeptOff)
+		}
+		if parts = append(parts, text, kept); by.Disturbed {
+			parts = append(parts, "the reference does not know what acts on the plant, so that costs may be below it")
+		}
+	}
+	if by.Delay > 0 {
+		parts = append(parts, fmt.Sprintf("delay from measurement to action, in periods: %g", by.Delay))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -45,7 +45,65 @@ func TestUncertainGainsByAFlag(t *testing.T) {
 	refused(t, app, "no system of equations", "eval", "cart", "--method", "nmpc", "--uncertain-gains", "0.1", "--estimate", "0.01")
 }
 
-// What the plant is shifted by stands below the tables; noise is not added to a measurement that has its own, by any command.
+// What episodes are driven with stands above the tables, and in the JSON: noise, estimates, what is kept off, a delay, another
+// plant. A plain evaluation says nothing of them.
+func TestWhatEpisodesAreDrivenWithIsPrinted(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	const estimates = "decided by estimates: every state measured with a noise of 0.01 of its scale"
+	for _, x := range []struct {
+		flags, text string
+		json        []string
+	}{
+		{"", "", nil},
+		{"--noise 0.02 --bias 0.01", "measured with a noise of 0.02 of each state's scale, by which decisions are made as it is\nmeasured with an error of 0.01 that stays\n", []string{`"noise":0.02`, `"bias":0.01`}},
+		{"--estimate 0.01", estimates + "; nothing kept off the limits\n", []string{`"estimated":true,"measured_noise":0.01`}},
+		{"--estimate 0.01 --estimate-from x,swing --estimate-window 2 --keep-off 2 --delay 1",
+			"decided by estimates: x, swing measured with a noise of 0.01 of its scale, at the last 2 decisions at once; 2 deviations kept off every limit; delay from measurement to action, in periods: 1\n",
+			[]string{`"estimated":true,"estimate_window":2,"kept_off":2,"measured_noise":0.01,"measured_states":["x","swing"],"delay":1`}},
+		{"--delay 2", "delay from measurement to action, in periods: 2\n", []string{`"delay":2`}},
+		{"--shift pull=0.9", "the plant is shifted: pull × 0.9; solver and reference know it, the map does not\n", nil},
+	} {
+		for first, args := range map[string][]string{"case ": {"eval", crane, "--method", "mpc-3"}, "method ": {"eval", "pair", crane, "--methods", "mpc-3,hold"}} {
+			args = append(append(args, "--episodes", "2"), strings.Fields(x.flags)...)
+			if code, out, log := run(app, args...); code != 0 || !strings.HasPrefix(out, x.text+first) {
+				t.Errorf("%v: exit code %d, %s, %s", args, code, out, log)
+			}
+			code, out, log := run(app, append(args, "--json")...)
+			for _, want := range x.json {
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("%v --json has no %s: exit code %d, %s, %s", args, want, code, out, log)
+				}
+			}
+			if x.json == nil && (strings.Contains(out, `"estimated"`) || strings.Contains(out, `"delay"`)) {
+				t.Errorf("%v --json: %s", args, out)
+			}
+		}
+	}
+}
+
+// A case that declares what is measured takes no --estimate, which would put exact parameters in the place of its unknown ones.
+func TestADeclaredMeasurementTakesNoOther(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	text := string(require.Get(os.ReadFile(crane))(t))
+	declared := strings.Replace(text, `"integrator"`, `"measurement":{"outputs":[{"name":"x"},{"name":"v"},{"name":"swing"},{"name":"rate"}],"deviation":[0.01,0.01,0.01,0.01]},"integrator"`, 1)
+	require.OK(t, os.WriteFile(crane, []byte(declared), 0o644))
+	eval := []string{"eval", crane, "--method", "mpc-3", "--episodes", "2"}
+	if code, out, log := run(app, eval...); code != 0 || !strings.HasPrefix(out, "decided by estimates of what the case says is measured; nothing kept off the limits\n") {
+		t.Fatalf("exit code %d, %s, %s", code, out, log)
+	}
+	refused(t, app, "declares what is measured", append(eval, "--estimate", "0.01")...)
+	require.OK(t, os.WriteFile(crane, []byte(strings.Replace(declared, `"deviation":`, `"process":[0,0.01,0,0],"deviation":`, 1)), 0o644))
+	if code, out, log := run(app, eval...); code != 0 || !strings.Contains(out, "; the reference does not know what acts on the plant") {
+		t.Errorf("with what acts on the plant: exit code %d, %s, %s", code, out, log)
+	}
+	if code, out, log := run(app, append(eval, "--json")...); code != 0 || !strings.Contains(out, `"disturbed":true`) {
+		t.Errorf("with what acts on the plant: exit code %d, %s, %s", code, out, log)
+	}
+}
+
+// What the plant is shifted by stands above the tables; noise is not added to a measurement that has its own, by any command.
 func TestWhatAPlantIsShiftedByIsPrinted(t *testing.T) {
 	app, _ := cart(t)
 	crane := shortCrane(t)

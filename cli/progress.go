@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -22,51 +24,166 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// settled is how long a command runs before a bar is shown: its first rate would be of a moment.
+// settled is how long a command runs before its progress is shown: its first rate would be of a moment.
 const settled = 500 * time.Millisecond
 
-// Progress shows done/total with rate and ETA on a terminal and is quiet
-// otherwise. The returned function may be called with a total that changes.
-func (a *App) Progress(what string) func(done, total int) {
-	if !terminal(a.Stderr) {
-		return func(int, int) {}
+// meter is the line of a terminal that says what a command is at: for how long, and how far where that is counted. A nil
+// one shows nothing.
+type meter struct {
+	to io.Writer
+
+	mu          sync.Mutex
+	over        chan struct{} // closed when what is under way has ended; nil: nothing is
+	what        string
+	began       time.Time
+	done, total int // total 0: nothing was counted yet
+	bar         *progressbar.ProgressBar
+	shown       bool
+	waiting     int // columns of the line that is shown while nothing is counted
+}
+
+// begin says what is under way from now on.
+func (m *meter) begin(what string) {
+	if m == nil {
+		return
 	}
-	var bar *progressbar.ProgressBar
-	began := time.Now()
-	return func(done, total int) {
-		if time.Since(began) < settled && done < total {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.start(what)
+}
+
+func (m *meter) start(what string) {
+	m.stop()
+	m.what, m.began, m.done, m.total, m.bar = what, time.Now(), 0, 0, nil
+	m.over = make(chan struct{})
+	go m.tick(m.over)
+}
+
+// tick draws a line whose command counts nothing for long.
+func (m *meter) tick(over chan struct{}) {
+	for wait := settled; ; wait = time.Second {
+		select {
+		case <-over:
 			return
+		case <-time.After(wait):
 		}
-		if bar == nil {
-			bar = progressbar.NewOptions(total,
-				progressbar.OptionSetWriter(a.Stderr),
-				progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(),
-				progressbar.OptionShowIts(),
-				progressbar.OptionSetPredictTime(true),
-				progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""),
-				progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionClearOnFinish(),
-			)
+		m.mu.Lock()
+		if m.over == over {
+			m.shown = true
+			m.draw()
 		}
-		if bar.GetMax() != total {
-			bar.ChangeMax(total)
-		}
-		_ = bar.Set(done)
+		m.mu.Unlock()
 	}
+}
+
+// set counts what is under way, which it begins where something else is.
+func (m *meter) set(what string, done, total int) {
+	if m == nil || total < 1 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over == nil && done >= total {
+		return
+	}
+	if m.over == nil || m.what != what {
+		m.start(what)
+	}
+	if done >= total { // what follows, such as a file that is written, counts nothing
+		m.start(what)
+		m.done, m.total = total, total
+		return
+	}
+	m.done, m.total = done, total
+	if m.bar == nil {
+		m.bar = progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(m.to),
+			progressbar.OptionSetDescription(what),
+			progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(),
+		)
+		m.bar.StartWithoutRender()
+	}
+	if m.shown {
+		m.draw()
+	}
+}
+
+// draw writes the line over itself. While nothing is done there is no rate, and no time that is left; nor is there when all is.
+func (m *meter) draw() {
+	if m.done == 0 || m.done == m.total {
+		line := m.what + ": "
+		if m.total > 0 {
+			line += fmt.Sprintf("%d/%d, ", m.done, m.total)
+		}
+		line += time.Since(m.began).Truncate(time.Second).String()
+		fmt.Fprintf(m.to, "\r%-*s", m.waiting, line)
+		m.waiting = max(m.waiting, utf8.RuneCountInString(line))
+		return
+	}
+	m.wait()
+	if m.bar.GetMax() != m.total {
+		m.bar.ChangeMax(m.total)
+	}
+	_ = m.bar.Set(m.done)
+}
+
+// wait takes away the line of a command that counts nothing.
+func (m *meter) wait() {
+	if m.waiting > 0 {
+		fmt.Fprintf(m.to, "\r%*s\r", m.waiting, "")
+		m.waiting = 0
+	}
+}
+
+// wipe takes the line away for a text that is written in its place; it comes again with what is counted next.
+func (m *meter) wipe() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+}
+
+func (m *meter) clear() {
+	if m.wait(); m.shown && m.bar != nil {
+		_ = m.bar.Clear()
+	}
+}
+
+// end takes the line away for good.
+func (m *meter) end() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stop()
+}
+
+func (m *meter) stop() {
+	if m.over == nil {
+		return
+	}
+	m.clear()
+	close(m.over)
+	m.over, m.shown = nil, false
+}
+
+// Progress shows on a terminal what is under way, with done/total, rate and the time left where that is counted, and is
+// quiet otherwise. The returned function may be called with a total that changes.
+func (a *App) Progress(what string) func(done, total int) {
+	a.meter.begin(what)
+	return func(done, total int) { a.meter.set(what, done, total) }
 }
 
 // stages is progress over parts of a command one after another, each with its bar.
-func (a *App) stages() func(stage string, done, total int) {
-	var bar func(done, total int)
-	now := ""
-	return func(stage string, done, total int) {
-		if bar == nil || stage != now {
-			bar, now = a.Progress(stage), stage
-		}
-		bar(done, total)
-	}
-}
+func (a *App) stages() func(stage string, done, total int) { return a.meter.set }
 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {

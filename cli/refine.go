@@ -92,6 +92,8 @@ func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err err
 		}
 		defer f.Close()
 		in = f
+	} else if a.typed {
+		a.say(`waiting for the observation on standard input: {"s":[%d numbers],"c":[%d numbers]}; --state FILE reads a file, --scene FILE takes the start of a scene`, spec.MeasuredSize(), spec.ContextSize())
 	}
 	s, c, err = closedloop.ReadState(in, spec)
 	if err != nil {

@@ -31,6 +31,7 @@ name, which ends in .json, in place of a case, so you need no Go. CASE is a syst
 equations to write as a file with --out, or a system file to check.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.meter.begin("open " + args[0])
 			c, err := a.Find(args[0])
 			if err != nil {
 				return err

@@ -133,10 +133,10 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []strin
 	r, err := c.Train(cmd.Context(), e, dirs, opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
 		if p.Note != "" {
-			fmt.Fprintln(a.Stderr, p.Note)
+			a.say("%s", p.Note)
 		}
 		if rec := p.Record; rec != nil {
-			fmt.Fprintf(a.Stderr, "%-8s epoch %3d/%d  loss %.3e  τ_geom %.3e  δ_dec %.3e (p99 %.3e, mean %.3e)  %.1f s\n",
+			a.say("%-8s epoch %3d/%d  loss %.3e  τ_geom %.3e  δ_dec %.3e (p99 %.3e, mean %.3e)  %.1f s",
 				rec.Phase, rec.Epoch, p.Epochs, rec.Loss(), rec.TauGeom, rec.DeltaDec, rec.DeltaDecP99, rec.DeltaDecMean, rec.Seconds)
 		}
 	})

@@ -108,6 +108,7 @@ func (v *verifier) checks() []Check {
 		named("header.estimated", unchecked(noClaim)),
 		named("header.estimate_window", unchecked(noClaim)),
 		named("header.kept_off", unchecked(noClaim)),
+		named("header.disturbed", unchecked(noClaim)),
 		named("header.measured_noise", unchecked(noClaim)),
 		named("header.measured_states", unchecked(noClaim)),
 		named("header.delay", scene),

@@ -159,25 +159,22 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 // Comparison is what one trace says on the episodes that all compared traces have
 // and in which all of them are safe.
 type Comparison struct {
-	Case           string   `json:"case"`                      // its name
-	Method         string   `json:"method"`                    // of the trace
-	Seed           uint64   `json:"seed"`                      // of its scenes
-	Commit         string   `json:"commit"`                    // of the program
-	Device         string   `json:"device"`                    // of the latencies
-	Trace          string   `json:"trace"`                     // its file's name
-	Episodes       int      `json:"episodes"`                  // of the trace
-	Safe           int      `json:"safe"`                      // of them
-	Way            int      `json:"way"`                       // from whose start the first trace's method found a plan that keeps off the limits by all of `kept_off`
-	SafeOfWay      int      `json:"safe_of_way"`               // of these: safe
-	NoWay          int      `json:"no_way,omitempty"`          // from whose start its own method found none; absent: 0
-	MeasuredNoise  float64  `json:"measured_noise,omitempty"`  // as in the trace's header
-	MeasuredStates []string `json:"measured_states,omitempty"` // that alone are measured, as there
-	KeptOff        float64  `json:"kept_off,omitempty"`        // standard deviations kept off the limits; absent: 0
-	Delay          float64  `json:"delay,omitempty"`           // of actions, in periods; absent: 0
-	Compared       int      `json:"compared"`                  // safe in every trace
-	CostMean       Number   `json:"cost_mean"`                 // over these
-	DifferencePct  Number   `json:"difference_pct"`            // mean of 100 (cost − first's)/first's over these
-	DifferenceSEM  Number   `json:"difference_sem_pct"`        // its standard error
+	Case      string `json:"case"`             // its name
+	Method    string `json:"method"`           // of the trace
+	Seed      uint64 `json:"seed"`             // of its scenes
+	Commit    string `json:"commit"`           // of the program
+	Device    string `json:"device"`           // of the latencies
+	Trace     string `json:"trace"`            // its file's name
+	Episodes  int    `json:"episodes"`         // of the trace
+	Safe      int    `json:"safe"`             // of them
+	Way       int    `json:"way"`              // from whose start the first trace's method found a plan that keeps off the limits by all of `kept_off`
+	SafeOfWay int    `json:"safe_of_way"`      // of these: safe
+	NoWay     int    `json:"no_way,omitempty"` // from whose start its own method found none; absent: 0
+	Sensing
+	Compared      int    `json:"compared"`           // safe in every trace
+	CostMean      Number `json:"cost_mean"`          // over these
+	DifferencePct Number `json:"difference_pct"`     // mean of 100 (cost − first's)/first's over these
+	DifferenceSEM Number `json:"difference_sem_pct"` // its standard error
 	// Difference is the distribution of the same.
 	Difference RegretStatistics `json:"difference"`
 	MarginMean Number           `json:"margin_mean"` // of these episodes' least margins
@@ -235,7 +232,7 @@ func (k *comparing) read(ctx context.Context, path string) error {
 		return err
 	}
 	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, quantiles(latency)
-	row.MeasuredNoise, row.MeasuredStates, row.KeptOff, row.Delay = h.MeasuredNoise, h.MeasuredStates, h.KeptOff, h.Delay
+	row.Sensing = h.Sensing
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
 	return k.beside(h, path)
 }

@@ -383,6 +383,12 @@ type evaluation struct {
 func (e *evaluation) run(ctx context.Context, next int) error {
 	opt := e.opt
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
+	progress := func() {
+		if opt.Progress != nil {
+			opt.Progress(e.kept.sum.episodes, total)
+		}
+	}
+	progress()
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -398,9 +404,7 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 			if opt.Visit != nil {
 				opt.Visit(record)
 			}
-			if opt.Progress != nil {
-				opt.Progress(e.kept.sum.episodes, total)
-			}
+			progress()
 			next += opt.ShardCount
 		}
 	}

@@ -265,8 +265,8 @@ func TestEveryFieldIsListed(t *testing.T) {
 	}
 	want := []string{"scene", "before_sha256", "sha256"}
 	for prefix, of := range map[string]any{"header.": closedloop.Header{}, "": closedloop.Line{}, "end.": closedloop.End{}} {
-		for f := range reflect.TypeOf(of).NumField() {
-			if key, _, _ := strings.Cut(reflect.TypeOf(of).Field(f).Tag.Get("json"), ","); key != "-" {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "-" && !f.Anonymous {
 				want = append(want, prefix+key)
 			}
 		}

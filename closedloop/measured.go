@@ -17,18 +17,7 @@ const processStream = 0x70726f6365737361 // "processa"
 
 // processSeed is that of an episode's disturbances, 0 where the plant has none.
 func (m *Simulation) processSeed(seed uint64, index int) uint64 {
-	of := m.Measurement
-	if of == nil {
-		return 0
-	}
-	acts := false
-	for _, v := range of.Process {
-		acts = acts || v > 0
-	}
-	for _, p := range of.Unknown {
-		acts = acts || p.Drift > 0
-	}
-	if !acts {
+	if m.Measurement == nil || !m.Measurement.Acts() {
 		return 0
 	}
 	return max(1, rand.New(rand.NewPCG(seed^processStream, uint64(index))).Uint64())

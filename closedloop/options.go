@@ -44,7 +44,7 @@ type Options struct {
 	Every time.Duration
 	// Limit is the load of the machine above which nothing is run, or returned.
 	Limit LoadLimit
-	// Progress, if set, is called after each episode, Visit with each that was run.
+	// Progress, if set, is called before the first episode and after each, Visit with each that was run.
 	Progress func(done, total int)
 	Visit    func(e *EpisodeRecord)
 	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see

@@ -45,6 +45,7 @@ type Pairing struct {
 	Noise         float64            `json:"noise"`                    // of measurements
 	Bias          float64            `json:"bias"`                     // of measurements
 	Shift         map[string]float64 `json:"shift"`                    // factors on parameters of the plant
+	Sensing
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
@@ -128,7 +129,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
 		return nil, fmt.Errorf("closedloop: a comparison of %d methods with trace %q and %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
 	}
-	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
+	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Sensing: sensingOf(c), Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
 	watch, err := machine.Begin(opt.Limit)
 	if err != nil {
 		return nil, err
@@ -136,6 +137,10 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	opt.Limit, opt.optima = LoadLimit{}, new(optima)
 	var first map[int]float64  // regret by episode, where it has one
 	var firsts map[int]float64 // cost by episode, where it is safe
+	total, before := 0, 0      // episodes of all methods, and of those that are done
+	for _, m := range methods {
+		total += cmp.Or(m.Episodes, opt.Episodes)
+	}
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
 			return nil, fmt.Errorf("closedloop: %d episodes for method %q, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
@@ -146,6 +151,9 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if m.Episodes > 0 {
 			own.Episodes = m.Episodes
 			own.Scenes = opt.Scenes.first(m.Episodes)
+		}
+		if opt.Progress != nil {
+			own.Progress = func(done, _ int) { opt.Progress(before+done, total) }
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
 		taken := 0.0
@@ -164,6 +172,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if err != nil {
 			return nil, err
 		}
+		before += own.Episodes
 		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA
 		if opt.Scenes != nil && len(r.Beyond) >= len(p.Beyond) {
 			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -103,6 +104,16 @@ func TestAPairingFindsAnOptimumOnce(t *testing.T) {
 	}
 	if own := require.Get(closedloop.Evaluate(context.Background(), &c, gained(0.8), opt))(t); own.RegretPct != p.Pairs[2].RegretPct || times[0] != 2 {
 		t.Errorf("the pairing has %v, the evaluation %v after %d", p.Pairs[2].RegretPct, own.RegretPct, times[0])
+	}
+}
+
+// Progress of a pairing counts the episodes of all its methods, from none on.
+func TestProgressOfAPairingIsOfAllMethods(t *testing.T) {
+	var said [][2]int
+	opt := closedloop.Options{Seed: 5, Episodes: 2, Preference: domain.Preference{W: []float64{0.5, 0.5}}, Progress: func(done, total int) { said = append(said, [2]int{done, total}) }}
+	require.Get(closedloop.Pair(context.Background(), cartCase(t), []closedloop.Contender{{Method: "few", Episodes: 1, New: gained(1)}, {Method: "all", New: gained(1)}}, opt))(t)
+	if want := [][2]int{{0, 3}, {1, 3}, {1, 3}, {2, 3}, {3, 3}}; !slices.Equal(said, want) {
+		t.Errorf("progress %v, want %v", said, want)
 	}
 }
 

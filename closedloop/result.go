@@ -19,6 +19,7 @@ type Result struct {
 	// the plant is the case's own.
 	Bias  float64            `json:"bias,omitempty"`  // of measurements, likewise; absent: 0
 	Shift map[string]float64 `json:"shift,omitempty"` // factors on parameters of the plant, by name
+	Sensing
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number

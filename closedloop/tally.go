@@ -182,7 +182,7 @@ func (a *tally) result(h *Header) *Result {
 	}
 	r := &Result{
 		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device,
-		Source: Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift, Plant: h.Plant, Steps: h.Steps, Computing: h.Computing, Late: a.late, ScenesSHA256: h.ScenesSHA256,
+		Source: Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Sensing: h.Sensing, Shift: h.Shift, Plant: h.Plant, Steps: h.Steps, Computing: h.Computing, Late: a.late, ScenesSHA256: h.ScenesSHA256,
 		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
 		CollisionFree: Number(math.NaN()),
 		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),

@@ -83,17 +83,9 @@ type Header struct {
 	// of Params.
 	Noise float64 `json:"noise"`
 	Bias  float64 `json:"bias,omitempty"`
-	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; Window is of how many
-	// decisions at once (domain.Measurement.Window). KeptOff is how many standard deviations were kept off the limits, Delay that
-	// of the plant in periods (domain.Delay). MeasuredNoise is that of every state in units of its scale, where each is measured by
-	// itself with the same (domain.Whole), or each of MeasuredStates alone (domain.Partly).
-	Estimated      bool               `json:"estimated,omitempty"`
-	Window         int                `json:"estimate_window,omitempty"`
-	KeptOff        float64            `json:"kept_off,omitempty"`
-	MeasuredNoise  float64            `json:"measured_noise,omitempty"`
-	MeasuredStates []string           `json:"measured_states,omitempty"`
-	Delay          float64            `json:"delay,omitempty"`
-	Shift          map[string]float64 `json:"shift,omitempty"`
+	// Sensing: of estimates x and c are those.
+	Sensing
+	Shift map[string]float64 `json:"shift,omitempty"`
 	// Plant is there where the plant is another than the model that methods know. Params are that plant's, ProblemSHA256 the model's.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	// Steps are the decisions of an episode where the run asked for other than the case's own number.
@@ -286,13 +278,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
 	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
-	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
-	if m := c.Measurement; m != nil {
-		h.Window, h.MeasuredNoise = m.Window, ownNoise(spec, m)
-		for _, i := range m.States {
-			h.MeasuredStates = append(h.MeasuredStates, spec.Measured[i].Name)
-		}
-	}
+	h.Sensing = sensingOf(c)
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}
@@ -304,22 +290,6 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	}
 	h.Soft = softOf(c.Problem)
 	return h, nil
-}
-
-// ownNoise is that of domain.Whole and domain.Partly; 0 of another measurement, and of one with bounds.
-func ownNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
-	if m.Real != nil || m.Bounded {
-		return 0
-	}
-	for i, deviation := range m.Deviation {
-		// To so many digits it is the number that somebody wrote.
-		own := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
-		if i > 0 && own != noise {
-			return 0
-		}
-		noise = own
-	}
-	return noise
 }
 
 // stepsOf are the decisions of an episode where they are not the problem's own; 0: they are.

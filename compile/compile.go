@@ -186,8 +186,9 @@ type Report struct {
 	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
 	// Test is the chosen method from starts that no decision has looked at; its times are
 	// those of the first tenth, one after another.
-	Test   Score   `json:"test"`             // of the chosen method from starts that no decision has looked at
-	Solver *Beside `json:"solver,omitempty"` // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
+	Test      Score   `json:"test"`                // of the chosen method from starts that no decision has looked at
+	Solver    *Beside `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
+	Disturbed bool    `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
 	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
 	Measured bool    `json:"measured,omitempty"` // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
 	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
@@ -349,6 +350,9 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
+	if m := r.c.Definition().Measurement; m != nil {
+		out.Disturbed = m.Acts()
+	}
 	out.Measured, out.Plant, out.Delay = r.c.Definition().Measurement != nil, strings.Join(r.c.Definition().Altered, "; "), r.c.Definition().Delay.Periods
 	out.KeptOff = r.c.Definition().Level
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
@@ -441,6 +445,8 @@ func advice(out *Report, o *Options) string {
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
 	case out.Test.rate() == 0 && math.IsNaN(float64(out.Test.Mean)):
 		return "no optimum costs more than nothing, so that no cost above it is known: objectives that are never below zero"
+	case float64(out.Test.Min) < -o.Target && out.Disturbed:
+		return "the reference does not know what acts on the plant (Process, Drift), which moves the cost of a start by more than the target: compare with the exact solver beside it, or choose a target above what the solver costs there"
 	case float64(out.Test.Min) < -o.Target:
 		return "some reference optima cost more than what the map does: several basins (a Library of the solver, more Starts), or a cost that the limits do not bound"
 	case out.Test.rate() > 0 && best.Training.rate() > 0:

@@ -64,6 +64,11 @@ func (m *Measurement) Deviations() *Measurement {
 	return &own
 }
 
+// Acts reports whether something acts on the plant that nobody knows in advance: on its states, or on what is unknown of it.
+func (m *Measurement) Acts() bool {
+	return slices.ContainsFunc(m.Process, func(v float64) bool { return v > 0 }) || slices.ContainsFunc(m.Unknown, func(p Unknown) bool { return p.Drift > 0 })
+}
+
 // With is the Measurement with more unknown entries of the context, which are given by standard deviations; of one that is
 // unknown already nothing is taken.
 func (m *Measurement) With(more []Unknown) *Measurement {
@@ -99,7 +104,7 @@ func (m *Measurement) Bounds(i, states int) (lo, hi float64) {
 // Unknown is an entry of the context that is estimated.
 type Unknown struct {
 	Context int // its index
-	// Mean and Deviation are what is known of it at first; Lo and Hi bound its estimate where Lo < Hi.
+	// Mean and Deviation are what is known of it at first, whatever a scenario draws; Lo and Hi bound its estimate where Lo < Hi.
 	Mean, Deviation, Lo, Hi float64
 	// Drift is the standard deviation of its change from one decision to the next; 0: it is constant.
 	Drift float64

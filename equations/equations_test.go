@@ -307,6 +307,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"StateScale[3] is 0", func(y *System) { y.StateScale = []float64{1, 1, 1, 0} }},
 		{"ObjectiveScale has 3", func(y *System) { y.ObjectiveScale = []float64{1, 1, 1} }},
 		{"Semantic has 1 K", func(y *System) { y.Semantic.K = []float64{1} }},
+		{"Measurement.Unknown[0] (target) begins at a Mean of 8 with a Deviation of 1, but starts have it from -", func(y *System) {
+			y.Measurement = &domain.Measurement{
+				Outputs: y.State[:], Deviation: []float64{1, 1, 1, 1}, Unknown: []domain.Unknown{{Context: 0, Mean: 8, Deviation: 1}},
+			}
+		}},
 		{"Initial, given 4 Scenario values", func(y *System) { y.Initial = func(p, s, c []float64) { s[4] = p[0] } }},
 		{"the function Initial leaves s[3] (vy) unset", func(y *System) { y.Initial = func(p, s, c []float64) { copy(s, p[:3]) } }},
 		{"Step, given 4 of State, 3 of Context with the clock, 2 of Action and 4 to write: runtime error: index out of range [4]", func(y *System) {

@@ -283,7 +283,33 @@ func (p *Problem) try() error {
 		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
 	}
 	p.findStateMargins(starts)
+	if err := p.expected(starts); err != nil {
+		return err
+	}
 	return p.tell(seen)
+}
+
+// farOff is beyond so many standard deviations from what is known of an unknown entry of the context at first: the filter, which
+// takes a measured value so far off for an outlier, would not believe what it finds.
+const farOff = 6
+
+// expected refuses an unknown entry of the context that no start has anywhere near to where its estimate begins, such as a mass
+// without a Mean.
+func (p *Problem) expected(starts [][]float64) error {
+	if p.system.Measurement == nil {
+		return nil
+	}
+	for i, of := range p.system.Measurement.Unknown {
+		lo, hi, nearest := math.Inf(1), math.Inf(-1), math.Inf(1)
+		for _, start := range starts {
+			v := start[len(p.spec.Measured)+of.Context]
+			lo, hi, nearest = math.Min(lo, v), math.Max(hi, v), math.Min(nearest, math.Abs(v-of.Mean))
+		}
+		if name := p.spec.Context[of.Context].Name; of.Deviation > 0 && nearest > farOff*of.Deviation {
+			return fmt.Errorf("Measurement.Unknown[%d] (%s) begins at a Mean of %v with a Deviation of %v, but starts have it from %.3g to %.3g: give the Mean that is known at first", i, name, of.Mean, of.Deviation, lo, hi)
+		}
+	}
+	return nil
 }
 
 // tell writes behaviour, of what the functions wrote: each row has scenario, s, c and u before

@@ -12,7 +12,7 @@ import (
 func TestTheRealPlant(t *testing.T) {
 	r := report.New("a", nil)
 	row := func(method string, noise float64, safe int) closedloop.Comparison {
-		return closedloop.Comparison{Case: "cart", Method: method, Seed: 9, Commit: "abc", Episodes: 1000, Safe: safe, Way: 900, SafeOfWay: 899, MeasuredNoise: noise, KeptOff: 3, Compared: 880, Difference: closedloop.RegretStatistics{Mean: 1.25, MeanCI95: closedloop.OpenInterval{1, 1.5}}}
+		return closedloop.Comparison{Case: "cart", Method: method, Seed: 9, Commit: "abc", Episodes: 1000, Safe: safe, Way: 900, SafeOfWay: 899, Sensing: closedloop.Sensing{MeasuredNoise: noise, KeptOff: 3}, Compared: 880, Difference: closedloop.RegretStatistics{Mean: 1.25, MeanCI95: closedloop.OpenInterval{1, 1.5}}}
 	}
 	report.Put(r, report.Compared{Comparisons: []closedloop.Comparison{row("plain", 0, 1), row("bare", 0, 2)}},
 		report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.03, 951), row("direct", 0.03, 950)}},

@@ -42,8 +42,8 @@ static double length(double x, double y)
     return p * sqrt(1.0 + q * q);
 }
 
-/* Writes the root of the transpose of w times w, by Householder reflections. */
-static void triangularise(double w[2 * N][N], double root[N][N])
+/* Writes into m the root of the transpose of w times w, by Householder reflections. */
+static void triangularise(double w[2 * N][N], measured *m)
 {
     int i, j, k;
 
@@ -71,7 +71,7 @@ static void triangularise(double w[2 * N][N], double root[N][N])
     }
     for (i = 0; i < N; i++)
         for (j = 0; j < N; j++)
-            root[i][j] = j <= i ? w[j][i] : 0.0;
+            m->root[i][j] = j <= i ? w[j][i] : 0.0;
 }
 
 /* Writes the estimates into the context. */
@@ -111,7 +111,7 @@ static void move(measured *m, const double *s, const double *c, double d[N][N], 
         if (adds)
             w[N + a][a] = adds[a];
     }
-    triangularise(w, m->root);
+    triangularise(w, m);
 }
 
 /* Adds the first spread to the covariance of every entry. */
@@ -126,7 +126,7 @@ static void widen(measured *m)
             w[b][a] = m->root[a][b];
         w[N + a][a] = spread[a];
     }
-    triangularise(w, m->root);
+    triangularise(w, m);
 }
 
 /* What is wrong with a value of output i. */

@@ -36,7 +36,7 @@ func List[S ~string](known []S) string {
 // most is how many letters of a name may be others, too many, missing or in each other's place.
 const most = 2
 
-// Nearest is the first of the nearest names: most of its letters are right, whatever their case, it
+// Nearest is the first of the nearest names: half of its letters or more are right, whatever their case, it
 // begins with the word, or, which is farther, the word with it. "" for none.
 func Nearest[S ~string](mistyped S, known []S) string {
 	word := strings.ToLower(string(mistyped))
@@ -51,7 +51,7 @@ func Nearest[S ~string](mistyped S, known []S) string {
 		case strings.HasPrefix(word, lower):
 			d = min(d, most)
 		}
-		if d < least && d < len(name) {
+		if d < least && 2*d <= len(name) {
 			best, least = string(name), d
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A name is meant by a word with up to two wrong letters, in whatever case, and by its beginning;
+// A name is meant by a word with up to two wrong letters, at most half of it, in whatever case, and by its beginning;
 // the nearest goes first, and what is near to nothing means nothing.
 func TestMeant(t *testing.T) {
-	known := []string{"auto", "cuda", "cpu", "ref", "opf30", "opf30-uncertain", "integrator-convex", "mpc-5", "mpc-10"}
+	known := []string{"auto", "cuda", "cpu", "ref", "opf30", "opf30-uncertain", "integrator-convex", "mpc-5", "mpc-10", "ppo"}
 	for word, want := range map[string]string{
 		"cud": "cuda", "cup": "cpu", "opf": "opf30", "CUDA": "cuda", "OPF30": "opf30", "gpu": "cpu", "opf3": "opf30", "opf30-uncertin": "opf30-uncertain",
 		"integrator": "integrator-convex", "integrator-convex-2": "integrator-convex", "integrator_convex": "integrator-convex", "mpc-11": "mpc-10", "mcp-5": "mpc-5",
-		"boat": "", "": "", "x": "", "re": "ref", "metal": "",
+		"boat": "", "": "", "x": "", "re": "ref", "metal": "", "foo": "", "ppp": "ppo",
 	} {
 		said := Meant(word, known)
 		if want != "" {

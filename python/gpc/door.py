@@ -120,6 +120,9 @@ class SubprocessSession:
         self._first = self.loop()
         self._health = self._first._server.ask([{"op": "health"}])[0]["health"]
 
+    def __repr__(self) -> str:
+        return f"<gpc.{type(self).__name__} {self.spec.name!r} by {self._health['method']} on {self._health['backend']}: {self._program}>"
+
     def _command(self, *arguments: str, stdin: str = "", codes: tuple[int, ...] = (0,)) -> Any:
         """The JSON of a command. Ctrl-C ends it."""
         p = subprocess.Popen([self._program, *arguments, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -278,7 +281,7 @@ class SubprocessLoops:
             if estimates:
                 known = a["estimate"]
                 r[i, m + nm + _BEHIND :] = [*known["s"], *known["c"], *map(SENSOR_FAULTS.index, known["faults"])]
-        return Decisions(u, r, m, nm, self._estimated)
+        return Decisions(u, r, m, nm, self._estimated, self._spec.margin_tolerance)
 
     def close(self) -> None:
         """Ends the loops and their process."""
@@ -303,7 +306,7 @@ class SubprocessLoop(SubprocessLoops):
         s = array(state, np.float64, (len(spec.state),), "state", finite=False)
         c = array(context, np.float64, (len(spec.context),), "context", finite=False)
         d = super().decide(s[None], c[None], preference, fresh=fresh)
-        return Decision(d.u[0], d.record[0], d._objectives, d._margins, d._estimated, tuple(v.name for v in self._spec.action))
+        return Decision(d.u[0], d.record[0], d._objectives, d._margins, d._estimated, d._tolerance, tuple(v.name for v in self._spec.action))
 
 
 def _flags(measured: Mapping[str, Any]) -> list[str]:

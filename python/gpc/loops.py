@@ -51,6 +51,7 @@ class Decisions:
     _objectives: int
     _margins: int
     _estimated: tuple[int, int] = (0, 0)
+    _tolerance: float = 0.0
 
     def __repr__(self) -> str:
         return f"<gpc.Decisions: {len(self.u)}, smallest margin {float(np.min(self.margin)) if self.margin.size else np.nan:.3g}>"
@@ -72,6 +73,11 @@ class Decisions:
     def margin(self) -> Floats:
         """The smallest of margins [n]; NaN where the observation was not finite."""
         return self._column(0)
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether no margin is violated by more than rounding [n], by the case's spec.margin_tolerance; False where margin is NaN."""
+        return self.margin >= -self._tolerance
 
     @property
     def residual(self) -> Floats:
@@ -158,12 +164,12 @@ class Loops(Object):
         options = {"method": method, "candidates": candidates, **(measured or {})}
         super().__init__(create(lib.gpc_drive_new, session.handle, text(options), n))
         spec = session.spec
-        self.n = n
+        self.n, self._tolerance = n, spec.margin_tolerance
         self._sizes = len(spec.state), len(spec.context), len(spec.objectives)
         self._nu, self._nm = len(spec.action), len(spec.margins)
         outputs = len(spec.state) if "estimate" in options else 0 if "informed" in options else session._outputs
         self._estimated = (len(spec.state), len(spec.context)) if outputs else (0, 0)
-        self._shown = outputs or len(spec.state)
+        self._shown, self._what = (outputs, "y, what is measured,") if outputs else (len(spec.state), "state")
         self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
         self._flags = _FAULTS if faults else 0
 
@@ -199,7 +205,7 @@ class Loops(Object):
         """
         n = self.n
         _, nc, m = self._sizes
-        s = array(state, np.float64, (n, self._shown), "state", finite=False)
+        s = array(state, np.float64, (n, self._shown), self._what, finite=False)
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
         w = _weights(preference, m, n)
         u = empty(out, np.float64, (n, self._nu), "out")
@@ -211,7 +217,7 @@ class Loops(Object):
         )
         if r is None:
             r = np.broadcast_to(np.nan, (n, width))
-        return Decisions(u, r, m, self._nm, self._estimated)
+        return Decisions(u, r, m, self._nm, self._estimated, self._tolerance)
 
 
 def _weights(preference: Any, m: int, n: int | None = None) -> Floats | None:
@@ -256,7 +262,7 @@ class Loop(Loops):
         if _lib._forked:
             raise Error(_lib._FORKED)
         with self._lock:
-            _put(self._s, state, "state")
+            _put(self._s, state, self._what)
             _put(self._c, context, "context")
             arguments = self._adaptive
             if preference is not None:
@@ -265,7 +271,7 @@ class Loop(Loops):
             code = self._decide(self.handle, self._flags | fresh, *arguments)
             if code:
                 _lib._raise(code, self._error)
-            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._estimated, self._names)
+            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._estimated, self._tolerance, self._names)
 
 
 def _put(into: Floats, x: Any, name: str) -> None:

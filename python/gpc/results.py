@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["CompileReport", "Drive", "Evaluation", "Refinement", "Result"]
@@ -34,7 +34,7 @@ class Evaluation(Result):
         """Case, method, episodes, safety, cost and times."""
         regret, episodes = self["regret"], self["episodes"]
         rows = [
-            ("case", self["case"]), ("method", self["method"]), ("episodes", f"{episodes}, seed {self['seed']}"), ("safe", _share(self["safe"], episodes)),
+            ("case", self["case"]), ("method", self["method"]), ("episodes", f"{episodes}, seed {self['seed']}"), ("driven with", _driven(self)), ("safe", _share(self["safe"], episodes)),
             ("limits broken", ", ".join(f"{v['limit']} in {v['episodes']}" for v in self.get("limits") or () if v["episodes"])),
             ("goal reached", _share(self.get("reached"), episodes)),
         ]
@@ -95,6 +95,18 @@ def _share(share: float | None, n: int) -> str:
 
 def _count(n: int | None, of: int) -> str:
     return f"{n} of {of} decisions" if n else ""
+
+
+def _driven(r: Mapping[str, Any]) -> str:
+    """By what decisions were made, and when they act; "" where that is the state itself, at once."""
+    parts: list[str] = [f"noise {r['noise']:g}"] if r.get("noise") else []
+    if r.get("estimated"):
+        of = ", ".join(r.get("measured_states") or ()) or "every state" if "measured_noise" in r else "what is declared"
+        parts.append(f"estimates of {of}" + (f" at a noise of {r['measured_noise']:g}" if "measured_noise" in r else ""))
+        parts.append(f"{r.get('kept_off', 0):g} deviations kept off")
+    if r.get("delay"):
+        parts.append(f"a delay of {r['delay']:g} periods")
+    return ", ".join(parts)
 
 
 def _latency(q: dict[str, Any] | None) -> str:

@@ -273,7 +273,7 @@ class System:
         """What the plant shows: outputs by name, each a standard deviation or ("unit", deviation). States of these names are measured,
         or what the decorated function returns of (s, c, u), u being the action before. The state is then estimated, in every evaluation,
         compilation, loop and export. process is the standard deviation of what acts on a state between two decisions. unknown are entries
-        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. bounded says that all these are bounds,
+        of the context that are estimated: a deviation about 0, or a dict of mean (0), deviation, lo, hi and drift. bounded says that all these are bounds,
         which no value exceeds, in place of deviations. window estimates so many last
         decisions at once; 0 is a Kalman filter."""
         if not isinstance(outputs, Mapping) or not outputs:

@@ -5,7 +5,6 @@ package main
 import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // gains is the case with the gains of its actuators uncertain by a share; 0: they are as they are.
@@ -74,10 +73,7 @@ func (m *measured) of(c *gpc.Case, uncertain bool) (_ *gpc.Case, err error) {
 		}
 	}
 	if v := m.Estimate; v != nil {
-		if !(*v > 0) {
-			return nil, wrongf("estimate is %v, want a standard deviation above 0, in units of each state's scale", *v)
-		}
-		if c, err = c.Measured(domain.Whole(c.Spec(), *v)); err != nil {
+		if c, err = c.Noisy(*v, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -15,7 +15,7 @@ def door():
 
 
 def test_decisions_are_the_library_s(opf, door):
-    assert door.spec == opf.spec and door.methods() == opf.methods()
+    assert door.spec == opf.spec and door.methods() == opf.methods() and repr(door).startswith("<gpc.SubprocessSession 'opf30' by ")
     n = 600  # more than are at hand together
     observed = [opf.observe(i % 5) for i in range(n)]
     state, context = (np.array(v) for v in zip(*observed))
@@ -26,6 +26,7 @@ def test_decisions_are_the_library_s(opf, door):
             np.testing.assert_allclose(a.sigma, b.sigma, rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(a.margin, b.margin, rtol=1e-3, atol=1e-5)
             np.testing.assert_array_equal(a.fallback, b.fallback)
+            assert a.feasible.all() and b.feasible.all()
     one = door.decide(state[1], context[1])
     np.testing.assert_array_equal(one.u, opf.decide(state[1], context[1]).u)
     assert isinstance(one, gpc.Decision) and one.fallbacks == ()

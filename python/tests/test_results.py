@@ -35,6 +35,15 @@ def test_what_there_is_not_is_not_shown():
     assert not shown.keys() & {"cost above the optimum, %", "decision p50 / p99, µs", "limits broken", "fallback"}
 
 
+def test_what_episodes_were_driven_with_is_shown():
+    driven = lambda **with_: dict(evaluation(**with_).figures()).get("driven with")  # noqa: E731
+    assert driven() is None and driven(noise=0.0) is None
+    assert driven(noise=0.02, delay=1.5) == "noise 0.02, a delay of 1.5 periods"
+    assert driven(estimated=True) == "estimates of what is declared, 0 deviations kept off"
+    assert driven(estimated=True, measured_noise=0.01, kept_off=3) == "estimates of every state at a noise of 0.01, 3 deviations kept off"
+    assert driven(estimated=True, measured_noise=0.01, measured_states=["x", "swing"]).startswith("estimates of x, swing at")
+
+
 def test_html_escapes():
     shown = evaluation(method="<b>&")._repr_html_()
     assert shown.startswith("<table><tr><td>case</td><td>cart</td></tr>") and "&lt;b&gt;&amp;" in shown and "<b>" not in shown
