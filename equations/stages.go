@@ -22,8 +22,8 @@ type valued struct {
 	valuesAt, marginsAt inSets
 }
 
-// inSets is code for points that are evaluated by sets: of as many lanes as the instruction set has where more are left than
-// half of them, and of fewer.
+// inSets is code for points that are evaluated by sets of many lanes, and the last of few where no more points are left than
+// these.
 type inSets struct{ wide, narrow *lanes.Compiled }
 
 // compile readies code for sets.

@@ -84,16 +84,6 @@ func TestWhatGivesAsText(t *testing.T) {
 	}
 }
 
-// twoBuses is a network of two buses that hang together by one branch.
-const twoBuses = `function mpc = radial
-mpc.version = '2';
-mpc.baseMVA = 100;
-mpc.bus = [1 3 0 0 0 0 1 1 0 100 1 1.1 0.9; 2 1 10 2 0 0 1 1 0 100 1 1.1 0.9];
-mpc.gen = [1 10 0 50 -50 1 100 1 50 0; 1 10 0 50 -50 1 100 1 50 0];
-mpc.branch = [1 2 0.01 0.1 0 50 50 50 0 0 1 -360 360];
-mpc.gencost = [2 0 0 2 10 0; 2 0 0 2 12 0];
-`
-
 // Where a unit alone leaves too little power, no outage was looked at, and none is said to break a limit.
 func TestOutagesThatWereNotLookedAtAreNotCounted(t *testing.T) {
 	code, out, _ := run("opf", "case14", "--secure", "--outages", "units", "--scale", "1.75")
