@@ -15,31 +15,28 @@ import (
 
 // valued is a system's program for the lanes of vectors, without derivatives.
 type valued struct {
-	of                  stages.System
-	level               isa.Level
-	width               int
-	values, margins     *stages.Code // margins are of a system with an escape
-	valuesAt, marginsAt inSets
+	of              stages.System
+	level           isa.Level
+	width           int
+	values, margins *stages.Code // margins are of a system with an escape
+	valuesAt        inSets
+	marginsAt       *lanes.Compiled
 }
 
 // inSets is code for points that are evaluated by sets of many lanes, and the last of few where no more points are left than
-// these.
+// these. It is one code where many are no more than few.
 type inSets struct{ wide, narrow *lanes.Compiled }
 
 // compile readies code for sets.
 func (k *valued) compile(code *stages.Code) (of inSets, err error) {
-	if of.narrow, err = code.Compile(k.level, k.width); err == nil {
-		of.wide, err = code.Compile(k.level, lanes.Many(k.level))
+	if of.narrow, err = code.Compile(k.level, k.width); err != nil {
+		return of, err
+	}
+	of.wide = of.narrow
+	if many := lanes.Many(k.level); many > k.width {
+		of.wide, err = code.Compile(k.level, many)
 	}
 	return of, err
-}
-
-// next is what evaluates the next of so many points.
-func (of *inSets) next(left int) *lanes.Compiled {
-	if left > of.narrow.Width() {
-		return of.wide
-	}
-	return of.narrow
 }
 
 // laned is the same program with derivatives too.
@@ -102,7 +99,7 @@ func (p *Problem) readValues() (*valued, error) {
 	if k.margins, err = stages.NewMargins(of); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if k.marginsAt, err = k.compile(k.margins); err != nil {
+	if k.marginsAt, err = k.margins.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
@@ -193,7 +190,7 @@ func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
 		if err != nil || code.level == isa.Generic {
 			return nil, err
 		}
-		return &limits{problem: p, machine: code.margins.NewMachine(code.marginsAt.narrow), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		return &limits{problem: p, machine: code.margins.NewMachine(code.marginsAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
 			nu: len(p.spec.Action), nm: len(p.spec.Margins)}, nil
 	}
 }
@@ -264,15 +261,14 @@ type machines struct {
 
 // set is the machine of a set behind which so many points are left, its own among them.
 func (m *machines) set(k, left int) *stages.Machine {
-	at := m.at.next(left)
-	if at == m.at.narrow {
+	if m.at.narrow != m.at.wide && left <= m.at.narrow.Width() {
 		if m.narrow == nil {
-			m.narrow = m.code.NewMachine(at)
+			m.narrow = m.code.NewMachine(m.at.narrow)
 		}
 		return m.narrow
 	}
 	for k >= len(m.wide) {
-		m.wide = append(m.wide, m.code.NewMachine(at))
+		m.wide = append(m.wide, m.code.NewMachine(m.at.wide))
 	}
 	return m.wide[k]
 }

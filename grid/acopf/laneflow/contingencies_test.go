@@ -259,6 +259,18 @@ func TestEnoughIsEnough(t *testing.T) {
 	}
 }
 
+// bring puts a group into the lanes of each, with outages that begin there or those that are kept.
+func bring(s *Solver, g int, group []*Contingency, begins bool, into ...*Contingencies) {
+	for _, c := range into {
+		c.Use(g)
+		for at, of := range group {
+			if begins {
+				c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+			}
+		}
+	}
+}
+
 // Outages that share lanes with those of other groups come to the same margins as in their own, in fewer steps of all lanes,
 // and stand in their groups where they ended.
 func TestOutagesOfSeveralGroupsShareLanes(t *testing.T) {
@@ -270,14 +282,7 @@ func TestOutagesOfSeveralGroupsShareLanes(t *testing.T) {
 			own.At(d[i])
 			before := [2]int{shared.Steps, own.Steps}
 			for g, group := range groups {
-				for _, c := range []*Contingencies{shared, own} {
-					c.Use(g)
-					for at, of := range group {
-						if i == 0 {
-							c.Begin(at, s.NewContingency(of.Branch, of.Unit))
-						}
-					}
-				}
+				bring(s, g, group, i == 0, shared, own)
 				shared.Look(room)
 				own.Check(room)
 			}
@@ -320,14 +325,7 @@ func TestRoughFlowsAreForALinearModel(t *testing.T) {
 		c.At(d[i])
 		whole.At(d[i])
 		for g, group := range groups {
-			for _, k := range []*Contingencies{c, whole} {
-				k.Use(g)
-				for at, of := range group {
-					if i == 0 {
-						k.Begin(at, s.NewContingency(of.Branch, of.Unit))
-					}
-				}
-			}
+			bring(s, g, group, i == 0, c, whole)
 			before := [2]int{c.Steps, whole.Steps}
 			c.Roughly(true)
 			c.Check(math.Inf(1))
