@@ -298,6 +298,7 @@ var (
 		{"network", "`{0}`"}, {"outages", "{1}"}, {"that cut a part off", "{cut_off %.0f}"}, {"secure", "{secure %.0f}"},
 		{"cost, 10⁴ $/h", "{cost_1e4_$/h %.6f}"}, {"published", "{published_1e4_$/h %.2f}"},
 		{"remembered", "{remembered %.0f}"}, {"rounds", "{rounds %.0f}"}, {"iterations", "{iterations %.0f}"}, {"CPU time, s", "{cpu_s %.3g}"},
+		{"then secure, warm", "{warm %.0f}/{following %.0f}"}, {"CPU p50, ms", "{following_p50_ms %.3g}"}, {"p99, ms", "{following_p99_ms %.3g}"},
 		{"MadNCL, one A30, s", "{madncl_a30_s %.1f}"}, {"its iterations", "{madncl_iterations %.0f}"}, {"Knitro, s", "{knitro_cpu_s %.0f}"},
 	}}
 	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.

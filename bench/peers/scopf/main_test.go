@@ -76,7 +76,7 @@ func TestProblemsAreLinesOfABenchmark(t *testing.T) {
 		c.Bus[i].Pd, c.Bus[i].Qd = 0.7*c.Bus[i].Pd, 0.7*c.Bus[i].Qd
 	}
 	p := problem{network: "case_ieee30", outages: 12, mildest: true, objective: 1, madncl: 2, knitro: 3, iterations: 4}
-	s := require.Get(p.solve(context.Background(), time.Hour, c, nil, nil))(t)
+	s := require.Get(p.solve(context.Background(), time.Hour, c, nil, 5, nil))(t)
 	var printed strings.Builder
 	require.OK(t, p.print(&printed, s))
 	lines := require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
@@ -86,7 +86,10 @@ func TestProblemsAreLinesOfABenchmark(t *testing.T) {
 	if m := lines[0].Metrics; !(m["cost_1e4_$/h"] >= m["plain_1e4_$/h"]) || m["madncl_a30_s"] != 2 || m["knitro_cpu_s"] != 3 {
 		t.Errorf("%v, want a cost not below the plain optimum's and the published figures", m)
 	}
-	late := require.Get(p.solve(context.Background(), 0, c, nil, nil))(t)
+	if m := lines[0].Metrics; m["following"] != 5 || m["warm"]+m["anew"] != 5 || !(m["following_p99_ms"] >= m["following_p50_ms"]) {
+		t.Errorf("%v, want five solves that follow, all secure", m)
+	}
+	late := require.Get(p.solve(context.Background(), 0, c, nil, 5, nil))(t)
 	printed.Reset()
 	require.OK(t, p.print(&printed, late))
 	lines = require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
