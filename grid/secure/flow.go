@@ -141,7 +141,7 @@ func (f *outageFlows) after(o Outage, pg, vm, va []float64, near func(c *Check))
 	for {
 		tried[reference] = true
 		c.reference = reference
-		if err := f.shared(o, reference, pg, vm, c, near != nil); err != nil || !c.Solved {
+		if err := f.sharing(o, reference, pg, vm, c, near != nil); err != nil || !c.Solved {
 			return c, err
 		}
 		lo, hi := s.left(o, s.at[reference])
@@ -189,8 +189,8 @@ func (f *outageFlows) widest(o Outage, tried map[int]bool, held []int8, q []floa
 	return best
 }
 
-// shared solves with one bus as the reference. Near says that the check's voltages are near those that come out.
-func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check, near bool) error {
+// sharing solves with one bus as the reference. Near says that the check's voltages are near those that come out.
+func (f *outageFlows) sharing(o Outage, reference int, pg, vm []float64, c *Check, near bool) error {
 	s, n := f.sys, f.sys.net
 	solver, err := f.solver(reference, o.Unit)
 	if err != nil {
@@ -251,10 +251,7 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 			return nil
 		}
 		off := sol.Pg[unit] - in.Pg[unit]
-		if math.Abs(off) <= shareTolerance {
-			break
-		}
-		if slope <= 0 && math.Abs(off) <= Tolerance { // every unit is at a limit, which is not broken by less than that
+		if shared(off, slope, k, sol.Iterations) {
 			break
 		}
 		if k == shareIterations || slope <= 0 && k > 0 {
@@ -289,6 +286,14 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 	}
 	return nil
+}
+
+// shared says whether units need not share more, pu, after so many corrections and with the Newton steps of the last power flow.
+// What is off by less than Tolerance breaks no limit: it stays where every unit is at one, or where the last correction,
+// spread over many units, was too small for a step.
+func shared(off, slope float64, corrections, steps int) bool {
+	off = math.Abs(off)
+	return off <= shareTolerance || off <= Tolerance && (slope <= 0 || corrections > 0 && steps == 0)
 }
 
 func cloneAdmittance(from, to *network.Admittance) *network.Admittance {

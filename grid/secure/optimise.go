@@ -159,7 +159,8 @@ func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) S
 }
 
 // attempt runs the interior point. Where that does not converge, it begins again with balances that may
-// give, and once more with the barrier held at every step.
+// give, and once more with the barrier held at every step. From an earlier result it does not: a solve from nothing is sooner at
+// an optimum than prices of balances are high enough, and at a cheaper one.
 func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, to ending) Status {
 	most := s.sys.opt.MaxIterations
 	first := most
@@ -175,7 +176,7 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start
 	status := p.run(ctx, first, to)
 	r.Iterations += p.iterations
 	for _, careful := range []bool{false, true} {
-		if status != IterationLimit && status != Numerical {
+		if status != IterationLimit && status != Numerical || p.warm && !p.elastic {
 			break
 		}
 		if !careful && p.elastic {

@@ -172,7 +172,8 @@ type Problem struct {
 	// bound. After an outage units move within their limits alone.
 	Previous, Ramp []float64
 	// Start, if not nil, is an earlier secure result of the solver: its dispatch, multipliers and
-	// remembered outages are where the solve begins.
+	// remembered outages are where the solve begins. It may come to nothing where one without it does not: Chain then solves
+	// from nothing.
 	Start *Result
 }
 

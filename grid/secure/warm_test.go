@@ -213,3 +213,16 @@ func TestAStepOfASeriesEndsAtTheOptimumFromNothing(t *testing.T) {
 		}
 	}
 }
+
+// A solve that begins at an earlier result and comes to no end does not go on with balances that give: from nothing it does.
+func TestNoBalanceGivesBehindAnEarlierResult(t *testing.T) {
+	for _, warm := range []bool{true, false} {
+		p := bordered(t, "case_ieee30", false)
+		defer p.release()
+		p.warm, p.sys.opt.MaxIterations = warm, 1
+		s := &Solver{sys: p.sys}
+		if status := s.attempt(context.Background(), p, &Result{}, farStart, lastEnd); status != IterationLimit || p.elastic == warm {
+			t.Errorf("behind an earlier result %v: %v, balances give: %v", warm, status, p.elastic)
+		}
+	}
+}
