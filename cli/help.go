@@ -124,7 +124,11 @@ func (a *App) explain(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return BadInputf("%s: %s (`%s --help` lists its flags)", cmd.CommandPath(), flagError(cmd, err), cmd.CommandPath())
+		command := "" // the program's name is before it
+		if cmd.HasParent() {
+			command = strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+		}
+		return BadInputf("%s%s (`%s --help` lists its flags)", command, flagError(cmd, err), cmd.CommandPath())
 	})
 }
 

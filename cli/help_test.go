@@ -110,7 +110,7 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"eval cart --episode 3", "did you mean --episodes? (`gpc eval --help` lists its flags)"},
 		{"eval cart -episodes 3", "did you mean --episodes?"},
 		{"eval pair cart --method direct", "did you mean --methods?"},
-		{"eval cart --episodes ten", "gpc eval: --episodes \"ten\": want a whole number (`gpc eval --help` lists its flags)"},
+		{"eval cart --episodes ten", "eval: --episodes \"ten\": want a whole number (`gpc eval --help` lists its flags)"},
 		{"eval cart --episodes 99999999999999999999", `--episodes "99999999999999999999": out of range`},
 		{"cases --seed -1", `--seed "-1": want a whole number ≥ 0`},
 		{"bench --batch 1,many", `--batch "1,many": want whole numbers such as 1,64`},

@@ -64,3 +64,21 @@ func TestEveryStartIsDrivenInThePlant(t *testing.T) {
 		t.Errorf("a plant of other sizes: %v", err)
 	}
 }
+
+// What differs between the plants of two runs is named, and no more.
+func TestWhatDiffersBetweenPlants(t *testing.T) {
+	of := func(deviation, delay float64) string {
+		c := &domain.Case{Altered: []string{"mass ×1.1"}, Measurement: &domain.Measurement{
+			Outputs: []domain.Variable{{Name: "x", Unit: "m"}, {Name: "v", Unit: "m/s"}}, Deviation: []float64{0.01, deviation},
+		}}
+		c.Delay.Periods = delay
+		return plantOf(c)
+	}
+	one, other := of(0.1, 0), of(0.2, 1)
+	if got, back := differing(one, other), differing(other, one); got != "measured: v ± 0.1 m/s" || back != "measured: v ± 0.2 m/s; delay: 1 periods" {
+		t.Errorf("%q, and the other way %q", got, back)
+	}
+	if got := differing(one, of(0.1, 1)); got != "no more than this" {
+		t.Errorf("%q of a plant that has one thing less", got)
+	}
+}

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,7 +270,7 @@ func (r *run) open() (release func() error, err error) {
 		got, want any
 	}{
 		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case},
-		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"plant", r.journal.Plant, want.Plant}, {"seed", r.journal.Seed, want.Seed},
+		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"plant", differing(r.journal.Plant, want.Plant), differing(want.Plant, r.journal.Plant)}, {"seed", r.journal.Seed, want.Seed},
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
 	} {
 		if f.got != f.want {
@@ -292,7 +293,16 @@ func (r *run) save() error {
 func plantOf(c *domain.Case) string {
 	words := slices.Clone(c.Altered)
 	if m := c.Measurement; m != nil {
-		words = append(words, fmt.Sprintf("measured: %v ± %v, process %v, unknown %+v, kept off %g", m.Outputs, m.Deviation, m.Process, m.Unknown, c.Level))
+		for i, y := range m.Outputs {
+			words = append(words, fmt.Sprintf("measured: %s ± %g %s", y.Name, m.Deviation[i], y.Unit))
+		}
+		for i, by := range m.Process {
+			words = append(words, fmt.Sprintf("process: ± %g on state %d", by, i+1))
+		}
+		for _, u := range m.Unknown {
+			words = append(words, fmt.Sprintf("unknown: %s, %g ± %g within %g to %g, drift %g", c.Problem.Spec().Context[u.Context].Name, u.Mean, u.Deviation, u.Lo, u.Hi, u.Drift))
+		}
+		words = append(words, fmt.Sprintf("kept off the limits: %g", c.Level))
 		if m.Bounded {
 			words = append(words, "of which all are bounds")
 		}
@@ -304,4 +314,11 @@ func plantOf(c *domain.Case) string {
 		words = append(words, fmt.Sprintf("delay: %g periods", c.Delay.Periods))
 	}
 	return strings.Join(words, "; ")
+}
+
+// differing are the words of a plant that another does not have.
+func differing(plant, other string) string {
+	words, others := strings.Split(plant, "; "), strings.Split(other, "; ")
+	words = slices.DeleteFunc(words, func(word string) bool { return slices.Contains(others, word) })
+	return cmp.Or(strings.Join(words, "; "), "no more than this")
 }
