@@ -548,7 +548,7 @@ results-gallery: build
 .PHONY: record-third
 ## record-third: compile three systems of the gallery in a third of the time their maps once had, and record in RESULTS/third what these reach; forty minutes, and the same command continues
 record-third: build
-	scripts/gallery-third.sh $(RESULTS)/third
+	ONLY="cstr chain21 double-pendulum" SHARE=3 MAPS=build/third scripts/gallery.sh $(RESULTS)/third
 
 .PHONY: real-plant
 ## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, and what a delay costs, on seeds nothing was chosen by, without times; hours (EPISODES=1000 MEASURED="all part late" SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues behind the last episode

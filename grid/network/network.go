@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -121,6 +122,26 @@ func (n *Network) UnitsHold() *Network {
 // Loads are the file's loads times a factor, pu by bus; the caller's own.
 func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
+}
+
+// Walk is the loads of steps, pu by bus, that move by up to a share at every step, half of it by each bus for itself and half by all
+// together, from a factor of the network's on. Steps lead back to it.
+func (n *Network) Walk(level, by float64, steps int, rng *rand.Rand) (pd, qd [][]float64) {
+	move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+	factor, all := slices.Repeat([]float64{1}, n.Buses()), 1.0
+	for range steps {
+		p, q := n.Loads(level)
+		for b, f := range factor {
+			p[b] *= all * f
+			q[b] *= all * f
+		}
+		pd, qd = append(pd, p), append(qd, q)
+		all = move(all)
+		for b, f := range factor {
+			factor[b] = move(f)
+		}
+	}
+	return pd, qd
 }
 
 // ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.

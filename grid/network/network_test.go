@@ -323,3 +323,34 @@ func TestReach(t *testing.T) {
 		t.Errorf("no branch carries more than %g of its reach", nearest)
 	}
 }
+
+// A walk begins at its level, moves by no more than it may at a step, comes back, and is the same for the same draws.
+func TestAWalkStaysNearItsLevel(t *testing.T) {
+	const level, by, steps = 0.8, 0.01, 300
+	n := networktest.Load(t, "case30")
+	draw := func() (pd, qd [][]float64) { return n.Walk(level, by, steps, rand.New(rand.NewPCG(1, 2))) }
+	pd, qd := draw()
+	first, _ := n.Loads(level)
+	if len(pd) != steps || len(qd) != steps || !slices.Equal(pd[0], first) {
+		t.Fatalf("%d and %d steps, the first %v, want %v", len(pd), len(qd), pd[0], first)
+	}
+	moved := false
+	for k := range pd {
+		for b, p := range pd[k] {
+			if math.Abs(p-first[b]) > 0.2*math.Abs(first[b]) {
+				t.Fatalf("step %d: load %g at bus %d, the level's is %g", k, p, b, first[b])
+			}
+			if k == 0 {
+				continue
+			}
+			// Half of by for the bus, half for all, and a tenth of either's distance from the level.
+			if last := pd[k-1][b]; math.Abs(p-last) > (by+0.03)*math.Abs(last) {
+				t.Fatalf("step %d: load %g at bus %d after %g", k, p, b, last)
+			}
+			moved = moved || p != first[b]
+		}
+	}
+	if again, _ := draw(); !moved || !slices.Equal(again[steps-1], pd[steps-1]) {
+		t.Errorf("moved: %v; again it ends at %v, not at %v", moved, again[steps-1], pd[steps-1])
+	}
+}

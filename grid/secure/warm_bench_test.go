@@ -18,25 +18,12 @@ import (
 	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
-// walk are loads that move by up to so much at every step, half of it by each bus for itself and half by all
-// together, around a level of the network's.
-func walk(n *network.Network, level, by float64, steps int, seed uint64) (list []Problem) {
-	rng := rand.New(rand.NewPCG(39, seed))
-	factor, all := slices.Repeat([]float64{1}, n.Buses()), 1.0
-	for range steps {
-		pr := Problem{}
-		pr.Pd, pr.Qd = n.Loads(level)
-		for b := range pr.Pd {
-			pr.Pd[b] *= all * factor[b]
-			pr.Qd[b] *= all * factor[b]
-		}
-		list = append(list, pr)
-		// Steps lead back to the level, so that a long walk stays where secure dispatches are.
-		move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
-		all = move(all)
-		for b := range factor {
-			factor[b] = move(factor[b])
-		}
+// walk are problems at the loads of network.Walk.
+func walk(n *network.Network, level, by float64, steps int, seed uint64) []Problem {
+	list := make([]Problem, steps)
+	pd, qd := n.Walk(level, by, steps, rand.New(rand.NewPCG(39, seed)))
+	for k := range list {
+		list[k].Pd, list[k].Qd = pd[k], qd[k]
 	}
 	return list
 }

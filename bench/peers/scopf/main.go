@@ -259,23 +259,12 @@ func (s *solved) take(step int, warm bool, r *secure.Result, cpu float64) {
 	}
 }
 
-// walk is a problem, and then the same with loads that move by up to 1 % at every step, half of it by each bus for itself and
-// half by all together. Steps lead back to the loads of the beginning.
+// walk is a problem, and then the same with loads that move by up to 1 % at every step.
 func walk(n *network.Network, first secure.Problem, steps int) []secure.Problem {
-	const by = 0.01
-	rng := rand.New(rand.NewPCG(39, 256))
-	move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
-	list, factor, all := []secure.Problem{first}, slices.Repeat([]float64{1}, n.Buses()), 1.0
-	for range steps {
-		all = move(all)
-		pr := first
-		pr.Pd, pr.Qd = n.Loads(1)
-		for b := range factor {
-			factor[b] = move(factor[b])
-			pr.Pd[b] *= all * factor[b]
-			pr.Qd[b] *= all * factor[b]
-		}
-		list = append(list, pr)
+	list := slices.Repeat([]secure.Problem{first}, 1+steps)
+	pd, qd := n.Walk(1, 0.01, len(list), rand.New(rand.NewPCG(39, 256)))
+	for k := range list {
+		list[k].Pd, list[k].Qd = pd[k], qd[k]
 	}
 	return list
 }
