@@ -74,7 +74,10 @@ const (
 	voltageSeverity = 10   // as in gpc pf --outages: 0.01 pu counts as a tenth of a rating
 	shareTolerance  = 1e-9 // of what units share, pu
 	shareIterations = 40
-	reactiveSlack   = 1e-7 // package powerflow's
+	// Of what units share, losses take all but so little at the most. Where they take all of it a network can carry no more, and
+	// an optimum may lie there: what is off has a double root. Such losses say nothing of the next outage's.
+	mostLosses, usualLosses = 1e6, 2
+	reactiveSlack           = 1e-7 // package powerflow's
 )
 
 // outageFlows solves the power flows after outages at one dispatch, with package powerflow: units share
@@ -232,7 +235,7 @@ func (f *outageFlows) sharing(o Outage, reference int, pg, vm []float64, c *Chec
 		delta = pg[o.Unit]
 	}
 	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Held: true, Tolerance: 1e-10, MaxIterations: 60}
-	var last, lastOff float64
+	var path secants
 	for k := 0; ; k++ {
 		slope := 0.0
 		for k, g := range of {
@@ -263,13 +266,12 @@ func (f *outageFlows) sharing(o Outage, reference int, pg, vm []float64, c *Chec
 		if opt.Factors = true; near {
 			by *= f.losses
 		}
-		if k > 0 {
-			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {
-				by = off * secant
+		if secant, known := path.next(delta, off, first); known {
+			by = off * secant
+			if secant < usualLosses*first {
 				f.losses = secant / first
 			}
 		}
-		last, lastOff = delta, off
 		delta += by
 	}
 	c.Solved, c.Delta, c.Switched = true, delta, 0
@@ -286,6 +288,20 @@ func (f *outageFlows) sharing(o Outage, reference int, pg, vm []float64, c *Chec
 		}
 	}
 	return nil
+}
+
+// secants are of what units share and what is off by that.
+type secants struct {
+	delta, off float64
+	begun      bool
+}
+
+// next is what units have to share more for each pu that is off, by this pair and the one before; first is that without losses.
+func (s *secants) next(delta, off, first float64) (secant float64, known bool) {
+	secant = (delta - s.delta) / (s.off - off)
+	known = s.begun && secant > 0.5*first && secant < mostLosses*first
+	*s = secants{delta, off, true}
+	return secant, known
 }
 
 // shared says whether units need not share more, pu, after so many corrections and with the Newton steps of the last power flow.

@@ -1,6 +1,9 @@
 package secure
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // Units share what is missing until no balance shows what is left: spread over many units, a correction can be below what a power
 // flow sees at each of them. On 500 buses such corrections were made until none was left, and the outage had no power flow.
@@ -23,4 +26,27 @@ func TestSharingEndsWhereNoBalanceShowsIt(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
+}
+
+// An optimum may lie where the network after an outage can carry no more: what is off has a double root there, of which the
+// secants grow without end. On 300 buses they were not followed, and the outage had no power flow.
+func TestSharingEndsWhereANetworkCanCarryNoMore(t *testing.T) {
+	const most, first = 0.5523, 1 / 0.74
+	var path secants
+	delta := 0.42
+	for k := range shareIterations {
+		off := 1.2 * (most - delta) * (most - delta)
+		if shared(off, 1/first, k, 1) {
+			if math.Abs(delta-most) > 1e-4 {
+				t.Errorf("units share %v, want %v", delta, most)
+			}
+			return
+		}
+		by := first
+		if secant, known := path.next(delta, off, first); known {
+			by = secant
+		}
+		delta += off * by
+	}
+	t.Errorf("after %d corrections units share %v, want %v", shareIterations, delta, most)
 }
