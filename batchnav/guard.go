@@ -240,6 +240,9 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 		if err := g.compare(w, d, r, domain.FallbackIncumbent); err != nil {
 			return err
 		}
+		if err := g.resolve(l, r, d); err != nil {
+			return err
+		}
 	}
 	if w.next.safe() {
 		w.vain, w.wait = 0, 0
@@ -254,6 +257,19 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 		d.Margin = domain.Smallest(l.margins)
 	}
 	return nil
+}
+
+// resolve has the solver go on from the incumbent where the plant is not where that foresaw it: its actions lead elsewhere from there,
+// and what projections onto the limits make of them may cost many times as much. It begins at the actions as they were, which an
+// optimum is next to.
+func (g *guard) resolve(l *loop, r rollout, d *Decision) error {
+	w := &l.watched
+	if w.next.safe() && d.Fallback&domain.FallbackIncumbent == 0 || w.wait > 0 || g.horizon == nil || len(w.accepted.s) == 0 || near(r.s, w.accepted.s, g.tolerance) {
+		return nil
+	}
+	d.Fallback |= domain.FallbackRescue
+	r.solved = true
+	return g.solve(l, r, r.given, d, g.opt.Deadline)
 }
 
 // take makes the other plan the next where it is better; by says whose it is.

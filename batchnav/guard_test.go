@@ -278,6 +278,36 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	}
 }
 
+// Where the plant is not where a plan foresaw it, the solver goes on from that plan's actions before they are executed.
+func TestGuardResolvesAPlanThatWasNotForeseen(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		rescue := &solver{answer: func(s []float64, steps int) []float64 {
+			plan := make([]float64, steps)
+			for h := range plan {
+				plan[h] = -0.01 * float64(h)
+			}
+			return plan
+		}}
+		n, cart := guarded(t, newSpeeding(0.5), domain.Guard{}, rescue), testdomain.NewCart(cartSteps)
+		s, c := []float64{-1, 0.4}, []float64{0}
+		d := require.Get(n.Decide(s, c, simplex(0)))(t)
+		cart.Step(slices.Clone(s), slices.Clone(c), d.U, s, c)
+		if moved {
+			s[0] += 0.01
+		}
+		before := slices.Clone(n.batch.loops[0].watched.accepted.actions)
+		d = require.Get(n.Decide(s, c, simplex(0)))(t)
+		switch asked := d.Fallback&domain.FallbackRescue != 0; {
+		case asked != moved || rescue.calls != len(rescue.begun) || (rescue.calls == 2) != moved:
+			t.Errorf("moved %t: fallback %v, the solver was asked %d times", moved, d.Fallback, rescue.calls)
+		case moved && !slices.Equal(rescue.begun[1], before[1:]):
+			t.Errorf("it began at %v, want %v", rescue.begun[1], before[1:])
+		case moved && (!d.Fallback.Replaced() || d.U[0] != 0):
+			t.Errorf("u %v, fallback %v: want the first action of its plan", d.U, d.Fallback)
+		}
+	}
+}
+
 // The case's own exact solver gives an action, after which the policy goes on. It is not
 // asked where there is a generic one, which takes the deadline and the margins that are tightened.
 func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
@@ -323,9 +353,7 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 				}
 				found := fresh.accepted.solved
 				// The other forgets where the plan was to lead.
-				if len(fresh.accepted.s) > 0 {
-					fresh.accepted.s[0] = math.NaN()
-				}
+				fresh.accepted.s = fresh.accepted.s[:0]
 				e := require.Get(again.Decide(s, c, adaptively))(t)
 				if !slices.Equal(d.U, e.U) || d.Fallback != e.Fallback && !found || !slices.Equal(w.accepted.actions, fresh.accepted.actions) || w.accepted.fails != fresh.accepted.fails {
 					t.Fatalf("look-ahead %d, limit %g, decision %d: u %v with %v, rolled out again %v with %v", steps, limit, h, d.U, d.Fallback, e.U, e.Fallback)

@@ -97,7 +97,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		}
 		left := g.opt.Deadline - time.Since(begun)
 		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
-			if err := g.solve(l, r, d, left); err != nil {
+			if err := g.solve(l, r, l.watched.next.actions, d, left); err != nil {
 				return err
 			}
 		}
@@ -128,8 +128,8 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }
 
-// solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
-func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
+// solve compares the generic solver's plan, which begins at actions; left is what a Deadline leaves.
+func (g *guard) solve(l *loop, r rollout, from []float64, d *Decision, left time.Duration) error {
 	horizon := g.horizon
 	if g.noise != nil && g.receding != nil {
 		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
@@ -139,7 +139,7 @@ func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error
 	if g.opt.Deadline > 0 {
 		horizon.Within(left)
 	}
-	g.given = append(g.given[:0], l.watched.next.actions...)
+	g.given = append(g.given[:0], from...)
 	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
 		g.given = append(g.given, g.given[len(g.given)-nu:]...)
 	}
