@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -226,6 +227,7 @@ func (g *guard) steps(c []float64) int {
 // is, else the best of both and what a solver finds.
 func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, nu := &l.watched, len(l.u)
+	var spent time.Duration
 	incumbent := w.accepted.steps > 1
 	if w.behind {
 		g.extend(l, c)
@@ -240,13 +242,15 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 		if err := g.compare(w, d, r, domain.FallbackIncumbent); err != nil {
 			return err
 		}
+		begun := time.Now()
 		if err := g.resolve(l, r, d); err != nil {
 			return err
 		}
+		spent = time.Since(begun)
 	}
 	if w.next.safe() {
 		w.vain, w.wait = 0, 0
-	} else if err := g.rescue(l, c, pref, d); err != nil {
+	} else if err := g.rescue(l, c, pref, d, spent); err != nil {
 		return err
 	}
 	d.Breaks = w.next.fails == 0 // what breaks a limit later is decided again before

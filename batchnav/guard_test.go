@@ -537,3 +537,17 @@ func TestGuardRefusesWhatItCannotBe(t *testing.T) {
 		t.Error("direct-no-guard is not direct without a guard")
 	}
 }
+
+// What a plan that was not foreseen has taken of a deadline is not there for the rescue behind it.
+func TestGuardSpendsItsDeadlineOnce(t *testing.T) {
+	const deadline = time.Hour
+	rescue := &solver{answer: func([]float64, int) []float64 { return nil }}
+	n := guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, rescue)
+	s := []float64{-2, 1}
+	require.Get(n.Decide(s, []float64{0}, adaptively))(t)
+	n.batch.loops[0].watched.wait = 0
+	require.OK(t, n.batch.guard.rescue(&n.batch.loops[0], []float64{0}, adaptively, &Decision{}, deadline))
+	if rescue.calls != 1 {
+		t.Errorf("behind its deadline the solver was asked %d times, want once before", rescue.calls)
+	}
+}

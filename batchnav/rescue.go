@@ -37,11 +37,11 @@ func (f *finder) encode(s, c []float64, pref domain.Preference) error {
 
 // find is the decision in a state. The best roll-out, if there is one, is m's; action and
 // latent are its first.
-func (f *finder) find(m *memory, s, c []float64, pref domain.Preference) (best *crossentropy.Elite, err error) {
+func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, within time.Duration) (best *crossentropy.Elite, err error) {
 	if err := f.encode(s, c, pref); err != nil {
 		return nil, err
 	}
-	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, f.opt.Within); err != nil {
+	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, within); err != nil {
 		return nil, err
 	}
 	return m.Best(), nil
@@ -65,9 +65,9 @@ func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 // rescue searches roll-outs for a plan and has the generic solver go on from the best there
 // is; where there is no generic one, the case's own is asked for an action, after which the
 // policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
-// nothing is safe the next rescue is after 1, 2, 4, … decisions.
-func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
-	w, begun := &l.watched, time.Now()
+// nothing is safe the next rescue is after 1, 2, 4, … decisions. Of a Deadline something may be spent already.
+func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision, spent time.Duration) error {
+	w, begun := &l.watched, time.Now().Add(-spent)
 	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
 	asks := w.wait == 0 && !g.noRescue
 	switch {
@@ -92,8 +92,10 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 	default:
 		d.Fallback |= domain.FallbackRescue
 		r.solved = true
-		if err := g.find(l, r, d); err != nil {
-			return err
+		if g.opt.Deadline == 0 || spent < g.opt.Deadline {
+			if err := g.find(l, r, d, max(0, g.opt.Deadline-spent)); err != nil {
+				return err
+			}
 		}
 		left := g.opt.Deadline - time.Since(begun)
 		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
@@ -116,10 +118,10 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 }
 
 // find compares the best of rescueCandidates roll-outs.
-func (g *guard) find(l *loop, r rollout, d *Decision) error {
+func (g *guard) find(l *loop, r rollout, d *Decision, within time.Duration) error {
 	f := &g.finder
 	f.memory.forget() // a rescue depends on nothing that was before
-	best, err := f.find(f.memory, r.s, r.c, r.pref)
+	best, err := f.find(f.memory, r.s, r.c, r.pref, within)
 	if err != nil || best == nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }
 
-// solve compares the generic solver's plan, which begins at actions; left is what a Deadline leaves.
+// solve compares the generic solver's plan, which begins at the actions from; left is what a Deadline leaves.
 func (g *guard) solve(l *loop, r rollout, from []float64, d *Decision, left time.Duration) error {
 	horizon := g.horizon
 	if g.noise != nil && g.receding != nil {
