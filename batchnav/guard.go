@@ -20,8 +20,9 @@ type guard struct {
 	*rollouts
 	opt          domain.Guard
 	solver       domain.Optimal
-	horizon      domain.Horizon  // nil: none
-	receding     domain.Receding // makes those that keep off the limits
+	found        horizon         // from what a search has found: there may be nothing better
+	onward       horizon         // from a plan before
+	receding     domain.Receding // makes both; nil: there are none
 	terminal     func(s, c []float64) float64
 	escape       func(s, c, u []float64) bool // asked where there is no rescue; nil: the problem knows no escape
 	noProjection bool
@@ -66,7 +67,6 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	if spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a guard needs plans of one action, those of case %q have %d", spec.Name, spec.Plan)
 	}
-	o.Iterations = cmp.Or(o.Iterations, domain.DefaultRescueIterations)
 	l := *from // with a stepper of its own
 	if err := l.makeStepper(size); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		cost: make([]float64, size), margin: make([]float64, size), projected: make([]float64, size*spec.ActionSize()),
 	}
 	if opt.Rescue != nil && !opt.NoRescue {
-		g.horizon = opt.Rescue.NewHorizon(o.Iterations)
 		g.receding = opt.Rescue
+		g.found, g.onward = g.newHorizon(cmp.Or(o.Iterations, domain.DefaultRescueIterations)), g.newHorizon(o.Iterations)
 	}
 	g.tight = make([]float64, size)
 	if g.noRescue = opt.NoRescue; !g.noRescue || spec.Horizon == 0 { // what runs without a solver knows no regulator either
@@ -108,6 +108,16 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		g.finder, err = newRescuer(from, opt, g.noise)
 	}
 	return g, err
+}
+
+// horizon is a solver of so many iterations at most, 0: its own number.
+type horizon struct {
+	domain.Horizon
+	iterations int
+}
+
+func (g *guard) newHorizon(iterations int) horizon {
+	return horizon{g.receding.NewHorizon(iterations), iterations}
 }
 
 // sameState is how far, in the map's units, a state may be from the predicted one for what
@@ -268,12 +278,15 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 // optimum is next to.
 func (g *guard) resolve(l *loop, r rollout, d *Decision) error {
 	w := &l.watched
-	if w.next.safe() && d.Fallback&domain.FallbackIncumbent == 0 || w.wait > 0 || g.horizon == nil || len(w.accepted.s) == 0 || near(r.s, w.accepted.s, g.tolerance) {
+	if w.next.safe() && d.Fallback&domain.FallbackIncumbent == 0 || w.wait > 0 || g.receding == nil {
+		return nil
+	}
+	if len(r.given) == 0 || len(w.accepted.s) == 0 || near(r.s, w.accepted.s, g.tolerance) { // nothing is left of it, or it was foreseen
 		return nil
 	}
 	d.Fallback |= domain.FallbackRescue
 	r.solved = true
-	return g.solve(l, r, r.given, d, g.opt.Deadline)
+	return g.solve(g.onward, l, r, r.given, d, g.opt.Deadline)
 }
 
 // take makes the other plan the next where it is better; by says whose it is.

@@ -54,7 +54,7 @@ type solver struct {
 }
 
 func (r *solver) NewHorizon(iterations int) domain.Horizon {
-	if iterations != domain.DefaultRescueIterations {
+	if iterations != domain.DefaultRescueIterations && iterations != 0 {
 		panic(iterations)
 	}
 	return r
@@ -549,5 +549,39 @@ func TestGuardSpendsItsDeadlineOnce(t *testing.T) {
 	require.OK(t, n.batch.guard.rescue(&n.batch.loops[0], []float64{0}, adaptively, &Decision{}, deadline))
 	if rescue.calls != 1 {
 		t.Errorf("behind its deadline the solver was asked %d times, want once before", rescue.calls)
+	}
+}
+
+// A decision that is made again under other limits has its rescue begin at the plan that was found for it before.
+func TestAnotherDecisionBeginsAtThePlan(t *testing.T) {
+	rescue := &solver{answer: func([]float64, int) []float64 { return nil }}
+	n := guarded(t, newSpeeding(-0.9), domain.Guard{}, rescue)
+	may := domain.AbilitiesOfController(n.Controller())
+	s, plan := []float64{-2, 1}, []float64{0.3, -0.2, 0.1}
+	may.Again(plan)
+	require.Get(n.Decide(s, []float64{0}, adaptively))(t)
+	if len(rescue.begun) == 0 || !slices.Equal(rescue.begun[0][:len(plan)], plan) {
+		t.Errorf("the solver began at %v, want at the plan %v first", rescue.begun, plan)
+	}
+	calls := rescue.calls
+	n.Reset()
+	require.Get(n.Decide(s, []float64{0}, adaptively))(t)
+	if begun := rescue.begun[calls:]; len(begun) != 1 || slices.Equal(begun[0][:len(plan)], plan) {
+		t.Errorf("in an episode of its own the solver began at %v", begun)
+	}
+}
+
+// Of a plan that broke a limit at once nothing is left to go on from: where the plant is elsewhere a rescue follows.
+func TestGuardWithNothingLeftOfAPlan(t *testing.T) {
+	rescue := &solver{answer: func([]float64, int) []float64 { return nil }}
+	n := guarded(t, newSpeeding(-0.9), domain.Guard{}, rescue)
+	for _, q := range []float64{-2, -1} {
+		d := require.Get(n.Decide([]float64{q, 1}, []float64{0}, adaptively))(t)
+		if d.Fallback&domain.FallbackRescue == 0 || len(n.batch.loops[0].watched.accepted.actions) != 1 {
+			t.Errorf("q %g: fallback %v, a plan of %v: want a rescue that finds none", q, d.Fallback, n.batch.loops[0].watched.accepted.actions)
+		}
+	}
+	if rescue.calls != 2 {
+		t.Errorf("the solver was asked %d times, want once a rescue", rescue.calls)
 	}
 }

@@ -83,6 +83,9 @@ func (c controller) Abilities() *domain.ControllerAbilities {
 	}
 	if b.guard != nil {
 		may.Follows = c.navigator.Follow
+		if b.guard.receding != nil {
+			may.Again = c.again
+		}
 	}
 	return may
 }
@@ -90,6 +93,12 @@ func (c controller) Abilities() *domain.ControllerAbilities {
 func (c controller) Reset(domain.Episode) error {
 	c.navigator.Reset()
 	return nil
+}
+
+func (c controller) again(plan []float64) {
+	c.navigator.Reset()
+	b := c.navigator.batch
+	b.loops[0].watched.accepted.before(plan, b.spec.ActionSize())
 }
 
 func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (domain.Decision, error) {

@@ -52,6 +52,12 @@ func (p *plan) take(actions []float64, nu int) {
 	p.s = p.s[:0]
 }
 
+// before makes it one whose actions behind the first are those of a plan of the present state, which it did not foresee.
+func (p *plan) before(actions []float64, nu int) {
+	p.take(append(make([]float64, nu), actions...), nu)
+	p.s = append(p.s, math.NaN())
+}
+
 // better is safe before cheap; where neither keeps the limits, the later failure, then the
 // larger margin.
 func (p *plan) better(o *plan) bool {

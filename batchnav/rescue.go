@@ -81,7 +81,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		}
 	case !asks:
 		w.wait--
-	case g.solver != nil && g.horizon == nil:
+	case g.solver != nil && g.receding == nil:
 		d.Fallback |= domain.FallbackRescue
 		if g.solver.Finds(l.state, c, pref, l.alternative) {
 			r.given = l.alternative
@@ -98,8 +98,8 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 			}
 		}
 		left := g.opt.Deadline - time.Since(begun)
-		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
-			if err := g.solve(l, r, l.watched.next.actions, d, left); err != nil {
+		if g.receding != nil && (g.opt.Deadline == 0 || left > 0) {
+			if err := g.solve(g.found, l, r, l.watched.next.actions, d, left); err != nil {
 				return err
 			}
 		}
@@ -131,11 +131,10 @@ func (g *guard) find(l *loop, r rollout, d *Decision, within time.Duration) erro
 }
 
 // solve compares the generic solver's plan, which begins at the actions from; left is what a Deadline leaves.
-func (g *guard) solve(l *loop, r rollout, from []float64, d *Decision, left time.Duration) error {
-	horizon := g.horizon
-	if g.noise != nil && g.receding != nil {
+func (g *guard) solve(horizon horizon, l *loop, r rollout, from []float64, d *Decision, left time.Duration) error {
+	if g.noise != nil {
 		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
-			horizon = tight.NewHorizon(g.opt.Iterations)
+			horizon.Horizon = tight.NewHorizon(horizon.iterations)
 		}
 	}
 	if g.opt.Deadline > 0 {

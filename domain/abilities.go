@@ -206,6 +206,9 @@ type ControllerAbilities struct {
 	// Follows, of a controller that rolls each decision out before it is executed, has it ask a Follower first, and nobody where that
 	// is nil.
 	Follows func(f *Follower)
+	// Again, of a controller that rolls each decision out, starts an episode for another decision in the state of the last one under
+	// other limits, with a plan that was found there, which a rescue may begin at.
+	Again func(plan []float64)
 	// Chosen describes the last decision of a search among many candidates.
 	Chosen func() Chosen
 	// Starts, of an oracle that solves an episode from several starts, are the costs that the solves of the present

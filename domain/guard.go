@@ -20,7 +20,8 @@ type Guard struct {
 	// Noise is the standard deviation of measurement noise, in units of each state's own
 	// scale as in EpisodeOptions, that margins are tightened by; 0: not.
 	Noise float64 `json:"noise,omitempty"`
-	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
+	// Iterations of the generic solver in one solve; 0: DefaultRescueIterations from what a search has found, and the solver's own
+	// from a plan before.
 	Iterations int `json:"iterations,omitempty"`
 	// Deadline is how long a rescue takes at most: no round of its search begins that would
 	// end later, and the solver has what is left, or is not asked; 0: to

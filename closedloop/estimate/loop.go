@@ -307,11 +307,14 @@ func (l *Loop) leave() {
 	}
 }
 
-// anew makes the decision as if it were the first.
+// anew makes the decision as if it were the first, next to the plan.
 func (l *Loop) anew(s, c []float64, pref domain.Preference, u []float64) (err error) {
-	if err = l.inner.Reset(nil); err == nil {
-		l.last, err = l.inner.Decide(s, c, pref, u)
+	if l.may.Again != nil {
+		l.may.Again(l.plan)
+	} else if err = l.inner.Reset(nil); err != nil {
+		return err
 	}
+	l.last, err = l.inner.Decide(s, c, pref, u)
 	return err
 }
 
