@@ -541,3 +541,29 @@ func TestBoxOfADescent(t *testing.T) {
 		}
 	}
 }
+
+// Where outages have no power flow at loads a little higher, those of a decision by linear steps are solved to their end.
+func TestLadenNetworksAreSolvedToTheEnd(t *testing.T) {
+	y := Secure().Problem.(*System)
+	if y.laden() {
+		t.Error("laden with room for a seventh more load")
+	}
+	s, c, u := dispatchNear(t, y, 0.8)
+	for _, laden := range []bool{false, true} {
+		y.laden = func() bool { return laden }
+		w := newWorkspace(y)
+		if !y.projectSecure(w, s, c, slices.Clone(u), &descent{box: 1, weights: [objectives]float64{1, 1, 1}}) {
+			t.Fatal("no secure dispatch")
+		}
+		if ample := slices.Contains(w.outages.known, ample); ample == laden || slices.Contains(w.outages.known, unknown) {
+			t.Errorf("laden %t: margins are known as %v", laden, w.outages.known)
+		}
+	}
+	y.answers = func() []domain.Sample {
+		s, c, u := dispatchNear(t, y, 1.14)
+		return []domain.Sample{{S: s, C: c, U: u}}
+	}
+	if !y.isLaden() {
+		t.Error("not laden near all that the units can give")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
@@ -45,7 +46,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		defer o.follow(false)
 	}
 	room := math.Inf(1)
-	if d != nil {
+	if d != nil && !y.laden() {
 		room = y.security.reach
 	}
 	p.begun = false
@@ -260,4 +261,36 @@ func (y *System) likelyOutages() []bool {
 		}
 	}
 	return near
+}
+
+// ladenBy is by how much loads at the answers are raised to find out whether a network is laden.
+const ladenBy = 0.02
+
+// isLaden reports whether outages of the network have no power flow where loads are a little higher than at the answers. What is left of an
+// imbalance may then move voltages by any multiple of it, so that power flows have to be solved to their end.
+func (y *System) isLaden() bool {
+	w := newWorkspace(y)
+	o := w.outagesHere()
+	for _, sample := range y.Answers() {
+		if !w.dispatch(sample.S, sample.C, slices.Clone(sample.U[:y.spec.ActionSize()])) {
+			return true
+		}
+		at := laneflow.Dispatch{Pd: slices.Clone(w.pd), Qd: slices.Clone(w.qd), Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va}
+		for b := range at.Pd {
+			at.Pd[b] *= 1 + ladenBy
+			at.Qd[b] *= 1 + ladenBy
+		}
+		o.flows.At(at)
+		o.placed = true
+		for g := range o.begun {
+			w.bringUp(g)
+			o.flows.Check(math.Inf(1))
+			for lane := range o.group(g) {
+				if !o.flows.Solved(lane) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

@@ -51,6 +51,7 @@ type System struct {
 	chart       func() *domain.Chart
 	security    *security // nil: no outage has to be survived
 	likely      func() []bool
+	laden       func() bool
 	first       func() *secure.Result // firstDispatch
 }
 
@@ -133,7 +134,8 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.chart = sync.OnceValue(y.newChart)
-	y.likely, y.first = sync.OnceValue(y.likelyOutages), sync.OnceValue(y.firstDispatch)
+	y.likely, y.laden = sync.OnceValue(y.likelyOutages), sync.OnceValue(y.isLaden)
+	y.first = sync.OnceValue(y.firstDispatch)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
