@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -44,7 +45,7 @@ func (d *driven) drive(episode domain.Episode, steps int) error {
 	}
 	spec := d.of.Problem.Spec()
 	s, ctx, u := make([]float64, len(spec.Measured)), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	for range steps {
+	for step := range steps {
 		episode.Observe(s, ctx)
 		before, known := machine.ThreadUsage()
 		if !known {
@@ -57,7 +58,8 @@ func (d *driven) drive(episode domain.Episode, steps int) error {
 		d.to.CPU = append(d.to.CPU, float64(after.Since(before).CPU)/float64(time.Millisecond))
 		result, err := episode.Apply(u)
 		if err != nil {
-			return err
+			d.to.Failure, d.to.Decisions = fmt.Sprintf("decision %d: %v", step, err), d.to.Decisions+steps-step
+			break
 		}
 		d.count(spec, &result)
 		if d.bounds > 0 && d.to.Decisions%d.bounds == 0 {

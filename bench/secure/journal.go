@@ -25,6 +25,9 @@ type part struct {
 	Gap       []float64 `json:"gap_pct,omitempty"`
 	Below     int       `json:"below,omitempty"`
 	Action    []float64 `json:"action"`
+	// Failure says what ended the trajectory, such as a dispatch without a power flow: what was left to decide counts as not secure, and
+	// the cost as none.
+	Failure string `json:"failure,omitempty"`
 }
 
 // journal are the parts that a comparison has come to, in a file that says of what: the same command goes on there.

@@ -220,7 +220,9 @@ func rowOf(parts []part) row {
 		if p.Margin < one.margin {
 			one.margin, one.worst = p.Margin, p.Worst
 		}
-		cost, best, one.action = cost+p.Cost, best+p.Optimum, p.Action
+		if p.Failure == "" {
+			cost, best, one.action = cost+p.Cost, best+p.Optimum, p.Action
+		}
 		cpu, one.bound.all, one.gap.all = append(cpu, p.CPU...), append(one.bound.all, p.Bound...), append(one.gap.all, p.Gap...)
 	}
 	slices.Sort(cpu)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -50,4 +54,40 @@ func TestRowsAreLinesOfABenchmark(t *testing.T) {
 			t.Errorf("%s: error %v, want one that says NAME:STEPS", wrong, err)
 		}
 	}
+}
+
+// failing is an episode that refuses its second action.
+type failing struct {
+	domain.Episode
+	applied *int
+}
+
+func (e failing) Apply(u []float64) (domain.Outcome, error) {
+	if *e.applied++; *e.applied == 2 {
+		return domain.Outcome{}, errors.New("no power flow")
+	}
+	return e.Episode.Apply(u)
+}
+
+// A trajectory that a method ends early counts as not secure from there on, and not in the method's cost.
+func TestATrajectoryThatEndsIsCounted(t *testing.T) {
+	c := opf.Secure()
+	for _, m := range c.Methods {
+		if m.Name != "hold" {
+			continue
+		}
+		k := require.Get(m.New(domain.Means{}))(t)
+		ended := &part{Method: "hold", Optimum: 1}
+		episode := failing{require.Get(c.Plant.Episode(5, 0, domain.EpisodeOptions{Preference: adaptive}))(t), new(int)}
+		require.OK(t, (&driven{of: &c, k: k, to: ended}).drive(episode, 4))
+		if ended.Decisions != 4 || ended.Secure != 1 || !strings.HasPrefix(ended.Failure, "decision 1: ") {
+			t.Errorf("%d decisions, %d secure, failure %q: want 4, 1 and one in decision 1", ended.Decisions, ended.Secure, ended.Failure)
+		}
+		r := rowOf([]part{*ended, {Method: "hold", Decisions: 4, Secure: 4, Cost: 3, Optimum: 2, CPU: []float64{1}}})
+		if r.decisions != 8 || r.secure != 5 || math.Abs(r.above-50) > 1e-12 {
+			t.Errorf("%d decisions, %d secure, %g %% above: want 8, 5 and 50", r.decisions, r.secure, r.above)
+		}
+		return
+	}
+	t.Fatal("no method hold")
 }
