@@ -52,7 +52,7 @@ const rescueCandidates = 512
 
 func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 	l := *from // with a stepper of its own
-	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Within: opt.Guard.Deadline}})
+	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps}})
 	if err != nil {
 		return finder{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
@@ -270,26 +269,17 @@ const ladenBy = 0.02
 // imbalance may then move voltages by any multiple of it, so that power flows have to be solved to their end.
 func (y *System) isLaden() bool {
 	w := newWorkspace(y)
-	o := w.outagesHere()
 	for _, sample := range y.Answers() {
 		if !w.dispatch(sample.S, sample.C, slices.Clone(sample.U[:y.spec.ActionSize()])) {
 			return true
 		}
-		at := laneflow.Dispatch{Pd: slices.Clone(w.pd), Qd: slices.Clone(w.qd), Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va}
-		for b := range at.Pd {
-			at.Pd[b] *= 1 + ladenBy
-			at.Qd[b] *= 1 + ladenBy
+		for b := range w.pd {
+			w.pd[b] *= 1 + ladenBy
+			w.qd[b] *= 1 + ladenBy
 		}
-		o.flows.At(at)
-		o.placed = true
-		for g := range o.begun {
-			w.bringUp(g)
-			o.flows.Check(math.Inf(1))
-			for lane := range o.group(g) {
-				if !o.flows.Solved(lane) {
-					return true
-				}
-			}
+		w.checkOutages(nil, math.Inf(1))
+		if slices.Contains(w.margin[y.layout.marginAfter:], -1) { // no power flow
+			return true
 		}
 	}
 	return false
