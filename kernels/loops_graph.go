@@ -163,7 +163,7 @@ func (l *loops) project(q *queue, rows int) {
 	s := &l.space
 	job := rolloutJob{
 		s: s.state.at, c: s.c.at, cost: s.cost.at, margin: s.margin.at, plan: s.plan.at, best: s.action.at, workspace: s.workspace.at, margins: s.margins.at,
-		rows: int32(rows), project: 1,
+		rows: int32(rows), project: 1, last: 2,
 	}
 	l.flow.code.rollout(q, &job, &preferenceJob{weights: l.inverseRange})
 }

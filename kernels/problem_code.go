@@ -10,8 +10,8 @@ import (
 // The structures of include/domain.cuh.
 
 type rolloutJob struct {
-	s, c, cost, margin, plan, best, input, stateOut, contextOut, base, workspace, margins driver.Pointer
-	rows, h, project, encode                                                              int32
+	s, c, cost, margin, plan, best, input, stateOut, contextOut, base, workspace, margins, kept driver.Pointer
+	rows, h, project, encode, last, _                                                           int32
 }
 
 type preferenceJob struct {
@@ -45,6 +45,7 @@ type problemCode struct {
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
 	scored                        bool
+	last                          int32 // of gpc_domain_rollout at a last step
 }
 
 // newProblemCode loads the device functions that a problem has and their constants.
@@ -58,6 +59,10 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
 	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
+	// A score knows where an action leads, and only what is behind a plan needs to be there.
+	if c.last = 1; c.scored && domain.AbilitiesOfProblem(p).Behind == nil {
+		c.last = 2
+	}
 	c.constants = q.alloc(m, max(8*len(code.Constants)+4*len(code.Indices), 8))
 	fill(q, c.constants, code.Constants)
 	fill(q, c.constants.Offset(8*len(code.Constants)), code.Indices)

@@ -56,6 +56,9 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 	}
 	for h := range p.steps {
 		job.h, job.encode, job.base = int32(h), 0, 0
+		if h == p.steps-1 {
+			job.last = f.code.last
+		}
 		if policy.at != 0 && h < p.steps-1 {
 			job.encode = 1
 			if !f.code.warp { // the roll-out of GPC_DOMAIN takes Base itself

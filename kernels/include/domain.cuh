@@ -27,6 +27,13 @@
 // All threads of the block, 256, call it at once, those of a row with the same numbers, and
 // return the same; a row that is not active, as of lanes that have none, stays as it is. What is
 // done together is done by shuffles and votes of whole warps, and behind barriers.
+//
+// A struct may also have
+//
+//	    static bool failed(const double* constants, const double* s, const double* c);
+//	    static double behind(const double* constants, const double* s, const double* c, const double* weights, bool adaptive);
+//
+// the meaning of domain.ProblemAbilities' Failed and Behind, behind under fixed weights or, if adaptive, without.
 #pragma once
 #include "gpc.cuh"
 
@@ -85,9 +92,12 @@ struct gpc_domain_rollout {
     float* base;       // [rows, plan] Base of the next state where encode is set; nullptr: taken apart
     double* workspace; // DeviceCode.Workspace bytes for each block; unset where it is 0
     double* margins;   // [rows, margins] of this step's action, each; nullptr: not wanted
+    int* kept;         // [rows] steps before the state was lost; nullptr: not wanted
     int rows, h;     // h: the step, from 0
     int project;     // 0: actions are left as they are
     int encode;      // 1: the base policy acts next
+    int last;        // 1: of a roll-out's last step; 2: and nobody asks where it leads
+    int pad;
 };
 
 namespace gpc {
@@ -184,6 +194,47 @@ __device__ constexpr int lanes_of(long) { return 1; }
 template <class P>
 constexpr int rollout_threads = lanes_of<P>(0) > 1 ? 256 : 128;
 
+// failed_of and behind_of are P::failed and P::behind, or never and nothing.
+template <class P>
+__device__ inline auto failed_of(const double* k, const double* s, const double* c, int) -> decltype(P::failed(k, s, c)) { return P::failed(k, s, c); }
+template <class P>
+__device__ inline bool failed_of(const double*, const double*, const double*, long) { return false; }
+template <class P>
+__device__ inline auto behind_of(const double* k, const double* s, const double* c, const double* w, bool adaptive, int) -> decltype(P::behind(k, s, c, w, adaptive)) {
+    return P::behind(k, s, c, w, adaptive);
+}
+template <class P>
+__device__ inline double behind_of(const double*, const double*, const double*, const double*, bool, long) { return 0.0; }
+
+// roll executes the projected action u in (s, c), which become the next state and context, and adds up cost and
+// margin. A roll-out that leaves the numbers stays where it is. It returns whether the state is lost (failed_of). last is
+// gpc_domain_rollout's.
+template <class P>
+__device__ inline bool roll(const double* constants, const gpc_domain_preference& p, double* s, double* c, const double* u, int last, double& cost, double& margin) {
+    const double infinity = (double)gpc_inf();
+    double sigma[P::objectives], J[P::objectives], m[P::margins], sNext[P::states], cNext[P::contexts];
+    sigma_of<P>(constants, p, s, u, c, sigma);
+    P::objective(constants, s, u, c, J);
+    for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
+    P::margin(constants, s, c, u, m);
+    // The smallest margin; a NaN among them stays NaN.
+    double low = infinity;
+    for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;
+    for (int j = 0; j < P::margins; j++) low = m[j] != m[j] ? m[j] : low;
+    margin = low != low || margin != margin ? low + margin : (low < margin ? low : margin);
+    if (last == 2) return false;
+    P::step(constants, s, c, u, sNext, cNext);
+    bool stays = true;
+    for (int j = 0; j < P::states; j++) stays = stays && finite64(sNext[j]);
+    for (int j = 0; j < P::contexts; j++) stays = stays && finite64(cNext[j]);
+    for (int j = 0; stays && j < P::states; j++) s[j] = sNext[j];
+    for (int j = 0; stays && j < P::contexts; j++) c[j] = cNext[j];
+    const bool lost = failed_of<P>(constants, s, c, 0);
+    if (!stays || lost) margin = -infinity;
+    if (last) cost += behind_of<P>(constants, s, c, p.weights, p.adaptive != 0, 0);
+    return lost;
+}
+
 template <class P>
 __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_domain_preference& p, const double* constants) {
     const double infinity = (double)gpc_inf();
@@ -196,8 +247,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
     for (int64_t row = begin; row < end; row += lanes > 1 ? blockDim.x / lanes : gpc_threads_x()) {
         const bool has = lanes == 1 || row + threadIdx.x / lanes < end;
         const int64_t i = lanes == 1 ? row : (has ? row + threadIdx.x / lanes : end - 1);
-        double s[P::states], c[P::contexts], u[P::actions], sNext[P::states], cNext[P::contexts];
-        double sigma[P::objectives], J[P::objectives], m[P::margins];
+        double s[P::states], c[P::contexts], u[P::actions], m[P::margins];
         const int at = P::plan > P::actions ? r.h * P::actions : 0;
         bool sound = true;
         for (int j = 0; j < P::states; j++) s[j] = r.s[i * P::states + j], sound = sound && finite64(s[j]);
@@ -220,34 +270,26 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
             for (int j = P::actions; j < P::plan; j++) r.best[i * P::plan + j] = (double)r.plan[i * P::plan + j];
         if (r.h == 0 || P::plan > P::actions)
             for (int j = 0; j < P::actions; j++) r.best[i * P::plan + at + j] = u[j];
-        sigma_of<P>(constants, p, s, u, c, sigma);
-        P::objective(constants, s, u, c, J);
+        if (r.margins) {
+            P::margin(constants, s, c, u, m);
+            for (int j = 0; j < P::margins; j++) r.margins[i * P::margins + j] = m[j];
+        }
         double cost = r.h == 0 ? 0.0 : r.cost[i];
-        for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
-        P::margin(constants, s, c, u, m);
-        for (int j = 0; r.margins && j < P::margins; j++) r.margins[i * P::margins + j] = m[j];
-        // The smallest margin; a NaN among them stays NaN.
-        double low = infinity;
-        for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;
-        for (int j = 0; j < P::margins; j++) low = m[j] != m[j] ? m[j] : low;
-        margin = low != low || margin != margin ? low + margin : (low < margin ? low : margin);
-        P::step(constants, s, c, u, sNext, cNext);
-        bool stays = true;
-        for (int j = 0; j < P::states; j++) stays = stays && finite64(sNext[j]);
-        for (int j = 0; j < P::contexts; j++) stays = stays && finite64(cNext[j]);
-        if (!stays) margin = -infinity;
-        for (int j = 0; j < P::states; j++) r.s[i * P::states + j] = stays ? sNext[j] : s[j];
-        for (int j = 0; j < P::contexts; j++) r.c[i * P::contexts + j] = stays ? cNext[j] : c[j];
+        const bool lost = roll<P>(constants, p, s, c, u, r.last, cost, margin);
+        // Of a state that was lost before it stays as it is, less than h.
+        if (r.kept && (r.h == 0 || r.kept[i] == r.h)) r.kept[i] = lost ? r.h : r.h + 1;
+        for (int j = 0; j < P::states; j++) r.s[i * P::states + j] = s[j];
+        for (int j = 0; j < P::contexts; j++) r.c[i * P::contexts + j] = c[j];
         r.cost[i] = cost, r.margin[i] = margin;
         if (r.encode) {
             constexpr int width = P::states + P::contexts + 1 + P::objectives;
             float* in = r.input + i * width;
             for (int j = 0; j < P::states; j++) {
-                const float v = (float)(stays ? sNext[j] : s[j]);
+                const float v = (float)s[j];
                 r.stateOut[i * P::states + j] = v, in[j] = (v - p.mean[j]) / p.scale[j];
             }
             for (int j = 0; j < P::contexts; j++) {
-                const float v = (float)(stays ? cNext[j] : c[j]);
+                const float v = (float)c[j];
                 const int k = P::states + j;
                 r.contextOut[i * P::contexts + j] = v, in[k] = (v - p.mean[k]) / p.scale[k];
             }
