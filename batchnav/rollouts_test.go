@@ -58,10 +58,10 @@ func oneAction(t *testing.T, f func(t *testing.T, c domain.Case, m *model.Model)
 }
 
 // candidates are offsets of roll-outs around a map's policy, as wide as a search begins
-// and much wider: none first, and last some that are not numbers at the last knot.
+// and much wider: none first, and last some that are not numbers at the last step.
 func candidates(rng *rand.Rand, cfg *backend.RolloutsConfig, rows, steps int) tensor.Matrix {
 	width := cfg.Width()
-	o := tensor.New(rows, min(cfg.Knots, steps)*width)
+	o := tensor.New(rows, steps*width)
 	for i := 1; i < rows; i++ {
 		for j := range o.Row(i) {
 			o.Row(i)[j] = float32(0.3 * float64(i) / float64(rows) * rng.NormFloat64())

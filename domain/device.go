@@ -19,6 +19,9 @@ type DeviceCode struct {
 	// Scored says that the roll-out scores an action as the problem's Score does;
 	// one without it cannot refine a problem with Score.
 	Scored bool
+	// Policy says that the file has GPC_POLICY(NAME) of kernels/include/policy.cuh too: whole roll-outs
+	// of the base policy, for plans of one action.
+	Policy bool
 	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
 	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a
 	// thread a row.

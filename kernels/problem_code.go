@@ -44,7 +44,7 @@ type problemCode struct {
 	lanes                         int // that share a row of the roll-out
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
-	scored                        bool
+	scored, policy                bool
 	last                          int32 // of gpc_domain_rollout at a last step
 }
 
@@ -58,7 +58,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 		return problemCode{reason: code.Reason}
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
-	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
+	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, policy: code.Policy}
 	// A score knows where an action leads, and only what is behind a plan needs to be there.
 	if c.last = 1; c.scored && domain.AbilitiesOfProblem(p).Behind == nil {
 		c.last = 2
