@@ -487,14 +487,9 @@ func (r *groupRefiner) Refine(in backend.RefineInput) (backend.RefineOutput, err
 	if len(blocks) < 2 {
 		return r.members[0].Refine(in)
 	}
-	// The caller's functions are one goroutine's.
+	// The caller's function is one goroutine's.
 	var drawing sync.Mutex
-	noise, preferences := in.Noise, in.Preferences
-	in.Noise = func(row int, normals []float64) {
-		drawing.Lock()
-		defer drawing.Unlock()
-		noise(row, normals)
-	}
+	preferences := in.Preferences
 	in.Preferences = func(row int, w []float64) {
 		drawing.Lock()
 		defer drawing.Unlock()

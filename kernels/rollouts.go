@@ -292,7 +292,7 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	} else {
 		f.bases(q, 1, inputs{x: at(l.state), ctx: at(l.ctx)}, s.base.at)
 		r.rollAlong(q, &s.plansSpace, key.rows, key.steps, key.project, &preference, along{
-			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),
+			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, start: s.base.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),
 		})
 	}
 	q.download(r.host, s.out.host, s.out.at, o.bytes)
@@ -310,10 +310,10 @@ func (m *deviceMap) wholeJob(s, c driver.Pointer, rows, steps int, project bool)
 
 // along are candidates of the policy bent by offsets, and what they are rolled out with.
 type along struct {
-	s, c, latent, offsets, z driver.Pointer // where all begin, with its Base
-	base                     driver.Pointer
-	first, plan              driver.Pointer // decoded
-	cost, margin, kept       driver.Pointer
+	s, c, latent, start, offsets, z driver.Pointer // where all begin, with its Base at start
+	base                            driver.Pointer // of later steps
+	first, plan                     driver.Pointer // decoded
+	cost, margin, kept              driver.Pointer
 }
 
 // rollAlong queues roll-outs in launches of their own for every step.
@@ -324,7 +324,7 @@ func (r *rollouts) rollAlong(q *queue, space *plansSpace, rows, steps int, proje
 		rows: int32(rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldoffsets: int32(ld),
 	}
 	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&begin))
-	decode := forwardJob{net: f.netU.at, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.base, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
+	decode := forwardJob{net: f.netU.at, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.start, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
 	q.forward(rows, f.netU.width, &decode)
 	r.rollOut(q, space, &plans{
 		rows: rows, steps: steps, first: a.first, next: a.plan, base: a.base, cost: a.cost, margin: a.margin, kept: a.kept, project: project,

@@ -229,7 +229,7 @@ func TestRoundsThatAreNone(t *testing.T) {
 		"9 candidates": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
 			in.Offsets = tensor.New(9, in.Offsets.Cols)
 		},
-		"0 steps": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 0 },
+		"0 steps":  func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 0 },
 		"21 steps": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 21 },
 		"Offsets": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
 			in.Offsets = tensor.New(3, in.Offsets.Cols-1)

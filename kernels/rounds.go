@@ -70,9 +70,9 @@ type searchRoom struct {
 	offsets, cost, margin, kept, first, executed, elites, report, table, unit, ranks piece
 
 	plansSpace
-	z, plan, base piece
-	graphs        keptGraphs[searchKey]
-	outcome       crossentropy.Outcome
+	z, plan, base, start piece // start: Base of the observation
+	graphs               keptGraphs[searchKey]
+	outcome              crossentropy.Outcome
 }
 
 // searchInput places what goes in behind the observation of roundInput, in bytes.
@@ -181,6 +181,7 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 		l.reserve(&s.z, 4*round*f.latent, false)
 		l.reserve(&s.plan, 4*round*f.plan, false)
 		l.reserve(&s.base, 4*round*f.plan, false)
+		l.reserve(&s.start, 4*f.plan, false)
 	}
 	q := r.backend.queue(t)
 	_, s.host = l.place(q, s.memory)
@@ -243,7 +244,7 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 		preference.adaptive = 0
 	}
 	if r.whole.name == "" {
-		f.bases(q, 1, inputs{x: at(in.state), ctx: at(in.ctx)}, s.base.at)
+		f.bases(q, 1, inputs{x: at(in.state), ctx: at(in.ctx)}, s.start.at)
 	}
 	for i := range key.rounds {
 		first := i * key.round
@@ -286,7 +287,7 @@ func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob,
 		return
 	}
 	r.rollAlong(q, &s.plansSpace, rows, key.steps, key.project, preference, along{
-		s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: offsets, z: s.z.at, first: firsts, plan: s.plan.at, base: s.base.at, cost: cost, margin: margin, kept: s.kept.at.Offset(4 * first),
+		s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: offsets, z: s.z.at, first: firsts, plan: s.plan.at, start: s.start.at, base: s.base.at, cost: cost, margin: margin, kept: s.kept.at.Offset(4 * first),
 	})
 }
 
