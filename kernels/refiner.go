@@ -25,7 +25,7 @@ type refiner struct {
 	neighbours int     // of localization
 
 	policy packedNet // D_u of E_x, the base policy of the roll-out, where every step is launches of its own
-	whole policy    // the same, where a roll-out is one
+	whole  policy    // the same, where a roll-out is one
 	may    *domain.ProblemAbilities
 	floor  float64 // of the preference slot
 	spec   *domain.Spec
