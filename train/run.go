@@ -119,7 +119,7 @@ func (r *run) prepare() error {
 	nx, no, ns, nu := spec.ObservationSize(), spec.OracleSize(), spec.MeasuredSize(), spec.PlanSize()
 	var initial backend.Networks
 	if m := o.Initial; m != nil {
-		initial = backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+		initial = networksOf(m)
 	}
 	for i, n := range []struct {
 		net             **model.MLP
@@ -174,6 +174,10 @@ func (r *run) prepare() error {
 	return r.identify()
 }
 
+func networksOf(m *model.Model) backend.Networks {
+	return backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+}
+
 // finish is the trained model with where it comes from.
 func (r *run) finish() (*model.Model, error) {
 	o := &r.opt
@@ -215,7 +219,10 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := chooseCodes(images, o.Codes, o.Seed)
+	chosen, err := chooseCodes(images, o.Codes, o.Seed)
+	if err != nil {
+		return nil, err
+	}
 	m.Codes = tensor.New(len(chosen), images.Cols)
 	gather(m.Codes, images, chosen)
 	model.RoundHalf(m.Codes.Data)

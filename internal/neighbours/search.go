@@ -137,7 +137,7 @@ func (s *Searcher) begin(p *probe, point []float32) {
 	if p.within != nil {
 		p.setReach(ix, p.limit2)
 	}
-	ix.kernel.balls(&p.point[0], ix.dim, &ix.centres[0], &ix.radii[0], len(p.bounds)/lanes, float32(1-ix.gamma), &p.bounds[0])
+	ix.bound(&p.point[0], p.bounds)
 	if p.within == nil {
 		s.openNearest(p)
 	}
@@ -298,7 +298,18 @@ func magnitude(point []float32) float32 {
 func (p *probe) setReach(ix *Index, dist2 float32) {
 	d := math.Sqrt(float64(dist2))*(1+ix.gamma) + 1e-18
 	p.reach2 = d * d
-	p.reach = math.Nextafter32(float32(d), float32(math.Inf(1)))
+	p.reach = ix.reach(dist2)
+}
+
+// reach is the largest bound of a leaf that may hold a point of this float32 distance².
+func (ix *Index) reach(dist2 float32) float32 {
+	return math.Nextafter32(float32(math.Sqrt(float64(dist2))*(1+ix.gamma)+1e-18), float32(math.Inf(1)))
+}
+
+// bound writes a lower bound of the distance from a point, padded to lanes, to the
+// points of each leaf.
+func (ix *Index) bound(point *float32, bounds []float32) {
+	ix.kernel.balls(point, ix.dim, &ix.centres[0], &ix.radii[0], len(bounds)/lanes, float32(1-ix.gamma), &bounds[0])
 }
 
 // scan measures every point: the search of a query that no bound can handle.
