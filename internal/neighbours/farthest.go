@@ -25,12 +25,13 @@ func (ix *Index) Farthest(count int) []int32 {
 	}
 	bounds := make([]float32, roundUp(len(ix.leaves), lanes))
 	near := make([]int32, 0, len(ix.leaves))
-	var centre *float32
+	var centre []float32
+	var along [mostAxes]float32
 	measure := func(_, chunk int) {
 		var found [LeafSize]float32
 		for _, number := range near[chunk*spreadLeaves : min((chunk+1)*spreadLeaves, len(near))] {
 			l := &ix.leaves[number]
-			ix.kernel.distances(centre, &ix.rows[0], ix.stride/lanes, &positions[l.start], int(l.count), &found[0])
+			ix.kernel.distances(&centre[0], &ix.rows[0], ix.stride/lanes, &positions[l.start], int(l.count), &found[0])
 			w := worst{-1, 0}
 			for i, own := range distance2[l.start : l.start+l.count] {
 				own = min(own, found[i])
@@ -46,11 +47,11 @@ func (ix *Index) Farthest(count int) []int32 {
 	chosen := make([]int32, 0, count)
 	for next := ix.position[0]; len(chosen) < count; {
 		chosen = append(chosen, ix.ids[next])
-		centre = &ix.rows[int(next)*ix.stride]
-		ix.bound(centre, bounds)
+		centre = ix.rows[int(next)*ix.stride:][:ix.dim]
+		slack := ix.bound(centre, &along, bounds)
 		near = near[:0]
 		for l, b := range bounds[:len(leaves)] {
-			if b <= ix.reach(leaves[l].distance2) {
+			if b <= ix.reach(leaves[l].distance2, slack) {
 				near = append(near, int32(l))
 			}
 		}
