@@ -264,6 +264,7 @@ func trainAcrossFaults(t *testing.T, horizon int) {
 	for _, fault := range []error{errLost, errShort} {
 		for _, after := range []int{0, 1, 7, 20, 21, 22, 23, 64, 71, 72, 73, 74, 85, 86, 87, 140, 143, 144} {
 			c, f := over(t, after, fault)
+			c.every = 64
 			var notices []string
 			c.notice = func(s string) { notices = append(notices, s) }
 			got := train(t, c, horizon)
@@ -292,7 +293,7 @@ func trainAcrossFaults(t *testing.T, horizon int) {
 // what the docs promise.
 func TestAFaultRepeatsFewUpdates(t *testing.T) {
 	most := 0
-	for after := 1; after < 3*savedEvery; after += 13 {
+	for after := 1; after < 3*savedEvery; after += savedEvery/5 + 1 {
 		c, _ := over(t, after, errLost)
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }

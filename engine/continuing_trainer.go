@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -8,13 +9,14 @@ import (
 )
 
 // savedEvery is how many updates a trainer makes between two copies of its state on
-// the host: a fault costs at most so many again on the other backend, and a copy is
-// a few megabytes against so many updates of a whole batch each.
-const savedEvery = 64
+// the host: a fault costs at most so many again on the other backend. A copy takes as long
+// as some ten small updates on a GPU, which wait for it.
+const savedEvery = 1024
 
 // trainer is a trainer that survives the loss of its backend.
 type trainer struct {
 	*movable[backend.Trainer]
+	every int                           // updates between two copies of the state
 	saved *backend.TrainerState         // nil: the state it began with
 	since []func(backend.Trainer) error // the updates made after that
 	chain *backend.Chain                // what a state does not hold; nil: none
@@ -28,7 +30,7 @@ func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, err
 		}
 	}
 	cfg.Initial = backend.Networks{EncoderX: initial[0], EncoderO: initial[1], DecoderU: initial[2], DecoderS: initial[3]}
-	t := &trainer{}
+	t := &trainer{every: cmp.Or(c.every, savedEvery)}
 	var err error
 	t.movable, err = newMovable(c, "training", func(b backend.Backend) (backend.Trainer, error) {
 		inner, err := b.NewTrainer(cfg)
@@ -73,7 +75,7 @@ func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, er
 		return losses, nil
 	}
 	t.since = append(t.since, func(b backend.Trainer) error { _, err := f(b); return err })
-	if len(t.since) >= savedEvery {
+	if len(t.since) >= t.every {
 		_, err = t.State() // which keeps it; a fault in it moves the trainer
 	}
 	return losses, err

@@ -14,7 +14,7 @@ import (
 func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 	s := toySet(t, toyOptions(cpu(t), 20))
 	for _, perStep := range []int{1, 3} {
-		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep, 1)
+		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,8 @@ func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 		sum := map[int32]float64{}
 		const draws = 40000
 		for step := range draws {
-			ids, kernel := n.draw([]int32{row}, 9, step)
+			n.drawEpoch([]int32{row}, 1, 9, step)
+			ids, kernel := n.of(0, 1)
 			if len(ids) != perStep {
 				t.Fatalf("%d neighbours drawn, want %d", len(ids), perStep)
 			}

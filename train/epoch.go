@@ -53,10 +53,10 @@ func (r *run) epoch(ctx context.Context) error {
 			return r.interrupted(err)
 		}
 		began := time.Now()
-		rows := r.order[c.Step*r.opt.Batch : min((c.Step+1)*r.opt.Batch, len(r.order))]
+		from, to := c.Step*r.opt.Batch, min((c.Step+1)*r.opt.Batch, len(r.order))
 		update := c.Epoch*perEpoch + c.Step
 		rate := cosine(p.rate, update, p.epochs*perEpoch)
-		loss, err := r.update(p.phase, rows, update, float32(rate))
+		loss, err := r.update(p.phase, from, to, float32(rate))
 		if err != nil {
 			return err
 		}
@@ -66,11 +66,11 @@ func (r *run) epoch(ctx context.Context) error {
 		}
 		elapsed := time.Since(began).Seconds()
 		c.Seconds += elapsed
-		c.Samples += len(rows)
+		c.Samples += to - from
 		c.Step++
 		r.seconds += elapsed
-		r.samples += int64(len(rows))
-		report := r.report(loss, len(rows))
+		r.samples += int64(to - from)
+		report := r.report(loss, to-from)
 		if c.Step == perEpoch {
 			record, err := r.endEpoch(p, rate)
 			if err != nil {
@@ -126,6 +126,9 @@ func (r *run) arrange(p phasePlan) error {
 		}
 	}
 	r.emphasis.order(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
+	if p.phase == Manifold && r.near != nil {
+		r.near.drawEpoch(r.order, r.opt.Batch, r.opt.Seed, c.Epoch*r.stepsPerEpoch(c.Phase))
+	}
 	r.orderOf = of
 	return nil
 }
@@ -142,8 +145,10 @@ func (r *run) interrupted(cause error) error {
 	return fmt.Errorf("%s, saved to %s: %w", where, r.opt.Checkpoint, cause)
 }
 
-// update makes one update and adds its losses to the epoch's sums.
-func (r *run) update(phase Phase, rows []int32, step int, rate float32) (float64, error) {
+// update makes one update on the rows [from, to) of the epoch's order and adds its losses
+// to the epoch's sums.
+func (r *run) update(phase Phase, from, to int, rate float32) (float64, error) {
+	rows := r.order[from:to]
 	weight := float64(len(rows))
 	if phase == Rollout {
 		l, err := r.trainer.RolloutStep(rows, rate)
@@ -156,7 +161,7 @@ func (r *run) update(phase Phase, rows []int32, step int, rate float32) (float64
 	var neighbours []int32
 	var kernel []float32
 	if r.near != nil {
-		neighbours, kernel = r.near.draw(rows, r.opt.Seed, step)
+		neighbours, kernel = r.near.of(from, to)
 	}
 	l, err := r.trainer.ManifoldStep(rows, neighbours, kernel, rate)
 	if err != nil {

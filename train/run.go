@@ -138,7 +138,7 @@ func (r *run) prepare() error {
 		*n.net = mlp
 	}
 	var err error
-	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours), o.Batch); err != nil {
+	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours)); err != nil {
 		return err
 	}
 	if o.Emphasis > 0 {
