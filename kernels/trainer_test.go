@@ -215,6 +215,22 @@ func TestWorkOfOPFTraining(t *testing.T) {
 	}
 }
 
+// A gradient has more blocks the smaller its splits, and no layer more partial sums for a
+// smaller batch.
+func TestSplitsOfAGradient(t *testing.T) {
+	l := trainLayer{in: 256, out: 256}
+	for k, want := range map[int]int{1: 1, 128: 1, 512: 4, 1024: 8, 4096: 8, 8192: 16, 1 << 20: 16} {
+		if got := l.splits(k); got != want {
+			t.Errorf("%d samples: %d splits, want %d", k, got, want)
+		}
+	}
+	for k := 1; k < 10000; k++ {
+		if l.splits(k) > l.splits(k+1) {
+			t.Fatalf("%d samples have %d splits, one more %d: there is no room for the first", k, l.splits(k), l.splits(k+1))
+		}
+	}
+}
+
 // Networks of one layer, and of so many that a launch has more entries than a warp
 // has lanes.
 func TestDepths(t *testing.T) {
