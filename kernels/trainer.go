@@ -318,11 +318,25 @@ func (t *Trainer) place(th *driver.Thread, p *planner) error {
 	return nil
 }
 
+// start queues launches. Those that may run beside others come first.
 func (t *Trainer) start(q *queue, launches []launch) {
-	for _, l := range launches {
-		q.needs(func(*trace) work { return l.work })
-		q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
+	run := func(list []launch) {
+		for _, l := range list {
+			q.needs(func(*trace) work { return l.work })
+			q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
+		}
 	}
+	beside := 0
+	for beside < len(launches) && launches[beside].side {
+		beside++
+	}
+	if beside == 0 {
+		run(launches)
+		return
+	}
+	q.fork(func() { run(launches[:beside]) })
+	run(launches[beside:])
+	q.join()
 }
 
 // dropPlan frees a plan, after the work that may still use it.

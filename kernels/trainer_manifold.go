@@ -9,9 +9,9 @@ import (
 )
 
 // manifold plans a step of all four networks, or its losses. Networks of three
-// layers take 16 launches and two copies per micro-batch of a step: 6 forward, 3
-// through the decoders, the codes' losses, the sums; then 2 through the encoders,
-// the weight gradients, Adam, the spectral bound.
+// layers take 19 launches and two copies for a step: 6 forward, 3 through the decoders,
+// the codes' losses, the sums; then 2 through the encoders, and of these and the decoders,
+// side by side, the weight gradients, Adam and the spectral bound.
 func (p *planner) manifold(key planKey) {
 	t, m := p.t, &p.t.cfg.Manifold
 	share := 1 / float32(cmp.Or(key.whole, key.rows))
@@ -68,8 +68,20 @@ func (p *planner) manifold(key planKey) {
 		p.sums(from > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
-			p.backward(encode, encodeOracle)
-			passes := []*pass{encode, encodeOracle, action, state}
+			// One micro-batch alone: the decoders are done with, and their update runs beside
+			// the way back through the encoders.
+			beside := n == key.rows && t.share.of == 0
+			decoders, encoders := []*pass{action, state}, []*pass{encode, encodeOracle}
+			if beside {
+				p.side = true
+				list := p.parts(decoders...)
+				p.gradients(list, false, decoders...)
+				p.finish(list)
+				p.side = false
+				decoders = nil
+			}
+			p.backward(encoders...)
+			passes := append(encoders, decoders...)
 			if from == 0 {
 				parts = p.parts(passes...)
 			}

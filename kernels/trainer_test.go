@@ -206,7 +206,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 		return list
 	}
 	manifold := grids(func(pl *planner) { pl.manifold(planKey{rows: p.batch, kappa: p.kappa, train: true}) })
-	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 384, 384, 656, 373, 12}; !slices.Equal(manifold, want) {
+	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 288, 168, 6, 384, 384, 368, 205, 6}; !slices.Equal(manifold, want) {
 		t.Errorf("blocks of phase 1: %v, want %v", manifold, want)
 	}
 	rollout := grids(func(pl *planner) { pl.rollout(planKey{rollout: true, rows: p.batch, train: true}) })
@@ -464,7 +464,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 		}
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
-	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	count("a step of the manifold", 19, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
 	require.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }
