@@ -28,6 +28,7 @@ type trainPlan struct {
 	used     bool
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
+	whole    *driver.Graph // both, without the copies
 }
 
 // launch is one kernel with its arguments.

@@ -426,6 +426,40 @@ func TestWidestNetworks(t *testing.T) {
 	}
 }
 
+// Updates that are queued one behind the other, of several sizes and in several calls of the
+// device, make the networks and losses of as many steps, to the bit. One that is refused
+// lets none be made.
+func TestASequenceIsItsUpdates(t *testing.T) {
+	p := smallProblem
+	cfg := p.config(4)
+	b := onAny(t)
+	one, many := trainerOf(t, b, cfg), trainerOf(t, b, cfg).(*Trainer)
+	many.slots = 3
+	var updates []backend.ManifoldUpdate
+	var want []backend.ManifoldLosses
+	for i := range 11 {
+		rows, neighbours, kernel := p.manifoldRows(i)
+		if i%4 == 3 {
+			rows, neighbours, kernel = rows[:5], neighbours[:5*p.kappa], kernel[:5*p.kappa]
+		}
+		u := backend.ManifoldUpdate{Rows: rows, Neighbours: neighbours, Kernel: kernel, Rate: float32(1e-3 / float64(1+i))}
+		updates = append(updates, u)
+		want = append(want, require.Get(one.ManifoldStep(u.Rows, u.Neighbours, u.Kernel, u.Rate))(t))
+	}
+	bad := append(slices.Clone(updates[:2]), backend.ManifoldUpdate{Rows: []int32{int32(p.rows)}})
+	got := make([]backend.ManifoldLosses, len(updates))
+	if err := many.ManifoldSteps(bad, got); err == nil || stateOf(t, many).ManifoldSteps != 0 {
+		t.Errorf("a row that is not there: error %v", err)
+	}
+	require.OK(t, many.ManifoldSteps(updates, got))
+	if !slices.Equal(got, want) {
+		t.Errorf("losses %v, want %v", got, want)
+	}
+	if d := weightDeviation(stateOf(t, many), stateOf(t, one)); d != 0 {
+		t.Errorf("arrays are off by %v", d)
+	}
+}
+
 // The launches of a step, which the headers of the plans state: a step costs two
 // graph launches and one wait however many kernels it has.
 func TestLaunchesOfAStep(t *testing.T) {
@@ -465,6 +499,17 @@ func TestLaunchesOfAStep(t *testing.T) {
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
 	count("a step of the manifold", 19, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	wantCalls = []int{4, 0, 0, 0, 0, 0, 0} // and one wait for the stream
+	updates := slices.Repeat([]backend.ManifoldUpdate{{Rows: rows, Neighbours: neighbours, Kernel: kernel, Rate: 1e-3}}, 4)
+	count("a sequence of four", 4*19, func() error {
+		waits := l.Calls("cuStreamSynchronize")
+		err := trainer.(*Trainer).ManifoldSteps(updates, make([]backend.ManifoldLosses, 4))
+		if n := l.Calls("cuStreamSynchronize") - waits; n != 1 {
+			t.Errorf("a sequence waits %d times", n)
+		}
+		return err
+	})
+	wantCalls = []int{2, 1, 1, 0, 0, 0, 0}
 	require.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }

@@ -53,47 +53,54 @@ func (r *run) epoch(ctx context.Context) error {
 			return r.interrupted(err)
 		}
 		began := time.Now()
-		from, to := c.Step*r.opt.Batch, min((c.Step+1)*r.opt.Batch, len(r.order))
-		update := c.Epoch*perEpoch + c.Step
-		rate := cosine(p.rate, update, p.epochs*perEpoch)
-		loss, err := r.update(p.phase, from, to, float32(rate))
+		losses, err := r.updates(p, min(r.together(p.phase), perEpoch-c.Step))
 		if err != nil {
 			return err
 		}
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return fmt.Errorf("train: the %s loss became %v in epoch %d, update %d of %d; try a smaller learning rate than %g or a smaller spectral bound than %g",
-				p.phase, loss, c.Epoch+1, c.Step+1, perEpoch, p.rate, r.opt.SpectralBound)
-		}
 		elapsed := time.Since(began).Seconds()
 		c.Seconds += elapsed
-		c.Samples += to - from
-		c.Step++
 		r.seconds += elapsed
-		r.samples += int64(to - from)
-		report := r.report(loss, to-from)
-		if c.Step == perEpoch {
-			record, err := r.endEpoch(p, rate)
-			if err != nil {
-				return err
+		for _, l := range losses {
+			if math.IsNaN(l.loss) || math.IsInf(l.loss, 0) {
+				return fmt.Errorf("train: the %s loss became %v in epoch %d, update %d of %d; try a smaller learning rate than %g or a smaller spectral bound than %g",
+					p.phase, l.loss, c.Epoch+1, c.Step+1, perEpoch, p.rate, r.opt.SpectralBound)
 			}
-			r.history = append(r.history, *record)
-			report.Record = record
-			*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
-			if c.Epoch == p.epochs {
-				*c = cursor{Phase: c.Phase + 1}
-				r.emphasis.forget()
-			}
-			if err := r.saveWhenDue(); err != nil {
-				return err
+			c.Manifold.Add(l.manifold, float64(l.samples))
+			c.Rollout.Add(l.rollout, float64(l.samples))
+			c.Samples += l.samples
+			c.Step++
+			r.samples += int64(l.samples)
+			report := r.report(l.loss, l.samples)
+			if c.Step == perEpoch {
+				return r.closeEpoch(p, l.rate, report)
 			}
 			r.progress(report)
-			return nil
 		}
-		r.progress(report)
 		if err := r.saveWhenDue(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// closeEpoch ends an epoch behind its last update.
+func (r *run) closeEpoch(p phasePlan, rate float64, report Progress) error {
+	c := &r.cursor
+	record, err := r.endEpoch(p, rate)
+	if err != nil {
+		return err
+	}
+	r.history = append(r.history, *record)
+	report.Record = record
+	*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
+	if c.Epoch == p.epochs {
+		*c = cursor{Phase: c.Phase + 1}
+		r.emphasis.forget()
+	}
+	if err := r.saveWhenDue(); err != nil {
+		return err
+	}
+	r.progress(report)
 	return nil
 }
 
@@ -145,30 +152,58 @@ func (r *run) interrupted(cause error) error {
 	return fmt.Errorf("%s, saved to %s: %w", where, r.opt.Checkpoint, cause)
 }
 
-// update makes one update on the rows [from, to) of the epoch's order and adds its losses
-// to the epoch's sums.
-func (r *run) update(phase Phase, from, to int, rate float32) (float64, error) {
-	rows := r.order[from:to]
-	weight := float64(len(rows))
-	if phase == Rollout {
-		l, err := r.trainer.RolloutStep(rows, rate)
-		if err != nil {
-			return 0, err
+// sequence is how many updates a backend.SequenceTrainer makes in one call, at most. A run
+// is interrupted and saved between calls.
+const sequence = 32
+
+func (r *run) together(phase Phase) int {
+	if _, ok := r.trainer.(backend.SequenceTrainer); ok && phase == Manifold {
+		return sequence
+	}
+	return 1
+}
+
+// updated is an update that was made.
+type updated struct {
+	samples    int
+	rate, loss float64
+	manifold   backend.ManifoldLosses // of its phase
+	rollout    backend.RolloutLosses
+}
+
+// updates makes the next count updates of the epoch.
+func (r *run) updates(p phasePlan, count int) ([]updated, error) {
+	c := r.cursor
+	made := make([]updated, count)
+	manifold := make([]backend.ManifoldUpdate, count)
+	for i := range made {
+		step := c.Step + i
+		from, to := step*r.opt.Batch, min((step+1)*r.opt.Batch, len(r.order))
+		perEpoch := r.stepsPerEpoch(c.Phase)
+		made[i] = updated{samples: to - from, rate: cosine(p.rate, c.Epoch*perEpoch+step, p.epochs*perEpoch)}
+		manifold[i] = backend.ManifoldUpdate{Rows: r.order[from:to], Rate: float32(made[i].rate)}
+		if p.phase == Manifold && r.near != nil {
+			manifold[i].Neighbours, manifold[i].Kernel = r.near.of(from, to)
 		}
-		r.cursor.Rollout.Add(l, weight)
-		return l.Total, nil
 	}
-	var neighbours []int32
-	var kernel []float32
-	if r.near != nil {
-		neighbours, kernel = r.near.of(from, to)
+	if p.phase == Rollout {
+		for i, u := range manifold {
+			l, err := r.trainer.RolloutStep(u.Rows, u.Rate)
+			if err != nil {
+				return nil, err
+			}
+			made[i].loss, made[i].rollout = l.Total, l
+		}
+		return made, nil
 	}
-	l, err := r.trainer.ManifoldStep(rows, neighbours, kernel, rate)
-	if err != nil {
-		return 0, err
+	losses := make([]backend.ManifoldLosses, count)
+	if err := backend.ManifoldSteps(r.trainer, manifold, losses); err != nil {
+		return nil, err
 	}
-	r.cursor.Manifold.Add(l, weight)
-	return l.Total, nil
+	for i, l := range losses {
+		made[i].loss, made[i].manifold = l.Total, l
+	}
+	return made, nil
 }
 
 func (r *run) report(loss float64, samples int) Progress {
