@@ -52,8 +52,13 @@ func (r *run) epoch(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return r.interrupted(err)
 		}
+		// Between calls a run is interrupted and saved.
+		together := 1
+		if p.phase == Manifold {
+			together = backend.Together(r.trainer)
+		}
 		began := time.Now()
-		losses, err := r.updates(p, min(r.together(p.phase), perEpoch-c.Step))
+		losses, err := r.updates(p, min(together, perEpoch-c.Step))
 		if err != nil {
 			return err
 		}
@@ -150,17 +155,6 @@ func (r *run) interrupted(cause error) error {
 		return errors.Join(fmt.Errorf("%s: %w", where, cause), err)
 	}
 	return fmt.Errorf("%s, saved to %s: %w", where, r.opt.Checkpoint, cause)
-}
-
-// sequence is how many updates a backend.SequenceTrainer makes in one call, at most. A run
-// is interrupted and saved between calls.
-const sequence = 32
-
-func (r *run) together(phase Phase) int {
-	if _, ok := r.trainer.(backend.SequenceTrainer); ok && phase == Manifold {
-		return sequence
-	}
-	return 1
 }
 
 // updated is an update that was made.

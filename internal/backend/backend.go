@@ -340,6 +340,17 @@ type SequenceTrainer interface {
 	ManifoldSteps(updates []ManifoldUpdate, losses []ManifoldLosses) error
 }
 
+// MostTogether is how many updates a training hands to a SequenceTrainer at once.
+const MostTogether = 32
+
+// Together is how many updates a training hands to a trainer at once.
+func Together(t Trainer) int {
+	if _, ok := t.(SequenceTrainer); ok {
+		return MostTogether
+	}
+	return 1
+}
+
 // ManifoldSteps makes updates on any trainer.
 func ManifoldSteps(t Trainer, updates []ManifoldUpdate, losses []ManifoldLosses) (err error) {
 	if s, ok := t.(SequenceTrainer); ok {
