@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
             margin = -infinity;
             for (int j = lane(); j < actions; j += 32) w.u[j] = 0.0;
         }
-        __syncwarp();
+        prepare(w, c);
         low = sound && r.project ? project(w, s, c, &solved) : dispatch(w, s, c, &solved);
         if (r.h == 0)
             for (int j = lane(); j < actions; j += 32) r.best[row * actions + j] = w.u[j];
