@@ -193,6 +193,7 @@ __device__ inline bool run(const Work& w, int first, int rounds) {
     bool sound = true;
     int begin = start[0], end = start[1];
     Task next(task, tasks, min(begin + lane(), last));
+#pragma unroll 1
     for (int r = 0; r < rounds; r++) {
         const Task now = next;
         const bool busy = begin + lane() < end;
@@ -289,6 +290,7 @@ __device__ inline bool newton(const Work& w, const double* c) {
     __syncwarp();
     const float infinity = gpc_inf();
     float made = infinity, last = infinity; // the mismatch that the factors were made at, and the last
+#pragma unroll 1
     for (int i = 0;; i++) {
         bool within;
         const float worst = evaluate(w, c, &within);
@@ -412,6 +414,7 @@ __device__ inline double dispatch(const Work& w, const double* s, const double* 
     possible = __all_sync(GPC_FULL_MASK, possible);
     specify(w, c);
     *solved = false;
+#pragma unroll 1
     for (int flat = 0; possible && !*solved && flat < 2; flat++) *solved = begin(w, flat ? nullptr : s) && newton(w, c);
     if (!*solved) {
         __syncwarp();

@@ -208,16 +208,19 @@ __device__ inline bool correct(const Work& w, const double* c, bool keep, int* r
     return true;
 }
 
-// project moves u onto the limits. Outputs and margins are afterwards those of the
-// projected dispatch; it returns the smallest margin, and in solved whether the
-// power flow has a solution. The warp calls it.
-__device__ inline double project(const Work& w, const double* s, const double* c, bool* solved) {
+// project dispatches u and, with move, moves it onto the limits first. Outputs and margins are
+// afterwards those of the dispatch; it returns the smallest margin, and in solved whether the
+// power flow has a solution. A dispatch is in one place: it is most of the kernel's code, and the
+// instruction cache does not hold it twice. The warp calls it.
+__device__ inline double project(const Work& w, const double* s, const double* c, bool move, bool* solved) {
     const Network& net = w.net;
     const int slackGen = net.size(SLACK_GEN);
-    clip(w, c);
+    if (move) clip(w, c);
     double best = -(double)gpc_inf(), last = 0.0, broken = 0.0;
+#pragma unroll 1
     for (int round = 0, since = 0, rows = 0;; round++) {
         const double low = dispatch(w, s, c, solved);
+        if (!move) return low;
         if (!*solved) {
             // Nothing to linearise at: the merit order is near a solution.
             if (round > 0) return low;

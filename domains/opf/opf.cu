@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
             for (int j = lane(); j < actions; j += 32) w.u[j] = 0.0;
         }
         prepare(w, c);
-        low = sound && r.project ? project(w, s, c, &solved) : dispatch(w, s, c, &solved);
+        low = project(w, s, c, sound && r.project, &solved);
         if (r.h == 0)
             for (int j = lane(); j < actions; j += 32) r.best[row * actions + j] = w.u[j];
         for (int j = lane(); r.margins && j < w.margins(); j += 32) r.margins[row * w.margins() + j] = w.margin[j];
