@@ -193,6 +193,7 @@ struct Motion {
     // extreme is the direction of the circle's largest or smallest ψ near a guess. A step
     // of 1e-8 leaves its square.
     __device__ Point extreme(const Rim& rim, Point v) const {
+#pragma unroll 1
         for (int round = 0; round < 6; round++) {
             const Along f = along(rim, v);
             if (f.bend == 0.0) break;
@@ -211,6 +212,7 @@ struct Motion {
         const double cs = fmin(1.0, fmax(-1.0, (high + low) / (low - high))), sn = way * sqrt(1.0 - cs * cs);
         Point v{top.x * cs - top.y * sn, top.y * cs + top.x * sn}, inside = top;
         double angle = (double)acosf((float)cs), in = 0.0, out = 3.5; // from the top on
+#pragma unroll 1
         for (int round = 0; round < 60; round++) {
             const Along f = along(rim, v);
             if (f.psi >= 0.0) {
@@ -241,6 +243,7 @@ struct Motion {
             // the reciprocal, which is nearly linear; by bisection where that leaves the bracket. One
             // step moves the position little, so that t is near 0.
             double low = -e1 * e1 + e1 * y1, high = 0.0, t = 0.0;
+#pragma unroll 1
             for (int round = 0; round < 200; round++) {
                 const double i0 = 1.0 / (t + e0 * e0), i1 = 1.0 / (t + e1 * e1), r0 = e0 * y0 * i0, r1 = e1 * y1 * i1, h = r0 * r0 + r1 * r1;
                 if (h > 1.0)
@@ -361,6 +364,7 @@ __device__ inline bool search(const Row& row, Point want, Point& u, bool asks) {
         }
         // The nearest and the clearest, of the first role that has it.
         int first = role, firstClear = role;
+#pragma unroll 1
         for (int m = 1; m < ROLES; m *= 2) {
             const double far = __shfl_xor_sync(GPC_FULL_MASK, distance, m), value = __shfl_xor_sync(GPC_FULL_MASK, psi, m);
             const Point at{__shfl_xor_sync(GPC_FULL_MASK, best.x, m), __shfl_xor_sync(GPC_FULL_MASK, best.y, m)};
@@ -440,6 +444,7 @@ __device__ inline bool escapes_from(Flight f, const double* k, Point u, int esca
     const int steps = (int)k[ESCAPE_STEPS];
     bool clear = true;
     f.step(u, dt);
+#pragma unroll 1
     for (int n = 0; clear && n < steps; n++) {
         const Point g = f.gradient();
         if (f.leaving(g)) break;
@@ -474,6 +479,7 @@ __device__ inline bool move(const double* k, const double* s, const double* c, P
     const Flight flight(row, k, s, c);
     const int escape = lane() % escapes, mine = lane() / escapes, trims = (int)k[ESCAPE_TRIMS];
     Way way[escapes];
+#pragma unroll 1
     for (int pass = 0;; pass++) {
         // Trials and nodes of each way: the first looks at all of it, node 0.
         int ways = 0, which = 0, each = 1;
