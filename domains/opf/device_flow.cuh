@@ -3,8 +3,7 @@
 // steps of bounded length, then what the units give and all margins.
 //
 // Unknowns are the angle of every bus but the reference and the voltage of every bus
-// without a unit, in the order of elimination of package powerflow. Their Jacobian has
-// one pattern for all rows. device_program.go writes its LU factorisation and the solves as
+// without a unit. Their Jacobian has one pattern for all rows. device_program.go writes its LU factorisation and the solves as
 // rounds of tasks once, a task a lane: run executes them.
 #pragma once
 #include "device_network.cuh"
@@ -252,17 +251,18 @@ __device__ inline void respond(const Work& w) {
     while (width / 2 >= n) width /= 2;
     const int* start = net.indices(ROUND_START) + net.size(FACTOR_ROUNDS);
     for (int r = 0; r < net.size(FORWARD_ROUNDS) + net.size(BACKWARD_ROUNDS); r++) {
-        for (int at = start[r] + lane() / width; at < start[r + 1]; at += 32 / width) {
-            const Task t(task, tasks, at);
-            const double scale = v[t.scale];
-            double* own = x + (Task::low(t.places) - base) * n;
+        // Two tasks at once, since one waits for memory most of the time.
+        const int end = start[r + 1], side = 32 / width;
+        for (int at = start[r] + lane() / width; at < end; at += 2 * side) {
+            const Task t[2] = {Task(task, tasks, at), Task(task, tasks, at + side < end ? at + side : at)};
             for (int j = lane() % width; j < n; j += width) {
-                double sum = own[j], more = 0.0;
-                for (int i = 0; i < 4; i += 2) {
-                    sum -= v[Task::low(t.product[i])] * x[(Task::high(t.product[i]) - base) * n + j];
-                    more += v[Task::low(t.product[i + 1])] * x[(Task::high(t.product[i + 1]) - base) * n + j];
+                double sum[2];
+                for (int k = 0; k < 2; k++) {
+                    sum[k] = x[(Task::low(t[k].places) - base) * n + j];
+                    for (int i = 0; i < 4; i++) sum[k] -= v[Task::low(t[k].product[i])] * x[(Task::high(t[k].product[i]) - base) * n + j];
+                    sum[k] *= v[t[k].scale];
                 }
-                own[j] = (sum - more) * scale;
+                for (int k = 0; k < 2; k++) x[(Task::low(t[k].places) - base) * n + j] = sum[k];
             }
         }
         __syncwarp();

@@ -3,12 +3,13 @@ package opf
 import (
 	"cmp"
 	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // devicePattern is the Jacobian of the power flow in scalars, as the device functions
 // eliminate them: the unknowns are the angle of every bus but the reference and the
-// voltage of every bus without a unit, bus by bus in the order of elimination of
-// package powerflow, and the equation of P_i stands in the row of θ_i, that of Q_i in
+// voltage of every bus without a unit, bus by bus in an order of elimination of their own, and the equation of P_i stands in the row of θ_i, that of Q_i in
 // the row of V_i. Behind the factors lie derivatives that are not eliminated: of the
 // equations in the V_G, and of what limits bound and no equation holds, the Q of buses with
 // a unit and the P of the reference.
@@ -43,13 +44,43 @@ func (p *devicePattern) rowOf(bus int, magnitude bool) int {
 	return p.size[bus]
 }
 
+// shallowOrder orders buses for elimination: those of few neighbours first, as package powerflow
+// does, of those the ones that wait for few others. Rounds are as many as wait for one another.
+func shallowOrder(n *network.Network, buses []int32) (order []int32) {
+	near, depth := map[int32]map[int32]bool{}, map[int32]int{}
+	for _, b := range buses {
+		near[b] = map[int32]bool{}
+	}
+	join := func(a, b int32) {
+		if a != b && near[a] != nil && near[b] != nil {
+			near[a][b], near[b][a] = true, true
+		}
+	}
+	for k, f := range n.From {
+		join(int32(f), int32(n.To[k]))
+	}
+	for left := slices.Clone(buses); len(left) > 0; {
+		next := slices.MinFunc(left, func(a, b int32) int { return cmp.Compare(2*len(near[a])+depth[a], 2*len(near[b])+depth[b]) })
+		left = slices.DeleteFunc(left, func(b int32) bool { return b == next })
+		order = append(order, next)
+		for a := range near[next] {
+			delete(near[a], next)
+			depth[a] = max(depth[a], depth[next]+1)
+			for b := range near[next] {
+				join(a, b)
+			}
+		}
+	}
+	return order
+}
+
 func newDevicePattern(y *System) *devicePattern {
 	n, m := y.Network, &y.model
 	p := &devicePattern{
 		angle: slices.Repeat([]int{-1}, n.Buses()), size: slices.Repeat([]int{-1}, n.Buses()),
 		columns: make([][]columnEntry, n.Gens()), outputs: make([][]columnEntry, 2*n.Buses()), extra: map[[2]int]int32{}, unit: m.unit, slack: n.Slack,
 	}
-	for _, b := range m.solver.Order() {
+	for _, b := range shallowOrder(n, m.solver.Order()) {
 		p.angle[b] = p.n
 		p.n++
 		if m.unit[b] < 0 {

@@ -123,9 +123,10 @@ struct Limits {
                 part[3] = along / w.vm[there];
                 rows[0] = row_of(here, false), rows[1] = row_of(there, false), rows[2] = row_of(here, true), rows[3] = row_of(there, true);
             }
-            constexpr int side = 4; // set-points side by side
+            constexpr int side = 6; // set-points side by side
+#pragma unroll 1
             for (int j = 0; j < n; j += side) {
-                double d[side] = {0.0, 0.0, 0.0, 0.0};
+                double d[side] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
                 auto add = [&](double v, int r) {
                     const double* x = w.response + r * n + j;
                     for (int i = 0; i < side; i++) d[i] += j + i < n ? v * x[i] : 0.0;
