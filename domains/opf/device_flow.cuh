@@ -10,9 +10,11 @@
 
 namespace opf {
 
-// Work is where a warp computes: the fast part in shared memory where it fits, the
-// rest in device memory.
-struct Work {
+// WorkOf is where a warp computes: the fast part in shared memory where it fits, the
+// rest in device memory. Which of them is known when it is compiled: addresses of shared memory are
+// half as long and need no translation.
+template <bool inShared>
+struct WorkOf {
     Network net;
     int buses, gens, branches, unknowns;
     double *vm, *va;        // the solution; together a state
@@ -27,9 +29,9 @@ struct Work {
     double* response; // [UNKNOWNS + 1 + gens, CONTROLS] of the voltages to the set-points; may take the place of e to margin
     double* slow;     // of the least change, device_change.cuh
 
-    __device__ Work(const double* constants, double* shared, double* workspace) : net(constants) {
+    __device__ WorkOf(const double* constants, double* shared, double* workspace) : net(constants) {
         buses = net.size(BUSES), gens = net.size(GENS), branches = net.size(BRANCHES), unknowns = net.size(UNKNOWNS);
-        double* at = net.size(FAST_SHARED) ? shared : workspace;
+        double* at = inShared ? shared : workspace;
         auto take = [&](int n) {
             double* start = at;
             at += n;
@@ -40,7 +42,7 @@ struct Work {
         pg = take(gens), qg = take(gens), u = take(2 * gens);
         response = at;
         e = take(buses), f = take(buses), ps = take(buses), qs = take(buses), margin = take(margins());
-        slow = net.size(FAST_SHARED) ? workspace : at;
+        slow = inShared ? workspace : at;
         if (!net.size(RESPONSE_SHARED)) response = slow, slow += responses() * net.size(CONTROLS);
     }
 
@@ -55,16 +57,19 @@ struct Work {
 };
 
 // load_p and load_q are the loads of a bus.
+template <class Work>
 __device__ inline double load_p(const Work& w, const double* c, int i) {
     const int at = w.net.indices(LOAD_P)[i];
     return at < 0 ? 0.0 : c[at];
 }
+template <class Work>
 __device__ inline double load_q(const Work& w, const double* c, int i) {
     const int at = w.net.indices(LOAD_Q)[i];
     return at < 0 ? 0.0 : c[at];
 }
 
 // prepare sums up what the context alone says of a row. The warp calls it.
+template <class Work>
 __device__ inline void prepare(const Work& w, const double* c) {
     const Network& net = w.net;
     const int *start = net.indices(NEAR_START), *near = net.indices(NEAR);
@@ -82,6 +87,7 @@ __device__ inline void prepare(const Work& w, const double* c) {
 }
 
 // branch_power is the flow into branch k at one of its ends.
+template <class Work>
 __device__ inline void branch_power(const Work& w, const double* c, int k, bool to, double* p, double* q) {
     const Admittance y = admittance(w.net, k, factor(w.net, k, c, true));
     const double v = w.vm[w.net.indices(to ? TO : FROM)[k]], *s = w.branch + 4 * k + (to ? 2 : 0);
@@ -95,6 +101,7 @@ __device__ inline void put(double* values, int at, double v) {
 // evaluate computes branches and injections at vm, va and what the equations lack,
 // into rhs. It returns the largest mismatch, rounded, and in within whether none is above the
 // tolerance. The warp calls it.
+template <class Work>
 __device__ inline float evaluate(const Work& w, const double* c, bool* within) {
     const Network& net = w.net;
     const int *from = net.indices(FROM), *to = net.indices(TO);
@@ -140,6 +147,7 @@ __device__ inline float evaluate(const Work& w, const double* c, bool* within) {
 }
 
 // jacobian writes ∂(P, Q)/∂(θ, V) of the state last evaluated. The warp calls it.
+template <class Work>
 __device__ inline void jacobian(const Work& w) {
     const Network& net = w.net;
     const int *from = net.indices(FROM), *to = net.indices(TO);
@@ -172,23 +180,39 @@ __device__ inline void jacobian(const Work& w) {
 
 // Task is one of device_program.go.
 struct Task {
-    int places, scale, product[4];
+    int2 head, product[2];
 
-    __device__ Task(const int* task, int tasks, int at) {
-        places = task[at], scale = task[tasks + at];
-        for (int i = 0; i < 4; i++) product[i] = task[(2 + i) * tasks + at];
-    }
+    // It is read from the first of all, which a loop finds out beforehand.
+    __device__ Task(const int2* first, int tasks, int at) : head(first[at]), product{first[tasks + at], first[2 * tasks + at]} {}
+    __device__ static const int2* first(const Network& net) { return reinterpret_cast<const int2*>(net.indices(TASK)); }
+
     __device__ static int low(int both) { return (int)((unsigned)both & 0xffffu); }
     __device__ static int high(int both) { return (int)((unsigned)both >> 16); }
+
+    __device__ int place() const { return low(head.x); }
+    __device__ int out() const { return high(head.x); }
+    __device__ bool inverts() const { return head.y < 0; }
+    __device__ int scale() const { return head.y; }
+
+    // minus is sum less the products of v with x.
+    template <class V, class X>
+    __device__ double minus(double sum, V v, X x) const {
+        const double more = v(low(product[1].x)) * x(high(product[1].x)) + v(low(product[1].y)) * x(high(product[1].y));
+        sum -= v(low(product[0].x)) * x(high(product[0].x));
+        return sum - v(low(product[0].y)) * x(high(product[0].y)) - more;
+    }
 };
 
 // run executes rounds of the program on the values; false at a pivot that is zero or not
 // finite. The tasks of a round are read while the round before computes: they wait for no value.
 // The warp calls it.
+template <class Work>
 __device__ inline bool run(const Work& w, int first, int rounds) {
     const Network& net = w.net;
-    const int *start = net.indices(ROUND_START) + first, *task = net.indices(TASK), tasks = net.size(TASKS), last = tasks - 1;
+    const int *start = net.indices(ROUND_START) + first, tasks = net.size(TASKS), last = tasks - 1;
+    const int2* task = Task::first(net);
     double* v = w.values;
+    const auto value = [&](int at) { return v[at]; };
     bool sound = true;
     int begin = start[0], end = start[1];
     Task next(task, tasks, min(begin + lane(), last));
@@ -199,19 +223,14 @@ __device__ inline bool run(const Work& w, int first, int rounds) {
         begin = end, end = start[min(r + 2, rounds)];
         next = Task(task, tasks, min(begin + lane(), last));
         if (busy) {
-            double sum = v[Task::low(now.places)], more = 0.0;
-            for (int i = 0; i < 4; i += 2) {
-                sum -= v[Task::low(now.product[i])] * v[Task::high(now.product[i])];
-                more += v[Task::low(now.product[i + 1])] * v[Task::high(now.product[i + 1])];
-            }
-            sum -= more;
-            if (now.scale < 0) {
+            double sum = now.minus(v[now.place()], value, value);
+            if (now.inverts()) {
                 sound = sound && gpc::finite64(sum) && sum != 0.0;
                 sum = 1.0 / sum;
             } else {
-                sum *= v[now.scale];
+                sum *= v[now.scale()];
             }
-            v[Task::high(now.places)] = sum;
+            v[now.out()] = sum;
         }
         __syncwarp();
     }
@@ -221,18 +240,22 @@ __device__ inline bool run(const Work& w, int first, int rounds) {
 // factorise replaces the matrix by its factors, and rhs by what a solve makes of it forward; false
 // where it is singular. forward does the latter with factors that are there, and backward ends a solve.
 // The warp calls them.
+template <class Work>
 __device__ inline bool factorise(const Work& w) { return run(w, 0, w.net.size(FACTOR_ROUNDS)); }
+template <class Work>
 __device__ inline void forward(const Work& w) { run(w, w.net.size(FACTOR_ROUNDS), w.net.size(FORWARD_ROUNDS)); }
+template <class Work>
 __device__ inline void backward(const Work& w) { run(w, w.net.size(FACTOR_ROUNDS) + w.net.size(FORWARD_ROUNDS), w.net.size(BACKWARD_ROUNDS)); }
 
 // respond computes how the voltages follow the set-points, by the factors at hand: the
 // angles and magnitudes of the unknowns, a row of zeros, the magnitudes of the units' buses. All
 // right-hand sides go through the rounds together, a lane each and the tasks of a round side by
 // side. The warp calls it.
+template <class Work>
 __device__ inline void respond(const Work& w) {
     const Network& net = w.net;
-    const int n = net.size(CONTROLS), rows = w.unknowns + 1 + w.gens, tasks = net.size(TASKS), base = net.size(INVERSE) + w.unknowns;
-    const int *control = net.indices(CONTROL), *columns = net.indices(COLUMN_START), *task = net.indices(TASK);
+    const int n = net.size(CONTROLS), rows = w.responses(), base = net.size(INVERSE) + w.unknowns;
+    const int *control = net.indices(CONTROL), *columns = net.indices(COLUMN_START);
     double *x = w.response, *v = w.values;
     for (int i = lane(); i < rows * n; i += 32) x[i] = 0.0;
     __syncwarp();
@@ -249,20 +272,19 @@ __device__ inline void respond(const Work& w) {
     __syncwarp();
     int width = 32;
     while (width / 2 >= n) width /= 2;
-    const int* start = net.indices(ROUND_START) + net.size(FACTOR_ROUNDS);
-    for (int r = 0; r < net.size(FORWARD_ROUNDS) + net.size(BACKWARD_ROUNDS); r++) {
+    const int *start = net.indices(ROUND_START) + net.size(FACTOR_ROUNDS), rounds = net.size(FORWARD_ROUNDS) + net.size(BACKWARD_ROUNDS), tasks = net.size(TASKS);
+    const int2* task = Task::first(net);
+    for (int r = 0; r < rounds; r++) {
         // Two tasks at once, since one waits for memory most of the time.
         const int end = start[r + 1], side = 32 / width;
         for (int at = start[r] + lane() / width; at < end; at += 2 * side) {
             const Task t[2] = {Task(task, tasks, at), Task(task, tasks, at + side < end ? at + side : at)};
             for (int j = lane() % width; j < n; j += width) {
                 double sum[2];
-                for (int k = 0; k < 2; k++) {
-                    sum[k] = x[(Task::low(t[k].places) - base) * n + j];
-                    for (int i = 0; i < 4; i++) sum[k] -= v[Task::low(t[k].product[i])] * x[(Task::high(t[k].product[i]) - base) * n + j];
-                    sum[k] *= v[t[k].scale];
-                }
-                for (int k = 0; k < 2; k++) x[(Task::low(t[k].places) - base) * n + j] = sum[k];
+                const auto value = [&](int at) { return v[at]; };
+                const auto column = [&](int at) { return x[(at - base) * n + j]; };
+                for (int k = 0; k < 2; k++) sum[k] = t[k].minus(column(t[k].place()), value, column) * v[t[k].scale()];
+                for (int k = 0; k < 2; k++) x[(t[k].place() - base) * n + j] = sum[k];
             }
         }
         __syncwarp();
@@ -270,6 +292,7 @@ __device__ inline void respond(const Work& w) {
 }
 
 // specify takes the set-points and loads as what a power flow is to give. The warp calls it.
+template <class Work>
 __device__ inline void specify(const Work& w, const double* c) {
     const int *start = w.net.indices(BUS_GEN_START), *unit = w.net.indices(BUS_GEN);
     for (int i = lane(); i < w.buses; i += 32) {
@@ -282,6 +305,7 @@ __device__ inline void specify(const Work& w, const double* c) {
 
 // newton solves the power flow of the set-points from the voltages in vm, va. It
 // ends after FLOW_ITERATIONS steps, or where the mismatch runs away. The warp calls it.
+template <class Work>
 __device__ inline bool newton(const Work& w, const double* c) {
     const Network& net = w.net;
     const int *genBus = net.indices(GEN_BUS), *unitOf = net.indices(UNIT), *angle = net.indices(ANGLE), *size = net.indices(SIZE);
@@ -330,6 +354,7 @@ __device__ inline bool newton(const Work& w, const double* c) {
 }
 
 // output fills in what the units give at the solution (powerflow, share). The warp calls it.
+template <class Work>
 __device__ inline void output(const Work& w, const double* c) {
     const Network& net = w.net;
     const int *genBus = net.indices(GEN_BUS), *start = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
@@ -357,6 +382,7 @@ __device__ inline double inside(double v, double lo, double hi) { return smaller
 
 // measure fills in the margins at the solution and returns the smallest. The warp
 // calls it.
+template <class Work>
 __device__ inline double measure(const Work& w, const double* c) {
     const Network& net = w.net;
     const double* previous = c + net.size(PREVIOUS);
@@ -386,6 +412,7 @@ __device__ inline double measure(const Work& w, const double* c) {
 
 // begin sets the voltages of a start: those of the state s, or flat without one. It is false
 // where no power flow begins there. The warp calls it.
+template <class Work>
 __device__ inline bool begin(const Work& w, const double* s) {
     const double reference = s ? s[w.buses + w.net.size(SLACK)] : 0.0;
     bool started = true;
@@ -403,6 +430,7 @@ __device__ inline bool begin(const Work& w, const double* s) {
 // false where there is no solution; the margins are then −1. It returns the smallest. Later rounds of a
 // projection begin at s too, as the host's do: from nearer by, a power flow to its tolerance is another to
 // 1e-9 pu. The warp calls it.
+template <class Work>
 __device__ inline double dispatch(const Work& w, const double* s, const double* c, bool* solved) {
     // Set-points that no power flow has: not finite, a magnitude of zero.
     bool possible = true;

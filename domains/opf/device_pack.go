@@ -106,6 +106,10 @@ func (p *devicePack) finish(fastShared bool, workspace int) (constants []float64
 	for i := packTablesOfFloat; i < len(p.offsets); i++ {
 		p.offsets[i] += head
 	}
+	if last := len(p.offsets) - 1; p.offsets[last]%2 != 0 { // the tasks are read two words at once
+		p.indices = slices.Insert(p.indices, int(p.offsets[last]-head), 0)
+		p.offsets[last]++
+	}
 	constants = slices.Concat(p.numbers, p.tables)
 	constants[packNumbers] = float64(len(constants))
 	return constants, slices.Concat(p.sizes, p.offsets, p.indices)

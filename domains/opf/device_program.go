@@ -338,20 +338,22 @@ func (s *deviceStep) take(f *devicePattern, maker []int) (task deviceTask, ended
 	return task, ended, true
 }
 
-// pack writes the tasks in columns, the first field of all, then the second: two places in 16 bits each,
-// the scale with the inversion as the sign, and the products.
+// pack writes the tasks in columns of two words each: where the sum is read and goes with the scale, negative for an
+// inversion, then two products, then two. A word with two places has them in 16 bits each.
 func (p *deviceProgram) pack() []int32 {
 	words := make([]int32, (2+taskProducts)*len(p.tasks))
-	two := func(a, b int32) int32 { return int32(uint32(a) | uint32(b)<<16) }
+	two := func(places [2]int32) int32 { return int32(uint32(places[0]) | uint32(places[1])<<16) }
 	for i, t := range p.tasks {
-		words[i] = two(t.place, t.out)
 		scale := t.scale
 		if t.invert {
-			scale = -1 - scale
+			scale = -1
 		}
-		words[len(p.tasks)+i] = scale
+		task := [2 + taskProducts]int32{two([2]int32{t.place, t.out}), scale}
 		for k, both := range t.products {
-			words[(2+k)*len(p.tasks)+i] = two(both[0], both[1])
+			task[2+k] = two(both)
+		}
+		for k, word := range task {
+			words[k/2*2*len(p.tasks)+2*i+k%2] = word
 		}
 	}
 	return words

@@ -9,6 +9,7 @@
 namespace opf {
 
 // clip moves set-points into the box and P_G into the ramp window. The warp calls it.
+template <class Work>
 __device__ inline void clip(const Work& w, const double* c) {
     const Network& net = w.net;
     const double* previous = c + net.size(PREVIOUS);
@@ -26,6 +27,7 @@ __device__ inline void clip(const Work& w, const double* c) {
 enum { slack_power, reactive_power, magnitude, flow_from, flow_to, quantities };
 
 // Limits adds linearised limits to a least change.
+template <class Work>
 struct Limits {
     const Work& w;
     const double* c;
@@ -170,10 +172,11 @@ struct Limits {
 // most broken; false where its Jacobian is singular. With keep the linearisation of the
 // round before serves, its rows in number; the present solution says how far away their
 // limits are. The warp calls it.
+template <class Work>
 __device__ inline bool correct(const Work& w, const double* c, bool keep, int* rows, double* broken) {
     const Network& net = w.net;
     LeastChange program(net, w.slow);
-    Limits limits{w, c, program};
+    Limits<Work> limits{w, c, program};
     if (keep) {
         program.rows = *rows;
         limits.again();
@@ -213,6 +216,7 @@ __device__ inline bool correct(const Work& w, const double* c, bool keep, int* r
 // afterwards those of the dispatch; it returns the smallest margin, and in solved whether the
 // power flow has a solution. A dispatch is in one place: it is most of the kernel's code, and the
 // instruction cache does not hold it twice. The warp calls it.
+template <class Work>
 __device__ inline double project(const Work& w, const double* s, const double* c, bool move, bool* solved) {
     const Network& net = w.net;
     const int slackGen = net.size(SLACK_GEN);

@@ -103,11 +103,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_opf(gpc_dom
 
 // A row is one candidate: projection, power flow, Score, priority, Step. Without a
 // solution the state stays, the margins are −1 and the objectives those of (s, u).
-// Sixteen blocks a multiprocessor, by registers: 4096 candidates are two rounds of 132.
-extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
-    using namespace opf;
-    GPC_SHARED(double, shared);
-    const Work w(constants, shared, r.workspace + (int64_t)blockIdx.x * Network(constants).size(WORKSPACE));
+namespace opf {
+
+template <class Work>
+__device__ inline void rollout(const Work& w, const gpc_domain_rollout& r, const gpc_domain_preference& p) {
     const Network& net = w.net;
     const int states = 2 * w.buses, contexts = net.size(CONTEXT), actions = 2 * w.gens, width = states + contexts + 1 + objectives;
     const double infinity = (double)gpc_inf();
@@ -164,6 +163,20 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
         }
         __syncwarp();
     }
+}
+
+} // namespace opf
+
+// Sixteen blocks a multiprocessor, by registers: 4096 candidates are two rounds of 132.
+extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
+    using namespace opf;
+    GPC_SHARED(double, shared);
+    const Network net(constants);
+    double* workspace = r.workspace + (int64_t)blockIdx.x * net.size(WORKSPACE);
+    if (net.size(FAST_SHARED))
+        rollout(WorkOf<true>(constants, shared, workspace), r, p);
+    else
+        rollout(WorkOf<false>(constants, shared, workspace), r, p);
 }
 
 GPC_KERNEL(gpc_domain_base_opf)
