@@ -204,8 +204,8 @@ struct Task {
 };
 
 // run executes rounds of the program on the values; false at a pivot that is zero or not
-// finite. The tasks of a round are read while the round before computes: they wait for no value.
-// The warp calls it.
+// finite. The tasks of a round are read while the round before computes: they wait for no
+// value. The warp calls it.
 template <class Work>
 __device__ inline bool run(const Work& w, int first, int rounds) {
     const Network& net = w.net;
@@ -237,9 +237,9 @@ __device__ inline bool run(const Work& w, int first, int rounds) {
     return __all_sync(GPC_FULL_MASK, sound);
 }
 
-// factorise replaces the matrix by its factors, and rhs by what a solve makes of it forward; false
-// where it is singular. forward does the latter with factors that are there, and backward ends a solve.
-// The warp calls them.
+// factorise replaces the matrix by its factors, and rhs by what a solve makes of it forward;
+// false where it is singular. forward does the latter with factors that are there, and backward
+// ends a solve. The warp calls them.
 template <class Work>
 __device__ inline bool factorise(const Work& w) { return run(w, 0, w.net.size(FACTOR_ROUNDS)); }
 template <class Work>
@@ -427,9 +427,9 @@ __device__ inline bool begin(const Work& w, const double* s) {
 
 // dispatch solves the power flow of the set-points under context c from the state s,
 // or from a flat start where that fails, and fills in outputs and margins. solved is
-// false where there is no solution; the margins are then −1. It returns the smallest. Later rounds of a
-// projection begin at s too, as the host's do: from nearer by, a power flow to its tolerance is another to
-// 1e-9 pu. The warp calls it.
+// false where there is no solution; the margins are then −1. It returns the smallest. Later
+// rounds of a projection begin at s too, as the host's do: from nearer by, a power flow to its
+// tolerance ends up to 1e-9 pu elsewhere. The warp calls it.
 template <class Work>
 __device__ inline double dispatch(const Work& w, const double* s, const double* c, bool* solved) {
     // Set-points that no power flow has: not finite, a magnitude of zero.

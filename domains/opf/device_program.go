@@ -9,10 +9,10 @@ import (
 
 // devicePattern is the Jacobian of the power flow in scalars, as the device functions
 // eliminate them: the unknowns are the angle of every bus but the reference and the
-// voltage of every bus without a unit, bus by bus in an order of elimination of their own, and the equation of P_i stands in the row of θ_i, that of Q_i in
-// the row of V_i. Behind the factors lie derivatives that are not eliminated: of the
-// equations in the V_G, and of what limits bound and no equation holds, the Q of buses with
-// a unit and the P of the reference.
+// voltage of every bus without a unit, bus by bus in an order of elimination of their own.
+// The equation of P_i stands in the row of θ_i, that of Q_i in the row of V_i. Behind the
+// factors lie derivatives that are not eliminated: of the equations in the V_G, and of what
+// limits bound and no equation holds, the Q of buses with a unit and the P of the reference.
 type devicePattern struct {
 	n                          int
 	rowStart, column, diagonal []int32         // L and U together, columns ascending
@@ -189,9 +189,9 @@ func (p *devicePattern) close() {
 //
 //	v[out] = (v[place] − Σ four products v·v) · v[scale], or the inverse of the bracket
 //
-// A task reads nothing that its round writes. The products of an entry are taken as they become
-// ready, so that the last task of an entry has few and a round is short. The factorisation takes the
-// right-hand side along as one column more.
+// A task reads nothing that its round writes. The products of an entry are taken as they
+// become ready, so that the last task of an entry has few and a round is short. The
+// factorisation takes the right-hand side along as one column more.
 type deviceProgram struct {
 	tasks                     []deviceTask
 	start                     []int32 // first task of each round, then the end
@@ -338,8 +338,8 @@ func (s *deviceStep) take(f *devicePattern, maker []int) (task deviceTask, ended
 	return task, ended, true
 }
 
-// pack writes the tasks in columns of two words each: where the sum is read and goes with the scale, negative for an
-// inversion, then two products, then two. A word with two places has them in 16 bits each.
+// pack writes the tasks in columns of two words each: where the sum is read and goes, with the
+// scale, negative for an inversion; two products; two more. Two places of a word have 16 bits each.
 func (p *deviceProgram) pack() []int32 {
 	words := make([]int32, (2+taskProducts)*len(p.tasks))
 	two := func(places [2]int32) int32 { return int32(uint32(places[0]) | uint32(places[1])<<16) }

@@ -9,7 +9,7 @@
 //	base       rows              none                     latency of 40 halvings
 //	gradient   rows              3 float64 a rated branch  a sine and cosine a branch
 //	priority   rows              none                     a sine and cosine a branch
-//	rollout    rows in flight    working set of one row,  latency of the levels of
+//	rollout    rows in flight    working set of one row,  latency of the rounds of
 //	                             see device_flow.cuh      elimination, ~30 kFLOP a power flow of 30 buses
 //
 // All arithmetic is in float64, the step's inputs and outputs are float32: the
