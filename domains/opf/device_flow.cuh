@@ -204,8 +204,8 @@ struct Task {
 };
 
 // run executes rounds of the program on the values; false at a pivot that is zero or not
-// finite. The tasks of a round are read while the round before computes: they wait for no
-// value. The warp calls it.
+// finite. The tasks of a round wait for no value: they are read two rounds ahead, since one is
+// shorter than a read of the second-level cache. The warp calls it.
 template <class Work>
 __device__ inline bool run(const Work& w, int first, int rounds) {
     const Network& net = w.net;
@@ -214,14 +214,14 @@ __device__ inline bool run(const Work& w, int first, int rounds) {
     double* v = w.values;
     const auto value = [&](int at) { return v[at]; };
     bool sound = true;
-    int begin = start[0], end = start[1];
-    Task next(task, tasks, min(begin + lane(), last));
+    int begin = start[0], end = start[1], then = start[min(2, rounds)];
+    Task next(task, tasks, min(begin + lane(), last)), after(task, tasks, min(end + lane(), last));
 #pragma unroll 1
     for (int r = 0; r < rounds; r++) {
         const Task now = next;
         const bool busy = begin + lane() < end;
-        begin = end, end = start[min(r + 2, rounds)];
-        next = Task(task, tasks, min(begin + lane(), last));
+        next = after, after = Task(task, tasks, min(then + lane(), last));
+        begin = end, end = then, then = start[min(r + 3, rounds)];
         if (busy) {
             double sum = now.minus(v[now.place()], value, value);
             if (now.inverts()) {
