@@ -133,7 +133,7 @@ func (c *problemCode) rollout(q *queue, job *rolloutJob, preference *preferenceJ
 	case c.warp:
 		grid.X = c.inFlight(q.Backend, int(job.rows))
 	case c.lanes > 1:
-		// A block for each multiprocessor if there are rows: lanes without one help the others.
+		// A block for each multiprocessor if there are rows: fewer of them share its units.
 		rows := int(job.rows)
 		grid, block = driver.Dim{X: max(ceil(rows*c.lanes, lanesBlock), min(rows, max(q.device.Multiprocessors, 1)))}, lanesBlock
 	}

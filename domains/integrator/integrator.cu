@@ -2,15 +2,14 @@
 // dynamics, objectives with gradients, indicators, margins and the projection with
 // its look-ahead, as in dynamics.go, problem.go, projection.go and viability.go.
 //
-// A thread works on one row, eight lanes of a warp on one of the roll-out: of the searches
-// that a projection makes each takes one, and detours are the whole block's. Bound: the
-// gradient by bytes (about 100 a row), the roll-out by the latency of float64, a few
-// hundred operations where the action is feasible as it is, else those of one search on a
-// rim and one escape, and three to nine times as many for a detour.
+// A thread works on one row, a warp on one of the roll-out: rows do not wait for one another. Of a
+// projection the lanes take the candidates of a search, the escapes, and several shares of a
+// detour at once. Bound: the gradient by bytes (about 100 a row), the roll-out by the latency of
+// float64: a few hundred cycles where the action is feasible and leaves, 450 a step of an escape, a
+// search 3 000, a detour four to five times an escape.
 #include "gpc.cuh"
 #include "domain.cuh"
 #include "policy.cuh"
-#include "warp.cuh"
 
 namespace integrator {
 
@@ -78,19 +77,35 @@ __device__ inline double squared(Point a, Point b) {
     return dx * dx + dy * dy;
 }
 
-// within is hypot(x, y) <= radius, which is asked only where squares do not tell.
+// within is hypot(x, y) <= radius, whose root is taken only where squares do not tell.
 __device__ inline bool within(double x, double y, double radius) {
     const double q = x * x + y * y, r = radius * radius;
     if (fabs(q - r) > 1e-12 * r) return q < r;
-    return hypot(x, y) <= radius;
+    return sqrt(q) <= radius;
 }
 
 __device__ inline Point to_disc(Point u, Point centre, double radius) {
-    const double dx = u.x - centre.x, dy = u.y - centre.y;
-    if (within(dx, dy, radius)) return u;
-    const double d = hypot(dx, dy);
-    return Point{centre.x + dx * radius / d, centre.y + dy * radius / d};
+    const double dx = u.x - centre.x, dy = u.y - centre.y, q = dx * dx + dy * dy;
+    if (q <= radius * radius) return u;
+    const double scale = radius / sqrt(q);
+    return Point{centre.x + dx * scale, centre.y + dy * scale};
 }
+
+// inverse_root is 1/√q of q between 1e-30 and 1e30, by its series from float32: what is left out
+// is the cube of that rounding. A root and a division take twice as long.
+__device__ inline double inverse_root(double q) {
+    const double r = (double)rsqrtf((float)q), e = 1.0 - q * r * r;
+    return r + r * (e * (0.5 + 0.375 * e));
+}
+
+// turned is a unit vector turned by an angle of at most half a radian.
+__device__ inline Point turned(Point v, double angle) {
+    const double q = angle * angle;
+    const double sn = angle * (1.0 + q * (-1.0 / 6 + q * (1.0 / 120 + q * (-1.0 / 5040 + q * (1.0 / 362880 + q * (-1.0 / 39916800 + q * (1.0 / 6227020800.0)))))));
+    const double cs = 1.0 + q * (-0.5 + q * (1.0 / 24 + q * (-1.0 / 720 + q * (1.0 / 40320 + q * (-1.0 / 3628800 + q * (1.0 / 479001600.0))))));
+    return Point{v.x * cs - v.y * sn, v.y * cs + v.x * sn};
+}
+constexpr double mostTurned = 0.5;
 
 // Discs is the intersection of the input disc around 0 and the slew disc around
 // the previous action.
@@ -104,7 +119,7 @@ struct Discs {
 
     // corners are the two points common to both rims.
     __device__ bool corners(Point* at) const {
-        const double distance = hypot(previous.x, previous.y);
+        const double distance = sqrt(previous.x * previous.x + previous.y * previous.y);
         if (distance == 0.0) return false;
         const double along = (distance * distance + input * input - slew * slew) / (2.0 * distance);
         const double across2 = input * input - along * along;
@@ -139,70 +154,82 @@ struct Discs {
     }
 };
 
-__device__ inline Discs discs(const double* k, const double* c) {
-    return Discs{k[U_MAX], k[R_MAX], Point{c[PREVIOUS], c[PREVIOUS + 1]}};
-}
-
 // Motion is the next position relative to the ellipse's centre, (x, y) + half·u.
 struct Motion {
-    double x, y, half, a, b;
+    double x, y, half, a, b, ia, ib; // semi-axes and their inverses
 
     __device__ double clearance(Point u) const {
-        const double dx = (x + half * u.x) / a, dy = (y + half * u.y) / b;
+        const double dx = (x + half * u.x) * ia, dy = (y + half * u.y) * ib;
         return dx * dx + dy * dy;
     }
 
-    __device__ Point on_rim(Point centre, double radius, double angle) const {
-        double sn, cs;
-        sincos(angle, &sn, &cs);
-        return Point{centre.x + radius * cs, centre.y + radius * sn};
+    // A point of a circle of actions is its centre and a unit vector from there.
+    struct Rim {
+        Point centre;
+        double radius;
+
+        __device__ Point at(Point v) const { return Point{centre.x + radius * v.x, centre.y + radius * v.y}; }
+    };
+
+    // along are ψ − 1 at a point of a circle, and its first two derivatives in the angle.
+    struct Along {
+        double psi, slope, bend;
+    };
+
+    __device__ Along along(const Rim& rim, Point v) const {
+        const double r = half * rim.radius, dx = (x + half * rim.centre.x + r * v.x) * ia, dy = (y + half * rim.centre.y + r * v.y) * ib;
+        const double cx = r * v.x * ia, cy = r * v.y * ib, sx = -r * v.y * ia, sy = r * v.x * ib;
+        return Along{dx * dx + dy * dy - 1.0, 2.0 * (dx * sx + dy * sy), 2.0 * (sx * sx + sy * sy - dx * cx - dy * cy)};
     }
 
-    __device__ double psi(Point centre, double radius, double angle) const { return clearance(on_rim(centre, radius, angle)) - 1.0; }
+    // outward is the direction of ψ's gradient at a circle's centre.
+    __device__ Point outward(Point centre) const {
+        const double gx = (x + half * centre.x) * ia * ia, gy = (y + half * centre.y) * ib * ib, q = gx * gx + gy * gy;
+        if (!(q > 1e-30)) return Point{1.0, 0.0};
+        const double scale = 1.0 / sqrt(q);
+        return Point{gx * scale, gy * scale};
+    }
 
-    // root is where psi changes sign between two angles, on the side with psi ≥ 0
-    // (false position, Illinois variant).
-    __device__ double root(Point centre, double radius, double inside, double outside, double fInside, double fOutside) const {
-        int side = 0;
+    // extreme is the direction of the circle's largest or smallest ψ near a guess. A step
+    // of 1e-8 leaves its square.
+    __device__ Point extreme(const Rim& rim, Point v) const {
+#pragma unroll 1
+        for (int round = 0; round < 6; round++) {
+            const Along f = along(rim, v);
+            if (f.bend == 0.0) break;
+            const double by = fmin(fmax(-f.slope / f.bend, -mostTurned), mostTurned);
+            v = turned(v, by);
+            if (fabs(by) <= 1e-8) break;
+        }
+        return v;
+    }
+
+    // root is the direction where ψ − 1 changes sign on the way from the top of a circle to its bottom,
+    // anticlockwise or not, on the side with ψ ≥ 1: by Newton's method, from where the cosine between
+    // the two has its root, halving where a step leaves the bracket.
+    __device__ Point root(const Rim& rim, Point top, double high, double low, double way) const {
+        if (high == 0.0) return top;
+        const double cs = fmin(1.0, fmax(-1.0, (high + low) / (low - high))), sn = way * sqrt(1.0 - cs * cs);
+        Point v{top.x * cs - top.y * sn, top.y * cs + top.x * sn}, inside = top;
+        double angle = (double)acosf((float)cs), in = 0.0, out = 3.5; // from the top on
+#pragma unroll 1
         for (int round = 0; round < 60; round++) {
-            if (fInside == 0.0 || fabs(inside - outside) <= 1e-15 * (1.0 + fabs(inside))) break;
-            const double middle = (inside * fOutside - outside * fInside) / (fOutside - fInside);
-            const double value = psi(centre, radius, middle);
-            if (value >= 0.0) {
-                if (middle == inside) break;
-                inside = middle, fInside = value;
-                if (side == 1) fOutside /= 2.0;
-                side = 1;
+            const Along f = along(rim, v);
+            if (f.psi >= 0.0) {
+                inside = v, in = angle;
+                if (f.psi <= 1e-15) break;
             } else {
-                if (middle == outside) break;
-                outside = middle, fOutside = value;
-                if (side == -1) fInside /= 2.0;
-                side = -1;
+                out = angle;
             }
-            if (fabs(value) <= 1e-15 && value >= 0.0) break;
+            if (out - in <= 1e-15) break;
+            double to = angle + (5e-16 - f.psi) / (way * f.slope);
+            if (!(to > in && to < out)) to = 0.5 * (in + out);
+            const double by = fmin(fmax(to - angle, -mostTurned), mostTurned);
+            if (angle + by == angle) break;
+            v = turned(v, way * by), angle += by;
         }
         return inside;
     }
-
-    // extreme is the angle of the circle's largest or smallest psi near a guess.
-    __device__ double extreme(Point centre, double radius, double angle) const {
-        const double ia = half / (a * a), ib = half / (b * b);
-        const double gx = (x + half * centre.x) * ia, gy = (y + half * centre.y) * ib;
-        for (int round = 0; round < 6; round++) {
-            double s, c;
-            sincos(angle, &s, &c);
-            const double hx = gx + ia * half * radius * c, hy = gy + ib * half * radius * s;
-            const double bend = -hx * c - hy * s + radius * half * (ia * s * s + ib * c * c);
-            if (bend == 0.0) break;
-            const double from = angle;
-            angle -= (-hx * s + hy * c) / bend;
-            if (angle == from) break;
-        }
-        return angle;
-    }
-
-    // outward is the angle of psi's gradient at a circle's centre.
-    __device__ double outward(Point centre) const { return atan2((y + half * centre.y) * (half / (b * b)), (x + half * centre.x) * (half / (a * a))); }
 
     // nearest_on_ellipse is the action whose next position is the point of the
     // ellipse nearest to that of u, which must be inside (Eberly).
@@ -213,25 +240,27 @@ struct Motion {
         double x0 = 0.0, x1 = e1;
         if (y1 > 0.0) {
             // (e0 y0/(t + e0²))² + (e1 y1/(t + e1²))² = 1 by Newton's method for the root of
-            // the reciprocal, which is nearly linear; by bisection where that leaves the bracket.
-            double low = -e1 * e1 + e1 * y1, high = 0.0, t = low;
+            // the reciprocal, which is nearly linear; by bisection where that leaves the bracket. One
+            // step moves the position little, so that t is near 0.
+            double low = -e1 * e1 + e1 * y1, high = 0.0, t = 0.0;
+#pragma unroll 1
             for (int round = 0; round < 200; round++) {
-                const double d0 = t + e0 * e0, d1 = t + e1 * e1, r0 = e0 * y0 / d0, r1 = e1 * y1 / d1, h = r0 * r0 + r1 * r1;
+                const double i0 = 1.0 / (t + e0 * e0), i1 = 1.0 / (t + e1 * e1), r0 = e0 * y0 * i0, r1 = e1 * y1 * i1, h = r0 * r0 + r1 * r1;
                 if (h > 1.0)
                     low = t;
                 else
                     high = t;
-                double to = t + h * (sqrt(h) - 1.0) / (r0 * r0 / d0 + r1 * r1 / d1);
+                double to = t + h * (sqrt(h) - 1.0) / (r0 * r0 * i0 + r1 * r1 * i1);
                 if (!(to > low && to < high)) {
                     if (fabs(to - t) <= 1e-16 * (e1 * e1 + fabs(t))) break;
                     to = 0.5 * (low + high);
                     if (to <= low || to >= high) break;
                 }
-                if (fabs(to - t) <= 1e-16 * (e1 * e1 + fabs(t))) break;
+                const double by = fabs(to - t);
                 t = to;
+                if (by <= 1e-10 * e1 * e1) break; // what is left is its square
             }
-            high = t;
-            x0 = e0 * e0 * y0 / (high + e0 * e0), x1 = e1 * e1 * y1 / (high + e1 * e1);
+            x0 = e0 * e0 * y0 / (t + e0 * e0), x1 = e1 * e1 * y1 / (t + e1 * e1);
         } else if (e0 * y0 < e0 * e0 - e1 * e1) {
             x0 = e0 * e0 * y0 / (e0 * e0 - e1 * e1);
             x1 = e1 * sqrt(fmax(0.0, 1.0 - x0 * x0 / (e0 * e0)));
@@ -239,257 +268,278 @@ struct Motion {
             x0 = e0, x1 = 0.0;
         }
         // Outward by a few units in the last place, so that ψ ≥ 1 survives rounding.
-        const double scale = (1.0 + 1e-15) / hypot(x0 / e0, x1 / e1);
+        const double w0 = x0 / e0, w1 = x1 / e1, scale = (1.0 + 1e-15) / sqrt(w0 * w0 + w1 * w1);
         x0 *= scale, x1 *= scale;
         const double ex = copysign(a < b ? x1 : x0, px), ey = copysign(a < b ? x0 : x1, py);
         return Point{(ex - x) / half, (ey - y) / half};
     }
 };
 
-__device__ inline Motion motion(const double* k, const double* s, const double* c) {
-    double at[4];
-    next<double>(k, s, 0.0, 0.0, at);
-    return Motion{at[0] - k[C0_X] - k[RHO_X] * c[P], at[1] - k[C0_Y] - k[RHO_Y] * c[P], k[HALF], k[A], k[B]};
-}
+constexpr int lanes = 32; // that work on a row: a warp
 
-constexpr int lanes = 8; // of a warp, that work on a row
+// Row is what the lanes of a warp know of their row: the discs, the next position, and the
+// ellipse, whose frame flights are in.
+struct Row {
+    Discs discs;
+    Motion free;
+    Point centre, drift; // the ellipse's now, and how far it moves in a step
+    double ia2, ib2;     // 1/a², 1/b²
 
-// What the lanes of a row do, numbered as the row's own.
-enum Role { ON_ELLIPSE = 0, CORNERS = 1, INPUT_RIM = 2, SLEW_RIM = 4, NONE = 6 };
-
-// All lanes of a warp call what follows, those of a row with the same numbers; a row that
-// is not active stays as it is.
-
-// nearest moves u to the nearest action that keeps input, slew and obstacle now; if
-// there is none, to the one of largest ψ that keeps the first two, and false. Each role
-// has the candidates of nearest in projection.go that are its own: two lanes a rim, of
-// which one looks for its largest ψ and the crossing on one side, the other for the
-// smallest and the crossing on the other.
-__device__ inline bool nearest(const double* k, const double* s, const double* c, Point& u, bool active) {
-    const Discs d = discs(k, c);
-    const Motion free = motion(k, s, c);
-    Point want = u;
-    bool ok = true, search = false;
-    if (active) {
-        if (!gpc::finite64(u.x + u.y)) u = Point{0.0, 0.0}, ok = false;
-        ok = d.project(u) && ok;
-        search = ok && !(free.clearance(u) >= 1.0);
+    __device__ Row(const double* k, const double* s, const double* c) {
+        discs = Discs{k[U_MAX], k[R_MAX], Point{c[PREVIOUS], c[PREVIOUS + 1]}};
+        double at[4];
+        next<double>(k, s, 0.0, 0.0, at);
+        centre = Point{k[C0_X] + k[RHO_X] * c[P], k[C0_Y] + k[RHO_Y] * c[P]};
+        drift = Point{k[RHO_X] * c[RATE] * k[DT], k[RHO_Y] * c[RATE] * k[DT]};
+        const double ia = 1.0 / k[A], ib = 1.0 / k[B];
+        free = Motion{at[0] - centre.x, at[1] - centre.y, k[HALF], k[A], k[B], ia, ib};
+        ia2 = ia * ia, ib2 = ib * ib;
     }
-    if (!gpc::warp_any(search)) return ok;
+};
 
-    const int role = search ? (int)threadIdx.x % lanes : NONE;
+// Lanes of a warp in threes try actions side by side, a lane an escape.
+constexpr int escapes = 3, trials = lanes / escapes;
+__device__ inline int lane() { return (int)threadIdx.x % lanes; }
+
+// What the lanes of a search do.
+enum Role { ON_ELLIPSE = 0, CORNERS = 1, INPUT_RIM = 2, SLEW_RIM = 4, NONE = 6, ROLES = 8 };
+
+// search moves the trials that ask, whose next positions the obstacle holds, from want to the
+// nearest action that keeps input, slew and obstacle now; if there is none, to the one of largest ψ
+// that keeps the first two, and false. Eight lanes take a trial, and each has the candidates of
+// nearest in projection.go that are its own: two lanes a rim, of which one looks for its
+// largest ψ and the crossing on one side, the other for the smallest and the crossing on the
+// other. The warp calls it.
+__device__ inline bool search(const Row& row, Point want, Point& u, bool asks) {
+    const Discs& d = row.discs;
+    const Motion& free = row.free;
     const double infinity = (double)gpc_inf();
-    Point best = u, clearest = u;
-    double distance = infinity, psi = free.clearance(u);
-    auto consider = [&](Point at) {
-        if (!d.holds(at)) return;
-        const double far = squared(at, want);
-        if (far < distance) best = at, distance = far;
-    };
-    auto remember = [&](Point at) {
-        const double value = free.clearance(at);
-        if (d.holds(at) && value > psi) clearest = at, psi = value;
-        return value;
-    };
-    const bool rim = role >= INPUT_RIM && role < NONE, lower = role % 2;
-    const Point centre = role < SLEW_RIM ? Point{0.0, 0.0} : d.previous;
-    const double radius = role < SLEW_RIM ? d.input : d.slew, pi = 3.14159265358979323846;
-    double angle = 0.0, level = 0.0, guess = 0.0;
-    if (role == ON_ELLIPSE) {
-        if (free.clearance(want) < 1.0) consider(free.nearest_on_ellipse(want));
-    } else if (role == CORNERS) {
-        Point corners[2];
-        if (d.corners(corners))
-            for (int i = 0; i < 2; i++)
-                if (remember(corners[i]) >= 1.0) consider(corners[i]);
-    } else if (rim) {
-        guess = free.outward(centre) + (lower ? pi : 0.0);
-        angle = free.extreme(centre, radius, guess), level = free.psi(centre, radius, angle);
-        const double there = free.psi(centre, radius, guess);
-        if (!lower && level < there) angle = guess, level = there;
-        if (!lower) remember(free.on_rim(centre, radius, angle));
+    const int owner = lane() - lane() % escapes;
+    unsigned pending = __ballot_sync(GPC_FULL_MASK, asks && lane() == owner);
+    bool ok = true;
+    while (pending) {
+        unsigned left = pending;
+        for (int skip = lane() / ROLES; skip > 0; skip--) left &= left - 1;
+        const int whose = left ? __ffs((int)left) - 1 : 0, role = left ? lane() % ROLES : (int)NONE;
+        const Point goal{__shfl_sync(GPC_FULL_MASK, want.x, whose), __shfl_sync(GPC_FULL_MASK, want.y, whose)};
+        const Point from{__shfl_sync(GPC_FULL_MASK, u.x, whose), __shfl_sync(GPC_FULL_MASK, u.y, whose)};
+        Point best = from, clearest = from;
+        double distance = infinity, psi = free.clearance(from);
+        auto consider = [&](Point at) {
+            if (!d.holds(at)) return;
+            const double far = squared(at, goal);
+            if (far < distance) best = at, distance = far;
+        };
+        auto remember = [&](Point at) {
+            const double value = free.clearance(at);
+            if (value > psi && d.holds(at)) clearest = at, psi = value;
+            return value;
+        };
+        const bool lower = role % 2, rims = role >= INPUT_RIM && role < NONE;
+        const Motion::Rim rim = role < SLEW_RIM ? Motion::Rim{Point{0.0, 0.0}, d.input} : Motion::Rim{d.previous, d.slew};
+        Point end{0.0, 0.0}, guess = end;
+        double level = 0.0, there = 0.0;
+        if (role == ON_ELLIPSE) {
+            if (free.clearance(goal) < 1.0) consider(free.nearest_on_ellipse(goal));
+        } else if (role == CORNERS) {
+            Point corners[2];
+            if (d.corners(corners))
+                for (int i = 0; i < 2; i++)
+                    if (remember(corners[i]) >= 1.0) consider(corners[i]);
+        } else if (rims) {
+            guess = free.outward(rim.centre);
+            if (lower) guess = Point{-guess.x, -guess.y};
+            end = free.extreme(rim, guess);
+            level = free.along(rim, end).psi, there = free.along(rim, guess).psi;
+            if (!lower && level < there) end = guess, level = there;
+            if (!lower) remember(rim.at(end));
+        }
+        const double high = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
+        if (rims && lower && !(level < high)) end = guess, level = there;
+        const double otherLevel = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
+        const Point other{__shfl_xor_sync(GPC_FULL_MASK, end.x, 1), __shfl_xor_sync(GPC_FULL_MASK, end.y, 1)};
+        if (rims) {
+            const double psiHigh = lower ? otherLevel : level, psiLow = lower ? level : otherLevel;
+            if (psiHigh >= 0.0 && psiLow <= 0.0) consider(rim.at(free.root(rim, lower ? other : end, psiHigh, psiLow, lower ? -1.0 : 1.0)));
+        }
+        // The nearest and the clearest, of the first role that has it.
+        int first = role, firstClear = role;
+#pragma unroll 1
+        for (int m = 1; m < ROLES; m *= 2) {
+            const double far = __shfl_xor_sync(GPC_FULL_MASK, distance, m), value = __shfl_xor_sync(GPC_FULL_MASK, psi, m);
+            const Point at{__shfl_xor_sync(GPC_FULL_MASK, best.x, m), __shfl_xor_sync(GPC_FULL_MASK, best.y, m)};
+            const Point clear{__shfl_xor_sync(GPC_FULL_MASK, clearest.x, m), __shfl_xor_sync(GPC_FULL_MASK, clearest.y, m)};
+            const int theirs = __shfl_xor_sync(GPC_FULL_MASK, first, m), theirsClear = __shfl_xor_sync(GPC_FULL_MASK, firstClear, m);
+            if (far < distance || (far == distance && theirs < first)) distance = far, best = at, first = theirs;
+            if (value > psi || (value == psi && theirsClear < firstClear)) psi = value, clearest = clear, firstClear = theirsClear;
+        }
+        if (distance == infinity) best = clearest;
+        // Back to the lanes of the trial.
+        const int place = __popc(pending & ((1u << owner) - 1)), answer = place * ROLES % lanes;
+        const bool mine = asks && (pending >> owner & 1) && place < lanes / ROLES;
+        const Point found{__shfl_sync(GPC_FULL_MASK, best.x, answer), __shfl_sync(GPC_FULL_MASK, best.y, answer)};
+        const int clear = __shfl_sync(GPC_FULL_MASK, distance < infinity || psi >= 1.0 ? 1 : 0, answer);
+        if (mine) u = found, ok = clear;
+        for (int i = 0; i < lanes / ROLES; i++) pending &= pending - 1;
     }
-    const double high = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
-    if (rim && lower && !(level < high)) angle = guess, level = free.psi(centre, radius, guess);
-    const double otherAngle = __shfl_xor_sync(GPC_FULL_MASK, angle, 1), otherLevel = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
-    if (rim) {
-        const double top = lower ? otherAngle : angle, psiHigh = lower ? otherLevel : level, psiLow = lower ? level : otherLevel;
-        const double bottom = top + remainder((lower ? angle : otherAngle) - top, 2.0 * pi);
-        const double to = lower ? bottom - copysign(2.0 * pi, bottom - top) : bottom;
-        if (psiHigh >= 0.0 && psiLow <= 0.0) consider(free.on_rim(centre, radius, free.root(centre, radius, top, to, psiHigh, psiLow)));
-    }
-    // The nearest and the clearest, of the first role that has it.
-    int first = role, firstClear = role;
-    for (int m = 1; m < lanes; m *= 2) {
-        const double far = __shfl_xor_sync(GPC_FULL_MASK, distance, m), value = __shfl_xor_sync(GPC_FULL_MASK, psi, m);
-        const Point at{__shfl_xor_sync(GPC_FULL_MASK, best.x, m), __shfl_xor_sync(GPC_FULL_MASK, best.y, m)};
-        const Point clear{__shfl_xor_sync(GPC_FULL_MASK, clearest.x, m), __shfl_xor_sync(GPC_FULL_MASK, clearest.y, m)};
-        const int whose = __shfl_xor_sync(GPC_FULL_MASK, first, m), whoseClear = __shfl_xor_sync(GPC_FULL_MASK, firstClear, m);
-        if (far < distance || (far == distance && whose < first)) distance = far, best = at, first = whose;
-        if (value > psi || (value == psi && whoseClear < firstClear)) psi = value, clearest = clear, firstClear = whoseClear;
-    }
-    if (!search) return ok;
-    if (distance == infinity) {
-        u = clearest;
-        return psi >= 1.0;
-    }
-    u = best;
-    return true;
+    return ok;
 }
 
-// Flight is a state on its way past the ellipse.
+// nearest moves the trials that look as search does; from an action that is not a number towards
+// none, and false. The warp calls it.
+__device__ inline bool nearest(const Row& row, Point& u, bool looks) {
+    const Point want = u;
+    bool ok = true, inside = false;
+    if (looks) {
+        if (!gpc::finite64(u.x + u.y)) u = Point{0.0, 0.0}, ok = false;
+        ok = row.discs.project(u) && ok;
+        inside = ok && !(row.free.clearance(u) >= 1.0);
+    }
+    return search(row, want, u, inside) && ok;
+}
+
+// Flight is a state on its way past the ellipse, in the ellipse's frame.
 struct Flight {
-    const double* k;
-    double s[4];
-    Point u;
-    double p, rate;
+    const Row& row;
+    Point at, speed, u;
+
+    __device__ Flight(const Row& r, const double* k, const double* s, const double* c)
+        : row(r), at{s[0] - r.centre.x, s[1] - r.centre.y}, speed{s[2] - k[RHO_X] * c[RATE], s[3] - k[RHO_Y] * c[RATE]}, u(r.discs.previous) {}
 
     // gradient is half that of the ellipse's level function at the position; up at the
     // centre.
     __device__ Point gradient() const {
-        const double n1 = (s[0] - k[C0_X] - k[RHO_X] * p) / (k[A] * k[A]), n2 = (s[1] - k[C0_Y] - k[RHO_Y] * p) / (k[B] * k[B]);
-        if (n1 == 0.0 && n2 == 0.0) return Point{0.0, 1.0};
-        return Point{n1, n2};
+        const Point n{at.x * row.ia2, at.y * row.ib2};
+        if (n.x * n.x + n.y * n.y <= 1e-30) return Point{0.0, 1.0};
+        return n;
     }
 
-    // turn is the next action of escape i: straight away from the ellipse, or past it on
-    // either side, π/3 from there.
-    __device__ Point turn(int i) const {
-        const Point n = gradient();
+    // turn is the next action of escape i along the gradient: straight away from the ellipse,
+    // or past it on either side, π/3 from there.
+    __device__ Point turn(int i, Point n) const {
         const double cs = i == 0 ? 1.0 : 0.5000000000000001, sn = i == 0 ? 0.0 : (i == 1 ? 0.8660254037844386 : -0.8660254037844386);
-        const double limit = k[U_MAX] / sqrt(n.x * n.x + n.y * n.y);
-        return to_disc(Point{limit * (n.x * cs - n.y * sn), limit * (n.x * sn + n.y * cs)}, u, k[R_MAX]);
+        const double limit = row.discs.input * inverse_root(n.x * n.x + n.y * n.y), slew = row.discs.slew;
+        const Point to{limit * (n.x * cs - n.y * sn), limit * (n.x * sn + n.y * cs)};
+        const double dx = to.x - u.x, dy = to.y - u.y, q = dx * dx + dy * dy;
+        if (q <= slew * slew) return to;
+        const double scale = slew * inverse_root(q);
+        return Point{u.x + dx * scale, u.y + dy * scale};
     }
 
-    __device__ bool step(Point action) {
-        double to[4];
-        next<double>(k, s, action.x, action.y, to);
-        for (int i = 0; i < 4; i++) s[i] = to[i];
-        const bool clear = clearance(k, s[0], s[1], p) >= 1.0;
+    // step applies an action and tells whether the next position is outside the ellipse of this step.
+    __device__ bool step(Point action, double dt) {
+        at.x += dt * speed.x + row.free.half * action.x, at.y += dt * speed.y + row.free.half * action.y;
+        speed.x += dt * action.x, speed.y += dt * action.y;
         u = action;
-        p += rate * k[DT];
-        return clear;
+        const double x = at.x + row.drift.x, y = at.y + row.drift.y;
+        return x * x * row.ia2 + y * y * row.ib2 >= 1.0;
     }
 
-    __device__ bool leaving() const {
-        const Point n = gradient();
-        return (s[2] - k[RHO_X] * rate) * n.x + (s[3] - k[RHO_Y] * rate) * n.y >= 0.0 && u.x * n.x + u.y * n.y >= 0.0;
-    }
+    __device__ bool leaving(Point n) const { return speed.x * n.x + speed.y * n.y >= 0.0 && u.x * n.x + u.y * n.y >= 0.0; }
 };
 
-__device__ inline Flight flight(const double* k, const double* s, const double* c) {
-    return Flight{k, {s[0], s[1], s[2], s[3]}, Point{c[PREVIOUS], c[PREVIOUS + 1]}, c[P], c[RATE]};
-}
-
-constexpr int escapes = 3;
-
-// escapable tells whether an escape keeps clear behind the action: a lane each.
-__device__ inline bool escapable(const double* k, const double* s, const double* c, Point u, bool active) {
-    const int escape = (int)threadIdx.x % lanes;
-    bool clear = active && escape < escapes;
-    if (clear) {
-        Flight f = flight(k, s, c);
-        f.step(u);
-        for (int n = 0; clear && n < (int)k[ESCAPE_STEPS] && !f.leaving(); n++) clear = f.step(f.turn(escape));
+// escapes_from tells whether the lane's escape keeps clear behind the action.
+__device__ inline bool escapes_from(Flight f, const double* k, Point u, int escape) {
+    const double dt = k[DT];
+    const int steps = (int)k[ESCAPE_STEPS];
+    bool clear = true;
+    f.step(u, dt);
+#pragma unroll 1
+    for (int n = 0; clear && n < steps; n++) {
+        const Point g = f.gradient();
+        if (f.leaving(g)) break;
+        clear = f.step(f.turn(escape, g), dt);
     }
-    const unsigned int found = __ballot_sync(GPC_FULL_MASK, clear);
-    return (found >> ((int)threadIdx.x % GPC_WARP / lanes * lanes) & ((1u << lanes) - 1)) != 0;
+    return clear;
 }
 
-// Detours are the rows of a block from which no escape leads as they are: each is moved
-// towards the escape that needs the smallest change, by bisection. Eight lanes each look at
-// one share of the way to one escape. Where there are lanes to spare they look at what
-// the next bisections may ask for too, two or three levels at once; what comes out is the same.
-struct Detours {
-    static constexpr int groups = 256 / lanes;
-    struct Row {
-        double s[4], c[CONTEXTS];
-        Point want;
-    };
-    // Way is the bisection on the way of a row to one escape.
-    struct Way {
-        double lo, hi;
-        Point best;
-        bool found;
-    };
-    Row row[groups];
-    Way way[groups][escapes];
-    Point tried[groups]; // by the lanes of a group
-    bool held[groups], asked[groups];
-};
-
-// share is that of node j of the tree of bisections between two shares: 1 in the middle, 2 and 3
+// share_of is that of node j of the tree of bisections between two shares: 0 all of the way, 1 in the middle, 2 and 3
 // those below and above it.
 __device__ inline double share_of(double lo, double hi, int j) {
+    if (j == 0) return 1.0;
     int level = 0;
     while (j >> (level + 1)) level++;
     const int width = 1 << level;
     return lo + (hi - lo) * (double)(2 * (j - width) + 1) / (double)(2 * width);
 }
 
-// detour moves the rows that ask, one a group of lanes. All threads of the block call it.
-__device__ inline void detour(const double* k, const double* s, const double* c, Point& u, bool asks) {
-    __shared__ Detours of;
-    const int group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % GPC_WARP;
-    const bool leader = threadIdx.x % lanes == 0;
-    if (leader) {
-        of.asked[group] = asks;
-        if (asks) {
-            for (int j = 0; j < 4; j++) of.row[group].s[j] = s[j];
-            for (int j = 0; j < CONTEXTS; j++) of.row[group].c[j] = c[j];
-            of.row[group].want = u;
-            for (int e = 0; e < escapes; e++) of.way[group][e] = Detours::Way{0.0, 1.0, u, true};
+// Way is the bisection between the action and the first of one escape.
+struct Way {
+    double lo, hi;
+    Point best;
+    int left; // bisections; 0 as well where the way is none
+    bool found;
+};
+
+// move is project of a row, by a warp. Each pass tries up to ten actions: first the wanted one,
+// then, where no escape leads from it, shares of the ways to the escapes, of every bisection what
+// the next ones may ask for too. What comes out is that of one bisection after the other.
+__device__ inline bool move(const double* k, const double* s, const double* c, Point& u) {
+    const Row row(k, s, c);
+    const Flight flight(row, k, s, c);
+    const int escape = lane() % escapes, mine = lane() / escapes, trims = (int)k[ESCAPE_TRIMS];
+    Way way[escapes];
+#pragma unroll 1
+    for (int pass = 0;; pass++) {
+        // Trials and nodes of each way: the first looks at all of it, node 0.
+        int ways = 0, which = 0, each = 1;
+        if (pass > 0) {
+            for (int e = 0; e < escapes; e++) ways += way[e].left > 0;
+            if (ways == 0) break;
+            each = trials / ways;
         }
-    }
-    if (!__syncthreads_or(asks)) return;
-    const unsigned int rows = __ballot_sync(GPC_FULL_MASK, of.asked[lane]);
-    const int ways = __popc(rows) * escapes, each = ways < Detours::groups ? Detours::groups / ways : 1;
-    const int trims = (int)k[ESCAPE_TRIMS];
-    // The first round asks for the whole way besides, node 0.
-    for (int done = -1; done < trims;) {
-        const int spare = done < 0 ? each - 1 : each, most = spare >= 7 ? 3 : (spare >= 3 ? 2 : (spare >= 1 ? 1 : 0));
-        const int from = done < 0 ? 0 : 1, levels = min(most, trims - max(done, 0)), nodes = (1 << levels) - from;
-        for (int first = 0; first < ways; first += Detours::groups / each) {
-            // Way `mine` of all, escape by escape of the rows that asked.
-            const int mine = first + group / each, node = from + group % each;
-            const bool busy = mine < ways && group / each < Detours::groups / each && group % each < nodes;
-            unsigned int left = rows;
-            for (int skip = busy ? mine / escapes : 0; skip > 0; skip--) left &= left - 1;
-            const Detours::Row& r = of.row[__ffs((int)left) - 1];
-            Detours::Way& w = of.way[__ffs((int)left) - 1][busy ? mine % escapes : 0];
-            const Point away = flight(k, r.s, r.c).turn(busy ? mine % escapes : 0);
-            const double share = node == 0 ? 1.0 : share_of(w.lo, w.hi, node);
-            Point trial{r.want.x + share * (away.x - r.want.x), r.want.y + share * (away.y - r.want.y)};
-            const bool looks = busy && w.found;
-            const bool now = nearest(k, r.s, r.c, trial, looks) && looks, held = escapable(k, r.s, r.c, trial, now) && now;
-            if (leader) of.tried[group] = trial, of.held[group] = held;
-            __syncthreads();
-            if (leader && busy && group % each == 0) {
-                // The way's first group follows its bisections.
-                if (done < 0) w.found = of.held[group], w.best = of.tried[group];
-                for (int level = 0, j = 1; w.found && level < levels; level++) {
-                    const int at = group + j - from;
-                    const double tried = share_of(w.lo, w.hi, 1);
-                    if (of.held[at])
-                        w.hi = tried, w.best = of.tried[at], j = 2 * j;
-                    else
-                        w.lo = tried, j = 2 * j + 1;
-                }
+        const int from = pass == 1 ? 0 : 1, node = from + mine % each;
+        bool looks = pass == 0 ? mine == 0 : mine < ways * each;
+        Point trial = u;
+        if (pass > 0) {
+            int skip = mine / each;
+            double lo = 0.0, hi = 1.0;
+            for (int e = 0; e < escapes; e++)
+                if (way[e].left > 0 && skip-- == 0) which = e, lo = way[e].lo, hi = way[e].hi;
+            const Point away = flight.turn(which, flight.gradient());
+            const double share = share_of(lo, hi, node);
+            trial = Point{u.x + share * (away.x - u.x), u.y + share * (away.y - u.y)};
+        }
+        looks = nearest(row, trial, looks) && looks;
+        const bool clear = looks && escapes_from(flight, k, trial, escape);
+        const unsigned held = __ballot_sync(GPC_FULL_MASK, clear);
+        const auto holds = [&](int i) { return (held >> (escapes * i) & ((1u << escapes) - 1)) != 0; };
+        if (pass == 0) {
+            const bool ok = __ballot_sync(GPC_FULL_MASK, looks) & 1;
+            u = Point{__shfl_sync(GPC_FULL_MASK, trial.x, 0), __shfl_sync(GPC_FULL_MASK, trial.y, 0)};
+            if (!ok || holds(0)) return ok;
+            for (int e = 0; e < escapes; e++) way[e] = Way{0.0, 1.0, u, 1 + trims, false};
+            continue;
+        }
+        int begin = 0;
+        for (int e = 0; e < escapes; e++) {
+            Way& w = way[e];
+            if (w.left == 0) continue;
+            // Down the tree as far as it was looked at.
+            int best = -1;
+            for (int j = from; j < from + each && w.left > 0;) {
+                const int at = begin + j - from;
+                const double tried = share_of(w.lo, w.hi, j == 0 ? 0 : 1);
+                if (holds(at))
+                    best = at, w.hi = tried, w.found = true;
+                else if (j > 0)
+                    w.lo = tried;
+                w.left = w.found ? w.left - 1 : 0;
+                j = j == 0 ? 1 : 2 * j + !holds(at);
             }
-            __syncthreads();
+            const int owner = best < 0 ? 0 : escapes * best;
+            const Point at{__shfl_sync(GPC_FULL_MASK, trial.x, owner), __shfl_sync(GPC_FULL_MASK, trial.y, owner)};
+            if (best >= 0) w.best = at;
+            begin += each;
         }
-        done = max(done, 0) + levels;
-        // Without lanes to spare the first round tells only which ways there are.
     }
-    if (!asks) return;
     double distance = (double)gpc_inf();
     const Point want = u;
     for (int e = 0; e < escapes; e++) {
-        const Detours::Way& w = of.way[group][e];
-        if (!w.found) continue;
-        const double far = squared(w.best, want);
-        if (far < distance) u = w.best, distance = far;
+        const double far = squared(way[e].best, want);
+        if (way[e].found && far < distance) u = way[e].best, distance = far;
     }
+    return true;
 }
 
 struct Problem {
@@ -545,11 +595,10 @@ struct Problem {
     static constexpr int lanes = integrator::lanes;
 
     __device__ static bool project(const double* k, const double* s, const double* c, double* u, bool active) {
+        if (!active) return true; // none of the warp is
         Point at{u[0], u[1]};
-        const bool ok = nearest(k, s, c, at, active);
-        const bool safe = escapable(k, s, c, at, active && ok);
-        detour(k, s, c, at, active && ok && !safe);
-        if (active) u[0] = at.x, u[1] = at.y;
+        const bool ok = move(k, s, c, at);
+        u[0] = at.x, u[1] = at.y;
         return ok;
     }
 };

@@ -19,6 +19,8 @@ const (
 	// deviceShared is the dynamic shared memory of a block that every device from
 	// compute capability 8.0 on gives; a larger working set lies in device memory.
 	deviceShared = 96 << 10
+	// deviceNear is the working set up to which the response to the set-points lies in shared memory.
+	deviceNear = 32 << 10
 	// deviceWorkspace is the device memory of one row in flight. It grows with the
 	// limits times the units of the network: 54 units and 118 buses are 0.3 MB.
 	deviceWorkspace = 16 << 20
@@ -62,8 +64,8 @@ func newDevice(y *System) domain.DeviceCode {
 // tooLarge says which limit of the device functions the network is beyond.
 func (p *devicePack) tooLarge(y *System, code *domain.DeviceCode) string {
 	switch {
-	case p.pattern.values > devicePositions:
-		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", p.pattern.values, devicePositions)
+	case p.pattern.all > devicePositions:
+		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", p.pattern.all, devicePositions)
 	case code.Workspace > deviceWorkspace:
 		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, len(p.projection.control), deviceWorkspace)
 	case code.GradientShared > deviceShared:

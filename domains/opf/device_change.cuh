@@ -37,7 +37,7 @@ struct LeastChange {
     double *bound, *edge, *guard; // b, and of what limit with what room
     double *multiplier, *coupling, *r;
     double* scaled;        // [active, n] W times the gradient of each
-    double *gram, *factor; // NᵀWN + diag(ε) and its Cholesky factor, packed lower triangles
+    double *gram, *factor; // NᵀWN + diag(ε) and its Cholesky factor with the inverse of its diagonal, packed lower triangles
     int *active, *isActive;
     int* of;   // limit of a row, device_projection.cuh
     int count; // of the active ones
@@ -85,16 +85,16 @@ struct LeastChange {
 
     // entry is entry k, in every lane.
     __device__ static double entry(const Over& y, int k) {
-        double own = 0.0;
-        for (int i = 0; i < perLane; i++) own = i == k / 32 ? y.v[i] : own;
+        double own = y.v[0];
+        for (int i = 1; i < perLane && 32 * i <= k; i++) own = i == k / 32 ? y.v[i] : own;
         return __shfl_sync(GPC_FULL_MASK, own, k & 31);
     }
 
     // lower solves L y = b for the first q rows of the factor, upper Lᵀ y = b.
     __device__ void lower(int q, Over& y) const {
         for (int k = 0; k < q; k++) {
-            const double v = entry(y, k) / factor[triangle(k) + k];
-            for (int i = 0; i < perLane; i++) {
+            const double v = entry(y, k) * factor[triangle(k) + k];
+            for (int i = 0; i < perLane && 32 * i < q; i++) {
                 const int l = lane() + 32 * i;
                 if (l == k) y.v[i] = v;
                 if (l > k && l < q) y.v[i] -= factor[triangle(l) + k] * v;
@@ -103,8 +103,8 @@ struct LeastChange {
     }
     __device__ void upper(int q, Over& y) const {
         for (int k = q - 1; k >= 0; k--) {
-            const double v = entry(y, k) / factor[triangle(k) + k];
-            for (int i = 0; i < perLane; i++) {
+            const double v = entry(y, k) * factor[triangle(k) + k];
+            for (int i = 0; i < perLane && 32 * i <= k; i++) {
                 const int l = lane() + 32 * i;
                 if (l == k) y.v[i] = v;
                 if (l < k) y.v[i] -= factor[triangle(k) + l] * v;
@@ -120,7 +120,7 @@ struct LeastChange {
         for (int i = 0; i < perLane; i++)
             if (lane() + 32 * i < q) row[lane() + 32 * i] = y.v[i], squares += y.v[i] * y.v[i];
         squares = warp_sum(squares);
-        if (lane() == 0) row[q] = sqrt(larger(diagonal - squares, 1e-300));
+        if (lane() == 0) row[q] = 1.0 / sqrt(larger(diagonal - squares, 1e-300));
         __syncwarp();
     }
 
@@ -200,6 +200,7 @@ struct LeastChange {
         // Change of x per unit of the multiplier: W(a − N r).
         for (int j = lane(); j < n; j += 32) {
             double v = mine[j];
+#pragma unroll 4
             for (int i = 0; i < q; i++) v -= r[i] * scaled[i * n + j];
             change[j] = v;
         }

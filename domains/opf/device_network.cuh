@@ -19,19 +19,14 @@ enum {
 // At the head of the indices: sizes, then where each table begins, among the
 // numbers or among the indices.
 enum {
-    BUSES, GENS, BRANCHES, RATED, CONTEXT, LOADS, PREVIOUS, FACTORS /* −1: none */, UNKNOWNS, VALUES, CONTROLS, PAIRS, LIMITS, SLACK, SLACK_GEN, LEVELS,
-    SOLVE_LEVELS, BACK_LEVELS, FAST_SHARED, WORKSPACE, /* numbers */
+    BUSES, GENS, BRANCHES, RATED, CONTEXT, LOADS, PREVIOUS, FACTORS /* −1: none */, UNKNOWNS, VALUES, INVERSE, CONTROLS, PAIRS, LIMITS, SLACK, SLACK_GEN,
+    FACTOR_ROUNDS, FORWARD_ROUNDS, BACKWARD_ROUNDS, TASKS, FAST_SHARED, RESPONSE_SHARED, WORKSPACE, /* numbers */
     BRANCH, RATE, SHUNT_G, SHUNT_B, V_MIN, V_MAX, P_MIN, P_MAX, Q_MIN, Q_MAX, RAMP, COST, METRIC, /* indices */
     FROM, TO, RATED_BRANCH, RATED_OF, LOAD_P, LOAD_Q, ANGLE, SIZE, NEAR_START, NEAR, OWN, PAIR_START, PAIR, PAIR_AT, GEN_BUS, LEADS, UNIT, BUS_GEN_START, BUS_GEN,
-    COST_START, COST_COUNT, CONTROL, COLUMN_START, COLUMN_ROW, COLUMN_AT,
-    ROW_START, COLUMN, DIAGONAL, TRANSPOSE, LEVEL_START, ENTRY, ENTRY_OF, PRODUCT_START, PRODUCT, SOLVE_START, SOLVE_ROW, BACK_START, BACK_ROW
+    COST_START, COST_COUNT, CONTROL, COLUMN_START, COLUMN_ROW, COLUMN_AT, OUTPUT_START, OUTPUT_ROW, OUTPUT_AT, ROUND_START, TASK
 };
 
 enum { thermal, voltage, economic, objectives };
-
-// ENTRY_OF an entry above the diagonal; others are a row of the inverse: of the
-// column of an entry below it, or −1 less the row of one on it.
-constexpr int above = 1 << 30;
 
 struct Network {
     const double* k;
@@ -80,8 +75,9 @@ __device__ inline double factor(const Network& net, int k, const T* c, bool boun
 }
 
 __device__ inline Admittance admittance(const Network& net, int k, double b) {
-    const double* y = net.numbers(BRANCH) + 10 * k;
-    return Admittance{b * y[0], b * y[1] + y[2], b * y[3], b * y[4], b * y[5], b * y[6], b * y[7], b * y[8] + y[9]};
+    const int n = net.size(BRANCHES);
+    const double* y = net.numbers(BRANCH) + k; // in columns, so that lanes read neighbours
+    return Admittance{b * y[0], b * y[n] + y[2 * n], b * y[3 * n], b * y[4 * n], b * y[5 * n], b * y[6 * n], b * y[7 * n], b * y[8 * n] + y[9 * n]};
 }
 
 // cost is a unit's cost at p, $/h, and its slope (network.Cost.At).

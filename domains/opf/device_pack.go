@@ -53,8 +53,10 @@ type devicePack struct {
 	sizes           []int32
 	offsets         []int32 // of the tables, in the order of device_network.cuh
 	indices         []int32
-	fast, slow      int // float64 of a row in flight: without the least change, of it
-	limits          int // rows that a least change has at most
+	fast, slow      int  // float64 of a row in flight: without the least change, of it
+	response        int  // float64 of the response to the set-points
+	near            bool // the response is among the fast ones
+	limits          int  // rows that a least change has at most
 }
 
 func (p *devicePack) size(v ...int) {
@@ -81,9 +83,10 @@ func (p *devicePack) ints(v ...[]int32) {
 
 // Sizes that finish fills in, and how many tables hold numbers.
 const (
-	packFastShared    = 18
-	packWorkspace     = 19
-	packSizes         = 20
+	packFastShared    = 20
+	packResponse      = 21
+	packWorkspace     = 22
+	packSizes         = 23
 	packTablesOfFloat = 13
 )
 
@@ -95,10 +98,17 @@ func (p *devicePack) finish(fastShared bool, workspace int) (constants []float64
 	if fastShared {
 		p.sizes[packFastShared] = 1
 	}
+	if p.near {
+		p.sizes[packResponse] = 1
+	}
 	p.sizes[packWorkspace] = int32(workspace)
 	head := int32(len(p.sizes) + len(p.offsets))
 	for i := packTablesOfFloat; i < len(p.offsets); i++ {
 		p.offsets[i] += head
+	}
+	if last := len(p.offsets) - 1; p.offsets[last]%2 != 0 { // the tasks are read two words at once
+		p.indices = slices.Insert(p.indices, int(p.offsets[last]-head), 0)
+		p.offsets[last]++
 	}
 	constants = slices.Concat(p.numbers, p.tables)
 	constants[packNumbers] = float64(len(constants))
@@ -131,12 +141,21 @@ func newDevicePack(y *System) *devicePack {
 		p.own = append(p.own, p.pattern.block(i, i)...)
 	}
 	p.pairs, p.pairAt = p.branchPairs()
+	p.pattern.close()
 	// Every limit has two sides, but a branch one at each end; a bus has a unit that
 	// leads or a voltage that is unknown.
 	p.limits = 2 * (1 + l.buses + len(l.rated))
-	p.fast = 4*l.buses + 4*l.branches + p.pattern.values + 2*p.pattern.n + 5*l.gens + l.margins
 	k := len(p.projection.control)
 	p.slow = 4*k + k*p.limits + 3*p.limits + 3*deviceActive + deviceActive*k + 2*triangle(deviceActive) + (deviceActive+2*k+2*p.limits+1)/2
+	// The response takes the place of what a power flow needs.
+	p.fast = 6*l.buses + 4*l.branches + int(p.pattern.all) + 4*l.gens
+	p.response = (p.pattern.n + 1 + l.gens) * k
+	flow := 4*l.buses + l.margins
+	if p.near = 8*(p.fast+max(flow, p.response)) <= deviceNear; p.near {
+		p.fast += max(flow, p.response)
+	} else {
+		p.fast, p.slow = p.fast+flow, p.slow+p.response
+	}
 	return p
 }
 
@@ -144,7 +163,7 @@ func newDevicePack(y *System) *devicePack {
 func (p *devicePack) pack() {
 	y, f, host := p.system, p.pattern, p.projection
 	n, l, m := y.Network, &y.layout, &y.model
-	program := newFactorProgram(f)
+	program := newDeviceProgram(f)
 	p.numbers = []float64{
 		0, ThermalThreshold, VoltageDeadband, economicIndicator, lossShare, flatSlope, meritHalvings,
 		powerflow.DefaultTolerance, powerflow.KeepFactors, powerflow.Hopeless, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, flowIterations, marginBound,
@@ -154,8 +173,8 @@ func (p *devicePack) pack() {
 	if l.uncertain {
 		factors = l.factors
 	}
-	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, f.n, f.values, len(host.control), len(p.pairs), p.limits,
-		n.Slack, m.slackGen, len(program.level)-1, len(program.solveStart)-1, len(program.backStart)-1, 0, 0)
+	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, f.n, int(f.all), int(f.inverse), len(host.control), len(p.pairs), p.limits,
+		n.Slack, m.slackGen, program.factor, program.forward, program.backward, len(program.tasks), 0, 0, 0)
 
 	costs, costStart, costCount := y.packCosts()
 	rate := make([]float64, len(l.rated))
@@ -191,17 +210,18 @@ func (p *devicePack) pack() {
 	p.ints(narrow(n.GenBus), lead, narrow(m.unit))
 	p.ints(lists(unitsAt))
 	p.ints(costStart, costCount, narrow(host.control))
-	rows, at := make([][]int32, l.gens), make([][]int32, l.gens)
-	for g, column := range f.columns {
-		for _, e := range column {
-			rows[g], at[g] = append(rows[g], e.row), append(at[g], e.at)
+	for _, columns := range [][][]columnEntry{f.columns, f.outputs} {
+		rows, at := make([][]int32, len(columns)), make([][]int32, len(columns))
+		for k, column := range columns {
+			for _, e := range column {
+				rows[k], at[k] = append(rows[k], e.row), append(at[k], e.at)
+			}
 		}
+		start, row := lists(rows)
+		_, places := lists(at)
+		p.ints(start, row, places)
 	}
-	start, row := lists(rows)
-	_, columnAt := lists(at)
-	p.ints(start, row, columnAt)
-	p.ints(f.rowStart, f.column, f.diagonal, program.transpose, program.level, program.entry, program.of, program.productStart, program.product,
-		program.solveStart, program.solveRow, program.backStart, program.backRow)
+	p.ints(program.start, program.pack())
 }
 
 // loadsOf gives for every bus the place of its load in the context, −1 for none.
@@ -213,7 +233,7 @@ func loadsOf(with []int, first, buses int) []int32 {
 	return at
 }
 
-// packBranches has ten numbers a branch: Yff, Yft, Ytf, Ytt as conductance and
+// packBranches has ten columns with a number a branch: Yff, Yft, Ytf, Ytt as conductance and
 // susceptance of the series part, which the branch factor multiplies, with the
 // charging of Bff and Btt, which it does not, behind each.
 func (y *System) packBranches() []float64 {
@@ -222,10 +242,12 @@ func (y *System) packBranches() []float64 {
 	if err != nil {
 		panic("opf: " + err.Error()) // NewSystem made the same
 	}
-	v := make([]float64, 0, 10*l.branches)
+	v := make([]float64, 10*l.branches)
 	for k := range n.From {
 		from, to := y2.Bff[k]-n.Bff[k], y2.Btt[k]-n.Btt[k]
-		v = append(v, n.Gff[k], from, n.Bff[k]-from, n.Gft[k], n.Bft[k], n.Gtf[k], n.Btf[k], n.Gtt[k], to, n.Btt[k]-to)
+		for i, x := range [10]float64{n.Gff[k], from, n.Bff[k] - from, n.Gft[k], n.Bft[k], n.Gtf[k], n.Btf[k], n.Gtt[k], to, n.Btt[k] - to} {
+			v[i*l.branches+k] = x
+		}
 	}
 	return v
 }

@@ -1,32 +1,86 @@
 package opf
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
 
 // devicePattern is the Jacobian of the power flow in scalars, as the device functions
 // eliminate them: the unknowns are the angle of every bus but the reference and the
-// voltage of every bus without a unit, bus by bus in the order of elimination of
-// package powerflow, and the equation of P_i stands in the row of θ_i, that of Q_i in
-// the row of V_i. Behind the factors lie the derivatives in the V_G.
+// voltage of every bus without a unit, bus by bus in an order of elimination of their own.
+// The equation of P_i stands in the row of θ_i, that of Q_i in the row of V_i. Behind the
+// factors lie derivatives that are not eliminated: of the equations in the V_G, and of what
+// limits bound and no equation holds, the Q of buses with a unit and the P of the reference.
 type devicePattern struct {
 	n                          int
-	rowStart, column, diagonal []int32 // L and U together, columns ascending
-	angle, size                []int   // row of θ_i and of V_i of each bus, −1: none
-	values                     int     // factors and the columns of the V_G
-	columns                    [][]columnEntry
-	extra                      map[[2]int]int32 // row, unit → place behind the factors
+	rowStart, column, diagonal []int32         // L and U together, columns ascending
+	angle, size                []int           // row of θ_i and of V_i of each bus, −1: none
+	values                     int             // factors and the derivatives behind them
+	columns                    [][]columnEntry // by unit
+	outputs                    [][]columnEntry // by twice the bus, 1 more of its Q
+	extra                      map[[2]int]int32
 	unit                       []int
+	slack                      int
+	// Places of values of which a program is made besides: the inverse of every diagonal
+	// entry, the right-hand side, 0 and 1.
+	inverse, rhs, zero, one, all int32
 }
 
-// columnEntry is a derivative in a V_G: its equation's row and place.
+// columnEntry is a derivative behind the factors: of an equation in a V_G with the row of
+// the equation, of an output with the row of the response that it is multiplied by.
 type columnEntry struct{ row, at int32 }
+
+// rowOf is the row of the response with a bus's angle or magnitude, −1 where nothing
+// changes it: the unknowns, a row of zeros, the V_G by unit.
+func (p *devicePattern) rowOf(bus int, magnitude bool) int {
+	switch {
+	case !magnitude:
+		return p.angle[bus]
+	case p.unit[bus] >= 0:
+		return p.n + 1 + p.unit[bus]
+	}
+	return p.size[bus]
+}
+
+// shallowOrder orders buses for elimination: those of few neighbours first, as package powerflow
+// does, of those the ones that wait for few others. Rounds are as many as wait for one another.
+func shallowOrder(n *network.Network, buses []int32) (order []int32) {
+	near, depth := map[int32]map[int32]bool{}, map[int32]int{}
+	for _, b := range buses {
+		near[b] = map[int32]bool{}
+	}
+	join := func(a, b int32) {
+		if a != b && near[a] != nil && near[b] != nil {
+			near[a][b], near[b][a] = true, true
+		}
+	}
+	for k, f := range n.From {
+		join(int32(f), int32(n.To[k]))
+	}
+	for left := slices.Clone(buses); len(left) > 0; {
+		next := slices.MinFunc(left, func(a, b int32) int { return cmp.Compare(2*len(near[a])+depth[a], 2*len(near[b])+depth[b]) })
+		left = slices.DeleteFunc(left, func(b int32) bool { return b == next })
+		order = append(order, next)
+		for a := range near[next] {
+			delete(near[a], next)
+			depth[a] = max(depth[a], depth[next]+1)
+			for b := range near[next] {
+				join(a, b)
+			}
+		}
+	}
+	return order
+}
 
 func newDevicePattern(y *System) *devicePattern {
 	n, m := y.Network, &y.model
 	p := &devicePattern{
 		angle: slices.Repeat([]int{-1}, n.Buses()), size: slices.Repeat([]int{-1}, n.Buses()),
-		columns: make([][]columnEntry, n.Gens()), extra: map[[2]int]int32{}, unit: m.unit,
+		columns: make([][]columnEntry, n.Gens()), outputs: make([][]columnEntry, 2*n.Buses()), extra: map[[2]int]int32{}, unit: m.unit, slack: n.Slack,
 	}
-	for _, b := range m.solver.Order() {
+	for _, b := range shallowOrder(n, m.solver.Order()) {
 		p.angle[b] = p.n
 		p.n++
 		if m.unit[b] < 0 {
@@ -87,31 +141,34 @@ func (p *devicePattern) find(i, j int) int32 {
 }
 
 // position is the place of the derivative of P or Q of a bus in θ or V of another, −1
-// where nobody reads it: the equation or the unknown is none.
+// where nobody reads it: neither an equation nor a limit, or nothing changes it.
 func (p *devicePattern) position(bus int, reactive bool, other int, magnitude bool) int32 {
-	row, column := p.angle[bus], p.angle[other]
+	row, output := p.angle[bus], 2*bus
 	if reactive {
-		row = p.size[bus]
+		row, output = p.size[bus], 2*bus+1
 	}
-	if magnitude {
-		column = p.size[other]
-	}
-	switch g := p.unit[other]; {
-	case row < 0:
+	in := p.rowOf(other, magnitude)
+	switch {
+	case in < 0 || row < 0 && !reactive && bus != p.slack:
 		return -1
-	case column >= 0:
-		return p.find(row, column)
-	case magnitude && g >= 0:
-		at, known := p.extra[[2]int{row, g}]
-		if !known {
-			at = int32(p.values)
-			p.values++
-			p.extra[[2]int{row, g}] = at
-			p.columns[g] = append(p.columns[g], columnEntry{int32(row), at})
-		}
-		return at
+	case row >= 0 && in < p.n:
+		return p.find(row, in)
+	case row < 0:
+		row = -1 - output
 	}
-	return -1
+	at, known := p.extra[[2]int{row, in}]
+	if !known {
+		at = int32(p.values)
+		p.values++
+		p.extra[[2]int{row, in}] = at
+		if row >= 0 {
+			g := in - p.n - 1
+			p.columns[g] = append(p.columns[g], columnEntry{int32(row), at})
+		} else {
+			p.outputs[output] = append(p.outputs[output], columnEntry{int32(in), at})
+		}
+	}
+	return at
 }
 
 // block are the places of ∂(P, Q) of a bus by (θ, V) of another.
@@ -119,96 +176,185 @@ func (p *devicePattern) block(bus, other int) []int32 {
 	return []int32{p.position(bus, false, other, false), p.position(bus, false, other, true), p.position(bus, true, other, false), p.position(bus, true, other, true)}
 }
 
-// factorProgram is the LU factorisation of one pattern as lanes side by side run
-// it. On a level stand the entries whose products are all of levels before; entry
-// e of the list is at place entry[e] of the values and loses the products
-// productStart[e] to productStart[e+1], in ascending order of the step, each two places in 16
-// bits. Below the diagonal it is then multiplied by the inverse of its column, on it
-// it is inverted.
-type factorProgram struct {
-	level, entry, of      []int32
-	productStart, product []int32
-	// transpose is the place of (j, i) for every place (i, j).
-	transpose []int32
-	// Rows in levels of the triangular solves.
-	solveStart, solveRow, backStart, backRow []int32
+// close ends the places of derivatives: those of a program's own lie behind them.
+func (p *devicePattern) close() {
+	p.inverse = int32(p.values)
+	p.rhs = p.inverse + int32(p.n)
+	p.zero = p.rhs + int32(p.n)
+	p.one, p.all = p.zero+1, p.zero+2
 }
 
-// above marks an entry above the diagonal in factorProgram.of, which else is the
-// column of one below it, or −1 less the row of one on it; as in
-// device_network.cuh.
-const above = 1 << 30
+// deviceProgram is the LU factorisation of one pattern, and the solves with it, as lanes
+// side by side run them, in rounds of at most 32 tasks, all of one shape:
+//
+//	v[out] = (v[place] − Σ four products v·v) · v[scale], or the inverse of the bracket
+//
+// A task reads nothing that its round writes. The products of an entry are taken as they
+// become ready, so that the last task of an entry has few and a round is short. The
+// factorisation takes the right-hand side along as one column more.
+type deviceProgram struct {
+	tasks                     []deviceTask
+	start                     []int32 // first task of each round, then the end
+	factor, forward, backward int     // rounds
+}
 
-func newFactorProgram(f *devicePattern) *factorProgram {
-	p := &factorProgram{transpose: make([]int32, len(f.column))}
-	type entry struct {
-		at, of   int32
-		products []int32
-	}
-	levelOf := make([]int, len(f.column))
-	var levels [][]entry
+const (
+	taskProducts = 4
+	roundTasks   = 32
+)
+
+type deviceTask struct {
+	place, out, scale int32
+	invert            bool
+	products          [taskProducts][2]int32
+}
+
+// deviceStep computes one entry of the factors or of a right-hand side.
+type deviceStep struct {
+	deviceTask
+	pending [][2]int32
+	height  int // steps that wait for it one after the other
+}
+
+func newDeviceProgram(f *devicePattern) *deviceProgram {
+	p := &deviceProgram{start: []int32{0}}
+	var factor, forward, backward []deviceStep
 	for i := range f.n {
+		own := deviceStep{deviceTask: deviceTask{place: f.rhs + int32(i), out: f.rhs + int32(i), scale: f.one}}
 		for at := f.rowStart[i]; at < f.rowStart[i+1]; at++ {
 			j := int(f.column[at])
-			p.transpose[at] = f.find(j, i)
-			e, level := entry{at: at, of: above}, 0
+			s := deviceStep{deviceTask: deviceTask{place: at, out: at, scale: f.one}}
 			for l := f.rowStart[i]; int(f.column[l]) < min(i, j); l++ {
-				u := f.find(int(f.column[l]), j)
-				if u < 0 {
-					continue
+				if u := f.find(int(f.column[l]), j); u >= 0 {
+					s.pending = append(s.pending, [2]int32{l, u})
 				}
-				e.products = append(e.products, int32(uint32(l)|uint32(u)<<16))
-				level = max(level, levelOf[l]+1, levelOf[u]+1)
 			}
 			switch {
 			case j < i:
-				e.of, level = int32(j), max(level, levelOf[f.diagonal[j]]+1)
+				s.scale = f.inverse + int32(j)
+				own.pending = append(own.pending, [2]int32{at, f.rhs + int32(j)})
 			case j == i:
-				e.of = int32(-1 - i)
+				s.out, s.invert = f.inverse+int32(i), true
+			case len(s.pending) == 0:
+				continue
 			}
-			levelOf[at] = level
-			for len(levels) <= level {
-				levels = append(levels, nil)
-			}
-			levels[level] = append(levels[level], e)
+			factor = append(factor, s)
 		}
-	}
-	for _, list := range levels {
-		p.level = append(p.level, int32(len(p.entry)))
-		// The longest first, so that the lanes of a round have about as much to do.
-		slices.SortStableFunc(list, func(a, b entry) int { return len(b.products) - len(a.products) })
-		for _, e := range list {
-			p.entry, p.of = append(p.entry, e.at), append(p.of, e.of)
-			p.productStart = append(p.productStart, int32(len(p.product)))
-			p.product = append(p.product, e.products...)
-		}
-	}
-	p.level, p.productStart = append(p.level, int32(len(p.entry))), append(p.productStart, int32(len(p.product)))
-
-	forward, back := make([]int, f.n), make([]int, f.n)
-	for i := range f.n {
-		for e := f.rowStart[i]; e < f.diagonal[i]; e++ {
-			forward[i] = max(forward[i], forward[f.column[e]]+1)
+		if len(own.pending) > 0 {
+			forward = append(forward, own)
+			factor = append(factor, own)
 		}
 	}
 	for i := f.n - 1; i >= 0; i-- {
-		for e := f.diagonal[i] + 1; e < f.rowStart[i+1]; e++ {
-			back[i] = max(back[i], back[f.column[e]]+1)
+		s := deviceStep{deviceTask: deviceTask{place: f.rhs + int32(i), out: f.rhs + int32(i), scale: f.inverse + int32(i)}}
+		for at := f.diagonal[i] + 1; at < f.rowStart[i+1]; at++ {
+			s.pending = append(s.pending, [2]int32{at, f.rhs + f.column[at]})
 		}
+		backward = append(backward, s)
 	}
-	p.solveStart, p.solveRow = lists(byLevel(forward))
-	p.backStart, p.backRow = lists(byLevel(back))
+	p.factor, p.forward, p.backward = p.schedule(f, factor), p.schedule(f, forward), p.schedule(f, backward)
 	return p
 }
 
-// byLevel lists the rows of every level.
-func byLevel(level []int) [][]int32 {
-	var rows [][]int32
-	for i, l := range level {
-		for len(rows) <= l {
-			rows = append(rows, nil)
-		}
-		rows[l] = append(rows[l], int32(i))
+// schedule appends the rounds of steps, which stand in an order of what they need, and
+// returns how many there are.
+func (p *deviceProgram) schedule(f *devicePattern, steps []deviceStep) (rounds int) {
+	maker := make([]int, f.all) // of a place: 1 more than the step that is yet to write it
+	for i := range steps {
+		maker[steps[i].out] = i + 1
 	}
-	return rows
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := &steps[i]
+		wait := func(place int32) {
+			if k := maker[place] - 1; k >= 0 && k != i {
+				steps[k].height = max(steps[k].height, s.height+1)
+			}
+		}
+		for _, both := range s.pending {
+			wait(both[0])
+			wait(both[1])
+		}
+		wait(s.scale)
+		for k := range s.products {
+			s.products[k] = [2]int32{f.zero, f.zero}
+		}
+	}
+	left := make([]int, len(steps))
+	for i := range left {
+		left[i] = i
+	}
+	slices.SortStableFunc(left, func(a, b int) int { return cmp.Compare(steps[b].height, steps[a].height) })
+	for ; len(left) > 0; rounds++ {
+		var written []int32
+		count, kept := 0, left[:0]
+		for _, i := range left {
+			s := &steps[i]
+			ended := false
+			if count < roundTasks {
+				var task deviceTask
+				var there bool
+				if task, ended, there = s.take(f, maker); there {
+					p.tasks = append(p.tasks, task)
+					count++
+				}
+			}
+			if ended {
+				written = append(written, s.out)
+			} else {
+				kept = append(kept, i)
+			}
+		}
+		left = kept
+		for _, place := range written {
+			maker[place] = 0
+		}
+		p.start = append(p.start, int32(len(p.tasks)))
+	}
+	return rounds
+}
+
+// take is the next task of a step with what is ready: there is none where it would make the
+// step longer, and ended says that it is the last.
+func (s *deviceStep) take(f *devicePattern, maker []int) (task deviceTask, ended, there bool) {
+	task = s.deviceTask
+	tasks := func(products int) int { return (products + taskProducts - 1) / taskProducts }
+	n, kept := 0, make([][2]int32, 0, len(s.pending))
+	for _, both := range s.pending {
+		if n < taskProducts && maker[both[0]] == 0 && maker[both[1]] == 0 {
+			task.products[n] = both
+			n++
+		} else {
+			kept = append(kept, both)
+		}
+	}
+	ended = len(kept) == 0 && maker[s.scale] == 0
+	if !ended && (len(kept) == 0 || tasks(len(kept)) == tasks(len(s.pending))) {
+		return task, false, false
+	}
+	if !ended {
+		task.out, task.scale, task.invert = s.place, f.one, false
+	}
+	s.pending = kept
+	return task, ended, true
+}
+
+// pack writes the tasks in columns of two words each: where the sum is read and goes, with the
+// scale, negative for an inversion; two products; two more. Two places of a word have 16 bits each.
+func (p *deviceProgram) pack() []int32 {
+	words := make([]int32, (2+taskProducts)*len(p.tasks))
+	two := func(places [2]int32) int32 { return int32(uint32(places[0]) | uint32(places[1])<<16) }
+	for i, t := range p.tasks {
+		scale := t.scale
+		if t.invert {
+			scale = -1
+		}
+		task := [2 + taskProducts]int32{two([2]int32{t.place, t.out}), scale}
+		for k, both := range t.products {
+			task[2+k] = two(both)
+		}
+		for k, word := range task {
+			words[k/2*2*len(p.tasks)+2*i+k%2] = word
+		}
+	}
+	return words
 }

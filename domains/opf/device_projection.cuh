@@ -9,6 +9,7 @@
 namespace opf {
 
 // clip moves set-points into the box and P_G into the ramp window. The warp calls it.
+template <class Work>
 __device__ inline void clip(const Work& w, const double* c) {
     const Network& net = w.net;
     const double* previous = c + net.size(PREVIOUS);
@@ -26,81 +27,120 @@ __device__ inline void clip(const Work& w, const double* c) {
 enum { slack_power, reactive_power, magnitude, flow_from, flow_to, quantities };
 
 // Limits adds linearised limits to a least change.
+template <class Work>
 struct Limits {
     const Work& w;
     const double* c;
     LeastChange& program;
-    double others; // of the gradient begun: in the P_G of the reference bus's other units
 
-    // begin starts the gradient of a quantity, in the unknowns (rhs) and in the units'
-    // voltages (direct). The warp calls it.
-    __device__ void begin() {
-        for (int i = lane(); i < w.unknowns; i += 32) w.rhs[i] = 0.0;
-        for (int g = lane(); g < w.gens; g += 32) w.direct[g] = 0.0;
-        others = 0.0;
-        __syncwarp();
-    }
+    // Bound is a quantity with its limits; out of reach where near is 0.
+    struct Bound {
+        int what, at;
+        double value, lo, hi, guard, near;
+    };
 
-    __device__ void add_angle(int i, double v) const {
-        const int r = w.net.indices(ANGLE)[i];
-        if (r >= 0) w.rhs[r] += v;
-    }
-    __device__ void add_size(int i, double v) const {
-        const int r = w.net.indices(SIZE)[i];
-        if (r >= 0)
-            w.rhs[r] += v;
-        else
-            w.direct[w.net.indices(UNIT)[i]] += v;
-    }
-
-    // add_flow adds a·dP + b·dQ of the flow into branch k at one of its ends. One lane
-    // calls it.
-    __device__ void add_flow(int k, bool from, double a, double b) const {
-        const int f = w.net.indices(FROM)[k], t = w.net.indices(TO)[k];
-        const Admittance y = admittance(w.net, k, factor(w.net, k, c, true));
-        const double vf = w.vm[f], vt = w.vm[t];
-        const double* s = w.branch + 4 * k;
-        double angle, sizeF, sizeT;
-        if (from) {
-            angle = vf * vt * (b * s[0] - a * s[1]);
-            sizeF = a * (2.0 * vf * y.gff + vt * s[0]) + b * (vt * s[1] - 2.0 * vf * y.bff);
-            sizeT = vf * (a * s[0] + b * s[1]);
-        } else {
-            angle = -vf * vt * (a * s[3] + b * s[2]);
-            sizeF = vt * (a * s[2] - b * s[3]);
-            sizeT = a * (2.0 * vt * y.gtt + vf * s[2]) - b * (2.0 * vt * y.btt + vf * s[3]);
-        }
-        add_angle(f, angle), add_angle(t, -angle);
-        add_size(f, sizeF), add_size(t, sizeT);
-    }
-
-    // add_injection adds the gradient of the net P or Q that a bus sends out. One lane
-    // calls it.
-    __device__ void add_injection(int b, bool reactive) const {
-        const int *start = w.net.indices(NEAR_START), *near = w.net.indices(NEAR);
-        add_size(b, reactive ? -2.0 * w.vm[b] * w.net.numbers(SHUNT_B)[b] : 2.0 * w.vm[b] * w.net.numbers(SHUNT_G)[b]);
-        for (int e = start[b]; e < start[b + 1]; e++) add_flow(near[e] >> 1, !(near[e] & 1), reactive ? 0.0 : 1.0, reactive ? 1.0 : 0.0);
-    }
-
-    // limit turns the gradient begun, of a quantity at a bus or branch, into one in the
-    // set-points and adds lo + guard ≤ value + change ≤ hi − guard for the sides within
-    // reach. The warp calls it.
-    __device__ void limit(int what, int at, double value, double lo, double hi, double guard, double near) {
+    // bound is quantity i of all: the reference's power, what the units give, magnitudes, flows.
+    __device__ Bound bound(int i) const {
         const Network& net = w.net;
-        __syncwarp();
-        solve(w, true);
-        if (hi - lo < 2.0 * guard) guard = larger(0.0, (hi - lo) / 2.0);
-        for (int side = 0; side < 2; side++) {
-            const double gap = side ? hi - value : value - lo;
-            if (!(gap < near)) continue;
-            const int row = program.rows++;
-            for (int j = lane(); j < program.n; j += 32) {
-                const double d = sensitivity(net.indices(CONTROL)[j]);
-                program.a[j * program.most + row] = side ? -d : d;
+        const double power = net.k[POWER_REACH];
+        Bound b{slack_power, net.size(SLACK), 0.0, -(double)gpc_inf(), (double)gpc_inf(), net.k[POWER_GUARD], 0.0};
+        if (i == 0) {
+            const int g = net.size(SLACK_GEN);
+            window(net, g, c[net.size(PREVIOUS) + g], &b.lo, &b.hi);
+            b.value = w.pg[g], b.near = power;
+        } else if ((i -= 1) < w.gens) {
+            if (!net.indices(LEADS)[i] || !(w.margin_q()[i] < power)) return b;
+            const int *start = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
+            b.what = reactive_power, b.at = net.indices(GEN_BUS)[i], b.near = power, b.lo = b.hi = 0.0;
+            for (int e = start[b.at]; e < start[b.at + 1]; e++) b.lo += net.numbers(Q_MIN)[unit[e]], b.hi += net.numbers(Q_MAX)[unit[e]];
+            b.value = w.q[b.at] + load_q(w, c, b.at);
+        } else if ((i -= w.gens) < w.buses) {
+            if (net.indices(SIZE)[i] < 0) return b;
+            b.what = magnitude, b.at = i, b.near = net.k[VOLTAGE_REACH], b.guard = net.k[VOLTAGE_GUARD];
+            b.value = w.vm[i], b.lo = net.numbers(V_MIN)[i], b.hi = net.numbers(V_MAX)[i];
+        } else if ((i -= w.buses) < 2 * net.size(RATED)) {
+            if (!(w.margin_s()[i / 2] < power)) return b;
+            double p, q;
+            b.what = i % 2 ? flow_to : flow_from, b.at = net.indices(RATED_BRANCH)[i / 2];
+            branch_power(w, c, b.at, i % 2, &p, &q);
+            b.value = sqrt(p * p + q * q), b.hi = net.numbers(RATE)[i / 2], b.near = b.value == 0.0 ? 0.0 : power;
+        }
+        return b;
+    }
+
+    // list makes rows of the sides within reach, in the order of the quantities. The warp calls it.
+    __device__ void list() const {
+        const int all = 1 + w.gens + w.buses + 2 * w.net.size(RATED);
+        const unsigned before = (1u << lane()) - 1;
+        for (int first = 0; first < all; first += 32) {
+            Bound b = bound(first + lane());
+            const double gap[2] = {b.value - b.lo, b.hi - b.value};
+            if (b.hi - b.lo < 2.0 * b.guard) b.guard = larger(0.0, (b.hi - b.lo) / 2.0);
+            const unsigned low = __ballot_sync(GPC_FULL_MASK, gap[0] < b.near), high = __ballot_sync(GPC_FULL_MASK, gap[1] < b.near);
+            int row = program.rows + __popc(low & before) + __popc(high & before);
+            for (int side = 0; side < 2; side++) {
+                if (!(gap[side] < b.near)) continue;
+                program.bound[row] = b.guard - gap[side], program.guard[row] = b.guard, program.edge[row] = side ? b.hi : b.lo;
+                program.of[row] = 2 * (b.at * quantities + b.what) + side;
+                row++;
             }
-            if (lane() == 0) {
-                program.bound[row] = guard - gap, program.guard[row] = guard, program.edge[row] = side ? hi : lo;
-                program.of[row] = 2 * (at * quantities + what) + side;
+            program.rows += __popc(low) + __popc(high);
+        }
+        __syncwarp();
+    }
+
+    // row_of is the row of the response with a bus's angle or magnitude; none changes the
+    // angle of the reference.
+    __device__ int row_of(int bus, bool size) const {
+        const int r = w.net.indices(size ? SIZE : ANGLE)[bus];
+        if (r >= 0) return r;
+        return size ? w.unknowns + 1 + w.net.indices(UNIT)[bus] : w.unknowns;
+    }
+
+    // gradients writes those of the rows in the set-points, a lane each. The warp calls it.
+    __device__ void gradients() const {
+        const Network& net = w.net;
+        const int *start = net.indices(OUTPUT_START), *in = net.indices(OUTPUT_ROW), *place = net.indices(OUTPUT_AT), *control = net.indices(CONTROL), n = program.n;
+        for (int row = lane(); row < program.rows; row += 32) {
+            const int of = program.of[row] / 2, what = of % quantities, at = of / quantities;
+            const double sign = program.of[row] & 1 ? -1.0 : 1.0;
+            int first = 0, end = 0, rows[4] = {w.unknowns, w.unknowns, w.unknowns, w.unknowns};
+            double part[4] = {0.0, 0.0, 0.0, 0.0}; // in the four voltages of a branch
+            if (what == slack_power || what == reactive_power) {
+                first = start[2 * at + what], end = start[2 * at + what + 1];
+            } else if (what == magnitude) {
+                part[0] = 1.0, rows[0] = net.indices(SIZE)[at];
+            } else {
+                const bool to = what == flow_to;
+                const int here = net.indices(to ? TO : FROM)[at], there = net.indices(to ? FROM : TO)[at];
+                double p, q;
+                branch_power(w, c, at, to, &p, &q);
+                const double inverse = 1.0 / sqrt(p * p + q * q), *s = w.branch + 4 * at + (to ? 2 : 0);
+                p *= inverse, q *= inverse;
+                // Of p·P + q·Q with P = V²G + s₀ and Q = s₁ − V²B.
+                const double own = w.vm[here], turn = q * s[0] - p * s[1], along = p * s[0] + q * s[1];
+                const Admittance y = admittance(net, at, factor(net, at, c, true));
+                part[0] = turn, part[1] = -turn;
+                part[2] = 2.0 * own * (p * (to ? y.gtt : y.gff) - q * (to ? y.btt : y.bff)) + along / own;
+                part[3] = along / w.vm[there];
+                rows[0] = row_of(here, false), rows[1] = row_of(there, false), rows[2] = row_of(here, true), rows[3] = row_of(there, true);
+            }
+            constexpr int side = 6; // set-points side by side
+#pragma unroll 1
+            for (int j = 0; j < n; j += side) {
+                double d[side] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+                auto add = [&](double v, int r) {
+                    const double* x = w.response + r * n + j;
+                    for (int i = 0; i < side; i++) d[i] += j + i < n ? v * x[i] : 0.0;
+                };
+                for (int e = first; e < end; e++) add(w.values[place[e]], in[e]);
+                if (first == end)
+                    for (int i = 0; i < 4; i++) add(part[i], rows[i]);
+                for (int i = 0; i < side && j + i < n; i++) {
+                    // The reference's other units take from its power.
+                    if (what == slack_power && control[j + i] < w.gens && net.indices(GEN_BUS)[control[j + i]] == at) d[i] -= 1.0;
+                    program.a[(j + i) * program.most + row] = sign * d[i];
+                }
             }
         }
         __syncwarp();
@@ -126,82 +166,26 @@ struct Limits {
         branch_power(w, c, at, what == flow_to, &p, &q);
         return sqrt(p * p + q * q);
     }
-
-    // sensitivity is the derivative in one set-point, by the adjoint in rhs.
-    __device__ double sensitivity(int at) const {
-        const Network& net = w.net;
-        if (at < w.gens) {
-            const int r = net.indices(ANGLE)[net.indices(GEN_BUS)[at]];
-            return r >= 0 ? w.rhs[r] : others;
-        }
-        const int g = at - w.gens, *start = net.indices(COLUMN_START);
-        double d = w.direct[g];
-        for (int e = start[g]; e < start[g + 1]; e++) d -= w.rhs[net.indices(COLUMN_ROW)[e]] * w.values[net.indices(COLUMN_AT)[e]];
-        return d;
-    }
-
-    // all adds the limits of the network within reach. The warp calls it.
-    __device__ void all() {
-        const Network& net = w.net;
-        const double power = net.k[POWER_REACH], powerGuard = net.k[POWER_GUARD], infinity = (double)gpc_inf();
-        const int slack = net.size(SLACK), slackGen = net.size(SLACK_GEN);
-        double lo, hi;
-        window(net, slackGen, c[net.size(PREVIOUS) + slackGen], &lo, &hi);
-        const double pg = w.pg[slackGen];
-        if (inside(pg, lo, hi) < power) {
-            begin();
-            if (lane() == 0) add_injection(slack, false);
-            others = -1.0;
-            limit(slack_power, slack, pg, lo, hi, powerGuard, power);
-        }
-        const int *start = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
-        for (int g = 0; g < w.gens; g++) {
-            if (!net.indices(LEADS)[g] || !(w.margin_q()[g] < power)) continue;
-            const int b = net.indices(GEN_BUS)[g];
-            begin();
-            if (lane() == 0) add_injection(b, true);
-            double qmin = 0.0, qmax = 0.0;
-            for (int e = start[b]; e < start[b + 1]; e++) qmin += net.numbers(Q_MIN)[unit[e]], qmax += net.numbers(Q_MAX)[unit[e]];
-            limit(reactive_power, b, w.q[b] + load_q(w, c, b), qmin, qmax, powerGuard, power);
-        }
-        for (int i = 0; i < w.buses; i++) {
-            if (net.indices(SIZE)[i] < 0 || !(w.margin_v()[i] < net.k[VOLTAGE_REACH])) continue;
-            begin();
-            if (lane() == 0) add_size(i, 1.0);
-            limit(magnitude, i, w.vm[i], net.numbers(V_MIN)[i], net.numbers(V_MAX)[i], net.k[VOLTAGE_GUARD], net.k[VOLTAGE_REACH]);
-        }
-        for (int r = 0; r < net.size(RATED); r++) {
-            if (!(w.margin_s()[r] < power)) continue;
-            const int k = net.indices(RATED_BRANCH)[r];
-            const double rate = net.numbers(RATE)[r];
-            for (int end = 0; end < 2; end++) {
-                double p, q;
-                branch_power(w, c, k, end == 1, &p, &q);
-                const double size = sqrt(p * p + q * q);
-                if (rate - size >= power || size == 0.0) continue;
-                begin();
-                if (lane() == 0) add_flow(k, end == 0, p / size, q / size);
-                limit(end ? flow_to : flow_from, k, size, -infinity, rate, powerGuard, power);
-            }
-        }
-    }
 };
 
 // correct changes u by the program at the present solution, which breaks a limit by at
 // most broken; false where its Jacobian is singular. With keep the linearisation of the
 // round before serves, its rows in number; the present solution says how far away their
 // limits are. The warp calls it.
+template <class Work>
 __device__ inline bool correct(const Work& w, const double* c, bool keep, int* rows, double* broken) {
     const Network& net = w.net;
     LeastChange program(net, w.slow);
-    Limits limits{w, c, program, 0.0};
+    Limits<Work> limits{w, c, program};
     if (keep) {
         program.rows = *rows;
         limits.again();
     } else {
-        jacobian(w, c);
+        jacobian(w);
         if (!factorise(w)) return false;
-        limits.all();
+        limits.list(); // reads margins, which the response may take the place of
+        respond(w);
+        limits.gradients();
         *rows = program.rows;
     }
     const int* control = net.indices(CONTROL);
@@ -228,16 +212,20 @@ __device__ inline bool correct(const Work& w, const double* c, bool keep, int* r
     return true;
 }
 
-// project moves u onto the limits. Outputs and margins are afterwards those of the
-// projected dispatch; it returns the smallest margin, and in solved whether the
-// power flow has a solution. The warp calls it.
-__device__ inline double project(const Work& w, const double* s, const double* c, bool* solved) {
+// project dispatches u and, with move, moves it onto the limits first. Outputs and margins are
+// afterwards those of the dispatch; it returns the smallest margin, and in solved whether the
+// power flow has a solution. A dispatch is in one place: it is most of the kernel's code, and the
+// instruction cache does not hold it twice. The warp calls it.
+template <class Work>
+__device__ inline double project(const Work& w, const double* s, const double* c, bool move, bool* solved) {
     const Network& net = w.net;
     const int slackGen = net.size(SLACK_GEN);
-    clip(w, c);
+    if (move) clip(w, c);
     double best = -(double)gpc_inf(), last = 0.0, broken = 0.0;
+#pragma unroll 1
     for (int round = 0, since = 0, rows = 0;; round++) {
         const double low = dispatch(w, s, c, solved);
+        if (!move) return low;
         if (!*solved) {
             // Nothing to linearise at: the merit order is near a solution.
             if (round > 0) return low;

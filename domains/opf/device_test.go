@@ -10,15 +10,44 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Run level by level, with the entries of a level in any order, the program factorises
-// every matrix of its pattern, and the rows by levels solve with it, transposed too.
-func TestFactorProgramSolves(t *testing.T) {
+// run runs rounds of a program on values, the tasks of a round in any order, and returns
+// how many rounds hold an inversion.
+func (p *deviceProgram) run(rng *rand.Rand, v []float64, from, rounds int) (inversions int) {
+	for r := from; r < from+rounds; r++ {
+		tasks := p.tasks[p.start[r]:p.start[r+1]]
+		results, inverts := make([]float64, len(tasks)), 0
+		for _, k := range rng.Perm(len(tasks)) { // reads what the rounds before have written, nothing of its own
+			t := &tasks[k]
+			sum := v[t.place]
+			for _, both := range t.products {
+				sum -= v[both[0]] * v[both[1]]
+			}
+			if results[k] = sum * v[t.scale]; t.invert {
+				results[k], inverts = 1/sum, 1
+			}
+		}
+		for k := range tasks {
+			v[tasks[k].out] = results[k]
+		}
+		inversions += inverts
+	}
+	return inversions
+}
+
+// Run round by round, with the tasks of a round in any order, the program factorises
+// every matrix of its pattern and solves with it, in one run or with the factors kept.
+func TestDeviceProgramSolves(t *testing.T) {
 	for _, name := range []string{"case9", "case30", "case118"} {
 		y := newTestSystem(t, name, Options{})
-		f := newDevicePattern(y)
-		p := newFactorProgram(f)
+		pack := newDevicePack(y)
+		f := pack.pattern
+		p := newDeviceProgram(f)
 		rng := rand.New(rand.NewPCG(1, 2))
-		dense, v := mat.NewDense(f.n, f.n, nil), make([]float64, len(f.column))
+		dense, v := mat.NewDense(f.n, f.n, nil), make([]float64, f.all)
+		for i := range v {
+			v[i] = math.NaN()
+		}
+		v[f.zero], v[f.one] = 0, 1
 		for i := range f.n {
 			for e := f.rowStart[i]; e < f.rowStart[i+1]; e++ {
 				v[e] = rng.NormFloat64()
@@ -28,91 +57,33 @@ func TestFactorProgramSolves(t *testing.T) {
 				dense.Set(i, int(f.column[e]), v[e])
 			}
 		}
-		inverse := make([]float64, f.n)
-		for l := range len(p.level) - 1 {
-			count := int(p.level[l+1] - p.level[l])
-			level := make([]float64, count)
-			for _, k := range rng.Perm(count) { // reads what the levels before have written, nothing of its own
-				e := int(p.level[l]) + k
-				level[k] = v[p.entry[e]]
-				for _, both := range p.product[p.productStart[e]:p.productStart[e+1]] {
-					level[k] -= v[uint32(both)&0xffff] * v[uint32(both)>>16]
-				}
-				if of := p.of[e]; of >= 0 && of != above {
-					level[k] *= inverse[of]
-				}
-			}
-			for k, x := range level {
-				e := int(p.level[l]) + k
-				v[p.entry[e]] = x
-				if of := p.of[e]; of < 0 {
-					inverse[-1-of] = 1 / x
-				}
-			}
-		}
-		want := mat.NewVecDense(f.n, nil)
-		for i := range f.n {
-			want.SetVec(i, rng.NormFloat64())
-		}
-		for _, transposed := range []bool{false, true} {
-			matrix := mat.Matrix(dense)
-			place := func(e int32) int32 { return e }
-			if transposed {
-				matrix = dense.T()
-				place = func(e int32) int32 { return p.transpose[e] }
+		inversions := 0
+		for again := range 2 {
+			want := mat.NewVecDense(f.n, nil)
+			for i := range f.n {
+				want.SetVec(i, rng.NormFloat64())
 			}
 			var rhs mat.VecDense
-			rhs.MulVec(matrix, want)
-			b := rhs.RawVector().Data
-			for l := range len(p.solveStart) - 1 {
-				for _, i := range p.solveRow[p.solveStart[l]:p.solveStart[l+1]] {
-					for e := f.rowStart[i]; e < f.diagonal[i]; e++ {
-						b[i] -= v[place(e)] * b[f.column[e]]
-					}
-					if transposed {
-						b[i] *= inverse[i]
-					}
-				}
+			rhs.MulVec(dense, want)
+			copy(v[f.rhs:], rhs.RawVector().Data)
+			if again == 0 {
+				inversions = p.run(rng, v, 0, p.factor)
+			} else {
+				p.run(rng, v, p.factor, p.forward)
 			}
-			for l := range len(p.backStart) - 1 {
-				for _, i := range p.backRow[p.backStart[l]:p.backStart[l+1]] {
-					for e := f.diagonal[i] + 1; e < f.rowStart[i+1]; e++ {
-						b[i] -= v[place(e)] * b[f.column[e]]
-					}
-					if !transposed {
-						b[i] *= inverse[i]
-					}
-				}
-			}
-			for i, x := range b {
-				if !(math.Abs(x-want.AtVec(i)) < 1e-10) {
-					t.Fatalf("%s, transposed %v: entry %d of the solution is %v, want %v", name, transposed, i, x, want.AtVec(i))
+			p.run(rng, v, p.factor+p.forward, p.backward)
+			for i := range f.n {
+				if x := v[int(f.rhs)+i]; !(math.Abs(x-want.AtVec(i)) < 1e-10) {
+					t.Fatalf("%s, factors kept %v: entry %d of the solution is %v, want %v", name, again == 1, i, x, want.AtVec(i))
 				}
 			}
 		}
-		// inOrder is what a warp takes one after the other: the longest of every round of a level.
-		inOrder := func(start []int32, length func(at int32) int32) (sum int32) {
-			for l := range len(start) - 1 {
-				for at := start[l]; at < start[l+1]; at += 32 {
-					longest := int32(0)
-					for i := at; i < min(at+32, start[l+1]); i++ {
-						longest = max(longest, length(i))
-					}
-					sum += longest
-				}
-			}
-			return sum
-		}
-		products := inOrder(p.level, func(e int32) int32 { return p.productStart[e+1] - p.productStart[e] })
-		entries := inOrder(p.solveStart, func(at int32) int32 { return f.diagonal[p.solveRow[at]] - f.rowStart[p.solveRow[at]] }) +
-			inOrder(p.backStart, func(at int32) int32 { return f.rowStart[p.backRow[at]+1] - f.diagonal[p.backRow[at]] - 1 })
-		if all := int32(len(p.product)); products < all/32 || products > all || entries < int32(len(f.column)-f.n)/32 || entries > int32(len(f.column)-f.n) {
-			t.Errorf("%s: a warp takes %d of %d products one after the other, and %d of %d entries", name, products, all, entries, len(f.column)-f.n)
+		if rounds := p.factor + p.forward + p.backward; len(p.start) != rounds+1 || len(p.tasks) > roundTasks*rounds || int(p.start[rounds]) != len(p.tasks) {
+			t.Errorf("%s: %d tasks in %d rounds, with %d starts", name, len(p.tasks), rounds, len(p.start))
 		}
 		code := y.Device()
-		t.Logf("%s: %d products of a factorisation and %d entries of a solve one after the other", name, products, entries)
-		t.Logf("%s: %d unknowns, %d places, %d products on %d levels, solves on %d and %d; a row in flight: %d bytes of shared memory, %d of device memory; %d bytes packed", name, f.n, f.values,
-			len(p.product), len(p.level)-1, len(p.solveStart)-1, len(p.backStart)-1, code.RolloutShared, code.Workspace, 8*len(code.Constants)+4*len(code.Indices))
+		t.Logf("%s: %d unknowns, %d places, %d tasks, a factorisation of %d rounds, %d of them with an inversion, solves of %d and %d; a row in flight: %d bytes of shared memory, %d of device memory; %d bytes packed",
+			name, f.n, f.all, len(p.tasks), p.factor, inversions, p.forward, p.backward, code.RolloutShared, code.Workspace, 8*len(code.Constants)+4*len(code.Indices))
 	}
 }
 

@@ -9,7 +9,7 @@
 //	base       rows              none                     latency of 40 halvings
 //	gradient   rows              3 float64 a rated branch  a sine and cosine a branch
 //	priority   rows              none                     a sine and cosine a branch
-//	rollout    rows in flight    working set of one row,  latency of the levels of
+//	rollout    rows in flight    working set of one row,  latency of the rounds of
 //	                             see device_flow.cuh      elimination, ~30 kFLOP a power flow of 30 buses
 //
 // All arithmetic is in float64, the step's inputs and outputs are float32: the
@@ -103,11 +103,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_opf(gpc_dom
 
 // A row is one candidate: projection, power flow, Score, priority, Step. Without a
 // solution the state stays, the margins are −1 and the objectives those of (s, u).
-// Sixteen blocks a multiprocessor, by registers: 4096 candidates are two rounds of 132.
-extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
-    using namespace opf;
-    GPC_SHARED(double, shared);
-    const Work w(constants, shared, r.workspace + (int64_t)blockIdx.x * Network(constants).size(WORKSPACE));
+namespace opf {
+
+template <class Work>
+__device__ inline void rollout(const Work& w, const gpc_domain_rollout& r, const gpc_domain_preference& p) {
     const Network& net = w.net;
     const int states = 2 * w.buses, contexts = net.size(CONTEXT), actions = 2 * w.gens, width = states + contexts + 1 + objectives;
     const double infinity = (double)gpc_inf();
@@ -125,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
             margin = -infinity;
             for (int j = lane(); j < actions; j += 32) w.u[j] = 0.0;
         }
-        __syncwarp();
-        low = sound && r.project ? project(w, s, c, &solved) : dispatch(w, s, c, &solved);
+        prepare(w, c);
+        low = project(w, s, c, sound && r.project, &solved);
         if (r.h == 0)
             for (int j = lane(); j < actions; j += 32) r.best[row * actions + j] = w.u[j];
         for (int j = lane(); r.margins && j < w.margins(); j += 32) r.margins[row * w.margins() + j] = w.margin[j];
@@ -164,6 +163,20 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
         }
         __syncwarp();
     }
+}
+
+} // namespace opf
+
+// Sixteen blocks a multiprocessor, by registers: 4096 candidates are two rounds of 132.
+extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
+    using namespace opf;
+    GPC_SHARED(double, shared);
+    const Network net(constants);
+    double* workspace = r.workspace + (int64_t)blockIdx.x * net.size(WORKSPACE);
+    if (net.size(FAST_SHARED))
+        rollout(WorkOf<true>(constants, shared, workspace), r, p);
+    else
+        rollout(WorkOf<false>(constants, shared, workspace), r, p);
 }
 
 GPC_KERNEL(gpc_domain_base_opf)
