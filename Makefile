@@ -734,7 +734,6 @@ gpu-rehearsal: stand-in
 ## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
-	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
 	$(MAKE) docs
 
 ## models: make the bundled models again from nothing (some two and a half hours on two cores; scripts/models.sh takes cases)
