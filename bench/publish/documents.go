@@ -97,6 +97,7 @@ var documents = []document{
 	{gpuPage, "checks on a GPU", shown(last[peerrecord.WholeJobs], gpuChecks)},
 	{gpuPage, "whole jobs on a GPU", shown(last[peerrecord.WholeJobs], wholeJobs)},
 	{gpuPage, "operations on GPUs", devices.gpuOperations},
+	{gpuPage, "launches on GPUs", devices.gpuLaunches},
 	{gpuPage, "beside PyTorch and JAX on GPUs", devices.gpuPeers},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "limits broken", devices.limitsBroken},

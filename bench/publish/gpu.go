@@ -157,3 +157,41 @@ func (d devices) gpuPeers() string {
 	}
 	return report.Tables(s)
 }
+
+// gpuLaunches are the launches of a step and a training update beside their limit and their forecast.
+func (d devices) gpuLaunches() string {
+	type key struct {
+		of, kernel, precision string
+		place, batch          int
+	}
+	gpus := d.ofGPUs()
+	s := report.Section{Rows: [][]string{{"operation", "rows", "precision", "", "kernel", "limit, µs", "forecast, µs"}}}
+	at := map[key]int{}
+	for i, r := range gpus {
+		s.Rows[0] = append(s.Rows[0], gpuName(r)+", p50 µs", "of the forecast")
+		for _, record := range report.Of[bench.Record](r) {
+			for _, v := range record.Results {
+				l := v.Launch
+				if l == nil {
+					continue
+				}
+				k := key{l.Of, l.Kernel, v.Precision, l.Place, v.Batch}
+				f := v.Forecast()
+				if _, ok := at[k]; !ok {
+					at[k] = len(s.Rows)
+					row := []string{l.Of, fmt.Sprint(v.Batch), v.Precision, fmt.Sprint(l.Place), "`" + l.Kernel + "`", fmt.Sprintf("%.1f", l.Limit), fmt.Sprintf("%.1f", f)}
+					s.Rows = append(s.Rows, append(row, slices.Repeat([]string{"–"}, 2*len(gpus))...))
+				}
+				row := s.Rows[at[k]]
+				row[7+2*i] = fmt.Sprintf("%.1f", v.P50)
+				if f > 0 {
+					row[8+2*i] = fmt.Sprintf("%.2f", v.P50/f)
+				}
+			}
+		}
+	}
+	if len(s.Rows) == 1 {
+		return ""
+	}
+	return report.Tables(s)
+}
