@@ -111,6 +111,7 @@ func deviceState(text []byte) []byte {
 	var kept []string
 	for part := range strings.SplitSeq(string(text), "\n== ") {
 		if strings.HasPrefix(part, "nproc\n") || strings.HasPrefix(part, "nvidia-smi --query-gpu") {
+			part, _, _ = strings.Cut(part, "\n\n")
 			kept = append(kept, "== "+strings.TrimSpace(part)+"\n")
 		}
 	}
