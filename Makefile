@@ -698,6 +698,15 @@ ROWS ?= 64
 ptx-report:
 	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 
+## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into bench/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
+.PHONY: count-launches
+count-launches:
+	rm -f bench/launches.jsonl.new
+	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 1
+	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 4096
+	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 4096 -tf32
+	mv bench/launches.jsonl.new bench/launches.jsonl
+
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra
 gpu-extra: nvcc
@@ -734,7 +743,6 @@ gpu-rehearsal: stand-in
 ## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
-	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
 	$(MAKE) docs
 
 ## models: make the bundled models again from nothing (some two and a half hours on two cores; scripts/models.sh takes cases)

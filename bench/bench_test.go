@@ -2,9 +2,15 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +137,61 @@ func TestRefinementsNeedAPlant(t *testing.T) {
 		}
 		opt.Ops = nil
 		require.OK(t, opt.Validate())
+	}
+}
+
+// Codes are decoded on all cores to the bits of one core.
+func TestForwardOnAllCoresIsThatOfOne(t *testing.T) {
+	net := require.Get(model.NewMLP(rand.New(rand.NewPCG(1, 2)), 5, 9, 7))(t)
+	for _, rows := range []int{0, 1, 3, 257} {
+		in, want, got := tensor.New(rows, 5), tensor.New(rows, 7), tensor.New(rows, 7)
+		for i := range in.Data {
+			in.Data[i] = float32(i%13) - 6
+		}
+		require.OK(t, net.Forward(in, want))
+		require.OK(t, forward(net, in, got))
+		if !slices.Equal(got.Data, want.Data) {
+			t.Errorf("%d rows differ", rows)
+		}
+	}
+	if err := forward(net, tensor.New(9, 4), tensor.New(9, 7)); err == nil {
+		t.Error("a matrix of another width is taken")
+	}
+}
+
+// The program that times others beside a recorded step takes its constants, and none of the checksums beside them.
+func TestStepPyTakesTheConstantsOfARecord(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	path := filepath.Join(t.TempDir(), "step.safetensors")
+	cfg := backend.StepperConfig{
+		DecoderS: require.Get(model.NewMLP(rng, 2, 3))(t), DecoderU: require.Get(model.NewMLP(rng, 2, 1))(t),
+		Params: backend.StepParams{Dt: 0.25, VMax: 2, Epsilon: 0.5, MetricLambda: 1e-3, TopK: 3, LieGain: 0.125, LieScale: 4},
+	}
+	in := backend.StepInput{Z: tensor.New(1, 2), X: tensor.New(1, 3), Weights: tensor.New(1, 2)}
+	require.OK(t, record(path, cfg, in, backend.StepOutput{Z: tensor.New(1, 2), U: tensor.New(1, 1)}))
+	file := require.Get(os.ReadFile(path))(t)
+	var header struct {
+		Metadata json.RawMessage `json:"__metadata__"`
+	}
+	require.OK(t, json.Unmarshal(file[8:8+binary.LittleEndian.Uint64(file)], &header))
+	if !strings.Contains(string(header.Metadata), "sha256") {
+		t.Fatalf("metadata without a checksum: %s", header.Metadata)
+	}
+	const program = "import json, sys; import step; print(json.dumps(step.constants(json.load(sys.stdin))))"
+	command := exec.Command(python, "-B", "-c", program)
+	command.Dir, command.Stdin = "peers", strings.NewReader(string(header.Metadata))
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got map[string]float64
+	require.OK(t, json.Unmarshal(out, &got))
+	want := map[string]float64{"dt": 0.25, "vmax": 2, "epsilon": 0.5, "lambda": 1e-3, "top_k": 3, "lie_gain": 0.125, "lie_scale": 4}
+	if !maps.Equal(got, want) {
+		t.Errorf("constants %v, want %v", got, want)
 	}
 }

@@ -118,5 +118,5 @@ func manifold(rng *rand.Rand, rows, latent int) (tensor.Matrix, error) {
 		at.Data[i] = 2*rng.Float32() - 1
 	}
 	z := tensor.New(rows, latent)
-	return z, chart.Forward(at, z)
+	return z, forward(chart, at, z)
 }

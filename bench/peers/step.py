@@ -48,8 +48,12 @@ def gpc(a, backend, seconds, record=None):
     return row["min_us"] if backend == "cuda" else row["cpu_us"], out
 
 
+CONSTANTS = ("dt", "vmax", "epsilon", "lambda", "top_k", "lie_gain", "lie_scale")
+
+
 def constants(metadata):
-    c = {k: float(v) for k, v in metadata.items()}
+    """The numbers of a recorded step. Its metadata also holds checksums, which are none."""
+    c = {k: float(metadata[k]) for k in CONSTANTS}
     c["top_k"] = int(c["top_k"])
     assert c["top_k"] == 3, "the rotation here is that of three eigenvectors"
     return c

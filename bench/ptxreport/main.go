@@ -37,6 +37,7 @@ func main() {
 	batch := flag.Int("batch", 64, "rows")
 	tf32 := flag.Bool("tf32", false, "products on tensor cores")
 	worst := flag.Int("worst", 3, "costly accesses to name for each kernel")
+	lines := flag.String("launches", "", "add a line with the instructions of every launch of a step and a training update to this `file`, and print no table")
 	names := flag.String("executed", "", "compare this file of names of launched kernels with the entries of all images instead")
 	flag.Parse()
 	if flag.NArg() > 0 || *batch < 1 {
@@ -44,9 +45,12 @@ func main() {
 		os.Exit(2)
 	}
 	var err error
-	if *names != "" {
+	switch {
+	case *names != "":
 		err = executed(os.Stdout, *names)
-	} else {
+	case *lines != "":
+		err = launches(*lines, *name, *batch, *tf32)
+	default:
 		err = run(*name, *batch, *tf32, func(of string, counts []*ptx.Counts) error {
 			fmt.Printf("\n%s of %d, %s\n\n", of, *batch, *name)
 			if err := ptx.Report(os.Stdout, counts); err != nil {

@@ -26,6 +26,7 @@ type document struct {
 const (
 	casesPage   = "docs/results/cases.md"
 	galleryPage = "docs/results/maps.md"
+	gpuPage     = "docs/results/gpu.md"
 	searchPage  = "docs/results/search.md"
 )
 
@@ -92,6 +93,12 @@ var documents = []document{
 	{"docs/results/dispatch.md", "receding", receding.text},
 	{"docs/results/scaling.md", "measured", devices.scaling},
 	{"docs/results/scaling.md", "two makes", devices.ceilingFractions},
+	{gpuPage, "tests on GPUs", devices.gpuTests},
+	{gpuPage, "checks on a GPU", shown(last[peerrecord.WholeJobs], gpuChecks)},
+	{gpuPage, "whole jobs on a GPU", shown(last[peerrecord.WholeJobs], wholeJobs)},
+	{gpuPage, "operations on GPUs", devices.gpuOperations},
+	{gpuPage, "launches on GPUs", devices.gpuLaunches},
+	{gpuPage, "beside PyTorch and JAX on GPUs", devices.gpuPeers},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "limits broken", devices.limitsBroken},
 	{paperPage, "roll-outs", devices.rolledOut},

@@ -231,6 +231,7 @@ var kinds = []kind{
 	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
 	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
 	declared[peerrecord.Record]("peers", "Speed", nil, each(peersSection), "ratios"),
+	declared("whole jobs", "", (*peerrecord.WholeJobs).Check, nil, "jobs", "sanitizers"),
 	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),
 	declared("opf of several networks", "Speed", (*peerrecord.OptimalFlows).Check, each(optimalFlowsSection), "networks", "threads"),
 	declared("torture", "", (*peerrecord.Torture).Check, nil, "attacks"),

@@ -183,6 +183,9 @@ func (d Device) String() string {
 // Emulated tells that the device is no GPU but a program, whose times say nothing of one.
 func (d Device) Emulated() bool { return d.Name == HostShimName || d.Name == InterpreterName }
 
+// PTXAlone tells that the device executes PTX and no machine code, whatever its architecture.
+func (d Device) PTXAlone() bool { return d.Name == InterpreterName }
+
 // Usable is nil if the kernels run on the device, otherwise a *CapabilityError.
 func (d Device) Usable() error {
 	if d.Major < MinMajor {

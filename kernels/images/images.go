@@ -113,10 +113,10 @@ func (m *Modules) Kernel(t *driver.Thread, kernel string) (*driver.Kernel, error
 const orin = 7
 
 // image is the cubin that the device runs: its own or, of the same major revision, the
-// newest of an older minor one; without any, PTX.
+// newest of an older minor one; without any, and for the interpreter of PTX, PTX.
 func (s *Set) image(e Entry, d driver.Device) (name string, image []byte, err error) {
 	target := "compute_80.ptx"
-	for minor := d.Minor; minor >= 0; minor-- {
+	for minor := d.Minor; minor >= 0 && !d.PTXAlone(); minor-- {
 		cubin := fmt.Sprintf("sm_%d%d.cubin", d.Major, minor)
 		if e.Files[cubin] != "" && (minor == d.Minor || d.Minor != orin && minor != orin) {
 			target = cubin

@@ -13,6 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
+	interpreter "github.com/gpc-engine/gpc/kernels/ptx"
+	"github.com/gpc-engine/gpc/kernels/ptx/device"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
@@ -148,6 +150,35 @@ func TestModulesChooseTheImage(t *testing.T) {
 		if err := ctx.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The interpreter says an architecture that a cubin may be there for, and executes PTX alone: it is given PTX. Where
+// only a cubin is there, that is an error.
+func TestTheInterpreterIsGivenPTX(t *testing.T) {
+	const manifest = `{"images":[{"name":"eig","kernels":["gpc_eig_32"],"files":{"compute_80.ptx":"a","sm_80.cubin":"b"}}]}`
+	ptx := require.Get(os.ReadFile(images.FileName("eig", "compute_80.ptx")))(t)
+	files := fstest.MapFS{
+		"manifest.json":                          {Data: []byte(manifest)},
+		images.FileName("eig", "sm_80.cubin"):    {Data: require.Get(images.Pack([]byte("\x7fELF")))(t)},
+		images.FileName("eig", "compute_80.ptx"): {Data: ptx},
+	}
+	for _, there := range []bool{true, false} {
+		if !there {
+			delete(files, images.FileName("eig", "compute_80.ptx"))
+		}
+		ctx := require.Get(driver.Open(device.New(interpreter.Options{}), 0))(t)
+		if d := ctx.Device(); d.Major != 8 || d.Minor != 0 {
+			t.Fatalf("the interpreter is %s, and the cubin that it must not be given is of sm_80", d.ISA())
+		}
+		err := ctx.Do(func(th *driver.Thread) error {
+			_, err := images.NewModules(require.Get(images.New(files))(t)).Kernel(th, "gpc_eig_32")
+			return err
+		})
+		if (err == nil) != there {
+			t.Errorf("with PTX %v: %v", there, err)
+		}
+		require.OK(t, ctx.Close())
 	}
 }
 

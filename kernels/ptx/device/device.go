@@ -25,6 +25,8 @@ import (
 type Device struct {
 	*driver.Software
 	// Edit changes the text of an image before it is read, to put faults into it; nil: none.
+	// Launched is called behind each launch, where it is set: what Counts gives then and Forget drops is that launch's.
+	Launched func()
 	Edit     func(text []byte) []byte
 	mutex    sync.Mutex
 	options  ptx.Options
@@ -168,6 +170,9 @@ func (e *executor) Launch(k driver.Entry, grid, block driver.Dim, shared int, ar
 	l := ptx.Launch{Grid: [3]int{grid.X, grid.Y, grid.Z}, Block: [3]int{block.X, block.Y, block.Z}, Shared: shared}
 	err := e.machine.Launch(k.(entry).kernel, l, arguments)
 	if err == nil {
+		if e.device.Launched != nil {
+			e.device.Launched()
+		}
 		return nil
 	}
 	code := 719

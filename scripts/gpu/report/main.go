@@ -5,7 +5,8 @@
 //	report RUN RESULTS
 //
 // RUN is run.sh's folder, RESULTS the folder of the device's records. A row that a later
-// call into RUN measured again takes the place of the earlier one.
+// call into RUN measured again takes the place of the earlier one. Folders of the machine are left out of
+// commands, and of its state only the device, its driver and the number of cores are kept.
 package main
 
 import (
@@ -81,7 +82,40 @@ func convert(run, results string) (written []string, err error) {
 		}
 		return save(o.Step, o.Record)
 	})
-	return written, err
+	if err != nil {
+		return written, err
+	}
+	// What was run again by itself lies beside the others.
+	if text, err := os.ReadFile(filepath.Join(run, "peers-step.json")); err == nil {
+		var record map[string]json.RawMessage
+		if err := json.Unmarshal(text, &record); err != nil {
+			return written, fmt.Errorf("peers-step.json: %w", err)
+		}
+		if err := save("peers-step", record); err != nil {
+			return written, err
+		}
+	}
+	state, err := os.ReadFile(filepath.Join(run, "state.txt"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return written, nil
+	}
+	if err != nil {
+		return written, err
+	}
+	path := filepath.Join(results, "state.txt")
+	return append(written, path), durable.WriteFile(path, deviceState(state), 0o644)
+}
+
+// deviceState keeps of a machine's state the number of its cores and the line of every device with its driver.
+func deviceState(text []byte) []byte {
+	var kept []string
+	for part := range strings.SplitSeq(string(text), "\n== ") {
+		if strings.HasPrefix(part, "nproc\n") || strings.HasPrefix(part, "nvidia-smi --query-gpu") {
+			part, _, _ = strings.Cut(part, "\n\n")
+			kept = append(kept, "== "+strings.TrimSpace(part)+"\n")
+		}
+	}
+	return []byte(strings.Join(kept, "\n"))
 }
 
 // lines reads a file of JSON, one value a line; one that is not there has none.
@@ -113,6 +147,12 @@ func benchmarks(path string) (map[string]bench.Record, error) {
 	all := map[string]bench.Record{}
 	return all, lines(path, func(one bench.Record) error {
 		name := fileName(one.Command)
+		one.Command = folders.ReplaceAllString(one.Command, "$1")
+		for i := range one.Results {
+			if one.Results[i].Launch != nil {
+				one.Results[i].Latencies = nil // the median, the least and p99 of 20 say as much
+			}
+		}
 		b, ok := all[name]
 		if !ok || b.Command != one.Command || b.Commit != one.Commit {
 			b = one
@@ -140,6 +180,7 @@ func same(a, b bench.Result) bool {
 }
 
 var (
+	folders = regexp.MustCompile(`(^| )/\S*/`)
 	silent  = regexp.MustCompile(`--(backend|time|lines|model) \S+`)
 	between = regexp.MustCompile(`[^A-Za-z0-9]+`)
 )

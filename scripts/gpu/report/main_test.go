@@ -30,15 +30,33 @@ func TestARunBecomesRecords(t *testing.T) {
 		row(step, `{"op":"step","case":"opf30","backend":"cuda","batch":1,"precision":"fp32","p50_us":110,"calls":9}`),
 		row(step+" --tf32", `{"op":"step","case":"opf30","backend":"cuda","batch":64,"precision":"tf32","p50_us":90,"calls":9}`))
 	write("launches.jsonl",
-		row("gpc bench kernels --case size:opf30 --batch 1", `{"op":"kernels","case":"opf30","backend":"cuda","batch":1,"p50_us":9,"calls":9,"launch":{"of":"step","place":1,"kernel":"gpc_eig","limit_us":4,"by":"latency"}}`),
+		row("gpc bench kernels --case size:opf30 --batch 1", `{"op":"kernels","case":"opf30","backend":"cuda","batch":1,"p50_us":9,"calls":9,"latencies_us":[9],"launch":{"of":"step","place":1,"kernel":"gpc_eig","limit_us":4,"by":"latency"}}`),
 		row("gpc bench kernels --case size:opf30 --batch 1", `{"op":"kernels","case":"opf30","backend":"cuda","batch":1,"p50_us":5,"calls":9,"launch":{"of":"step","place":2,"kernel":"gpc_eig","limit_us":4,"by":"latency"}}`))
 	write("steps.jsonl",
 		`{"step":"doctor","ok":true,"code":0,"seconds":2,"limit":60,"commit":"abc"}`,
 		`{"step":"suite-operations","ok":false,"code":124,"seconds":150,"limit":150,"commit":"abc","passed":3,"failed":[],"skipped":[]}`,
 		`{"step":"suite-operations","ok":true,"code":0,"seconds":41,"limit":150,"commit":"abc","passed":60,"failed":[],"skipped":["TestFaultsOfARound"]}`)
 	write("others.jsonl", `{"step":"peers-step","record":{"ratios":[]}}`, `{"step":"rollout","record":{"benchmarks":[{"name":"BenchmarkRollout"}]}}`)
+	write("state.txt", "Fri Nov 27", "", "== uname -a", "Linux host-7 6.1", "", "== nproc", "16", "", "== nvidia-smi", "00000000:00:06.0", "",
+		"== nvidia-smi --query-gpu=name,driver_version --format=csv", "name, driver_version", "NVIDIA H200, 580.1", "", "LD_LIBRARY_PATH=/opt/x", "", "== gpc doctor", "/opt/x/libcuda.so.1")
+	write("peers-step.json", `{"ratios":[{"op":"step","peer":"JAX","ratio":2}]}`)
 	written := require.Get(convert(run, results))(t)
-	if len(written) != 5 {
+	state := string(require.Get(os.ReadFile(filepath.Join(results, "state.txt")))(t))
+	if want := "== nproc\n16\n\n== nvidia-smi --query-gpu=name,driver_version --format=csv\nname, driver_version\nNVIDIA H200, 580.1"; !strings.HasPrefix(state, want) || strings.Contains(state, "host-7") || strings.Contains(state, "libcuda") || strings.Contains(state, "/opt") {
+		t.Errorf("of the machine's state is kept:\n%s", state)
+	}
+	if peers := require.Get(os.ReadFile(filepath.Join(results, "peers-step.json")))(t); !strings.Contains(string(peers), "JAX") {
+		t.Errorf("the others, run again by themselves: %s", peers)
+	}
+	for _, path := range written {
+		if text := string(require.Get(os.ReadFile(path))(t)); strings.Contains(text, "/tmp/") {
+			t.Errorf("%s has a folder of the machine:\n%s", path, text)
+		}
+	}
+	if launches := string(require.Get(os.ReadFile(filepath.Join(results, "gpu-kernels-case-size-opf30-batch-1.json")))(t)); strings.Contains(launches, "latencies_us") {
+		t.Errorf("launches with latencies:\n%s", launches)
+	}
+	if len(written) != 7 {
 		t.Errorf("%d records: %q", len(written), written)
 	}
 	r := require.Get(report.Load(context.Background(), results, nil))(t)
