@@ -256,7 +256,7 @@ func TestSearchWithTensorCores(t *testing.T) {
 	for i := range query.Data {
 		query.Data[i] = m.Codes.Data[i%len(m.Codes.Data)] + 0.05*float32(rng.NormFloat64())
 	}
-	const k = 35 // two passes
+	const k = 35
 	var results [2][]int32
 	for i, tf32 := range []bool{false, true} {
 		b := onAny(t)

@@ -1,0 +1,117 @@
+// search.cuh: what the kernels of the search among codes share. A search is
+//
+//	search_bound.cu  a distance T of each query that k codes at least do not exceed
+//	search_sieve.cu  marks every code that may lie within T, by a product on tensor cores
+//	search_exact.cu  distances of the marked codes in float64; those within T, nearest first
+//	search_scan.cu   all codes in float64, for queries that these have not answered
+//
+// So the result is exact whatever the products err by: with the codes less their mean, and
+// γ for the rounding of a product,
+//
+//	|‖z − c‖² − (‖z‖² + ‖c‖² − 2 zᵀc)| ≤ γ (‖z‖² + ‖c‖²).
+#pragma once
+#include "gpc.cuh"
+#include "mma.cuh"
+
+struct gpc_search {
+    const float* codes;     // [count, ldcode]
+    const float* decoded;   // [count, lddecoded], with x
+    const float* fragments; // codes less mean, rounded: [⌈count/32⌉][⌈n/16⌉][4 tiles of 8 codes][lane][4 k], zeros to a multiple of 128 codes
+    const float* mean;      // [n]
+    const float* upper;     // −(1 + γ)/2 ‖c − mean‖², −∞ to a multiple of 128 codes
+    const float* lower;     // −(1 − γ)/2 ‖c − mean‖², likewise
+    const float* z;         // [rows, ldz] queries
+    const float* x;         // [rows, ldx] or nullptr: no residual filter
+    const float* tau;       // [rows]
+    float2* bounds;         // [rows] T, and what zᵀc − (1 − γ)/2 ‖c‖² of a code within T is not below
+    uint4* marks;           // [rows, ⌈count/128⌉] member m of a quad: bit 8s + 4q + j is code 32s + 16q + 4m + j
+    double* distance;       // [rows, k] nearest first; NaN: not found
+    int* index;             // [rows, k] −1: not found
+    int* found;             // [rows]
+    int* state;             // [rows] 0: a code was found, 1: none was, 2: the query is not finite, 3: not answered yet
+    int* fallback;          // [rows] code of smallest residual where state is 1; nullptr without x
+    int count, rows, k;
+    int n, states, ldcode, lddecoded, ldz, ldx;
+    int every; // of so many tiles of 32 codes one is looked at for T
+    float gamma;
+    int pad;
+};
+
+namespace gpc {
+
+constexpr int searchRun = 128; // codes of a quad of marks
+constexpr int searchOpen = 3;  // state of a query that is not answered yet
+
+__device__ inline bool before(double d, int i, double e, int j) { return d < e || (d == e && i < j); }
+
+// squared_distance is ‖a − b‖² in float64.
+__device__ inline double squared_distance(const float* a, const float* b, int n) {
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) {
+        const double d = (double)a[i] - (double)b[i];
+        sum += d * d;
+    }
+    return sum;
+}
+
+// SieveQueries are 32 queries of a warp, as tensor cores take them: lane (group, member)
+// has four coordinates of rows 16i + group + 8e in every slice of 16.
+template <int SLICES>
+struct SieveQueries {
+    unsigned int a[SLICES][2][2][4];
+    int slices;
+
+    __device__ SieveQueries(const gpc_search& job, int row0) : slices((job.n + 15) / 16) {
+        const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+#pragma unroll
+        for (int s = 0; s < SLICES; s++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float* row = job.z + (long long)min(row0 + 16 * i + group + 8 * e, job.rows - 1) * job.ldz;
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        const int k = 16 * s + 4 * member + j;
+                        a[s][i][j / 2][j % 2 * 2 + e] = k < job.n ? to_tf32(row[k] - job.mean[k]) : 0u;
+                    }
+                }
+    }
+
+    // products makes zᵀc + start of a tile of 32 codes: of the lane's rows, codes
+    // 16q + 4·member + j are sum[i][2q + j/2][2e + j%2].
+    __device__ void products(const float* fragments, const float* start, int tile, float (&sum)[2][4][4]) const {
+        const int lane = threadIdx.x % 32;
+        const float4* at = reinterpret_cast<const float4*>(fragments) + (long long)tile * slices * 128 + lane;
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            const float4 v = __ldg(reinterpret_cast<const float4*>(start + 32 * tile + 16 * q + 4 * (lane % 4)));
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int e = 0; e < 4; e += 2) {
+                    sum[i][2 * q][e] = v.x, sum[i][2 * q][e + 1] = v.y;
+                    sum[i][2 * q + 1][e] = v.z, sum[i][2 * q + 1][e + 1] = v.w;
+                }
+        }
+#pragma unroll
+        for (int s = 0; s < SLICES; s++) {
+            if (s >= slices) break;
+            float4 b[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) b[j] = __ldg(at + 128 * s + 32 * j);
+#pragma unroll
+            for (int p = 0; p < 2; p++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        const float4 v = b[j];
+                        const unsigned int of[2] = {__float_as_uint(p ? v.z : v.x), __float_as_uint(p ? v.w : v.y)};
+                        gpc_mma_tf32(sum[i][j], a[s][i][p], of);
+                    }
+        }
+    }
+};
+
+} // namespace gpc
