@@ -173,26 +173,33 @@ func (s *searchSpace) take(l *layoutOf, rows, total, count int, crosses bool) []
 // search queues the total nearest codes of each query, nearest first, among those whose
 // residual is within tau where the queries have an x.
 func (q *queue) search(c codes, of query, total int, s *searchSpace) {
-	job := searchJob{
-		codes: c.at, decoded: c.decoded, fragments: c.fragments, mean: c.mean, upper: c.upper, lower: c.lower, marks: s.marks.at,
-		count: int32(c.count), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded),
-		ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count)), gamma: c.gamma,
-	}
 	for from := 0; from < of.rows; from += s.rows {
-		rows := min(s.rows, of.rows-from)
-		job.rows, job.z = int32(rows), of.z.Offset(4*of.ldz*from)
-		job.distance, job.index = s.distance.at.Offset(8*total*from), s.index.at.Offset(4*total*from)
-		job.found, job.state = s.found.at.Offset(4*from), s.state.at.Offset(4*from)
-		if of.x != 0 {
-			job.x, job.tau, job.fallback = of.x.Offset(4*of.ldx*from), of.tau.Offset(4*from), s.fallback.at.Offset(4*from)
-		}
-		if c.fragments != 0 && total <= mostSieved {
-			job.bounds = s.bounds.at
+		job := s.job(c, of, total, from)
+		if job.bounds != 0 {
 			q.sieve(&job)
 		}
 		q.needs(func(*trace) work { return work{cycles: shortChain} }) // of queries that the sieve has answered
-		q.launch("gpc_search_scan", driver.Dim{X: rows}, 256, 0, driver.Struct(&job))
+		q.launch("gpc_search_scan", driver.Dim{X: int(job.rows)}, 256, 0, driver.Struct(&job))
 	}
+}
+
+// job is the search of the queries from one on, as many as marks have room for. Without
+// bounds all codes are scanned.
+func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
+	job := searchJob{
+		codes: c.at, decoded: c.decoded, fragments: c.fragments, mean: c.mean, upper: c.upper, lower: c.lower,
+		z: of.z.Offset(4 * of.ldz * from), marks: s.marks.at, distance: s.distance.at.Offset(8 * total * from), index: s.index.at.Offset(4 * total * from),
+		found: s.found.at.Offset(4 * from), state: s.state.at.Offset(4 * from),
+		count: int32(c.count), rows: int32(min(s.rows, of.rows-from)), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld),
+		lddecoded: int32(c.lddecoded), ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count)), gamma: c.gamma,
+	}
+	if c.fragments != 0 && total <= mostSieved {
+		job.bounds = s.bounds.at
+	}
+	if of.x != 0 {
+		job.x, job.tau, job.fallback = of.x.Offset(4*of.ldx*from), of.tau.Offset(4*from), s.fallback.at.Offset(4*from)
+	}
+	return job
 }
 
 // sampleEvery is of how many codes one is looked at for the bounds of a search: enough are
