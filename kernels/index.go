@@ -96,8 +96,8 @@ func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
 	}
 	// A product's rounding: of its sums, and of both factors to 11 bits; both twice over.
 	c.gamma = float32(c.n+8)/(1<<22) + 1.0/512
-	centred := tensor.New(set.Rows, c.n)
-	upper := slices.Repeat([]float32{float32(math.Inf(-1))}, ceil(set.Rows, searchRun)*searchRun)
+	centred := tensor.New(set.Rows, sieved(c.n))
+	upper := slices.Repeat([]float32{float32(math.Inf(-1))}, 2*ceil(set.Rows, searchRun)*searchRun)
 	lower := slices.Clone(upper)
 	for i := range set.Rows {
 		norm := 0.0
@@ -109,7 +109,9 @@ func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
 		if !(norm <= largest) {
 			return
 		}
-		upper[i], lower[i] = float32(-(1+float64(c.gamma))/2*norm), float32(-(1-float64(c.gamma))/2*norm)
+		for _, at := range []int{i/2*4 + i%2, i/2*4 + i%2 + 2} {
+			upper[at], lower[at] = float32(-(1+float64(c.gamma))/2*norm), float32(-(1-float64(c.gamma))/2*norm)
+		}
 	}
 	c.fragments, c.mean = uploaded(q, m, fragments(centred, searchRun, roundTF32)), uploaded(q, m, mean)
 	c.upper, c.lower = uploaded(q, m, upper), uploaded(q, m, lower)
@@ -211,28 +213,35 @@ func sampleEvery(count int) int {
 	return 2
 }
 
+// sieved is the width of the sieve for codes of n coordinates.
+func sieved(n int) int {
+	switch {
+	case n <= 16:
+		return 16
+	case n <= 32:
+		return 32
+	}
+	return sieveWidth
+}
+
 // sieve queues bounds, marks, and the exact distances of marked codes.
 func (q *queue) sieve(job *searchJob) {
-	rows, count, slices := int(job.rows), int(job.count), ceil(int(job.n), 16)
-	bound, sieve := "gpc_search_bound_32", "gpc_search_sieve_32"
-	if slices > 2 {
-		bound, sieve = "gpc_search_bound_64", "gpc_search_sieve_64"
-	}
+	rows, count, width := int(job.rows), int(job.count), sieved(int(job.n))
 	needs := func(blocks, queries int, codes float64) {
-		fma := float64(blocks*queries*16*slices) * codes
+		fma := float64(blocks*queries*width) * codes
 		q.needs(func(*trace) work {
-			return work{fma: fma, tensor: true, bytes: 4 * float64(blocks*(16*slices+1)) * codes, requests: fma / (16 * 8 * 8)}
+			return work{fma: fma, tensor: true, bytes: 4 * float64(blocks*(width+2)) * codes, requests: fma / (16 * 8 * 8)}
 		})
 	}
 	blocks := ceil(rows, 32)
 	needs(blocks, 32, float64(count)/float64(job.every))
-	q.launch(bound, driver.Dim{X: blocks}, 256, 0, driver.Struct(job))
+	q.launch(fmt.Sprintf("gpc_search_bound_%d", width), driver.Dim{X: blocks}, 256, 0, driver.Struct(job))
 	// Two blocks a multiprocessor, of which each warp has a run at least.
 	blocks = ceil(rows, 64)
 	runs := ceil(count, searchRun)
 	parts := min(max(2*q.device.Multiprocessors/blocks, 1), ceil(runs, 4))
 	needs(blocks, 64, float64(count))
-	q.launch(sieve, driver.Dim{X: blocks, Y: parts}, 256, 0, driver.Struct(job))
+	q.launch(fmt.Sprintf("gpc_search_sieve_%d", width), driver.Dim{X: blocks, Y: parts}, 256, 0, driver.Struct(job))
 	q.needs(func(*trace) work {
 		return work{cycles: shortChain, bytes: float64(rows*16*runs) + 8*float64(rows*int(job.k)*int(job.n))}
 	})
@@ -241,7 +250,8 @@ func (q *queue) sieve(job *searchJob) {
 
 // searchKernels are what a localization launches.
 var searchKernels = []string{
-	"gpc_search_bound_32", "gpc_search_bound_64", "gpc_search_sieve_32", "gpc_search_sieve_64", "gpc_search_exact", "gpc_search_scan", "gpc_localize_point",
+	"gpc_search_bound_16", "gpc_search_bound_32", "gpc_search_bound_64", "gpc_search_sieve_16", "gpc_search_sieve_32", "gpc_search_sieve_64",
+	"gpc_search_exact", "gpc_search_scan", "gpc_localize_point",
 }
 
 // located is where the results of localization go.
@@ -256,8 +266,8 @@ func (q *queue) localize(c codes, of query, neighbours int, s *searchSpace, out 
 		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
 		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(of.ldz), ldx: int32(of.ldx), total: int32(k), rows: int32(of.rows),
 	}
-	q.needs(func(*trace) work { return work{cycles: shortChain + 30*float64(k*k), resident: rolloutBlocks} })
-	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
+	q.needs(func(*trace) work { return work{cycles: shortChain + float64(k*(500+6*k)), resident: rolloutBlocks} })
+	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*((k+1)*(k|1)+9*k), driver.Struct(&job))
 }
 
 // Localize implements backend.Index for up to MaxNeighbours neighbours.

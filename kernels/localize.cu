@@ -8,8 +8,9 @@
 // so is the nearest where the factorisation fails or the point is not finite.
 // Without a consistent code: the one of smallest residual.
 //
-// Grid rows, block 32: a warp a query. Shared memory (k² + 2k) doubles. Bound:
-// latency of the factorisation, k³/3 + k² n/2 FMA.
+// Grid rows, block 32: a warp a query. Shared memory (k + 1)(k | 1) + 9k doubles: C and,
+// as a last row, y; differences of eight coordinates. Bound: latency of the factorisation, a
+// root and a division a column, and k divisions of the substitution.
 #include "gpc.cuh"
 #include "warp.cuh"
 
@@ -53,56 +54,71 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     for (int i = lane; i < n; i += 32) z[i] = code[i];
     if (k <= 1) return;
 
+    // C has odd rows, so that lanes which read a column each meet no bank twice.
+    constexpr int part = 8;
     const float* q = job.q + row * job.ldq;
-    double* y = gram + k * k;
-    for (int e = lane; e < k * k; e += 32) {
-        const int a = e / k, b = e % k;
-        if (b > a) continue;
-        const float *za = job.codes + (long long)list[a] * job.ldcode, *zb = job.codes + (long long)list[b] * job.ldcode;
-        double dot = 0.0;
-        for (int i = 0; i < n; i++) dot += ((double)za[i] - (double)q[i]) * ((double)zb[i] - (double)q[i]);
-        gram[e] = dot;
+    const int ld = k | 1;
+    double *y = gram + k * ld, *part_of = y + ld;
+    for (int i0 = 0; i0 < n; i0 += part) {
+        __syncwarp();
+        for (int e = lane; e < k * part; e += 32) {
+            const int j = e / part, i = i0 + e % part;
+            part_of[j * (part + 1) + e % part] = i < n ? (double)job.codes[(long long)list[j] * job.ldcode + i] - (double)q[i] : 0.0;
+        }
+        __syncwarp();
+        for (int a = 0, b = lane;; b += 32) { // entry b of row a, or of one below
+            while (b > a && a < k) a++, b -= a;
+            if (a >= k) break;
+            double dot = i0 > 0 ? gram[a * ld + b] : 0.0;
+#pragma unroll
+            for (int i = 0; i < part; i++) dot += part_of[a * (part + 1) + i] * part_of[b * (part + 1) + i];
+            gram[a * ld + b] = dot;
+        }
     }
     __syncwarp();
     double trace = 0.0;
-    for (int j = lane; j < k; j += 32) trace += gram[j * k + j];
+    for (int j = lane; j < k; j += 32) trace += gram[j * ld + j];
     const double ridge = 1e-6 * gpc::warp_sum64(trace) / k;
-    for (int j = lane; j < k; j += 32) gram[j * k + j] += ridge, y[j] = 1.0;
-    __syncwarp();
-    // Cholesky of the lower triangle, and the forward substitution on the way.
+    for (int j = lane; j < k; j += 32) gram[j * ld + j] += ridge, y[j] = 1.0;
+    // Cholesky column by column; y, the row behind the last, is substituted on the way.
     for (int j = 0; j < k; j++) {
-        const double pivot = gram[j * k + j];
-        if (!(pivot > 0.0)) return;
-        const double root = sqrt(pivot), own = y[j] / root;
+        double root = 0.0;
         __syncwarp();
-        for (int i = j + lane; i < k; i += 32) gram[i * k + j] = i == j ? root : gram[i * k + j] / root;
-        __syncwarp();
-        for (int i = j + 1 + lane; i < k; i += 32) {
-            const double l = gram[i * k + j];
-            y[i] -= l * own;
-            for (int c = j + 1; c <= i; c++) gram[i * k + c] -= l * gram[c * k + j];
+        for (int i0 = j; i0 <= k; i0 += 32) {
+            const int i = i0 + lane;
+            double sum = 0.0;
+            if (i <= k) {
+                sum = gram[i * ld + j];
+#pragma unroll 4
+                for (int c = 0; c < j; c++) sum -= gram[i * ld + c] * gram[j * ld + c];
+            }
+            if (i0 == j) {
+                const double pivot = __shfl_sync(GPC_FULL_MASK, sum, 0);
+                if (!(pivot > 0.0)) return;
+                root = sqrt(pivot);
+            }
+            if (i <= k) gram[i * ld + j] = i == j ? root : sum / root;
         }
-        if (lane == 0) y[j] = own;
-        __syncwarp();
     }
     double total = 0.0;
     for (int j = k - 1; j >= 0; j--) {
-        double dot = 0.0;
-        for (int i = j + 1 + lane; i < k; i += 32) dot += gram[i * k + j] * y[i];
-        dot = gpc::warp_sum64(dot);
-        const double v = (y[j] - dot) / gram[j * k + j];
         __syncwarp();
-        if (lane == 0) y[j] = v;
+        const double v = y[j] / gram[j * ld + j];
         total += v;
         __syncwarp();
+        for (int i = lane; i <= j; i += 32) y[i] = i == j ? v : y[i] - gram[j * ld + i] * v;
     }
+    __syncwarp();
+    for (int j = lane; j < k; j += 32) y[j] /= total;
+    __syncwarp();
     float point[8]; // latents up to 256
     bool finite = true;
     for (int r = 0; r < 8; r++) {
         const int i = lane + 32 * r;
         if (i >= n) continue;
         double p = 0.0;
-        for (int j = 0; j < k; j++) p += y[j] / total * (double)job.codes[(long long)list[j] * job.ldcode + i];
+#pragma unroll 4
+        for (int j = 0; j < k; j++) p += y[j] * (double)job.codes[(long long)list[j] * job.ldcode + i];
         point[r] = (float)p;
         finite = finite && gpc_finite(point[r]);
     }

@@ -26,6 +26,7 @@ __device__ inline void search_bound(const gpc_search& job) {
     float most[2][2][8];
 #pragma unroll
     for (int v = 0; v < 32; v++) most[v / 16][v / 8 % 2][v % 8] = -gpc_inf();
+#pragma unroll 2
     for (int tile = warp * job.every; tile < (job.count + 31) / 32; tile += boundWarps * job.every) {
         float sum[2][4][4];
         queries.products(job.fragments, job.upper, tile, sum);
@@ -79,7 +80,10 @@ __device__ inline void search_bound(const gpc_search& job) {
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_search_bound_32(gpc_search job) { gpc::search_bound<2>(job); }
+extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_16(gpc_search job) { gpc::search_bound<1>(job); }
+GPC_KERNEL(gpc_search_bound_16)
+
+extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_32(gpc_search job) { gpc::search_bound<2>(job); }
 GPC_KERNEL(gpc_search_bound_32)
 
 extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_64(gpc_search job) { gpc::search_bound<4>(job); }

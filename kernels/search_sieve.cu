@@ -47,6 +47,9 @@ __device__ inline void search_sieve(const gpc_search& job) {
 
 } // namespace gpc
 
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_search_sieve_16(gpc_search job) { gpc::search_sieve<1>(job); }
+GPC_KERNEL(gpc_search_sieve_16)
+
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_search_sieve_32(gpc_search job) { gpc::search_sieve<2>(job); }
 GPC_KERNEL(gpc_search_sieve_32)
 

@@ -16,10 +16,10 @@
 struct gpc_search {
     const float* codes;     // [count, ldcode]
     const float* decoded;   // [count, lddecoded], with x
-    const float* fragments; // codes less mean, rounded: [⌈count/32⌉][⌈n/16⌉][4 tiles of 8 codes][lane][4 k], zeros to a multiple of 128 codes
+    const float4* fragments; // codes less mean, rounded: [⌈count/32⌉][slices of 16 k][4 tiles of 8 codes][lane], zeros to a multiple of 128 codes
     const float* mean;      // [n]
-    const float* upper;     // −(1 + γ)/2 ‖c − mean‖², −∞ to a multiple of 128 codes
-    const float* lower;     // −(1 − γ)/2 ‖c − mean‖², likewise
+    const float4* upper;    // of every two codes −(1 + γ)/2 ‖c − mean‖², twice, as sums begin; −∞ to a multiple of 128 codes
+    const float4* lower;    // −(1 − γ)/2 ‖c − mean‖², likewise
     const float* z;         // [rows, ldz] queries
     const float* x;         // [rows, ldx] or nullptr: no residual filter
     const float* tau;       // [rows]
@@ -59,9 +59,8 @@ __device__ inline double squared_distance(const float* a, const float* b, int n)
 template <int SLICES>
 struct SieveQueries {
     unsigned int a[SLICES][2][2][4];
-    int slices;
 
-    __device__ SieveQueries(const gpc_search& job, int row0) : slices((job.n + 15) / 16) {
+    __device__ SieveQueries(const gpc_search& job, int row0) {
         const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
 #pragma unroll
         for (int s = 0; s < SLICES; s++)
@@ -80,36 +79,29 @@ struct SieveQueries {
 
     // products makes zᵀc + start of a tile of 32 codes: of the lane's rows, codes
     // 16q + 4·member + j are sum[i][2q + j/2][2e + j%2].
-    __device__ void products(const float* fragments, const float* start, int tile, float (&sum)[2][4][4]) const {
+    __device__ void products(const float4* fragments, const float4* start, int tile, float (&sum)[2][4][4]) const {
         const int lane = threadIdx.x % 32;
-        const float4* at = reinterpret_cast<const float4*>(fragments) + (long long)tile * slices * 128 + lane;
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-            const float4 v = __ldg(reinterpret_cast<const float4*>(start + 32 * tile + 16 * q + 4 * (lane % 4)));
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-#pragma unroll
-                for (int e = 0; e < 4; e += 2) {
-                    sum[i][2 * q][e] = v.x, sum[i][2 * q][e + 1] = v.y;
-                    sum[i][2 * q + 1][e] = v.z, sum[i][2 * q + 1][e + 1] = v.w;
-                }
-        }
+        fragments += (long long)tile * (SLICES * 128) + lane, start += 16 * tile + 2 * (lane % 4);
 #pragma unroll
         for (int s = 0; s < SLICES; s++) {
-            if (s >= slices) break;
             float4 b[4];
 #pragma unroll
-            for (int j = 0; j < 4; j++) b[j] = __ldg(at + 128 * s + 32 * j);
+            for (int j = 0; j < 4; j++) b[j] = __ldg(fragments + 128 * s + 32 * j);
 #pragma unroll
             for (int p = 0; p < 2; p++)
 #pragma unroll
-                for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 4; j++) {
+                    const unsigned int of[2] = {__float_as_uint(p ? b[j].z : b[j].x), __float_as_uint(p ? b[j].w : b[j].y)};
+                    if (s == 0 && p == 0) {
+                        const float4 v = __ldg(start + j / 2 * 8 + j % 2);
+                        const float first[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        const float4 v = b[j];
-                        const unsigned int of[2] = {__float_as_uint(p ? v.z : v.x), __float_as_uint(p ? v.w : v.y)};
-                        gpc_mma_tf32(sum[i][j], a[s][i][p], of);
+                        for (int i = 0; i < 2; i++) gpc_mma_tf32(sum[i][j], a[0][i][0], of, first);
+                    } else {
+#pragma unroll
+                        for (int i = 0; i < 2; i++) gpc_mma_tf32(sum[i][j], a[s][i][p], of);
                     }
+                }
         }
     }
 };
