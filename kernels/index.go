@@ -3,8 +3,10 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -94,8 +96,8 @@ func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
 		}
 		mean[j] = float32(sum / float64(set.Rows))
 	}
-	// A product's rounding: of its sums, and of both factors to 11 bits; both twice over.
-	c.gamma = float32(c.n+8)/(1<<22) + 1.0/512
+	// A product's rounding: of its sums, twice over, and of both factors to 11 bits, a quarter over.
+	c.gamma = float32(c.n+8)/(1<<22) + 1.25/1024
 	centred := tensor.New(set.Rows, sieved(c.n))
 	upper := slices.Repeat([]float32{float32(math.Inf(-1))}, 2*ceil(set.Rows, searchRun)*searchRun)
 	lower := slices.Clone(upper)
@@ -193,7 +195,7 @@ func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
 		z: of.z.Offset(4 * of.ldz * from), marks: s.marks.at, distance: s.distance.at.Offset(8 * total * from), index: s.index.at.Offset(4 * total * from),
 		found: s.found.at.Offset(4 * from), state: s.state.at.Offset(4 * from),
 		count: int32(c.count), rows: int32(min(s.rows, of.rows-from)), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld),
-		lddecoded: int32(c.lddecoded), ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count)), gamma: c.gamma,
+		lddecoded: int32(c.lddecoded), ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count, total)), gamma: c.gamma,
 	}
 	if c.fragments != 0 && total <= mostSieved {
 		job.bounds = s.bounds.at
@@ -204,10 +206,13 @@ func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
 	return job
 }
 
-// sampleEvery is of how many codes one is looked at for the bounds of a search: enough are
-// left that each of the 256 groups has some.
-func sampleEvery(count int) int {
-	if count < 4096 {
+// sampleEvery is of how many codes one is looked at for the bounds of a search. A half takes half of
+// that time and leaves twice as many codes to compute exactly.
+func sampleEvery(count, total int) int {
+	if v, err := strconv.Atoi(os.Getenv("GPC_SEARCH_EVERY")); err == nil && count >= 1024*v {
+		return v
+	}
+	if count < 4096 || total > 32 {
 		return 1
 	}
 	return 2
@@ -235,7 +240,11 @@ func (q *queue) sieve(job *searchJob) {
 	}
 	blocks := ceil(rows, 32)
 	needs(blocks, 32, float64(count)/float64(job.every))
-	q.launch(fmt.Sprintf("gpc_search_bound_%d", width), driver.Dim{X: blocks}, 256, 0, driver.Struct(job))
+	threads := 512
+	if width == sieveWidth {
+		threads = 256
+	}
+	q.launch(fmt.Sprintf("gpc_search_bound_%d", width), driver.Dim{X: blocks}, threads, 0, driver.Struct(job))
 	// Two blocks a multiprocessor, of which each warp has a run at least.
 	blocks = ceil(rows, 64)
 	runs := ceil(count, searchRun)

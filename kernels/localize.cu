@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     for (int j = lane; j < k; j += 32) gram[j * ld + j] += ridge, y[j] = 1.0;
     // Cholesky column by column; y, the row behind the last, is substituted on the way.
     for (int j = 0; j < k; j++) {
-        double root = 0.0;
+        double inverse = 0.0; // of the root, which stands in its place
         __syncwarp();
         for (int i0 = j; i0 <= k; i0 += 32) {
             const int i = i0 + lane;
@@ -95,15 +95,15 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
             if (i0 == j) {
                 const double pivot = __shfl_sync(GPC_FULL_MASK, sum, 0);
                 if (!(pivot > 0.0)) return;
-                root = sqrt(pivot);
+                inverse = 1.0 / sqrt(pivot);
             }
-            if (i <= k) gram[i * ld + j] = i == j ? root : sum / root;
+            if (i <= k) gram[i * ld + j] = i == j ? inverse : sum * inverse;
         }
     }
     double total = 0.0;
     for (int j = k - 1; j >= 0; j--) {
         __syncwarp();
-        const double v = y[j] / gram[j * ld + j];
+        const double v = y[j] * gram[j * ld + j];
         total += v;
         __syncwarp();
         for (int i = lane; i <= j; i += 32) y[i] = i == j ? v : y[i] - gram[j * ld + i] * v;

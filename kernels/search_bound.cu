@@ -7,40 +7,46 @@
 // Neighbours of one code are in other groups, so that T is hardly larger than the k-th
 // distance. Of many codes it looks at a part: then more are within T, and no fewer.
 //
-// Grid ⌈rows/32⌉, block 256, each warp 32 queries × 32 codes at a time. Shared memory 33 KiB.
+// Grid ⌈rows/32⌉, block 512, of more than 32 coordinates 256; each warp 32 queries × 32 codes at
+// a time. Shared memory 33 KiB.
 // Bound: issue, 16 products of 16×8×8 for each 16 coordinates of such a tile and 60 instructions beside.
 #include "search.cuh"
 #include "warp.cuh"
 
 namespace gpc {
 
-constexpr int boundQueries = 32, boundGroups = 256, boundWarps = 8;
+constexpr int boundQueries = 32, boundGroups = 256;
 constexpr int boundLowest = 17; // bit of T
 
-template <int SLICES>
+template <int SLICES, int WARPS>
 __device__ inline void search_bound(const gpc_search& job) {
+    constexpr int kept = boundGroups / 4 / WARPS, own = boundQueries / WARPS; // groups of a lane, queries of a warp
     __shared__ float nearest[boundQueries][boundGroups + 4];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
     const int row0 = blockIdx.x * boundQueries;
-    const SieveQueries<SLICES> queries(job, row0);
-    float most[2][2][8];
+    {
+        const SieveQueries<SLICES> queries(job, row0);
+        float most[2][2][kept];
 #pragma unroll
-    for (int v = 0; v < 32; v++) most[v / 16][v / 8 % 2][v % 8] = -gpc_inf();
+        for (int v = 0; v < 4 * kept; v++) most[v / kept / 2][v / kept % 2][v % kept] = -gpc_inf();
 #pragma unroll 2
-    for (int tile = warp * job.every; tile < (job.count + 31) / 32; tile += boundWarps * job.every) {
-        float sum[2][4][4];
-        queries.products(job.fragments, job.upper, tile, sum);
+        for (int tile = warp * job.every; tile < (job.count + 31) / 32; tile += WARPS * job.every) {
+            float sum[2][4][4];
+            queries.products(job.fragments, job.upper, tile, sum);
 #pragma unroll
-        for (int v = 0; v < 32; v++) {
-            const int i = v / 16, e = v / 8 % 2, c = v % 8;
-            most[i][e][c] = fmaxf(most[i][e][c], sum[i][c / 2][2 * e + c % 2]);
+            for (int v = 0; v < 32; v++) {
+                const int i = v / 16, e = v / 8 % 2, c = v % 8;
+                most[i][e][c % kept] = fmaxf(most[i][e][c % kept], sum[i][c / 2][2 * e + c % 2]);
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < 4 * kept; v++) {
+            const int i = v / kept / 2, e = v / kept % 2;
+            nearest[16 * i + group + 8 * e][(4 * warp + member) * kept + v % kept] = most[i][e][v % kept];
         }
     }
-#pragma unroll
-    for (int v = 0; v < 32; v++) nearest[16 * (v / 16) + group + 8 * (v / 8 % 2)][(4 * warp + member) * 8 + v % 8] = most[v / 16][v / 8 % 2][v % 8];
     __syncthreads();
 
-    constexpr int own = boundQueries / boundWarps;
     float norm[own];
     unsigned int distance[own][boundGroups / 32], least[own]; // as integers, which order numbers that are not negative
 #pragma unroll
@@ -80,11 +86,11 @@ __device__ inline void search_bound(const gpc_search& job) {
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_16(gpc_search job) { gpc::search_bound<1>(job); }
+extern "C" __global__ void __launch_bounds__(512) gpc_search_bound_16(gpc_search job) { gpc::search_bound<1, 16>(job); }
 GPC_KERNEL(gpc_search_bound_16)
 
-extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_32(gpc_search job) { gpc::search_bound<2>(job); }
+extern "C" __global__ void __launch_bounds__(512) gpc_search_bound_32(gpc_search job) { gpc::search_bound<2, 16>(job); }
 GPC_KERNEL(gpc_search_bound_32)
 
-extern "C" __global__ void __launch_bounds__(256, 1) gpc_search_bound_64(gpc_search job) { gpc::search_bound<4>(job); }
+extern "C" __global__ void __launch_bounds__(256) gpc_search_bound_64(gpc_search job) { gpc::search_bound<4, 8>(job); }
 GPC_KERNEL(gpc_search_bound_64)

@@ -6,62 +6,80 @@
 //
 // Where fewer than k are, or too many are marked, the query is left to search_scan.cu.
 //
-// Grid ⌈rows/4⌉, block 128: a warp a query, a lane a code. Shared memory 28 KiB. Bound: requests
+// Grid ⌈rows/4⌉, block 128: a warp a query, a lane a code. Shared memory 21 KiB. Bound: requests
 // for codes, 32 for four coordinates of 32 codes, and latency.
 #include "search.cuh"
 #include "warp.cuh"
 
 namespace gpc {
 
-constexpr int exactMost = 512; // marked codes of a query
+constexpr int exactMost = 384; // marked codes of a query
 
 struct ExactCodes {
     double distance[exactMost];
     int index[exactMost];
     short order[exactMost];
+    int marked;
 };
 
-// marked lists the marked codes; −1: too many.
-__device__ inline int marked(const gpc_search& job, long long row, int* list) {
+// list_marked lists the marked codes, in any order, and counts them; beyond exactMost it only counts.
+__device__ inline void list_marked(const gpc_search& job, long long row, ExactCodes& room) {
     const int lane = threadIdx.x % 32, runs = (job.count + searchRun - 1) / searchRun;
-    int held = 0;
-    for (int run0 = 0; run0 < runs; run0 += 32) {
-        const int run = run0 + lane;
-        const uint4 quad = run < runs ? job.marks[row * runs + run] : make_uint4(0u, 0u, 0u, 0u);
-        const int own = __popc(quad.x) + __popc(quad.y) + __popc(quad.z) + __popc(quad.w);
-        if (!warp_any(own > 0)) continue;
-        int to = own; // of this lane and those before it
-        for (int m = 1; m < 32; m *= 2) {
-            const int other = __shfl_up_sync(GPC_FULL_MASK, to, m);
-            if (lane >= m) to += other;
-        }
-        const int all = __shfl_sync(GPC_FULL_MASK, to, 31);
-        if (held + all > exactMost) return -1;
-        to += held - own, held += all;
-#pragma unroll
-        for (int member = 0; member < 4; member++) {
-            unsigned int left = member == 0 ? quad.x : member == 1 ? quad.y : member == 2 ? quad.z : quad.w;
-            while (left) {
-                const int bit = __ffs((int)left) - 1;
-                left &= left - 1;
-                list[to++] = searchRun * run + bit / 8 * 32 + bit / 4 % 2 * 16 + 4 * member + bit % 4;
-            }
+    if (lane == 0) room.marked = 0;
+    __syncwarp();
+    for (int run = lane; run < runs; run += 32) {
+        uint4 quad = job.marks[row * runs + run];
+        int own = __popc(quad.x) + __popc(quad.y) + __popc(quad.z) + __popc(quad.w);
+        if (own == 0) continue;
+        for (int to = atomicAdd(&room.marked, own); own > 0 && to < exactMost; own--, to++) {
+            const int member = quad.x ? 0 : quad.y ? 1 : quad.z ? 2 : 3;
+            const unsigned int word = quad.x ? quad.x : quad.y ? quad.y : quad.z ? quad.z : quad.w, rest = word & (word - 1);
+            const int bit = __ffs((int)word) - 1;
+            if (member == 0) quad.x = rest;
+            if (member == 1) quad.y = rest;
+            if (member == 2) quad.z = rest;
+            if (member == 3) quad.w = rest;
+            room.index[to] = searchRun * run + bit / 8 * 32 + bit / 4 % 2 * 16 + 4 * member + bit % 4;
         }
     }
     __syncwarp();
-    return held;
+}
+
+// order_codes puts the codes in the order of distance and index: by distance alone, and once
+// more where two are equal, which leaves a place empty.
+__device__ inline void order_codes(ExactCodes& room, int held) {
+    const int lane = threadIdx.x % 32;
+    for (int ties = 0; ties < 2; ties++) {
+        for (int i = lane; i < held; i += 32) room.order[i] = -1;
+        __syncwarp();
+        for (int i = lane; i < held; i += 32) {
+            const double d = room.distance[i];
+            int place = 0;
+            if (ties) {
+                for (int j = 0; j < held; j++) place += before(room.distance[j], room.index[j], d, room.index[i]);
+            } else {
+                for (int j = 0; j < held; j++) place += room.distance[j] < d;
+            }
+            room.order[place] = (short)i;
+        }
+        __syncwarp();
+        bool empty = false;
+        for (int i = lane; i < held; i += 32) empty |= room.order[i] < 0;
+        if (!warp_any(empty)) return;
+    }
 }
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(128) gpc_search_exact(gpc_search job) {
+extern "C" __global__ void __launch_bounds__(128, 8) gpc_search_exact(gpc_search job) {
     using namespace gpc;
     __shared__ ExactCodes rooms[4];
     const int lane = threadIdx.x % 32;
     const long long row = (long long)blockIdx.x * 4 + threadIdx.x / 32;
     if (row >= job.rows) return;
     ExactCodes& room = rooms[threadIdx.x / 32];
-    const int most = marked(job, row, room.index);
+    list_marked(job, row, room);
+    const int most = room.marked > exactMost ? 0 : room.marked;
     const double bound = job.bounds[row].x;
     const unsigned int before_me = (1u << lane) - 1;
     int held = 0; // of them within T
@@ -85,14 +103,7 @@ extern "C" __global__ void __launch_bounds__(128) gpc_search_exact(gpc_search jo
     }
     int found = 0;
     if (held >= job.k) {
-        for (int i = lane; i < held; i += 32) {
-            const double d = room.distance[i];
-            const int code = room.index[i];
-            int place = 0;
-            for (int j = 0; j < held; j++) place += before(room.distance[j], room.index[j], d, code);
-            room.order[place] = (short)i;
-        }
-        __syncwarp();
+        order_codes(room, held);
         for (int next = 0; next < held && found < job.k;) {
             const int looked = min(min(32, job.k - found), held - next);
             bool kept = lane < looked;
