@@ -6,7 +6,7 @@
 //
 // Where fewer than k are, or too many are marked, the query is left to search_scan.cu.
 //
-// Grid ⌈rows/4⌉, block 128: a warp a query, a lane a code. Shared memory 21 KiB. Bound: requests
+// Grid ⌈rows/4⌉, block 128: a warp a query, a lane a code. Shared memory 24 KiB. Bound: requests
 // for codes, 32 for four coordinates of 32 codes, and latency.
 #include "search.cuh"
 #include "warp.cuh"
@@ -18,7 +18,7 @@ constexpr int exactMost = 384; // marked codes of a query
 struct ExactCodes {
     double distance[exactMost];
     int index[exactMost];
-    short order[exactMost];
+    int order[exactMost];
     int marked;
 };
 
@@ -46,7 +46,7 @@ __device__ inline void list_marked(const gpc_search& job, long long row, ExactCo
 }
 
 // order_codes puts the codes in the order of distance and index: by distance alone, and once
-// more where two are equal, which leaves a place empty.
+// more where two are equal, which meet in one place and leave another empty.
 __device__ inline void order_codes(ExactCodes& room, int held) {
     const int lane = threadIdx.x % 32;
     for (int ties = 0; ties < 2; ties++) {
@@ -60,7 +60,7 @@ __device__ inline void order_codes(ExactCodes& room, int held) {
             } else {
                 for (int j = 0; j < held; j++) place += room.distance[j] < d;
             }
-            room.order[place] = (short)i;
+            atomicExch(&room.order[place], i);
         }
         __syncwarp();
         bool empty = false;
@@ -94,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) gpc_search_exact(gpc_search
             within = d <= bound;
         }
         const unsigned int all = __ballot_sync(GPC_FULL_MASK, within);
+        __syncwarp(); // who writes where others have read
         if (within) {
             const int to = held + __popc(all & before_me);
             room.distance[to] = d, room.index[to] = code;

@@ -3,7 +3,7 @@
 //
 //	zᵀc − (1 − γ)/2 ‖c‖² ≥ ((1 − γ)‖z‖² − T)/2,
 //
-// a bit for each pair of query and code. zᵀc comes from tensor cores. A warp keeps its 32
+// a bit for each pair of query and code; none of a query that is not finite. zᵀc comes from tensor cores. A warp keeps its 32
 // queries in registers; codes come from memory in the order of its fragments, without shared
 // memory or a barrier. No warp waits for another, and nothing depends on their order.
 //
@@ -34,7 +34,7 @@ __device__ inline void search_sieve(const gpc_search& job) {
 #pragma unroll
             for (int v = 0; v < 32; v++) {
                 const int i = v / 16, e = v / 8 % 2, c = v % 8;
-                if (!(sum[i][c / 2][2 * e + c % 2] < bar[i][e])) marks[i][e] |= 1u << (8 * s + c);
+                if (sum[i][c / 2][2 * e + c % 2] >= bar[i][e]) marks[i][e] |= 1u << (8 * s + c);
             }
         }
 #pragma unroll

@@ -118,7 +118,7 @@ func TestStaticSharedMemoryCounts(t *testing.T) {
 		for _, v := range []struct {
 			shared int
 			want   string
-		}{{48 << 10, ""}, {166912 - 21536, ""}, {166912 - 21535, "21536 of its own, a block of this device has 166912"}} {
+		}{{48 << 10, ""}, {166912 - 24608, ""}, {166912 - 24607, "24608 of its own, a block of this device has 166912"}} {
 			err := th.Launch(k, driver.Launch{Block: driver.Dim{X: 128}, Shared: v.shared}, driver.Struct(&job))
 			if v.want == "" && err != nil || v.want != "" && (err == nil || !strings.Contains(err.Error(), v.want)) {
 				t.Errorf("%d bytes: %v, want %q", v.shared, err, v.want)
