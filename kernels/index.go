@@ -16,7 +16,7 @@ import (
 // Limits of the search.
 const (
 	searchRun  = 128 // codes of a quad of marks
-	mostSieved = 128 // neighbours that the sieve finds; all codes are scanned for more
+	mostSieved = 64  // neighbours that the sieve finds, half of the groups of search_bound.cu; all codes are scanned for more
 	sieveWidth = 64  // coordinates of codes that are sieved
 	// mostMarks is the memory of marks, a bit each for query and code: more queries take turns.
 	mostMarks = 128 << 20

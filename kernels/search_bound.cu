@@ -1,5 +1,5 @@
 // search_bound.cu: for each query a distance T that k codes at least do not exceed
-// (include/search.cuh). A block keeps the nearest of each of 256 groups of codes, by
+// (include/search.cuh). A block keeps the nearest of each of 128 groups of codes, by
 //
 //	‖z − c‖² ≤ (1 + γ)‖z‖² − 2 (zᵀc − (1 + γ)/2 ‖c‖²)
 //
@@ -8,14 +8,14 @@
 // distance. Of many codes it looks at a part: then more are within T, and no fewer.
 //
 // Grid ⌈rows/32⌉, block 512, of more than 32 coordinates 256; each warp 32 queries × 32 codes at
-// a time. Shared memory 33 KiB.
+// a time. Shared memory 17 KiB.
 // Bound: issue, 16 products of 16×8×8 for each 16 coordinates of such a tile and 60 instructions beside.
 #include "search.cuh"
 #include "warp.cuh"
 
 namespace gpc {
 
-constexpr int boundQueries = 32, boundGroups = 256;
+constexpr int boundQueries = 32, boundGroups = 128;
 constexpr int boundLowest = 17; // bit of T
 
 template <int SLICES, int WARPS>
