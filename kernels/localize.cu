@@ -51,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     }
     sum = gpc::warp_sum64(sum);
     if (lane == 0) job.nearest[row] = best, job.residual[row] = (float)sum, job.consistent[row] = state == 0;
+#pragma unroll 1
     for (int i = lane; i < n; i += 32) z[i] = code[i];
     if (k <= 1) return;
 
@@ -61,10 +62,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     double *y = gram + k * ld, *part_of = y + ld;
     for (int i0 = 0; i0 < n; i0 += part) {
         __syncwarp();
-        for (int e = lane; e < k * part; e += 32) {
-            const int j = e / part, i = i0 + e % part;
-            part_of[j * (part + 1) + e % part] = i < n ? (double)job.codes[(long long)list[j] * job.ldcode + i] - (double)q[i] : 0.0;
-        }
+        const int at = lane % part, i = i0 + at;
+        const double own = i < n ? (double)q[i] : 0.0;
+#pragma unroll 4
+        for (int j = lane / part; j < k; j += 32 / part) part_of[j * (part + 1) + at] = i < n ? (double)job.codes[(long long)list[j] * job.ldcode + i] - own : 0.0;
         __syncwarp();
         for (int a = 0, b = lane;; b += 32) { // entry b of row a, or of one below
             while (b > a && a < k) a++, b -= a;
@@ -77,8 +78,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     }
     __syncwarp();
     double trace = 0.0;
+#pragma unroll 1
     for (int j = lane; j < k; j += 32) trace += gram[j * ld + j];
     const double ridge = 1e-6 * gpc::warp_sum64(trace) / k;
+#pragma unroll 1
     for (int j = lane; j < k; j += 32) gram[j * ld + j] += ridge, y[j] = 1.0;
     // Cholesky column by column; y, the row behind the last, is substituted on the way.
     for (int j = 0; j < k; j++) {
@@ -106,24 +109,23 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
         const double v = y[j] * gram[j * ld + j];
         total += v;
         __syncwarp();
+#pragma unroll 1
         for (int i = lane; i <= j; i += 32) y[i] = i == j ? v : y[i] - gram[j * ld + i] * v;
     }
     __syncwarp();
+#pragma unroll 1
     for (int j = lane; j < k; j += 32) y[j] /= total;
     __syncwarp();
-    float point[8]; // latents up to 256
     bool finite = true;
-    for (int r = 0; r < 8; r++) {
-        const int i = lane + 32 * r;
-        if (i >= n) continue;
+#pragma unroll 1
+    for (int i = lane; i < n; i += 32) {
         double p = 0.0;
 #pragma unroll 4
         for (int j = 0; j < k; j++) p += y[j] * (double)job.codes[(long long)list[j] * job.ldcode + i];
-        point[r] = (float)p;
-        finite = finite && gpc_finite(point[r]);
+        z[i] = (float)p;
+        finite = finite && gpc_finite(z[i]);
     }
-    if (gpc::warp_any(!finite)) return;
-    for (int r = 0; r < 8; r++)
-        if (lane + 32 * r < n) z[lane + 32 * r] = point[r];
+    if (gpc::warp_any(!finite))
+        for (int i = lane; i < n; i += 32) z[i] = code[i];
 }
 GPC_KERNEL(gpc_localize_point)
