@@ -1,10 +1,8 @@
 package kernels
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/ref"
@@ -12,50 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
-
-// TestSearchOfEveryCount asks for every number of neighbours that one pass finds, and one
-// more: its lists lie in shared memory, of which the kernel has some of its own, and at 23
-// and 24 the two together are what is more than a block has without opt-in.
-func TestSearchOfEveryCount(t *testing.T) {
-	rng := rand.New(rand.NewPCG(31, 32))
-	const count, size, rows = 150, 5, 3
-	codes, query := tensor.New(count, size), tensor.New(rows, size)
-	for _, m := range []tensor.Matrix{codes, query} {
-		for i := range m.Data {
-			m.Data[i] = float32(rng.NormFloat64())
-		}
-	}
-	nearest := make([][]int32, rows)
-	for r := range nearest {
-		distance := func(i int32) (sum float64) {
-			for j, v := range codes.Row(int(i)) {
-				d := float64(v) - float64(query.Row(r)[j])
-				sum += d * d
-			}
-			return sum
-		}
-		for i := range int32(count) {
-			nearest[r] = append(nearest[r], i)
-		}
-		slices.SortFunc(nearest[r], func(a, b int32) int { return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(a, b)) })
-	}
-	for _, tf32 := range []bool{false, true} {
-		_, b := metered(t, Options{TF32: tf32})
-		index := require.Get(b.NewIndex(codes, tensor.New(count, 1)))(t)
-		for k := 1; k <= searchPass+1; k++ {
-			found, distance := make([]int32, rows*k), make([]float32, rows*k)
-			if err := index.Nearest(query, k, found, distance); err != nil {
-				t.Errorf("TF32 %v, %d neighbours: %v", tf32, k, err)
-				continue
-			}
-			for r := range rows {
-				if got := found[r*k : (r+1)*k]; !slices.Equal(got, nearest[r][:k]) {
-					t.Errorf("TF32 %v, %d neighbours of query %d: %v, want %v", tf32, k, r, got, nearest[r][:k])
-				}
-			}
-		}
-	}
-}
 
 // TestAMillionLatents takes 2²⁰ latents and three more through a network: as many
 // launches as there are chunks, the last of three rows, and every row where it belongs.

@@ -2,7 +2,11 @@ package kernels
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"runtime"
+	"slices"
+	"strconv"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -11,22 +15,24 @@ import (
 
 // Limits of the search.
 const (
-	searchPass    = 32  // neighbours that one pass over the codes finds
-	searchQueries = 64  // of a block
-	searchTile    = 128 // codes of a block's step
-	mostParts     = 256 // of the codes, searched by blocks of their own
+	searchRun  = 128 // codes of a quad of marks
+	mostSieved = 64  // neighbours that the sieve finds, half of the groups of search_bound.cu; all codes are scanned for more
+	sieveWidth = 64  // coordinates of codes that are sieved
+	// mostMarks is the memory of marks, a bit each for query and code: more queries take turns.
+	mostMarks = 128 << 20
 	// MaxCodeSize is the largest code, MaxNeighbours the most neighbours that Localize
 	// refines with.
 	MaxCodeSize   = 256
 	MaxNeighbours = 128
 )
 
-// codes are M* on the device: codes and decoded states, and their squared norms.
+// codes are M* on the device: codes and decoded states.
 type codes struct {
-	at, norms, decoded, decodedNorms driver.Pointer
-	rounded, decodedRounded          driver.Pointer // as tensor cores read them, where they are used
-	count, n, states                 int
-	ld, lddecoded                    int
+	at, decoded                   driver.Pointer
+	fragments, mean, upper, lower driver.Pointer // of the sieve (include/search.cuh); 0: none
+	gamma                         float32
+	count, n, states              int
+	ld, lddecoded                 int
 }
 
 type index struct {
@@ -64,24 +70,53 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 
 func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 	c := codes{count: set.Rows, n: set.Cols, states: decoded.Cols, ld: quads(set.Cols), lddecoded: quads(max(decoded.Cols, 1))}
-	place := func(rows tensor.Matrix, ld int) (at, rounded, norms driver.Pointer) {
-		values, squares := make([]float32, rows.Rows*ld), make([]float32, ceil(rows.Rows, searchTile)*searchTile)
+	place := func(rows tensor.Matrix, ld int) driver.Pointer {
+		values := make([]float32, rows.Rows*ld)
 		for i := range rows.Rows {
 			copy(values[i*ld:], rows.Row(i))
-			sum := 0.0
-			for _, v := range rows.Row(i) {
-				sum += float64(v) * float64(v)
-			}
-			squares[i] = float32(sum)
 		}
-		if q.options.TF32 {
-			rounded = uploaded(q, m, fragments(rows, searchTile, roundTF32))
-		}
-		return uploaded(q, m, values), rounded, uploaded(q, m, squares)
+		return uploaded(q, m, values)
 	}
-	c.at, c.rounded, c.norms = place(set, c.ld)
-	c.decoded, c.decodedRounded, c.decodedNorms = place(decoded, c.lddecoded)
+	c.at, c.decoded = place(set, c.ld), place(decoded, c.lddecoded)
+	if c.n <= sieveWidth {
+		c.packSieve(q, m, set)
+	}
 	return c
+}
+
+// packSieve adds what products sieve by: codes less their mean, rounded, and their squared
+// norms. Without it, since a norm is too large for float32, all codes are scanned.
+func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
+	const largest = 1e30 // of a norm: sums of such stay finite
+	mean := make([]float32, c.n)
+	for j := range mean {
+		sum := 0.0
+		for i := range set.Rows {
+			sum += float64(set.Row(i)[j])
+		}
+		mean[j] = float32(sum / float64(set.Rows))
+	}
+	// A product's rounding: of its sums, twice over, and of both factors to 11 bits, a quarter over.
+	c.gamma = float32(c.n+8)/(1<<22) + 1.25/1024
+	centred := tensor.New(set.Rows, sieved(c.n))
+	upper := slices.Repeat([]float32{float32(math.Inf(-1))}, 2*ceil(set.Rows, searchRun)*searchRun)
+	lower := slices.Clone(upper)
+	for i := range set.Rows {
+		norm := 0.0
+		for j, v := range set.Row(i) {
+			d := float64(v) - float64(mean[j])
+			centred.Row(i)[j] = float32(d)
+			norm += d * d
+		}
+		if !(norm <= largest) {
+			return
+		}
+		for _, at := range []int{i/2*4 + i%2, i/2*4 + i%2 + 2} {
+			upper[at], lower[at] = float32(-(1+float64(c.gamma))/2*norm), float32(-(1-float64(c.gamma))/2*norm)
+		}
+	}
+	c.fragments, c.mean = uploaded(q, m, fragments(centred, searchRun, roundTF32)), uploaded(q, m, mean)
+	c.upper, c.lower = uploaded(q, m, upper), uploaded(q, m, lower)
 }
 
 // fragments are rows, which are a product's columns, as tensor cores read them from memory:
@@ -103,14 +138,10 @@ func fragments(rows tensor.Matrix, multiple int, value func(float32) float32) []
 func (x *index) Len() int { return x.codes.count }
 
 type searchJob struct {
-	codes, norms, decoded, decodedNorms, z, x, tau, distance, index, afterDistance, afterIndex, state, rounded, decodedRounded driver.Pointer
-	count, rows, k                                                                                                             int32
-	ldcode, n, states, lddecoded, ldz, ldx                                                                                     int16
-}
-
-type mergeJob struct {
-	distance, index, z, x, outDistance, outIndex, afterDistance, afterIndex, found, state driver.Pointer
-	parts, rows, k, total, offset, n, states, ldz, ldx, _                                 int32
+	codes, decoded, fragments, mean, upper, lower, z, x, tau, bounds, marks, distance, index, found, state, fallback driver.Pointer
+	count, rows, k, n, states, ldcode, lddecoded, ldz, ldx, every                                                    int32
+	gamma                                                                                                            float32
+	_                                                                                                                int32
 }
 
 type localizeJob struct {
@@ -127,126 +158,125 @@ type query struct {
 
 // searchSpace is the workspace of one search.
 type searchSpace struct {
-	distance, index           piece // of the parts
-	outDistance, outIndex     piece // [rows, total]
-	afterDistance, afterIndex piece
-	found, state              piece
-	restDistance, restIndex   piece // of the search by residual alone
-	restFound, restState      piece
-	restAfter, restAfterIndex piece
+	distance, index        piece // [rows, total]
+	found, state, fallback piece
+	bounds, marks          piece // of so many rows at a time:
+	rows                   int
 }
 
 // take reserves the workspace of a search for total neighbours.
-func (s *searchSpace) take(l *layoutOf, rows, total, parts int, crosses bool) []*piece {
-	k := min(total, searchPass)
-	s.distance, s.index = l.take(8*parts*rows*k, false), l.take(4*parts*rows*k, false)
-	s.outDistance, s.outIndex = l.take(8*rows*total, crosses), l.take(4*rows*total, crosses)
-	s.afterDistance, s.afterIndex = l.take(8*rows, false), l.take(4*rows, false)
-	s.found, s.state = l.take(4*rows, false), l.take(4*rows, false)
-	s.restDistance, s.restIndex = l.take(8*rows, false), l.take(4*rows, false)
-	s.restFound, s.restState = l.take(4*rows, false), l.take(4*rows, false)
-	s.restAfter, s.restAfterIndex = l.take(8*rows, false), l.take(4*rows, false)
-	return []*piece{
-		&s.distance, &s.index, &s.outDistance, &s.outIndex, &s.afterDistance, &s.afterIndex, &s.found, &s.state,
-		&s.restDistance, &s.restIndex, &s.restFound, &s.restState, &s.restAfter, &s.restAfterIndex,
-	}
+func (s *searchSpace) take(l *layoutOf, rows, total, count int, crosses bool) []*piece {
+	quads := 16 * ceil(count, searchRun)
+	s.rows = min(rows, max(mostMarks/quads/64*64, 64))
+	s.distance, s.index = l.take(8*rows*total, crosses), l.take(4*rows*total, crosses)
+	s.found, s.state, s.fallback = l.take(4*rows, false), l.take(4*rows, false), l.take(4*rows, false)
+	s.bounds, s.marks = l.take(8*s.rows, false), l.take(quads*s.rows, false)
+	return []*piece{&s.distance, &s.index, &s.found, &s.state, &s.fallback, &s.bounds, &s.marks}
 }
 
-// parts is how many blocks share the codes of each 64 queries: enough to fill the
-// device, each with at least some steps of its own.
-func (b *Backend) parts(rows, count int) int {
-	blocks := ceil(rows, searchQueries)
-	return max(1, min(mostParts, ceil(4*b.device.Multiprocessors, blocks), ceil(count, 4*searchTile)))
-}
-
-// searchShared is the shared memory of search.cu.
-func searchShared(k int, tensorCores bool) int {
-	lists := 12*searchQueries*k + searchQueries*searchTile/4
-	if tensorCores {
-		return lists
-	}
-	return lists + 4*2*16*(searchQueries+4+searchTile+4)
-}
-
-// sieve is the work of the product of a search: a tile of 64 queries × 128 codes reads 4 + 8
-// floats of shared memory a thread in 3 pieces for 32 multiply-adds.
-func (q *queue) sieve(rows, parts, count, n int) work {
-	blocks := float64(ceil(rows, searchQueries))
-	fma := blocks * searchQueries * float64(count) * float64(n)
-	w := work{fma: fma, tensor: q.options.TF32, bytes: 4 * blocks * (float64(count)*float64(n+1) + float64(parts*searchQueries*n)), requests: fma / 32 * requestsOf32}
-	if q.options.TF32 {
-		w.requests = fma / (16 * 8 * 8) // codes' fragments, through the first-level cache
-	}
-	return w
-}
-
-// search queues the total nearest codes of each query, nearest first, in passes.
-func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
-	job := searchJob{
-		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, rounded: c.rounded, decodedRounded: c.decodedRounded, z: of.z, x: of.x, tau: of.tau, distance: s.distance.at, index: s.index.at,
-		count: int32(c.count), rows: int32(of.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
-		ldz: int16(of.ldz), ldx: int16(of.ldx),
-	}
-	merge := mergeJob{
-		distance: s.distance.at, index: s.index.at, z: of.z, x: of.x, outDistance: s.outDistance.at, outIndex: s.outIndex.at,
-		afterDistance: s.afterDistance.at, afterIndex: s.afterIndex.at, found: s.found.at, state: s.state.at,
-		parts: int32(parts), rows: int32(of.rows), total: int32(total), n: int32(c.n), states: int32(c.states), ldz: int32(of.ldz), ldx: int32(of.ldx),
-	}
-	for offset := 0; offset < total; offset += searchPass {
-		k := min(searchPass, total-offset)
-		job.k, merge.k, merge.offset = int32(k), int32(k), int32(offset)
-		if offset > 0 {
-			job.afterDistance, job.afterIndex = s.afterDistance.at, s.afterIndex.at
+// search queues the total nearest codes of each query, nearest first, among those whose
+// residual is within tau where the queries have an x.
+func (q *queue) search(c codes, of query, total int, s *searchSpace) {
+	for from := 0; from < of.rows; from += s.rows {
+		job := s.job(c, of, total, from)
+		if job.bounds != 0 {
+			q.sieve(&job)
 		}
-		q.needs(func(*trace) work { return q.sieve(of.rows, parts, c.count, c.n) })
-		q.scan(&job, parts)
-		q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*k*of.rows)} })
-		q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
+		q.needs(func(*trace) work { return work{cycles: shortChain} }) // of queries that the sieve has answered
+		q.launch("gpc_search_scan", driver.Dim{X: int(job.rows)}, 256, 0, driver.Struct(&job))
 	}
 }
 
-// smallestResidual queues the search by residual alone, for the queries that no
-// code was consistent with.
-func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
+// job is the search of the queries from one on, as many as marks have room for. Without
+// bounds all codes are scanned.
+func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
 	job := searchJob{
-		codes: c.decoded, norms: c.decodedNorms, rounded: c.decodedRounded, z: of.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
-		count: int32(c.count), rows: int32(of.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(of.ldx),
+		codes: c.at, decoded: c.decoded, fragments: c.fragments, mean: c.mean, upper: c.upper, lower: c.lower,
+		z: of.z.Offset(4 * of.ldz * from), marks: s.marks.at, distance: s.distance.at.Offset(8 * total * from), index: s.index.at.Offset(4 * total * from),
+		found: s.found.at.Offset(4 * from), state: s.state.at.Offset(4 * from),
+		count: int32(c.count), rows: int32(min(s.rows, of.rows-from)), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld),
+		lddecoded: int32(c.lddecoded), ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count, total)), gamma: c.gamma,
 	}
-	merge := mergeJob{
-		distance: s.distance.at, index: s.index.at, z: of.x, outDistance: s.restDistance.at, outIndex: s.restIndex.at,
-		afterDistance: s.restAfter.at, afterIndex: s.restAfterIndex.at, found: s.restFound.at, state: s.restState.at,
-		parts: int32(parts), rows: int32(of.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(of.ldx),
+	if c.fragments != 0 && total <= mostSieved {
+		job.bounds = s.bounds.at
 	}
-	q.needs(func(*trace) work { return work{cycles: shortChain} }) // only for queries that found nothing
-	q.scan(&job, parts)
-	q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*of.rows)} })
-	q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
+	if of.x != 0 {
+		job.x, job.tau, job.fallback = of.x.Offset(4*of.ldx*from), of.tau.Offset(4*from), s.fallback.at.Offset(4*from)
+	}
+	return job
 }
 
-// scan launches the search of one pass, the codes in so many parts.
-func (q *queue) scan(job *searchJob, parts int) {
-	kernel := "gpc_search_fp32"
-	if q.options.TF32 {
-		kernel = "gpc_search_tf32"
+// sampleEvery is of how many codes one is looked at for the bounds of a search. A half takes half of
+// that time and leaves twice as many codes to compute exactly.
+func sampleEvery(count, total int) int {
+	if v, err := strconv.Atoi(os.Getenv("GPC_SEARCH_EVERY")); err == nil && count >= 1024*v {
+		return v
 	}
-	q.launch(kernel, driver.Dim{X: ceil(int(job.rows), searchQueries), Y: parts}, 256, searchShared(int(job.k), q.options.TF32), driver.Struct(job))
+	if count < 4096 || total > 32 {
+		return 1
+	}
+	return 2
+}
+
+// sieved is the width of the sieve for codes of n coordinates.
+func sieved(n int) int {
+	switch {
+	case n <= 16:
+		return 16
+	case n <= 32:
+		return 32
+	}
+	return sieveWidth
+}
+
+// sieve queues bounds, marks, and the exact distances of marked codes.
+func (q *queue) sieve(job *searchJob) {
+	rows, count, width := int(job.rows), int(job.count), sieved(int(job.n))
+	needs := func(blocks, queries int, codes float64) {
+		fma := float64(blocks*queries*width) * codes
+		q.needs(func(*trace) work {
+			return work{fma: fma, tensor: true, bytes: 4 * float64(blocks*(width+2)) * codes, requests: fma / (16 * 8 * 8)}
+		})
+	}
+	blocks := ceil(rows, 32)
+	needs(blocks, 32, float64(count)/float64(job.every))
+	threads := 512
+	if width == sieveWidth {
+		threads = 256
+	}
+	q.launch(fmt.Sprintf("gpc_search_bound_%d", width), driver.Dim{X: blocks}, threads, 0, driver.Struct(job))
+	// Two blocks a multiprocessor, of which each warp has a run at least.
+	blocks = ceil(rows, 64)
+	runs := ceil(count, searchRun)
+	parts := min(max(2*q.device.Multiprocessors/blocks, 1), ceil(runs, 4))
+	needs(blocks, 64, float64(count))
+	q.launch(fmt.Sprintf("gpc_search_sieve_%d", width), driver.Dim{X: blocks, Y: parts}, 256, 0, driver.Struct(job))
+	q.needs(func(*trace) work {
+		return work{cycles: shortChain, bytes: float64(rows*16*runs) + 8*float64(rows*int(job.k)*int(job.n))}
+	})
+	q.launch("gpc_search_exact", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Struct(job))
+}
+
+// searchKernels are what a localization launches.
+var searchKernels = []string{
+	"gpc_search_bound_16", "gpc_search_bound_32", "gpc_search_bound_64", "gpc_search_sieve_16", "gpc_search_sieve_32", "gpc_search_sieve_64",
+	"gpc_search_exact", "gpc_search_scan", "gpc_localize_point",
 }
 
 // located is where the results of localization go.
 type located struct{ z, nearest, residual, consistent driver.Pointer }
 
 // localize queues the whole of localization.
-func (q *queue) localize(c codes, of query, neighbours, parts int, s *searchSpace, out located) {
+func (q *queue) localize(c codes, of query, neighbours int, s *searchSpace, out located) {
 	k := max(1, min(neighbours, c.count))
-	q.search(c, of, k, parts, s)
-	q.smallestResidual(c, of, parts, s)
+	q.search(c, of, k, s)
 	job := localizeJob{
-		codes: c.at, decoded: c.decoded, q: of.z, x: of.x, candidates: s.outIndex.at, found: s.found.at, state: s.state.at, fallback: s.restIndex.at,
+		codes: c.at, decoded: c.decoded, q: of.z, x: of.x, candidates: s.index.at, found: s.found.at, state: s.state.at, fallback: s.fallback.at,
 		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
 		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(of.ldz), ldx: int32(of.ldx), total: int32(k), rows: int32(of.rows),
 	}
-	q.needs(func(*trace) work { return work{cycles: shortChain + 30*float64(k*k), resident: rolloutBlocks} })
-	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
+	q.needs(func(*trace) work { return work{cycles: shortChain + float64(k*(500+6*k)), resident: rolloutBlocks} })
+	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*((k+1)*(k|1)+9*k), driver.Struct(&job))
 }
 
 // Localize implements backend.Index for up to MaxNeighbours neighbours.
@@ -265,10 +295,9 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 			rows := to - from
 			var l layoutOf
 			var space searchSpace
-			parts := b.parts(rows, c.count)
 			z, s, limits := l.floats(rows*c.n, true), l.floats(max(rows*c.states, 1), true), l.floats(rows, true)
 			outZ, nearest, residual, consistent := l.floats(rows*c.n, true), l.floats(rows, true), l.floats(rows, true), l.take(rows, true)
-			pieces := append(space.take(&l, rows, max(1, min(neighbours, c.count)), parts, false), &z, &s, &limits, &outZ, &nearest, &residual, &consistent)
+			pieces := append(space.take(&l, rows, max(1, min(neighbours, c.count)), c.count, false), &z, &s, &limits, &outZ, &nearest, &residual, &consistent)
 			w := &b.shared
 			if err := w.fit(t, &l, pieces...); err != nil {
 				return err
@@ -277,7 +306,7 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 			of := query{rows: rows, z: z.at, x: s.at, tau: limits.at, ldz: w.put(q, zobs, from, to, z), ldx: w.put(q, obs, from, to, s)}
 			copy(driver.HostSlice[float32](w.host, limits.host, rows), tau[from:to])
 			q.upload(limits.at, w.host, limits.host, 4*rows)
-			q.localize(c, of, neighbours, parts, &space, located{outZ.at, nearest.at, residual.at, consistent.at})
+			q.localize(c, of, neighbours, &space, located{outZ.at, nearest.at, residual.at, consistent.at})
 			w.get(q, outZ, rows*c.n)
 			w.get(q, nearest, rows)
 			w.get(q, residual, rows)
@@ -304,7 +333,7 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 	})
 }
 
-// Nearest implements backend.Index, searchPass neighbours in a pass over the codes.
+// Nearest implements backend.Index for any number of neighbours.
 func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
 	defer runtime.KeepAlive(x)
 	c, b := x.codes, x.backend
@@ -316,22 +345,21 @@ func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) er
 			rows := to - from
 			var l layoutOf
 			var space searchSpace
-			parts := b.parts(rows, c.count)
 			in := l.floats(rows*c.n, true)
 			w := &b.shared
-			if err := w.fit(t, &l, append(space.take(&l, rows, k, parts, true), &in)...); err != nil {
+			if err := w.fit(t, &l, append(space.take(&l, rows, k, c.count, true), &in)...); err != nil {
 				return err
 			}
 			q := b.queue(t)
 			of := query{rows: rows, z: in.at, ldz: w.put(q, z, from, to, in)}
-			q.search(c, of, k, parts, &space)
-			w.get(q, space.outIndex, rows*k)
-			q.download(w.host, space.outDistance.host, space.outDistance.at, 8*rows*k)
+			q.search(c, of, k, &space)
+			w.get(q, space.index, rows*k)
+			q.download(w.host, space.distance.host, space.distance.at, 8*rows*k)
 			if err := q.wait(); err != nil {
 				return err
 			}
-			copy(idx[from*k:to*k], driver.HostSlice[int32](w.host, space.outIndex.host, rows*k))
-			for i, d := range driver.HostSlice[float64](w.host, space.outDistance.host, rows*k) {
+			copy(idx[from*k:to*k], driver.HostSlice[int32](w.host, space.index.host, rows*k))
+			for i, d := range driver.HostSlice[float64](w.host, space.distance.host, rows*k) {
 				dist2[from*k+i] = float32(d)
 			}
 			return nil

@@ -8,8 +8,9 @@
 // so is the nearest where the factorisation fails or the point is not finite.
 // Without a consistent code: the one of smallest residual.
 //
-// Grid rows, block 32: a warp a query. Shared memory (k² + 2k) doubles. Bound:
-// latency of the factorisation, k³/3 + k² n/2 FMA.
+// Grid rows, block 32: a warp a query. Shared memory (k + 1)(k | 1) + 9k doubles: C and,
+// as a last row, y; differences of eight coordinates. Bound: latency of the factorisation, a
+// root and a division a column, and k divisions of the substitution.
 #include "gpc.cuh"
 #include "warp.cuh"
 
@@ -50,64 +51,81 @@ extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize
     }
     sum = gpc::warp_sum64(sum);
     if (lane == 0) job.nearest[row] = best, job.residual[row] = (float)sum, job.consistent[row] = state == 0;
+#pragma unroll 1
     for (int i = lane; i < n; i += 32) z[i] = code[i];
     if (k <= 1) return;
 
+    // C has odd rows, so that lanes which read a column each meet no bank twice.
+    constexpr int part = 8;
     const float* q = job.q + row * job.ldq;
-    double* y = gram + k * k;
-    for (int e = lane; e < k * k; e += 32) {
-        const int a = e / k, b = e % k;
-        if (b > a) continue;
-        const float *za = job.codes + (long long)list[a] * job.ldcode, *zb = job.codes + (long long)list[b] * job.ldcode;
-        double dot = 0.0;
-        for (int i = 0; i < n; i++) dot += ((double)za[i] - (double)q[i]) * ((double)zb[i] - (double)q[i]);
-        gram[e] = dot;
+    const int ld = k | 1;
+    double *y = gram + k * ld, *part_of = y + ld;
+    for (int i0 = 0; i0 < n; i0 += part) {
+        __syncwarp();
+        const int at = lane % part, i = i0 + at;
+        const double own = i < n ? (double)q[i] : 0.0;
+#pragma unroll 4
+        for (int j = lane / part; j < k; j += 32 / part) part_of[j * (part + 1) + at] = i < n ? (double)job.codes[(long long)list[j] * job.ldcode + i] - own : 0.0;
+        __syncwarp();
+        for (int a = 0, b = lane;; b += 32) { // entry b of row a, or of one below
+            while (b > a && a < k) a++, b -= a;
+            if (a >= k) break;
+            double dot = i0 > 0 ? gram[a * ld + b] : 0.0;
+#pragma unroll
+            for (int i = 0; i < part; i++) dot += part_of[a * (part + 1) + i] * part_of[b * (part + 1) + i];
+            gram[a * ld + b] = dot;
+        }
     }
     __syncwarp();
     double trace = 0.0;
-    for (int j = lane; j < k; j += 32) trace += gram[j * k + j];
+#pragma unroll 1
+    for (int j = lane; j < k; j += 32) trace += gram[j * ld + j];
     const double ridge = 1e-6 * gpc::warp_sum64(trace) / k;
-    for (int j = lane; j < k; j += 32) gram[j * k + j] += ridge, y[j] = 1.0;
-    __syncwarp();
-    // Cholesky of the lower triangle, and the forward substitution on the way.
+#pragma unroll 1
+    for (int j = lane; j < k; j += 32) gram[j * ld + j] += ridge, y[j] = 1.0;
+    // Cholesky column by column; y, the row behind the last, is substituted on the way.
     for (int j = 0; j < k; j++) {
-        const double pivot = gram[j * k + j];
-        if (!(pivot > 0.0)) return;
-        const double root = sqrt(pivot), own = y[j] / root;
+        double inverse = 0.0; // of the root, which stands in its place
         __syncwarp();
-        for (int i = j + lane; i < k; i += 32) gram[i * k + j] = i == j ? root : gram[i * k + j] / root;
-        __syncwarp();
-        for (int i = j + 1 + lane; i < k; i += 32) {
-            const double l = gram[i * k + j];
-            y[i] -= l * own;
-            for (int c = j + 1; c <= i; c++) gram[i * k + c] -= l * gram[c * k + j];
+        for (int i0 = j; i0 <= k; i0 += 32) {
+            const int i = i0 + lane;
+            double sum = 0.0;
+            if (i <= k) {
+                sum = gram[i * ld + j];
+#pragma unroll 4
+                for (int c = 0; c < j; c++) sum -= gram[i * ld + c] * gram[j * ld + c];
+            }
+            if (i0 == j) {
+                const double pivot = __shfl_sync(GPC_FULL_MASK, sum, 0);
+                if (!(pivot > 0.0)) return;
+                inverse = 1.0 / sqrt(pivot);
+            }
+            if (i <= k) gram[i * ld + j] = i == j ? inverse : sum * inverse;
         }
-        if (lane == 0) y[j] = own;
-        __syncwarp();
     }
     double total = 0.0;
     for (int j = k - 1; j >= 0; j--) {
-        double dot = 0.0;
-        for (int i = j + 1 + lane; i < k; i += 32) dot += gram[i * k + j] * y[i];
-        dot = gpc::warp_sum64(dot);
-        const double v = (y[j] - dot) / gram[j * k + j];
         __syncwarp();
-        if (lane == 0) y[j] = v;
+        const double v = y[j] * gram[j * ld + j];
         total += v;
         __syncwarp();
+#pragma unroll 1
+        for (int i = lane; i <= j; i += 32) y[i] = i == j ? v : y[i] - gram[j * ld + i] * v;
     }
-    float point[8]; // latents up to 256
+    __syncwarp();
+#pragma unroll 1
+    for (int j = lane; j < k; j += 32) y[j] /= total;
+    __syncwarp();
     bool finite = true;
-    for (int r = 0; r < 8; r++) {
-        const int i = lane + 32 * r;
-        if (i >= n) continue;
+#pragma unroll 1
+    for (int i = lane; i < n; i += 32) {
         double p = 0.0;
-        for (int j = 0; j < k; j++) p += y[j] / total * (double)job.codes[(long long)list[j] * job.ldcode + i];
-        point[r] = (float)p;
-        finite = finite && gpc_finite(point[r]);
+#pragma unroll 4
+        for (int j = 0; j < k; j++) p += y[j] * (double)job.codes[(long long)list[j] * job.ldcode + i];
+        z[i] = (float)p;
+        finite = finite && gpc_finite(z[i]);
     }
-    if (gpc::warp_any(!finite)) return;
-    for (int r = 0; r < 8; r++)
-        if (lane + 32 * r < n) z[lane + 32 * r] = point[r];
+    if (gpc::warp_any(!finite))
+        for (int i = lane; i < n; i += 32) z[i] = code[i];
 }
 GPC_KERNEL(gpc_localize_point)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -82,7 +83,6 @@ type loopsKey struct {
 // loopKernels are what the graphs of a decision are made of beside the step.
 var loopKernels = []string{
 	"gpc_loop_observe", "gpc_loop_blend", "gpc_loop_settle",
-	"gpc_search_fp32", "gpc_search_tf32", "gpc_search_merge", "gpc_localize_point",
 }
 
 // NewLoops implements backend.LoopsBackend for problems with device functions.
@@ -102,7 +102,7 @@ func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, e
 	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, tile: b.tileOf(whole)}
 	l.graphs.memory = l.room
 	err := b.do(func(t *driver.Thread) error {
-		if err := b.preload(t, append(append([]string{}, stepKernels...), loopKernels...)...); err != nil {
+		if err := b.preload(t, slices.Concat(stepKernels, loopKernels, searchKernels)...); err != nil {
 			return err
 		}
 		used := cfg.MapConfig
@@ -196,7 +196,7 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 	reserve(&s.consistent, 1, false)
 	reserve(&s.stray, 1, false)
 	if l.codes.count > 0 {
-		layout.reserved = append(layout.reserved, l.search.take(&layout, rows, l.neighbours(), l.backend.parts(rows, l.codes.count), false)...)
+		layout.reserved = append(layout.reserved, l.search.take(&layout, rows, l.neighbours(), l.codes.count, false)...)
 	}
 	q := l.backend.queue(t)
 	_, l.host = layout.place(q, l.room)

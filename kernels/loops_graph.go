@@ -78,7 +78,7 @@ func (l *loops) localize(q *queue, rows int, from, z, consistent driver.Pointer)
 	f, s := &l.flow, &l.space
 	of := query{rows: rows, z: from, x: s.normal.at, tau: s.tau.at, ldz: f.latent, ldx: f.states}
 	out := located{z: z, nearest: s.nearest.at, residual: s.distance.at, consistent: consistent}
-	q.localize(l.codes, of, l.neighbours(), l.backend.parts(rows, l.codes.count), &l.search, out)
+	q.localize(l.codes, of, l.neighbours(), &l.search, out)
 }
 
 // blend queues z ← (1 − α) from + α z.

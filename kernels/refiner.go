@@ -129,7 +129,7 @@ func (r *refiner) resultLayout() resultLayout {
 
 // refineKernels are what the graphs of a refinement are made of beside the step.
 var refineKernels = []string{
-	"gpc_search_fp32", "gpc_search_tf32", "gpc_search_merge", "gpc_localize_point", "gpc_refine_distances", "gpc_refine_neighbours",
+	"gpc_refine_distances", "gpc_refine_neighbours",
 	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
 }
 
@@ -149,7 +149,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	}
 	r.graphs.memory = r.room
 	err := b.do(func(t *driver.Thread) error {
-		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
+		if err := b.preload(t, slices.Concat(stepKernels, refineKernels, searchKernels)...); err != nil {
 			return err
 		}
 		q := b.queue(t)
@@ -220,7 +220,7 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.cost, 8*n, true) // cross where several devices share the candidates
 	l.reserve(&s.margin, 8*n, true)
 	s.reserve(&l, &r.deviceMap, n)
-	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
+	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.codes.count, false)...)
 	q := r.backend.queue(t)
 	_, r.host = l.place(q, r.room)
 	fill(q, s.table.at, normal.Table())

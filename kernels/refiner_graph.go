@@ -175,7 +175,7 @@ func (r *refiner) anchor(q *queue, o observed, preference *preferenceJob) {
 	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(l.consistent)}
 	if r.codes.count > 0 {
 		of := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
-		q.localize(r.codes, of, r.neighbours, q.parts(1, r.codes.count), &r.search, out)
+		q.localize(r.codes, of, r.neighbours, &r.search, out)
 	} else {
 		q.copy(s.spot.at, s.observed.at, 4*f.latent)
 		q.then(func() error { return q.t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, q.on) })

@@ -247,33 +247,6 @@ func TestShortMemoryIsTakenInChunks(t *testing.T) {
 	}
 }
 
-// TestSearchWithTensorCores compares the search whose sieve is TF32 with the one in
-// float32: the re-check makes both exact.
-func TestSearchWithTensorCores(t *testing.T) {
-	m := integratorModel(t, 500)
-	rng := rand.New(rand.NewPCG(5, 6))
-	query := tensor.New(40, m.Latent())
-	for i := range query.Data {
-		query.Data[i] = m.Codes.Data[i%len(m.Codes.Data)] + 0.05*float32(rng.NormFloat64())
-	}
-	const k = 35 // two passes
-	var results [2][]int32
-	for i, tf32 := range []bool{false, true} {
-		b := onAny(t)
-		b.options.TF32 = tf32
-		index := require.Get(b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1)))(t)
-		dist := make([]float32, 40*k)
-		results[i] = make([]int32, 40*k)
-		require.OK(t, index.Nearest(query, k, results[i], dist))
-		if math.IsNaN(float64(dist[0])) {
-			t.Error("a distance is NaN")
-		}
-	}
-	if !slices.Equal(results[0], results[1]) {
-		t.Error("TF32 finds other neighbours")
-	}
-}
-
 // TestTensorCoresErrWithinTheirRounding takes the step with TF32 products: off by
 // more than float32, by less than what 11-bit significands explain. There are as many rows as
 // the device needs for tensor cores: fewer are multiplied in float32 with TF32 too.

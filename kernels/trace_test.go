@@ -57,7 +57,7 @@ func TestEveryLaunchIsTraced(t *testing.T) {
 	if device := !b.device.Emulated(); device != (timed == len(launches)) || !device && timed > 0 {
 		t.Errorf("%d of %d launches have times", timed, len(launches))
 	}
-	for _, one := range []string{"gpc_eig", "gpc_step_end", "gpc_domain_gradient_integrator", "gpc_train_adam", "gpc_search_fp32", "gpc_localize_point"} {
+	for _, one := range []string{"gpc_eig", "gpc_step_end", "gpc_domain_gradient_integrator", "gpc_train_adam", "gpc_search_bound", "gpc_localize_point"} {
 		if !slices.ContainsFunc(launches, func(v backend.Launch) bool { return strings.HasPrefix(v.Kernel, one) }) {
 			t.Errorf("%s is not traced", one)
 		}
@@ -110,7 +110,7 @@ func TestStaticSharedMemoryCounts(t *testing.T) {
 	}
 	_, b := metered(t, Options{})
 	err := b.do(func(th *driver.Thread) error {
-		k, err := b.kernel(th, "gpc_search_fp32")
+		k, err := b.kernel(th, "gpc_search_exact")
 		if err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ func TestStaticSharedMemoryCounts(t *testing.T) {
 		for _, v := range []struct {
 			shared int
 			want   string
-		}{{48 << 10, ""}, {166912 - 1056, ""}, {166912 - 1055, "1056 of its own, a block of this device has 166912"}} {
-			err := th.Launch(k, driver.Launch{Block: driver.Dim{X: 256}, Shared: v.shared}, driver.Struct(&job))
+		}{{48 << 10, ""}, {166912 - 24608, ""}, {166912 - 24607, "24608 of its own, a block of this device has 166912"}} {
+			err := th.Launch(k, driver.Launch{Block: driver.Dim{X: 128}, Shared: v.shared}, driver.Struct(&job))
 			if v.want == "" && err != nil || v.want != "" && (err == nil || !strings.Contains(err.Error(), v.want)) {
 				t.Errorf("%d bytes: %v, want %q", v.shared, err, v.want)
 			}

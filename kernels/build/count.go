@@ -45,7 +45,7 @@ var dynamicShared = map[string]int{
 	"gpc_mlp_forward_1": 6176, "gpc_mlp_vjp_1": 6176, "gpc_one_forward": 6176, "gpc_one_decode": 6176, "gpc_one_jacobian_16": 17920, "gpc_one_jacobian_32": 17920,
 	"gpc_mlp_forward_8": 49152, "gpc_mlp_bent_8": 49152, "gpc_mlp_vjp_8": 49152,
 	"gpc_jacobian_8": 50688, "gpc_jacobian_16": 75264, "gpc_jacobian_16_tf32": 25600, "gpc_jacobian_32": 108032, "gpc_jacobian_32_tf32": 41984, "gpc_jacobian_64": 173568,
-	"gpc_eig_32": 4 * 6304, "gpc_eig": 7408, "gpc_search_fp32": 52224, "gpc_search_tf32": 26624,
+	"gpc_eig_32": 4 * 6304, "gpc_eig": 7408,
 }
 
 // launchThreads are the threads of a block at that size, where a kernel is launched with

@@ -62,3 +62,16 @@ __device__ inline void gpc_mma_tf32(float (&c)[4], const unsigned int (&a)[4], c
     __syncwarp();
 #endif
 }
+
+// The same with a sum of its own, d = A·B + c.
+__device__ inline void gpc_mma_tf32(float (&d)[4], const unsigned int (&a)[4], const unsigned int (&b)[2], const float (&c)[4]) {
+#ifdef __CUDA_ARCH__
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+#else
+    for (int e = 0; e < 4; e++) d[e] = c[e];
+    gpc_mma_tf32(d, a, b);
+#endif
+}

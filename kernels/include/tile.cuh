@@ -1,4 +1,4 @@
-// tile.cuh: the block-tiled matrix product of training and of the search.
+// tile.cuh: the block-tiled matrix product of training.
 //
 //	C(i, j) = Σ_k A(i, k) B(k, j),  i < m, j < n, kBegin ≤ k < kEnd
 //

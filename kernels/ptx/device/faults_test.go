@@ -79,7 +79,7 @@ var operations = map[string]func(b backend.Backend) ([]float32, error){
 		err := b.EigTopK(g, n, k, values, vectors)
 		return slices.Concat(values.Data, vectors.Data), err
 	},
-	"gpc_search_fp32": func(b backend.Backend) ([]float32, error) {
+	"gpc_search_sieve_16": func(b backend.Backend) ([]float32, error) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		ix, err := b.NewIndex(matrix(rng, 500, 6), matrix(rng, 500, 4))
 		if err != nil {
