@@ -117,7 +117,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 			for i := range rows {
 				o := make([]float64, offsets.Cols)
 				tensor.Widen(o, offsets.Row(i))
-				first, cost, margin := twin.Score(s, cx, obs.Preference, o, steps, !opt.NoProjection)
+				first, cost, margin, _ := twin.Score(s, cx, obs.Preference, o, steps, !opt.NoProjection)
 				if lost := math.IsInf(margin, -1); lost != (i == rows-1) || lost && got.Margin[i] != margin {
 					t.Errorf("%+v, %d steps, candidate %d: a margin of %v, want %v", opt, steps, i, got.Margin[i], margin)
 				} else if lost {
@@ -135,7 +135,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 					}
 				}
 			}
-			first, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
+			first, _, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
 			c.Problem.Project(s, cx, first)
 			require.Get(episode.Apply(first))(t)
 		}
@@ -170,7 +170,7 @@ func TestSearchIsTheReferences(t *testing.T) {
 				for i := range size {
 					o, u := make([]float64, offsets.Cols), []float64(nil)
 					tensor.Widen(o, offsets.Row(i))
-					u, cost[i], margin[i] = twin.Score(s, cx, adaptive, o, steps, true)
+					u, cost[i], margin[i], _ = twin.Score(s, cx, adaptive, o, steps, true)
 					tensor.Narrow(first.Row(i), u)
 				}
 				gained = sampler.Tell(cost, margin, first)
@@ -227,10 +227,13 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		for i := range rows {
 			o := make([]float64, offsets.Cols)
 			tensor.Widen(o, offsets.Row(i))
-			_, _, margin := twin.Score(s, cx, domain.Preference{Adaptive: true}, o, steps, true)
+			_, _, margin, before := twin.Score(s, cx, domain.Preference{Adaptive: true}, o, steps, true)
 			lost := math.IsInf(margin, -1)
 			if lost != math.IsInf(got.Margin[i], -1) {
 				t.Errorf("candidate %d with the line %g ahead: a margin of %g, want %g", i, ahead, got.Margin[i], margin)
+			}
+			if got.Kept[i] != before && i < rows-1 {
+				t.Errorf("candidate %d with the line %g ahead: %d steps are kept, want %d", i, ahead, got.Kept[i], before)
 			}
 			if i == rows-1 { // not a number
 			} else if lost {

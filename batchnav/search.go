@@ -55,6 +55,8 @@ type search struct {
 	first                   tensor.Matrix
 	cost, margin, projected []float64
 	polish                  *polish // nil: none
+	ends                    ending
+	onHost                  onHost
 }
 
 // memory is what one loop keeps from decision to decision.
@@ -96,12 +98,12 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	r.grow(round, r.threads)
 	if o.Polish != 0 {
-		r.polish, err = newPolish(r)
-	} else { // a polish wants what every roll-out executes, which a backend does not give
-		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.LookAhead()))
-		r.device, err = deviceRollouts(l, round, r.steps)
+		if r.polish, err = newPolish(r); err != nil {
+			return nil, err
+		}
 	}
-	return r, err
+	r.steps = cmp.Or(o.LookAhead, max(1, l.spec.LookAhead()))
+	return r, r.prepareDevice()
 }
 
 // forget begins an episode, lose a decision that nothing comes before.
@@ -155,6 +157,7 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	if r.polish != nil {
 		r.polish.improve(m, best, s, c, pref, plan)
 	}
+	r.onHost.tell(r.loaded, time.Since(start))
 	return displaceBy(best.Offsets, z), nil
 }
 
@@ -196,6 +199,10 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	}
 	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0, steps); err != nil {
 		return err
+	}
+	if r.onHost.reason != "" {
+		start := time.Now()
+		defer func() { r.onHost.taken += time.Since(start) }()
 	}
 	err := r.ScorePlans(r.until, domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,

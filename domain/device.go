@@ -19,6 +19,9 @@ type DeviceCode struct {
 	// Scored says that the roll-out scores an action as the problem's Score does;
 	// one without it cannot refine a problem with Score.
 	Scored bool
+	// Fails says that the roll-out knows the states that are lost (ProblemAbilities.Failed);
+	// one without it rolls out no problem that has such.
+	Fails bool
 	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
 	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a
 	// thread a row.

@@ -23,13 +23,15 @@ type refiner struct {
 	room       *memory // buffers of the largest request so far, and the graphs on them
 	neighbours int     // of localization
 
-	policy packedNet // D_u of E_x, the base policy of the roll-out
-	may    *domain.ProblemAbilities
-	floor  float64 // of the preference slot
-	spec   *domain.Spec
-	norm   model.Normalizer // of E_x's input
-	normS  model.Normalizer
+	policy  packedNet // D_u of E_x, the base policy of the roll-out
+	problem domain.Problem
+	may     *domain.ProblemAbilities
+	floor   float64 // of the preference slot
+	spec    *domain.Spec
+	norm    model.Normalizer // of E_x's input
+	normS   model.Normalizer
 
+	behind   int // numbers that say what comes behind plans; 0 where nothing does
 	capacity int
 	host     *driver.HostMemory
 	buffers  stepBuffers
@@ -58,7 +60,7 @@ type refineSpace struct {
 type refineKey struct {
 	candidates, around, neighbours, sweep, flow, look, scales int
 	first, rows                                               int
-	previous, project, adaptive, counted                      bool
+	previous, project, adaptive, counted, behind              bool
 }
 
 // whole reports whether the graph ends with the choice among all candidates.
@@ -75,7 +77,7 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, weights, rates, state, ctx, normal, input, slot, tau32, previous, bytes int
+	s, c, tau, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
@@ -92,6 +94,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.tau, 1, 8)
 	take(&l.weights, m, 8)
 	take(&l.rates, m, 8)
+	take(&l.behind, r.behind, 8)
 	take(&l.state, ns, 4)
 	take(&l.ctx, nc, 4)
 	take(&l.normal, ns, 4)
@@ -140,7 +143,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, problem: cfg.Step.Problem, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}
@@ -155,6 +158,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRefiner)
+		r.behind = r.behindSize(cfg.Step.Problem)
 		q.then(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
 		if q.err != nil {
 			r.memory.since(t, 0, 0)

@@ -39,6 +39,7 @@ type plans struct {
 	rows, steps       int
 	first, next, base driver.Pointer
 	cost, margin      driver.Pointer
+	kept              driver.Pointer // steps before a state that is lost; 0: nobody asks
 	project           bool
 	bend              func(h int) *bendJob // of the base policy at step h; nil: nothing bends it
 }
@@ -48,7 +49,7 @@ type plans struct {
 func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet, preference *preferenceJob) {
 	f := &m.flow
 	job := rolloutJob{
-		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at,
+		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at, kept: p.kept,
 		input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, rows: int32(p.rows),
 	}
 	if p.project {
@@ -85,13 +86,28 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 	}
 }
 
-// scores tells whether the device functions score an action as the problem does.
+// scores tells whether the device functions score a roll-out as the problem does.
 func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
-	if domain.AbilitiesOfProblem(p).Score != nil && !m.flow.code.scored {
-		q.then(func() error {
-			return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", p.Spec().Name, none)
-		})
+	may, code, lacks := domain.AbilitiesOfProblem(p), &m.flow.code, ""
+	switch {
+	case may.Score != nil && !code.scored:
+		lacks = "do not score an action by the state it leads to"
+	case may.Failed != nil && !code.fails:
+		lacks = "do not know a state that is lost"
+	case backend.Ends(p) && (may.BehindPlans == nil || code.warp):
+		lacks = "do not know what comes behind a plan"
+	default:
+		return
 	}
+	q.then(func() error { return fmt.Errorf("%s: its device functions %s: %w", p.Spec().Name, lacks, none) })
+}
+
+// behindSize is how many numbers say what comes behind plans; 0 where nothing does.
+func (m *deviceMap) behindSize(p domain.Problem) int {
+	if !backend.Ends(p) {
+		return 0
+	}
+	return domain.QuadraticSize(m.flow.states + m.flow.contexts)
 }
 
 // rollouts score rounds of the search along roll-outs: one captured graph from the
@@ -120,7 +136,7 @@ type roundSpace struct {
 // roundKey names a graph.
 type roundKey struct {
 	rows, knots, steps, tile int
-	project, counted         bool
+	project, counted, behind bool
 }
 
 // roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
@@ -128,13 +144,14 @@ type roundKey struct {
 const roundGraphs = 128
 
 // roundInput places what goes in, in bytes: float64 first.
-type roundInput struct{ s, c, weights, state, ctx, slot, latent, offsets int }
+type roundInput struct{ s, c, weights, behind, state, ctx, slot, latent, offsets int }
 
 func (r *rollouts) roundInput() (l roundInput) {
 	f := &r.flow
 	l.c = 8 * f.states
 	l.weights = l.c + 8*f.contexts
-	l.state = l.weights + 8*f.objectives
+	l.behind = l.weights + 8*f.objectives
+	l.state = l.behind + 8*r.behindSize(r.cfg.Step.Problem)
 	l.ctx = l.state + 4*f.states
 	l.slot = l.ctx + 4*f.contexts
 	l.latent = l.slot + 4*(1+f.objectives)
@@ -142,12 +159,16 @@ func (r *rollouts) roundInput() (l roundInput) {
 	return l
 }
 
-// roundOutput places what comes out of so many candidates: costs, margins, then the
-// first actions.
-type roundOutput struct{ margin, first, bytes int }
+// roundOutput places what comes out of so many candidates: costs, margins, the
+// first actions, then the steps before a state that is lost, where there are such.
+type roundOutput struct{ margin, first, kept, bytes int }
 
 func (r *rollouts) roundOutput(rows int) roundOutput {
-	return roundOutput{margin: 8 * rows, first: 16 * rows, bytes: 16*rows + 4*rows*r.flow.plan}
+	l := roundOutput{margin: 8 * rows, first: 16 * rows, kept: 16*rows + 4*rows*r.flow.plan}
+	if l.bytes = l.kept; r.may.Failed != nil {
+		l.bytes += 4 * rows
+	}
+	return l
 }
 
 // rolloutKernels are what the graphs of a round are made of beside the problem's own.
@@ -219,7 +240,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.do(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.whole, rows)), project: !in.NoProjection, counted: counted}
+		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.whole, rows)), project: !in.NoProjection, counted: counted, behind: in.Behind != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -229,6 +250,11 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 		first := driver.HostSlice[float32](r.host, at+l.first, rows*r.flow.plan)
 		for i := range rows {
 			copy(out.First.Row(i), first[i*r.flow.plan:])
+		}
+		for i := range out.Kept {
+			if out.Kept[i] = in.Steps; r.may.Failed != nil {
+				out.Kept[i] = int(driver.HostSlice[int32](r.host, at+l.kept, rows)[i])
+			}
 		}
 		return nil
 	})
@@ -248,6 +274,9 @@ func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
 	copy(singles(l.latent, f.latent), in.Z)
 	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
+	if in.Behind != nil {
+		in.Behind.Pack(doubles(l.behind, r.behindSize(r.cfg.Step.Problem)))
+	}
 	clear(doubles(l.weights, f.objectives))
 	return r.may.Weights(in.Preference, doubles(l.weights, f.objectives))
 }
@@ -281,8 +310,15 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	if key.counted {
 		preference.adaptive = 0
 	}
+	if key.behind {
+		preference.behind = in(l.behind)
+	}
+	var kept driver.Pointer
+	if r.may.Failed != nil {
+		kept = s.out.at.Offset(o.kept)
+	}
 	r.rollOut(q, &s.plansSpace, &plans{
-		rows: key.rows, steps: key.steps, first: decode.physical, next: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),
+		rows: key.rows, steps: key.steps, first: decode.physical, next: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin), kept: kept,
 		project: key.project, bend: bend,
 	}, r.policy, &preference)
 	q.download(r.host, s.out.host, s.out.at, o.bytes)

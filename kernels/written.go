@@ -50,7 +50,8 @@ func (b *Backend) deviceCode(t *driver.Thread, p domain.Problem) domain.DeviceCo
 	}
 	code, err := b.write(t, p, equated)
 	if err != nil {
-		b.tell(fmt.Sprintf("%s is decoded on the GPU, its equations are evaluated on the CPU: %v", p.Spec().Name, err))
+		text := fmt.Sprintf("%s is decoded on the GPU, its equations are evaluated on the CPU: %v", p.Spec().Name, err)
+		b.Tell(text, text)
 		return domain.DeviceCode{Reason: err.Error()}
 	}
 	return code
@@ -75,7 +76,7 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	code := domain.DeviceCode{Name: text.Name, Scored: true}
+	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true}
 	if !b.context.Driver().HostShim() { // which has what was built into it
 		if code.Images, err = compiled(text); err != nil {
 			return domain.DeviceCode{}, err
@@ -148,17 +149,20 @@ func (b *Backend) Notify(f func(string)) {
 // Notify is that of the first member: all have the same to say.
 func (g *Group) Notify(f func(string)) { g.members[0].Notify(f) }
 
-// tell says something that was not said before.
-func (b *Backend) tell(text string) {
+// Tell implements backend.Teller: it says what has a key that nothing had before.
+func (b *Backend) Tell(key, text string) {
 	b.mutex.Lock()
 	f := b.notice
-	if f == nil || b.told[text] {
+	if f == nil || b.told[key] {
 		f = nil
 	} else {
-		b.told[text] = true
+		b.told[key] = true
 	}
 	b.mutex.Unlock()
 	if f != nil {
 		f(text)
 	}
 }
+
+// Tell is that of the first member.
+func (g *Group) Tell(key, text string) { g.members[0].Tell(key, text) }

@@ -48,20 +48,25 @@ func (c *RolloutsConfig) Validate() error {
 // RolloutsInput is a round. A candidate acts at step h by D_u(E_x(x_h) + o_h), its offsets
 // o_h linear between knots spread evenly over the steps, the last on the last step.
 type RolloutsInput struct {
-	S, C         []float64 // where all begin, finite
-	Preference   domain.Preference
-	Z            []float32     // E_x there
-	Offsets      tensor.Matrix // [B, knots·width], of knots at most Steps
-	Steps        int           // decisions of a roll-out, ≥ 1
+	S, C       []float64 // where all begin, finite
+	Preference domain.Preference
+	Z          []float32     // E_x there
+	Offsets    tensor.Matrix // [B, knots·width], of knots at most Steps
+	Steps      int           // decisions of a roll-out, ≥ 1
+	// Behind is what comes behind a roll-out, at the state and context where it ends; nil: nothing.
+	Behind       *domain.Quadratic
 	NoProjection bool
 }
 
-// RolloutsOutput receives what the candidates cost: Σ σᵀJ, the smallest margin, and the
-// decoded action that each begins with. A roll-out that leaves the numbers has the
-// margin −Inf, and its cost is any.
+// RolloutsOutput receives what the candidates cost: Σ σᵀJ with what comes behind, the smallest margin, and the
+// decoded action that each begins with. A roll-out that leaves the numbers, or meets a
+// state that is lost (domain.ProblemAbilities.Failed), has the margin −Inf, and its cost is any.
 type RolloutsOutput struct {
 	Cost, Margin []float64     // [B]
 	First        tensor.Matrix // [B, action] before projection
+	// Kept are the steps before one that leads to a state that is lost, Steps where none does, any of a roll-out that
+	// leaves the numbers; nil: nobody asks.
+	Kept []int
 }
 
 // Check says what is wrong with the shapes of a round.
@@ -78,11 +83,32 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 	if n := c.Step.DecoderS.In(); len(in.Z) != n {
 		return fmt.Errorf("%s: a latent of %d entries, want %d", op, len(in.Z), n)
 	}
+	if err := checkBehind(op, in.Behind, c.Step.Problem); err != nil {
+		return err
+	}
 	return cmp.Or(
 		tensor.Check(op, "Offsets", in.Offsets, rows, knots*width),
-		checkLength(op, "Cost", false, len(out.Cost), rows), checkLength(op, "Margin", false, len(out.Margin), rows),
+		checkLength(op, "Cost", false, len(out.Cost), rows), checkLength(op, "Margin", false, len(out.Margin), rows), checkLength(op, "Kept", out.Kept == nil, len(out.Kept), rows),
 		tensor.Check(op, "First", out.First, rows, spec.ActionSize()), in.Preference.Validate(spec.ObjectiveSize()),
 	)
+}
+
+// Ends reports whether something may come behind the plans of a problem.
+func Ends(p domain.Problem) bool {
+	spec := p.Spec()
+	return spec.Plan == 1 && spec.Horizon > 0 && domain.AbilitiesOfProblem(p).Behind != nil
+}
+
+// checkBehind says what is wrong with what comes behind.
+func checkBehind(op string, q *domain.Quadratic, p domain.Problem) error {
+	if q != nil && !Ends(p) {
+		return fmt.Errorf("%s: nothing comes behind the plans of %s", op, p.Spec().Name)
+	}
+	n := p.Spec().MeasuredSize() + p.Spec().ContextSize()
+	if q == nil || len(q.At) == n && len(q.Scale) == n && len(q.Slope) == n && len(q.Curvature) == n*n {
+		return nil
+	}
+	return fmt.Errorf("%s: what comes behind is of %d entries with %d scales, %d slopes and %d of curvature, want %d, %d, %d and %d", op, len(q.At), len(q.Scale), len(q.Slope), len(q.Curvature), n, n, n, n*n)
 }
 
 // Rollouts scores one round after another. It is used by one goroutine.

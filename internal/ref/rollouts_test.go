@@ -38,7 +38,7 @@ func TestOffsetsAreLinearBetweenKnots(t *testing.T) {
 		for _, o := range c.offsets {
 			offsets = append(offsets, o, 0)
 		}
-		first, cost, margin := ref.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, c.steps, true)
+		first, cost, margin, _ := ref.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, c.steps, true)
 		if math.Abs(cost-want) > 1e-12 || first[0] != c.actions[0] || !(margin > 0) {
 			t.Errorf("knots %v over %d steps cost %v from the action %v, want %v of %v", c.offsets, c.steps, cost, first[0], want, c.actions)
 		}
