@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -253,6 +254,38 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		require.OK(t, err)
 		if round.OnDevice() == line {
 			t.Errorf("with lost states %t the backend rolls out by itself: %t", line, round.OnDevice())
+		}
+	}
+}
+
+// A search whose roll-outs the backend leaves to the host says so once, with the reason and the share of a decision that they take.
+func TestSearchesTellWhatIsTheHosts(t *testing.T) {
+	c := integrator.Convex()
+	file := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	defer file.Close()
+	m, adaptive := require.Get(model.Read(file))(t), domain.Preference{Adaptive: true}
+	device := require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+	defer device.Close()
+	var told []string
+	device.Notify(func(text string) { told = append(told, text) })
+	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
+	require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t).Observe(s, cx)
+	for _, of := range []struct {
+		problem domain.Problem
+		polish  int
+		reason  string // "": there is nothing to say
+	}{
+		{c.Problem, 0, ""}, {slippery{c.Problem.(*integrator.System), s[0] + 10}, 0, "do not know a state that is lost"}, {c.Problem, 2, "a polish takes the actions of every roll-out"},
+	} {
+		told = nil
+		for range 2 {
+			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: 3, Polish: of.polish}}))(t)
+			for range 2 {
+				require.Get(n.Decide(s, cx, adaptive))(t)
+			}
+		}
+		if of.reason == "" && len(told) > 0 || of.reason != "" && (len(told) != 1 || !strings.Contains(told[0], of.reason) || !strings.Contains(told[0], "% of its first decision")) {
+			t.Errorf("told %q, want one line with %q and a share", told, of.reason)
 		}
 	}
 }
