@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/export"
@@ -23,8 +26,15 @@ import (
 //go:embed include/gpc.cuh include/domain.cuh
 var headers embed.FS
 
-// writtenTarget is PTX, which the driver compiles for its device and keeps.
-var writtenTarget = images.Target{Name: "compute_80.ptx", Flags: []string{"--gpu-architecture=compute_80", "--std=c++17", "--device-as-default-execution-space"}}
+// writtenTarget is what written functions are compiled to: a cubin of an architecture, "sm_90", or, for "compute_80", PTX that the driver
+// compiles for its device and keeps.
+func writtenTarget(architecture string) images.Target {
+	kind := ".cubin"
+	if strings.HasPrefix(architecture, "compute_") {
+		kind = ".ptx"
+	}
+	return images.Target{Name: architecture + kind, Flags: []string{"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space"}}
+}
 
 // written are the functions of one problem, or why it has none here.
 type written struct {
@@ -78,48 +88,120 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	}
 	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true}
 	if !b.context.Driver().HostShim() { // which has what was built into it
-		if code.Images, err = compiled(text); err != nil {
+		version, err := b.context.Driver().Version()
+		if err != nil {
+			return domain.DeviceCode{}, err
+		}
+		if code.Images, err = compiled(text, b.device, version); err != nil {
 			return domain.DeviceCode{}, err
 		}
 	}
 	return code, b.loadDomain(t, code)
 }
 
-// compiled are the images of written functions: those of the cache, or new ones.
-func compiled(d *export.Device) (fs.FS, error) {
-	cache, err := os.UserCacheDir()
+// compiled are the images of written functions for a device under a driver of that CUDA version: those of the cache, or new ones. Where the
+// compiler knows the device's architecture it makes a cubin, so that the driver has nothing to compile.
+func compiled(d *export.Device, on driver.Device, version int) (fs.FS, error) {
+	own, ptx := writtenTarget(on.ISA()), writtenTarget("compute_80")
+	targets := []images.Target{own, ptx}
+	if on.Emulated() { // an interpreter of PTX, which has no driver
+		targets, version = targets[1:], 0
+	}
+	cache, err := WrittenCache()
 	if err != nil {
 		return nil, err
 	}
 	included := map[string]string{}
-	sum := sha256.New()
-	fmt.Fprintln(sum, writtenTarget.Flags)
 	for _, name := range []string{"gpc.cuh", "domain.cuh"} {
 		text, err := headers.ReadFile("include/" + name)
 		if err != nil {
 			return nil, err
 		}
 		included[name] = string(text)
-		fmt.Fprintln(sum, name, len(text))
-		sum.Write(text)
+	}
+	for _, t := range targets {
+		hash := hashOf(d, included, t)
+		dir := writtenFolder(cache, d, hash, t)
+		old, err := images.ReadManifest(dir)
+		if e, ok := old.Entry(d.Name); err == nil && ok && e.Source == hash && e.CheckFile(dir, t) == nil {
+			return os.DirFS(dir), nil
+		}
+	}
+	c, err := nvrtc.Find(version)
+	if err != nil {
+		return nil, err
+	}
+	target := ptx
+	switch knows := slices.Contains(c.Architectures(), 10*on.Major+on.Minor); {
+	case knows && !on.Emulated():
+		target = own
+	case c.Older(version):
+		return nil, &nvrtc.NewerError{Library: c.Library, Major: c.Major, Minor: c.Minor, Driver: version}
+	}
+	hash := hashOf(d, included, target)
+	dir := writtenFolder(cache, d, hash, target)
+	return os.DirFS(dir), compileInto(dir, c, target, hash, d, included)
+}
+
+// WrittenCache is the folder of the user's cache that has a folder for each image of written functions.
+func WrittenCache() (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "gpc", "kernels"), err
+}
+
+// Written is an image of the cache.
+type Written struct {
+	Name, Target, Compiler string // of the functions, "sm_90.cubin", "NVRTC 12.2"
+	Bytes                  int    // as it lies there
+}
+
+// WrittenImages are the images of the cache, by their folders; one that cannot be read is left out.
+func WrittenImages() ([]Written, error) {
+	cache, err := WrittenCache()
+	if err != nil {
+		return nil, err
+	}
+	folders, err := os.ReadDir(cache)
+	if err != nil {
+		return nil, nil // there is none yet
+	}
+	var found []Written
+	for _, f := range folders {
+		m, err := images.ReadManifest(filepath.Join(cache, f.Name()))
+		if err != nil {
+			continue
+		}
+		for _, e := range m.Images {
+			for target := range e.Files {
+				if info, err := os.Stat(filepath.Join(cache, f.Name(), images.FileName(e.Name, target))); err == nil {
+					found = append(found, Written{e.Name, target, m.Compiler, int(info.Size())})
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// hashOf is of all that an image is compiled from.
+func hashOf(d *export.Device, included map[string]string, t images.Target) string {
+	sum := sha256.New()
+	fmt.Fprintln(sum, t.Flags)
+	for _, name := range slices.Sorted(maps.Keys(included)) {
+		fmt.Fprintln(sum, name, len(included[name]))
+		sum.Write([]byte(included[name]))
 	}
 	sum.Write([]byte(d.Text))
-	hash := hex.EncodeToString(sum.Sum(nil))
-	dir := filepath.Join(cache, "gpc", "kernels", d.Name+"-"+hash[:16])
-	old, err := images.ReadManifest(dir)
-	if e, ok := old.Entry(d.Name); err == nil && ok && e.Source == hash && e.CheckFile(dir, writtenTarget) == nil {
-		return os.DirFS(dir), nil
-	}
-	return os.DirFS(dir), compileInto(dir, hash, d, included)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// writtenFolder is where an image lies.
+func writtenFolder(cache string, d *export.Device, hash string, t images.Target) string {
+	return filepath.Join(cache, d.Name+"-"+hash[:16]+"-"+t.Name)
 }
 
 // compileInto fills a folder of the cache, the manifest last.
-func compileInto(dir, hash string, d *export.Device, included map[string]string) error {
-	c, err := nvrtc.Find()
-	if err != nil {
-		return err
-	}
-	image, _, err := c.Compile(d.Name+".cu", []byte(d.Text), included, writtenTarget.Flags, true)
+func compileInto(dir string, c *nvrtc.Compiler, target images.Target, hash string, d *export.Device, included map[string]string) error {
+	image, _, err := c.Compile(d.Name+".cu", []byte(d.Text), included, target.Flags, strings.HasSuffix(target.Name, ".ptx"))
 	if err != nil {
 		return err
 	}
@@ -130,12 +212,12 @@ func compileInto(dir, hash string, d *export.Device, included map[string]string)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(dir, images.FileName(d.Name, writtenTarget.Name)), blob, 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, images.FileName(d.Name, target.Name)), blob, 0o644); err != nil {
 		return err
 	}
 	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), images.Manifest{
 		Compiler: fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor),
-		Images:   []images.Entry{{Name: d.Name, Source: hash, Kernels: images.EntryPoints([]byte(d.Text)), Files: map[string]string{writtenTarget.Name: images.Hash(image)}}},
+		Images:   []images.Entry{{Name: d.Name, Source: hash, Kernels: images.EntryPoints([]byte(d.Text)), Files: map[string]string{target.Name: images.Hash(image)}}},
 	}, "  ")
 }
 
