@@ -182,6 +182,22 @@ func WrittenImages() ([]Written, error) {
 	return found, nil
 }
 
+// Compiler is the compiler of written functions that a machine has.
+type Compiler struct {
+	Library       string // its file, or the name by which the loader found it
+	Version       string // of CUDA, "12.2"
+	Architectures []int  // compute capabilities that it compiles for, 90 for 9.0
+}
+
+// FindCompiler is the compiler for a driver of that CUDA version, 12020 for 12.2, or 0 without one; a *nvrtc.MissingError or *nvrtc.NewerError where there is none.
+func FindCompiler(version int) (Compiler, error) {
+	c, err := nvrtc.Find(version)
+	if err != nil {
+		return Compiler{}, err
+	}
+	return Compiler{c.Library, fmt.Sprintf("%d.%d", c.Major, c.Minor), c.Architectures()}, nil
+}
+
 // hashOf is of all that an image is compiled from.
 func hashOf(d *export.Device, included map[string]string, t images.Target) string {
 	sum := sha256.New()
