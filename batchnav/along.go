@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -18,12 +19,13 @@ type along struct {
 }
 
 // Split is how many candidates of a refinement are proposals, and how many are left for
-// the rounds after them: proposals are as many as one round has.
-func Split(spec *domain.Spec, o RefineOptions) (proposed, offset int) {
+// the rounds after them: proposals are as many as one round has. places is the backend's (backend.Description).
+func Split(spec *domain.Spec, o RefineOptions, places int) (proposed, offset int) {
 	if spec.Plan > 1 || o.NoRounds {
 		return o.Candidates, 0
 	}
-	proposed = min(o.Candidates, max(leastRound, (o.Candidates+searchRounds)/(searchRounds+1)))
+	steps := cmp.Or(o.LookAhead, max(1, spec.LookAhead()))
+	proposed = roundSize(o.Candidates, 1+roundsOf(o.Candidates, steps, places))
 	return proposed, o.Candidates - proposed
 }
 
@@ -64,7 +66,14 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 		}
 	}
 	found := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
-	for rounds, gained := 0, true; gained && found.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
+	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.Within, time.Since(start))
+	if err != nil {
+		return err
+	}
+	if whole {
+		a.report(obs, &found, result)
+	}
+	for rounds, gained := 0, !whole; gained && found.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -92,6 +101,24 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	return nil
 }
 
+// report adds the rounds that a device has made.
+func (a *along) report(obs Observation, found *domain.SourceStatistics, result *Refinement) {
+	before := crossentropy.Elite{Cost: result.Cost, Margin: result.Margin}
+	for _, round := range a.device.out.Rounds {
+		found.Candidates += round.Candidates
+		found.Feasible += round.Feasible
+		found.MeanCost += round.Total
+		found.BestCost = min(found.BestCost, round.Least)
+		result.Candidates += round.Candidates
+		best := crossentropy.Elite{Cost: round.Cost, Margin: round.Margin}
+		if len(a.device.out.Outcome.Number) == 0 || !a.sampler.Better(&best, &before) {
+			best = before
+		}
+		result.Rounds = append(result.Rounds, RefineRound{Candidates: result.Candidates, Cost: best.Cost, Margin: best.Margin, Feasible: a.sampler.Feasible(&best)})
+	}
+	a.choose(obs, result)
+}
+
 // count adds the round of n candidates to what is known of all.
 func (a *along) count(all *domain.SourceStatistics, n int) {
 	all.Candidates += n
@@ -111,7 +138,9 @@ func (a *along) choose(obs Observation, result *Refinement) {
 		return
 	}
 	tensor.Widen(a.project, best.Payload)
-	if !a.noProjection {
+	if d := a.device; d != nil && len(d.out.Executed) > 0 { // what was scored
+		copy(a.project, d.out.Executed)
+	} else if !a.noProjection {
 		a.problem.Project(obs.S, obs.C, a.project)
 	}
 	copy(result.U, a.project)

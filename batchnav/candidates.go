@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/normal"
 )
 
 // NoiseScales are the standard deviations of the noise candidates, as fractions
@@ -12,7 +14,7 @@ import (
 // width of M* itself.
 var NoiseScales = []float64{0.01, 0.03, 0.1, 0.3, 1}
 
-// candidateStream separates the candidates' random numbers from every other
+// candidateStream separates the preferences' random numbers from every other
 // use of the same seed.
 const candidateStream = 0x67706372656669 // "gpcrefi"
 
@@ -48,8 +50,7 @@ func (l *loaded) noiseScales() []float64 {
 	return scales
 }
 
-// draws gives the random numbers of any candidate of any seed, without
-// allocation.
+// draws gives the preferences of any seed, without allocation.
 type draws struct {
 	source *rand.PCG
 	rng    *rand.Rand
@@ -60,18 +61,10 @@ func newDraws() *draws {
 	return &draws{source, rand.New(source)}
 }
 
-// noise writes the standard normal numbers of a candidate.
-func (d *draws) noise(seed uint64, candidate int, normals []float64) {
-	d.source.Seed(seed, candidateStream^uint64(candidate)<<32)
-	for j := range normals {
-		normals[j] = d.rng.NormFloat64()
-	}
-}
-
 // around writes a latent with a candidate's noise of standard deviation std;
 // normals is scratch.
-func (d *draws) around(latent []float32, std float64, seed uint64, candidate int, normals []float64, z []float32) {
-	d.noise(seed, candidate, normals)
+func around(latent []float32, std float64, seed uint64, candidate int, normals []float64, z []float32) {
+	normal.Fill(normals, seed, normal.Place{Number: uint32(candidate), Stream: backend.CandidateStream})
 	for j := range z {
 		z[j] = latent[j] + float32(std*normals[j])
 	}

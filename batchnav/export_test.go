@@ -3,6 +3,7 @@ package batchnav
 import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -17,7 +18,7 @@ func NewRound(b backend.Backend, m *model.Model, p domain.Problem, opt Options) 
 	if err != nil {
 		return Round{}, backend.RolloutsConfig{}, err
 	}
-	return Round{a.search}, a.rolloutsConfig(a.search.round, max(1, a.search.steps)), nil
+	return Round{a.search}, a.rolloutsConfig(a.search.round, max(1, a.search.steps), crossentropy.Options{}), nil
 }
 
 // OnDevice tells whether the backend scores by itself.

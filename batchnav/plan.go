@@ -16,7 +16,7 @@ type rollout struct {
 	pref    domain.Preference
 	given   []float64     // [≤ steps·action]
 	escapes bool          // by the problem's escape instead of the policy
-	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
+	offsets tensor.Matrix // [1, steps·width] of a search; no rows: none
 	steps   int
 	solved  bool // found by a rescue
 	priced  bool // what it costs is asked
@@ -115,9 +115,9 @@ func (g *guard) roll(runs []rollout) error {
 		g.stretch.vain, g.stretch.wait = 0, 0
 	}
 	for h := 0; n > 0; h++ {
-		err, taken := g.decided(runs[:n], h, most), false
+		err, taken := g.decided(runs[:n], h), false
 		if skips && err == nil {
-			h, taken, err = g.skip(runs, h, most)
+			h, taken, err = g.skip(runs, h)
 		}
 		if err != nil {
 			return err
@@ -145,10 +145,10 @@ func (g *guard) roll(runs []rollout) error {
 }
 
 // decided writes the actions of step h: those given, then the policy's.
-func (g *guard) decided(runs []rollout, h, most int) error {
+func (g *guard) decided(runs []rollout, h int) error {
 	nu := g.spec.ActionSize()
 	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
-		if err := g.follow(len(runs), h, most); err != nil {
+		if err := g.follow(len(runs), h); err != nil {
 			return err
 		}
 	}

@@ -209,9 +209,9 @@ func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error 
 				n++
 			}
 		}
-		around := func(latent []float32, count int, s domain.Source) {
+		scatter := func(latent []float32, count int, s domain.Source) {
 			for j := range count {
-				r.draw.around(latent, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
+				around(latent, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
 				source[n] = s
 				n++
 			}
@@ -221,7 +221,7 @@ func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error 
 		if q.Previous != nil {
 			put(q.Previous, domain.SourcePrevious)
 		}
-		around(q.Previous, previous, domain.SourcePrevious)
+		scatter(q.Previous, previous, domain.SourcePrevious)
 		if k > 0 {
 			enough := n + neighbours
 			for _, code := range r.nearest[i*k : i*k+min(k, 2*neighbours)] {
@@ -234,7 +234,7 @@ func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error 
 			put(r.sweepZ.Row(sweepAt), domain.SourcePreference)
 			sweepAt++
 		}
-		around(r.spot.Row(i), q.Count-n, domain.SourceNoise)
+		scatter(r.spot.Row(i), q.Count-n, domain.SourceNoise)
 		at += q.Count
 	}
 	return nil

@@ -52,7 +52,6 @@ func (r *Refiner) refineOnDevice(ctx context.Context, opt *RefineOptions, steps 
 	if r.index == nil {
 		in.Neighbours = 0
 	}
-	in.Noise = func(i int, normals []float64) { draw.noise(q.Seed, i, normals) }
 	in.Preferences = func(i int, w []float64) { draw.preference(q.Seed, i, in.Sweep, w) }
 	out, err := r.device.Refine(in)
 	if err != nil {

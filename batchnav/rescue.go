@@ -58,7 +58,7 @@ func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 	}
 	if noise != nil {
 		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil
-		r.onHost.begin("a device does not know what noise takes from the margins")
+		r.onHost.reason = "a device does not know what noise takes from the margins"
 	}
 	return newFinder(r), nil
 }

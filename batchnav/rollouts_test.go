@@ -59,10 +59,10 @@ func oneAction(t *testing.T, f func(t *testing.T, c domain.Case, m *model.Model)
 }
 
 // candidates are offsets of roll-outs around a map's policy, as wide as a search begins
-// and much wider: none first, and last some that are not numbers at the last knot.
+// and much wider: none first, and last some that are not numbers at the last step.
 func candidates(rng *rand.Rand, cfg *backend.RolloutsConfig, rows, steps int) tensor.Matrix {
 	width := cfg.Width()
-	o := tensor.New(rows, min(cfg.Knots, steps)*width)
+	o := tensor.New(rows, steps*width)
 	for i := 1; i < rows; i++ {
 		for j := range o.Row(i) {
 			o.Row(i)[j] = float32(0.3 * float64(i) / float64(rows) * rng.NormFloat64())
@@ -272,14 +272,13 @@ func TestSearchesTellWhatIsTheHosts(t *testing.T) {
 	require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t).Observe(s, cx)
 	for _, of := range []struct {
 		problem domain.Problem
-		polish  int
 		reason  string // "": there is nothing to say
 	}{
-		{c.Problem, 0, ""}, {slippery{c.Problem.(*integrator.System), s[0] + 10}, 0, "do not know a state that is lost"}, {c.Problem, 2, "a polish takes the actions of every roll-out"},
+		{c.Problem, ""}, {slippery{c.Problem.(*integrator.System), s[0] + 10}, "do not know a state that is lost"},
 	} {
 		told = nil
 		for range 2 {
-			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: 3, Polish: of.polish}}))(t)
+			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: 3}}))(t)
 			for range 2 {
 				require.Get(n.Decide(s, cx, adaptive))(t)
 			}

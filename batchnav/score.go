@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -34,7 +33,7 @@ type rollouts struct {
 	input, state, ctx     tensor.Matrix // E_x's and the base policy's
 	z, plan               tensor.Matrix
 	scratch               []scratch // one per thread
-	// offsets bend the base policy of every plan: [n, knots·width], added to its latents.
+	// offsets bend the base policy of every plan: [n, steps·width], added to its latents.
 	// Without rows nothing is added.
 	offsets tensor.Matrix
 	// executed are the projected actions of every roll-out of plans of one action,
@@ -119,7 +118,7 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		r.s, r.nextS = r.nextS, r.s
 		r.c, r.nextC = r.nextC, r.c
 		if r.spec.Plan == 1 && h < b.Steps-1 {
-			if err := r.follow(n, h+1, b.Steps); err != nil {
+			if err := r.follow(n, h+1); err != nil {
 				return err
 			}
 		}
@@ -294,14 +293,14 @@ func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 }
 
-// follow decodes action h of steps of the base policy, bent by the offsets, of every
+// follow decodes action h of the base policy, bent by the offsets, of every
 // candidate. D_u reads z directly: no localization, no flow.
-func (r *rollouts) follow(n, h, steps int) error {
+func (r *rollouts) follow(n, h int) error {
 	z, plan := r.z.Slice(0, n), r.plan.Slice(0, n)
 	if err := r.encoder.Forward(r.input.Slice(0, n), z); err != nil {
 		return err
 	}
-	if err := r.decode(z, r.ctx.Slice(0, n), r.state.Slice(0, n), plan, h, steps); err != nil {
+	if err := r.decode(z, r.ctx.Slice(0, n), r.state.Slice(0, n), plan, h); err != nil {
 		return err
 	}
 	for i := range n {
@@ -311,22 +310,17 @@ func (r *rollouts) follow(n, h, steps int) error {
 }
 
 // decode decodes the latents z, which it bends, into plans.
-func (r *rollouts) decode(z, ctx, state, plan tensor.Matrix, h, steps int) error {
-	r.bend(z, h, steps)
+func (r *rollouts) decode(z, ctx, state, plan tensor.Matrix, h int) error {
+	r.bend(z, h)
 	return r.stepper.Decode(z, ctx, state, plan, tensor.Matrix{})
 }
 
 // bend adds every candidate's offset at step h to its row.
-func (r *rollouts) bend(rows tensor.Matrix, h, steps int) {
-	if r.offsets.Rows == 0 {
-		return
-	}
-	knots := r.offsets.Cols / rows.Cols
-	from, to, f := crossentropy.Between(float64(h), steps, knots)
-	for i := range rows.Rows {
-		o, v := r.offsets.Row(i), rows.Row(i)
+func (r *rollouts) bend(rows tensor.Matrix, h int) {
+	for i := range min(rows.Rows, r.offsets.Rows) {
+		o, v := r.offsets.Row(i)[h*rows.Cols:], rows.Row(i)
 		for j := range v {
-			v[j] += (1-f)*o[from*rows.Cols+j] + f*o[to*rows.Cols+j]
+			v[j] += o[j]
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -35,10 +34,29 @@ type SearchOptions struct {
 }
 
 const (
-	// A decision has searchRounds rounds, or as many of leastRound candidates as it can.
-	searchRounds = 8
-	leastRound   = 16
+	// A decision has searchRounds rounds, or as many of leastRound candidates as it can. Where many roll-outs take no more time
+	// than one there are fewer rounds, of as many as there are places for: wideRounds at least, or of a single step oneStepRounds.
+	searchRounds  = 8
+	leastRound    = 16
+	wideRounds    = 4
+	oneStepRounds = 2
 )
+
+// roundsOf is how many rounds a search of n candidates has, whose roll-outs have so many steps, where so many take no more time
+// than one.
+func roundsOf(n, steps, places int) int {
+	least := wideRounds
+	if steps == 1 {
+		least = oneStepRounds
+	}
+	if places == 0 {
+		return searchRounds
+	}
+	return min(searchRounds, max(least, (n+places-1)/places))
+}
+
+// roundSize is the candidates of each of so many rounds.
+func roundSize(n, rounds int) int { return min(n, max(leastRound, (n+rounds-1)/rounds)) }
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
 // [steps·width], width that of a latent.
@@ -49,9 +67,9 @@ type search struct {
 	noProjection            bool
 	threads, round          int // round: candidates of one
 	sampler                 *crossentropy.Sampler
-	device                  backend.Rollouts // scores whole rounds where the backend can; nil: it cannot
-	steps                   int              // most that it rolls out
-	present                 []float32        // context
+	device                  *deviceSearch // scores rounds, or makes them all, where the backend can; nil: it cannot
+	steps                   int           // most that it rolls out
+	present                 []float32     // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
 	polish                  *polish // nil: none
@@ -77,7 +95,8 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
 	}
-	round := min(o.Candidates, max(leastRound, (o.Candidates+searchRounds-1)/searchRounds))
+	steps, places := cmp.Or(o.LookAhead, max(1, l.spec.LookAhead())), l.backend.Describe().Places
+	round := roundSize(o.Candidates, roundsOf(o.Candidates, steps, places))
 	if err := l.makeStepper(round); err != nil {
 		return nil, err
 	}
@@ -86,9 +105,10 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	for j := range unit {
 		unit[j] = l.model.Calibration.LatentSpread / math.Sqrt(float64(width))
 	}
+	sampling := crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}
 	r := &search{
 		rollouts: newRollouts(l), until: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
-		sampler: crossentropy.New(crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}),
+		sampler: crossentropy.New(sampling), steps: steps,
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
 	}
@@ -102,8 +122,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 			return nil, err
 		}
 	}
-	r.steps = cmp.Or(o.LookAhead, max(1, l.spec.LookAhead()))
-	return r, r.prepareDevice()
+	return r, r.prepareDevice(sampling)
 }
 
 // forget begins an episode, lose a decision that nothing comes before.
@@ -138,7 +157,11 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
-	for done, rounds, gained := 0, 0, true; gained && done < r.opt.Candidates && !late(within, start, rounds); rounds++ {
+	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, within, time.Since(start))
+	if err != nil {
+		return 0, err
+	}
+	for done, rounds, gained := 0, 0, !whole; gained && done < r.opt.Candidates && !late(within, start, rounds); rounds++ {
 		n := min(r.round, r.opt.Candidates-done)
 		if gained, err = r.next(n, s, c, pref, state, z, steps); err != nil {
 			return 0, err
@@ -197,7 +220,7 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	for i := range n {
 		copy(from.Row(i), z)
 	}
-	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0, steps); err != nil {
+	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
 		return err
 	}
 	if r.onHost.reason != "" {

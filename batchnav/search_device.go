@@ -9,40 +9,49 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 )
 
+// deviceSearch is a search that a backend makes by itself, round by round or whole.
+type deviceSearch struct {
+	backend.Rollouts
+	in    backend.SearchInput
+	out   backend.SearchOutput
+	round time.Duration // a round's so far; 0: none was made
+}
+
 // rolloutsConfig is the map with what bends its policy in a search, at every step.
-func (l *loaded) rolloutsConfig(round, steps int) backend.RolloutsConfig {
-	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: steps}
+func (l *loaded) rolloutsConfig(round, steps int, search crossentropy.Options) backend.RolloutsConfig {
+	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Steps: steps, Search: search}
 }
 
 // prepareDevice prepares the backend's own roll-outs of the loaded model, of so many steps at
 // most, where it has them and they give what the search wants.
-func (r *search) prepareDevice() error {
+func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	b, ok := r.backend.(backend.RolloutsBackend)
 	if !ok {
 		return nil
 	}
-	if r.polish != nil {
-		r.onHost.begin("a polish takes the actions of every roll-out, which a device does not give")
-		return nil
-	}
-	var err error
-	r.device, err = b.NewRollouts(r.rolloutsConfig(r.round, r.steps))
+	own, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
-		r.device = nil
-		r.onHost.begin(reasonOf(err, backend.ErrNoRollouts))
+		r.onHost.reason = reasonOf(err, backend.ErrNoRollouts)
+		return nil
 	case err != nil:
 		return fmt.Errorf("batchnav: search: %w", err)
 	}
+	if r.polish != nil && !own.Executes() {
+		r.onHost.reason = "a polish takes the actions of the best roll-out, which this device does not give"
+		return nil
+	}
+	r.device = &deviceSearch{Rollouts: own}
 	return nil
 }
 
 // scoreOnDevice is score by the backend itself, and reports whether it was that; a
 // backend that can no longer is not asked again.
 func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (done bool, err error) {
-	if r.device == nil || steps > r.steps {
+	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
 	}
 	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
@@ -55,12 +64,52 @@ func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float
 	if r.failed != nil {
 		out.Kept = r.kept[:n]
 	}
-	err = r.device.Score(in, out)
-	if errors.Is(err, backend.ErrNoRollouts) {
+	return r.asked(r.device.Score(in, out))
+}
+
+// asked tells whether the device has done what it was asked for.
+func (r *search) asked(err error) (done bool, _ error) {
+	switch {
+	case errors.Is(err, backend.ErrNoSearch):
+		return false, nil
+	case errors.Is(err, backend.ErrNoRollouts):
 		r.device = nil
 		return false, nil
 	}
-	return true, err
+	return err == nil, err
+}
+
+// searchOnDevice makes all rounds of n candidates of the decision that the sampler has begun by the backend itself, and
+// reports whether it was that. All elites are the memory's, or the best alone. Of the time within something is spent already.
+func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, within, spent time.Duration) (done bool, err error) {
+	d := r.device
+	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
+		return false, nil
+	}
+	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
+	if !known {
+		return false, nil
+	}
+	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
+	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	if within > 0 { // one round, and as many more as are known to fit
+		d.in.Rounds = 1
+		if d.round > 0 {
+			d.in.Rounds = max(1, int((within-spent)/d.round))
+		}
+	}
+	start := time.Now()
+	if done, err = r.asked(d.Search(d.in, &d.out)); !done {
+		return false, err
+	}
+	if n := len(d.out.Rounds); n > 0 {
+		d.round = time.Since(start) / time.Duration(n)
+	}
+	r.sampler.Settle(d.out.Outcome)
+	if r.polish != nil {
+		copy(r.polish.best, d.out.Executed)
+	}
+	return true, nil
 }
 
 // reasonOf is what an error says beside the one that it wraps.
@@ -95,9 +144,6 @@ type onHost struct {
 	reason string        // "": nothing is to be told
 	taken  time.Duration // by roll-outs since the decision began
 }
-
-// begin notes why.
-func (h *onHost) begin(reason string) { h.reason = reason }
 
 // tell is called behind a decision that has taken so long, whose roll-outs are known.
 func (h *onHost) tell(l *loaded, whole time.Duration) {

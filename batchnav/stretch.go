@@ -67,14 +67,14 @@ func (t *stretch) sure(n int) (steps int, least float64) {
 // skip goes over the steps from h on whose limits are surely kept, of the one roll-out that there is, and returns the step that has to be
 // looked at alone, or the last one, which then is taken. The action of step h is decided, and so is that of the step that it returns. Where
 // it gets nowhere it waits for 1, 2, 4, … steps before it tries again.
-func (g *guard) skip(runs []rollout, h, most int) (at int, taken bool, err error) {
+func (g *guard) skip(runs []rollout, h int) (at int, taken bool, err error) {
 	t := g.stretch
 	if t.wait > 0 {
 		t.wait--
 		return h, false, nil
 	}
 	for {
-		n, err := g.goAhead(runs, h, most)
+		n, err := g.goAhead(runs, h)
 		if n == 0 || err != nil {
 			return h, false, err
 		}
@@ -98,7 +98,7 @@ func (g *guard) skip(runs []rollout, h, most int) (at int, taken bool, err error
 
 // goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place;
 // behind the last one those of that step are, with the state after it.
-func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
+func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 	t, r := g.stretch, &runs[0]
 	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
 	for n < t.limits.Most() {
@@ -125,7 +125,7 @@ func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 		g.s, g.nextS = g.nextS, g.s
 		g.c, g.nextC = g.nextC, g.c
 		g.observe(nextS, nextC, r.pref, g.scratch[0].slot, g.input.Row(0), g.state.Row(0), g.ctx.Row(0), nil)
-		if err := g.decided(runs, h+n, most); err != nil {
+		if err := g.decided(runs, h+n); err != nil {
 			return n, err
 		}
 	}

@@ -62,7 +62,7 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 		}
 		at := 0
 		size := fmt.Sprintf("%s, %d codes, look-ahead %d", s, m.Codes.Rows, first.LookAhead)
-		if err := r.row(ctx, "refine", s, size, n, work{flops: refineFLOPs(m, problem, opt, first.LookAhead)}, nil, func() error {
+		if err := r.row(ctx, "refine", s, size, n, work{flops: refineFLOPs(m, problem, opt, first.LookAhead, r.d.Places)}, nil, func() error {
 			_, err := refiner.Refine(ctx, observations[at%len(observations)], opt)
 			at++
 			return err
@@ -77,14 +77,14 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 // steps of the proposals, and E_x and D_u at each decision of every roll-out, but for the
 // first of a proposal, which the flow decodes, and E_x at that of another. Localization,
 // the preference sweep and the problem's own functions are not counted.
-func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, lookAhead int) float64 {
+func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, lookAhead, places int) float64 {
 	spec := p.Spec()
 	nav := spec.Navigation
 	step := cpufallback.StepFLOPs(backend.StepperConfig{
 		DecoderS: m.DecoderS, DecoderU: m.DecoderU, Problem: p,
 		Params: backend.StepParams{TopK: nav.TopK, LieGain: float32(nav.LieGain)},
 	})
-	proposed, offset := batchnav.Split(spec, opt)
+	proposed, offset := batchnav.Split(spec, opt, places)
 	work := float64(proposed*opt.FlowSteps) * step
 	if spec.Plan == 1 {
 		decode := cpufallback.ForwardFLOPs(m.DecoderU)

@@ -22,6 +22,9 @@ type DeviceCode struct {
 	// Fails says that the roll-out knows the states that are lost (ProblemAbilities.Failed);
 	// one without it rolls out no problem that has such.
 	Fails bool
+	// Policy says that the file has GPC_POLICY(NAME) of kernels/include/policy.cuh too: whole roll-outs
+	// of the base policy, for plans of one action.
+	Policy bool
 	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
 	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a
 	// thread a row.

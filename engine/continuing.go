@@ -402,3 +402,12 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	}
 	return r.withdraw(r.inner.Score(in, out))
 }
+
+func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
+	if r.left() {
+		return r.none
+	}
+	return r.withdraw(r.inner.Search(in, out))
+}
+
+func (r *rollouts) Executes() bool { return r.inner.Executes() }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// Device is a plant in CUDA C++: a .cu file that includes the engine's gpc.cuh and domain.cuh, and makes the kernels of
+// Device is a plant in CUDA C++: a .cu file that includes the engine's gpc.cuh and policy.cuh, and makes the kernels of
 // domain.DeviceCode of that Name. Functions without an execution space of their own are the device's: the compiler has to be told so.
 type Device struct{ Name, Text string }
 

@@ -106,7 +106,7 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 
 // Describe implements backend.Backend.
 func (b *Backend) Describe() backend.Description {
-	d := backend.Description{Name: "cuda", ISA: b.device.ISA(), Device: b.device.Name, Threads: b.device.Multiprocessors}
+	d := backend.Description{Name: "cuda", ISA: b.device.ISA(), Device: b.device.Name, Threads: b.device.Multiprocessors, Places: policyShapes[0] * b.device.Multiprocessors}
 	if b.options.TF32 {
 		d.Precision = "tf32"
 	}
@@ -197,8 +197,14 @@ func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 		modules = images.NewModules(sets...)
 		b.domains[code.Name] = modules
 	}
-	for _, function := range []string{"base", "gradient", "priority", "rollout"} {
-		if _, err := b.kernelOf(t, modules, "gpc_domain_"+function+"_"+code.Name); err != nil {
+	names := []string{"base_" + code.Name, "gradient_" + code.Name, "priority_" + code.Name, "rollout_" + code.Name}
+	if code.Policy {
+		for _, shape := range []string{"8x1", "16x1", "8x2", "16x2"} {
+			names = append(names, "policy_"+code.Name+"_"+shape)
+		}
+	}
+	for _, name := range names {
+		if _, err := b.kernelOf(t, modules, "gpc_domain_"+name); err != nil {
 			return fmt.Errorf("device functions of %s: %w", code.Name, err)
 		}
 	}

@@ -68,6 +68,7 @@ func (g *Group) Describe() backend.Description {
 	d := g.members[0].Describe()
 	d.Device, d.Devices = fmt.Sprintf("%d × %s", len(g.members), d.Device), len(g.members)
 	d.Threads *= len(g.members)
+	d.Places = 0 // the host ranks
 	return d
 }
 
@@ -446,10 +447,18 @@ func (r *groupRollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutp
 	return r.group.split(in.Offsets.Rows, func(i int, b block) error {
 		own := in
 		own.Offsets = b.matrix(in.Offsets)
-		r.members[i].whole = in.Offsets.Rows
+		r.members[i].shared = in.Offsets.Rows
 		return r.members[i].Score(own, backend.RolloutsOutput{Cost: entriesOf(b, out.Cost), Margin: entriesOf(b, out.Margin), First: b.matrix(out.First), Kept: entriesOf(b, out.Kept)})
 	})
 }
+
+// Search implements backend.Rollouts: the host ranks what several devices have scored.
+func (r *groupRollouts) Search(backend.SearchInput, *backend.SearchOutput) error {
+	return backend.ErrNoSearch
+}
+
+// Executes implements backend.Rollouts.
+func (r *groupRollouts) Executes() bool { return false }
 
 // groupRefiner shares the candidates of a refinement. Every device makes the anchor and
 // the start latents of all of them, and flows and rolls out its own block. Then costs and
@@ -478,14 +487,9 @@ func (r *groupRefiner) Refine(in backend.RefineInput) (backend.RefineOutput, err
 	if len(blocks) < 2 {
 		return r.members[0].Refine(in)
 	}
-	// The caller's functions are one goroutine's.
+	// The caller's function is one goroutine's.
 	var drawing sync.Mutex
-	noise, preferences := in.Noise, in.Preferences
-	in.Noise = func(row int, normals []float64) {
-		drawing.Lock()
-		defer drawing.Unlock()
-		noise(row, normals)
-	}
+	preferences := in.Preferences
 	in.Preferences = func(row int, w []float64) {
 		drawing.Lock()
 		defer drawing.Unlock()

@@ -397,7 +397,7 @@ func TestFaultsOfSeveralDevices(t *testing.T) {
 			call := backend.RefineInput{
 				S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}, Tau: 1,
 				Candidates: 8, FlowSteps: 1, LookAhead: 2, NoiseScales: []float64{0.1},
-				Noise: func(i int, normals []float64) { normals[0] = float64(i) }, Preferences: func(int, []float64) {},
+				Preferences: func(int, []float64) {},
 			}
 			require.Get(r.Refine(call))(t)
 			lose()

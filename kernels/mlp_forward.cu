@@ -7,10 +7,7 @@
 // the Jacobian, and the physical value base + mean + scale ⊙ y, clipped to
 // [lo, hi] (NaN stays NaN).
 //
-// gpc_mlp_bent_* add offsets, linear between two knots, where a chain's first network
-// ends, or to the clipped physical value:
-//
-//	v += (1 − share)·knots[row][from] + share·knots[row][to]
+// gpc_mlp_bent_* add offsets where a chain's first network ends.
 //
 // Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, 8 for wide networks
 // and small batches, 1 for one row (include/pass.cuh). One or two networks that read
@@ -28,11 +25,8 @@
 #include "pass.cuh"
 
 struct gpc_bend {
-    const float* knots; // [rows, ld]
-    int ld, from, to;   // places of the two knots in a row
-    int physical;       // 1: of the physical value
-    float share;        // of the way from one to the other
-    int pad;
+    const float* offsets; // [rows, ld]
+    int ld, pad;
 };
 
 namespace gpc {
@@ -41,28 +35,21 @@ namespace gpc {
 struct Straight {
     template <int ROWS, Order ORDER>
     __device__ void joint(int, int, float*) const {}
-    __device__ float physical(long long, int, float v) const { return v; }
 };
 
 struct Bent {
     gpc_bend by;
     int rows;
-    __device__ float offset(long long row, int column) const {
-        const float* o = by.knots + row * by.ld + column;
-        return (1.0f - by.share) * o[by.from] + by.share * o[by.to];
-    }
     // joint bends the n latents of a block that begins with row0.
     template <int ROWS, Order ORDER>
     __device__ void joint(int row0, int n, float* z) const {
-        if (by.physical) return;
         for (int e = threadIdx.x; e < ROWS * n; e += rowsThreads) {
             const int r = e / n, k = e % n;
             float& v = z[rows_at<ROWS, ORDER>(k, r)];
-            if (row0 + r < rows) v = activation<ORDER>(v + offset(row0 + r, k));
+            if (row0 + r < rows) v = activation<ORDER>(v + by.offsets[(long long)(row0 + r) * by.ld + k]);
         }
         __syncthreads();
     }
-    __device__ float physical(long long row, int column, float v) const { return by.physical ? v + offset(row, column) : v; }
 };
 
 // layer_product makes CT columns of a layer from column0 on, by whichever units.
@@ -104,7 +91,7 @@ __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, 
                 if (row >= rows) continue;
                 const float y = v[i] + bias;
                 if (job.y) job.y[row * job.ldy + column] = y;
-                if (job.physical) job.physical[row * job.ldp + column] = bend.physical(row, column, physical_of(job, row, column, y));
+                if (job.physical) job.physical[row * job.ldp + column] = physical_of(job, row, column, y);
             }
         });
     }

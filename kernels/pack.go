@@ -32,10 +32,8 @@ type forwardJob struct {
 }
 
 type bendJob struct {
-	knots           driver.Pointer
-	ld, from, to, _ int32 // the last is the kernel's flag for offsets of actions, which nothing sets
-	share           float32
-	_               int32
+	offsets driver.Pointer
+	ld, _   int32
 }
 
 type vjpJob struct {

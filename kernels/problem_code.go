@@ -45,7 +45,7 @@ type problemCode struct {
 	lanes                         int // that share a row of the roll-out
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
-	scored, fails                 bool
+	scored, fails, policy         bool
 	last                          int32 // of gpc_domain_rollout at a last step
 }
 
@@ -59,7 +59,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 		return problemCode{reason: code.Reason}
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
-	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails}
+	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails, policy: code.Policy}
 	// A score knows where an action leads, and only what is behind a plan needs to be there.
 	if c.last = 1; domain.AbilitiesOfProblem(p).Score != nil && !backend.Ends(p) {
 		c.last = 2

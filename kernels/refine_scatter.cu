@@ -11,6 +11,7 @@
 // Grid ⌈rows/128⌉, block 128: a thread a row. No shared memory. Bound: bytes, about
 // 4·(n + n_s + n_c)·3 a row.
 #include "gpc.cuh"
+#include "normal.cuh"
 
 enum { LOCALIZED, NEIGHBOUR, PREFERENCE, NOISE, PREVIOUS }; // domain.Source
 
@@ -22,7 +23,8 @@ struct gpc_scatter {
     const int* chosen;      // [found]
     const int* found;       // [1]
     const float* preferences; // [sweep, n]
-    const double* normals;  // [rows, n]
+    const double* table;    // of normal_at
+    const unsigned long long* seed;
     const double* scales;   // [scale_count], times perAxis
     const double* s;        // [states] the observation
     const double* c;        // [contexts]
@@ -31,6 +33,7 @@ struct gpc_scatter {
     double* rollS;          // [rows, states]
     double* rollC;          // [rows, contexts]
     int rows, n, around;    // around: rows of noise around the previous latent
+    unsigned int stream;
     short ldcodes, states, contexts, scale_count;
 };
 
@@ -46,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128) gpc_refine_scatter(gpc_scatter
         else if (i < noise) from = job.preferences + (i - swept) * job.n, source = PREFERENCE;
         else source = NOISE, scale = (int)i - noise;
         const double std = scale < 0 ? 0.0 : job.scales[scale % job.scale_count];
-        for (int j = 0; j < job.n; j++) z[j] = scale < 0 ? from[j] : from[j] + (float)(std * job.normals[i * job.n + j]);
+        for (int j = 0; j < job.n; j++) z[j] = scale < 0 ? from[j] : from[j] + (float)(std * gpc::normal_at(job.table, *job.seed, (unsigned int)i, 0, job.stream, j));
         job.source[i] = (unsigned char)source;
         for (int j = 0; j < job.states; j++) job.rollS[i * job.states + j] = job.s[j];
         for (int j = 0; j < job.contexts; j++) job.rollC[i * job.contexts + j] = job.c[j];

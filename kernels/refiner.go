@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/normal"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -17,20 +18,21 @@ var _ backend.RefinerBackend = (*Backend)(nil)
 // refiner makes whole refinements on the device: one captured graph from the
 // observation to the chosen plan, for each set of counts. What crosses is the
 // observation on the way in, the chosen plan and the statistics on the way out, and
-// the tables of noise and preferences when the seed or the counts change.
+// the swept preferences.
 type refiner struct {
 	deviceMap
 	room       *memory // buffers of the largest request so far, and the graphs on them
 	neighbours int     // of localization
 
-	policy  packedNet // D_u of E_x, the base policy of the roll-out
-	problem domain.Problem
-	may     *domain.ProblemAbilities
-	floor   float64 // of the preference slot
-	spec    *domain.Spec
-	norm    model.Normalizer // of E_x's input
-	normS   model.Normalizer
+	policy packedNet // D_u of E_x, the base policy of the roll-out, where every step is launches of its own
+	whole  policy    // the same, where a roll-out is one
+	may    *domain.ProblemAbilities
+	floor  float64 // of the preference slot
+	spec   *domain.Spec
+	norm   model.Normalizer // of E_x's input
+	normS  model.Normalizer
 
+	problem  domain.Problem
 	behind   int // numbers that say what comes behind plans; 0 where nothing does
 	capacity int
 	host     *driver.HostMemory
@@ -47,7 +49,7 @@ type refineSpace struct {
 	observed, spot, nearest, residual  piece
 	sigma                              piece
 	z, other                           piece
-	normals, preferences, scales       piece
+	preferences, scales, table         piece
 	sweepIn, sweepOut                  piece
 	source                             piece
 	distance, consistent, list, chosen piece
@@ -66,7 +68,7 @@ type refineKey struct {
 // whole reports whether the graph ends with the choice among all candidates.
 func (k refineKey) whole() bool { return k.rows == k.candidates }
 
-// tableKey names the tables on the device.
+// tableKey names the preferences in pinned memory.
 type tableKey struct {
 	seed              uint64
 	candidates, sweep int
@@ -77,7 +79,7 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous, bytes int
+	s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
@@ -92,6 +94,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.s, ns, 8)
 	take(&l.c, nc, 8)
 	take(&l.tau, 1, 8)
+	take(&l.seed, 1, 8)
 	take(&l.weights, m, 8)
 	take(&l.rates, m, 8)
 	take(&l.behind, r.behind, 8)
@@ -155,6 +158,9 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		q := b.queue(t)
 		r.deviceMap = packMap(q, cfg, backend.ErrNoRefiner)
 		if r.spec.Plan == 1 {
+			r.whole = packPolicy(q, &r.deviceMap, cfg.EncoderX, cfg.Step.DecoderU)
+		}
+		if r.spec.Plan == 1 && r.whole.name == "" {
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRefiner)
@@ -204,8 +210,8 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.sigma, 4*f.objectives, false)
 	l.reserve(&s.z, 4*n*f.latent, false)
 	l.reserve(&s.other, 4*n*f.latent, false)
-	l.reserve(&s.normals, 8*n*f.latent, false)
-	l.reserve(&s.preferences, 4*n*f.objectives, false)
+	l.reserve(&s.preferences, 4*n*f.objectives, true)
+	l.reserve(&s.table, 8*len(normal.Table()), false)
 	l.reserve(&s.scales, 8*maxNoiseScales, true)
 	l.reserve(&s.sweepIn, 4*n*r.width, false)
 	l.reserve(&s.sweepOut, 4*n*f.latent, false)
@@ -220,7 +226,9 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	s.reserve(&l, &r.deviceMap, n)
 	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
 	q := r.backend.queue(t)
-	if _, r.host = l.place(q, r.room); q.err != nil {
+	_, r.host = l.place(q, r.room)
+	fill(q, s.table.at, normal.Table())
+	if q.err != nil {
 		r.room.since(t, 0, 0)
 		return q.err
 	}

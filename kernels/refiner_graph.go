@@ -29,9 +29,7 @@ func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey
 		if err := r.grow(t, padded(in.Candidates)); err != nil {
 			return err
 		}
-		if err := r.loadTables(t, in); err != nil {
-			return err
-		}
+		r.sweep(in)
 		counted := r.stage(in)
 		key := refineKey{
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
@@ -74,33 +72,21 @@ func (r *refiner) check(in backend.RefineInput) error {
 	return cmp.Or(in.CheckBehind(r.problem), in.Preference.Validate(spec.ObjectiveSize()))
 }
 
-// loadTables brings the noise and the preferences onto the device where they are
-// not those of the call before.
-func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
+// sweep writes the preferences into pinned memory where they are not those of the call before.
+func (r *refiner) sweep(in backend.RefineInput) {
 	key := tableKey{in.Seed, in.Candidates, in.Sweep}
 	if key == r.tables {
-		return nil
+		return
 	}
-	f := &r.flow
-	normals := make([]float64, in.Candidates*f.latent)
-	for i := range in.Candidates {
-		in.Noise(i, normals[i*f.latent:(i+1)*f.latent])
-	}
-	preferences, w, slot := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives), make([]float64, 1+f.objectives)
+	m := r.flow.objectives
+	preferences := driver.HostSlice[float32](r.host, r.space.preferences.host, in.Sweep*m)
+	w, slot := make([]float64, m), make([]float64, 1+m)
 	for i := range in.Sweep {
 		in.Preferences(i, w)
 		domain.Preference{W: w}.Slot(slot, r.floor)
-		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], slot[1:])
-	}
-	r.tables = tableKey{}
-	if err := driver.Upload(t, r.space.normals.at, normals); err != nil {
-		return err
-	}
-	if err := driver.Upload(t, r.space.preferences.at, preferences); err != nil {
-		return err
+		tensor.Narrow(preferences[i*m:(i+1)*m], slot[1:])
 	}
 	r.tables = key
-	return nil
 }
 
 // stage writes the observation into pinned memory, as kernels and E_x read it, and
@@ -112,6 +98,7 @@ func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	copy(doubles(l.s, f.states), in.S)
 	copy(doubles(l.c, f.contexts), in.C)
 	doubles(l.tau, 1)[0] = float64(in.Tau)
+	driver.HostSlice[uint64](r.host, base+l.seed, 1)[0] = in.Seed
 	clear(doubles(l.weights, f.objectives))
 	clear(doubles(l.rates, f.objectives))
 	if in.Behind != nil {
@@ -142,6 +129,9 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	s := &r.space
 	q.upload(s.observation.at, r.host, s.observation.host, s.observation.bytes)
 	q.upload(s.scales.at, r.host, s.scales.host, 8*key.scales)
+	if key.sweep > 0 {
+		q.upload(s.preferences.at, r.host, s.preferences.host, 4*key.sweep*r.flow.objectives)
+	}
 	o := r.place()
 	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
 	if key.adaptive {
@@ -169,12 +159,12 @@ func (r *refiner) queue(q *queue, key refineKey) {
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
+type observed struct{ s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
 	l, at := r.observationLayout(), r.space.observation.at
 	return observed{
-		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.behind), at.Offset(l.state), at.Offset(l.ctx),
+		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.seed), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.behind), at.Offset(l.state), at.Offset(l.ctx),
 		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
 	}
 }
@@ -205,16 +195,17 @@ func (r *refiner) anchor(q *queue, o observed, preference *preferenceJob) {
 }
 
 type scatterJob struct {
-	localized, observed, previous, codes, chosen, found, preferences, normals, scales, s, c, z, source, rollS, rollC driver.Pointer
-	rows, n, around                                                                                                  int32
-	ldcodes, states, contexts, scaleCount                                                                            int16
+	localized, observed, previous, codes, chosen, found, preferences, table, seed, scales, s, c, z, source, rollS, rollC driver.Pointer
+	rows, n, around                                                                                                      int32
+	stream                                                                                                               uint32
+	ldcodes, states, contexts, scaleCount                                                                                int16
 }
 
 // scatter writes the start latents.
 func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 	f, s := &r.flow, &r.space
 	job := scatterJob{
-		localized: s.spot.at, observed: s.observed.at, normals: s.normals.at, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
+		localized: s.spot.at, observed: s.observed.at, table: s.table.at, seed: o.seed, stream: backend.CandidateStream, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
 		rollS: s.s.at, rollC: s.c.at, rows: int32(key.candidates), n: int32(f.latent),
 		states: int16(f.states), contexts: int16(f.contexts), scaleCount: int16(key.scales),
 	}
@@ -271,6 +262,12 @@ func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 	b, s, f := &r.buffers, &r.space, &r.flow
 	space := s.plansSpace
 	space.s.at, space.c.at, space.best.at = space.s.at.Offset(8*key.first*f.states), space.c.at.Offset(8*key.first*f.contexts), space.best.at.Offset(8*key.first*f.plan)
+	if r.whole.name != "" {
+		job := r.wholeJob(r.place().s, r.place().c, key.rows, key.look, key.project)
+		job.plan, job.best, job.cost, job.margin = b.planOut.at, space.best.at, s.cost.at.Offset(8*key.first), s.margin.at.Offset(8*key.first)
+		r.whole.run(q, &f.code, &job, preference)
+		return
+	}
 	r.rollOut(q, &space, &plans{
 		rows: key.rows, steps: key.look, first: b.planOut.at, next: b.planOut.at, base: b.base.at,
 		cost: s.cost.at.Offset(8 * key.first), margin: s.margin.at.Offset(8 * key.first), project: key.project,

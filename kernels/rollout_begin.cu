@@ -3,7 +3,7 @@
 //
 //	z = z_0 + o_0
 //
-// with o_0 the offset at the first knot; knots is nullptr where offsets are of actions.
+// with o_0 the offset at the first step.
 //
 // Grid ⌈rows/128⌉, block 128: a thread a row. No shared memory. Bound: bytes, about
 // 8·n + 8·(n_s + n_c) a row.
@@ -13,18 +13,18 @@ struct gpc_rollout_start {
     const double* s;     // [states]
     const double* c;     // [contexts]
     const float* latent; // [n] z_0
-    const float* knots;  // [rows, ldknots]
+    const float* offsets; // [rows, ldoffsets]
     double* rollS;       // [rows, states]
     double* rollC;       // [rows, contexts]
     float* z;            // [rows, n]
-    int rows, n, states, contexts, ldknots, pad;
+    int rows, n, states, contexts, ldoffsets, pad;
 };
 
 extern "C" __global__ void __launch_bounds__(128) gpc_rollout_begin(gpc_rollout_start job) {
     for (int64_t i = gpc_thread_x(); i < job.rows; i += gpc_threads_x()) {
         for (int j = 0; j < job.states; j++) job.rollS[i * job.states + j] = job.s[j];
         for (int j = 0; j < job.contexts; j++) job.rollC[i * job.contexts + j] = job.c[j];
-        for (int j = 0; j < job.n; j++) job.z[i * job.n + j] = job.latent[j] + (job.knots ? job.knots[i * job.ldknots + j] : 0.0f);
+        for (int j = 0; j < job.n; j++) job.z[i * job.n + j] = job.latent[j] + job.offsets[i * job.ldoffsets + j];
     }
 }
 GPC_KERNEL(gpc_rollout_begin)

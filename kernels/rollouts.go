@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -39,7 +39,7 @@ type plans struct {
 	rows, steps       int
 	first, next, base driver.Pointer
 	cost, margin      driver.Pointer
-	kept              driver.Pointer // steps before a state that is lost; 0: nobody asks
+	kept              driver.Pointer // 0: not wanted
 	project           bool
 	bend              func(h int) *bendJob // of the base policy at step h; nil: nothing bends it
 }
@@ -49,8 +49,8 @@ type plans struct {
 func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet, preference *preferenceJob) {
 	f := &m.flow
 	job := rolloutJob{
-		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at, kept: p.kept,
-		input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, rows: int32(p.rows),
+		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at,
+		input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, kept: p.kept, rows: int32(p.rows),
 	}
 	if p.project {
 		job.project = 1
@@ -117,12 +117,14 @@ type rollouts struct {
 	room   *memory // buffers, and the graphs on them
 	cfg    backend.RolloutsConfig
 	may    *domain.ProblemAbilities
-	policy packedNet // D_u of E_x
+	policy packedNet // D_u of E_x, where every step is launches of its own
+	whole  policy    // the same, where a roll-out is one
 	slot   []float64 // scratch
-	whole  int       // candidates of the round that the next call has a part of; 0: it has all
+	shared int       // candidates of the round that the next call has a part of; 0: it has all
 	host   *driver.HostMemory
 	space  roundSpace
 	graphs keptGraphs[roundKey]
+	search *searchRoom // of whole searches; nil: none yet
 }
 
 // roundSpace is what a round needs. A round takes as much of in and out as it has
@@ -135,7 +137,7 @@ type roundSpace struct {
 
 // roundKey names a graph.
 type roundKey struct {
-	rows, knots, steps, tile int
+	rows, steps, tile        int
 	project, counted, behind bool
 }
 
@@ -189,13 +191,18 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
 	r.graphs.memory, r.graphs.most = r.room, roundGraphs
 	r.cfg.Codes, r.cfg.Decoded = tensor.Matrix{}, tensor.Matrix{}
+	own := [3]*memory{nil, r.room, {}}
+	r.search = &searchRoom{memory: own[2]}
+	r.search.graphs.memory, r.search.graphs.most = own[2], roundGraphs
 	err := b.do(func(t *driver.Thread) error {
-		if err := b.preload(t, rolloutKernels...); err != nil {
+		if err := b.preload(t, slices.Concat(rolloutKernels, roundsKernels)...); err != nil {
 			return err
 		}
 		q := b.queue(t)
 		r.deviceMap = packMap(q, r.cfg.MapConfig, backend.ErrNoRollouts)
-		r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
+		if r.whole = packPolicy(q, &r.deviceMap, cfg.EncoderX, cfg.Step.DecoderU); r.whole.name == "" {
+			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
+		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRollouts)
 		q.then(func() error { return r.allocate(q, cfg.Step.MaxBatch) })
 		if q.err != nil {
@@ -211,10 +218,12 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 		return nil, fmt.Errorf("roll-outs: %w", err)
 	}
 	r.cfg.EncoderX = nil
-	runtime.AddCleanup(r, func(m [2]*memory) {
-		b.discard(m[0].free)
-		b.discard(m[1].free)
-	}, [2]*memory{r.memory, r.room})
+	own[0] = r.memory
+	runtime.AddCleanup(r, func(own [3]*memory) {
+		for _, m := range own {
+			b.discard(m.free)
+		}
+	}, own)
 	return r, nil
 }
 
@@ -222,12 +231,14 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 func (r *rollouts) allocate(q *queue, rows int) error {
 	f, s := &r.flow, &r.space
 	var l layoutOf
-	s.reserve(&l, &r.deviceMap, rows)
-	l.reserve(&s.in, r.roundInput().offsets+4*rows*r.cfg.Knots*r.cfg.Width(), true)
+	l.reserve(&s.in, r.roundInput().offsets+4*rows*r.cfg.Steps*r.cfg.Width(), true)
 	l.reserve(&s.out, r.roundOutput(rows).bytes, true)
-	l.reserve(&s.z, 4*rows*f.latent, false)
-	l.reserve(&s.plan, 4*rows*f.plan, false)
-	l.reserve(&s.base, 4*rows*f.plan, false)
+	if r.whole.name == "" {
+		s.reserve(&l, &r.deviceMap, rows)
+		l.reserve(&s.z, 4*rows*f.latent, false)
+		l.reserve(&s.plan, 4*rows*f.plan, false)
+		l.reserve(&s.base, 4*rows*f.plan, false)
+	}
 	_, r.host = l.place(q, r.room)
 	return q.err
 }
@@ -240,7 +251,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.do(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.whole, rows)), project: !in.NoProjection, counted: counted, behind: in.Behind != nil}
+		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, behind: in.Behind != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -263,63 +274,96 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 // stage writes what goes in into pinned memory, as the kernels read it, and reports
 // whether actions are counted with weights of ProblemAbilities.Weights.
 func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
-	l, at, f := r.roundInput(), r.space.in.host, &r.flow
-	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](r.host, at+offset, n) }
-	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](r.host, at+offset, n) }
-	copy(doubles(l.s, f.states), in.S)
-	copy(doubles(l.c, f.contexts), in.C)
-	tensor.Narrow(singles(l.state, f.states), in.S)
-	tensor.Narrow(singles(l.ctx, f.contexts), in.C)
-	in.Preference.Slot(r.slot, r.cfg.PreferenceFloor)
+	at := r.space.in.host
+	gather(driver.HostSlice[float32](r.host, at+r.roundInput().offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
+	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
+}
+
+// observe writes an observation with its latent, preference and what comes behind plans into pinned memory.
+func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref domain.Preference, z []float32, behind *domain.Quadratic) (counted bool) {
+	l, f := r.roundInput(), &r.flow
+	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](host, at+offset, n) }
+	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](host, at+offset, n) }
+	copy(doubles(l.s, f.states), s)
+	copy(doubles(l.c, f.contexts), c)
+	tensor.Narrow(singles(l.state, f.states), s)
+	tensor.Narrow(singles(l.ctx, f.contexts), c)
+	pref.Slot(r.slot, r.cfg.PreferenceFloor)
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
-	copy(singles(l.latent, f.latent), in.Z)
-	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
-	if in.Behind != nil {
-		in.Behind.Pack(doubles(l.behind, r.behindSize(r.cfg.Step.Problem)))
+	copy(singles(l.latent, f.latent), z)
+	if behind != nil {
+		behind.Pack(doubles(l.behind, r.behindSize(r.cfg.Step.Problem)))
 	}
 	clear(doubles(l.weights, f.objectives))
-	return r.may.Weights(in.Preference, doubles(l.weights, f.objectives))
+	return r.may.Weights(pref, doubles(l.weights, f.objectives))
 }
 
 type roundStart struct {
-	s, c, latent, knots, rollS, rollC, z  driver.Pointer
-	rows, n, states, contexts, ldknots, _ int32
+	s, c, latent, offsets, rollS, rollC, z  driver.Pointer
+	rows, n, states, contexts, ldoffsets, _ int32
 }
 
 // queue puts a round on the stream.
 func (r *rollouts) queue(q *queue, key roundKey) {
 	f, s, l, o := &r.flow, &r.space, r.roundInput(), r.roundOutput(key.rows)
-	width := r.cfg.Width()
 	q.tile = key.tile
-	in := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
-	q.upload(s.in.at, r.host, s.in.host, l.offsets+4*key.rows*key.knots*width)
-	begin := roundStart{
-		s: in(l.s), c: in(l.c), latent: in(l.latent), rollS: s.s.at, rollC: s.c.at, z: s.z.at,
-		rows: int32(key.rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldknots: int32(key.knots * width),
-	}
-	begin.knots = in(l.offsets)
-	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(key.rows, 128)}, 128, 0, driver.Struct(&begin))
-	f.bases(q, 1, inputs{x: in(l.state), ctx: in(l.ctx)}, s.base.at)
-	decode := forwardJob{net: f.netU.at, z: s.z.at, physical: s.out.at.Offset(o.first), mean: f.meanU, scale: f.scaleU, base: s.base.at, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
-	bend := func(h int) *bendJob {
-		from, to, share := crossentropy.Between(float64(h), key.steps, key.knots)
-		return &bendJob{knots: in(l.offsets), ld: int32(key.knots * width), from: int32(from * width), to: int32(to * width), share: share}
-	}
-	q.bent(key.rows, f.netU.width, &decode, bend(0))
-	preference := preferenceJob{weights: in(l.weights), slot: in(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
+	at := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
+	q.upload(s.in.at, r.host, s.in.host, l.offsets+4*key.rows*key.steps*r.cfg.Width())
+	preference := preferenceJob{weights: at(l.weights), slot: at(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
 	if key.counted {
 		preference.adaptive = 0
 	}
 	if key.behind {
-		preference.behind = in(l.behind)
+		preference.behind = at(l.behind)
 	}
 	var kept driver.Pointer
 	if r.may.Failed != nil {
 		kept = s.out.at.Offset(o.kept)
 	}
-	r.rollOut(q, &s.plansSpace, &plans{
-		rows: key.rows, steps: key.steps, first: decode.physical, next: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin), kept: kept,
-		project: key.project, bend: bend,
-	}, r.policy, &preference)
+	if first := s.out.at.Offset(o.first); r.whole.name != "" {
+		job := r.wholeJob(at(l.s), at(l.c), key.rows, key.steps, key.project)
+		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), at(l.offsets), s.out.at, s.out.at.Offset(o.margin), first
+		job.kept = kept
+		r.whole.run(q, &f.code, &job, &preference)
+	} else {
+		f.bases(q, 1, inputs{x: at(l.state), ctx: at(l.ctx)}, s.base.at)
+		r.rollAlong(q, &s.plansSpace, key.rows, key.steps, key.project, &preference, along{
+			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, start: s.base.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin), kept: kept,
+		})
+	}
 	q.download(r.host, s.out.host, s.out.at, o.bytes)
+}
+
+// wholeJob is that of whole roll-outs from one state.
+func (m *deviceMap) wholeJob(s, c driver.Pointer, rows, steps int, project bool) policyJob {
+	f := &m.flow
+	job := policyJob{s: s, c: c, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi, rows: int32(rows), steps: int32(steps), n: int32(f.latent), last: f.code.last}
+	if project {
+		job.project = 1
+	}
+	return job
+}
+
+// along are candidates of the policy bent by offsets, and what they are rolled out with.
+type along struct {
+	s, c, latent, start, offsets, z driver.Pointer // where all begin, with its Base at start
+	base                            driver.Pointer // of later steps
+	first, plan                     driver.Pointer // decoded
+	cost, margin, kept              driver.Pointer
+}
+
+// rollAlong queues roll-outs in launches of their own for every step.
+func (r *rollouts) rollAlong(q *queue, space *plansSpace, rows, steps int, project bool, preference *preferenceJob, a along) {
+	f, ld := &r.flow, steps*r.cfg.Width()
+	begin := roundStart{
+		s: a.s, c: a.c, latent: a.latent, offsets: a.offsets, rollS: space.s.at, rollC: space.c.at, z: a.z,
+		rows: int32(rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldoffsets: int32(ld),
+	}
+	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&begin))
+	decode := forwardJob{net: f.netU.at, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.start, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
+	q.forward(rows, f.netU.width, &decode)
+	r.rollOut(q, space, &plans{
+		rows: rows, steps: steps, first: a.first, next: a.plan, base: a.base, cost: a.cost, margin: a.margin, kept: a.kept, project: project,
+		bend: func(h int) *bendJob { return &bendJob{offsets: a.offsets.Offset(4 * h * f.latent), ld: int32(ld)} },
+	}, r.policy, preference)
 }

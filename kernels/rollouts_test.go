@@ -25,7 +25,7 @@ import (
 // roundConfig is the integrator's map for rounds of so many candidates.
 func roundConfig(t testing.TB, rows int) backend.RolloutsConfig {
 	t.Helper()
-	return backend.RolloutsConfig{MapConfig: mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, rows), Knots: 5}
+	return backend.RolloutsConfig{MapConfig: mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, rows), Steps: 20}
 }
 
 // drawnRound is a round of so many candidates and steps, and room for its result.
@@ -33,7 +33,7 @@ func drawnRound(cfg *backend.RolloutsConfig, rows, steps int) (backend.RolloutsI
 	rng := rand.New(rand.NewPCG(9, uint64(steps)))
 	in := backend.RolloutsInput{
 		S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true},
-		Z: make([]float32, cfg.Step.DecoderS.In()), Offsets: tensor.New(rows, min(cfg.Knots, steps)*cfg.Width()), Steps: steps,
+		Z: make([]float32, cfg.Step.DecoderS.In()), Offsets: tensor.New(rows, steps*cfg.Width()), Steps: steps,
 	}
 	for i := range in.Z {
 		in.Z[i] = float32(rng.NormFloat64())
@@ -64,12 +64,12 @@ func TestRoundsAreOneGraph(t *testing.T) {
 		in, out := drawnRound(&cfg, 40, steps)
 		before := library.Calls("kernel")
 		require.OK(t, r.Score(in, out))
-		if n, want := library.Calls("kernel")-before, 3+2*steps-1; n != want {
-			t.Errorf("a round of %d steps launches %d kernels, want %d", steps, n, want)
+		if n := library.Calls("kernel") - before; n != 1 {
+			t.Errorf("a round of %d steps launches %d kernels, want one", steps, n)
 		}
 	}
 	dispatch := dispatchStates(t, opf.Thirty(), 1)
-	warps := backend.RolloutsConfig{MapConfig: mapOf(t, bundledModel(t, "opf30", 20), opf.Thirty().Problem, 4), Knots: 5}
+	warps := backend.RolloutsConfig{MapConfig: mapOf(t, bundledModel(t, "opf30", 20), opf.Thirty().Problem, 4), Steps: 4}
 	taken := require.Get(b.NewRollouts(warps))(t)
 	for _, steps := range []int{1, 4} {
 		in, out := drawnRound(&warps, 4, steps)
@@ -162,7 +162,7 @@ func TestSearchOnDevice(t *testing.T) {
 	}{
 		{integrator.Convex().Problem, "integrator-convex", batchnav.SearchOptions{Candidates: 64}, []float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}},
 		{integrator.Convex().Problem, "integrator-convex", batchnav.SearchOptions{Candidates: 40, LookAhead: 4}, []float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}},
-		{opf.Thirty().Problem, "opf30", batchnav.SearchOptions{Candidates: 40, LookAhead: 1}, dispatch.s[0], dispatch.c[0]},
+		{opf.Thirty().Problem, "opf30", batchnav.SearchOptions{Candidates: 32, LookAhead: 1}, dispatch.s[0], dispatch.c[0]},
 	} {
 		want, got := searched(t, cpu, c.problem, c.model, c.o, c.s, c.c, 2), searched(t, device, c.problem, c.model, c.o, c.s, c.c, 2)
 		for i := range want {
@@ -229,8 +229,8 @@ func TestRoundsThatAreNone(t *testing.T) {
 		"9 candidates": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
 			in.Offsets = tensor.New(9, in.Offsets.Cols)
 		},
-		"0 steps": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 0 },
-		"2 steps": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 2 },
+		"0 steps":  func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 0 },
+		"21 steps": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) { in.Steps = 21 },
 		"Offsets": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
 			in.Offsets = tensor.New(3, in.Offsets.Cols-1)
 		},
@@ -249,7 +249,7 @@ func TestRoundsThatAreNone(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(*backend.RolloutsConfig){
-		"plans of": func(c *backend.RolloutsConfig) { c.Knots = 0 },
+		"plans of": func(c *backend.RolloutsConfig) { c.Steps = 0 },
 		"E_x is":   func(c *backend.RolloutsConfig) { c.EncoderX = c.Step.DecoderS },
 		"MaxBatch": func(c *backend.RolloutsConfig) { c.Step.MaxBatch = 0 },
 	} {

@@ -23,7 +23,7 @@ import (
 // Device functions of problems that have none of their own but are given by equations (export.Equated): written by the
 // exporter, compiled by NVRTC where there is one, and kept in the user's cache folder.
 
-//go:embed include/gpc.cuh include/domain.cuh
+//go:embed include/gpc.cuh include/domain.cuh include/policy.cuh include/half.cuh
 var headers embed.FS
 
 // writtenTarget is what written functions are compiled to: a cubin of an architecture, "sm_90", or, for "compute_80", PTX that the driver
@@ -86,7 +86,8 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true}
+	// The interpreter has no products of half precision.
+	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: b.device.Name != driver.InterpreterName}
 	if !b.context.Driver().HostShim() { // which has what was built into it
 		version, err := b.context.Driver().Version()
 		if err != nil {
@@ -112,7 +113,7 @@ func compiled(d *export.Device, on driver.Device, version int) (fs.FS, error) {
 		return nil, err
 	}
 	included := map[string]string{}
-	for _, name := range []string{"gpc.cuh", "domain.cuh"} {
+	for _, name := range []string{"gpc.cuh", "domain.cuh", "policy.cuh", "half.cuh"} {
 		text, err := headers.ReadFile("include/" + name)
 		if err != nil {
 			return nil, err

@@ -127,7 +127,7 @@ func TestEquationsAreCompiledForTheDevice(t *testing.T) {
 			blob, err := fs.ReadFile(files, images.FileName(text.Name, of.target))
 			require.OK(t, err)
 			image := require.Get(images.Unpack(blob))(t)
-			if !strings.HasPrefix(string(image[:min(20, len(image))]), of.begins) || len(set.Kernels()) != 4 {
+			if !strings.HasPrefix(string(image[:min(20, len(image))]), of.begins) || len(set.Kernels()) != 8 {
 				t.Errorf("%s begins with %q and has the kernels %v", of.target, image[:min(20, len(image))], set.Kernels())
 			}
 		}

@@ -9,6 +9,7 @@
 // rim and one escape, and three to nine times as many for a detour.
 #include "gpc.cuh"
 #include "domain.cuh"
+#include "policy.cuh"
 #include "warp.cuh"
 
 namespace integrator {
@@ -560,3 +561,8 @@ GPC_KERNEL(gpc_domain_base_integrator)
 GPC_KERNEL(gpc_domain_gradient_integrator)
 GPC_KERNEL(gpc_domain_priority_integrator)
 GPC_KERNEL(gpc_domain_rollout_integrator)
+GPC_POLICY(integrator, integrator::Problem)
+GPC_KERNEL(gpc_domain_policy_integrator_8x1)
+GPC_KERNEL(gpc_domain_policy_integrator_16x1)
+GPC_KERNEL(gpc_domain_policy_integrator_8x2)
+GPC_KERNEL(gpc_domain_policy_integrator_16x2)

@@ -274,7 +274,7 @@ func TestRoundsOfSystemsAreTheReferences(t *testing.T) {
 	for _, p := range []domain.Problem{ending, lasting} {
 		spec, rng := p.Spec(), rand.New(rand.NewPCG(5, 6))
 		m := testdomain.Untrained(rng, spec, 6, 20, 24)
-		cfg := backend.RolloutsConfig{Knots: steps, MapConfig: backend.MapConfig{
+		cfg := backend.RolloutsConfig{Steps: steps, MapConfig: backend.MapConfig{
 			EncoderX: m.EncoderX, NormX: m.NormX, InverseRange: []float64{1, 1},
 			Step: backend.StepperConfig{DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: p, MaxBatch: rows, Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 1, LieGain: 0.1, LieScale: 0.1}},
 		}}

@@ -57,6 +57,7 @@ type Description struct {
 	Device  string
 	Devices int // that compute together; 0: one, or the CPU
 	Threads int
+	Places  int // roll-outs that take no more time side by side than one; 0: as many as there are threads
 	// Precision is "tf32" where products round their inputs to TF32, "" for float32
 	// throughout.
 	Precision string

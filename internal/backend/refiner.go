@@ -40,12 +40,15 @@ type RefineInput struct {
 	// NoiseScales are the standard deviations in turn of the rows with noise around
 	// one latent, in latent units.
 	NoiseScales []float64
-	// Seed, with the counts above, names the tables that the next two give. They are
-	// asked only when the tables are not those of the call before.
+	// Seed is that of the noise, whose numbers of a candidate are those at its place (internal/normal) in
+	// CandidateStream. With the counts above it names the preferences, which are asked for only when they are not those of the
+	// call before.
 	Seed        uint64
-	Noise       func(row int, normals []float64) // standard normal numbers of a candidate
 	Preferences func(row int, w []float64)
 }
+
+// CandidateStream is that of a candidate's noise.
+const CandidateStream = 0x63616e64 // "cand"
 
 // RefineOutput is the chosen plan.
 type RefineOutput struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -23,14 +24,18 @@ type RolloutsBackend interface {
 // be made, where the caller has to roll out by itself.
 var ErrNoRollouts = errors.New("this backend does not roll out this problem by itself")
 
+// ErrNoSearch is returned by Search where the caller has to ask for one round after the other.
+var ErrNoSearch = errors.New("this backend does not make the rounds of a search by itself")
+
 // RolloutsConfig describes the map, its problem and what bends its policy. Plans are of
 // one action; Step.MaxBatch is the most candidates of a round. Codes are not read.
 type RolloutsConfig struct {
 	MapConfig
-	Knots int // most knots of a candidate's offsets
+	Steps  int                  // most decisions of a roll-out
+	Search crossentropy.Options // of the rounds that Search makes
 }
 
-// Width is how many numbers an offset has at one knot.
+// Width is how many numbers an offset has at one step.
 func (c *RolloutsConfig) Width() int { return c.Step.DecoderS.In() }
 
 // Validate says what is wrong with a configuration.
@@ -39,22 +44,20 @@ func (c *RolloutsConfig) Validate() error {
 	if err := c.validate(op); err != nil {
 		return err
 	}
-	if spec := c.Step.Problem.Spec(); spec.Plan != 1 || c.Knots < 1 {
-		return fmt.Errorf("%s: plans of %d actions and %d knots, want plans of one and at least one knot", op, spec.Plan, c.Knots)
+	if spec := c.Step.Problem.Spec(); spec.Plan != 1 || c.Steps < 1 {
+		return fmt.Errorf("%s: plans of %d actions and %d steps, want plans of one and at least one step", op, spec.Plan, c.Steps)
 	}
 	return nil
 }
 
-// RolloutsInput is a round. A candidate acts at step h by D_u(E_x(x_h) + o_h), its offsets
-// o_h linear between knots spread evenly over the steps, the last on the last step.
+// RolloutsInput is a round. A candidate acts at step h by D_u(E_x(x_h) + o_h).
 type RolloutsInput struct {
-	S, C       []float64 // where all begin, finite
-	Preference domain.Preference
-	Z          []float32     // E_x there
-	Offsets    tensor.Matrix // [B, knots·width], of knots at most Steps
-	Steps      int           // decisions of a roll-out, ≥ 1
-	// Behind is what comes behind a roll-out, at the state and context where it ends; nil: nothing.
-	Behind       *domain.Quadratic
+	S, C         []float64 // where all begin, finite
+	Preference   domain.Preference
+	Z            []float32         // E_x there
+	Offsets      tensor.Matrix     // [B, steps·width]
+	Steps        int               // decisions of a roll-out, ≥ 1
+	Behind       *domain.Quadratic // what comes behind a roll-out, at the state and context where it ends; nil: nothing
 	NoProjection bool
 }
 
@@ -76,9 +79,8 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 	if err := spec.CheckSizes(in.S, in.C); err != nil {
 		return fmt.Errorf("%s: the observation %w", op, err)
 	}
-	knots := in.Offsets.Cols / width
-	if rows < 1 || rows > c.Step.MaxBatch || in.Steps < 1 || knots < 1 || knots > min(c.Knots, in.Steps) {
-		return fmt.Errorf("%s: %d candidates of %d steps and %d knots, want 1 to %d of at least one step, and 1 to %d knots, none more than steps", op, rows, in.Steps, knots, c.Step.MaxBatch, c.Knots)
+	if rows < 1 || rows > c.Step.MaxBatch || in.Steps < 1 || in.Steps > c.Steps {
+		return fmt.Errorf("%s: %d candidates of %d steps, want 1 to %d of 1 to %d steps", op, rows, in.Steps, c.Step.MaxBatch, c.Steps)
 	}
 	if n := c.Step.DecoderS.In(); len(in.Z) != n {
 		return fmt.Errorf("%s: a latent of %d entries, want %d", op, len(in.Z), n)
@@ -87,7 +89,7 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 		return err
 	}
 	return cmp.Or(
-		tensor.Check(op, "Offsets", in.Offsets, rows, knots*width),
+		tensor.Check(op, "Offsets", in.Offsets, rows, in.Steps*width),
 		checkLength(op, "Cost", false, len(out.Cost), rows), checkLength(op, "Margin", false, len(out.Margin), rows), checkLength(op, "Kept", out.Kept == nil, len(out.Kept), rows),
 		tensor.Check(op, "First", out.First, rows, spec.ActionSize()), in.Preference.Validate(spec.ObjectiveSize()),
 	)
@@ -111,7 +113,38 @@ func checkBehind(op string, q *domain.Quadratic, p domain.Problem) error {
 	return fmt.Errorf("%s: what comes behind is of %d entries with %d scales, %d slopes and %d of curvature, want %d, %d, %d and %d", op, len(q.At), len(q.Scale), len(q.Slope), len(q.Curvature), n, n, n, n*n)
 }
 
-// Rollouts scores one round after another. It is used by one goroutine.
+// SearchInput is a whole decision: rounds of candidates from what a sampler begins with.
+type SearchInput struct {
+	S, C         []float64 // where all begin, finite
+	Preference   domain.Preference
+	Z            []float32         // E_x there
+	Behind       *domain.Quadratic // as of a round
+	NoProjection bool
+	Begin        crossentropy.Decision
+	Candidates   int  // over all rounds, ≥ 1; a round has RolloutsConfig.Search.Round, the last what is left
+	Rounds       int  // most of them; 0: all
+	Elites       bool // whether all elites are wanted; otherwise the best alone is the outcome's
+}
+
+// SearchOutput is what the rounds came to.
+type SearchOutput struct {
+	Rounds   []SearchRound
+	Outcome  crossentropy.Outcome // which the next call replaces
+	Executed []float64            // [steps·action] what the best roll-out executes; none where none has a margin
+}
+
+// SearchRound says of a round how many of its candidates are feasible, what these cost together and at least, and
+// what the best so far costs, with its margin.
+type SearchRound struct {
+	Candidates, Feasible       int
+	Total, Least, Cost, Margin float64
+}
+
+// Rollouts scores one round after another, or makes all of a decision. It is used by one goroutine.
 type Rollouts interface {
 	Score(in RolloutsInput, out RolloutsOutput) error
+	// Search makes the rounds of a decision, until one has no new elite. ErrNoSearch says that they are the caller's.
+	Search(in SearchInput, out *SearchOutput) error
+	// Executes tells whether Search says what the best roll-out executes.
+	Executes() bool
 }

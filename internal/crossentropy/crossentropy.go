@@ -11,36 +11,37 @@ package crossentropy
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 
+	"github.com/gpc-engine/gpc/internal/normal"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 const (
-	// Draws have mostKnots, spread evenly over the steps, or one for each step of fewer.
-	mostKnots = 5
-	// One in eliteShare candidates of a round is elite.
-	eliteShare = 4
-	// The spread begins at firstSpread and stays above spreadFloor, in units of each
-	// coordinate. A round moves it by learn towards the elites', and the next decision
+	// Draws have MostKnots, spread evenly over the steps, or one for each step of fewer.
+	MostKnots = 5
+	// One in EliteShare candidates of a round is elite.
+	EliteShare = 4
+	// The spread begins at firstSpread and stays above SpreadFloor, in units of each
+	// coordinate. A round moves it by Learn towards the elites', and the next decision
 	// begins at growth times what is left, so that it grows again where the plant is not
 	// as it was.
 	firstSpread = 0.03
-	spreadFloor = 1e-3
-	learn       = 0.7
+	SpreadFloor = 1e-3
+	Learn       = 0.7
 	growth      = 2
-	// Of kinds draws in turn one is wide, of wideWidth spreads, and one held throughout, of
-	// heldWidth spreads and at least heldSpread: that finds what lies far from where a map
+	// Of Kinds draws in turn one is Wide, of WideWidth spreads, and one Held throughout, of
+	// HeldWidth spreads and at least HeldSpread: that finds what lies far from where a map
 	// was made for, which rounds about the mean do not.
-	kinds, wide, held = 4, 2, 3
-	wideWidth         = 3
-	heldWidth         = 10
-	heldSpread        = 0.3
-	// stream separates these random numbers from every other use of a seed, decision
-	// those of one decision from the next.
-	stream   = 0x67706373726368 // "gpcsrch"
-	decision = 0x9e3779b97f4a7c15
+	Kinds, Wide, Held = 4, 2, 3
+	WideWidth         = 3
+	HeldWidth         = 10
+	HeldSpread        = 0.3
+	// Stream separates these random numbers from every other use of a seed.
+	Stream = 0x73726368 // "srch"
+	// Parts is how many sums over the elites are added up side by side, elite by elite in turn: on a device
+	// one sum waits for its last number.
+	Parts = 4
 )
 
 // Options are what all decisions of a Sampler have in common.
@@ -64,11 +65,9 @@ type Sampler struct {
 	room         []float32
 	mean         []float64 // [steps·width]
 	spread, drew []float64 // [knots·width]
-	apart        []float64 // scratch of one step
-	square       []float64
-	rank         []float64 // weights of the elites
-	source       *rand.PCG
-	rng          *rand.Rand
+	sums         []float64 // [Parts, steps·width], scratch
+	square       []float64 // [Parts, width], scratch
+	rank         Ranks
 }
 
 // Memory is what a controller keeps from decision to decision: the elites, best first,
@@ -90,16 +89,40 @@ type Elite struct {
 
 // New returns a Sampler.
 func New(o Options) *Sampler {
-	size, source := mostKnots*len(o.Unit), rand.NewPCG(0, 0)
+	size := MostKnots * len(o.Unit)
 	return &Sampler{
-		opt: o, spread: make([]float64, size), drew: make([]float64, size), apart: make([]float64, len(o.Unit)), square: make([]float64, len(o.Unit)),
-		rank: make([]float64, max(1, o.Round/eliteShare)), source: source, rng: rand.New(source),
+		opt: o, spread: make([]float64, size), drew: make([]float64, size), square: make([]float64, Parts*len(o.Unit)), rank: NewRanks(Elites(o.Round)),
 	}
 }
 
+// Elites is how many are kept of rounds of so many candidates.
+func Elites(round int) int { return max(1, round/EliteShare) }
+
+// Ranks weigh elites by rank: of n, the i-th best by log(n + ½) − log(i + 1), over the sum of all.
+type Ranks struct {
+	Most  []float64 // [n] log(n + ½)
+	Place []float64 // [i] log(i + 1)
+	Sum   []float64 // [n] of the weights of n
+}
+
+// NewRanks are those of up to most elites.
+func NewRanks(most int) Ranks {
+	r := Ranks{make([]float64, most+1), make([]float64, most+1), make([]float64, most+1)}
+	places := 0.0
+	for n := range most + 1 {
+		r.Most[n], r.Place[n] = math.Log(float64(n)+0.5), math.Log(float64(n+1))
+		r.Sum[n] = float64(n)*r.Most[n] - places
+		places += r.Place[n]
+	}
+	return r
+}
+
+// weight is that of elite i of n.
+func (r *Ranks) weight(i, n int) float64 { return (r.Most[n] - r.Place[i]) / r.Sum[n] }
+
 // NewMemory returns an empty memory.
 func (s *Sampler) NewMemory() *Memory {
-	m := &Memory{elites: make([]Elite, len(s.rank)), spread: make([]float64, len(s.spread))}
+	m := &Memory{elites: make([]Elite, Elites(s.opt.Round)), spread: make([]float64, len(s.spread))}
 	for i := range m.elites {
 		m.elites[i] = Elite{Payload: make([]float32, s.opt.Payload)}
 	}
@@ -141,7 +164,7 @@ func (m *Memory) Best() *Elite {
 // the best elite and of the last round.
 func (s *Sampler) Begin(m *Memory, steps int) {
 	width := len(s.opt.Unit)
-	s.memory, s.steps, s.knots, s.drawn, s.given = m, steps, min(mostKnots, steps), 0, 1
+	s.memory, s.steps, s.knots, s.drawn, s.given = m, steps, min(MostKnots, steps), 0, 1
 	size := steps * width
 	s.room = slices.Grow(s.room[:0], s.opt.Round*size)[:s.opt.Round*size]
 	s.mean = slices.Grow(s.mean[:0], size)[:size]
@@ -176,7 +199,7 @@ func (s *Sampler) recall() {
 		if s.knots > 1 {
 			at += float64(k*(s.steps-1)) / float64(s.knots-1)
 		}
-		from, to, f := Between(min(at, float64(m.steps-1)), m.steps, min(mostKnots, m.steps))
+		from, to, f := Between(min(at, float64(m.steps-1)), m.steps, min(MostKnots, m.steps))
 		for j := range width {
 			s.spread[k*width+j] = growth * ((1-float64(f))*m.spread[from*width+j] + float64(f)*m.spread[to*width+j])
 		}
@@ -213,7 +236,7 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 		s.given = 1
 	}
 	for i := s.given; i < n; i++ {
-		s.draw(s.drawn+i, (i-s.given)%kinds, s.candidates.Row(i))
+		s.draw(s.drawn+i, (i-s.given)%Kinds, s.candidates.Row(i))
 	}
 	s.drawn, s.given = s.drawn+n, 0
 	return s.candidates
@@ -221,24 +244,25 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 
 // draw writes candidate i of the decision.
 func (s *Sampler) draw(i, kind int, o []float32) {
-	s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(i)<<32)
 	n := len(s.opt.Unit)
-	for j := range s.knots * n {
+	drew := s.drew[:s.knots*n]
+	normal.Fill(drew, s.opt.Seed, normal.Place{Number: uint32(i), Decision: uint32(s.memory.decisions - 1), Stream: Stream})
+	for j := range drew {
 		switch {
-		case kind == held && j < n:
-			s.drew[j] = max(heldWidth*s.spread[j], heldSpread*s.opt.Unit[j]) * s.rng.NormFloat64()
-		case kind == held:
-			s.drew[j] = s.drew[j-n]
-		case kind == wide:
-			s.drew[j] = wideWidth * s.spread[j] * s.rng.NormFloat64()
+		case kind == Held && j < n:
+			drew[j] *= max(HeldWidth*s.spread[j], HeldSpread*s.opt.Unit[j])
+		case kind == Held:
+			drew[j] = drew[j-n]
+		case kind == Wide:
+			drew[j] *= WideWidth * s.spread[j]
 		default:
-			s.drew[j] = s.spread[j] * s.rng.NormFloat64()
+			drew[j] *= s.spread[j]
 		}
 	}
 	for h := range s.steps {
 		from, to, f := Between(float64(h), s.steps, s.knots)
 		for j := range n {
-			o[h*n+j] = float32(s.mean[h*n+j] + (1-float64(f))*s.drew[from*n+j] + float64(f)*s.drew[to*n+j])
+			o[h*n+j] = float32(s.mean[h*n+j] + float64((1-float64(f))*drew[from*n+j]) + float64(float64(f)*drew[to*n+j]))
 		}
 	}
 }
@@ -295,35 +319,90 @@ func (s *Sampler) Feasible(e *Elite) bool {
 // adapt moves mean and spread to the elites', weighed by rank. The spread is about the
 // mean before, so that it widens along a direction in which all elites lie.
 func (s *Sampler) adapt() {
-	elites, total := s.memory.elites[:s.memory.kept], 0.0
-	for i := range elites {
-		s.rank[i] = math.Log((float64(len(elites)) + 0.5) / float64(i+1))
-		total += s.rank[i]
-	}
-	n := len(s.opt.Unit)
+	elites, n, size := s.memory.elites[:s.memory.kept], len(s.opt.Unit), len(s.mean)
 	for k := range s.knots {
-		at := 0 // the step next to the knot
-		if s.knots > 1 {
-			at = (k*(s.steps-1) + (s.knots-1)/2) / (s.knots - 1) * n
-		}
+		at := Beside(k, s.steps, s.knots) * n
 		clear(s.square)
-		for i, w := range s.rank[:len(elites)] {
+		for i := range elites {
+			w, square := s.rank.weight(i, len(elites)), s.square[i%Parts*n:][:n]
 			for j := range n {
-				s.apart[j] = float64(elites[i].Offsets[at+j]) - s.mean[at+j]
-			}
-			for j, o := range s.apart {
-				s.square[j] += w / total * o * o
+				o := float64(elites[i].Offsets[at+j]) - s.mean[at+j]
+				square[j] += float64(w * o * o)
 			}
 		}
-		for j, square := range s.square {
-			s.spread[k*n+j] = max(spreadFloor*s.opt.Unit[j], (1-learn)*s.spread[k*n+j]+learn*math.Sqrt(square))
+		for j := range n {
+			spread := &s.spread[k*n+j]
+			*spread = max(SpreadFloor*s.opt.Unit[j], float64((1-Learn)**spread)+float64(Learn*math.Sqrt(inParts(s.square, n, j))))
 		}
 	}
-	clear(s.mean)
-	for i, w := range s.rank[:len(elites)] {
-		for j, o := range elites[i].Offsets {
-			s.mean[j] += w / total * float64(o)
+	s.sums = slices.Grow(s.sums[:0], Parts*size)[:Parts*size]
+	clear(s.sums)
+	for i := range elites {
+		w, sum := s.rank.weight(i, len(elites)), s.sums[i%Parts*size:][:size]
+		for j, o := range elites[i].Offsets[:size] {
+			sum[j] += float64(w * float64(o))
 		}
+	}
+	for j := range s.mean {
+		s.mean[j] = inParts(s.sums, size, j)
+	}
+}
+
+// inParts adds entry j of the Parts sums of so many up.
+func inParts(sums []float64, size, j int) float64 {
+	return (sums[j] + sums[size+j]) + (sums[2*size+j] + sums[3*size+j])
+}
+
+// Beside is the step next to knot k of so many over so many steps.
+func Beside(k, steps, knots int) int {
+	if knots == 1 {
+		return 0
+	}
+	return (k*(steps-1) + (knots-1)/2) / (knots - 1)
+}
+
+// Decision is what a backend that makes all rounds of a decision by itself begins with. It holds until the
+// sampler's next call.
+type Decision struct {
+	Steps, Knots int
+	Given        tensor.Matrix // [·, steps·width] the first candidates
+	Mean         []float64     // [steps·width]
+	Spread       []float64     // [knots·width]
+	Seed         uint64
+	Number       uint32 // of the decision
+}
+
+// Decision is the one that was begun.
+func (s *Sampler) Decision() Decision {
+	size := len(s.mean)
+	return Decision{
+		Steps: s.steps, Knots: s.knots, Given: tensor.Matrix{Rows: s.given, Cols: size, Stride: size, Data: s.room}, Mean: s.mean,
+		Spread: s.spread[:s.knots*len(s.opt.Unit)], Seed: s.opt.Seed, Number: uint32(s.memory.decisions - 1),
+	}
+}
+
+// Outcome is how all rounds of a decision end, made elsewhere.
+type Outcome struct {
+	Number       []int         // of each elite, best first: empty where no candidate has a margin
+	Cost, Margin []float64     // of each elite
+	Offsets      tensor.Matrix // [elites, steps·width]
+	Payload      tensor.Matrix // [elites, payload]
+	Spread       []float64     // [knots·width]
+}
+
+// Settle takes the outcome of the decision for what Ask and Tell would have come to.
+func (s *Sampler) Settle(o Outcome) {
+	m := s.memory
+	copy(m.spread, o.Spread)
+	if m.kept = min(len(o.Number), len(m.elites)); m.kept == 0 {
+		return
+	}
+	m.steps = s.steps
+	for i := range m.kept {
+		e := &m.elites[i]
+		e.Number, e.Cost, e.Margin = o.Number[i], o.Cost[i], o.Margin[i]
+		e.Offsets = append(e.Offsets[:0], o.Offsets.Row(i)...)
+		copy(e.Payload, o.Payload.Row(i))
 	}
 }
 

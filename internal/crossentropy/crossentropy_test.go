@@ -61,7 +61,7 @@ func TestRemembersOneStepOn(t *testing.T) {
 			}
 			old := [2][]float32{slices.Clone(m.elites[0].Offsets), slices.Clone(m.elites[1].Offsets)}
 			line := func(h float64, j int) float64 { return 3 + 0.3*float64(j) - 0.1*h }
-			knots := min(mostKnots, was)
+			knots := min(MostKnots, was)
 			for k := range knots {
 				for j := range 3 {
 					m.spread[3*k+j] = line(float64(k*(was-1))/float64(max(1, knots-1)), j)
@@ -123,7 +123,7 @@ func TestRoundsTryTheMean(t *testing.T) {
 				}
 			}
 			switch {
-			case isHeld && far > 0.25*heldSpread*heldSpread*size:
+			case isHeld && far > 0.25*HeldSpread*HeldSpread*size:
 				counted[2]++
 			case !isHeld && spreads > 4*size:
 				counted[1]++

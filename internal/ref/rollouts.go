@@ -12,8 +12,6 @@ import (
 //
 //	z_h = E_x([s_h, c_h, slot]) + o_h,  u_h = Project(s_h, c_h, Clip(Base(s_h, c_h) + D_u(z_h)))
 //	(s_{h+1}, c_{h+1}) = Step(s_h, c_h, u_h)
-//
-// o_h is linear between knots spread evenly over the steps, the last on step H−1.
 type Rollouts struct {
 	energy   Energy
 	encoderX *MLP
@@ -27,7 +25,7 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
 }
 
-// Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
+// Score rolls out the candidate of these offsets, [steps·width]. Where all is a number
 // it returns Σ σᵀJ with what comes behind (ProblemAbilities.Behind) and the smallest margin over the steps, and the decoded first action;
 // the margin is −Inf of one whose state, context or action is not, or that meets a state
 // which is lost (ProblemAbilities.Failed): kept are then the steps before. Where the last step leads is asked only of a problem
@@ -35,10 +33,10 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64, kept int) {
 	p := r.energy.Problem
 	may := domain.AbilitiesOfProblem(p)
-	ends := may.Behind != nil && p.Spec().Horizon > 0
+	ends := backend.Ends(p)
 	margin = math.Inf(1)
 	for h := range steps {
-		u := r.action(s, c, pref, r.offset(offsets, h, steps))
+		u := r.action(s, c, pref, offsets[h*r.width:(h+1)*r.width])
 		if h == 0 {
 			first = append(first, u...)
 		}
@@ -70,18 +68,4 @@ func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) [
 	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
 	axpy(z, 1, o)
 	return r.energy.DecodeAction(z, s, c)
-}
-
-// offset is o_h.
-func (r *Rollouts) offset(offsets []float64, h, steps int) []float64 {
-	knots := len(offsets) / r.width
-	knot := func(k int) []float64 { return offsets[k*r.width : (k+1)*r.width] }
-	if knots == 1 {
-		return knot(0)
-	}
-	at := float64(h*(knots-1)) / float64(steps-1)
-	k := min(int(at), knots-2)
-	o := scaled(1-(at-float64(k)), knot(k))
-	axpy(o, at-float64(k), knot(k+1))
-	return o
 }

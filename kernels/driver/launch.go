@@ -59,6 +59,9 @@ type Kernel struct {
 // Name is the entry point's name.
 func (k *Kernel) Name() string { return k.name }
 
+// Static is the shared memory that the kernel has of its own, in bytes.
+func (k *Kernel) Static() int { return k.static }
+
 // defaultShared is the shared memory, static and dynamic together, that needs no opt-in.
 const defaultShared = 48 << 10
 

@@ -203,6 +203,13 @@ inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __clz(int v) { return v == 0 ? 32 : __builtin_clz(unsigned(v)); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 
+inline long long __double_as_longlong(double d) { return (long long)::gpc_shim::bits(d); }
+inline double __longlong_as_double(long long b) { return ::gpc_shim::value<double>(uint64_t(b)); }
+// The compiler is told not to contract (shim/build.go).
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __ddiv_rn(double a, double b) { return a / b; }
+
 inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }

@@ -1,0 +1,283 @@
+// policy.cuh: whole roll-outs of the base policy in one kernel. At each of H steps, for every candidate,
+//
+//	z = E_x([s, c, slot]) + o_h,  u = Project(s, c, clip(Base + D_u(z))),  cost += σᵀJ,  margin = min(margin, m),  (s, c) = Step(s, c, u)
+//
+// A block of 256 threads has 8 or 16 candidates to their end, so that no candidate waits for those of another block. Its networks
+// are products of half-precision numbers on tensor cores, units by candidates: as much of the weights as fits stays in shared
+// memory, the rest comes from the second-level cache at every step. In one part weights and activations are
+// rounded to 11 bits; in two parts each is a sum of two such numbers and a product is three, which leaves float32's accuracy. The problem's
+// functions are in float64, as many lanes a candidate as it asks for. What is scored is what was executed, whatever the networks
+// were rounded to.
+//
+// Bound, of 1024 candidates of two networks of 256 × 256: reading 0.3 MB of weights a block and step, one part, a third of them from the
+// second-level cache.
+#pragma once
+#include "domain.cuh"
+#include "half.cuh"
+
+// gpc_policy_layer is one layer of E_x or D_u: tiles of 16 units by 16 of the depth, depth first, each part after the other.
+struct gpc_policy_layer {
+    const uint4* tiles; // [depth, units, parts, 32]
+    const float* bias;  // [16 units]
+    int depth, units;   // in tiles
+    int resident, at;   // so many of the depth lie in shared memory, from fragment `at` on
+    int kind, out;      // 0 hidden, 1 the latent, 2 the plan; out: outputs of the last
+};
+
+constexpr int gpc_policy_layers = 32;
+
+struct gpc_policy {
+    gpc_policy_layer layer[gpc_policy_layers];
+    int layers, decoder; // the decoder's first
+    int stride;          // of a row of activations, in numbers
+    int fragments;       // resident, of 16 bytes
+};
+
+struct gpc_policy_job {
+    const gpc_policy* net;
+    const double* s;      // [states] where all begin
+    const double* c;      // [contexts]
+    const float* latent;  // [n] z_0
+    const float* offsets; // [rows, steps·n]; nullptr: nothing bends the policy
+    const float* plan;    // [rows, plan] the first actions, decoded; nullptr: they are decoded here
+    const float* mean;    // of the plan, [plan]
+    const float* scale;
+    const float* lo;
+    const float* hi;
+    double* cost;     // [rows]
+    double* margin;   // [rows]
+    int* kept;        // [rows] steps before the state was lost; nullptr: not wanted
+    float* first;     // [rows, plan] the first actions, decoded; nullptr: not wanted
+    double* best;     // [rows, plan] the same, projected; nullptr: not wanted
+    double* executed; // [rows, steps, actions]; nullptr: not wanted
+    const int* state; // limit, kept, rounds, done of gpc_rounds_begin; nullptr: always
+    int rows, steps, n, project, last;
+    int round;
+};
+
+namespace gpc {
+
+constexpr int policyThreads = 256, policyWarps = policyThreads / 32;
+
+// PolicyRows are R candidates in shared memory.
+template <class P, int R>
+struct PolicyRows {
+    double s[R][P::states], c[R][P::contexts], cost[R], margin[R];
+    float base[R][P::plan], plan[R][P::plan];
+    float partial[policyWarps * 16 * R];
+    int kept[R];
+};
+
+// Halves are activations of R rows, part after part.
+struct Halves {
+    unsigned short* at;
+    int stride, plane; // from row to row, from part to part
+    template <int PARTS>
+    __device__ void put(int row, int k, float v) const {
+        const unsigned short h = half_of(v);
+        at[row * stride + k] = h;
+        if (PARTS == 2) at[plane + row * stride + k] = rest_of(v, h);
+    }
+};
+
+// policy_layer calls put(unit, row, sum) for all units of a layer and R = 8·NT rows. All threads call it; what put writes is
+// ready behind the next barrier.
+template <int NT, int PARTS, class F>
+__device__ inline void policy_layer(const gpc_policy_layer& l, const uint4* shared, const Halves& act, float* partial, F&& put) {
+    constexpr int R = 8 * NT, ahead = 4 / PARTS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
+    // Few units: the depth is shared out too.
+    const int across = l.units < policyWarps ? l.units : policyWarps, shares = policyWarps / across;
+    const int share = warp / across, begin = l.depth * share / shares, end = l.depth * (share + 1) / shares;
+    for (int unit = warp % across; unit < l.units && share < shares; unit += 2 * across) {
+        const int second = unit + across < l.units ? across : 0; // nothing: the first again
+        float sum[2][NT][4], rest[2][NT][4];
+#pragma unroll
+        for (int e = 0; e < 8 * NT; e++) sum[e / (4 * NT)][e / 4 % NT][e % 4] = rest[e / (4 * NT)][e / 4 % NT][e % 4] = 0.0f;
+        auto tile = [&](int k, int m, int part) {
+            const int from = ((k * l.units + unit + m * second) * PARTS + part) * 32;
+            return (k < l.resident ? shared + l.at : l.tiles) + from;
+        };
+        uint4 a[ahead][2][PARTS];
+        auto fetch = [&](int k0, uint4(&to)[ahead][2][PARTS]) {
+#pragma unroll
+            for (int i = 0; i < ahead; i++)
+#pragma unroll
+                for (int m = 0; m < 2; m++)
+#pragma unroll
+                    for (int part = 0; part < PARTS; part++) to[i][m][part] = tile(min(k0 + i, end - 1), m, part)[lane];
+        };
+        if (begin < end) fetch(begin, a);
+        for (int k0 = begin; k0 < end; k0 += ahead) {
+            uint4 next[ahead][2][PARTS];
+            if (k0 + ahead < end) fetch(k0 + ahead, next);
+#pragma unroll
+            for (int i = 0; i < ahead; i++) {
+                if (k0 + i >= end) break;
+#pragma unroll
+                for (int nt = 0; nt < NT; nt++) {
+                    const unsigned short* rows = act.at + nt * 8 * act.stride + (k0 + i) * 16;
+                    const unsigned short* own = rows + group * act.stride + 2 * member;
+#pragma unroll
+                    for (int m = 0; m < 2; m++) {
+                        gpc_mma_half(sum[m][nt], a[i][m][0], tile(k0 + i, m, 0), own, rows, act.stride);
+                        if (PARTS == 2) {
+                            gpc_mma_half(rest[m][nt], a[i][m][PARTS - 1], tile(k0 + i, m, PARTS - 1), own, rows, act.stride);
+                            gpc_mma_half(rest[m][nt], a[i][m][0], tile(k0 + i, m, 0), own + act.plane, rows + act.plane, act.stride);
+                        }
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < ahead; i++)
+#pragma unroll
+                for (int m = 0; m < 2; m++)
+#pragma unroll
+                    for (int part = 0; part < PARTS; part++) a[i][m][part] = next[i][m][part];
+        }
+#pragma unroll
+        for (int m = 0; m < 2; m++) {
+            if (m == 1 && second == 0) break;
+#pragma unroll
+            for (int nt = 0; nt < NT; nt++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int to = (unit + m * second) * 16 + group + 8 * (e / 2), row = nt * 8 + 2 * member + e % 2;
+                    const float v = sum[m][nt][e] + rest[m][nt][e];
+                    if (shares == 1) put(to, row, v + l.bias[to]);
+                    else partial[(share * across * 16 + to) * R + row] = v;
+                }
+        }
+    }
+    if (shares == 1) return;
+    __syncthreads();
+    for (int e = threadIdx.x; e < across * 16 * R; e += policyThreads) {
+        float v = 0.0f;
+        for (int i = 0; i < shares; i++) v += partial[i * across * 16 * R + e];
+        put(e / R, e % R, v + l.bias[e / R]);
+    }
+}
+
+// policy_act executes the plans' actions in the rows and looks at where they lead.
+template <class P, int R>
+__device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_preference& p, const double* constants, PolicyRows<P, R>& rows, int h, int row0) {
+    constexpr int lanes = lanes_of<P>(0), each = lanes > 1 ? lanes : policyThreads / R;
+    const int last = h == job.steps - 1 ? job.last : 0;
+    for (int first = 0; first < R; first += policyThreads / each) {
+        const int own = first + (int)threadIdx.x / each, r = min(own, R - 1);
+        const bool has = own < R && row0 + r < job.rows, leads = has && threadIdx.x % each == 0;
+        double u[P::actions];
+        bool sound = true;
+        for (int j = 0; j < P::states; j++) sound = sound && finite64(rows.s[r][j]);
+        for (int j = 0; j < P::actions; j++) u[j] = (double)rows.plan[r][j], sound = sound && finite64(u[j]);
+        for (int j = 0; j < P::actions; j++) u[j] = sound ? u[j] : 0.0;
+        if constexpr (lanes > 1) {
+            if (job.project) P::project(constants, rows.s[r], rows.c[r], u, sound && has);
+            __syncthreads(); // all have read what one replaces
+        } else if (leads && sound && job.project) {
+            P::project(constants, rows.s[r], rows.c[r], u);
+        }
+        if (!leads) continue;
+        const int64_t i = row0 + r;
+        if (!sound) rows.margin[r] = -(double)gpc_inf();
+        for (int j = 0; j < P::plan && h == 0; j++) {
+            if (job.first) job.first[i * P::plan + j] = rows.plan[r][j];
+            if (job.best) job.best[i * P::plan + j] = u[j];
+        }
+        for (int j = 0; j < P::actions && job.executed; j++) job.executed[(i * job.steps + h) * P::actions + j] = u[j];
+        double cost = rows.cost[r], margin = rows.margin[r];
+        const bool lost = roll<P>(constants, p, rows.s[r], rows.c[r], u, last, cost, margin);
+        rows.cost[r] = cost, rows.margin[r] = margin;
+        if (rows.kept[r] == h) rows.kept[r] = lost ? h : h + 1;
+    }
+}
+
+template <class P, int NT, int PARTS>
+__device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain_preference& p, const double* constants) {
+    static_assert(P::plan == P::actions, "the base policy decodes one action");
+    constexpr int R = 8 * NT, observed = P::states + P::contexts + 1 + P::objectives;
+    GPC_SHARED(uint4, shared);
+    const gpc_policy& net = *job.net;
+    if (job.state && (job.state[3] || job.round >= job.state[0])) return;
+    const int thread = threadIdx.x, row0 = blockIdx.x * R, plane = R * net.stride;
+    unsigned short* halves = reinterpret_cast<unsigned short*>(shared + net.fragments);
+    Halves act{halves, net.stride, plane}, next{halves + PARTS * plane, net.stride, plane};
+    PolicyRows<P, R>& rows = *reinterpret_cast<PolicyRows<P, R>*>(halves + 2 * PARTS * plane);
+    for (int l = 0; l < net.layers; l++) {
+        const gpc_policy_layer& layer = net.layer[l];
+        for (int e = thread; e < layer.resident * layer.units * PARTS * 32; e += policyThreads) shared[layer.at + e] = layer.tiles[e];
+    }
+    for (int e = thread; e < 2 * PARTS * plane; e += policyThreads) halves[e] = 0;
+    for (int e = thread; e < R * P::states; e += policyThreads) rows.s[e / P::states][e % P::states] = job.s[e % P::states];
+    for (int e = thread; e < R * P::contexts; e += policyThreads) rows.c[e / P::contexts][e % P::contexts] = job.c[e % P::contexts];
+    for (int e = thread; e < R; e += policyThreads) rows.cost[e] = 0.0, rows.margin[e] = (double)gpc_inf(), rows.kept[e] = 0;
+    __syncthreads();
+    auto offset = [&](int h, int row, int k) { return job.offsets && row0 + row < job.rows ? job.offsets[((int64_t)(row0 + row) * job.steps + h) * job.n + k] : 0.0f; };
+    for (int h = 0; h < job.steps; h++) {
+        if (h == 0 && job.plan) {
+            for (int e = thread; e < R * P::plan; e += policyThreads) rows.plan[e / P::plan][e % P::plan] = row0 + e / P::plan < job.rows ? job.plan[(int64_t)row0 * P::plan + e] : 0.0f;
+        } else {
+            if (h == 0) {
+                for (int e = thread; e < R * job.n; e += policyThreads) act.put<PARTS>(e / job.n, e % job.n, job.latent[e % job.n] + offset(0, e / job.n, e % job.n));
+            } else {
+                for (int e = thread; e < R * observed; e += policyThreads) {
+                    const int r = e / observed, k = e % observed;
+                    const float v = k < P::states ? (float)rows.s[r][k] : (k < P::states + P::contexts ? (float)rows.c[r][k - P::states] : p.slot[k - P::states - P::contexts]);
+                    act.put<PARTS>(r, k, (v - p.mean[k]) / p.scale[k]);
+                }
+            }
+            if (thread % (policyThreads / R) == 0) {
+                const int r = thread / (policyThreads / R);
+                float s[P::states], c[P::contexts];
+                for (int j = 0; j < P::states; j++) s[j] = (float)rows.s[r][j];
+                for (int j = 0; j < P::contexts; j++) c[j] = (float)rows.c[r][j];
+                P::base(constants, s, c, rows.base[r]);
+            }
+            __syncthreads();
+            for (int l = h == 0 ? net.decoder : 0; l < net.layers; l++) {
+                const gpc_policy_layer& layer = net.layer[l];
+                policy_layer<NT, PARTS>(layer, shared, act, rows.partial, [&](int unit, int row, float v) {
+                    if (layer.kind == 0) {
+                        next.put<PARTS>(row, unit, v <= 0.0f ? 0.0f : v);
+                    } else if (layer.kind == 1) {
+                        next.put<PARTS>(row, unit, unit < job.n ? v + offset(h, row, unit) : 0.0f);
+                    } else if (unit < P::plan) {
+                        float y = __fmaf_rn(job.scale[unit], v, job.mean[unit]) + rows.base[row][unit];
+                        if (y < job.lo[unit]) y = job.lo[unit];
+                        if (y > job.hi[unit]) y = job.hi[unit];
+                        rows.plan[row][unit] = y;
+                    }
+                });
+                __syncthreads();
+                const Halves was = act;
+                act = next, next = was;
+            }
+            // The next input is put where the last layer read: what it leaves behind its end has weights of 0.
+        }
+        __syncthreads();
+        policy_act<P, R>(job, p, constants, rows, h, row0);
+        __syncthreads();
+    }
+    for (int r = thread; r < R && row0 + r < job.rows; r += policyThreads) {
+        job.cost[row0 + r] = rows.cost[r], job.margin[row0 + r] = rows.margin[r];
+        if (job.kept) job.kept[row0 + r] = rows.kept[r];
+    }
+}
+
+} // namespace gpc
+
+// GPC_POLICY makes the kernels gpc_domain_policy_NAME_RP of a domain, for R rows a block and P parts. Grid ⌈rows/R⌉, block 256; shared
+// memory as Go's policyShape counts it.
+#define GPC_POLICY(name, P)                                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_8x1(gpc_policy_job job, gpc_domain_preference p, const double* constants) {  \
+        gpc::domain_policy<P, 1, 1>(job, p, constants);                                                                                                \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_16x1(gpc_policy_job job, gpc_domain_preference p, const double* constants) { \
+        gpc::domain_policy<P, 2, 1>(job, p, constants);                                                                                                \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_8x2(gpc_policy_job job, gpc_domain_preference p, const double* constants) {  \
+        gpc::domain_policy<P, 1, 2>(job, p, constants);                                                                                                \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_16x2(gpc_policy_job job, gpc_domain_preference p, const double* constants) { \
+        gpc::domain_policy<P, 2, 2>(job, p, constants);                                                                                                \
+    }

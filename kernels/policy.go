@@ -1,0 +1,173 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/x448/float16"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// Whole roll-outs of the base policy in one launch: include/policy.cuh.
+
+const (
+	policyLayers = 32  // gpc_policy_layers
+	policyBlock  = 256 // threads
+	fragment     = 16  // bytes of a lane's part of a tile
+	halfMost     = 65504
+)
+
+// policyShapes are the roll-outs that a block may have.
+var policyShapes = [2]int{8, 16}
+
+// The kinds of a layer, by what it leads to.
+const (
+	hiddenLayer int32 = iota
+	latentLayer
+	planLayer
+)
+
+// The structures of include/policy.cuh, field for field.
+
+type policyLayer struct {
+	tiles, bias                               driver.Pointer
+	depth, units, resident, at, kind, outputs int32
+}
+
+type devicePolicy struct {
+	layer                              [policyLayers]policyLayer
+	layers, decoder, stride, fragments int32
+}
+
+type policyJob struct {
+	net, s, c, latent, offsets, plan, mean, scale, lo, hi, cost, margin, kept, first, best, executed, state driver.Pointer
+	rows, steps, n, project, last, round                                                                    int32
+}
+
+// policy is D_u of E_x as the roll-outs of a problem take it, for so many rows a block; without a name there is none, and
+// roll-outs are launches of their own for every step.
+type policy struct {
+	name  string
+	shape [2]policyShape
+}
+
+// policyShape is the policy for blocks of so many rows.
+type policyShape struct {
+	at           driver.Pointer
+	rows, shared int
+	kernel       string
+}
+
+// packPolicy lays the networks out, where the problem's functions have such roll-outs and the weights are
+// within half precision's range.
+func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
+	f := &m.flow
+	layers := len(encoder.Layers) + len(decoder.Layers)
+	if q.err != nil || !f.code.policy || layers > policyLayers {
+		return policy{}
+	}
+	parts := 2
+	if q.options.TF32 {
+		parts = 1
+	}
+	d := devicePolicy{layers: int32(layers), decoder: int32(len(encoder.Layers))}
+	var halves []uint16
+	var biases []float32
+	width := 0
+	for n, l := range append(append([]model.Layer(nil), encoder.Layers...), decoder.Layers...) {
+		layer := policyLayer{depth: int32(ceil(l.W.Cols, 16)), units: int32(ceil(l.W.Rows, 16)), outputs: int32(l.W.Rows)}
+		width = max(width, 16*int(layer.depth), 16*int(layer.units))
+		switch n {
+		case len(encoder.Layers) - 1:
+			layer.kind = latentLayer
+		case layers - 1:
+			layer.kind = planLayer
+		}
+		layer.tiles, layer.bias = driver.Pointer(2*len(halves)), driver.Pointer(4*len(biases))
+		tiles, ok := policyTiles(&l, parts)
+		if !ok {
+			return policy{}
+		}
+		halves = append(halves, tiles...)
+		biases = append(biases, append(append([]float32(nil), l.B...), make([]float32, 16*int(layer.units)-len(l.B))...)...)
+		d.layer[n] = layer
+	}
+	d.stride = int32(width + 8)
+	tiles, bias := uploaded(q, m.memory, halves), uploaded(q, m.memory, biases)
+	for i := range d.layer[:layers] {
+		d.layer[i].tiles += tiles
+		d.layer[i].bias += bias
+	}
+	p := policy{name: f.code.name}
+	for i, rows := range policyShapes {
+		own := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows)
+		s := &p.shape[i]
+		*s = policyShape{rows: rows, kernel: fmt.Sprintf("gpc_domain_policy_%s_%dx%d", p.name, rows, parts)}
+		q.then(func() error {
+			k, err := q.kernel(q.t, s.kernel)
+			if err == nil {
+				s.shared = q.device.SharedPerBlock - k.Static()
+			}
+			return err
+		})
+		if s.shared < own {
+			return policy{}
+		}
+		d := d
+		d.reside((s.shared-own)/fragment, parts)
+		s.shared = fragment*int(d.fragments) + own
+		s.at = uploaded(q, m.memory, unsafe.Slice((*byte)(unsafe.Pointer(&d)), int(unsafe.Sizeof(d))))
+	}
+	return p
+}
+
+// reside keeps as much of the weights in shared memory as there is room for fragments, from the last layer on.
+func (d *devicePolicy) reside(room, parts int) {
+	for i := int(d.layers) - 1; i >= 0; i-- {
+		l := &d.layer[i]
+		slice := int(l.units) * parts * 32
+		l.resident, l.at = int32(min(int(l.depth), (room-int(d.fragments))/slice)), d.fragments
+		d.fragments += l.resident * int32(slice)
+	}
+}
+
+// policyRowsBytes is the size of PolicyRows of include/policy.cuh.
+func policyRowsBytes(f *flow, rows int) int {
+	return (8*rows*(f.states+f.contexts+2) + 4*rows*2*f.plan + 4*policyBlock/32*16*rows + 4*rows + 7) / 8 * 8
+}
+
+// policyTiles are a layer's weights in tiles of 16 units by 16 of the depth, depth first, as the lanes of a warp hold
+// them: halves, and in two parts what these leave. It reports whether all are within the range.
+func policyTiles(l *model.Layer, parts int) (tiles []uint16, ok bool) {
+	depth, units := ceil(l.W.Cols, 16), ceil(l.W.Rows, 16)
+	tiles = make([]uint16, depth*units*parts*256)
+	for unit := range l.W.Rows {
+		for k, w := range l.W.Row(unit) {
+			if !(math.Abs(float64(w)) <= halfMost) {
+				return nil, false
+			}
+			lane, number := unit%8*4+k%8/2, 2*(unit%16/8+2*(k%16/8))+k%2
+			at := ((k/16*units+unit/16)*parts*32+lane)*8 + number
+			half := float16.Fromfloat32(w)
+			tiles[at] = half.Bits()
+			if parts == 2 {
+				tiles[at+256] = float16.Fromfloat32(w - half.Float32()).Bits()
+			}
+		}
+	}
+	return tiles, true
+}
+
+// run queues whole roll-outs.
+func (p *policy) run(q *queue, code *problemCode, job *policyJob, preference *preferenceJob) {
+	s := &p.shape[0]
+	if int(job.rows) > s.rows*max(q.device.Multiprocessors, 1) {
+		s = &p.shape[1]
+	}
+	job.net = s.at
+	q.needs(func(*trace) work { return work{cycles: float64(job.steps) * rolloutChain, resident: 1} })
+	q.launch(s.kernel, driver.Dim{X: ceil(int(job.rows), s.rows)}, policyBlock, s.shared, driver.Struct(job), driver.Struct(preference), driver.Address(code.constants))
+}

@@ -1,0 +1,336 @@
+package kernels
+
+import (
+	"errors"
+	"math"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/internal/normal"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// All rounds of a search along roll-outs in one captured graph: in each the candidates are drawn, rolled out and ranked, and the elites
+// move mean and spread. What crosses is the observation with what the sampler begins with, and what the rounds came to.
+
+// The structures of include/rounds.cuh and rounds_result.cu, field for field.
+
+// The words of gpc_rounds_begin.
+const (
+	beginSeed = iota // two words
+	_
+	beginNumber
+	beginGiven
+	beginLimit
+	beginKept
+	beginRounds
+	beginDone
+	beginWords
+)
+
+type roundsJob struct {
+	state, table, unit, ranks, given, share, from, beside, mean, spread, candidates, cost, margin, kept, elites, report driver.Pointer
+	tolerance, beyond, wideWidth, heldWidth, heldSpread, floor, learn, keep                                             float64
+	width, steps, knots, most, kinds, wide, held                                                                        int32
+	stream                                                                                                              uint32
+}
+
+type roundsOut struct {
+	state, report, spread, executed, cost, margin, number, payload, offsets, acted, first driver.Pointer
+	rounds, actions                                                                       int32
+}
+
+const (
+	selectBlock = 1024
+	// A round's candidates and the elites are sorted in shared memory.
+	mostSorted = 4096
+	// Candidates of all rounds with their offsets and actions have so many bytes.
+	roundsMemory = 1 << 30
+	// beyondMargins is more than any margin is broken by, in any unit: a roll-out that loses the state is ranked by when.
+	beyondMargins = 1e12
+)
+
+var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_select", "gpc_rounds_result"}
+
+// searchKey names a graph of rounds.
+type searchKey struct {
+	candidates, round, rounds, steps, given int
+	project, counted, elites, behind        bool
+}
+
+// searchRoom is what rounds need: for so many candidates over all and steps.
+type searchRoom struct {
+	memory     *memory
+	host       *driver.HostMemory
+	candidates int
+	steps      int
+	in, out    piece
+
+	offsets, cost, margin, kept, first, executed, elites, report, table, unit, ranks piece
+
+	plansSpace
+	z, plan, base, start piece // start: Base of the observation
+	graphs               keptGraphs[searchKey]
+	outcome              crossentropy.Outcome
+}
+
+// searchInput places what goes in behind the observation of roundInput, in bytes.
+type searchInput struct{ state, mean, spread, share, from, beside, given, bytes int }
+
+func (r *rollouts) searchInput(steps, given int) (l searchInput) {
+	width, knots := r.cfg.Width(), min(crossentropy.MostKnots, steps)
+	l.state = (r.roundInput().offsets + 7) / 8 * 8
+	l.mean = l.state + 4*beginWords
+	l.spread = l.mean + 8*steps*width
+	l.share = l.spread + 8*knots*width
+	l.from = l.share + 4*steps
+	l.beside = l.from + 4*steps
+	l.given = l.beside + 4*knots
+	l.bytes = l.given + 4*given*steps*width
+	return l
+}
+
+// searchOutput places what comes out, in bytes: with one elite's numbers, as far as one.
+type searchOutput struct{ report, spread, executed, cost, margin, number, payload, offsets, one, bytes int }
+
+func (r *rollouts) searchOutput(rounds, steps int) (l searchOutput) {
+	width, most, nu := r.cfg.Width(), crossentropy.Elites(r.cfg.Search.Round), r.flow.plan
+	l.report = 4 * beginWords
+	l.spread = l.report + 8*5*rounds
+	l.executed = l.spread + 8*min(crossentropy.MostKnots, steps)*width
+	l.cost = l.executed + 8*steps*nu
+	l.margin = l.cost + 8*most
+	l.number = l.margin + 8*most
+	l.payload = l.number + 4*most
+	l.offsets = l.payload + 4*most*nu
+	l.one = l.offsets + 4*steps*width
+	l.bytes = l.offsets + 4*most*steps*width
+	return l
+}
+
+// Executes implements backend.Rollouts.
+func (r *rollouts) Executes() bool { return r.whole.name != "" }
+
+// Search implements backend.Rollouts.
+func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
+	steps, round := in.Begin.Steps, r.cfg.Search.Round
+	most := crossentropy.Elites(round)
+	if round+most > mostSorted || most > selectBlock || steps > r.cfg.Steps || (round+8*(steps*(4*r.cfg.Width()+8*r.flow.plan)))*in.Candidates > roundsMemory {
+		return backend.ErrNoSearch
+	}
+	limit := ceil(in.Candidates, round)
+	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites, behind: in.Behind != nil}
+	if in.Begin.Given.Rows > key.given {
+		key.given = most + 4
+	}
+	if in.Rounds > 0 {
+		limit = min(limit, in.Rounds)
+	}
+	err := r.backend.do(func(t *driver.Thread) error {
+		if err := r.makeSearchRoom(t, in.Candidates, steps); err != nil {
+			return err
+		}
+		key.counted = r.stageSearch(in, key, limit)
+		if err := r.search.graphs.run(t, r.backend, key, func(q *queue) { r.queueSearch(q, key) }); err != nil {
+			return err
+		}
+		r.settled(key, out)
+		return nil
+	})
+	if isShort(err) {
+		return errors.Join(backend.ErrNoSearch, err)
+	}
+	return err
+}
+
+// makeSearchRoom makes room for so many candidates and steps.
+func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error {
+	s := r.search
+	if s == nil {
+		s = &searchRoom{memory: &memory{}}
+		s.graphs.memory, s.graphs.most = s.memory, roundGraphs
+		r.search = s
+	}
+	if candidates <= s.candidates && steps <= s.steps {
+		return nil
+	}
+	if err := s.graphs.free(t); err != nil {
+		return err
+	}
+	candidates, steps = max(candidates, s.candidates), max(steps, s.steps)
+	s.candidates, s.steps = 0, 0
+	f, width, round := &r.flow, r.cfg.Width(), r.cfg.Search.Round
+	most := crossentropy.Elites(round)
+	var l layoutOf
+	l.reserve(&s.in, r.searchInput(steps, most+4).bytes, true)
+	l.reserve(&s.out, r.searchOutput(candidates, steps).bytes, true)
+	l.reserve(&s.offsets, 4*candidates*steps*width, false)
+	l.reserve(&s.cost, 8*candidates, false)
+	l.reserve(&s.margin, 8*candidates, false)
+	l.reserve(&s.kept, 4*candidates, false)
+	l.reserve(&s.first, 4*candidates*f.plan, false)
+	l.reserve(&s.executed, 8*candidates*steps*f.plan, false)
+	l.reserve(&s.elites, 4*most, false)
+	l.reserve(&s.report, 8*5*candidates, false)
+	l.reserve(&s.table, 8*len(normal.Table()), false)
+	l.reserve(&s.unit, 8*width, false)
+	l.reserve(&s.ranks, 8*3*(most+1), false)
+	if r.whole.name == "" {
+		s.plansSpace.reserve(&l, &r.deviceMap, round)
+		l.reserve(&s.z, 4*round*f.latent, false)
+		l.reserve(&s.plan, 4*round*f.plan, false)
+		l.reserve(&s.base, 4*round*f.plan, false)
+		l.reserve(&s.start, 4*f.plan, false)
+	}
+	q := r.backend.queue(t)
+	_, s.host = l.place(q, s.memory)
+	ranks := crossentropy.NewRanks(most)
+	fill(q, s.table.at, normal.Table())
+	fill(q, s.unit.at, r.cfg.Search.Unit)
+	fill(q, s.ranks.at, append(append(append([]float64(nil), ranks.Most...), ranks.Place...), ranks.Sum...))
+	if q.err != nil {
+		s.memory.since(t, 0, 0)
+		return q.err
+	}
+	s.candidates, s.steps = candidates, steps
+	return nil
+}
+
+// stageSearch writes what goes in into pinned memory, and reports what stage does.
+func (r *rollouts) stageSearch(in backend.SearchInput, key searchKey, limit int) (counted bool) {
+	s := r.search
+	l, at, begin := r.searchInput(key.steps, key.given), s.in.host, &in.Begin
+	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
+	copy(driver.HostSlice[uint32](s.host, at+l.state, beginWords), []uint32{
+		beginSeed: uint32(begin.Seed), beginSeed + 1: uint32(begin.Seed >> 32), beginNumber: begin.Number, beginGiven: uint32(begin.Given.Rows), beginLimit: uint32(limit),
+		beginDone: 0,
+	})
+	copy(driver.HostSlice[float64](s.host, at+l.mean, len(begin.Mean)), begin.Mean)
+	copy(driver.HostSlice[float64](s.host, at+l.spread, len(begin.Spread)), begin.Spread)
+	share, from := driver.HostSlice[float32](s.host, at+l.share, key.steps), driver.HostSlice[int32](s.host, at+l.from, key.steps)
+	for h := range key.steps {
+		knot, _, f := crossentropy.Between(float64(h), key.steps, begin.Knots)
+		from[h], share[h] = int32(knot), f
+	}
+	beside := driver.HostSlice[int32](s.host, at+l.beside, begin.Knots)
+	for k := range beside {
+		beside[k] = int32(crossentropy.Beside(k, key.steps, begin.Knots))
+	}
+	gather(driver.HostSlice[float32](s.host, at+l.given, begin.Given.Rows*begin.Given.Cols), begin.Given, 0, begin.Given.Rows)
+	return counted
+}
+
+// queueSearch puts all rounds on the stream.
+func (r *rollouts) queueSearch(q *queue, key searchKey) {
+	f, s, width := &r.flow, r.search, r.cfg.Width()
+	in, l := r.roundInput(), r.searchInput(key.steps, key.given)
+	q.upload(s.in.at, s.host, s.in.host, l.bytes)
+	at := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
+	most := crossentropy.Elites(key.round)
+	job := roundsJob{
+		state: at(l.state), table: s.table.at, unit: s.unit.at, ranks: s.ranks.at, given: at(l.given), share: at(l.share), from: at(l.from), beside: at(l.beside),
+		mean: at(l.mean), spread: at(l.spread), candidates: s.offsets.at, cost: s.cost.at, margin: s.margin.at, elites: s.elites.at, report: s.report.at,
+		tolerance: r.cfg.Search.Tolerance, beyond: beyondMargins, wideWidth: crossentropy.WideWidth, heldWidth: crossentropy.HeldWidth, heldSpread: crossentropy.HeldSpread,
+		floor: crossentropy.SpreadFloor, learn: crossentropy.Learn, keep: 1 - crossentropy.Learn,
+		width: int32(width), steps: int32(key.steps), knots: int32(min(crossentropy.MostKnots, key.steps)), most: int32(most),
+		kinds: crossentropy.Kinds, wide: crossentropy.Wide, held: crossentropy.Held, stream: crossentropy.Stream,
+	}
+	if !f.code.warp { // kernels of their own do not know a lost state
+		job.kept = s.kept.at
+	}
+	preference := preferenceJob{weights: at(in.weights), slot: at(in.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
+	if key.counted {
+		preference.adaptive = 0
+	}
+	if key.behind {
+		preference.behind = at(in.behind)
+	}
+	if r.whole.name == "" {
+		f.bases(q, 1, inputs{x: at(in.state), ctx: at(in.ctx)}, s.start.at)
+	}
+	for i := range key.rounds {
+		first := i * key.round
+		rows := min(key.round, key.candidates-first)
+		q.tile = r.backend.tileOf(rows)
+		q.launch("gpc_rounds_draw", driver.Dim{X: ceil(rows*width, 128)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
+		r.rollRound(q, key, &preference, at, i, first, rows)
+		places := max(32, powerOfTwo(rows+most))
+		q.launch("gpc_rounds_select", driver.Dim{X: 1}, selectBlock, 12*places, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows), driver.Int32(places))
+	}
+	o := r.searchOutput(key.rounds, key.steps)
+	to := func(offset int) driver.Pointer { return s.out.at.Offset(offset) }
+	result := roundsOut{
+		state: to(0), report: to(o.report), spread: to(o.spread), cost: to(o.cost), margin: to(o.margin), number: to(o.number), payload: to(o.payload), offsets: to(o.offsets),
+		first: s.first.at, rounds: int32(key.rounds), actions: int32(f.plan),
+	}
+	if r.whole.name != "" {
+		result.executed, result.acted = to(o.executed), s.executed.at
+	}
+	bytes, wanted := o.one, 1
+	if key.elites {
+		bytes, wanted = o.bytes, most
+	}
+	q.launch("gpc_rounds_result", driver.Dim{X: wanted}, 128, 0, driver.Struct(&job), driver.Struct(&result))
+	q.download(s.host, s.out.host, s.out.at, bytes)
+}
+
+// rollRound queues the roll-outs of one round's candidates.
+func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob, at func(int) driver.Pointer, round, first, rows int) {
+	f, s, l, width := &r.flow, r.search, r.roundInput(), r.cfg.Width()
+	state := at(r.searchInput(key.steps, key.given).state)
+	offsets := s.offsets.at.Offset(4 * first * key.steps * width)
+	cost, margin, firsts := s.cost.at.Offset(8*first), s.margin.at.Offset(8*first), s.first.at.Offset(4*first*f.plan)
+	if r.whole.name != "" {
+		job := r.wholeJob(at(l.s), at(l.c), rows, key.steps, key.project)
+		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), offsets, cost, margin, firsts
+		job.kept, job.executed = s.kept.at.Offset(4*first), s.executed.at.Offset(8*first*key.steps*f.plan)
+		job.state, job.round = state.Offset(4*beginLimit), int32(round)
+		r.whole.run(q, &f.code, &job, preference)
+		return
+	}
+	r.rollAlong(q, &s.plansSpace, rows, key.steps, key.project, preference, along{
+		s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: offsets, z: s.z.at, first: firsts, plan: s.plan.at, start: s.start.at, base: s.base.at, cost: cost, margin: margin, kept: s.kept.at.Offset(4 * first),
+	})
+}
+
+// settled reads what the rounds came to.
+func (r *rollouts) settled(key searchKey, out *backend.SearchOutput) {
+	s, o := r.search, r.searchOutput(key.rounds, key.steps)
+	at, nu, size := s.out.host, r.flow.plan, key.steps*r.cfg.Width()
+	state := driver.HostSlice[int32](s.host, at, beginWords)
+	report := driver.HostSlice[float64](s.host, at+o.report, 5*int(state[beginRounds]))
+	out.Rounds = out.Rounds[:0]
+	for i := range int(state[beginRounds]) {
+		v := report[5*i:]
+		out.Rounds = append(out.Rounds, backend.SearchRound{
+			Candidates: min(key.round, key.candidates-i*key.round), Feasible: int(v[2]), Total: v[3], Least: v[4], Cost: v[0], Margin: v[1],
+		})
+	}
+	kept := int(state[beginKept])
+	if !key.elites {
+		kept = min(kept, 1)
+	}
+	c := &s.outcome
+	c.Number = c.Number[:0]
+	for _, n := range driver.HostSlice[int32](s.host, at+o.number, kept) {
+		c.Number = append(c.Number, int(n))
+	}
+	c.Cost, c.Margin = driver.HostSlice[float64](s.host, at+o.cost, kept), driver.HostSlice[float64](s.host, at+o.margin, kept)
+	c.Spread = driver.HostSlice[float64](s.host, at+o.spread, min(crossentropy.MostKnots, key.steps)*r.cfg.Width())
+	c.Offsets = tensor.Matrix{Rows: kept, Cols: size, Stride: size, Data: driver.HostSlice[float32](s.host, at+o.offsets, kept*size)}
+	c.Payload = tensor.Matrix{Rows: kept, Cols: nu, Stride: nu, Data: driver.HostSlice[float32](s.host, at+o.payload, kept*nu)}
+	out.Outcome, out.Executed = *c, nil
+	if kept > 0 && r.whole.name != "" && !math.IsInf(c.Margin[0], -1) {
+		out.Executed = driver.HostSlice[float64](s.host, at+o.executed, key.steps*nu)
+	}
+}
+
+// powerOfTwo is the least power of two that is at least n.
+func powerOfTwo(n int) int {
+	p := 1
+	for p < n {
+		p *= 2
+	}
+	return p
+}
