@@ -58,7 +58,7 @@ type cachedImage struct {
 	Name     string `json:"name"`     // of the equations: their case, and a hash
 	Target   string `json:"target"`   // such as `sm_90.cubin`
 	Compiler string `json:"compiler"` // that made it
-	Bytes    int    `json:"bytes"`    // of its file
+	Bytes    int    `json:"bytes"`    // of its files
 }
 
 func reportCompiler(c engine.Compiler) compilerReport {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/export"
@@ -86,23 +88,27 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	// The interpreter has no products of half precision.
-	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: b.device.Name != driver.InterpreterName}
+	parts := b.policyParts()
+	if b.device.Name == driver.InterpreterName { // which has no products of half precision
+		parts = 0
+	}
+	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: parts > 0}
 	if !b.context.Driver().HostShim() { // which has what was built into it
 		version, err := b.context.Driver().Version()
 		if err != nil {
 			return domain.DeviceCode{}, err
 		}
-		if code.Images, err = compiled(text, b.device, version); err != nil {
+		if code.Images, err = compiled(text, b.device, version, parts, func(text string) { b.Tell(text, text) }); err != nil {
 			return domain.DeviceCode{}, err
 		}
 	}
 	return code, b.loadDomain(t, code)
 }
 
-// compiled are the images of written functions for a device under a driver of that CUDA version: those of the cache, or new ones. Where the
-// compiler knows the device's architecture it makes a cubin, so that the driver has nothing to compile.
-func compiled(d *export.Device, on driver.Device, version int) (fs.FS, error) {
+// compiled are the images of written functions for a device under a driver of that CUDA version, whole roll-outs with so many parts, 0 without them: those of the
+// cache, or new ones, before which told is called. Where the compiler knows the device's architecture it makes a cubin, so that the driver has
+// nothing to compile.
+func compiled(d *export.Device, on driver.Device, version, parts int, told func(string)) (fs.FS, error) {
 	own, ptx := writtenTarget(on.ISA()), writtenTarget("compute_80")
 	targets := []images.Target{own, ptx}
 	if on.Emulated() { // an interpreter of PTX, which has no driver
@@ -112,36 +118,108 @@ func compiled(d *export.Device, on driver.Device, version int) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	included := map[string]string{}
+	w := writing{Device: d, pieces: d.Pieces(parts), included: map[string]string{}}
 	for _, name := range []string{"gpc.cuh", "domain.cuh", "policy.cuh", "half.cuh"} {
 		text, err := headers.ReadFile("include/" + name)
 		if err != nil {
 			return nil, err
 		}
-		included[name] = string(text)
+		w.included[name] = string(text)
 	}
-	for _, t := range targets {
-		hash := hashOf(d, included, t)
-		dir := writtenFolder(cache, d, hash, t)
-		old, err := images.ReadManifest(dir)
-		if e, ok := old.Entry(d.Name); err == nil && ok && e.Source == hash && e.CheckFile(dir, t) == nil {
-			return os.DirFS(dir), nil
+	for _, w.target = range targets {
+		if w.place(cache); len(w.missing()) == 0 {
+			return os.DirFS(w.dir), nil
 		}
 	}
 	c, err := nvrtc.Find(version)
 	if err != nil {
 		return nil, err
 	}
-	target := ptx
+	w.target = ptx
 	switch knows := slices.Contains(c.Architectures(), 10*on.Major+on.Minor); {
 	case knows && !on.Emulated():
-		target = own
+		w.target = own
 	case c.Older(version):
 		return nil, &nvrtc.NewerError{Library: c.Library, Major: c.Major, Minor: c.Minor, Driver: version}
 	}
-	hash := hashOf(d, included, target)
-	dir := writtenFolder(cache, d, hash, target)
-	return os.DirFS(dir), compileInto(dir, c, target, hash, d, included)
+	w.place(cache)
+	told(fmt.Sprintf("NVRTC %d.%d compiles %s to %s, once: %s", c.Major, c.Minor, d.Name, w.target.Name, w.dir))
+	return os.DirFS(w.dir), w.compile(c)
+}
+
+// writing is a folder of the cache, and what is to lie there.
+type writing struct {
+	*export.Device
+	pieces    []export.Piece
+	included  map[string]string
+	target    images.Target
+	dir, hash string
+}
+
+// place names the folder by all that its images are compiled from.
+func (w *writing) place(cache string) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, w.target.Flags)
+	for _, name := range slices.Sorted(maps.Keys(w.included)) {
+		fmt.Fprintln(sum, name, len(w.included[name]))
+		sum.Write([]byte(w.included[name]))
+	}
+	sum.Write([]byte(w.Text))
+	w.hash = hex.EncodeToString(sum.Sum(nil))
+	w.dir = filepath.Join(cache, w.Name+"-"+w.hash[:16]+"-"+w.target.Name)
+}
+
+// missing are the pieces that are not there.
+func (w *writing) missing() (pieces []export.Piece) {
+	m, err := images.ReadManifest(w.dir)
+	for _, p := range w.pieces {
+		if e, ok := m.Entry(p.Name); err != nil || !ok || e.Source != w.hash || e.CheckFile(w.dir, w.target) != nil {
+			pieces = append(pieces, p)
+		}
+	}
+	return pieces
+}
+
+// compile makes the pieces that are missing, side by side, the manifest last. What another program has made there meanwhile is kept, or
+// made again.
+func (w *writing) compile(c *nvrtc.Compiler) error {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return err
+	}
+	pieces := w.missing()
+	made, errs := make([]images.Entry, len(pieces)), make([]error, len(pieces))
+	var all sync.WaitGroup
+	for i, p := range pieces {
+		all.Go(func() { made[i], errs[i] = w.piece(c, p) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	m, err := images.ReadManifest(w.dir)
+	if err != nil {
+		m = images.Manifest{}
+	}
+	m.Compiler = fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor)
+	for _, e := range made {
+		m.Images = append(slices.DeleteFunc(m.Images, func(old images.Entry) bool { return old.Name == e.Name }), e)
+	}
+	return durable.WriteJSON(filepath.Join(w.dir, "manifest.json"), m, "  ")
+}
+
+// piece compiles one.
+func (w *writing) piece(c *nvrtc.Compiler, p export.Piece) (images.Entry, error) {
+	flags := append(slices.Clone(w.target.Flags), fmt.Sprintf("--define-macro=GPC_PIECE=%d", p.Number))
+	image, _, err := c.Compile(w.Name+".cu", []byte(w.Text), w.included, flags, strings.HasSuffix(w.target.Name, ".ptx"))
+	if err != nil {
+		return images.Entry{}, err
+	}
+	blob, err := images.Pack(image)
+	if err != nil {
+		return images.Entry{}, err
+	}
+	e := images.Entry{Name: p.Name, Source: w.hash, Kernels: p.Kernels, Files: map[string]string{w.target.Name: images.Hash(image)}}
+	return e, durable.WriteFile(filepath.Join(w.dir, images.FileName(p.Name, w.target.Name)), blob, 0o644)
 }
 
 // WrittenCache is the folder of the user's cache that has a folder for each image of written functions.
@@ -150,13 +228,13 @@ func WrittenCache() (string, error) {
 	return filepath.Join(cache, "gpc", "kernels"), err
 }
 
-// Written is an image of the cache.
+// Written are the images of one system's functions in the cache.
 type Written struct {
 	Name, Target, Compiler string // of the functions, "sm_90.cubin", "NVRTC 12.2"
-	Bytes                  int    // as it lies there
+	Bytes                  int    // as they lie there
 }
 
-// WrittenImages are the images of the cache, by their folders; one that cannot be read is left out.
+// WrittenImages are those of the cache, by their names; what cannot be read is left out.
 func WrittenImages() ([]Written, error) {
 	cache, err := WrittenCache()
 	if err != nil {
@@ -169,16 +247,18 @@ func WrittenImages() ([]Written, error) {
 	var found []Written
 	for _, f := range folders {
 		m, err := images.ReadManifest(filepath.Join(cache, f.Name()))
-		if err != nil {
+		if err != nil || len(m.Images) == 0 {
 			continue
 		}
+		name, rest, _ := strings.Cut(f.Name(), "-") // writing.place
+		_, target, _ := strings.Cut(rest, "-")
+		w := Written{Name: name, Target: target, Compiler: m.Compiler}
 		for _, e := range m.Images {
-			for target := range e.Files {
-				if info, err := os.Stat(filepath.Join(cache, f.Name(), images.FileName(e.Name, target))); err == nil {
-					found = append(found, Written{e.Name, target, m.Compiler, int(info.Size())})
-				}
+			if info, err := os.Stat(filepath.Join(cache, f.Name(), images.FileName(e.Name, target))); err == nil {
+				w.Bytes += int(info.Size())
 			}
 		}
+		found = append(found, w)
 	}
 	return found, nil
 }
@@ -197,45 +277,6 @@ func FindCompiler(version int) (Compiler, error) {
 		return Compiler{}, err
 	}
 	return Compiler{c.Library, fmt.Sprintf("%d.%d", c.Major, c.Minor), c.Architectures()}, nil
-}
-
-// hashOf is of all that an image is compiled from.
-func hashOf(d *export.Device, included map[string]string, t images.Target) string {
-	sum := sha256.New()
-	fmt.Fprintln(sum, t.Flags)
-	for _, name := range slices.Sorted(maps.Keys(included)) {
-		fmt.Fprintln(sum, name, len(included[name]))
-		sum.Write([]byte(included[name]))
-	}
-	sum.Write([]byte(d.Text))
-	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// writtenFolder is where an image lies.
-func writtenFolder(cache string, d *export.Device, hash string, t images.Target) string {
-	return filepath.Join(cache, d.Name+"-"+hash[:16]+"-"+t.Name)
-}
-
-// compileInto fills a folder of the cache, the manifest last.
-func compileInto(dir string, c *nvrtc.Compiler, target images.Target, hash string, d *export.Device, included map[string]string) error {
-	image, _, err := c.Compile(d.Name+".cu", []byte(d.Text), included, target.Flags, strings.HasSuffix(target.Name, ".ptx"))
-	if err != nil {
-		return err
-	}
-	blob, err := images.Pack(image)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(dir, images.FileName(d.Name, target.Name)), blob, 0o644); err != nil {
-		return err
-	}
-	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), images.Manifest{
-		Compiler: fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor),
-		Images:   []images.Entry{{Name: d.Name, Source: hash, Kernels: images.EntryPoints([]byte(d.Text)), Files: map[string]string{target.Name: images.Hash(image)}}},
-	}, "  ")
 }
 
 // Notify has what the backend leaves to the CPU told to f, each thing once.

@@ -90,15 +90,15 @@ func TestCompiledEquations(t *testing.T) {
 		at.S, at.C, at.U = append(at.S, draw(spec.MeasuredSize())), append(at.C, draw(spec.ContextSize())), append(at.U, draw(spec.ActionSize()))
 		at.Sigma = append(at.Sigma, []float64{0.3, 0.7, 0.1}[:spec.ObjectiveSize()])
 	}
-	for range 2 {
+	for compilations := 1; compilations >= 0; compilations-- {
 		b, told := interpreted(t)
 		errs := backendtest.DeviceGradient(b, p, at)
 		_, _, wrong := backendtest.DeviceStep(b, p, at, true)
 		for _, err := range append(errs, wrong...) {
 			t.Error(err)
 		}
-		if len(*told) > 0 {
-			t.Errorf("told %q", *told)
+		if len(*told) != compilations {
+			t.Errorf("told %q, want %d lines", *told, compilations)
 		}
 		t.Setenv(nvrtc.Variable, filepath.Join(t.TempDir(), "none")) // from now on the cache has them
 	}
@@ -111,9 +111,11 @@ func TestEquationsAreCompiledForTheDevice(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	p, _ := cartsMap(t)
 	text, version := require.Get(export.DeviceOf(p))(t), 1000*c.Major+10*c.Minor
+	var lines []string
+	told := func(line string) { lines = append(lines, line) }
 	known, unknown := driver.Device{Major: 8, Minor: 0}, driver.Device{Major: 99, Minor: 0}
 	var newer *nvrtc.NewerError
-	if _, err := compiled(text, unknown, version-10); !errors.As(err, &newer) {
+	if _, err := compiled(text, unknown, version-10, 2, told); !errors.As(err, &newer) {
 		t.Errorf("PTX for a driver that is older than the compiler: %v", err)
 	}
 	for range 2 {
@@ -122,19 +124,22 @@ func TestEquationsAreCompiledForTheDevice(t *testing.T) {
 			target string
 			begins string
 		}{{known, "sm_80.cubin", "\x7fELF"}, {unknown, "compute_80.ptx", "//"}} {
-			files := require.Get(compiled(text, of.on, version))(t)
+			files := require.Get(compiled(text, of.on, version, 2, told))(t)
 			set := require.Get(images.New(files))(t)
 			blob, err := fs.ReadFile(files, images.FileName(text.Name, of.target))
 			require.OK(t, err)
 			image := require.Get(images.Unpack(blob))(t)
-			if !strings.HasPrefix(string(image[:min(20, len(image))]), of.begins) || len(set.Kernels()) != 8 {
+			if !strings.HasPrefix(string(image[:min(20, len(image))]), of.begins) || len(set.Kernels()) != 6 {
 				t.Errorf("%s begins with %q and has the kernels %v", of.target, image[:min(20, len(image))], set.Kernels())
 			}
 		}
 		t.Setenv(nvrtc.Variable, filepath.Join(t.TempDir(), "none")) // from now on the cache has them
 	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "sm_80") || !strings.Contains(lines[1], "compute_80") {
+		t.Errorf("told %q, want a line for each compilation", lines)
+	}
 	found := require.Get(WrittenImages())(t)
-	if len(found) != 2 || found[0].Name != text.Name || found[0].Compiler != fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor) || found[0].Bytes == 0 {
+	if len(found) != 2 || found[0].Target == found[1].Target || found[0].Name != text.Name || found[0].Compiler != fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor) || found[0].Bytes == 0 {
 		t.Errorf("the cache has %+v", found)
 	}
 }
