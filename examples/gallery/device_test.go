@@ -34,13 +34,21 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// onDevice are the systems whose functions are compiled for the device: an explicit step, an implicit one, and plants that run on,
-// unless there is time for all.
+// onDevice are the systems whose functions are compiled for the device: an explicit step, an implicit one, plants that run on or foresee, and one with
+// declarations, unless there is time for all.
 func onDevice() []equations.System {
 	if !testing.Short() {
-		return append(Systems(), RunningOn()...)
+		return slices.Concat(Systems(), RunningOn(), Foreseeing(), []equations.System{declared()})
 	}
-	return []equations.System{Systems()[0], Systems()[2], RunningOn()[0]}
+	return []equations.System{Systems()[0], Systems()[2], RunningOn()[0], declared()}
+}
+
+// declared has soft limits and bounds on how fast the action changes, which become part of its functions.
+func declared() equations.System {
+	y := cartpole.System()
+	y.Name, y.Rates = "cartpole-declared", []float64{4}
+	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 2, Quadratic: 1}}
+	return y
 }
 
 // deviceOf opens the CUDA backend with the device functions of problems: the host shim with what is written of them built in, or,
