@@ -289,6 +289,52 @@ func TestSearchesTellWhatIsTheHosts(t *testing.T) {
 	}
 }
 
+// decodes counts what a backend decodes in single operations.
+type decodes struct {
+	*kernels.Backend
+	count *int
+}
+
+func (b decodes) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	s, err := b.Backend.NewStepper(cfg)
+	return decoder{s, b.count}, err
+}
+
+type decoder struct {
+	backend.Stepper
+	count *int
+}
+
+func (d decoder) Decode(z, ctx, x, u, s tensor.Matrix) error {
+	*d.count++
+	return d.Stepper.Decode(z, ctx, x, u, s)
+}
+
+// The guard takes what a device has searched by the actions that its roll-out executed, and so asks no network, step by step, again.
+func TestGuardTakesTheActionsOfADevicesSearch(t *testing.T) {
+	c := integrator.Convex()
+	file := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	defer file.Close()
+	m, adaptive := require.Get(model.Read(file))(t), domain.Preference{Adaptive: true}
+	device := decodes{require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t), new(int)}
+	defer device.Close()
+	n := require.Get(batchnav.NewNavigator(device, m, c.Problem, batchnav.Options{Guard: &domain.Guard{}, Search: batchnav.SearchOptions{Candidates: 32}}))(t)
+	episode := require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t)
+	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
+	*device.count = 0
+	for range 3 {
+		episode.Observe(s, cx)
+		d := require.Get(n.Decide(s, cx, adaptive))(t)
+		if d.Fallback != 0 {
+			t.Errorf("fallback %v", d.Fallback)
+		}
+		require.Get(episode.Apply(d.U))(t)
+	}
+	if *device.count > 0 {
+		t.Errorf("%d single decodings in three decisions, want none", *device.count)
+	}
+}
+
 // together is a problem whose roll-outs step together, by its own functions, and the rows that did so.
 type together struct {
 	domain.Problem

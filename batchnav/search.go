@@ -80,8 +80,8 @@ type search struct {
 // memory is what one loop keeps from decision to decision.
 type memory struct {
 	*crossentropy.Memory
-	// Of a polish: the actions of the last decision, of which the first was executed, and by how much that is another
-	// than the best roll-out's; empty: by nothing.
+	// Of a polish, and of a search that a device has made: the actions of the last decision, of which the first was executed. change is by how
+	// much that is another than the best roll-out's; empty: by nothing.
 	plan, change []float64
 }
 
@@ -179,6 +179,8 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	copy(plan, best.Payload)
 	if r.polish != nil {
 		r.polish.improve(m, best, s, c, pref, plan)
+	} else if m.plan = m.plan[:0]; whole {
+		m.plan = append(m.plan, r.device.out.Executed...)
 	}
 	r.onHost.tell(r.loaded, time.Since(start))
 	return displaceBy(best.Offsets, z), nil
