@@ -1,7 +1,6 @@
 package batchnav
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"time"
@@ -19,20 +18,24 @@ type along struct {
 }
 
 // Split is how many candidates of a refinement are proposals, and how many are left for
-// the rounds after them: proposals are as many as one round has. places is the backend's (backend.Description).
-func Split(spec *domain.Spec, o RefineOptions, places int) (proposed, offset int) {
+// the rounds after them: proposals are as many as one round has, on a device one of the rounds. Roll-outs have so many
+// steps; places is the backend's (backend.Description).
+func Split(spec *domain.Spec, o RefineOptions, steps, places int) (proposed, offset int) {
 	if spec.Plan > 1 || o.NoRounds {
 		return o.Candidates, 0
 	}
-	steps := cmp.Or(o.LookAhead, max(1, spec.LookAhead()))
-	proposed = roundSize(o.Candidates, 1+roundsOf(o.Candidates, steps, places))
+	rounds := roundsOf(o.Candidates, steps, places)
+	if places == 0 {
+		rounds++
+	}
+	proposed = roundSize(o.Candidates, rounds)
 	return proposed, o.Candidates - proposed
 }
 
-// newAlong prepares rounds of n candidates over all.
-func newAlong(l *loaded, n int) (*along, error) {
+// newAlong prepares rounds of n candidates over all, along roll-outs of so many steps.
+func newAlong(l *loaded, n, round, steps int) (*along, error) {
 	own := *l // with a stepper of its own
-	r, err := newSearch(&own, &Options{Search: SearchOptions{Candidates: n}})
+	r, err := newSearch(&own, &Options{Search: SearchOptions{Candidates: n, LookAhead: steps, round: round}})
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +45,8 @@ func newAlong(l *loaded, n int) (*along, error) {
 // search improves what the proposals found by n candidates along the roll-out. The best
 // proposal enters twice: for its own action, and held as an offset to the end.
 func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOptions, steps, n int, start time.Time, result *Refinement) (err error) {
-	if r.along == nil || r.along.opt.Candidates != n {
-		if r.along, err = newAlong(r.loaded, n); err != nil {
+	if round := min(n, result.Candidates); r.along == nil || r.along.opt.Candidates != n || r.along.round != round || r.along.steps < steps {
+		if r.along, err = newAlong(r.loaded, n, round, max(steps, r.spec.LookAhead())); err != nil {
 			return err
 		}
 	}

@@ -197,9 +197,9 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		opt.Mixture = DefaultMixture
 	}
 	start := time.Now()
-	proposed, offset := Split(r.spec, opt, r.backend.Describe().Places)
-	r.question[0].Count = proposed
 	steps := lookAhead(r.spec, r.may, obs.C, opt.LookAhead, opt.Remaining)
+	proposed, offset := Split(r.spec, opt, steps, r.backend.Describe().Places)
+	r.question[0].Count = proposed
 	result, err := r.propose(ctx, obs, &opt, steps)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ type SearchOptions struct {
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
 	Seed   uint64 // with the number of the decision in its episode, all that is random
+	round  int    // candidates of a round; 0: roundsOf says it
 }
 
 const (
@@ -39,18 +40,18 @@ const (
 	searchRounds  = 8
 	leastRound    = 16
 	wideRounds    = 4
-	oneStepRounds = 2
+	oneStepRounds = 3
 )
 
 // roundsOf is how many rounds a search of n candidates has, whose roll-outs have so many steps, where so many take no more time
 // than one.
 func roundsOf(n, steps, places int) int {
+	if places == 0 {
+		return searchRounds
+	}
 	least := wideRounds
 	if steps == 1 {
 		least = oneStepRounds
-	}
-	if places == 0 {
-		return searchRounds
 	}
 	return min(searchRounds, max(least, (n+places-1)/places))
 }
@@ -96,7 +97,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
 	}
 	steps, places := cmp.Or(o.LookAhead, max(1, l.spec.LookAhead())), l.backend.Describe().Places
-	round := roundSize(o.Candidates, roundsOf(o.Candidates, steps, places))
+	round := cmp.Or(o.round, roundSize(o.Candidates, roundsOf(o.Candidates, steps, places)))
 	if err := l.makeStepper(round); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 		DecoderS: m.DecoderS, DecoderU: m.DecoderU, Problem: p,
 		Params: backend.StepParams{TopK: nav.TopK, LieGain: float32(nav.LieGain)},
 	})
-	proposed, offset := batchnav.Split(spec, opt, places)
+	proposed, offset := batchnav.Split(spec, opt, lookAhead, places)
 	work := float64(proposed*opt.FlowSteps) * step
 	if spec.Plan == 1 {
 		decode := cpufallback.ForwardFLOPs(m.DecoderU)

@@ -43,8 +43,8 @@ type devicePolicy struct {
 }
 
 type policyJob struct {
-	net, s, c, latent, offsets, plan, mean, scale, lo, hi, cost, margin, kept, first, best, executed, state driver.Pointer
-	rows, steps, n, project, last, round                                                                    int32
+	net, s, c, latent, offsets, plan, mean, scale, lo, hi, cost, margin, kept, first, best, executed, done driver.Pointer
+	rows, steps, n, project, last, _                                                                       int32
 }
 
 // policy is D_u of E_x as the roll-outs of a problem take it, for so many rows a block; without a name there is none, and

@@ -5,7 +5,7 @@
 //
 // with o_0 the offset at the first step.
 //
-// Grid ⌈rows/128⌉, block 128: a thread a row. No shared memory. Bound: bytes, about
+// Grid ⌈rows·max(n_s, n_c, n)/128⌉, block 128: a thread an entry of each. No shared memory. Bound: bytes, about
 // 8·n + 8·(n_s + n_c) a row.
 #include "gpc.cuh"
 
@@ -21,10 +21,13 @@ struct gpc_rollout_start {
 };
 
 extern "C" __global__ void __launch_bounds__(128) gpc_rollout_begin(gpc_rollout_start job) {
-    for (int64_t i = gpc_thread_x(); i < job.rows; i += gpc_threads_x()) {
-        for (int j = 0; j < job.states; j++) job.rollS[i * job.states + j] = job.s[j];
-        for (int j = 0; j < job.contexts; j++) job.rollC[i * job.contexts + j] = job.c[j];
-        for (int j = 0; j < job.n; j++) job.z[i * job.n + j] = job.latent[j] + job.offsets[i * job.ldoffsets + j];
+    const int each = max(max(job.states, job.contexts), job.n);
+    for (int64_t at = gpc_thread_x(); at < (int64_t)job.rows * each; at += gpc_threads_x()) {
+        const int64_t i = at / each;
+        const int j = (int)(at % each);
+        if (j < job.states) job.rollS[i * job.states + j] = job.s[j];
+        if (j < job.contexts) job.rollC[i * job.contexts + j] = job.c[j];
+        if (j < job.n) job.z[i * job.n + j] = job.latent[j] + job.offsets[i * job.ldoffsets + j];
     }
 }
 GPC_KERNEL(gpc_rollout_begin)

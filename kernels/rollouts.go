@@ -359,7 +359,7 @@ func (r *rollouts) rollAlong(q *queue, space *plansSpace, rows, steps int, proje
 		s: a.s, c: a.c, latent: a.latent, offsets: a.offsets, rollS: space.s.at, rollC: space.c.at, z: a.z,
 		rows: int32(rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldoffsets: int32(ld),
 	}
-	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&begin))
+	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(rows*max(f.states, f.contexts, f.latent), 128)}, 128, 0, driver.Struct(&begin))
 	decode := forwardJob{net: f.netU.at, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.start, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
 	q.forward(rows, f.netU.width, &decode)
 	r.rollOut(q, space, &plans{

@@ -23,17 +23,23 @@ const (
 	beginNumber
 	beginGiven
 	beginLimit
-	beginKept
-	beginRounds
-	beginDone
-	beginWords
+	beginWords = beginLimit + 4
+)
+
+// The words of gpc_rounds_state.
+const (
+	stateKept = iota
+	stateDone
+	stateMade
+	_
+	stateWords
 )
 
 type roundsJob struct {
-	state, table, unit, ranks, given, share, from, beside, mean, spread, candidates, cost, margin, kept, elites, report driver.Pointer
-	tolerance, beyond, wideWidth, heldWidth, heldSpread, floor, learn, keep                                             float64
-	width, steps, knots, most, kinds, wide, held                                                                        int32
-	stream                                                                                                              uint32
+	begin, state, table, unit, ranks, given, share, from, beside, mean, other, spread, candidates, cost, margin, kept, elites, standing, report driver.Pointer
+	tolerance, beyond, wideWidth, heldWidth, heldSpread, floor, learn, keep                                                                     float64
+	width, steps, knots, most, kinds, wide, held                                                                                                int32
+	stream                                                                                                                                      uint32
 }
 
 type roundsOut struct {
@@ -42,16 +48,15 @@ type roundsOut struct {
 }
 
 const (
-	selectBlock = 1024
-	// A round's candidates and the elites are sorted in shared memory.
-	mostSorted = 4096
+	// A round's candidates and the elites are ranked in shared memory.
+	mostRanked = 8192
 	// Candidates of all rounds with their offsets and actions have so many bytes.
 	roundsMemory = 1 << 30
 	// beyondMargins is more than any margin is broken by, in any unit: a roll-out that loses the state is ranked by when.
 	beyondMargins = 1e12
 )
 
-var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_select", "gpc_rounds_result"}
+var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_rank", "gpc_rounds_adapt", "gpc_rounds_result"}
 
 // searchKey names a graph of rounds.
 type searchKey struct {
@@ -67,7 +72,7 @@ type searchRoom struct {
 	steps      int
 	in, out    piece
 
-	offsets, cost, margin, kept, first, executed, elites, report, table, unit, ranks piece
+	offsets, cost, margin, kept, first, executed, mean, elites, standing, report, table, unit, ranks piece
 
 	plansSpace
 	z, plan, base, start piece // start: Base of the observation
@@ -76,18 +81,19 @@ type searchRoom struct {
 }
 
 // searchInput places what goes in behind the observation of roundInput, in bytes.
-type searchInput struct{ state, mean, spread, share, from, beside, given, bytes int }
+type searchInput struct{ begin, mean, spread, share, from, beside, given, state, bytes int }
 
 func (r *rollouts) searchInput(steps, given int) (l searchInput) {
 	width, knots := r.cfg.Width(), min(crossentropy.MostKnots, steps)
-	l.state = (r.roundInput().offsets + 7) / 8 * 8
-	l.mean = l.state + 4*beginWords
+	l.begin = (r.roundInput().offsets + 7) / 8 * 8
+	l.mean = l.begin + 4*beginWords
 	l.spread = l.mean + 8*steps*width
 	l.share = l.spread + 8*knots*width
 	l.from = l.share + 4*steps
 	l.beside = l.from + 4*steps
 	l.given = l.beside + 4*knots
-	l.bytes = l.given + 4*given*steps*width
+	l.state = l.given + 4*given*steps*width
+	l.bytes = l.state + 4*stateWords // of those of later rounds none crosses
 	return l
 }
 
@@ -96,7 +102,7 @@ type searchOutput struct{ report, spread, executed, cost, margin, number, payloa
 
 func (r *rollouts) searchOutput(rounds, steps int) (l searchOutput) {
 	width, most, nu := r.cfg.Width(), crossentropy.Elites(r.cfg.Search.Round), r.flow.plan
-	l.report = 4 * beginWords
+	l.report = 4 * stateWords
 	l.spread = l.report + 8*5*rounds
 	l.executed = l.spread + 8*min(crossentropy.MostKnots, steps)*width
 	l.cost = l.executed + 8*steps*nu
@@ -114,9 +120,12 @@ func (r *rollouts) Executes() bool { return r.whole.name != "" }
 
 // Search implements backend.Rollouts.
 func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
+	if err := in.CheckBehind(r.cfg.Step.Problem); err != nil {
+		return err
+	}
 	steps, round := in.Begin.Steps, r.cfg.Search.Round
 	most := crossentropy.Elites(round)
-	if round+most > mostSorted || most > selectBlock || steps > r.cfg.Steps || (round+8*(steps*(4*r.cfg.Width()+8*r.flow.plan)))*in.Candidates > roundsMemory {
+	if round+most > mostRanked || 16*(round+most) > r.backend.device.SharedPerBlock-1024 || steps > r.cfg.Steps || (round+8*(steps*(4*r.cfg.Width()+8*r.flow.plan)))*in.Candidates > roundsMemory {
 		return backend.ErrNoSearch
 	}
 	limit := ceil(in.Candidates, round)
@@ -163,7 +172,7 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 	f, width, round := &r.flow, r.cfg.Width(), r.cfg.Search.Round
 	most := crossentropy.Elites(round)
 	var l layoutOf
-	l.reserve(&s.in, r.searchInput(steps, most+4).bytes, true)
+	l.reserve(&s.in, r.searchInput(steps, most+4).bytes+4*stateWords*candidates, true)
 	l.reserve(&s.out, r.searchOutput(candidates, steps).bytes, true)
 	l.reserve(&s.offsets, 4*candidates*steps*width, false)
 	l.reserve(&s.cost, 8*candidates, false)
@@ -171,7 +180,9 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 	l.reserve(&s.kept, 4*candidates, false)
 	l.reserve(&s.first, 4*candidates*f.plan, false)
 	l.reserve(&s.executed, 8*candidates*steps*f.plan, false)
-	l.reserve(&s.elites, 4*most, false)
+	l.reserve(&s.mean, 8*steps*width, false)
+	l.reserve(&s.elites, 2*4*most, false)
+	l.reserve(&s.standing, 4, false)
 	l.reserve(&s.report, 8*5*candidates, false)
 	l.reserve(&s.table, 8*len(normal.Table()), false)
 	l.reserve(&s.unit, 8*width, false)
@@ -202,10 +213,10 @@ func (r *rollouts) stageSearch(in backend.SearchInput, key searchKey, limit int)
 	s := r.search
 	l, at, begin := r.searchInput(key.steps, key.given), s.in.host, &in.Begin
 	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
-	copy(driver.HostSlice[uint32](s.host, at+l.state, beginWords), []uint32{
+	copy(driver.HostSlice[uint32](s.host, at+l.begin, beginWords), []uint32{
 		beginSeed: uint32(begin.Seed), beginSeed + 1: uint32(begin.Seed >> 32), beginNumber: begin.Number, beginGiven: uint32(begin.Given.Rows), beginLimit: uint32(limit),
-		beginDone: 0,
 	})
+	clear(driver.HostSlice[int32](s.host, at+l.state, stateWords))
 	copy(driver.HostSlice[float64](s.host, at+l.mean, len(begin.Mean)), begin.Mean)
 	copy(driver.HostSlice[float64](s.host, at+l.spread, len(begin.Spread)), begin.Spread)
 	share, from := driver.HostSlice[float32](s.host, at+l.share, key.steps), driver.HostSlice[int32](s.host, at+l.from, key.steps)
@@ -229,8 +240,8 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 	at := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
 	most := crossentropy.Elites(key.round)
 	job := roundsJob{
-		state: at(l.state), table: s.table.at, unit: s.unit.at, ranks: s.ranks.at, given: at(l.given), share: at(l.share), from: at(l.from), beside: at(l.beside),
-		mean: at(l.mean), spread: at(l.spread), candidates: s.offsets.at, cost: s.cost.at, margin: s.margin.at, elites: s.elites.at, report: s.report.at,
+		begin: at(l.begin), state: at(l.state), table: s.table.at, unit: s.unit.at, ranks: s.ranks.at, given: at(l.given), share: at(l.share), from: at(l.from), beside: at(l.beside),
+		mean: at(l.mean), other: s.mean.at, spread: at(l.spread), candidates: s.offsets.at, cost: s.cost.at, margin: s.margin.at, elites: s.elites.at, standing: s.standing.at, report: s.report.at,
 		tolerance: r.cfg.Search.Tolerance, beyond: beyondMargins, wideWidth: crossentropy.WideWidth, heldWidth: crossentropy.HeldWidth, heldSpread: crossentropy.HeldSpread,
 		floor: crossentropy.SpreadFloor, learn: crossentropy.Learn, keep: 1 - crossentropy.Learn,
 		width: int32(width), steps: int32(key.steps), knots: int32(min(crossentropy.MostKnots, key.steps)), most: int32(most),
@@ -255,8 +266,8 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 		q.tile = r.backend.tileOf(rows)
 		q.launch("gpc_rounds_draw", driver.Dim{X: ceil(rows*width, 128)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
 		r.rollRound(q, key, &preference, at, i, first, rows)
-		places := max(32, powerOfTwo(rows+most))
-		q.launch("gpc_rounds_select", driver.Dim{X: 1}, selectBlock, 12*places, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows), driver.Int32(places))
+		q.launch("gpc_rounds_rank", driver.Dim{X: ceil(rows+most, 32)}, 256, 16*(rows+most), driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
+		q.launch("gpc_rounds_adapt", driver.Dim{X: ceil(key.steps*width, 32) + ceil(int(job.knots)*width, 32)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first))
 	}
 	o := r.searchOutput(key.rounds, key.steps)
 	to := func(offset int) driver.Pointer { return s.out.at.Offset(offset) }
@@ -285,7 +296,7 @@ func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob,
 		job := r.wholeJob(at(l.s), at(l.c), rows, key.steps, key.project)
 		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), offsets, cost, margin, firsts
 		job.kept, job.executed = s.kept.at.Offset(4*first), s.executed.at.Offset(8*first*key.steps*f.plan)
-		job.state, job.round = state.Offset(4*beginLimit), int32(round)
+		job.done = state.Offset(4 * (round*stateWords + stateDone))
 		r.whole.run(q, &f.code, &job, preference)
 		return
 	}
@@ -298,16 +309,16 @@ func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob,
 func (r *rollouts) settled(key searchKey, out *backend.SearchOutput) {
 	s, o := r.search, r.searchOutput(key.rounds, key.steps)
 	at, nu, size := s.out.host, r.flow.plan, key.steps*r.cfg.Width()
-	state := driver.HostSlice[int32](s.host, at, beginWords)
-	report := driver.HostSlice[float64](s.host, at+o.report, 5*int(state[beginRounds]))
+	state := driver.HostSlice[int32](s.host, at, stateWords)
+	report := driver.HostSlice[float64](s.host, at+o.report, 5*int(state[stateMade]))
 	out.Rounds = out.Rounds[:0]
-	for i := range int(state[beginRounds]) {
+	for i := range int(state[stateMade]) {
 		v := report[5*i:]
 		out.Rounds = append(out.Rounds, backend.SearchRound{
 			Candidates: min(key.round, key.candidates-i*key.round), Feasible: int(v[2]), Total: v[3], Least: v[4], Cost: v[0], Margin: v[1],
 		})
 	}
-	kept := int(state[beginKept])
+	kept := int(state[stateKept])
 	if !key.elites {
 		kept = min(kept, 1)
 	}
@@ -324,13 +335,4 @@ func (r *rollouts) settled(key searchKey, out *backend.SearchOutput) {
 	if kept > 0 && r.whole.name != "" && !math.IsInf(c.Margin[0], -1) {
 		out.Executed = driver.HostSlice[float64](s.host, at+o.executed, key.steps*nu)
 	}
-}
-
-// powerOfTwo is the least power of two that is at least n.
-func powerOfTwo(n int) int {
-	p := 1
-	for p < n {
-		p *= 2
-	}
-	return p
 }

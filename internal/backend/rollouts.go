@@ -126,6 +126,9 @@ type SearchInput struct {
 	Elites       bool // whether all elites are wanted; otherwise the best alone is the outcome's
 }
 
+// CheckBehind says what is wrong with Behind for a problem.
+func (in *SearchInput) CheckBehind(p domain.Problem) error { return checkBehind("search", in.Behind, p) }
+
 // SearchOutput is what the rounds came to.
 type SearchOutput struct {
 	Rounds   []SearchRound

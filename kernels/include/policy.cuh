@@ -50,9 +50,9 @@ struct gpc_policy_job {
     float* first;     // [rows, plan] the first actions, decoded; nullptr: not wanted
     double* best;     // [rows, plan] the same, projected; nullptr: not wanted
     double* executed; // [rows, steps, actions]; nullptr: not wanted
-    const int* state; // limit, kept, rounds, done of gpc_rounds_begin; nullptr: always
+    const int* done;  // nothing to do where that is not 0; nullptr: there is
     int rows, steps, n, project, last;
-    int round;
+    int pad;
 };
 
 namespace gpc {
@@ -198,7 +198,7 @@ __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain
     constexpr int R = 8 * NT, observed = P::states + P::contexts + 1 + P::objectives;
     GPC_SHARED(uint4, shared);
     const gpc_policy& net = *job.net;
-    if (job.state && (job.state[3] || job.round >= job.state[0])) return;
+    if (job.done && *job.done) return;
     const int thread = threadIdx.x, row0 = blockIdx.x * R, plane = R * net.stride;
     unsigned short* halves = reinterpret_cast<unsigned short*>(shared + net.fragments);
     Halves act{halves, net.stride, plane}, next{halves + PARTS * plane, net.stride, plane};

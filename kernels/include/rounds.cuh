@@ -1,5 +1,5 @@
 // rounds.cuh: the rounds of a search along roll-outs (package internal/crossentropy) as they lie on the device: what
-// gpc_rounds_draw, the roll-outs, gpc_rounds_select and gpc_rounds_result hand on.
+// gpc_rounds_draw, the roll-outs, gpc_rounds_rank, gpc_rounds_adapt and gpc_rounds_result hand on.
 #pragma once
 #include "gpc.cuh"
 
@@ -9,11 +9,19 @@ struct gpc_rounds_begin {
     unsigned int number; // of the decision
     int given;           // candidates of the first round that are not drawn
     int limit;           // most rounds
-    int kept, rounds, done; // of the rounds so far: elites, rounds made, and whether another would gain nothing
+    int pad[3];
 };
 
+// gpc_rounds_state is what a round begins with: elites so far, whether there is nothing more to gain, and rounds made. Round r reads
+// state r and makes r + 1; state 0 crosses, all zero.
+struct gpc_rounds_state {
+    int kept, done, made, pad;
+};
+
+// Elites and means are two, of rounds with even and odd numbers: a round reads one and writes the other.
 struct gpc_rounds {
-    gpc_rounds_begin* state;
+    const gpc_rounds_begin* begin;
+    gpc_rounds_state* state; // [rounds + 1]
     const double* table; // of normal_at
     const double* unit;  // [width] of the spread
     const double* ranks; // [3, most + 1]: crossentropy.Ranks
@@ -21,13 +29,14 @@ struct gpc_rounds {
     const float* share;  // [steps] of the way from one knot to the next
     const int* from;     // [steps] the knot before
     const int* beside;   // [knots] the step next to each
-    double* mean;        // [steps·width]
+    double* mean[2];     // [steps·width] each
     double* spread;      // [knots·width]
     float* candidates;   // [all, steps·width], round after round
-    double* cost;        // [all]
-    double* margin;      // [all]
+    const double* cost;  // [all]
+    const double* margin; // [all]
     const int* kept;     // [all] steps before a state was lost; nullptr: none is
-    int* elites;         // [most] candidates, best first
+    int* elites;         // [2, most] candidates, best first
+    int* standing;       // how many are elites behind the round
     double* report;      // [rounds, 5]: cost and margin of the best so far; of the round, how many are feasible, their cost in all, the least
     double tolerance, beyond; // beyond: more than any margin is broken by
     double wideWidth, heldWidth, heldSpread, floor, learn, keep; // keep: 1 − learn
@@ -35,3 +44,15 @@ struct gpc_rounds {
     int kinds, wide, held;
     unsigned int stream;
 };
+
+namespace gpc {
+
+constexpr int roundsKnots = 5; // crossentropy.MostKnots
+
+// margin_of a candidate: one that loses the state is below all others, and above one that loses it earlier.
+__device__ inline double margin_of(const gpc_rounds& of, int candidate) {
+    const double margin = of.margin[candidate];
+    return of.kept && of.kept[candidate] < of.steps && margin == -(double)gpc_inf() ? -of.beyond * (double)(of.steps - of.kept[candidate]) : margin;
+}
+
+} // namespace gpc
