@@ -22,7 +22,9 @@ func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 	switch {
 	case errors.Is(err, backend.ErrNoRefiner):
 		if b, ok := l.backend.(backend.Teller); ok {
-			b.Tell("refinement "+l.spec.Name, fmt.Sprintf("the proposals for %s are made in single operations, and rolled out on the CPU: %s", l.spec.Name, reasonOf(err, backend.ErrNoRefiner)))
+			if reason := reasonOf(err, backend.ErrNoRefiner); reason != "" {
+				b.Tell("refinement "+l.spec.Name, fmt.Sprintf("the proposals for %s are made in single operations, and rolled out on the CPU: %s", l.spec.Name, reason))
+			}
 		}
 		return nil, nil
 	case err != nil:

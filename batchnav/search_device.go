@@ -112,9 +112,12 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 	return true, nil
 }
 
-// reasonOf is what an error says beside the one that it wraps.
+// reasonOf is what an error says beside the one that it wraps; "" of that one itself, whose reason was told before.
 func reasonOf(err, wrapped error) string {
-	return strings.TrimSuffix(err.Error(), ": "+wrapped.Error())
+	if err == wrapped {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+wrapped.Error()), wrapped.Error()+"\n")
 }
 
 // ending is what comes behind the plans of a decision, which all its rounds have in common.

@@ -139,8 +139,11 @@ var refineKernels = []string{
 // NewRefiner implements backend.RefinerBackend for problems with device functions,
 // which have to score an action as the problem does.
 func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
-	if !mayHaveDevice(cfg.Step.Problem) || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
-		return nil, backend.ErrNoRefiner
+	if !mayHaveDevice(cfg.Step.Problem) {
+		return nil, fmt.Errorf("%s has no device functions: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRefiner)
+	}
+	if cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+		return nil, fmt.Errorf("%s: latents, codes or neighbours are more than the kernels take: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRefiner)
 	}
 	if err := cfg.Step.Validate(); err != nil {
 		return nil, err

@@ -186,7 +186,7 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 	}
 	may := domain.AbilitiesOfProblem(cfg.Step.Problem)
 	if !mayHaveDevice(cfg.Step.Problem) {
-		return nil, backend.ErrNoRollouts
+		return nil, fmt.Errorf("%s has no device functions: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRollouts)
 	}
 	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
 	r.graphs.memory, r.graphs.most = r.room, roundGraphs
