@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/floats"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -108,7 +108,7 @@ const (
 
 // trainEpochs is a whole manifold training, one neighbour a sample, in shuffled
 // batches: run where Options.Epochs says how many, and otherwise 500 epochs
-// extrapolated from single updates. Drawing the batches counts, as it does in a
+// extrapolated from some updates. Drawing the batches counts, as it does in a
 // training; evaluation and rollout-aware refinement are not part of it.
 func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 	samples, epochs := cmp.Or(r.opt.Samples, defaultSamples), r.opt.Epochs
@@ -122,20 +122,27 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 		return err
 	}
 	rng := r.Rand()
-	order, neighbours, kernel := make([]int32, samples), make([]int32, batch), make([]float32, batch)
+	order, neighbours, kernel := make([]int32, samples), make([]int32, samples), make([]float32, samples)
 	for i := range order {
-		order[i] = int32(i)
+		order[i], kernel[i] = int32(i), 1
 	}
-	update := func(at int) error {
+	losses := make([]backend.ManifoldLosses, backend.Together(t))
+	// updates makes as many as a training does in one call, from row at of an epoch on, and
+	// says where the next begins.
+	updates := func(at int) (next int, err error) {
 		if at == 0 {
 			rng.Shuffle(samples, func(i, j int) { order[i], order[j] = order[j], order[i] })
+			for i, row := range order {
+				neighbours[i] = (row + 1) % int32(samples)
+			}
 		}
-		rows := order[at:min(at+batch, samples)]
-		for i, row := range rows {
-			neighbours[i], kernel[i] = (row+1)%int32(samples), 1
+		var list []backend.ManifoldUpdate
+		for len(list) < len(losses) && at < samples {
+			to := min(at+batch, samples)
+			list = append(list, backend.ManifoldUpdate{Rows: order[at:to], Neighbours: neighbours[at:to], Kernel: kernel[at:to], Rate: 1e-4})
+			at = to
 		}
-		_, err := t.ManifoldStep(rows, neighbours[:len(rows)], kernel[:len(rows)], 1e-4)
-		return err
+		return at, backend.ManifoldSteps(t, list, losses[:len(list)])
 	}
 	peak := r.Peak()
 	var total float64 // µs
@@ -143,9 +150,11 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 	if extrapolated {
 		epochs = defaultEpochs
 		at := 0
+		var made []float64 // samples of each call
 		us, err := latencies(ctx, r.opt.Budget, func() error {
-			err := update(at)
-			if at += batch; at >= samples {
+			next, err := updates(at)
+			made = append(made, float64(next-at))
+			if at = next; at == samples {
 				at = 0
 			}
 			return err
@@ -153,15 +162,15 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 		if err != nil {
 			return err
 		}
-		total = stat.Mean(us, nil) * float64((samples+batch-1)/batch) * float64(epochs)
+		total = floats.Sum(us) / floats.Sum(made[len(made)-len(us):]) * float64(samples) * float64(epochs)
 	} else {
 		start := time.Now()
 		for range epochs {
-			for at := 0; at < samples; at += batch {
+			for at := 0; at < samples; {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := update(at); err != nil {
+				if at, err = updates(at); err != nil {
 					return err
 				}
 			}

@@ -28,6 +28,7 @@ type continuing struct {
 	fault  func(error) bool                // not the caller's mistake
 	fatal  func(error) bool                // ends the first backend
 	notice func(string)                    // is told of every move; nil: nobody
+	every  int                             // updates between two copies of a trainer's state; 0: savedEvery
 	told   func() bool                     // whether the end of a shared backend was told already; nil: it is not shared
 
 	mutex  sync.Mutex

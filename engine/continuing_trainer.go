@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -8,15 +9,17 @@ import (
 )
 
 // savedEvery is how many updates a trainer makes between two copies of its state on
-// the host: a fault costs at most so many again on the other backend, and a copy is
-// a few megabytes against so many updates of a whole batch each.
-const savedEvery = 64
+// the host: a fault costs at most so many again on the other backend. A copy takes as long
+// as some ten small updates on a GPU, which wait for it.
+const savedEvery = 1024
 
 // trainer is a trainer that survives the loss of its backend.
 type trainer struct {
 	*movable[backend.Trainer]
+	every int                           // updates between two copies of the state
 	saved *backend.TrainerState         // nil: the state it began with
 	since []func(backend.Trainer) error // the updates made after that
+	made  int                           // so many
 	chain *backend.Chain                // what a state does not hold; nil: none
 }
 
@@ -28,7 +31,7 @@ func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, err
 		}
 	}
 	cfg.Initial = backend.Networks{EncoderX: initial[0], EncoderO: initial[1], DecoderU: initial[2], DecoderS: initial[3]}
-	t := &trainer{}
+	t := &trainer{every: cmp.Or(c.every, savedEvery)}
 	var err error
 	t.movable, err = newMovable(c, "training", func(b backend.Backend) (backend.Trainer, error) {
 		inner, err := b.NewTrainer(cfg)
@@ -63,8 +66,8 @@ func (t *trainer) replay(inner backend.Trainer) error {
 	return nil
 }
 
-// update makes an update and notes it, but on the second backend, which is the last.
-func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, err error) {
+// update makes updates and notes them, but on the second backend, which is the last.
+func update[L any](t *trainer, updates int, f func(backend.Trainer) (L, error)) (losses L, err error) {
 	if losses, err = ask(t.movable, f); err != nil {
 		return losses, err
 	}
@@ -73,7 +76,7 @@ func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, er
 		return losses, nil
 	}
 	t.since = append(t.since, func(b backend.Trainer) error { _, err := f(b); return err })
-	if len(t.since) >= savedEvery {
+	if t.made += updates; t.made >= t.every {
 		_, err = t.State() // which keeps it; a fault in it moves the trainer
 	}
 	return losses, err
@@ -81,9 +84,23 @@ func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, er
 
 func (t *trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
 	rows, neighbours, kernel = slices.Clone(rows), slices.Clone(neighbours), slices.Clone(kernel)
-	return update(t, func(b backend.Trainer) (backend.ManifoldLosses, error) {
+	return update(t, 1, func(b backend.Trainer) (backend.ManifoldLosses, error) {
 		return b.ManifoldStep(rows, neighbours, kernel, lr)
 	})
+}
+
+// ManifoldSteps implements backend.SequenceTrainer.
+func (t *trainer) ManifoldSteps(updates []backend.ManifoldUpdate, losses []backend.ManifoldLosses) error {
+	updates = slices.Clone(updates)
+	for i, u := range updates {
+		updates[i] = backend.ManifoldUpdate{Rows: slices.Clone(u.Rows), Neighbours: slices.Clone(u.Neighbours), Kernel: slices.Clone(u.Kernel), Rate: u.Rate}
+	}
+	made, err := update(t, len(updates), func(b backend.Trainer) ([]backend.ManifoldLosses, error) {
+		made := make([]backend.ManifoldLosses, len(updates)) // its own: an update may be made again
+		return made, backend.ManifoldSteps(b, updates, made)
+	})
+	copy(losses, made)
+	return err
 }
 
 func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
@@ -94,13 +111,13 @@ func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (back
 
 func (t *trainer) PrepareRollout() error {
 	t.chain = nil
-	_, err := update(t, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.PrepareRollout() })
+	_, err := update(t, 1, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.PrepareRollout() })
 	return err
 }
 
 func (t *trainer) SetChain(c backend.Chain) error {
 	c = backend.Chain{Z: c.Z.Clone(), Weight: slices.Clone(c.Weight)}
-	_, err := update(t, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.SetChain(c) })
+	_, err := update(t, 1, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.SetChain(c) })
 	if err == nil && !t.moved {
 		t.chain = &c
 	}
@@ -109,7 +126,7 @@ func (t *trainer) SetChain(c backend.Chain) error {
 
 func (t *trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
 	rows = slices.Clone(rows)
-	return update(t, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutStep(rows, lr) })
+	return update(t, 1, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutStep(rows, lr) })
 }
 
 func (t *trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
@@ -140,7 +157,7 @@ func (t *trainer) Restore(state backend.TrainerState) error {
 
 // keep copies a state that the trainer is in.
 func (t *trainer) keep(state backend.TrainerState) {
-	t.saved, t.since = nil, nil
+	t.saved, t.since, t.made = nil, nil, 0
 	if t.moved {
 		return
 	}

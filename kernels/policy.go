@@ -34,7 +34,7 @@ const (
 
 type policyLayer struct {
 	tiles, bias                               driver.Pointer
-	depth, units, resident, at, kind, outputs int32
+	depth, units, resident, at, kind, biases int32
 }
 
 type devicePolicy struct {
@@ -83,7 +83,7 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 	var biases []float32
 	width := 0
 	for n, l := range append(append([]model.Layer(nil), encoder.Layers...), decoder.Layers...) {
-		layer := policyLayer{depth: int32(ceil(l.W.Cols, 16)), units: int32(ceil(l.W.Rows, 16)), outputs: int32(l.W.Rows)}
+		layer := policyLayer{depth: int32(ceil(l.W.Cols, 16)), units: int32(ceil(l.W.Rows, 16)), biases: int32(len(biases))}
 		width = max(width, 16*int(layer.depth), 16*int(layer.units))
 		switch n {
 		case len(encoder.Layers) - 1:
@@ -108,7 +108,7 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 	}
 	p := policy{name: f.code.name}
 	for i, rows := range policyShapes {
-		own := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows)
+		own := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows) + 4*len(biases)
 		s := &p.shape[i]
 		*s = policyShape{rows: rows, kernel: fmt.Sprintf("gpc_domain_policy_%s_%dx%d", p.name, rows, parts)}
 		q.then(func() error {
@@ -141,7 +141,9 @@ func (d *devicePolicy) reside(room, parts int) {
 
 // policyRowsBytes is the size of PolicyRows of include/policy.cuh.
 func policyRowsBytes(f *flow, rows int) int {
-	return (8*rows*(f.states+f.contexts+2) + 4*rows*2*f.plan + 4*policyBlock/32*16*rows + 4*rows + 7) / 8 * 8
+	layers := policyLayers * int(unsafe.Sizeof(policyLayer{}))
+	perRow := 8*(f.states+f.contexts+2) + 4*(2*f.plan+MaxLatent+policyBlock/32*16+1)
+	return (layers + rows*perRow + 4*(2*(f.states+f.contexts)+3*(1+f.objectives)+4*f.plan) + 7) / 8 * 8
 }
 
 // policyTiles are a layer's weights in tiles of 16 units by 16 of the depth, depth first, as the lanes of a warp hold

@@ -266,7 +266,7 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 		q.tile = r.backend.tileOf(rows)
 		q.launch("gpc_rounds_draw", driver.Dim{X: ceil(rows*width, 128)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
 		r.rollRound(q, key, &preference, at, i, first, rows)
-		q.launch("gpc_rounds_rank", driver.Dim{X: ceil(rows+most, 32)}, 256, 16*(rows+most), driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
+		q.launch("gpc_rounds_rank", driver.Dim{X: ceil(rows+most, 8)}, 256, 16*(rows+most), driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
 		q.launch("gpc_rounds_adapt", driver.Dim{X: ceil(key.steps*width, 32) + ceil(int(job.knots)*width, 32)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first))
 	}
 	o := r.searchOutput(key.rounds, key.steps)

@@ -3,7 +3,7 @@
 // the first `most` are elites. gpc_rounds_adapt moves mean and spread to the elites, weighed by rank, and ends the search behind a round
 // without a new one.
 //
-// gpc_rounds_rank: grid ⌈(most + rows)/32⌉, block 256: a warp has four candidates, whose rivals its lanes share. Shared memory 16 bytes for each
+// gpc_rounds_rank: grid ⌈(most + rows)/8⌉, block 256: a warp has a candidate, whose rivals its lanes share. Shared memory 16 bytes for each
 // of most + rows. Bound: latency; (most + rows)² comparisons.
 //
 // gpc_rounds_adapt: grid ⌈steps·width/32⌉ + ⌈knots·width/32⌉ blocks for the mean, then for the spread, block 128: four threads a column, each with
@@ -44,9 +44,9 @@ extern "C" __global__ void __launch_bounds__(256) gpc_rounds_rank(gpc_rounds of,
         if (i >= old && holds) feasible += 1.0, total += cost, least = fmin(least, cost);
     }
     __syncthreads();
-    for (int i = (blockIdx.x * 8 + warp) * 4; i < min(all, (int)(blockIdx.x * 8 + warp) * 4 + 4); i++) {
+    const int i = blockIdx.x * 8 + warp;
+    if (i < all && standing[i].group != 2) {
         const gpc::Standing mine = standing[i];
-        if (mine.group == 2) continue;
         int ahead = 0;
         for (int j = lane; j < all; j += 32) ahead += gpc::before(standing[j], mine, j < i);
         for (int m = 16; m > 0; m /= 2) ahead += __shfl_xor_sync(GPC_FULL_MASK, ahead, m);
@@ -73,7 +73,9 @@ extern "C" __global__ void __launch_bounds__(256) gpc_rounds_rank(gpc_rounds of,
 GPC_KERNEL(gpc_rounds_rank)
 
 extern "C" __global__ void __launch_bounds__(128) gpc_rounds_adapt(gpc_rounds of, int round, int first) {
-    __shared__ double part[4][32];
+    constexpr int elitesAtOnce = 256;
+    __shared__ double part[4][32], weight[elitesAtOnce];
+    __shared__ int elite[elitesAtOnce];
     const gpc_rounds_state before = of.state[round];
     if (before.done) {
         if (blockIdx.x == 0 && threadIdx.x == 0) of.state[round + 1] = before;
@@ -89,14 +91,17 @@ extern "C" __global__ void __launch_bounds__(128) gpc_rounds_adapt(gpc_rounds of
     const int at = !has ? 0 : (spreads ? of.beside[e / of.width] * of.width + e % of.width : e);
     const double mean = was[at];
     double v = 0.0;
-    if (kept > 0) {
-        const double all = most[kept], share = sum[kept];
+    // Elites and weights are read together, and then wait in shared memory.
+    for (int from = 0; from < kept; from += elitesAtOnce) {
+        const int count = min(kept - from, elitesAtOnce);
+        for (int i = threadIdx.x; i < count; i += 128) elite[i] = elites[from + i], weight[i] = __ddiv_rn(__dadd_rn(most[kept], -place[from + i]), sum[kept]);
+        __syncthreads();
 #pragma unroll 8
-        for (int i = p; i < kept; i += 4) {
-            const double w = __ddiv_rn(__dadd_rn(all, -place[i]), share), o = (double)of.candidates[(int64_t)elites[i] * size + at];
-            const double apart = __dadd_rn(o, -mean);
-            v = __dadd_rn(v, spreads ? __dmul_rn(__dmul_rn(w, apart), apart) : __dmul_rn(w, o));
+        for (int i = p; i < count; i += 4) {
+            const double o = (double)of.candidates[(int64_t)elite[i] * size + at], apart = __dadd_rn(o, -mean);
+            v = __dadd_rn(v, spreads ? __dmul_rn(__dmul_rn(weight[i], apart), apart) : __dmul_rn(weight[i], o));
         }
+        __syncthreads();
     }
     part[p][column] = v;
     bool fresh = false;

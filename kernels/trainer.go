@@ -34,7 +34,8 @@ type Trainer struct {
 	space                            address // activations of a micro-batch
 	micro                            int     // its rows at most
 	batch, losses                    address
-	batchHost, lossesHost            *driver.HostMemory
+	batchHost, lossesHost            *driver.HostMemory // of so many updates as are queued at once
+	slots, slotWords                 int
 
 	manifoldSteps, rolloutSteps int64
 	rolloutPrepared             bool
@@ -68,6 +69,9 @@ const (
 const (
 	maxPlans  = 8
 	maxLosses = rolloutLossCount
+	// Updates that are queued at once, at most, and the words of their batches.
+	mostSlots  = 32
+	slotsWords = 1 << 20
 )
 
 // NewTrainer implements backend.Backend. Data and networks are copied to the
@@ -152,9 +156,10 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
 	t.share.slots = q.alloc(m, 4*t.share.of*t.layout.size)
 	q.then(func() error { return t.allocateSpace(th) })
-	words := batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
-	t.batch, t.losses = q.alloc(m, 4*words), q.alloc(m, 8*maxLosses)
-	t.batchHost, t.lossesHost = q.allocHost(m, 4*words), q.allocHost(m, 8*maxLosses)
+	t.slotWords = batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
+	t.slots = max(1, min(mostSlots, slotsWords/t.slotWords))
+	t.batch, t.losses = q.alloc(m, 4*t.slotWords), q.alloc(m, 8*maxLosses)
+	t.batchHost, t.lossesHost = q.allocHost(m, 4*t.slotWords*t.slots), q.allocHost(m, 8*maxLosses*t.slots)
 	return q.err
 }
 
@@ -213,10 +218,7 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		if err != nil {
 			return err
 		}
-		index := key.rows * (1 + key.kappa)
-		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
-		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
-			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
+		t.fillSlot(0, key, header, fill)
 		q := t.backend.queue(th)
 		t.launchPlan(q, plan)
 		if t.share.of > 0 { // the gradient too is waited for
@@ -230,6 +232,35 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		copy(sums, driver.HostSlice[float64](t.lossesHost, 0, plan.losses))
 		return nil
 	})
+}
+
+// fillSlot writes a batch where the host keeps that of an update.
+func (t *Trainer) fillSlot(slot int, key planKey, header [batchHeader]float32, fill func(words []int32, kernel []float32)) {
+	at, index := 4*t.slotWords*slot, key.rows*(1+key.kappa)
+	copy(driver.HostSlice[float32](t.batchHost, at, batchHeader), header[:])
+	fill(driver.HostSlice[int32](t.batchHost, at+4*batchHeader, index),
+		driver.HostSlice[float32](t.batchHost, at+4*(batchHeader+index), key.rows*key.kappa))
+}
+
+// launchWhole queues a plan as one graph, its batch from a slot and its losses to it.
+func (t *Trainer) launchWhole(q *queue, plan *trainPlan, slot int) {
+	q.upload(t.batch, t.batchHost, 4*t.slotWords*slot, 4*plan.upload)
+	switch {
+	case !plan.used || q.trace != nil:
+		plan.used = true
+		t.start(q, plan.launches)
+	default:
+		if plan.whole == nil {
+			q.then(func() (err error) {
+				if plan.whole, err = t.backend.capture(q.t, func(q *queue) { t.start(q, plan.launches) }); err == nil {
+					plan.memory.graphs = append(plan.memory.graphs, plan.whole)
+				}
+				return err
+			})
+		}
+		q.then(func() error { return q.t.LaunchGraph(plan.whole, q.on) })
+	}
+	q.download(t.lossesHost, 8*maxLosses*slot, t.losses, 8*plan.losses)
 }
 
 // launchPlan queues a plan. At its first use it is launched kernel by kernel, so
@@ -318,11 +349,30 @@ func (t *Trainer) place(th *driver.Thread, p *planner) error {
 	return nil
 }
 
+// start queues launches. Those that may run beside others are a branch before these.
 func (t *Trainer) start(q *queue, launches []launch) {
-	for _, l := range launches {
-		q.needs(func(*trace) work { return l.work })
-		q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
+	run := func(list []launch) {
+		for _, l := range list {
+			q.needs(func(*trace) work { return l.work })
+			q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
+		}
 	}
+	from := 0
+	for from < len(launches) && !launches[from].side {
+		from++
+	}
+	to := from
+	for to < len(launches) && launches[to].side {
+		to++
+	}
+	run(launches[:from])
+	if to == len(launches) { // nothing is beside them
+		run(launches[from:])
+		return
+	}
+	q.fork(func() { run(launches[from:to]) })
+	run(launches[to:])
+	q.join()
 }
 
 // dropPlan frees a plan, after the work that may still use it.

@@ -9,9 +9,9 @@ import (
 )
 
 // manifold plans a step of all four networks, or its losses. Networks of three
-// layers take 16 launches and two copies per micro-batch of a step: 6 forward, 3
-// through the decoders, the codes' losses, the sums; then 2 through the encoders,
-// the weight gradients, Adam, the spectral bound.
+// layers take 19 launches and two copies for a step: 6 forward, 3 through the decoders,
+// the codes' losses, the sums; then 2 through the encoders, and of these and the decoders,
+// side by side, the weight gradients, Adam and the spectral bound.
 func (p *planner) manifold(key planKey) {
 	t, m := p.t, &p.t.cfg.Manifold
 	share := 1 / float32(cmp.Or(key.whole, key.rows))
@@ -64,12 +64,23 @@ func (p *planner) manifold(key planKey) {
 			driver.Address(index), driver.Address(weights), driver.Address(t.data.u.at), driver.Int32(nu), driver.Int32(t.data.u.ld),
 			driver.Float32(m.Consistency*share), driver.Float32(m.ConsistencyBeta), driver.Float32(m.Locality*share),
 			driver.Float32(m.IsometryAlpha), driver.Address(floats(p.partial, consistency.offset)))
+		// One micro-batch alone: the losses are added up beside the way back, and so is the
+		// update of the decoders, which are done with.
+		p.side = key.train && n == key.rows && t.share.of == 0
 		// In the order of backend.ManifoldLosses.
 		p.sums(from > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
-			p.backward(encode, encodeOracle)
-			passes := []*pass{encode, encodeOracle, action, state}
+			decoders, encoders := []*pass{action, state}, []*pass{encode, encodeOracle}
+			if p.side {
+				list := p.parts(decoders...)
+				p.gradients(list, false, decoders...)
+				p.finish(list)
+				p.side = false
+				decoders = nil
+			}
+			p.backward(encoders...)
+			passes := append(encoders, decoders...)
 			if from == 0 {
 				parts = p.parts(passes...)
 			}
@@ -133,15 +144,64 @@ func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32
 
 // manifoldSums makes a call on rows with their neighbours and adds up its losses.
 func (t *Trainer) manifoldSums(key planKey, rows, neighbours []int32, kernel []float32, header [batchHeader]float32, sums []float64) error {
-	kappa := key.kappa
-	return t.call(key, header, func(words []int32, weights []float32) {
+	return t.call(key, header, t.manifoldBatch(key.kappa, rows, neighbours, kernel), sums)
+}
+
+// manifoldBatch writes a batch in the order of its micro-batches.
+func (t *Trainer) manifoldBatch(kappa int, rows, neighbours []int32, kernel []float32) func(words []int32, weights []float32) {
+	return func(words []int32, weights []float32) {
 		for from := 0; from < len(rows); from += t.micro {
 			n := min(t.micro, len(rows)-from)
 			words = words[copy(words, neighbours[from*kappa:(from+n)*kappa]):]
 			words = words[copy(words, rows[from:from+n]):]
 		}
 		copy(weights, kernel)
-	}, sums)
+	}
+}
+
+// ManifoldSteps implements backend.SequenceTrainer: as many updates as have a slot are
+// queued before their losses are waited for.
+func (t *Trainer) ManifoldSteps(updates []backend.ManifoldUpdate, losses []backend.ManifoldLosses) error {
+	for _, u := range updates {
+		if _, err := t.manifoldHeader(u.Rate); err != nil {
+			return err
+		}
+		if err := t.cfg.CheckManifold(manifoldStep, u.Rows, u.Neighbours, u.Kernel); err != nil {
+			return err
+		}
+	}
+	for len(updates) > 0 {
+		n := min(len(updates), t.slots)
+		if err := t.manifoldSequence(updates[:n], losses[:n]); err != nil {
+			return fmt.Errorf("%s: %w", manifoldStep, err)
+		}
+		updates, losses = updates[n:], losses[n:]
+	}
+	return nil
+}
+
+func (t *Trainer) manifoldSequence(updates []backend.ManifoldUpdate, losses []backend.ManifoldLosses) error {
+	err := t.backend.do(func(th *driver.Thread) error {
+		q := t.backend.queue(th)
+		for i, u := range updates {
+			key := planKey{rows: len(u.Rows), kappa: len(u.Neighbours) / len(u.Rows), train: true}
+			plan, err := t.planFor(th, key)
+			if err != nil {
+				return err
+			}
+			t.fillSlot(i, key, t.adamHeader(t.manifoldSteps+1+int64(i), u.Rate), t.manifoldBatch(key.kappa, u.Rows, u.Neighbours, u.Kernel))
+			t.launchWhole(q, plan, i)
+		}
+		return q.wait()
+	})
+	if err != nil {
+		return err
+	}
+	t.manifoldSteps += int64(len(updates))
+	for i, u := range updates {
+		losses[i] = manifoldLosses(&t.cfg, [manifoldLossCount]float64(driver.HostSlice[float64](t.lossesHost, 8*maxLosses*i, manifoldLossCount)), len(u.Rows))
+	}
+	return nil
 }
 
 // manifoldLosses are the means over so many rows.

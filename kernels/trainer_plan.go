@@ -28,6 +28,7 @@ type trainPlan struct {
 	used     bool
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
+	whole    *driver.Graph // both, without the copies
 }
 
 // launch is one kernel with its arguments.
@@ -35,7 +36,8 @@ type launch struct {
 	kernel              string
 	grid, block, shared int
 	arguments           []driver.Argument
-	entries             int // place of its entries in the table, the first argument; −1: none
+	entries             int  // place of its entries in the table, the first argument; −1: none
+	side                bool // beside the others that stand behind it in a graph
 	work                work
 }
 
@@ -46,11 +48,12 @@ type planner struct {
 	table    []byte
 	partial  address // sums of losses of the micro-batch
 	partials int     // so many are placed
+	side     bool    // what is planned now may run beside what follows
 }
 
 func (p *planner) launch(kernel string, grid, block, shared int, arguments ...driver.Argument) {
 	p.plan.launches = append(p.plan.launches, launch{
-		kernel: kernel, grid: grid, block: block, shared: shared, arguments: arguments, entries: -1, work: work{cycles: shortChain},
+		kernel: kernel, grid: grid, block: block, shared: shared, arguments: arguments, entries: -1, side: p.side, work: work{cycles: shortChain},
 	})
 }
 

@@ -88,10 +88,13 @@ func tiledOverSamples(group []trainProduct, multiprocessors int) {
 }
 
 const (
-	// splitDepth is how many samples a split of a weight gradient adds up, until
-	// there are maxSplits: enough blocks to fill a device at a batch of a few
-	// thousand, and few enough partial sums to stay in its second-level cache.
-	splitDepth = 512
+	// splitDepth is how many samples a split of a weight gradient adds up at least, until
+	// there are fewSplits: small batches keep a device busy too. Larger ones are cut into
+	// splits of longDepth, until there are maxSplits: enough blocks at a batch of a few
+	// thousand, and few enough partial sums to stay in the second-level cache.
+	splitDepth = 128
+	fewSplits  = 8
+	longDepth  = 512
 	maxSplits  = 16
 	// enoughBlocks need not be split further.
 	enoughBlocks = 1024
@@ -114,7 +117,7 @@ func (l trainLayer) shape() int {
 func (l trainLayer) splits(k int) int {
 	size := tileSizes[l.shape()]
 	tiles := ceil(l.out, size[0]) * ceil(l.in, size[1])
-	return min(maxSplits, ceil(k, splitDepth), max(1, enoughBlocks/tiles))
+	return min(max(fewSplits, min(maxSplits, ceil(k, longDepth))), ceil(k, splitDepth), max(1, enoughBlocks/tiles))
 }
 
 // bytesOf views entries as the bytes that the device reads.

@@ -206,12 +206,28 @@ func TestWorkOfOPFTraining(t *testing.T) {
 		return list
 	}
 	manifold := grids(func(pl *planner) { pl.manifold(planKey{rows: p.batch, kappa: p.kappa, train: true}) })
-	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 384, 384, 656, 373, 12}; !slices.Equal(manifold, want) {
+	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 288, 168, 6, 384, 384, 368, 205, 6}; !slices.Equal(manifold, want) {
 		t.Errorf("blocks of phase 1: %v, want %v", manifold, want)
 	}
 	rollout := grids(func(pl *planner) { pl.rollout(planKey{rollout: true, rows: p.batch, train: true}) })
 	if want := []int{512, 640, 640, 320, 512, 9, 640, 640, 192, 78, 3}; !slices.Equal(rollout, want) {
 		t.Errorf("blocks of phase 2: %v, want %v", rollout, want)
+	}
+}
+
+// A gradient has more blocks the smaller its splits, and no layer more partial sums for a
+// smaller batch.
+func TestSplitsOfAGradient(t *testing.T) {
+	l := trainLayer{in: 256, out: 256}
+	for k, want := range map[int]int{1: 1, 128: 1, 512: 4, 1024: 8, 4096: 8, 8192: 16, 1 << 20: 16} {
+		if got := l.splits(k); got != want {
+			t.Errorf("%d samples: %d splits, want %d", k, got, want)
+		}
+	}
+	for k := 1; k < 10000; k++ {
+		if l.splits(k) > l.splits(k+1) {
+			t.Fatalf("%d samples have %d splits, one more %d: there is no room for the first", k, l.splits(k), l.splits(k+1))
+		}
 	}
 }
 
@@ -410,6 +426,40 @@ func TestWidestNetworks(t *testing.T) {
 	}
 }
 
+// Updates that are queued one behind the other, of several sizes and in several calls of the
+// device, make the networks and losses of as many steps, to the bit. One that is refused
+// lets none be made.
+func TestASequenceIsItsUpdates(t *testing.T) {
+	p := smallProblem
+	cfg := p.config(4)
+	b := onAny(t)
+	one, many := trainerOf(t, b, cfg), trainerOf(t, b, cfg).(*Trainer)
+	many.slots = 3
+	var updates []backend.ManifoldUpdate
+	var want []backend.ManifoldLosses
+	for i := range 11 {
+		rows, neighbours, kernel := p.manifoldRows(i)
+		if i%4 == 3 {
+			rows, neighbours, kernel = rows[:5], neighbours[:5*p.kappa], kernel[:5*p.kappa]
+		}
+		u := backend.ManifoldUpdate{Rows: rows, Neighbours: neighbours, Kernel: kernel, Rate: float32(1e-3 / float64(1+i))}
+		updates = append(updates, u)
+		want = append(want, require.Get(one.ManifoldStep(u.Rows, u.Neighbours, u.Kernel, u.Rate))(t))
+	}
+	bad := append(slices.Clone(updates[:2]), backend.ManifoldUpdate{Rows: []int32{int32(p.rows)}})
+	got := make([]backend.ManifoldLosses, len(updates))
+	if err := many.ManifoldSteps(bad, got); err == nil || stateOf(t, many).ManifoldSteps != 0 {
+		t.Errorf("a row that is not there: error %v", err)
+	}
+	require.OK(t, many.ManifoldSteps(updates, got))
+	if !slices.Equal(got, want) {
+		t.Errorf("losses %v, want %v", got, want)
+	}
+	if d := weightDeviation(stateOf(t, many), stateOf(t, one)); d != 0 {
+		t.Errorf("arrays are off by %v", d)
+	}
+}
+
 // The launches of a step, which the headers of the plans state: a step costs two
 // graph launches and one wait however many kernels it has.
 func TestLaunchesOfAStep(t *testing.T) {
@@ -448,7 +498,18 @@ func TestLaunchesOfAStep(t *testing.T) {
 		}
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
-	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	count("a step of the manifold", 19, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	wantCalls = []int{4, 0, 0, 0, 0, 0, 0} // and one wait for the stream
+	updates := slices.Repeat([]backend.ManifoldUpdate{{Rows: rows, Neighbours: neighbours, Kernel: kernel, Rate: 1e-3}}, 4)
+	count("a sequence of four", 4*19, func() error {
+		waits := l.Calls("cuStreamSynchronize")
+		err := trainer.(*Trainer).ManifoldSteps(updates, make([]backend.ManifoldLosses, 4))
+		if n := l.Calls("cuStreamSynchronize") - waits; n != 1 {
+			t.Errorf("a sequence waits %d times", n)
+		}
+		return err
+	})
+	wantCalls = []int{2, 1, 1, 0, 0, 0, 0}
 	require.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }

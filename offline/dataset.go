@@ -12,10 +12,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -446,13 +448,27 @@ func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) erro
 	return nil
 }
 
+// decode reads all parts into dst from row at on, several at a time. Its error is that of
+// the first part that has one.
+func (d *Dataset) decode(dst *Columns, at int) error {
+	first := make([]int, len(d.parts))
+	for i := range d.parts {
+		first[i] = at
+		at += d.parts[i].Rows
+	}
+	return d.each(func(m *manifest, i int) error { return d.Header.decode(d.dir, m, dst, first[i]) })
+}
+
 // Verify reads every sample as Load does, and keeps none.
 func (d *Dataset) Verify() error {
-	for i := range d.parts {
-		m := &d.parts[i]
-		if err := d.Header.decode(d.dir, m, newColumns(d.Header.Layout, m.Rows), 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.each(func(m *manifest, _ int) error {
+		return d.Header.decode(d.dir, m, newColumns(d.Header.Layout, m.Rows), 0)
+	})
+}
+
+// each calls f for all parts, on all cores, and returns the first part's error.
+func (d *Dataset) each(f func(m *manifest, i int) error) error {
+	errs := make([]error, len(d.parts))
+	parallel.Each(runtime.GOMAXPROCS(0), len(d.parts), func(_, i int) { errs[i] = f(&d.parts[i], i) })
+	return cmp.Or(errs...)
 }

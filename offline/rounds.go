@@ -68,12 +68,10 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 		for _, d := range shards {
 			whole.rows += d.rows
 			whole.hash.add(d.hash)
-			for i := range d.parts {
-				if err := d.Header.decode(d.dir, &d.parts[i], c, at); err != nil {
-					return nil, nil, "", err
-				}
-				at += d.parts[i].Rows
+			if err := d.decode(c, at); err != nil {
+				return nil, nil, "", err
 			}
+			at += d.rows
 		}
 		next := trajectories
 		for i := from; i < at; i++ {

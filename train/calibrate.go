@@ -2,12 +2,14 @@ package train
 
 import (
 	"math"
+	"runtime"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -65,17 +67,23 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSe
 		return decoding{}, err
 	}
 	var out decoding
-	deltas := make([]float64, len(rows))
-	plan := newPlanner(problem)
-	for i, r := range rows {
-		out.tauGeom += float64(squaredDistance(state.Row(i), s.Training.S.Row(int(r))))
-		u := plan.decode(s.NormU, action.Row(i), d.S.Row(int(r)), d.C.Row(int(r)))
-		sum := 0.0
-		for k, v := range d.U.Row(int(r)) {
-			e := u[k] - float64(v)
-			sum += e * e
+	deltas, residuals := make([]float64, len(rows)), make([]float64, len(rows))
+	parallel.Split(runtime.GOMAXPROCS(0), len(rows), func(_, from, to int) {
+		plan := newPlanner(problem)
+		for i := from; i < to; i++ {
+			r := int(rows[i])
+			residuals[i] = float64(squaredDistance(state.Row(i), s.Training.S.Row(r)))
+			u := plan.decode(s.NormU, action.Row(i), d.S.Row(r), d.C.Row(r))
+			sum := 0.0
+			for k, v := range d.U.Row(r) {
+				e := u[k] - float64(v)
+				sum += e * e
+			}
+			deltas[i] = math.Sqrt(sum)
 		}
-		deltas[i] = math.Sqrt(sum)
+	})
+	for i := range rows {
+		out.tauGeom += residuals[i]
 		out.delta += deltas[i]
 	}
 	n := float64(len(rows))

@@ -101,7 +101,8 @@ func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first != stop+1 {
+		// A backend that makes several updates in one call ends that call first.
+		if first <= stop || first > stop+backend.MostTogether || first != stop+1 && be.Describe().Name != "cuda" {
 			t.Errorf("resumed at update %d, want %d", first, stop+1)
 		}
 		if !bytes.Equal(modelBytes(t, resumed.Model), want) {

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 	s := toySet(t, toyOptions(cpu(t), 20))
 	for _, perStep := range []int{1, 3} {
-		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep, 1)
+		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +22,8 @@ func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 		sum := map[int32]float64{}
 		const draws = 40000
 		for step := range draws {
-			ids, kernel := n.draw([]int32{row}, 9, step)
+			n.drawEpoch([]int32{row}, 1, 9, step)
+			ids, kernel := n.of(0, 1)
 			if len(ids) != perStep {
 				t.Fatalf("%d neighbours drawn, want %d", len(ids), perStep)
 			}
@@ -73,46 +73,13 @@ func TestNearestWithCoincidingRows(t *testing.T) {
 	}
 }
 
-// Farthest-first traversal is within twice of any cover with as many centres, in
-// particular of the points' own greedy lower bound: all centres are farther
-// apart than the radius that is left.
-func TestCoverRadius(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, 80).Draw(t, "n")
-		points := tensor.New(n, 2)
-		for i := range points.Data {
-			points.Data[i] = float32(rapid.IntRange(-8, 8).Draw(t, "x"))
-		}
-		count := rapid.IntRange(1, n).Draw(t, "count")
-		centres := cover(points, count)
-		radius := float32(0)
-		for i := range n {
-			best := float32(math.Inf(1))
-			for _, c := range centres {
-				best = min(best, squaredDistance(points.Row(i), points.Row(int(c))))
-			}
-			radius = max(radius, best)
-		}
-		if len(centres) < count && radius != 0 {
-			t.Fatalf("%d of %d centres, radius² %v left", len(centres), count, radius)
-		}
-		for i, a := range centres {
-			for _, b := range centres[:i] {
-				if d := squaredDistance(points.Row(int(a)), points.Row(int(b))); d < radius {
-					t.Fatalf("centres at distance² %v, radius² %v", d, radius)
-				}
-			}
-		}
-	})
-}
-
 func TestChosenCodesAreDistinctAndCounted(t *testing.T) {
 	points := tensor.New(500, 3)
 	for i := range points.Data {
 		points.Data[i] = float32(math.Sin(float64(i * i)))
 	}
 	for _, count := range []int{0, 1, 37, 499, 500, 900} {
-		codes := chooseCodes(points, count, 3)
+		codes := require.Get(chooseCodes(points, count, 3))(t)
 		want := count
 		if count == 0 || count > 500 {
 			want = 500

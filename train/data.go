@@ -1,14 +1,16 @@
 package train
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
+	"strconv"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
@@ -107,26 +109,32 @@ func (d *Data) Validate(spec *domain.Spec) error {
 	return nil
 }
 
-// contentHash is the SHA-256 of everything training reads from the data.
+// hashedRows rows are hashed together.
+const hashedRows = 4096
+
+// contentHash is the SHA-256 of everything training reads from the data: that of the
+// SHA-256 of so many rows after another, which are hashed side by side.
 func (d *Data) contentHash(spec *domain.Spec) string {
-	sum := sha256.New()
-	w := bufio.NewWriter(sum)
-	put := func(v any) {
-		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
-			panic(err) // a hash takes everything
+	columns := d.columns(spec)
+	sums := make([][sha256.Size]byte, (d.S.Rows+hashedRows-1)/hashedRows)
+	parallel.Each(runtime.GOMAXPROCS(0), len(sums), func(_, chunk int) {
+		var text []byte
+		for i := chunk * hashedRows; i < min((chunk+1)*hashedRows, d.S.Rows); i++ {
+			for _, c := range columns {
+				for _, v := range c.matrix.Row(i) {
+					text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
+				}
+			}
+			text = binary.LittleEndian.AppendUint32(text, uint32(d.Scenario[i]))
+			text = binary.LittleEndian.AppendUint64(text, uint64(d.Trajectory[i]))
+			text = binary.LittleEndian.AppendUint32(text, uint32(d.Step[i]))
+			text = strconv.AppendBool(text, d.Perturbed[i])
 		}
+		sums[chunk] = sha256.Sum256(text)
+	})
+	whole := sha256.New()
+	for _, s := range sums {
+		whole.Write(s[:])
 	}
-	for _, c := range d.columns(spec) {
-		for i := range c.matrix.Rows {
-			put(c.matrix.Row(i))
-		}
-	}
-	for i := range d.S.Rows {
-		put(d.Scenario[i])
-		put(d.Trajectory[i])
-		put(d.Step[i])
-		put(d.Perturbed[i])
-	}
-	w.Flush()
-	return durable.Sum([sha256.Size]byte(sum.Sum(nil)))
+	return durable.Sum([sha256.Size]byte(whole.Sum(nil)))
 }

@@ -52,48 +52,60 @@ func (r *run) epoch(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return r.interrupted(err)
 		}
+		// Between calls a run is interrupted and saved.
+		together := 1
+		if p.phase == Manifold {
+			together = backend.Together(r.trainer)
+		}
 		began := time.Now()
-		rows := r.order[c.Step*r.opt.Batch : min((c.Step+1)*r.opt.Batch, len(r.order))]
-		update := c.Epoch*perEpoch + c.Step
-		rate := cosine(p.rate, update, p.epochs*perEpoch)
-		loss, err := r.update(p.phase, rows, update, float32(rate))
+		losses, err := r.updates(p, min(together, perEpoch-c.Step))
 		if err != nil {
 			return err
 		}
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return fmt.Errorf("train: the %s loss became %v in epoch %d, update %d of %d; try a smaller learning rate than %g or a smaller spectral bound than %g",
-				p.phase, loss, c.Epoch+1, c.Step+1, perEpoch, p.rate, r.opt.SpectralBound)
-		}
 		elapsed := time.Since(began).Seconds()
 		c.Seconds += elapsed
-		c.Samples += len(rows)
-		c.Step++
 		r.seconds += elapsed
-		r.samples += int64(len(rows))
-		report := r.report(loss, len(rows))
-		if c.Step == perEpoch {
-			record, err := r.endEpoch(p, rate)
-			if err != nil {
-				return err
+		for _, l := range losses {
+			if math.IsNaN(l.loss) || math.IsInf(l.loss, 0) {
+				return fmt.Errorf("train: the %s loss became %v in epoch %d, update %d of %d; try a smaller learning rate than %g or a smaller spectral bound than %g",
+					p.phase, l.loss, c.Epoch+1, c.Step+1, perEpoch, p.rate, r.opt.SpectralBound)
 			}
-			r.history = append(r.history, *record)
-			report.Record = record
-			*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
-			if c.Epoch == p.epochs {
-				*c = cursor{Phase: c.Phase + 1}
-				r.emphasis.forget()
-			}
-			if err := r.saveWhenDue(); err != nil {
-				return err
+			c.Manifold.Add(l.manifold, float64(l.samples))
+			c.Rollout.Add(l.rollout, float64(l.samples))
+			c.Samples += l.samples
+			c.Step++
+			r.samples += int64(l.samples)
+			report := r.report(l.loss, l.samples)
+			if c.Step == perEpoch {
+				return r.closeEpoch(p, l.rate, report)
 			}
 			r.progress(report)
-			return nil
 		}
-		r.progress(report)
 		if err := r.saveWhenDue(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// closeEpoch ends an epoch behind its last update.
+func (r *run) closeEpoch(p phasePlan, rate float64, report Progress) error {
+	c := &r.cursor
+	record, err := r.endEpoch(p, rate)
+	if err != nil {
+		return err
+	}
+	r.history = append(r.history, *record)
+	report.Record = record
+	*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
+	if c.Epoch == p.epochs {
+		*c = cursor{Phase: c.Phase + 1}
+		r.emphasis.forget()
+	}
+	if err := r.saveWhenDue(); err != nil {
+		return err
+	}
+	r.progress(report)
 	return nil
 }
 
@@ -126,6 +138,9 @@ func (r *run) arrange(p phasePlan) error {
 		}
 	}
 	r.emphasis.order(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
+	if p.phase == Manifold && r.near != nil {
+		r.near.drawEpoch(r.order, r.opt.Batch, r.opt.Seed, c.Epoch*r.stepsPerEpoch(c.Phase))
+	}
 	r.orderOf = of
 	return nil
 }
@@ -142,28 +157,47 @@ func (r *run) interrupted(cause error) error {
 	return fmt.Errorf("%s, saved to %s: %w", where, r.opt.Checkpoint, cause)
 }
 
-// update makes one update and adds its losses to the epoch's sums.
-func (r *run) update(phase Phase, rows []int32, step int, rate float32) (float64, error) {
-	weight := float64(len(rows))
-	if phase == Rollout {
-		l, err := r.trainer.RolloutStep(rows, rate)
-		if err != nil {
-			return 0, err
+// updated is an update that was made.
+type updated struct {
+	samples    int
+	rate, loss float64
+	manifold   backend.ManifoldLosses // of its phase
+	rollout    backend.RolloutLosses
+}
+
+// updates makes the next count updates of the epoch.
+func (r *run) updates(p phasePlan, count int) ([]updated, error) {
+	c := r.cursor
+	made := make([]updated, count)
+	manifold := make([]backend.ManifoldUpdate, count)
+	for i := range made {
+		step := c.Step + i
+		from, to := step*r.opt.Batch, min((step+1)*r.opt.Batch, len(r.order))
+		perEpoch := r.stepsPerEpoch(c.Phase)
+		made[i] = updated{samples: to - from, rate: cosine(p.rate, c.Epoch*perEpoch+step, p.epochs*perEpoch)}
+		manifold[i] = backend.ManifoldUpdate{Rows: r.order[from:to], Rate: float32(made[i].rate)}
+		if p.phase == Manifold && r.near != nil {
+			manifold[i].Neighbours, manifold[i].Kernel = r.near.of(from, to)
 		}
-		r.cursor.Rollout.Add(l, weight)
-		return l.Total, nil
 	}
-	var neighbours []int32
-	var kernel []float32
-	if r.near != nil {
-		neighbours, kernel = r.near.draw(rows, r.opt.Seed, step)
+	if p.phase == Rollout {
+		for i, u := range manifold {
+			l, err := r.trainer.RolloutStep(u.Rows, u.Rate)
+			if err != nil {
+				return nil, err
+			}
+			made[i].loss, made[i].rollout = l.Total, l
+		}
+		return made, nil
 	}
-	l, err := r.trainer.ManifoldStep(rows, neighbours, kernel, rate)
-	if err != nil {
-		return 0, err
+	losses := make([]backend.ManifoldLosses, count)
+	if err := backend.ManifoldSteps(r.trainer, manifold, losses); err != nil {
+		return nil, err
 	}
-	r.cursor.Manifold.Add(l, weight)
-	return l.Total, nil
+	for i, l := range losses {
+		made[i].loss, made[i].manifold = l.Total, l
+	}
+	return made, nil
 }
 
 func (r *run) report(loss float64, samples int) Progress {

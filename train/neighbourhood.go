@@ -3,8 +3,10 @@ package train
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -19,27 +21,27 @@ type neighbourhood struct {
 	index   []int32 // [positions·k] row numbers
 	kernel  []float32
 	perStep int
-	// Scratch of draw: the drawn lists and a permutation of 0…k−1.
-	rows    []int32
-	weights []float32
-	perm    []int
+	drawn   struct { // of an epoch, perStep for each row of its order
+		rows    []int32
+		weights []float32
+	}
 }
 
 // newNeighbourhood searches the κ nearest neighbours of every row; nil when κ is
 // 0 or there are not more than κ rows.
-func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) (*neighbourhood, error) {
+func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep int) (*neighbourhood, error) {
 	if k == 0 || len(train) <= k {
 		return nil, nil
 	}
 	points := tensor.New(len(train), x.Cols)
-	gather(points, x, train)
+	parallel.Split(runtime.GOMAXPROCS(0), len(train), func(_, from, to int) { gather(points.Slice(from, to), x, train[from:to]) })
 	index, dist2, err := nearest(points, k)
 	if err != nil {
 		return nil, err
 	}
 	n := &neighbourhood{
 		k: k, perStep: perStep, index: index, kernel: dist2,
-		at: slices.Repeat([]int32{-1}, x.Rows), rows: make([]int32, batch*perStep), weights: make([]float32, batch*perStep), perm: make([]int, k),
+		at: slices.Repeat([]int32{-1}, x.Rows),
 	}
 	for i, r := range train {
 		n.at[r] = int32(i)
@@ -48,9 +50,11 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) (*n
 		index[i] = train[p]
 	}
 	width := kernelWidth(dist2, k)
-	for i, d := range dist2 {
-		n.kernel[i] = float32(math.Exp(-float64(d) / width))
-	}
+	parallel.Split(runtime.GOMAXPROCS(0), len(dist2), func(_, from, to int) {
+		for i, d := range dist2[from:to] {
+			n.kernel[from+i] = float32(math.Exp(-float64(d) / width))
+		}
+	})
 	return n, nil
 }
 
@@ -69,27 +73,44 @@ func kernelWidth(dist2 []float32, k int) float64 {
 	return 1
 }
 
+// drawEpoch draws for every update of an epoch, in batches of its order, the first being
+// update number first of its phase. Updates are spread over the cores, so that a trainer
+// does not wait for the lists, which lie all over memory.
+func (n *neighbourhood) drawEpoch(order []int32, batch int, seed uint64, first int) {
+	if wanted := len(order) * n.perStep; len(n.drawn.rows) != wanted {
+		n.drawn.rows, n.drawn.weights = make([]int32, wanted), make([]float32, wanted)
+	}
+	parallel.Each(runtime.GOMAXPROCS(0), steps(len(order), batch), func(_, step int) {
+		from, to := step*batch, min((step+1)*batch, len(order))
+		n.draw(order[from:to], seed, first+step, n.drawn.rows[from*n.perStep:to*n.perStep], n.drawn.weights[from*n.perStep:to*n.perStep])
+	})
+}
+
+// of returns what was drawn for the rows [from, to) of the epoch's order.
+func (n *neighbourhood) of(from, to int) (neighbours []int32, kernel []float32) {
+	from, to = from*n.perStep, to*n.perStep
+	return n.drawn.rows[from:to], n.drawn.weights[from:to]
+}
+
 // draw picks perStep of each row's neighbours uniformly without replacement,
 // weighted by κ/perStep, so that the expectation of the drawn sum is the sum
-// over all κ. Its result depends on the seed and the step alone and is valid
-// until the next call.
-func (n *neighbourhood) draw(rows []int32, seed uint64, step int) (neighbours []int32, kernel []float32) {
+// over all κ. Its result depends on the seed and the step alone.
+func (n *neighbourhood) draw(rows []int32, seed uint64, step int, neighbours []int32, kernel []float32) {
 	rng := rand.New(rand.NewPCG(seed, streamNeighbours|uint64(uint32(step))))
 	scale := float32(n.k) / float32(n.perStep)
-	for i := range n.perm {
-		n.perm[i] = i
+	perm := make([]int, n.k)
+	for i := range perm {
+		perm[i] = i
 	}
 	for b, r := range rows {
 		from := int(n.at[r]) * n.k
 		for j := range n.perStep {
 			// A partial shuffle of any permutation is a uniform draw.
 			swap := j + rng.IntN(n.k-j)
-			n.perm[j], n.perm[swap] = n.perm[swap], n.perm[j]
+			perm[j], perm[swap] = perm[swap], perm[j]
 			o := b*n.perStep + j
-			n.rows[o] = n.index[from+n.perm[j]]
-			n.weights[o] = scale * n.kernel[from+n.perm[j]]
+			neighbours[o] = n.index[from+perm[j]]
+			kernel[o] = scale * n.kernel[from+perm[j]]
 		}
 	}
-	used := len(rows) * n.perStep
-	return n.rows[:used], n.weights[:used]
 }

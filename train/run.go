@@ -119,7 +119,7 @@ func (r *run) prepare() error {
 	nx, no, ns, nu := spec.ObservationSize(), spec.OracleSize(), spec.MeasuredSize(), spec.PlanSize()
 	var initial backend.Networks
 	if m := o.Initial; m != nil {
-		initial = backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+		initial = networksOf(m)
 	}
 	for i, n := range []struct {
 		net             **model.MLP
@@ -138,7 +138,7 @@ func (r *run) prepare() error {
 		*n.net = mlp
 	}
 	var err error
-	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours), o.Batch); err != nil {
+	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours)); err != nil {
 		return err
 	}
 	if o.Emphasis > 0 {
@@ -172,6 +172,10 @@ func (r *run) prepare() error {
 		return err
 	}
 	return r.identify()
+}
+
+func networksOf(m *model.Model) backend.Networks {
+	return backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
 }
 
 // finish is the trained model with where it comes from.
@@ -215,7 +219,10 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := chooseCodes(images, o.Codes, o.Seed)
+	chosen, err := chooseCodes(images, o.Codes, o.Seed)
+	if err != nil {
+		return nil, err
+	}
 	m.Codes = tensor.New(len(chosen), images.Cols)
 	gather(m.Codes, images, chosen)
 	model.RoundHalf(m.Codes.Data)

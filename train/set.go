@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -30,38 +32,45 @@ type trainingSet struct {
 // a column is held to be constant: float32 cannot tell it from rounding.
 const constantColumn = 1e-6
 
+// statisticsColumns is how many columns of float32 share a line of the cache.
+const statisticsColumns = 16
+
 // statistics returns mean and standard deviation of every column, accumulated
 // in float64. A constant column gets the scale |mean|, or 1 for a column of
 // zeros, so that a deviation that training never saw enters the networks at its
-// own relative size and not amplified.
+// own relative size and not amplified. Columns are spread over the cores, so that
+// each is summed in the order of its rows.
 func statistics(m tensor.Matrix) model.Normalizer {
 	n := model.Normalizer{Mean: make([]float32, m.Cols), Scale: make([]float32, m.Cols)}
-	sum, largest := make([]float64, m.Cols), make([]float64, m.Cols)
-	for i := range m.Rows {
-		for j, v := range m.Row(i) {
-			sum[j] += float64(v)
-			largest[j] = math.Max(largest[j], math.Abs(float64(v)))
-		}
-	}
-	square := make([]float64, m.Cols)
-	for j := range sum {
-		sum[j] /= float64(m.Rows)
-	}
-	for i := range m.Rows {
-		for j, v := range m.Row(i) {
-			d := float64(v) - sum[j]
-			square[j] += d * d
-		}
-	}
-	for j := range sum {
-		scale := math.Sqrt(square[j] / float64(m.Rows))
-		if scale <= constantColumn*largest[j] {
-			if scale = math.Abs(sum[j]); scale == 0 {
-				scale = 1
+	parallel.Each(runtime.GOMAXPROCS(0), (m.Cols+statisticsColumns-1)/statisticsColumns, func(_, chunk int) {
+		from := chunk * statisticsColumns
+		to := min(from+statisticsColumns, m.Cols)
+		var sum, largest, square [statisticsColumns]float64
+		for i := range m.Rows {
+			for j, v := range m.Row(i)[from:to] {
+				sum[j] += float64(v)
+				largest[j] = math.Max(largest[j], math.Abs(float64(v)))
 			}
 		}
-		n.Mean[j], n.Scale[j] = float32(sum[j]), float32(scale)
-	}
+		for j := range sum {
+			sum[j] /= float64(m.Rows)
+		}
+		for i := range m.Rows {
+			for j, v := range m.Row(i)[from:to] {
+				d := float64(v) - sum[j]
+				square[j] += d * d
+			}
+		}
+		for j := range to - from {
+			scale := math.Sqrt(square[j] / float64(m.Rows))
+			if scale <= constantColumn*largest[j] {
+				if scale = math.Abs(sum[j]); scale == 0 {
+					scale = 1
+				}
+			}
+			n.Mean[from+j], n.Scale[from+j] = float32(sum[j]), float32(scale)
+		}
+	})
 	return n
 }
 
@@ -100,13 +109,15 @@ func concatenate(parts ...model.Normalizer) model.Normalizer {
 // matrix.
 func normalise(norm model.Normalizer, parts ...tensor.Matrix) tensor.Matrix {
 	out := tensor.New(parts[0].Rows, norm.Size())
-	for i := range out.Rows {
-		row, at := out.Row(i), 0
-		for _, p := range parts {
-			at += copy(row[at:], p.Row(i))
+	parallel.Split(runtime.GOMAXPROCS(0), out.Rows, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			row, at := out.Row(i), 0
+			for _, p := range parts {
+				at += copy(row[at:], p.Row(i))
+			}
+			norm.Apply(row, row)
 		}
-		norm.Apply(row, row)
-	}
+	})
 	return out
 }
 

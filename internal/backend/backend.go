@@ -326,6 +326,44 @@ type Trainer interface {
 	Restore(TrainerState) error
 }
 
+// ManifoldUpdate is what ManifoldStep is given.
+type ManifoldUpdate struct {
+	Rows, Neighbours []int32
+	Kernel           []float32
+	Rate             float32
+}
+
+// SequenceTrainer is a Trainer that need not wait for its host between updates.
+type SequenceTrainer interface {
+	// ManifoldSteps makes updates one after the other and writes the losses of each, to the
+	// bits of as many calls of ManifoldStep. Where one is refused none is made.
+	ManifoldSteps(updates []ManifoldUpdate, losses []ManifoldLosses) error
+}
+
+// MostTogether is how many updates a training hands to a SequenceTrainer at once.
+const MostTogether = 32
+
+// Together is how many updates a training hands to a trainer at once.
+func Together(t Trainer) int {
+	if _, ok := t.(SequenceTrainer); ok {
+		return MostTogether
+	}
+	return 1
+}
+
+// ManifoldSteps makes updates on any trainer.
+func ManifoldSteps(t Trainer, updates []ManifoldUpdate, losses []ManifoldLosses) (err error) {
+	if s, ok := t.(SequenceTrainer); ok {
+		return s.ManifoldSteps(updates, losses)
+	}
+	for i, u := range updates {
+		if losses[i], err = t.ManifoldStep(u.Rows, u.Neighbours, u.Kernel, u.Rate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TrainerState is a snapshot of a Trainer: named float32 arrays (weights,
 // moments, power-iteration vectors) and the counts of updates made. The arrays
 // are the same in every backend:

@@ -101,7 +101,7 @@ var allowed = map[string][]string{
 	"engine":                                 {"internal/names", "internal/loops", "kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "domain", "tensor"},
 	"offline":                                {"internal/names", "internal/durable", "internal/isa", "internal/parallel", "model", "domain", "tensor"},
 	"offline/*":                              {"internal/dense", "internal/parallel", "domain", "tensor"},
-	"train":                                  {"internal/jsonin", "internal/safetensors", "batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/durable"},
+	"train":                                  {"internal/jsonin", "internal/safetensors", "batchnav", "offline", "internal/neighbours", "internal/parallel", "internal/backend", "model", "domain", "tensor", "internal/durable"},
 	"closedloop":                             {"internal/jsonin", "internal/parallel", "internal/interrupt", "batchnav", "domain", "tensor", "internal/durable", "internal/machine"},
 	"closedloop/environment":                 {"internal/parallel", "domain", "tensor"},
 	"bench":                                  {"internal/names", "internal/safetensors", "cpu_fallback", "batchnav", "offline", "kernels/images", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/durable", "internal/machine"},

@@ -9,14 +9,8 @@ import (
 )
 
 const (
-	// directionSample bounds the points from which a node's direction is
-	// estimated, and directionRounds the power iterations: any direction is
-	// correct, a good one prunes better.
-	directionSample = 512
-	directionRounds = 6
-	// ballRounds are the Bădoiu–Clarkson steps from the mean towards the centre
-	// of the smallest enclosing ball.
-	ballRounds = 32
+	// axisSample bounds the points from which a node's axis is chosen.
+	axisSample = 512
 	// levels of the quantised grid: q̂ ≤ 127 and ĉ − 64 in [−64, 63], so that a
 	// sum of four byte products stays within 16 bits.
 	levels   = 127
@@ -36,11 +30,11 @@ func (a keyed) compare(b keyed) int {
 	return cmp.Compare(a.id, b.id)
 }
 
+// rowsTogether are projected as one chunk.
+const rowsTogether = 1024
+
 func (ix *Index) build(points tensor.Matrix) {
-	b := builder{ix: ix, points: points, order: make([]keyed, ix.n)}
-	for i := range b.order {
-		b.order[i].id = int32(i)
-	}
+	b := builder{ix: ix, points: points, order: make([]keyed, ix.n), along: make([]float32, ix.n*mostAxes)}
 	leaves := (ix.n + LeafSize - 1) / LeafSize
 	padded := roundUp(ix.n, blockSize)
 	ix.rows = make([]float32, padded*ix.stride)
@@ -48,123 +42,105 @@ func (ix *Index) build(points tensor.Matrix) {
 	ix.packed = make([]int8, padded*ix.groups*4)
 	ix.norms = make([]int32, padded)
 	ix.position = make([]int32, ix.n)
-	ix.leaves = make([]leaf, 0, leaves)
+	ix.leaves = make([]leaf, leaves)
 	ix.lo = make([]float32, leaves*ix.stride)
 	ix.hi = make([]float32, leaves*ix.stride)
-	ix.centres = make([]float32, roundUp(leaves, lanes)*ix.dim)
-	ix.radii = make([]float32, roundUp(leaves, lanes))
-	ix.nodes = make([]node, 0, leaves-1)
-	ix.directions = make([]float32, 0, (leaves-1)*ix.stride)
+	ix.principal = newPrincipal(points, ix.stride)
+	ix.low = make([]float32, roundUp(leaves, lanes)*ix.principal.axes)
+	ix.high = make([]float32, roundUp(leaves, lanes)*ix.principal.axes)
+	ix.nodes = make([]node, leaves-1)
 	for p := ix.n; p < padded; p++ {
 		ix.ids[p] = -1
 		ix.norms[p] = padNorm
 	}
-	b.mean = make([]float64, ix.dim)
-	b.axis = make([]float64, ix.dim)
-	b.next = make([]float64, ix.dim)
-	b.split(0, ix.n)
+	ix.runner.Run((ix.n+rowsTogether-1)/rowsTogether, func(_, chunk int) {
+		for i := chunk * rowsTogether; i < min((chunk+1)*rowsTogether, ix.n); i++ {
+			b.order[i].id = int32(i)
+			ix.kernel.project(&points.Row(i)[0], &ix.principal.mean[0], &ix.principal.along[0], ix.dim, &b.along[i*mostAxes])
+		}
+	})
+	// All parts of one depth are split at once.
+	for parts := []part{{to: ix.n}}; len(parts) > 0; {
+		halves := make([][2]part, len(parts))
+		ix.runner.Run(len(parts), func(_, i int) { halves[i] = b.split(parts[i]) })
+		parts = parts[:0]
+		for _, h := range halves {
+			for _, p := range h {
+				if p.to > p.from {
+					parts = append(parts, p)
+				}
+			}
+		}
+	}
 	ix.batch.init(ix)
 }
 
 type builder struct {
-	ix               *Index
-	points           tensor.Matrix
-	order            []keyed
-	mean, axis, next []float64
+	ix     *Index
+	points tensor.Matrix
+	order  []keyed
+	along  []float32 // [points][mostAxes]: coordinates along the principal axes
 }
 
-// split makes the subtree over order[from:to] and returns it as a node's child.
-// The left part holds a whole number of leaves, so that only the last leaf of
-// the index is not full.
-func (b *builder) split(from, to int) int32 {
+// part is a subtree over order[from:to] with its first node and leaf. One of l leaves has
+// l − 1 nodes.
+type part struct{ from, to, node, leaf int }
+
+// split makes the node of a part and gives back its two halves, or its leaf and nothing.
+// The left half holds a whole number of leaves, so that only the last leaf of the index is
+// not full.
+func (b *builder) split(p part) (halves [2]part) {
 	ix := b.ix
-	leaves := (to - from + LeafSize - 1) / LeafSize
+	leaves := (p.to - p.from + LeafSize - 1) / LeafSize
 	if leaves <= 1 {
-		b.leaf(from, to)
-		return ^int32(len(ix.leaves) - 1)
+		b.leaf(p)
+		return halves
 	}
-	b.direction(from, to)
-	me := len(ix.nodes)
-	ix.nodes = append(ix.nodes, node{})
-	d := len(ix.directions)
-	ix.directions = append(ix.directions, make([]float32, ix.stride)...)
-	tensor.Narrow(ix.directions[d:], b.axis)
-	direction := ix.directions[d : d+ix.dim]
-	part := b.order[from:to]
-	for i := range part {
-		part[i].key = dot(direction, b.points.Row(int(part[i].id)))
+	axis := b.widest(p)
+	points := b.order[p.from:p.to]
+	for i := range points {
+		points[i].key = b.along[int(points[i].id)*mostAxes+axis]
 	}
-	half := leaves / 2 * LeafSize
-	selectNth(part, half)
-	threshold := part[half].key
-	left := b.split(from, from+half)
-	right := b.split(from+half, to)
-	ix.nodes[me] = node{threshold: threshold, left: left, right: right}
-	return int32(me)
+	half := leaves / 2
+	selectNth(points, half*LeafSize)
+	middle := p.from + half*LeafSize
+	halves = [2]part{{p.from, middle, p.node + 1, p.leaf}, {middle, p.to, p.node + half, p.leaf + half}}
+	n := node{threshold: points[half*LeafSize].key, axis: int32(axis), left: int32(halves[0].node), right: int32(halves[1].node)}
+	if half == 1 {
+		n.left = ^int32(p.leaf)
+	}
+	if leaves-half == 1 {
+		n.right = ^int32(p.leaf + half)
+	}
+	ix.nodes[p.node] = n
+	return halves
 }
 
-// direction estimates the axis of largest variance of order[from:to] into
-// b.axis by power iteration on an evenly spaced sample, from the coordinate of
-// largest variance.
-func (b *builder) direction(from, to int) {
-	step := max(1, (to-from)/directionSample)
+// widest is the axis along which an evenly spaced sample of a part has the largest variance.
+func (b *builder) widest(p part) int {
+	step := max(1, (p.to-p.from)/axisSample)
+	var sum, square [mostAxes]float64
 	count := 0.0
-	clear(b.mean)
-	for i := from; i < to; i += step {
-		for j, v := range b.points.Row(int(b.order[i].id)) {
-			b.mean[j] += float64(v)
+	for i := p.from; i < p.to; i += step {
+		for a, v := range b.along[int(b.order[i].id)*mostAxes:][:mostAxes] {
+			sum[a] += float64(v)
+			square[a] += float64(v) * float64(v)
 		}
 		count++
 	}
-	for j := range b.mean {
-		b.mean[j] /= count
-	}
-	clear(b.next)
-	for i := from; i < to; i += step {
-		for j, v := range b.points.Row(int(b.order[i].id)) {
-			d := float64(v) - b.mean[j]
-			b.next[j] += d * d
+	best, most := 0, math.Inf(-1)
+	for a := range b.ix.principal.axes {
+		if v := square[a] - sum[a]*sum[a]/count; v > most {
+			best, most = a, v
 		}
 	}
-	widest := 0
-	for j, v := range b.next {
-		if v > b.next[widest] {
-			widest = j
-		}
-	}
-	clear(b.axis)
-	b.axis[widest] = 1
-	for range directionRounds {
-		clear(b.next)
-		for i := from; i < to; i += step {
-			row := b.points.Row(int(b.order[i].id))
-			s := 0.0
-			for j, v := range row {
-				s += (float64(v) - b.mean[j]) * b.axis[j]
-			}
-			for j, v := range row {
-				b.next[j] += s * (float64(v) - b.mean[j])
-			}
-		}
-		norm := 0.0
-		for _, v := range b.next {
-			norm += v * v
-		}
-		norm = math.Sqrt(norm)
-		if !(norm > 0) || math.IsInf(norm, 0) {
-			return // no spread left: the axis of before serves
-		}
-		for j, v := range b.next {
-			b.axis[j] = v / norm
-		}
-	}
+	return best
 }
 
-// leaf stores order[from:to] as the next leaf.
-func (b *builder) leaf(from, to int) {
-	ix := b.ix
-	number := len(ix.leaves)
-	part := b.order[from:to]
+// leaf stores the points of a part as its leaf.
+func (b *builder) leaf(of part) {
+	ix, from, number := b.ix, of.from, of.leaf
+	part := b.order[from:of.to]
 	slices.SortFunc(part, func(a, c keyed) int { return cmp.Compare(a.id, c.id) })
 	lo := ix.lo[number*ix.stride:][:ix.dim]
 	hi := ix.hi[number*ix.stride:][:ix.dim]
@@ -180,13 +156,21 @@ func (b *builder) leaf(from, to int) {
 			lo[j], hi[j] = min(lo[j], v), max(hi[j], v)
 		}
 	}
-	b.ball(number, part)
+	for a := range ix.principal.axes {
+		at := (number/lanes*ix.principal.axes+a)*lanes + number%lanes
+		low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+		for _, p := range part {
+			v := b.along[int(p.id)*mostAxes+a]
+			low, high = min(low, v), max(high, v)
+		}
+		ix.low[at], ix.high[at] = low, high
+	}
 
 	widest := 0.0
 	for j := range lo {
 		widest = max(widest, float64(hi[j])-float64(lo[j]))
 	}
-	l := leaf{start: int32(from), count: int32(to - from), step: 1, inverse: 1}
+	l := leaf{start: int32(from), count: int32(len(part)), step: 1, inverse: 1}
 	if widest > 1e-30 { // below, the box alone says all
 		l.step = widest / levels
 		l.inverse = float32(1 / l.step)
@@ -211,46 +195,7 @@ func (b *builder) leaf(from, to int) {
 		worst = max(worst, e)
 	}
 	l.err = l.step * math.Sqrt(worst) * (1 + 1e-9)
-	ix.leaves = append(ix.leaves, l)
-}
-
-// ball stores an enclosing ball of the leaf's points: the mean moved towards
-// the farthest point in shrinking steps, which tends to the smallest ball.
-func (b *builder) ball(number int, part []keyed) {
-	ix := b.ix
-	clear(b.mean)
-	for _, p := range part {
-		for j, v := range b.points.Row(int(p.id)) {
-			b.mean[j] += float64(v) / float64(len(part))
-		}
-	}
-	centre := make([]float32, ix.dim)
-	best := math.Inf(1)
-	for round := range ballRounds {
-		tensor.Narrow(centre, b.mean)
-		far, radius2 := 0, -1.0
-		for i, p := range part {
-			s := 0.0
-			for j, v := range b.points.Row(int(p.id)) {
-				d := float64(v) - float64(centre[j])
-				s += d * d
-			}
-			if s > radius2 {
-				far, radius2 = i, s
-			}
-		}
-		if radius := math.Sqrt(radius2) * (1 + 1e-9); radius < best {
-			best = radius
-			at := ix.centres[number/lanes*lanes*ix.dim+number%lanes:]
-			for j, v := range centre {
-				at[j*lanes] = v
-			}
-			ix.radii[number] = math.Nextafter32(float32(radius), math.MaxFloat32)
-		}
-		for j, v := range b.points.Row(int(part[far].id)) {
-			b.mean[j] += (float64(v) - b.mean[j]) / float64(round+2)
-		}
-	}
+	ix.leaves[number] = l
 }
 
 // selectNth orders part so that element n is the one a sort would put there,
@@ -298,12 +243,4 @@ func medianOfThree(a, b, c keyed) keyed {
 		return a
 	}
 	return b
-}
-
-func dot(a, b []float32) float32 {
-	var s float32
-	for j, v := range a {
-		s += v * b[j]
-	}
-	return s
 }

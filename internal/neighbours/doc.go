@@ -17,12 +17,12 @@
 //
 // # Structure
 //
-// Points are split by hyperplanes across their direction of largest variance
-// into leaves of LeafSize points. Three lower bounds prune, none of them part
+// Points are split across their principal axes, the one of largest variance in each
+// part, into leaves of LeafSize points. Three lower bounds prune, none of them part
 // of a result, each widened by the rounding error of its own evaluation:
 //
-//   - the triangle inequality at the leaf's enclosing ball, ‖q − centre‖ − radius;
-//   - the distance ρ from q to the leaf's bounding box;
+//   - the distance from q to the leaf's bounding box along the principal axes;
+//   - the distance ρ from q to the leaf's bounding box in its coordinates;
 //   - with q' the projection of q onto that box, which is convex and contains
 //     c: ‖q − c‖² ≥ ρ² + ‖q' − c‖², and ‖q' − c‖ ≥ h·‖q̂ − ĉ‖ − e_q − e_c for
 //     points rounded to a grid of 128 steps h over the leaf. ‖q̂ − ĉ‖² is exact

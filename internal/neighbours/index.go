@@ -9,7 +9,7 @@ import (
 
 const (
 	// LeafSize is the number of points of a full leaf: small enough for tight
-	// balls, large enough that a visit's fixed cost is below its scan's.
+	// boxes, large enough that a visit's fixed cost is below its scan's.
 	LeafSize = 128
 	// MaxDimension keeps every integer of the quantised filter below 2³⁰.
 	MaxDimension = 4096
@@ -49,11 +49,12 @@ type Index struct {
 
 	leaves []leaf
 	lo, hi []float32 // [leaves][stride] bounding boxes
-	// Balls, 16 leaves together: [leaves/16][dim][16] and [leaves/16][16].
-	centres, radii []float32
 
-	nodes      []node
-	directions []float32 // [nodes][stride]
+	principal *principal
+	// Bounding boxes along its axes, 16 leaves together: [leaves/16][axes][16].
+	low, high []float32
+
+	nodes []node
 
 	batch batch
 }
@@ -66,10 +67,11 @@ type leaf struct {
 	err          float64 // bound on e_c over the leaf's points
 }
 
-// node is an inner node of the tree: points with ⟨direction, c⟩ below the
-// threshold lie left. A child below zero is the leaf ^child.
+// node is an inner node of the tree: points whose coordinate along a principal axis is
+// below the threshold lie left. A child below zero is the leaf ^child.
 type node struct {
 	threshold   float32
+	axis        int32
 	left, right int32
 }
 

@@ -16,8 +16,11 @@ type kernels struct {
 	// distances writes out[i] = ‖q − rows[list[i]]‖² in the order of the package
 	// comment; q and the rows are padded with zeros to chunks·16 coordinates.
 	distances func(q, rows *float32, chunks int, list *int32, count int, out *float32)
-	// balls writes out[i] = scale·‖q − centre_i‖ − radius_i for blocks·16 balls.
-	balls func(q *float32, dim int, centres, radii *float32, blocks int, scale float32, out *float32)
+	// project writes out[a] = Σ_j (q_j − mean_j)·along[j][a] for 16 axes.
+	project func(q, mean, along *float32, dim int, out *float32)
+	// boxes writes out[i] = scale times the distance of q from the box [lo_i, hi_i] for
+	// blocks·16 boxes.
+	boxes func(q *float32, dim int, lo, hi *float32, blocks int, scale float32, out *float32)
 	// quantize projects q onto the box [lo, hi] as q' and rounds (q' − lo)·inverse
 	// to bytes q̂. It writes errors = {ρ² = ‖q − q'‖², ‖(q' − lo)·inverse − q̂‖²}
 	// and sums = {Σ q̂_j, Σ q̂_j²}.
@@ -75,7 +78,8 @@ func SquaredDistance(a, b []float32) float32 {
 var genericKernels = kernels{
 	lanes:     1,
 	distances: distancesGeneric,
-	balls:     ballsGeneric,
+	project:   projectGeneric,
+	boxes:     boxesGeneric,
 	quantize:  quantizeGeneric,
 	filter:    filterGeneric,
 }
@@ -89,22 +93,33 @@ func distancesGeneric(q, rows *float32, chunks int, list *int32, count int, out 
 	}
 }
 
-func ballsGeneric(q *float32, dim int, centres, radii *float32, blocks int, scale float32, out *float32) {
+func projectGeneric(q, mean, along *float32, dim int, out *float32) {
+	m, a := view(mean, dim), view(along, dim*mostAxes)
+	var s [mostAxes]float32
+	for j, v := range view(q, dim) {
+		row := (*[mostAxes]float32)(a[j*mostAxes:])
+		for i := range s {
+			s[i] += (v - m[j]) * row[i]
+		}
+	}
+	copy(view(out, mostAxes), s[:])
+}
+
+func boxesGeneric(q *float32, dim int, lo, hi *float32, blocks int, scale float32, out *float32) {
 	query := view(q, dim)
 	for b := range blocks {
 		var s [lanes]float32
-		c := view(offset(centres, b*dim*lanes), dim*lanes)
+		l, h := view(offset(lo, b*dim*lanes), dim*lanes), view(offset(hi, b*dim*lanes), dim*lanes)
 		for j, v := range query {
-			row := (*[lanes]float32)(c[j*lanes:])
-			for l := range s {
-				d := v - row[l]
-				s[l] += d * d
+			low, high := (*[lanes]float32)(l[j*lanes:]), (*[lanes]float32)(h[j*lanes:])
+			for i := range s {
+				d := max(low[i]-v, v-high[i], 0)
+				s[i] += d * d
 			}
 		}
-		r := view(offset(radii, b*lanes), lanes)
 		o := view(offset(out, b*lanes), lanes)
-		for l, v := range s {
-			o[l] = scale*float32(math.Sqrt(float64(v))) - r[l]
+		for i, v := range s {
+			o[i] = scale * float32(math.Sqrt(float64(v)))
 		}
 	}
 }

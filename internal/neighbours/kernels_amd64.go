@@ -10,9 +10,9 @@ import "github.com/gpc-engine/gpc/internal/isa"
 func kernelsOf(level isa.Level) kernels {
 	switch level {
 	case isa.AVX512:
-		return kernels{lanes: 16, distances: distances512, balls: balls512, quantize: quantize512, filter: filter512}
+		return kernels{lanes: 16, distances: distances512, project: project512, boxes: boxes512, quantize: quantize512, filter: filter512}
 	case isa.AVX2:
-		return kernels{lanes: 8, distances: distances256, balls: balls256, quantize: quantize256, filter: filter256}
+		return kernels{lanes: 8, distances: distances256, project: project256, boxes: boxes256, quantize: quantize256, filter: filter256}
 	}
 	return genericKernels
 }

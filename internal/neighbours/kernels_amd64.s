@@ -103,78 +103,140 @@ d256_done:
 	VZEROUPPER
 	RET
 
-// func balls512(q *float32, dim int, centres *float32, radii *float32, blocks int, scale float32, out *float32)
+// func project512(q *float32, mean *float32, along *float32, dim int, out *float32)
 // Requires: AVX, AVX512F
-TEXT ·balls512(SB), NOSPLIT, $0-56
-	MOVQ         q+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         centres+16(FP), DX
-	MOVQ         radii+24(FP), BX
-	MOVQ         blocks+32(FP), SI
-	VBROADCASTSS scale+40(FP), Z0
-	MOVQ         out+48(FP), DI
+TEXT ·project512(SB), NOSPLIT, $0-40
+	MOVQ   q+0(FP), AX
+	MOVQ   mean+8(FP), CX
+	MOVQ   along+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VPXORD Z0, Z0, Z0
 
-balls512_block:
-	VPXORD Z1, Z1, Z1
-	XORQ   R8, R8
-
-balls512_coordinate:
-	VBROADCASTSS (AX)(R8*4), Z2
-	VSUBPS       (DX), Z2, Z2
-	VFMADD231PS  Z2, Z2, Z1
+project512_coordinate:
+	VMOVSS       (AX), X1
+	VSUBSS       (CX), X1, X1
+	VBROADCASTSS X1, Z1
+	VFMADD231PS  (DX), Z1, Z0
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, CX
 	ADDQ         $0x40, DX
-	INCQ         R8
-	CMPQ         R8, CX
-	JLT          balls512_coordinate
-	VSQRTPS      Z1, Z1
-	VMULPS       Z0, Z1, Z1
-	VSUBPS       (BX), Z1, Z1
-	VMOVUPS      Z1, (DI)
-	ADDQ         $0x40, BX
-	ADDQ         $0x40, DI
-	DECQ         SI
-	JNE          balls512_block
+	DECQ         BX
+	JNE          project512_coordinate
+	VMOVUPS      Z0, (SI)
 	VZEROUPPER
 	RET
 
-// func balls256(q *float32, dim int, centres *float32, radii *float32, blocks int, scale float32, out *float32)
-// Requires: AVX, FMA3
-TEXT ·balls256(SB), NOSPLIT, $0-56
+// func project256(q *float32, mean *float32, along *float32, dim int, out *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·project256(SB), NOSPLIT, $0-40
+	MOVQ   q+0(FP), AX
+	MOVQ   mean+8(FP), CX
+	MOVQ   along+16(FP), DX
+	MOVQ   dim+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+project256_coordinate:
+	VMOVSS       (AX), X2
+	VSUBSS       (CX), X2, X2
+	VBROADCASTSS X2, Y2
+	VFMADD231PS  (DX), Y2, Y0
+	VFMADD231PS  32(DX), Y2, Y1
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNE          project256_coordinate
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y1, 32(SI)
+	VZEROUPPER
+	RET
+
+// func boxes512(q *float32, dim int, lo *float32, hi *float32, blocks int, scale float32, out *float32)
+// Requires: AVX, AVX512F
+TEXT ·boxes512(SB), NOSPLIT, $0-56
 	MOVQ         q+0(FP), AX
 	MOVQ         dim+8(FP), CX
-	MOVQ         centres+16(FP), DX
-	MOVQ         radii+24(FP), BX
+	MOVQ         lo+16(FP), DX
+	MOVQ         hi+24(FP), BX
+	MOVQ         blocks+32(FP), SI
+	VBROADCASTSS scale+40(FP), Z0
+	MOVQ         out+48(FP), DI
+	VPXORD       Z1, Z1, Z1
+
+boxes512_block:
+	VPXORD Z2, Z2, Z2
+	XORQ   R8, R8
+
+boxes512_coordinate:
+	VBROADCASTSS (AX)(R8*4), Z3
+	VMOVUPS      (DX), Z4
+	VSUBPS       Z3, Z4, Z4
+	VSUBPS       (BX), Z3, Z3
+	VMAXPS       Z3, Z4, Z4
+	VMAXPS       Z1, Z4, Z4
+	VFMADD231PS  Z4, Z4, Z2
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	INCQ         R8
+	CMPQ         R8, CX
+	JLT          boxes512_coordinate
+	VSQRTPS      Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, (DI)
+	ADDQ         $0x40, DI
+	DECQ         SI
+	JNE          boxes512_block
+	VZEROUPPER
+	RET
+
+// func boxes256(q *float32, dim int, lo *float32, hi *float32, blocks int, scale float32, out *float32)
+// Requires: AVX, FMA3
+TEXT ·boxes256(SB), NOSPLIT, $0-56
+	MOVQ         q+0(FP), AX
+	MOVQ         dim+8(FP), CX
+	MOVQ         lo+16(FP), DX
+	MOVQ         hi+24(FP), BX
 	MOVQ         blocks+32(FP), SI
 	VBROADCASTSS scale+40(FP), Y0
 	MOVQ         out+48(FP), DI
+	VXORPS       Y1, Y1, Y1
 
-balls256_block:
-	VXORPS Y1, Y1, Y1
+boxes256_block:
 	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 	XORQ   R8, R8
 
-balls256_coordinate:
-	VBROADCASTSS (AX)(R8*4), Y3
-	VSUBPS       (DX), Y3, Y4
-	VFMADD231PS  Y4, Y4, Y1
-	VSUBPS       32(DX), Y3, Y4
-	VFMADD231PS  Y4, Y4, Y2
+boxes256_coordinate:
+	VBROADCASTSS (AX)(R8*4), Y4
+	VMOVUPS      (DX), Y5
+	VSUBPS       Y4, Y5, Y5
+	VSUBPS       (BX), Y4, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMAXPS       Y1, Y5, Y5
+	VFMADD231PS  Y5, Y5, Y2
+	VMOVUPS      32(DX), Y5
+	VSUBPS       Y4, Y5, Y5
+	VSUBPS       32(BX), Y4, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMAXPS       Y1, Y5, Y5
+	VFMADD231PS  Y5, Y5, Y3
 	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
 	INCQ         R8
 	CMPQ         R8, CX
-	JLT          balls256_coordinate
-	VSQRTPS      Y1, Y1
-	VMULPS       Y0, Y1, Y1
-	VSUBPS       (BX), Y1, Y1
-	VMOVUPS      Y1, (DI)
+	JLT          boxes256_coordinate
 	VSQRTPS      Y2, Y2
 	VMULPS       Y0, Y2, Y2
-	VSUBPS       32(BX), Y2, Y2
-	VMOVUPS      Y2, 32(DI)
-	ADDQ         $0x40, BX
+	VMOVUPS      Y2, (DI)
+	VSQRTPS      Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         $0x40, DI
 	DECQ         SI
-	JNE          balls256_block
+	JNE          boxes256_block
 	VZEROUPPER
 	RET
 

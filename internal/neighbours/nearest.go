@@ -79,6 +79,7 @@ type Tiler struct {
 	order   []int32 // queries by leaf
 	starts  []int32 // by leaf
 	tile    int
+	along   [][mostAxes]float32 // of each worker
 	key     func(worker, chunk int)
 	run     func(worker, chunk int)
 }
@@ -98,6 +99,7 @@ func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int,
 	t.ix, t.queries, t.search = ix, queries, search
 	if t.run == nil {
 		t.starts = make([]int32, 0, len(ix.leaves)+1)
+		t.along = make([][mostAxes]float32, ix.runner.Threads())
 		t.key = t.lookUp
 		t.run = t.runTile
 	}
@@ -120,9 +122,9 @@ func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int,
 	t.queries, t.search = tensor.Matrix{}, nil
 }
 
-func (t *Tiler) lookUp(_, chunk int) {
+func (t *Tiler) lookUp(worker, chunk int) {
 	for i := chunk * keyChunk; i < min((chunk+1)*keyChunk, len(t.keys)); i++ {
-		t.keys[i] = t.ix.descend(t.queries.Row(i))
+		t.keys[i] = t.ix.descend(t.queries.Row(i), &t.along[worker])
 	}
 }
 
@@ -150,15 +152,15 @@ func (t *Tiler) runTile(worker, chunk int) {
 }
 
 // descend is the leaf on whose side of every split the query lies.
-func (ix *Index) descend(query []float32) int32 {
+func (ix *Index) descend(query []float32, along *[mostAxes]float32) int32 {
+	ix.kernel.project(&query[0], &ix.principal.mean[0], &ix.principal.along[0], ix.dim, &along[0])
 	child := int32(-1)
 	if len(ix.nodes) > 0 {
 		child = 0
 	}
 	for child >= 0 {
 		n := &ix.nodes[child]
-		direction := ix.directions[int(child)*ix.stride:][:ix.dim]
-		if dot(direction, query) < n.threshold {
+		if along[n.axis] < n.threshold {
 			child = n.left
 		} else {
 			child = n.right

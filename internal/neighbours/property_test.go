@@ -134,13 +134,29 @@ func TestKernelsAgreeWithTheirGoTwins(t *testing.T) {
 		}
 
 		dim := rapid.IntRange(1, width).Draw(t, "dim")
-		centres, radii := floats(blocks*lanes*dim), floats(blocks*lanes)
+		along := floats(width * mostAxes)
+		gotA, wantA := make([]float32, mostAxes), make([]float32, mostAxes)
+		k.project(&q[0], &rows[0], &along[0], width, &gotA[0])
+		projectGeneric(&q[0], &rows[0], &along[0], width, &wantA[0])
+		for a, w := range wantA {
+			size := 0.0
+			for j := range width {
+				size += math.Abs(float64(q[j]-rows[j]) * float64(along[j*mostAxes+a]))
+			}
+			if !(math.Abs(float64(gotA[a]-w)) <= size*float64(width+2)*0x1p-23) {
+				t.Fatalf("project: axis %d is %v, want %v", a, gotA[a], w)
+			}
+		}
+		low, high := floats(blocks*lanes*dim), floats(blocks*lanes*dim)
+		for i := range low {
+			low[i], high[i] = min(low[i], high[i]), max(low[i], high[i])
+		}
 		gotB, wantB := make([]float32, blocks*lanes), make([]float32, blocks*lanes)
-		k.balls(&q[0], dim, &centres[0], &radii[0], blocks, 0.99, &gotB[0])
-		ballsGeneric(&q[0], dim, &centres[0], &radii[0], blocks, 0.99, &wantB[0])
+		k.boxes(&q[0], dim, &low[0], &high[0], blocks, 0.99, &gotB[0])
+		boxesGeneric(&q[0], dim, &low[0], &high[0], blocks, 0.99, &wantB[0])
 		for i, w := range wantB {
-			if size := math.Abs(float64(w+radii[i])) + math.Abs(float64(radii[i])); !(math.Abs(float64(gotB[i]-w)) <= size*float64(dim+8)*0x1p-23) {
-				t.Fatalf("balls: lane %d is %v, want %v", i, gotB[i], w)
+			if !(math.Abs(float64(gotB[i]-w)) <= float64(w)*float64(dim+8)*0x1p-23) {
+				t.Fatalf("boxes: lane %d is %v, want %v", i, gotB[i], w)
 			}
 		}
 

@@ -35,6 +35,7 @@ type Searcher struct {
 	list   [LeafSize]int32
 	dist2  [LeafSize]float32
 	masks  [LeafSize / blockSize]uint32
+	along  [mostAxes]float32
 	bytes  []uint8
 	errors [2]float32 // ρ², e_q²/h² of the query on a leaf's grid
 	sums   [2]int32   // Σ q̂_j, Σ q̂_j²
@@ -51,6 +52,7 @@ type probe struct {
 	within func(id int32, dist2 float32)
 	limit2 float32
 
+	slack    float64 // of the bounds
 	reach    float32 // leaves with a bound above it are skipped
 	reach2   float64 // its square, as the filter uses it
 	rejected int
@@ -134,10 +136,10 @@ func (s *Searcher) begin(p *probe, point []float32) {
 		p.reach = float32(math.Inf(-1))
 		return
 	}
+	p.slack = ix.bound(p.point[:ix.dim], &s.along, p.bounds)
 	if p.within != nil {
 		p.setReach(ix, p.limit2)
 	}
-	ix.kernel.balls(&p.point[0], ix.dim, &ix.centres[0], &ix.radii[0], len(p.bounds)/lanes, float32(1-ix.gamma), &p.bounds[0])
 	if p.within == nil {
 		s.openNearest(p)
 	}
@@ -298,7 +300,22 @@ func magnitude(point []float32) float32 {
 func (p *probe) setReach(ix *Index, dist2 float32) {
 	d := math.Sqrt(float64(dist2))*(1+ix.gamma) + 1e-18
 	p.reach2 = d * d
-	p.reach = math.Nextafter32(float32(d), float32(math.Inf(1)))
+	p.reach = ix.reach(dist2, p.slack)
+}
+
+// reach is the largest bound of a leaf that may hold a point of this float32 distance²
+// from one with this slack.
+func (ix *Index) reach(dist2 float32, slack float64) float32 {
+	return math.Nextafter32(float32(math.Sqrt(float64(dist2))*(1+ix.gamma)+slack+1e-18), float32(math.Inf(1)))
+}
+
+// bound writes a lower bound, up to the slack that comes back, of the distance from a
+// point to those of each leaf, and in along its coordinates along the principal axes.
+func (ix *Index) bound(point []float32, along *[mostAxes]float32, bounds []float32) (slack float64) {
+	p := ix.principal
+	ix.kernel.project(&point[0], &p.mean[0], &p.along[0], ix.dim, &along[0])
+	ix.kernel.boxes(&along[0], p.axes, &ix.low[0], &ix.high[0], len(bounds)/lanes, float32(1-ix.gamma), &bounds[0])
+	return p.slack(magnitude(point))
 }
 
 // scan measures every point: the search of a query that no bound can handle.

@@ -14,15 +14,25 @@ func distances512(q *float32, rows *float32, chunks int, list *int32, count int,
 //go:noescape
 func distances256(q *float32, rows *float32, chunks int, list *int32, count int, out *float32)
 
-// balls512 is ballsGeneric; its sums are fused and rounded once less.
+// project512 is projectGeneric; its sums are fused and rounded once less.
 //
 //go:noescape
-func balls512(q *float32, dim int, centres *float32, radii *float32, blocks int, scale float32, out *float32)
+func project512(q *float32, mean *float32, along *float32, dim int, out *float32)
 
-// balls256 is ballsGeneric; its sums are fused and rounded once less.
+// project256 is projectGeneric; its sums are fused and rounded once less.
 //
 //go:noescape
-func balls256(q *float32, dim int, centres *float32, radii *float32, blocks int, scale float32, out *float32)
+func project256(q *float32, mean *float32, along *float32, dim int, out *float32)
+
+// boxes512 is boxesGeneric; its sums are fused and rounded once less.
+//
+//go:noescape
+func boxes512(q *float32, dim int, lo *float32, hi *float32, blocks int, scale float32, out *float32)
+
+// boxes256 is boxesGeneric; its sums are fused and rounded once less.
+//
+//go:noescape
+func boxes256(q *float32, dim int, lo *float32, hi *float32, blocks int, scale float32, out *float32)
 
 // quantize512 is quantizeGeneric; its sums may be rounded in another order.
 //

@@ -213,6 +213,11 @@ func (m *Metered) eventSynchronize(e Event) error {
 	return m.Driver.eventSynchronize(e)
 }
 
+func (m *Metered) streamSynchronize(on Stream) error {
+	m.count("cuStreamSynchronize")
+	return m.Driver.streamSynchronize(on)
+}
+
 func (m *Metered) function(module moduleHandle, name string) (functionHandle, error) {
 	f, err := m.Driver.function(module, name)
 	m.mutex.Lock()

@@ -21,7 +21,7 @@ struct gpc_policy_layer {
     const float* bias;  // [16 units]
     int depth, units;   // in tiles
     int resident, at;   // so many of the depth lie in shared memory, from fragment `at` on
-    int kind, out;      // 0 hidden, 1 the latent, 2 the plan; out: outputs of the last
+    int kind, biases;   // 0 hidden, 1 the latent, 2 the plan; biases: where they lie in shared memory, in numbers
 };
 
 constexpr int gpc_policy_layers = 32;
@@ -59,12 +59,16 @@ namespace gpc {
 
 constexpr int policyThreads = 256, policyWarps = policyThreads / 32;
 
-// PolicyRows are R candidates in shared memory.
+// PolicyRows are R candidates in shared memory, with what every step reads of the networks.
 template <class P, int R>
 struct PolicyRows {
+    static constexpr int observed = P::states + P::contexts + 1 + P::objectives, latents = 64;
     double s[R][P::states], c[R][P::contexts], cost[R], margin[R];
-    float base[R][P::plan], plan[R][P::plan];
+    gpc_policy_layer layer[gpc_policy_layers];
+    float base[R][P::plan], plan[R][P::plan], offset[R][latents];
     float partial[policyWarps * 16 * R];
+    float mean[observed], scale[observed], slot[1 + P::objectives];
+    float planMean[P::plan], planScale[P::plan], lo[P::plan], hi[P::plan];
     int kept[R];
 };
 
@@ -80,24 +84,50 @@ struct Halves {
     }
 };
 
-// policy_layer calls put(unit, row, sum) for all units of a layer and R = 8·NT rows. All threads call it; what put writes is
-// ready behind the next barrier.
-template <int NT, int PARTS, class F>
-__device__ inline void policy_layer(const gpc_policy_layer& l, const uint4* shared, const Halves& act, float* partial, F&& put) {
-    constexpr int R = 8 * NT, ahead = 4 / PARTS;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
-    // Few units: the depth is shared out too.
-    const int across = l.units < policyWarps ? l.units : policyWarps, shares = policyWarps / across;
-    const int share = warp / across, begin = l.depth * share / shares, end = l.depth * (share + 1) / shares;
-    for (int unit = warp % across; unit < l.units && share < shares; unit += 2 * across) {
-        const int second = unit + across < l.units ? across : 0; // nothing: the first again
-        float sum[2][NT][4], rest[2][NT][4];
+// PolicySums are a warp's sums of two tiles of units for R = 8·NT rows: of the products of the first parts, and of the rest.
+template <int NT, int PARTS>
+struct PolicySums {
+    float sum[2][NT][4], rest[2][NT][4];
+
+    __device__ PolicySums() {
 #pragma unroll
         for (int e = 0; e < 8 * NT; e++) sum[e / (4 * NT)][e / 4 % NT][e % 4] = rest[e / (4 * NT)][e / 4 % NT][e % 4] = 0.0f;
-        auto tile = [&](int k, int m, int part) {
-            const int from = ((k * l.units + unit + m * second) * PARTS + part) * 32;
-            return (k < l.resident ? shared + l.at : l.tiles) + from;
-        };
+    }
+
+    // add takes 16 of the depth: the lane's fragments of the first tile and of the second, which begin at `tile` and `apart` behind it.
+    __device__ void add(const uint4 (&a)[2][PARTS], const uint4* tile, int apart, const Halves& act, int k) {
+        const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+#pragma unroll
+        for (int nt = 0; nt < NT; nt++) {
+            const unsigned short *rows = act.at + nt * 8 * act.stride + k * 16, *own = rows + group * act.stride + 2 * member;
+#pragma unroll
+            for (int m = 0; m < 2; m++) {
+                gpc_mma_half(sum[m][nt], a[m][0], tile + m * apart, own, rows, act.stride);
+                if (PARTS == 2) {
+                    gpc_mma_half(rest[m][nt], a[m][PARTS - 1], tile + m * apart + 32 * (PARTS - 1), own, rows, act.stride);
+                    gpc_mma_half(rest[m][nt], a[m][0], tile + m * apart, own + act.plane, rows + act.plane, act.stride);
+                }
+            }
+        }
+    }
+};
+
+// policy_layer calls put(unit, row, sum) for all units of a layer and R = 8·NT rows. All threads call it; what put writes is
+// ready behind the next barrier. bias lies in shared memory.
+template <int NT, int PARTS, class F>
+__device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* shared, const float* bias, const Halves& act, float* partial, F&& put) {
+    constexpr int R = 8 * NT, ahead = 4 / PARTS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
+    const int units = layer.units, depth = layer.depth, resident = layer.resident;
+    const uint4 *tiles = layer.tiles, *held = shared + layer.at;
+    // Few units: the depth is shared out too.
+    const int across = units < policyWarps ? units : policyWarps, shares = policyWarps / across, share = warp / across;
+    const int begin = depth * share / shares, end = depth * (share + 1) / shares, from = min(max(resident, begin), end), step = units * PARTS * 32;
+    for (int unit = warp % across; unit < units && share < shares; unit += 2 * across) {
+        const int apart = unit + across < units ? across * PARTS * 32 : 0; // nothing: the first again
+        const int place = unit * PARTS * 32;
+        PolicySums<NT, PARTS> sums;
+        // What does not lie here is on its way while the rest is multiplied.
         uint4 a[ahead][2][PARTS];
         auto fetch = [&](int k0, uint4(&to)[ahead][2][PARTS]) {
 #pragma unroll
@@ -105,29 +135,25 @@ __device__ inline void policy_layer(const gpc_policy_layer& l, const uint4* shar
 #pragma unroll
                 for (int m = 0; m < 2; m++)
 #pragma unroll
-                    for (int part = 0; part < PARTS; part++) to[i][m][part] = tile(min(k0 + i, end - 1), m, part)[lane];
+                    for (int part = 0; part < PARTS; part++) to[i][m][part] = __ldg(tiles + (int64_t)min(k0 + i, end - 1) * step + place + m * apart + part * 32 + lane);
         };
-        if (begin < end) fetch(begin, a);
-        for (int k0 = begin; k0 < end; k0 += ahead) {
+        if (from < end) fetch(from, a);
+#pragma unroll 4
+        for (int k = begin; k < from; k++) {
+            uint4 own[2][PARTS];
+            const uint4* tile = held + k * step + place;
+#pragma unroll
+            for (int m = 0; m < 2; m++)
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) own[m][part] = tile[m * apart + part * 32 + lane];
+            sums.add(own, tile, apart, act, k);
+        }
+        for (int k0 = from; k0 < end; k0 += ahead) {
             uint4 next[ahead][2][PARTS];
             if (k0 + ahead < end) fetch(k0 + ahead, next);
 #pragma unroll
-            for (int i = 0; i < ahead; i++) {
-                if (k0 + i >= end) break;
-#pragma unroll
-                for (int nt = 0; nt < NT; nt++) {
-                    const unsigned short* rows = act.at + nt * 8 * act.stride + (k0 + i) * 16;
-                    const unsigned short* own = rows + group * act.stride + 2 * member;
-#pragma unroll
-                    for (int m = 0; m < 2; m++) {
-                        gpc_mma_half(sum[m][nt], a[i][m][0], tile(k0 + i, m, 0), own, rows, act.stride);
-                        if (PARTS == 2) {
-                            gpc_mma_half(rest[m][nt], a[i][m][PARTS - 1], tile(k0 + i, m, PARTS - 1), own, rows, act.stride);
-                            gpc_mma_half(rest[m][nt], a[i][m][0], tile(k0 + i, m, 0), own + act.plane, rows + act.plane, act.stride);
-                        }
-                    }
-                }
-            }
+            for (int i = 0; i < ahead; i++)
+                if (k0 + i < end) sums.add(a[i], tiles + (int64_t)(k0 + i) * step + place, apart, act, k0 + i);
 #pragma unroll
             for (int i = 0; i < ahead; i++)
 #pragma unroll
@@ -137,14 +163,14 @@ __device__ inline void policy_layer(const gpc_policy_layer& l, const uint4* shar
         }
 #pragma unroll
         for (int m = 0; m < 2; m++) {
-            if (m == 1 && second == 0) break;
+            if (m == 1 && apart == 0) break;
 #pragma unroll
             for (int nt = 0; nt < NT; nt++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const int to = (unit + m * second) * 16 + group + 8 * (e / 2), row = nt * 8 + 2 * member + e % 2;
-                    const float v = sum[m][nt][e] + rest[m][nt][e];
-                    if (shares == 1) put(to, row, v + l.bias[to]);
+                    const int to = (unit + m * across) * 16 + group + 8 * (e / 2), row = nt * 8 + 2 * member + e % 2;
+                    const float v = PARTS == 2 ? sums.sum[m][nt][e] + sums.rest[m][nt][e] : sums.sum[m][nt][e];
+                    if (shares == 1) put(to, row, v + bias[to]);
                     else partial[(share * across * 16 + to) * R + row] = v;
                 }
         }
@@ -154,7 +180,7 @@ __device__ inline void policy_layer(const gpc_policy_layer& l, const uint4* shar
     for (int e = threadIdx.x; e < across * 16 * R; e += policyThreads) {
         float v = 0.0f;
         for (int i = 0; i < shares; i++) v += partial[i * across * 16 * R + e];
-        put(e / R, e % R, v + l.bias[e / R]);
+        put(e / R, e % R, v + bias[e / R]);
     }
 }
 
@@ -195,36 +221,43 @@ __device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_pr
 template <class P, int NT, int PARTS>
 __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain_preference& p, const double* constants) {
     static_assert(P::plan == P::actions, "the base policy decodes one action");
-    constexpr int R = 8 * NT, observed = P::states + P::contexts + 1 + P::objectives;
+    constexpr int R = 8 * NT;
+    using Rows = PolicyRows<P, R>;
     GPC_SHARED(uint4, shared);
-    const gpc_policy& net = *job.net;
     if (job.done && *job.done) return;
-    const int thread = threadIdx.x, row0 = blockIdx.x * R, plane = R * net.stride;
-    unsigned short* halves = reinterpret_cast<unsigned short*>(shared + net.fragments);
-    Halves act{halves, net.stride, plane}, next{halves + PARTS * plane, net.stride, plane};
-    PolicyRows<P, R>& rows = *reinterpret_cast<PolicyRows<P, R>*>(halves + 2 * PARTS * plane);
-    for (int l = 0; l < net.layers; l++) {
-        const gpc_policy_layer& layer = net.layer[l];
+    const int thread = threadIdx.x, row0 = blockIdx.x * R, layers = job.net->layers, decoder = job.net->decoder, stride = job.net->stride, plane = R * stride;
+    unsigned short* halves = reinterpret_cast<unsigned short*>(shared + job.net->fragments);
+    Halves act{halves, stride, plane}, next{halves + PARTS * plane, stride, plane};
+    Rows& rows = *reinterpret_cast<Rows*>(halves + 2 * PARTS * plane);
+    float* biases = reinterpret_cast<float*>(&rows + 1);
+    for (int l = 0; l < layers; l++) {
+        const gpc_policy_layer layer = job.net->layer[l];
+        if (thread == 0) rows.layer[l] = layer;
         for (int e = thread; e < layer.resident * layer.units * PARTS * 32; e += policyThreads) shared[layer.at + e] = layer.tiles[e];
+        for (int e = thread; e < 16 * layer.units; e += policyThreads) biases[layer.biases + e] = layer.bias[e];
     }
     for (int e = thread; e < 2 * PARTS * plane; e += policyThreads) halves[e] = 0;
     for (int e = thread; e < R * P::states; e += policyThreads) rows.s[e / P::states][e % P::states] = job.s[e % P::states];
     for (int e = thread; e < R * P::contexts; e += policyThreads) rows.c[e / P::contexts][e % P::contexts] = job.c[e % P::contexts];
     for (int e = thread; e < R; e += policyThreads) rows.cost[e] = 0.0, rows.margin[e] = (double)gpc_inf(), rows.kept[e] = 0;
+    for (int e = thread; e < Rows::observed; e += policyThreads) rows.mean[e] = p.mean[e], rows.scale[e] = p.scale[e];
+    for (int e = thread; e < 1 + P::objectives; e += policyThreads) rows.slot[e] = p.slot[e];
+    for (int e = thread; e < P::plan; e += policyThreads) rows.planMean[e] = job.mean[e], rows.planScale[e] = job.scale[e], rows.lo[e] = job.lo[e], rows.hi[e] = job.hi[e];
     __syncthreads();
-    auto offset = [&](int h, int row, int k) { return job.offsets && row0 + row < job.rows ? job.offsets[((int64_t)(row0 + row) * job.steps + h) * job.n + k] : 0.0f; };
     for (int h = 0; h < job.steps; h++) {
         if (h == 0 && job.plan) {
             for (int e = thread; e < R * P::plan; e += policyThreads) rows.plan[e / P::plan][e % P::plan] = row0 + e / P::plan < job.rows ? job.plan[(int64_t)row0 * P::plan + e] : 0.0f;
         } else {
-            if (h == 0) {
-                for (int e = thread; e < R * job.n; e += policyThreads) act.put<PARTS>(e / job.n, e % job.n, job.latent[e % job.n] + offset(0, e / job.n, e % job.n));
-            } else {
-                for (int e = thread; e < R * observed; e += policyThreads) {
-                    const int r = e / observed, k = e % observed;
-                    const float v = k < P::states ? (float)rows.s[r][k] : (k < P::states + P::contexts ? (float)rows.c[r][k - P::states] : p.slot[k - P::states - P::contexts]);
-                    act.put<PARTS>(r, k, (v - p.mean[k]) / p.scale[k]);
-                }
+            for (int e = thread; e < R * job.n; e += policyThreads) {
+                const int r = e / job.n, k = e % job.n;
+                const float offset = job.offsets && row0 + r < job.rows ? job.offsets[((int64_t)(row0 + r) * job.steps + h) * job.n + k] : 0.0f;
+                if (h > 0) rows.offset[r][k] = offset;
+                else act.put<PARTS>(r, k, job.latent[k] + offset);
+            }
+            for (int e = thread; e < R * Rows::observed && h > 0; e += policyThreads) {
+                const int r = e / Rows::observed, k = e % Rows::observed;
+                const float v = k < P::states ? (float)rows.s[r][k] : (k < P::states + P::contexts ? (float)rows.c[r][k - P::states] : rows.slot[k - P::states - P::contexts]);
+                act.put<PARTS>(r, k, (v - rows.mean[k]) / rows.scale[k]);
             }
             if (thread % (policyThreads / R) == 0) {
                 const int r = thread / (policyThreads / R);
@@ -234,17 +267,17 @@ __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain
                 P::base(constants, s, c, rows.base[r]);
             }
             __syncthreads();
-            for (int l = h == 0 ? net.decoder : 0; l < net.layers; l++) {
-                const gpc_policy_layer& layer = net.layer[l];
-                policy_layer<NT, PARTS>(layer, shared, act, rows.partial, [&](int unit, int row, float v) {
-                    if (layer.kind == 0) {
+            for (int l = h == 0 ? decoder : 0; l < layers; l++) {
+                const int kind = rows.layer[l].kind;
+                policy_layer<NT, PARTS>(rows.layer[l], shared, biases + rows.layer[l].biases, act, rows.partial, [&](int unit, int row, float v) {
+                    if (kind == 0) {
                         next.put<PARTS>(row, unit, v <= 0.0f ? 0.0f : v);
-                    } else if (layer.kind == 1) {
-                        next.put<PARTS>(row, unit, unit < job.n ? v + offset(h, row, unit) : 0.0f);
+                    } else if (kind == 1) {
+                        next.put<PARTS>(row, unit, unit < job.n ? v + rows.offset[row][unit] : 0.0f);
                     } else if (unit < P::plan) {
-                        float y = __fmaf_rn(job.scale[unit], v, job.mean[unit]) + rows.base[row][unit];
-                        if (y < job.lo[unit]) y = job.lo[unit];
-                        if (y > job.hi[unit]) y = job.hi[unit];
+                        float y = __fmaf_rn(rows.planScale[unit], v, rows.planMean[unit]) + rows.base[row][unit];
+                        if (y < rows.lo[unit]) y = rows.lo[unit];
+                        if (y > rows.hi[unit]) y = rows.hi[unit];
                         rows.plan[row][unit] = y;
                     }
                 });

@@ -13,8 +13,10 @@ func main() {
 	ConstraintExpr("amd64,!purego")
 	distances512()
 	distances256()
-	balls512()
-	balls256()
+	project512()
+	project256()
+	boxes512()
+	boxes256()
 	quantize512()
 	quantize256()
 	filter512()
@@ -69,7 +71,8 @@ func treeSumZ(z reg.VecVirtual) reg.VecVirtual {
 
 const (
 	distancesSignature = "func(q, rows *float32, chunks int, list *int32, count int, out *float32)"
-	ballsSignature     = "func(q *float32, dim int, centres, radii *float32, blocks int, scale float32, out *float32)"
+	projectSignature   = "func(q, mean, along *float32, dim int, out *float32)"
+	boxesSignature     = "func(q *float32, dim int, lo, hi *float32, blocks int, scale float32, out *float32)"
 	quantizeSignature  = "func(q, lo, hi *float32, chunks int, inverse float32, bytes *uint8, errors *float32, sums *int32)"
 	filterSignature    = "func(bytes *uint8, packed *int8, norms *int32, groups, blocks int, limit int32, masks *uint32)"
 )
@@ -139,15 +142,56 @@ func distances256() {
 	})
 }
 
-// out = scale·sqrt(Σ_j (q_j − centre_j)²) − radius for 16 balls at a time.
-func balls(name string, vectors int, vector func() reg.VecVirtual) {
-	header(name, ballsSignature, name+" is ballsGeneric; its sums are fused and rounded once less.")
+// out = Σ_j (q_j − mean_j)·along_j for 16 axes.
+func project(name string, vectors int, vector func() reg.VecVirtual) {
+	header(name, projectSignature, name+" is projectGeneric; its sums are fused and rounded once less.")
+	q := Load(Param("q"), GP64())
+	mean := Load(Param("mean"), GP64())
+	along := Load(Param("along"), GP64())
+	dim := Load(Param("dim"), GP64())
+	out := Load(Param("out"), GP64())
+	width := 64 / vectors
+	acc := make([]reg.VecVirtual, vectors)
+	for v := range acc {
+		acc[v] = vector()
+		if vectors == 1 {
+			VPXORD(acc[v], acc[v], acc[v])
+		} else {
+			VXORPS(acc[v], acc[v], acc[v])
+		}
+	}
+	x, b := XMM(), vector()
+	Label(name + "_coordinate")
+	VMOVSS(Mem{Base: q}, x)
+	VSUBSS(Mem{Base: mean}, x, x)
+	VBROADCASTSS(x, b)
+	for v, a := range acc {
+		VFMADD231PS(at(along, v*width), b, a)
+	}
+	ADDQ(U8(4), q)
+	ADDQ(U8(4), mean)
+	ADDQ(U8(64), along)
+	DECQ(dim)
+	JNE(LabelRef(name + "_coordinate"))
+	for v, a := range acc {
+		VMOVUPS(a, at(out, v*width))
+	}
+	VZEROUPPER()
+	RET()
+}
+
+func project512() { project("project512", 1, ZMM) }
+func project256() { project("project256", 2, YMM) }
+
+// out = scale·sqrt(Σ_j max(lo_j − q_j, q_j − hi_j, 0)²) for 16 boxes at a time.
+func boxes(name string, vectors int, vector func() reg.VecVirtual) {
+	header(name, boxesSignature, name+" is boxesGeneric; its sums are fused and rounded once less.")
 	q := Load(Param("q"), GP64())
 	dim := Load(Param("dim"), GP64())
-	centres := Load(Param("centres"), GP64())
-	radii := Load(Param("radii"), GP64())
+	lo := Load(Param("lo"), GP64())
+	hi := Load(Param("hi"), GP64())
 	blocks := Load(Param("blocks"), GP64())
-	scale := vector()
+	scale, zero := vector(), vector()
 	width := 64 / vectors
 	VBROADCASTSS(address("scale"), scale)
 	out := Load(Param("out"), GP64())
@@ -155,34 +199,41 @@ func balls(name string, vectors int, vector func() reg.VecVirtual) {
 	for v := range acc {
 		acc[v] = vector()
 	}
-	b, d := vector(), vector()
-	Label(name + "_block")
-	for _, a := range acc {
+	b, d, e := vector(), vector(), vector()
+	clear := func(a reg.VecVirtual) {
 		if vectors == 1 {
 			VPXORD(a, a, a)
 		} else {
 			VXORPS(a, a, a)
 		}
 	}
+	clear(zero)
+	Label(name + "_block")
+	for _, a := range acc {
+		clear(a)
+	}
 	j := GP64()
 	XORQ(j, j)
 	Label(name + "_coordinate")
 	VBROADCASTSS(Mem{Base: q, Index: j, Scale: 4}, b)
 	for v, a := range acc {
-		VSUBPS(at(centres, v*width), b, d)
+		VMOVUPS(at(lo, v*width), d)
+		VSUBPS(b, d, d)
+		VSUBPS(at(hi, v*width), b, e)
+		VMAXPS(e, d, d)
+		VMAXPS(zero, d, d)
 		VFMADD231PS(d, d, a)
 	}
-	ADDQ(U8(64), centres)
+	ADDQ(U8(64), lo)
+	ADDQ(U8(64), hi)
 	INCQ(j)
 	CMPQ(j, dim)
 	JLT(LabelRef(name + "_coordinate"))
 	for v, a := range acc {
 		VSQRTPS(a, a)
 		VMULPS(scale, a, a)
-		VSUBPS(at(radii, v*width), a, a)
 		VMOVUPS(a, at(out, v*width))
 	}
-	ADDQ(U8(64), radii)
 	ADDQ(U8(64), out)
 	DECQ(blocks)
 	JNE(LabelRef(name + "_block"))
@@ -190,8 +241,8 @@ func balls(name string, vectors int, vector func() reg.VecVirtual) {
 	RET()
 }
 
-func balls512() { balls("balls512", 1, ZMM) }
-func balls256() { balls("balls256", 2, YMM) }
+func boxes512() { boxes("boxes512", 1, ZMM) }
+func boxes256() { boxes("boxes256", 2, YMM) }
 
 // quantize: q' = min(max(q, lo), hi); ρ² += (q − q')²; t = (q' − lo)·inverse;
 // r = round(t); err += (t − r)²; byte = r; sum += r; norm += r².
