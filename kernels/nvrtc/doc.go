@@ -39,6 +39,6 @@ type NewerError struct {
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s is NVRTC %d.%d, and the driver loads what compilers up to CUDA %d.%d make: update the driver, or install the Python package nvidia-cuda-nvrtc-cu%d",
-		e.Library, e.Major, e.Minor, e.Driver/1000, e.Driver%1000/10, e.Driver/1000)
+	return fmt.Sprintf("%s is NVRTC %d.%d, and the driver loads what compilers up to CUDA %d.%d make: update the driver, or install that version of the Python package nvidia-cuda-nvrtc, -cu12 of CUDA 12",
+		e.Library, e.Major, e.Minor, e.Driver/1000, e.Driver%1000/10)
 }
