@@ -33,7 +33,7 @@ const (
 // The structures of include/policy.cuh, field for field.
 
 type policyLayer struct {
-	tiles, bias                               driver.Pointer
+	tiles, bias                              driver.Pointer
 	depth, units, resident, at, kind, biases int32
 }
 

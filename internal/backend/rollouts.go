@@ -127,7 +127,9 @@ type SearchInput struct {
 }
 
 // CheckBehind says what is wrong with Behind for a problem.
-func (in *SearchInput) CheckBehind(p domain.Problem) error { return checkBehind("search", in.Behind, p) }
+func (in *SearchInput) CheckBehind(p domain.Problem) error {
+	return checkBehind("search", in.Behind, p)
+}
 
 // SearchOutput is what the rounds came to.
 type SearchOutput struct {
