@@ -210,7 +210,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 		g.runs = append(g.runs, r)
 		return nil
 	}
-	if l.prepared.ready { // the plan of a polish is of the state that was expected
+	if l.prepared.ready { // the plan is of the state that was expected
 		r.offsets = l.memory.offsets(steps)
 	} else {
 		g.goOn(l.memory, l.u, &r)
@@ -218,7 +218,8 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	return g.alone(r)
 }
 
-// goOn makes a roll-out begin with an action and go on as a search has found it.
+// goOn makes a roll-out begin with an action and go on as a search has found it: by the actions that it says were executed, so that no network
+// is asked, or by its policy.
 func (g *guard) goOn(m *memory, u []float64, r *rollout) {
 	if len(m.plan) == 0 {
 		r.given, r.offsets = u, m.offsets(r.steps)

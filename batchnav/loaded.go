@@ -172,9 +172,6 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	return spacing[int(coverQuantile*float64(samples-1))], nil
 }
 
-// failing reports whether the problem has states that are lost.
-func (l *loaded) failing() bool { return l.may.Failed != nil }
-
 // Fits says whether a valid model was made for the problem of this spec: its
 // case, the widths of its networks, its decoded codes.
 func Fits(m *model.Model, spec *domain.Spec) error {

@@ -132,7 +132,8 @@ type RefineLatency struct {
 // whole. Buffers grow to the largest request and are kept. It is used by one goroutine.
 type Refiner struct {
 	*loaded
-	device                  backend.Refiner   // refines whole requests where the backend can; nil: it cannot
+	device                  backend.Refiner // refines whole requests where the backend can; nil: it cannot
+	ends                    ending
 	proposer                *Proposer         // nil while the device refines
 	own                     domain.PlanScorer // the problem's; nil: it has none
 	rollouts                *rollouts

@@ -12,15 +12,20 @@ import (
 )
 
 // deviceRefiner is the backend's own refinement of the loaded model; nil where it
-// has none, or would not know a state that is lost.
+// has none, which is told.
 func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 	b, ok := l.backend.(backend.RefinerBackend)
-	if !ok || l.failing() {
+	if !ok {
 		return nil, nil
 	}
 	r, err := b.NewRefiner(l.mapConfig(capacity))
 	switch {
 	case errors.Is(err, backend.ErrNoRefiner):
+		if b, ok := l.backend.(backend.Teller); ok {
+			if reason := reasonOf(err, backend.ErrNoRefiner); reason != "" {
+				b.Tell("refinement "+l.spec.Name, fmt.Sprintf("the proposals for %s are made in single operations, and rolled out on the CPU: %s", l.spec.Name, reason))
+			}
+		}
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("batchnav: refinement: %w", err)
@@ -40,6 +45,10 @@ func (r *Refiner) refineOnDevice(ctx context.Context, opt *RefineOptions, steps 
 		S: q.S, C: q.C, Preference: q.Preference, Previous: q.Previous, Tau: float32(r.threshold(0)),
 		Candidates: q.Count, FlowSteps: opt.FlowSteps, LookAhead: steps, NoProjection: opt.NoProjection,
 		NoiseScales: r.noiseScales(), Seed: q.Seed,
+	}
+	var known bool
+	if in.Behind, known = r.ends.of(r.loaded, q.S, q.C, steps, q.Preference); !known {
+		return nil, backend.ErrNoRefiner
 	}
 	in.Neighbours, in.Sweep, in.Around = shares(q, opt.Mixture)
 	if r.index == nil {

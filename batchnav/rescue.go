@@ -57,7 +57,8 @@ func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 		return finder{}, err
 	}
 	if noise != nil {
-		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil // a device does not know the noise
+		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil
+		r.onHost.reason = "a device does not know what noise takes from the margins"
 	}
 	return newFinder(r), nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -117,7 +118,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 			for i := range rows {
 				o := make([]float64, offsets.Cols)
 				tensor.Widen(o, offsets.Row(i))
-				first, cost, margin := twin.Score(s, cx, obs.Preference, o, steps, !opt.NoProjection)
+				first, cost, margin, _ := twin.Score(s, cx, obs.Preference, o, steps, !opt.NoProjection)
 				if lost := math.IsInf(margin, -1); lost != (i == rows-1) || lost && got.Margin[i] != margin {
 					t.Errorf("%+v, %d steps, candidate %d: a margin of %v, want %v", opt, steps, i, got.Margin[i], margin)
 				} else if lost {
@@ -135,7 +136,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 					}
 				}
 			}
-			first, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
+			first, _, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
 			c.Problem.Project(s, cx, first)
 			require.Get(episode.Apply(first))(t)
 		}
@@ -170,7 +171,7 @@ func TestSearchIsTheReferences(t *testing.T) {
 				for i := range size {
 					o, u := make([]float64, offsets.Cols), []float64(nil)
 					tensor.Widen(o, offsets.Row(i))
-					u, cost[i], margin[i] = twin.Score(s, cx, adaptive, o, steps, true)
+					u, cost[i], margin[i], _ = twin.Score(s, cx, adaptive, o, steps, true)
 					tensor.Narrow(first.Row(i), u)
 				}
 				gained = sampler.Tell(cost, margin, first)
@@ -227,10 +228,13 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		for i := range rows {
 			o := make([]float64, offsets.Cols)
 			tensor.Widen(o, offsets.Row(i))
-			_, _, margin := twin.Score(s, cx, domain.Preference{Adaptive: true}, o, steps, true)
+			_, _, margin, before := twin.Score(s, cx, domain.Preference{Adaptive: true}, o, steps, true)
 			lost := math.IsInf(margin, -1)
 			if lost != math.IsInf(got.Margin[i], -1) {
 				t.Errorf("candidate %d with the line %g ahead: a margin of %g, want %g", i, ahead, got.Margin[i], margin)
+			}
+			if got.Kept[i] != before && i < rows-1 {
+				t.Errorf("candidate %d with the line %g ahead: %d steps are kept, want %d", i, ahead, got.Kept[i], before)
 			}
 			if i == rows-1 { // not a number
 			} else if lost {
@@ -251,6 +255,83 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		if round.OnDevice() == line {
 			t.Errorf("with lost states %t the backend rolls out by itself: %t", line, round.OnDevice())
 		}
+	}
+}
+
+// A search whose roll-outs the backend leaves to the host says so once, with the reason and the share of a decision that they take.
+func TestSearchesTellWhatIsTheHosts(t *testing.T) {
+	c := integrator.Convex()
+	file := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	defer file.Close()
+	m, adaptive := require.Get(model.Read(file))(t), domain.Preference{Adaptive: true}
+	device := require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+	defer device.Close()
+	var told []string
+	device.Notify(func(text string) { told = append(told, text) })
+	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
+	require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t).Observe(s, cx)
+	for _, of := range []struct {
+		problem domain.Problem
+		reason  string // "": there is nothing to say
+	}{
+		{c.Problem, ""}, {slippery{c.Problem.(*integrator.System), s[0] + 10}, "do not know a state that is lost"},
+	} {
+		told = nil
+		for range 2 {
+			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: 3}}))(t)
+			for range 2 {
+				require.Get(n.Decide(s, cx, adaptive))(t)
+			}
+		}
+		if of.reason == "" && len(told) > 0 || of.reason != "" && (len(told) != 1 || !strings.Contains(told[0], of.reason) || !strings.Contains(told[0], "% of its first decision")) {
+			t.Errorf("told %q, want one line with %q and a share", told, of.reason)
+		}
+	}
+}
+
+// decodes counts what a backend decodes in single operations.
+type decodes struct {
+	*kernels.Backend
+	count *int
+}
+
+func (b decodes) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	s, err := b.Backend.NewStepper(cfg)
+	return decoder{s, b.count}, err
+}
+
+type decoder struct {
+	backend.Stepper
+	count *int
+}
+
+func (d decoder) Decode(z, ctx, x, u, s tensor.Matrix) error {
+	*d.count++
+	return d.Stepper.Decode(z, ctx, x, u, s)
+}
+
+// The guard takes what a device has searched by the actions that its roll-out executed, and so asks no network, step by step, again.
+func TestGuardTakesTheActionsOfADevicesSearch(t *testing.T) {
+	c := integrator.Convex()
+	file := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	defer file.Close()
+	m, adaptive := require.Get(model.Read(file))(t), domain.Preference{Adaptive: true}
+	device := decodes{require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t), new(int)}
+	defer device.Close()
+	n := require.Get(batchnav.NewNavigator(device, m, c.Problem, batchnav.Options{Guard: &domain.Guard{}, Search: batchnav.SearchOptions{Candidates: 32}}))(t)
+	episode := require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t)
+	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
+	*device.count = 0
+	for range 3 {
+		episode.Observe(s, cx)
+		d := require.Get(n.Decide(s, cx, adaptive))(t)
+		if d.Fallback != 0 {
+			t.Errorf("fallback %v", d.Fallback)
+		}
+		require.Get(episode.Apply(d.U))(t)
+	}
+	if *device.count > 0 {
+		t.Errorf("%d single decodings in three decisions, want none", *device.count)
 	}
 }
 

@@ -74,13 +74,15 @@ type search struct {
 	first                   tensor.Matrix
 	cost, margin, projected []float64
 	polish                  *polish // nil: none
+	ends                    ending
+	onHost                  onHost
 }
 
 // memory is what one loop keeps from decision to decision.
 type memory struct {
 	*crossentropy.Memory
-	// Of a polish: the actions of the last decision, of which the first was executed, and by how much that is another
-	// than the best roll-out's; empty: by nothing.
+	// Of a polish, and of a search that a device has made: the actions of the last decision, of which the first was executed. change is by how
+	// much that is another than the best roll-out's; empty: by nothing.
 	plan, change []float64
 }
 
@@ -121,8 +123,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 			return nil, err
 		}
 	}
-	r.device, err = deviceRollouts(l, round, steps, sampling)
-	return r, err
+	return r, r.prepareDevice(sampling)
 }
 
 // forget begins an episode, lose a decision that nothing comes before.
@@ -179,7 +180,10 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	copy(plan, best.Payload)
 	if r.polish != nil {
 		r.polish.improve(m, best, s, c, pref, plan)
+	} else if m.plan = m.plan[:0]; whole {
+		m.plan = append(m.plan, r.device.out.Executed...)
 	}
+	r.onHost.tell(r.loaded, time.Since(start))
 	return displaceBy(best.Offsets, z), nil
 }
 
@@ -221,6 +225,10 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	}
 	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
 		return err
+	}
+	if r.onHost.reason != "" {
+		start := time.Now()
+		defer func() { r.onHost.taken += time.Since(start) }()
 	}
 	err := r.ScorePlans(r.until, domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,

@@ -3,6 +3,8 @@ package batchnav
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -23,21 +25,27 @@ func (l *loaded) rolloutsConfig(round, steps int, search crossentropy.Options) b
 	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Steps: steps, Search: search}
 }
 
-// deviceRollouts are the backend's own roll-outs of the loaded model, of so many steps at
-// most; nil where it has none, or would not know a state that is lost.
-func deviceRollouts(l *loaded, round, steps int, search crossentropy.Options) (*deviceSearch, error) {
-	b, ok := l.backend.(backend.RolloutsBackend)
-	if !ok || l.failing() {
-		return nil, nil
+// prepareDevice prepares the backend's own roll-outs of the loaded model, of so many steps at
+// most, where it has them and they give what the search wants.
+func (r *search) prepareDevice(sampling crossentropy.Options) error {
+	b, ok := r.backend.(backend.RolloutsBackend)
+	if !ok {
+		return nil
 	}
-	r, err := b.NewRollouts(l.rolloutsConfig(round, steps, search))
+	own, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
-		return nil, nil
+		r.onHost.reason = reasonOf(err, backend.ErrNoRollouts)
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("batchnav: search: %w", err)
+		return fmt.Errorf("batchnav: search: %w", err)
 	}
-	return &deviceSearch{Rollouts: r}, nil
+	if r.polish != nil && !own.Executes() {
+		r.onHost.reason = "a polish takes the actions of the best roll-out, which this device does not give"
+		return nil
+	}
+	r.device = &deviceSearch{Rollouts: own}
+	return nil
 }
 
 // scoreOnDevice is score by the backend itself, and reports whether it was that; a
@@ -46,9 +54,17 @@ func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float
 	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
 	}
+	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
+	if !known {
+		return false, nil
+	}
 	n := r.offsets.Rows
-	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, NoProjection: r.noProjection}
-	return r.asked(r.device.Score(in, backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}))
+	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, Behind: behind, NoProjection: r.noProjection}
+	out := backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}
+	if r.failed != nil {
+		out.Kept = r.kept[:n]
+	}
+	return r.asked(r.device.Score(in, out))
 }
 
 // asked tells whether the device has done what it was asked for.
@@ -70,8 +86,12 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
 		return false, nil
 	}
+	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
+	if !known {
+		return false, nil
+	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
-	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
 	if within > 0 { // one round, and as many more as are known to fit
 		d.in.Rounds = 1
 		if d.round > 0 {
@@ -90,4 +110,52 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 		copy(r.polish.best, d.out.Executed)
 	}
 	return true, nil
+}
+
+// reasonOf is what an error says beside the one that it wraps; "" of that one itself, whose reason was told before.
+func reasonOf(err, wrapped error) string {
+	if err == wrapped {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+wrapped.Error()), wrapped.Error()+"\n")
+}
+
+// ending is what comes behind the plans of a decision, which all its rounds have in common.
+type ending struct {
+	s, c, w  []float64
+	adaptive bool
+	steps    int
+	behind   *domain.Quadratic
+	known    bool
+}
+
+// of is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
+func (e *ending) of(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+	if !backend.Ends(l.problem) {
+		return nil, true
+	}
+	if steps != e.steps || pref.Adaptive != e.adaptive || !slices.Equal(s, e.s) || !slices.Equal(c, e.c) || !slices.Equal(pref.W, e.w) {
+		e.s, e.c, e.w = append(e.s[:0], s...), append(e.c[:0], c...), append(e.w[:0], pref.W...)
+		e.steps, e.adaptive = steps, pref.Adaptive
+		e.behind, e.known = l.may.BehindPlans(s, c, steps, pref)
+	}
+	return e.behind, e.known
+}
+
+// onHost tells once why the roll-outs of a search are the host's where the backend has its own, and which share of a decision they take.
+type onHost struct {
+	reason string        // "": nothing is to be told
+	taken  time.Duration // by roll-outs since the decision began
+}
+
+// tell is called behind a decision that has taken so long, whose roll-outs are known.
+func (h *onHost) tell(l *loaded, whole time.Duration) {
+	if h.reason == "" {
+		return
+	}
+	if b, ok := l.backend.(backend.Teller); ok {
+		share := min(1, h.taken.Seconds()/max(whole.Seconds(), 1e-9))
+		b.Tell("search "+l.spec.Name+h.reason, fmt.Sprintf("the search rolls %s out on the CPU, %.0f %% of its first decision: %s", l.spec.Name, 100*share, h.reason))
+	}
+	h.reason = ""
 }

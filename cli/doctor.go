@@ -43,6 +43,53 @@ type cudaDevice struct {
 	ISA string `json:"isa"` // such as sm_90
 }
 
+// compilerReport is what compiles the equations of systems for the CUDA backend.
+type compilerReport struct {
+	Available     bool          `json:"available"`               // whether there is one
+	Reason        string        `json:"reason,omitempty"`        // why not
+	Library       string        `json:"library,omitempty"`       // its file, or the name by which the loader found it
+	Version       string        `json:"version,omitempty"`       // of CUDA
+	Architectures []int         `json:"architectures,omitempty"` // compute capabilities that it compiles for, 90 for 9.0
+	Cache         string        `json:"cache"`                   // folder of what was compiled
+	Cached        []cachedImage `json:"cached"`                  // what lies there
+}
+
+type cachedImage struct {
+	Name     string `json:"name"`     // of the equations: their case, and a hash
+	Target   string `json:"target"`   // such as `sm_90.cubin`
+	Compiler string `json:"compiler"` // that made it
+	Bytes    int    `json:"bytes"`    // of its files
+}
+
+func reportCompiler(c engine.Compiler) compilerReport {
+	r := compilerReport{Available: c.Problem == nil, Library: c.Library, Version: c.Version, Architectures: c.Architectures, Cache: c.Cache, Cached: []cachedImage{}}
+	if c.Problem != nil {
+		r.Reason = c.Problem.Error()
+	}
+	for _, w := range c.Cached {
+		r.Cached = append(r.Cached, cachedImage(w))
+	}
+	return r
+}
+
+func (r compilerReport) print(w io.Writer) {
+	says := "yes: NVRTC " + r.Version + ", " + r.Library
+	if !r.Available {
+		says = "no: " + r.Reason
+	} else if n := len(r.Architectures); n > 0 {
+		says += fmt.Sprintf(", for compute capabilities %.1f to %.1f", float64(r.Architectures[0])/10, float64(r.Architectures[n-1])/10)
+	}
+	fmt.Fprintf(w, "nvrtc    %s\n", wrapped(says, indent, doctorWidth))
+	bytes := 0
+	for _, c := range r.Cached {
+		bytes += c.Bytes
+	}
+	fmt.Fprintf(w, "         compiled systems: %d, %.1f MiB, in %s\n", len(r.Cached), float64(bytes)/(1<<20), r.Cache)
+	for _, c := range r.Cached {
+		fmt.Fprintf(w, "         %s: %s by %s\n", c.Name, c.Target, c.Compiler)
+	}
+}
+
 func reportCUDA(c engine.CUDA) cudaReport {
 	r := cudaReport{Driver: c.Driver, Library: c.Library, Version: c.Version}
 	if c.Restricted {
@@ -89,10 +136,11 @@ type doctor struct {
 		L3           int      `json:"l3_bytes"`       // level-3 cache
 	} `json:"cpu"`
 	CUDA     cudaReport            `json:"cuda"`
-	Backend  string                `json:"backend"` // that is used: cpu, cuda or ref
-	ISA      string                `json:"isa"`     // instruction set of its kernels
-	Threads  int                   `json:"threads"` // that it uses
-	Reason   string                `json:"reason"`  // why it was chosen
+	Compiler compilerReport        `json:"compiler"` // of equations, for the CUDA backend
+	Backend  string                `json:"backend"`  // that is used: cpu, cuda or ref
+	ISA      string                `json:"isa"`      // instruction set of its kernels
+	Threads  int                   `json:"threads"`  // that it uses
+	Reason   string                `json:"reason"`   // why it was chosen
 	Ceilings []ceilings            `json:"ceilings"`
 	Memory   []bench.StepFootprint `json:"step_memory"`
 }
@@ -118,7 +166,7 @@ func (a *App) doctorCommand() *cobra.Command {
 					r.CPU.Features = append(r.CPU.Features, f.String())
 				}
 			}
-			r.CUDA = reportCUDA(engine.ProbeCUDA())
+			r.CUDA, r.Compiler = reportCUDA(engine.ProbeCUDA()), reportCompiler(engine.ProbeCompiler())
 			if d.Backend == "cuda" {
 				r.Ceilings = append(r.Ceilings, ceilingsOf(e))
 			}
@@ -141,6 +189,7 @@ func (a *App) doctorCommand() *cobra.Command {
 				fmt.Fprintf(w, "cpu      %s\n", wrapped(cpu, indent, doctorWidth))
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
 				r.CUDA.print(w)
+				r.Compiler.print(w)
 				why := strings.TrimSuffix(r.Reason, ": "+r.CUDA.Reason) // which stands above
 				fmt.Fprintf(w, "backend  %s\n", wrapped(fmt.Sprintf("%s (%s, %d threads): %s", r.Backend, r.ISA, r.Threads, why), indent, doctorWidth))
 				for _, c := range r.Ceilings {

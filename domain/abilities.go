@@ -95,6 +95,9 @@ type ProblemAbilities struct {
 	// and context that the plan ends in, to be added to what the plan costs under a preference, so that
 	// plans of one length can be compared.
 	Behind func(s, c []float64, pref Preference) float64
+	// BehindPlans is Behind as a function of where a plan ends, of all plans of so many steps from (s, c); nil costs nothing. It reports
+	// false where that is not known. A device adds up what its roll-outs cost by it.
+	BehindPlans func(s, c []float64, steps int, pref Preference) (*Quadratic, bool)
 
 	// ProjectPlan does to a whole plan, in place, what Project does to each of its actions in turn, where
 	// that needs not what Step predicts of everything else.

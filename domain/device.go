@@ -19,6 +19,9 @@ type DeviceCode struct {
 	// Scored says that the roll-out scores an action as the problem's Score does;
 	// one without it cannot refine a problem with Score.
 	Scored bool
+	// Fails says that the roll-out knows the states that are lost (ProblemAbilities.Failed);
+	// one without it rolls out no problem that has such.
+	Fails bool
 	// Policy says that the file has GPC_POLICY(NAME) of kernels/include/policy.cuh too: whole roll-outs
 	// of the base policy, for plans of one action.
 	Policy bool

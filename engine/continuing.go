@@ -70,6 +70,13 @@ func (c *continuing) refuge() (backend.Backend, error) {
 	return c.second, nil
 }
 
+// Tell implements backend.Teller by the first backend.
+func (c *continuing) Tell(key, text string) {
+	if b, ok := c.first.(backend.Teller); ok {
+		b.Tell(key, text)
+	}
+}
+
 // Describe names the backend that new objects are made on.
 func (c *continuing) Describe() backend.Description {
 	if c.over() {

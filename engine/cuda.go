@@ -37,6 +37,28 @@ func ProbeCUDA() CUDA {
 	return c
 }
 
+// Compiler is what compiles the equations of systems for GPUs, and what it left in the user's cache.
+type Compiler struct {
+	kernels.Compiler
+	Cache   string // the folder
+	Cached  []kernels.Written
+	Problem error // why there is no compiler; nil when there is one
+}
+
+// ProbeCompiler looks for the compiler as a CUDA backend does, for the driver that the machine has, if it has one.
+func ProbeCompiler() (c Compiler) {
+	version := 0
+	if d, err := findDriver(); err == nil {
+		version, _ = d.Version() // one that does not tell has no GPU to compile for
+	}
+	c.Compiler, c.Problem = kernels.FindCompiler(version)
+	if folder, err := kernels.WrittenCache(); err == nil {
+		c.Cache = folder
+		c.Cached, _ = kernels.WrittenImages() // the same error
+	}
+	return c
+}
+
 func probe() (CUDA, driver.Driver) {
 	c := CUDA{Device: -1}
 	c.Visible, c.Restricted = os.LookupEnv("CUDA_VISIBLE_DEVICES")

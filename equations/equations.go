@@ -206,7 +206,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 	}
 	p.polish = solver.Polish
 	if opt.Lasting {
-		p.behind, p.settles = solver.Behind, solver.Settles
+		p.behind, p.behindPlans, p.settles = solver.Behind, solver.BehindPlans, solver.Settles
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement, plant.Delay = solver.Oracle, y.Measurement, p.delay()

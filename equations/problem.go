@@ -30,9 +30,10 @@ type Problem struct {
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
 	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
-	behind  func(s, c []float64, pref domain.Preference) float64
-	settles func(s, c []float64, steps int) (float64, bool)
-	polish  func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
+	behind      func(s, c []float64, pref domain.Preference) float64
+	behindPlans func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
+	settles     func(s, c []float64, steps int) (float64, bool)
+	polish      func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
 }
 
 var _ domain.Problem = (*Problem)(nil)
@@ -42,7 +43,7 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, BehindPlans: p.BehindPlans, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 		Polish: p.polish,
 	}
 }
@@ -329,6 +330,14 @@ func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
 		return 0
 	}
 	return p.behind(s, c, pref)
+}
+
+// BehindPlans is domain.ProblemAbilities.BehindPlans.
+func (p *Problem) BehindPlans(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+	if p.behindPlans == nil {
+		return nil, true
+	}
+	return p.behindPlans(s, c, steps, pref)
 }
 
 // TerminalMargin is domain.ProblemAbilities.TerminalMargin for a plant that runs on: a plan may end where the linear regulator about the place to

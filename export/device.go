@@ -11,9 +11,44 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// Device is a plant in CUDA C++: a .cu file that includes the engine's gpc.cuh and domain.cuh, and makes the kernels of
+// Device is a plant in CUDA C++: a .cu file that includes the engine's gpc.cuh and policy.cuh, and makes the kernels of
 // domain.DeviceCode of that Name. Functions without an execution space of their own are the device's: the compiler has to be told so.
 type Device struct{ Name, Text string }
+
+// Piece is a part of the Text that can be compiled by itself, with the macro GPC_PIECE as its Number.
+type Piece struct {
+	Name    string // of its image
+	Number  int
+	Kernels []string
+}
+
+// Pieces are the kernels of steps, then those of whole roll-outs whose networks have so many parts (include/policy.cuh).
+func (d *Device) Pieces(parts int) []Piece {
+	steps := Piece{Name: d.Name}
+	for _, kernel := range []string{"base", "gradient", "priority", "rollout"} {
+		steps.Kernels = append(steps.Kernels, "gpc_domain_"+kernel+"_"+d.Name)
+	}
+	pieces := []Piece{steps}
+	for _, s := range shapes {
+		if s.Parts == parts {
+			pieces = append(pieces, Piece{fmt.Sprint(d.Name, "_", s), s.Piece(), []string{fmt.Sprint("gpc_domain_policy_", d.Name, "_", s)}})
+		}
+	}
+	return pieces
+}
+
+// shape is a kernel of whole roll-outs: 8·Tiles rows a block, and the Parts of its networks' numbers.
+type shape struct{ Tiles, Parts int }
+
+var shapes = []shape{{1, 1}, {2, 1}, {1, 2}, {2, 2}}
+
+func (s shape) String() string { return fmt.Sprintf("%dx%d", 8*s.Tiles, s.Parts) }
+
+// Piece is the number of its Piece.
+func (s shape) Piece() int { return 10*s.Tiles + s.Parts }
+
+// Shapes are those that the text has.
+func (w *whole) Shapes() []shape { return shapes }
 
 // together bounds the directions that a gradient is taken along at once: each takes a number's memory beside every input.
 const together = 8

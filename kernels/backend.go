@@ -199,8 +199,8 @@ func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 	}
 	names := []string{"base_" + code.Name, "gradient_" + code.Name, "priority_" + code.Name, "rollout_" + code.Name}
 	if code.Policy {
-		for _, shape := range []string{"8x1", "16x1", "8x2", "16x2"} {
-			names = append(names, "policy_"+code.Name+"_"+shape)
+		for _, rows := range policyShapes {
+			names = append(names, fmt.Sprintf("policy_%s_%dx%d", code.Name, rows, b.policyParts()))
 		}
 	}
 	for _, name := range names {

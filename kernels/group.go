@@ -448,7 +448,7 @@ func (r *groupRollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutp
 		own := in
 		own.Offsets = b.matrix(in.Offsets)
 		r.members[i].shared = in.Offsets.Rows
-		return r.members[i].Score(own, backend.RolloutsOutput{Cost: entriesOf(b, out.Cost), Margin: entriesOf(b, out.Margin), First: b.matrix(out.First)})
+		return r.members[i].Score(own, backend.RolloutsOutput{Cost: entriesOf(b, out.Cost), Margin: entriesOf(b, out.Margin), First: b.matrix(out.First), Kept: entriesOf(b, out.Kept)})
 	})
 }
 

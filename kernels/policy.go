@@ -33,7 +33,7 @@ const (
 // The structures of include/policy.cuh, field for field.
 
 type policyLayer struct {
-	tiles, bias                               driver.Pointer
+	tiles, bias                              driver.Pointer
 	depth, units, resident, at, kind, biases int32
 }
 
@@ -61,6 +61,14 @@ type policyShape struct {
 	kernel       string
 }
 
+// policyParts is how many halves a number of the policy is the sum of.
+func (b *Backend) policyParts() int {
+	if b.options.TF32 {
+		return 1
+	}
+	return 2
+}
+
 // packPolicy lays the networks out, where the problem's functions have such roll-outs and the weights are
 // within half precision's range.
 func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
@@ -69,10 +77,7 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 	if q.err != nil || !f.code.policy || layers > policyLayers {
 		return policy{}
 	}
-	parts := 2
-	if q.options.TF32 {
-		parts = 1
-	}
+	parts := q.policyParts()
 	d := devicePolicy{layers: int32(layers), decoder: int32(len(encoder.Layers))}
 	var halves []uint16
 	var biases []float32

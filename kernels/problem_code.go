@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -15,8 +16,8 @@ type rolloutJob struct {
 }
 
 type preferenceJob struct {
-	weights, slot, semantic, mean, scale driver.Pointer
-	adaptive, _                          int32
+	weights, slot, semantic, mean, scale, behind driver.Pointer
+	adaptive, _                                  int32
 }
 
 type steeringJob struct {
@@ -44,7 +45,7 @@ type problemCode struct {
 	lanes                         int // that share a row of the roll-out
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
-	scored, policy                bool
+	scored, fails, policy         bool
 	last                          int32 // of gpc_domain_rollout at a last step
 }
 
@@ -58,9 +59,9 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 		return problemCode{reason: code.Reason}
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
-	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, policy: code.Policy}
+	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails, policy: code.Policy}
 	// A score knows where an action leads, and only what is behind a plan needs to be there.
-	if c.last = 1; c.scored && domain.AbilitiesOfProblem(p).Behind == nil {
+	if c.last = 1; domain.AbilitiesOfProblem(p).Score != nil && !backend.Ends(p) {
 		c.last = 2
 	}
 	c.constants = q.alloc(m, max(8*len(code.Constants)+4*len(code.Indices), 8))

@@ -32,6 +32,8 @@ type refiner struct {
 	norm   model.Normalizer // of E_x's input
 	normS  model.Normalizer
 
+	problem  domain.Problem
+	behind   int // numbers that say what comes behind plans; 0 where nothing does
 	capacity int
 	host     *driver.HostMemory
 	buffers  stepBuffers
@@ -60,7 +62,7 @@ type refineSpace struct {
 type refineKey struct {
 	candidates, around, neighbours, sweep, flow, look, scales int
 	first, rows                                               int
-	previous, project, adaptive, counted                      bool
+	previous, project, adaptive, counted, behind              bool
 }
 
 // whole reports whether the graph ends with the choice among all candidates.
@@ -77,7 +79,7 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, seed, weights, rates, state, ctx, normal, input, slot, tau32, previous, bytes int
+	s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
@@ -95,6 +97,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.seed, 1, 8)
 	take(&l.weights, m, 8)
 	take(&l.rates, m, 8)
+	take(&l.behind, r.behind, 8)
 	take(&l.state, ns, 4)
 	take(&l.ctx, nc, 4)
 	take(&l.normal, ns, 4)
@@ -136,14 +139,17 @@ var refineKernels = []string{
 // NewRefiner implements backend.RefinerBackend for problems with device functions,
 // which have to score an action as the problem does.
 func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
-	if !mayHaveDevice(cfg.Step.Problem) || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
-		return nil, backend.ErrNoRefiner
+	if !mayHaveDevice(cfg.Step.Problem) {
+		return nil, fmt.Errorf("%s has no device functions: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRefiner)
+	}
+	if cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+		return nil, fmt.Errorf("%s: latents, codes or neighbours are more than the kernels take: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRefiner)
 	}
 	if err := cfg.Step.Validate(); err != nil {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, problem: cfg.Step.Problem, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}
@@ -161,6 +167,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRefiner)
+		r.behind = r.behindSize(cfg.Step.Problem)
 		q.then(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
 		if q.err != nil {
 			r.memory.since(t, 0, 0)

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +34,7 @@ func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey
 		key := refineKey{
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
 			first: first, rows: to - first,
-			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted,
+			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted, behind: in.Behind != nil,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
@@ -68,7 +69,7 @@ func (r *refiner) check(in backend.RefineInput) error {
 	case len(in.NoiseScales) < 1 || len(in.NoiseScales) > maxNoiseScales:
 		return fmt.Errorf("refiner: %d noise scales, want 1 to %d", len(in.NoiseScales), maxNoiseScales)
 	}
-	return in.Preference.Validate(spec.ObjectiveSize())
+	return cmp.Or(in.CheckBehind(r.problem), in.Preference.Validate(spec.ObjectiveSize()))
 }
 
 // sweep writes the preferences into pinned memory where they are not those of the call before.
@@ -100,6 +101,9 @@ func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	driver.HostSlice[uint64](r.host, base+l.seed, 1)[0] = in.Seed
 	clear(doubles(l.weights, f.objectives))
 	clear(doubles(l.rates, f.objectives))
+	if in.Behind != nil {
+		in.Behind.Pack(doubles(l.behind, r.behind))
+	}
 	if !in.Preference.Adaptive {
 		copy(doubles(l.weights, f.objectives), in.Preference.W)
 	}
@@ -141,6 +145,9 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	if key.counted {
 		preference.adaptive = 0
 	}
+	if key.behind {
+		preference.behind = o.behind
+	}
 	r.evaluate(q, key, &preference)
 	if key.whole() {
 		r.choose(q, key)
@@ -152,12 +159,12 @@ func (r *refiner) queue(q *queue, key refineKey) {
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, seed, weights, rates, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
+type observed struct{ s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
 	l, at := r.observationLayout(), r.space.observation.at
 	return observed{
-		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.seed), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.state), at.Offset(l.ctx),
+		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.seed), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.behind), at.Offset(l.state), at.Offset(l.ctx),
 		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
 	}
 }

@@ -86,13 +86,28 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 	}
 }
 
-// scores tells whether the device functions score an action as the problem does.
+// scores tells whether the device functions score a roll-out as the problem does.
 func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
-	if domain.AbilitiesOfProblem(p).Score != nil && !m.flow.code.scored {
-		q.then(func() error {
-			return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", p.Spec().Name, none)
-		})
+	may, code, lacks := domain.AbilitiesOfProblem(p), &m.flow.code, ""
+	switch {
+	case may.Score != nil && !code.scored:
+		lacks = "do not score an action by the state it leads to"
+	case may.Failed != nil && !code.fails:
+		lacks = "do not know a state that is lost"
+	case backend.Ends(p) && (may.BehindPlans == nil || code.warp):
+		lacks = "do not know what comes behind a plan"
+	default:
+		return
 	}
+	q.then(func() error { return fmt.Errorf("%s: its device functions %s: %w", p.Spec().Name, lacks, none) })
+}
+
+// behindSize is how many numbers say what comes behind plans; 0 where nothing does.
+func (m *deviceMap) behindSize(p domain.Problem) int {
+	if !backend.Ends(p) {
+		return 0
+	}
+	return domain.QuadraticSize(m.flow.states + m.flow.contexts)
 }
 
 // rollouts score rounds of the search along roll-outs: one captured graph from the
@@ -122,8 +137,8 @@ type roundSpace struct {
 
 // roundKey names a graph.
 type roundKey struct {
-	rows, steps, tile int
-	project, counted  bool
+	rows, steps, tile        int
+	project, counted, behind bool
 }
 
 // roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
@@ -131,13 +146,14 @@ type roundKey struct {
 const roundGraphs = 128
 
 // roundInput places what goes in, in bytes: float64 first.
-type roundInput struct{ s, c, weights, state, ctx, slot, latent, offsets int }
+type roundInput struct{ s, c, weights, behind, state, ctx, slot, latent, offsets int }
 
 func (r *rollouts) roundInput() (l roundInput) {
 	f := &r.flow
 	l.c = 8 * f.states
 	l.weights = l.c + 8*f.contexts
-	l.state = l.weights + 8*f.objectives
+	l.behind = l.weights + 8*f.objectives
+	l.state = l.behind + 8*r.behindSize(r.cfg.Step.Problem)
 	l.ctx = l.state + 4*f.states
 	l.slot = l.ctx + 4*f.contexts
 	l.latent = l.slot + 4*(1+f.objectives)
@@ -145,12 +161,16 @@ func (r *rollouts) roundInput() (l roundInput) {
 	return l
 }
 
-// roundOutput places what comes out of so many candidates: costs, margins, then the
-// first actions.
-type roundOutput struct{ margin, first, bytes int }
+// roundOutput places what comes out of so many candidates: costs, margins, the
+// first actions, then the steps before a state that is lost, where there are such.
+type roundOutput struct{ margin, first, kept, bytes int }
 
 func (r *rollouts) roundOutput(rows int) roundOutput {
-	return roundOutput{margin: 8 * rows, first: 16 * rows, bytes: 16*rows + 4*rows*r.flow.plan}
+	l := roundOutput{margin: 8 * rows, first: 16 * rows, kept: 16*rows + 4*rows*r.flow.plan}
+	if l.bytes = l.kept; r.may.Failed != nil {
+		l.bytes += 4 * rows
+	}
+	return l
 }
 
 // rolloutKernels are what the graphs of a round are made of beside the problem's own.
@@ -166,7 +186,7 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 	}
 	may := domain.AbilitiesOfProblem(cfg.Step.Problem)
 	if !mayHaveDevice(cfg.Step.Problem) {
-		return nil, backend.ErrNoRollouts
+		return nil, fmt.Errorf("%s has no device functions: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRollouts)
 	}
 	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
 	r.graphs.memory, r.graphs.most = r.room, roundGraphs
@@ -231,7 +251,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.do(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted}
+		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, behind: in.Behind != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -242,6 +262,11 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 		for i := range rows {
 			copy(out.First.Row(i), first[i*r.flow.plan:])
 		}
+		for i := range out.Kept {
+			if out.Kept[i] = in.Steps; r.may.Failed != nil {
+				out.Kept[i] = int(driver.HostSlice[int32](r.host, at+l.kept, rows)[i])
+			}
+		}
 		return nil
 	})
 }
@@ -251,11 +276,11 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	at := r.space.in.host
 	gather(driver.HostSlice[float32](r.host, at+r.roundInput().offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
-	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z)
+	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
 }
 
-// observe writes an observation with its latent and preference into pinned memory.
-func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref domain.Preference, z []float32) (counted bool) {
+// observe writes an observation with its latent, preference and what comes behind plans into pinned memory.
+func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref domain.Preference, z []float32, behind *domain.Quadratic) (counted bool) {
 	l, f := r.roundInput(), &r.flow
 	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](host, at+offset, n) }
 	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](host, at+offset, n) }
@@ -266,6 +291,9 @@ func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref
 	pref.Slot(r.slot, r.cfg.PreferenceFloor)
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
 	copy(singles(l.latent, f.latent), z)
+	if behind != nil {
+		behind.Pack(doubles(l.behind, r.behindSize(r.cfg.Step.Problem)))
+	}
 	clear(doubles(l.weights, f.objectives))
 	return r.may.Weights(pref, doubles(l.weights, f.objectives))
 }
@@ -285,14 +313,22 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	if key.counted {
 		preference.adaptive = 0
 	}
+	if key.behind {
+		preference.behind = at(l.behind)
+	}
+	var kept driver.Pointer
+	if r.may.Failed != nil {
+		kept = s.out.at.Offset(o.kept)
+	}
 	if first := s.out.at.Offset(o.first); r.whole.name != "" {
 		job := r.wholeJob(at(l.s), at(l.c), key.rows, key.steps, key.project)
 		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), at(l.offsets), s.out.at, s.out.at.Offset(o.margin), first
+		job.kept = kept
 		r.whole.run(q, &f.code, &job, &preference)
 	} else {
 		f.bases(q, 1, inputs{x: at(l.state), ctx: at(l.ctx)}, s.base.at)
 		r.rollAlong(q, &s.plansSpace, key.rows, key.steps, key.project, &preference, along{
-			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, start: s.base.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),
+			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, start: s.base.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin), kept: kept,
 		})
 	}
 	q.download(r.host, s.out.host, s.out.at, o.bytes)

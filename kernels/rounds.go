@@ -61,7 +61,7 @@ var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_rank", "gpc_rounds_a
 // searchKey names a graph of rounds.
 type searchKey struct {
 	candidates, round, rounds, steps, given int
-	project, counted, elites                bool
+	project, counted, elites, behind        bool
 }
 
 // searchRoom is what rounds need: for so many candidates over all and steps.
@@ -120,13 +120,16 @@ func (r *rollouts) Executes() bool { return r.whole.name != "" }
 
 // Search implements backend.Rollouts.
 func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
+	if err := in.CheckBehind(r.cfg.Step.Problem); err != nil {
+		return err
+	}
 	steps, round := in.Begin.Steps, r.cfg.Search.Round
 	most := crossentropy.Elites(round)
 	if round+most > mostRanked || 16*(round+most) > r.backend.device.SharedPerBlock-1024 || steps > r.cfg.Steps || (round+8*(steps*(4*r.cfg.Width()+8*r.flow.plan)))*in.Candidates > roundsMemory {
 		return backend.ErrNoSearch
 	}
 	limit := ceil(in.Candidates, round)
-	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites}
+	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites, behind: in.Behind != nil}
 	if in.Begin.Given.Rows > key.given {
 		key.given = most + 4
 	}
@@ -209,7 +212,7 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 func (r *rollouts) stageSearch(in backend.SearchInput, key searchKey, limit int) (counted bool) {
 	s := r.search
 	l, at, begin := r.searchInput(key.steps, key.given), s.in.host, &in.Begin
-	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z)
+	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
 	copy(driver.HostSlice[uint32](s.host, at+l.begin, beginWords), []uint32{
 		beginSeed: uint32(begin.Seed), beginSeed + 1: uint32(begin.Seed >> 32), beginNumber: begin.Number, beginGiven: uint32(begin.Given.Rows), beginLimit: uint32(limit),
 	})
@@ -250,6 +253,9 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 	preference := preferenceJob{weights: at(in.weights), slot: at(in.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
 	if key.counted {
 		preference.adaptive = 0
+	}
+	if key.behind {
+		preference.behind = at(in.behind)
 	}
 	if r.whole.name == "" {
 		f.bases(q, 1, inputs{x: at(in.state), ctx: at(in.ctx)}, s.start.at)

@@ -4,10 +4,15 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/export"
@@ -20,11 +25,18 @@ import (
 // Device functions of problems that have none of their own but are given by equations (export.Equated): written by the
 // exporter, compiled by NVRTC where there is one, and kept in the user's cache folder.
 
-//go:embed include/gpc.cuh include/domain.cuh
+//go:embed include/gpc.cuh include/domain.cuh include/policy.cuh include/half.cuh
 var headers embed.FS
 
-// writtenTarget is PTX, which the driver compiles for its device and keeps.
-var writtenTarget = images.Target{Name: "compute_80.ptx", Flags: []string{"--gpu-architecture=compute_80", "--std=c++17", "--device-as-default-execution-space"}}
+// writtenTarget is what written functions are compiled to: a cubin of an architecture, "sm_90", or, for "compute_80", PTX that the driver
+// compiles for its device and keeps.
+func writtenTarget(architecture string) images.Target {
+	kind := ".cubin"
+	if strings.HasPrefix(architecture, "compute_") {
+		kind = ".ptx"
+	}
+	return images.Target{Name: architecture + kind, Flags: []string{"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space"}}
+}
 
 // written are the functions of one problem, or why it has none here.
 type written struct {
@@ -50,7 +62,8 @@ func (b *Backend) deviceCode(t *driver.Thread, p domain.Problem) domain.DeviceCo
 	}
 	code, err := b.write(t, p, equated)
 	if err != nil {
-		b.tell(fmt.Sprintf("%s is decoded on the GPU, its equations are evaluated on the CPU: %v", p.Spec().Name, err))
+		text := fmt.Sprintf("%s is decoded on the GPU, its equations are evaluated on the CPU: %v", p.Spec().Name, err)
+		b.Tell(text, text)
 		return domain.DeviceCode{Reason: err.Error()}
 	}
 	return code
@@ -75,67 +88,195 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	code := domain.DeviceCode{Name: text.Name, Scored: true}
+	parts := b.policyParts()
+	if b.device.Name == driver.InterpreterName { // which has no products of half precision
+		parts = 0
+	}
+	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: parts > 0}
 	if !b.context.Driver().HostShim() { // which has what was built into it
-		if code.Images, err = compiled(text); err != nil {
+		version, err := b.context.Driver().Version()
+		if err != nil {
+			return domain.DeviceCode{}, err
+		}
+		if code.Images, err = compiled(text, b.device, version, parts, func(text string) { b.Tell(text, text) }); err != nil {
 			return domain.DeviceCode{}, err
 		}
 	}
 	return code, b.loadDomain(t, code)
 }
 
-// compiled are the images of written functions: those of the cache, or new ones.
-func compiled(d *export.Device) (fs.FS, error) {
-	cache, err := os.UserCacheDir()
+// compiled are the images of written functions for a device under a driver of that CUDA version, whole roll-outs with so many parts, 0 without them: those of the
+// cache, or new ones, before which told is called. Where the compiler knows the device's architecture it makes a cubin, so that the driver has
+// nothing to compile.
+func compiled(d *export.Device, on driver.Device, version, parts int, told func(string)) (fs.FS, error) {
+	own, ptx := writtenTarget(on.ISA()), writtenTarget("compute_80")
+	targets := []images.Target{own, ptx}
+	if on.Emulated() { // an interpreter of PTX, which has no driver
+		targets, version = targets[1:], 0
+	}
+	cache, err := WrittenCache()
 	if err != nil {
 		return nil, err
 	}
-	included := map[string]string{}
-	sum := sha256.New()
-	fmt.Fprintln(sum, writtenTarget.Flags)
-	for _, name := range []string{"gpc.cuh", "domain.cuh"} {
+	w := writing{Device: d, pieces: d.Pieces(parts), included: map[string]string{}}
+	for _, name := range []string{"gpc.cuh", "domain.cuh", "policy.cuh", "half.cuh"} {
 		text, err := headers.ReadFile("include/" + name)
 		if err != nil {
 			return nil, err
 		}
-		included[name] = string(text)
-		fmt.Fprintln(sum, name, len(text))
-		sum.Write(text)
+		w.included[name] = string(text)
 	}
-	sum.Write([]byte(d.Text))
-	hash := hex.EncodeToString(sum.Sum(nil))
-	dir := filepath.Join(cache, "gpc", "kernels", d.Name+"-"+hash[:16])
-	old, err := images.ReadManifest(dir)
-	if e, ok := old.Entry(d.Name); err == nil && ok && e.Source == hash && e.CheckFile(dir, writtenTarget) == nil {
-		return os.DirFS(dir), nil
+	for _, w.target = range targets {
+		if w.place(cache); len(w.missing()) == 0 {
+			return os.DirFS(w.dir), nil
+		}
 	}
-	return os.DirFS(dir), compileInto(dir, hash, d, included)
+	c, err := nvrtc.Find(version)
+	if err != nil {
+		return nil, err
+	}
+	w.target = ptx
+	switch knows := slices.Contains(c.Architectures(), 10*on.Major+on.Minor); {
+	case knows && !on.Emulated():
+		w.target = own
+	case c.Older(version):
+		return nil, &nvrtc.NewerError{Library: c.Library, Major: c.Major, Minor: c.Minor, Driver: version}
+	}
+	w.place(cache)
+	told(fmt.Sprintf("NVRTC %d.%d compiles %s to %s, once: %s", c.Major, c.Minor, d.Name, w.target.Name, w.dir))
+	return os.DirFS(w.dir), w.compile(c)
 }
 
-// compileInto fills a folder of the cache, the manifest last.
-func compileInto(dir, hash string, d *export.Device, included map[string]string) error {
-	c, err := nvrtc.Find()
-	if err != nil {
+// writing is a folder of the cache, and what is to lie there.
+type writing struct {
+	*export.Device
+	pieces    []export.Piece
+	included  map[string]string
+	target    images.Target
+	dir, hash string
+}
+
+// place names the folder by all that its images are compiled from.
+func (w *writing) place(cache string) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, w.target.Flags)
+	for _, name := range slices.Sorted(maps.Keys(w.included)) {
+		fmt.Fprintln(sum, name, len(w.included[name]))
+		sum.Write([]byte(w.included[name]))
+	}
+	sum.Write([]byte(w.Text))
+	w.hash = hex.EncodeToString(sum.Sum(nil))
+	w.dir = filepath.Join(cache, w.Name+"-"+w.hash[:16]+"-"+w.target.Name)
+}
+
+// missing are the pieces that are not there.
+func (w *writing) missing() (pieces []export.Piece) {
+	m, err := images.ReadManifest(w.dir)
+	for _, p := range w.pieces {
+		if e, ok := m.Entry(p.Name); err != nil || !ok || e.Source != w.hash || e.CheckFile(w.dir, w.target) != nil {
+			pieces = append(pieces, p)
+		}
+	}
+	return pieces
+}
+
+// compile makes the pieces that are missing, side by side, the manifest last. What another program has made there meanwhile is kept, or
+// made again.
+func (w *writing) compile(c *nvrtc.Compiler) error {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return err
 	}
-	image, _, err := c.Compile(d.Name+".cu", []byte(d.Text), included, writtenTarget.Flags, true)
-	if err != nil {
+	pieces := w.missing()
+	made, errs := make([]images.Entry, len(pieces)), make([]error, len(pieces))
+	var all sync.WaitGroup
+	for i, p := range pieces {
+		all.Go(func() { made[i], errs[i] = w.piece(c, p) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return err
+	}
+	m, err := images.ReadManifest(w.dir)
+	if err != nil {
+		m = images.Manifest{}
+	}
+	m.Compiler = fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor)
+	for _, e := range made {
+		m.Images = append(slices.DeleteFunc(m.Images, func(old images.Entry) bool { return old.Name == e.Name }), e)
+	}
+	return durable.WriteJSON(filepath.Join(w.dir, "manifest.json"), m, "  ")
+}
+
+// piece compiles one.
+func (w *writing) piece(c *nvrtc.Compiler, p export.Piece) (images.Entry, error) {
+	flags := append(slices.Clone(w.target.Flags), fmt.Sprintf("--define-macro=GPC_PIECE=%d", p.Number))
+	image, _, err := c.Compile(w.Name+".cu", []byte(w.Text), w.included, flags, strings.HasSuffix(w.target.Name, ".ptx"))
+	if err != nil {
+		return images.Entry{}, err
 	}
 	blob, err := images.Pack(image)
 	if err != nil {
-		return err
+		return images.Entry{}, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	e := images.Entry{Name: p.Name, Source: w.hash, Kernels: p.Kernels, Files: map[string]string{w.target.Name: images.Hash(image)}}
+	return e, durable.WriteFile(filepath.Join(w.dir, images.FileName(p.Name, w.target.Name)), blob, 0o644)
+}
+
+// WrittenCache is the folder of the user's cache that has a folder for each image of written functions.
+func WrittenCache() (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "gpc", "kernels"), err
+}
+
+// Written are the images of one system's functions in the cache.
+type Written struct {
+	Name, Target, Compiler string // of the functions, "sm_90.cubin", "NVRTC 12.2"
+	Bytes                  int    // as they lie there
+}
+
+// WrittenImages are those of the cache, by their names; what cannot be read is left out.
+func WrittenImages() ([]Written, error) {
+	cache, err := WrittenCache()
+	if err != nil {
+		return nil, err
 	}
-	if err := durable.WriteFile(filepath.Join(dir, images.FileName(d.Name, writtenTarget.Name)), blob, 0o644); err != nil {
-		return err
+	folders, err := os.ReadDir(cache)
+	if err != nil {
+		return nil, nil // there is none yet
 	}
-	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), images.Manifest{
-		Compiler: fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor),
-		Images:   []images.Entry{{Name: d.Name, Source: hash, Kernels: images.EntryPoints([]byte(d.Text)), Files: map[string]string{writtenTarget.Name: images.Hash(image)}}},
-	}, "  ")
+	var found []Written
+	for _, f := range folders {
+		m, err := images.ReadManifest(filepath.Join(cache, f.Name()))
+		if err != nil || len(m.Images) == 0 {
+			continue
+		}
+		name, rest, _ := strings.Cut(f.Name(), "-") // writing.place
+		_, target, _ := strings.Cut(rest, "-")
+		w := Written{Name: name, Target: target, Compiler: m.Compiler}
+		for _, e := range m.Images {
+			if info, err := os.Stat(filepath.Join(cache, f.Name(), images.FileName(e.Name, target))); err == nil {
+				w.Bytes += int(info.Size())
+			}
+		}
+		found = append(found, w)
+	}
+	return found, nil
+}
+
+// Compiler is the compiler of written functions that a machine has.
+type Compiler struct {
+	Library       string // its file, or the name by which the loader found it
+	Version       string // of CUDA, "12.2"
+	Architectures []int  // compute capabilities that it compiles for, 90 for 9.0
+}
+
+// FindCompiler is the compiler for a driver of that CUDA version, 12020 for 12.2, or 0 without one; a *nvrtc.MissingError or *nvrtc.NewerError where there is none.
+func FindCompiler(version int) (Compiler, error) {
+	c, err := nvrtc.Find(version)
+	if err != nil {
+		return Compiler{}, err
+	}
+	return Compiler{c.Library, fmt.Sprintf("%d.%d", c.Major, c.Minor), c.Architectures()}, nil
 }
 
 // Notify has what the backend leaves to the CPU told to f, each thing once.
@@ -148,17 +289,20 @@ func (b *Backend) Notify(f func(string)) {
 // Notify is that of the first member: all have the same to say.
 func (g *Group) Notify(f func(string)) { g.members[0].Notify(f) }
 
-// tell says something that was not said before.
-func (b *Backend) tell(text string) {
+// Tell implements backend.Teller: it says what has a key that nothing had before.
+func (b *Backend) Tell(key, text string) {
 	b.mutex.Lock()
 	f := b.notice
-	if f == nil || b.told[text] {
+	if f == nil || b.told[key] {
 		f = nil
 	} else {
-		b.told[text] = true
+		b.told[key] = true
 	}
 	b.mutex.Unlock()
 	if f != nil {
 		f(text)
 	}
 }
+
+// Tell is that of the first member.
+func (g *Group) Tell(key, text string) { g.members[0].Tell(key, text) }

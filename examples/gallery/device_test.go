@@ -8,31 +8,47 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
+	"github.com/gpc-engine/gpc/examples/gallery/hvac"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
-// onDevice are the systems whose functions are compiled for the device: an explicit step, an implicit one, and plants that run on,
-// unless there is time for all.
+// onDevice are the systems whose functions are compiled for the device: an explicit step, an implicit one, plants that run on or foresee, and one with
+// declarations, unless there is time for all.
 func onDevice() []equations.System {
 	if !testing.Short() {
-		return append(Systems(), RunningOn()...)
+		return slices.Concat(Systems(), RunningOn(), Foreseeing(), []equations.System{declared()})
 	}
-	return []equations.System{Systems()[0], Systems()[2], RunningOn()[0]}
+	return []equations.System{Systems()[0], Systems()[2], RunningOn()[0], declared()}
+}
+
+// declared has soft limits and bounds on how fast the action changes, which become part of its functions.
+func declared() equations.System {
+	y := cartpole.System()
+	y.Name, y.Rates = "cartpole-declared", []float64{4}
+	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 2, Quadratic: 1}}
+	return y
 }
 
 // deviceOf opens the CUDA backend with the device functions of problems: the host shim with what is written of them built in, or,
@@ -44,8 +60,13 @@ func deviceOf(t *testing.T, problems ...domain.Problem) *kernels.Backend {
 		d = shim.Device(t)
 	} else {
 		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
+		written := map[string]bool{}
 		for _, p := range problems {
 			code := require.Get(export.DeviceOf(p))(t)
+			if written[code.Name] {
+				continue
+			}
+			written[code.Name] = true
 			path := filepath.Join(t.TempDir(), code.Name+".cu")
 			require.OK(t, os.WriteFile(path, []byte(code.Text), 0o600))
 			sources = append(sources, path)
@@ -150,36 +171,157 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 	return moved, off, errs
 }
 
-// TestSystemsAreSearchedOnTheDevice holds decisions of the gallery's maps whose candidates the device scores to those of the CPU, of the
-// search and of refinement, and finds that closed loops are the device's.
-func TestSystemsAreSearchedOnTheDevice(t *testing.T) {
+// asked counts what roll-outs on the host ask of a problem: Score, and states that are lost.
+type asked struct {
+	*equations.Problem
+	scored, lost *atomic.Int64
+}
+
+func (p asked) Abilities() *domain.ProblemAbilities {
+	may := p.Problem.Abilities()
+	score, failed := may.Score, may.Failed
+	may.ManyValues = nil
+	may.Score = func(s, c, u, J, m []float64) { p.scored.Add(1); score(s, c, u, J, m) }
+	may.Failed = func(s, c []float64) bool {
+		lost := failed(s, c)
+		if lost {
+			p.lost.Add(1)
+		}
+		return lost
+	}
+	return may
+}
+
+// TestSearchesOfSystemsAreTheDevices drives systems by a search and refines, with the same seed on the CPU and on the device: the decisions are the
+// same, also where roll-outs lose the state or something comes behind them, and no step of a roll-out is the host's. Closed loops are the device's too.
+func TestSearchesOfSystemsAreTheDevices(t *testing.T) {
+	type driven struct {
+		y        equations.System
+		from     []float64 // a state to begin at; nil: an episode's
+		look     int
+		tries    int
+		loses    bool // that some roll-outs lose the state
+		untaught bool // by no bundled map
+	}
+	all := []driven{
+		{y: cartpole.System(), look: 8, tries: 3},
+		{y: cartpole.System(), from: []float64{0, 0, 1.2, 2}, look: 8, tries: 2, loses: true},
+		{y: RunningOn()[0], look: 6, tries: 3, untaught: true},
+	}
+	if !testing.Short() {
+		all = append(all, driven{y: quadrotor.System(), look: 8, tries: 2}, driven{y: chain.System(3), look: 6, tries: 2}, driven{y: hvac.System(), look: 12, tries: 2}, driven{y: RunningOn()[1], look: 4, tries: 2, untaught: true})
+	}
+	var cases []domain.Case
+	var problems []domain.Problem
+	for _, of := range all {
+		c := require.Get(of.y.Case())(t)
+		cases, problems = append(cases, c), append(problems, c.Problem)
+	}
 	cpu := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	defer cpu.Close()
-	c := require.Get(Systems()[0].Case())(t)
-	device := deviceOf(t, c.Problem)
-	m := gallerysMap(t, c.Problem.Spec().Name)
-	at := rowsOf(t, c, 1)
-	obs := batchnav.Observation{S: at.S[0], C: at.C[0], Preference: domain.Preference{Adaptive: true}}
-	var searched [2]*batchnav.Decision
-	var refined [2]*batchnav.Refinement
-	for i, b := range []backend.Backend{cpu, device} {
-		n := require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 40, LookAhead: 6}}))(t)
-		searched[i] = require.Get(n.Decide(obs.S, obs.C, obs.Preference))(t)
-		r := require.Get(batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, 40))(t)
-		refined[i] = require.Get(r.Refine(t.Context(), obs, batchnav.RefineOptions{Candidates: 40, FlowSteps: 1, Seed: 3, LookAhead: 6}))(t)
+	device, adaptive := deviceOf(t, problems...), domain.Preference{Adaptive: true}
+	for i, of := range all {
+		c := cases[i]
+		spec := c.Problem.Spec()
+		t.Run(fmt.Sprint(spec.Name, of.from), func(t *testing.T) {
+			var m *model.Model
+			if of.untaught {
+				m = testdomain.Untrained(rand.New(rand.NewPCG(5, 6)), spec, 6, 20, 24)
+			} else {
+				m = gallerysMap(t, spec.Name)
+			}
+			var by [2]*batchnav.Navigator
+			var counts [2]asked
+			for k, b := range []backend.Backend{cpu, device} {
+				counts[k] = asked{c.Problem.(*equations.Problem), new(atomic.Int64), new(atomic.Int64)}
+				by[k] = require.Get(batchnav.NewNavigator(b, m, counts[k], batchnav.Options{
+					NoGuard: true, Search: batchnav.SearchOptions{Candidates: 64, LookAhead: of.look, Seed: 3},
+				}))(t)
+			}
+			episode := require.Get(c.Plant.Episode(31, 1, domain.EpisodeOptions{Preference: adaptive}))(t)
+			s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+			for try := range of.tries {
+				if episode.Observe(s, cx); of.from != nil {
+					copy(s, of.from)
+				}
+				want, got := require.Get(by[0].Decide(s, cx, adaptive))(t), require.Get(by[1].Decide(s, cx, adaptive))(t)
+				if err := backendtest.Near(got.U, want.U, 1e-4); err != nil || got.Fallback != want.Fallback {
+					t.Errorf("decision %d: fallback %v, on the CPU %v: %v", try, got.Fallback, want.Fallback, err)
+				}
+				require.Get(episode.Apply(slices.Clone(want.U)))(t)
+			}
+			episode.Observe(s, cx)
+			var refined [2]*batchnav.Refinement
+			for k, b := range []backend.Backend{cpu, device} {
+				r := require.Get(batchnav.NewRefiner(b, m, counts[k], batchnav.Options{}, 40))(t)
+				refined[k] = require.Get(r.Refine(t.Context(), batchnav.Observation{S: s, C: cx, Preference: adaptive}, batchnav.RefineOptions{Candidates: 40, FlowSteps: 1, Seed: 3, LookAhead: of.look}))(t)
+			}
+			if got, want := refined[1], refined[0]; math.Abs(got.Cost-want.Cost) > 1e-4*(1+math.Abs(want.Cost)) || got.Feasible != want.Feasible {
+				t.Errorf("refined: cost %v, feasible %v; on the CPU %v, %v", got.Cost, got.Feasible, want.Cost, want.Feasible)
+			}
+			if !require.Get(batchnav.NewBatch(device, m, counts[1], batchnav.Options{}, 4))(t).OnDevice() {
+				t.Error("closed loops are not on the device")
+			}
+			if counts[0].scored.Load() == 0 || counts[1].scored.Load() != 0 {
+				t.Errorf("the host scored %d steps of the CPU's roll-outs and %d of the device's, want all and none", counts[0].scored.Load(), counts[1].scored.Load())
+			}
+			if lost := counts[0].lost.Load(); (lost > 0) != of.loses {
+				t.Errorf("%d states were lost, want some: %v", lost, of.loses)
+			}
+		})
 	}
-	if searched[0].Fallback != searched[1].Fallback {
-		t.Errorf("searched: fallback %v, on the CPU %v", searched[1].Fallback, searched[0].Fallback)
-	}
-	if err := backendtest.Near(searched[1].U, searched[0].U, 1e-4); err != nil {
-		t.Errorf("searched: action: %v", err)
-	}
-	if got, want := refined[1], refined[0]; math.Abs(got.Cost-want.Cost) > 1e-4*(1+want.Cost) || got.Feasible != want.Feasible {
-		t.Errorf("refined: cost %v, feasible %v; on the CPU %v, %v", got.Cost, got.Feasible, want.Cost, want.Feasible)
-	}
-	loops := require.Get(batchnav.NewBatch(device, m, c.Problem, batchnav.Options{}, 4))(t)
-	if !loops.OnDevice() {
-		t.Error("closed loops of a system are not on the device")
+}
+
+// TestRoundsOfSystemsAreTheReferences holds costs, margins and the steps before a lost state, of roll-outs that meet one sooner, later or not at
+// all, and of some with a horizon behind them, to the reference.
+func TestRoundsOfSystemsAreTheReferences(t *testing.T) {
+	const rows, steps = 24, 12
+	ending := require.Get(cartpole.System().Case())(t).Problem
+	lasting := require.Get(RunningOn()[0].Case())(t).Problem
+	device := deviceOf(t, ending, lasting)
+	for _, p := range []domain.Problem{ending, lasting} {
+		spec, rng := p.Spec(), rand.New(rand.NewPCG(5, 6))
+		m := testdomain.Untrained(rng, spec, 6, 20, 24)
+		cfg := backend.RolloutsConfig{Steps: steps, MapConfig: backend.MapConfig{
+			EncoderX: m.EncoderX, NormX: m.NormX, InverseRange: []float64{1, 1},
+			Step: backend.StepperConfig{DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: p, MaxBatch: rows, Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 1, LieGain: 0.1, LieScale: 0.1}},
+		}}
+		rounds, twin := require.Get(device.NewRollouts(cfg))(t), ref.NewRollouts(cfg)
+		counts := map[int]int{}
+		for _, angle := range []float64{0.2, 0.9, 1.2} {
+			in := backend.RolloutsInput{S: []float64{0.1, 0, angle, 0.5}, C: []float64{0.5, 0}[:spec.ContextSize()], Preference: domain.Preference{Adaptive: true}, Offsets: tensor.New(rows, steps*cfg.Width()), Steps: steps}
+			for i := range in.Offsets.Data {
+				in.Offsets.Data[i] = float32(3 * rng.NormFloat64())
+			}
+			known := false
+			if in.Behind, known = domain.AbilitiesOfProblem(p).BehindPlans(in.S, in.C, steps, in.Preference); !known || (in.Behind == nil) != (p == ending) {
+				t.Fatalf("%s: behind plans comes %v, known: %v", spec.Name, in.Behind, known)
+			}
+			input, slot := slices.Concat(in.S, in.C), make([]float64, spec.PreferenceSize())
+			in.Preference.Slot(slot, 0)
+			in.Z = make([]float32, cfg.Width())
+			tensor.Narrow(in.Z, ref.Widen(m.EncoderX).Forward(ref.WidenNormalizer(m.NormX).Apply(append(input, slot...))))
+			out := backend.RolloutsOutput{Cost: make([]float64, rows), Margin: make([]float64, rows), First: tensor.New(rows, spec.ActionSize()), Kept: make([]int, rows)}
+			require.OK(t, rounds.Score(in, out))
+			for i := range rows {
+				o := make([]float64, in.Offsets.Cols)
+				tensor.Widen(o, in.Offsets.Row(i))
+				_, cost, margin, kept := twin.Score(in.S, in.C, in.Preference, o, steps, true)
+				counts[kept]++
+				if out.Kept[i] != kept {
+					t.Errorf("%s, angle %v, candidate %d keeps %d steps, want %d", spec.Name, angle, i, out.Kept[i], kept)
+				}
+				if kept < steps {
+					cost = out.Cost[i]
+				}
+				if err := backendtest.NearOrLost([]float64{out.Cost[i], out.Margin[i]}, []float64{cost, margin}, 1e-4); err != nil {
+					t.Errorf("%s, angle %v, candidate %d: %v", spec.Name, angle, i, err)
+				}
+			}
+		}
+		if len(counts) < 3 || counts[steps] == 0 {
+			t.Errorf("%s: so many candidates keep so many steps: %v", spec.Name, counts)
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ type DeviceFunctions interface {
 	DeviceStep(p domain.Problem, at DeviceRows, project bool) (DeviceSteps, error)
 }
 
+// Teller is implemented by a backend that says what it leaves to the CPU, once for each key.
+type Teller interface{ Tell(key, text string) }
+
 // DeviceRows are points to run device functions at, a row each: states, contexts,
 // actions and priorities.
 type DeviceRows struct{ S, C, U, Sigma [][]float64 }

@@ -54,18 +54,22 @@ func (c *RolloutsConfig) Validate() error {
 type RolloutsInput struct {
 	S, C         []float64 // where all begin, finite
 	Preference   domain.Preference
-	Z            []float32     // E_x there
-	Offsets      tensor.Matrix // [B, steps·width]
-	Steps        int           // decisions of a roll-out, ≥ 1
+	Z            []float32         // E_x there
+	Offsets      tensor.Matrix     // [B, steps·width]
+	Steps        int               // decisions of a roll-out, ≥ 1
+	Behind       *domain.Quadratic // what comes behind a roll-out, at the state and context where it ends; nil: nothing
 	NoProjection bool
 }
 
-// RolloutsOutput receives what the candidates cost: Σ σᵀJ, the smallest margin, and the
-// decoded action that each begins with. A roll-out that leaves the numbers has the
-// margin −Inf, and its cost is any.
+// RolloutsOutput receives what the candidates cost: Σ σᵀJ with what comes behind, the smallest margin, and the
+// decoded action that each begins with. A roll-out that leaves the numbers, or meets a
+// state that is lost (domain.ProblemAbilities.Failed), has the margin −Inf, and its cost is any.
 type RolloutsOutput struct {
 	Cost, Margin []float64     // [B]
 	First        tensor.Matrix // [B, action] before projection
+	// Kept are the steps before one that leads to a state that is lost, Steps where none does, any of a roll-out that
+	// leaves the numbers; nil: nobody asks.
+	Kept []int
 }
 
 // Check says what is wrong with the shapes of a round.
@@ -81,23 +85,50 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 	if n := c.Step.DecoderS.In(); len(in.Z) != n {
 		return fmt.Errorf("%s: a latent of %d entries, want %d", op, len(in.Z), n)
 	}
+	if err := checkBehind(op, in.Behind, c.Step.Problem); err != nil {
+		return err
+	}
 	return cmp.Or(
 		tensor.Check(op, "Offsets", in.Offsets, rows, in.Steps*width),
-		checkLength(op, "Cost", false, len(out.Cost), rows), checkLength(op, "Margin", false, len(out.Margin), rows),
+		checkLength(op, "Cost", false, len(out.Cost), rows), checkLength(op, "Margin", false, len(out.Margin), rows), checkLength(op, "Kept", out.Kept == nil, len(out.Kept), rows),
 		tensor.Check(op, "First", out.First, rows, spec.ActionSize()), in.Preference.Validate(spec.ObjectiveSize()),
 	)
+}
+
+// Ends reports whether something may come behind the plans of a problem.
+func Ends(p domain.Problem) bool {
+	spec := p.Spec()
+	return spec.Plan == 1 && spec.Horizon > 0 && domain.AbilitiesOfProblem(p).Behind != nil
+}
+
+// checkBehind says what is wrong with what comes behind.
+func checkBehind(op string, q *domain.Quadratic, p domain.Problem) error {
+	if q != nil && !Ends(p) {
+		return fmt.Errorf("%s: nothing comes behind the plans of %s", op, p.Spec().Name)
+	}
+	n := p.Spec().MeasuredSize() + p.Spec().ContextSize()
+	if q == nil || len(q.At) == n && len(q.Scale) == n && len(q.Slope) == n && len(q.Curvature) == n*n {
+		return nil
+	}
+	return fmt.Errorf("%s: what comes behind is of %d entries with %d scales, %d slopes and %d of curvature, want %d, %d, %d and %d", op, len(q.At), len(q.Scale), len(q.Slope), len(q.Curvature), n, n, n, n*n)
 }
 
 // SearchInput is a whole decision: rounds of candidates from what a sampler begins with.
 type SearchInput struct {
 	S, C         []float64 // where all begin, finite
 	Preference   domain.Preference
-	Z            []float32 // E_x there
+	Z            []float32         // E_x there
+	Behind       *domain.Quadratic // as of a round
 	NoProjection bool
 	Begin        crossentropy.Decision
 	Candidates   int  // over all rounds, ≥ 1; a round has RolloutsConfig.Search.Round, the last what is left
 	Rounds       int  // most of them; 0: all
 	Elites       bool // whether all elites are wanted; otherwise the best alone is the outcome's
+}
+
+// CheckBehind says what is wrong with Behind for a problem.
+func (in *SearchInput) CheckBehind(p domain.Problem) error {
+	return checkBehind("search", in.Behind, p)
 }
 
 // SearchOutput is what the rounds came to.

@@ -26,13 +26,14 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 }
 
 // Score rolls out the candidate of these offsets, [steps·width]. Where all is a number
-// it returns Σ σᵀJ and the smallest margin over the steps, and the decoded first action;
+// it returns Σ σᵀJ with what comes behind (ProblemAbilities.Behind) and the smallest margin over the steps, and the decoded first action;
 // the margin is −Inf of one whose state, context or action is not, or that meets a state
-// which is lost (ProblemAbilities.Failed). Where the last step leads is asked only of a problem
-// without Score, which knows.
-func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64) {
+// which is lost (ProblemAbilities.Failed): kept are then the steps before. Where the last step leads is asked only of a problem
+// without Score, which knows, or of one with something behind.
+func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64, kept int) {
 	p := r.energy.Problem
 	may := domain.AbilitiesOfProblem(p)
+	ends := backend.Ends(p)
 	margin = math.Inf(1)
 	for h := range steps {
 		u := r.action(s, c, pref, offsets[h*r.width:(h+1)*r.width])
@@ -40,18 +41,24 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 			first = append(first, u...)
 		}
 		if !tensor.Finite(u) {
-			return first, cost, math.Inf(-1)
+			return first, cost, math.Inf(-1), steps
 		}
 		added, low := scoreAction(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		if h == steps-1 && may.Score != nil {
-			break
+		if h == steps-1 && may.Score != nil && !ends {
+			return first, cost, margin, steps
 		}
-		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || may.Lost(s, c) {
-			return first, cost, math.Inf(-1)
+		switch s, c = next(p, s, c, u); {
+		case !tensor.Finite(s) || !tensor.Finite(c):
+			return first, cost, math.Inf(-1), steps
+		case may.Lost(s, c):
+			return first, cost, math.Inf(-1), h
 		}
 	}
-	return first, cost, margin
+	if ends {
+		cost += may.Behind(s, c, pref)
+	}
+	return first, cost, margin, steps
 }
 
 // action is the decoded action in a state, bent by an offset.

@@ -27,7 +27,7 @@ func TestOffsetsAreAddedToLatents(t *testing.T) {
 			want += 0.5 * u * u
 			offsets = append(offsets, u, 0)
 		}
-		first, cost, margin := ref.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, len(actions), true)
+		first, cost, margin, _ := ref.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, len(actions), true)
 		if math.Abs(cost-want) > 1e-12 || first[0] != actions[0] || !(margin > 0) {
 			t.Errorf("offsets %v cost %v from the action %v, want %v", actions, cost, first[0], want)
 		}

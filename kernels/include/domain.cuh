@@ -31,9 +31,9 @@
 // A struct may also have
 //
 //	    static bool failed(const double* constants, const double* s, const double* c);
-//	    static double behind(const double* constants, const double* s, const double* c, const double* weights, bool adaptive);
+//	    static void evaluate(const double* constants, const double* s, const double* c, const double* u, double* J, double* m, double* sNext, double* cNext);
 //
-// the meaning of domain.ProblemAbilities' Failed and Behind, behind under fixed weights or, if adaptive, without.
+// with the meaning of domain.ProblemAbilities.Failed, and objective, margin and step in one, at the cost of one evaluation of the dynamics.
 #pragma once
 #include "gpc.cuh"
 
@@ -58,6 +58,7 @@ struct gpc_domain_preference {
     const double* semantic; // k/ε of each objective, then ρ
     const float* mean;     // [states + contexts + 1 + objectives]
     const float* scale;
+    const double* behind; // domain.Quadratic: at, scale, slope [states + contexts each], curvature; nullptr: nothing comes behind a plan
     int adaptive, pad;
 };
 
@@ -194,17 +195,36 @@ __device__ constexpr int lanes_of(long) { return 1; }
 template <class P>
 constexpr int rollout_threads = lanes_of<P>(0) > 1 ? 256 : 128;
 
-// failed_of and behind_of are P::failed and P::behind, or never and nothing.
+// failed_of is P::failed, or never; evaluate_of is P::evaluate, or its three parts.
 template <class P>
 __device__ inline auto failed_of(const double* k, const double* s, const double* c, int) -> decltype(P::failed(k, s, c)) { return P::failed(k, s, c); }
 template <class P>
 __device__ inline bool failed_of(const double*, const double*, const double*, long) { return false; }
 template <class P>
-__device__ inline auto behind_of(const double* k, const double* s, const double* c, const double* w, bool adaptive, int) -> decltype(P::behind(k, s, c, w, adaptive)) {
-    return P::behind(k, s, c, w, adaptive);
+__device__ inline auto evaluate_of(const double* k, const double* s, const double* c, const double* u, double* J, double* m, double* sNext, double* cNext, bool, int)
+    -> decltype(P::evaluate(k, s, c, u, J, m, sNext, cNext)) {
+    return P::evaluate(k, s, c, u, J, m, sNext, cNext);
 }
 template <class P>
-__device__ inline double behind_of(const double*, const double*, const double*, const double*, bool, long) { return 0.0; }
+__device__ inline void evaluate_of(const double* k, const double* s, const double* c, const double* u, double* J, double* m, double* sNext, double* cNext, bool steps, long) {
+    P::objective(k, s, u, c, J);
+    P::margin(k, s, c, u, m);
+    if (steps) P::step(k, s, c, u, sNext, cNext);
+}
+
+// behind_of is a domain.Quadratic at (s, c): with delta the way from its place in units of its scale, slope·delta + ½ deltaᵀ curvature delta.
+template <class P>
+__device__ inline double behind_of(const double* q, const double* s, const double* c) {
+    constexpr int n = P::states + P::contexts;
+    double delta[n], sum = 0.0;
+    for (int i = 0; i < n; i++) delta[i] = ((i < P::states ? s[i] : c[i - P::states]) - q[i]) / q[n + i];
+    for (int i = 0; i < n; i++) {
+        double row = 0.0;
+        for (int k = 0; k < n; k++) row += q[(3 + i) * n + k] * delta[k];
+        sum += (q[2 * n + i] + row / 2) * delta[i];
+    }
+    return sum;
+}
 
 // roll executes the projected action u in (s, c), which become the next state and context, and adds up cost and
 // margin. A roll-out that leaves the numbers stays where it is. It returns whether the state is lost (failed_of). last is
@@ -214,16 +234,14 @@ __device__ inline bool roll(const double* constants, const gpc_domain_preference
     const double infinity = (double)gpc_inf();
     double sigma[P::objectives], J[P::objectives], m[P::margins], sNext[P::states], cNext[P::contexts];
     sigma_of<P>(constants, p, s, u, c, sigma);
-    P::objective(constants, s, u, c, J);
+    evaluate_of<P>(constants, s, c, u, J, m, sNext, cNext, last != 2, 0);
     for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
-    P::margin(constants, s, c, u, m);
     // The smallest margin; a NaN among them stays NaN.
     double low = infinity;
     for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;
     for (int j = 0; j < P::margins; j++) low = m[j] != m[j] ? m[j] : low;
     margin = low != low || margin != margin ? low + margin : (low < margin ? low : margin);
     if (last == 2) return false;
-    P::step(constants, s, c, u, sNext, cNext);
     bool stays = true;
     for (int j = 0; j < P::states; j++) stays = stays && finite64(sNext[j]);
     for (int j = 0; j < P::contexts; j++) stays = stays && finite64(cNext[j]);
@@ -231,7 +249,7 @@ __device__ inline bool roll(const double* constants, const gpc_domain_preference
     for (int j = 0; stays && j < P::contexts; j++) c[j] = cNext[j];
     const bool lost = failed_of<P>(constants, s, c, 0);
     if (!stays || lost) margin = -infinity;
-    if (last) cost += behind_of<P>(constants, s, c, p.weights, p.adaptive != 0, 0);
+    if (last && p.behind) cost += behind_of<P>(p.behind, s, c);
     return lost;
 }
 

@@ -299,18 +299,14 @@ __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain
 
 } // namespace gpc
 
-// GPC_POLICY makes the kernels gpc_domain_policy_NAME_RP of a domain, for R rows a block and P parts. Grid ⌈rows/R⌉, block 256; shared
-// memory as Go's policyShape counts it.
-#define GPC_POLICY(name, P)                                                                                                                            \
-    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_8x1(gpc_policy_job job, gpc_domain_preference p, const double* constants) {  \
-        gpc::domain_policy<P, 1, 1>(job, p, constants);                                                                                                \
-    }                                                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_16x1(gpc_policy_job job, gpc_domain_preference p, const double* constants) { \
-        gpc::domain_policy<P, 2, 1>(job, p, constants);                                                                                                \
-    }                                                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_8x2(gpc_policy_job job, gpc_domain_preference p, const double* constants) {  \
-        gpc::domain_policy<P, 1, 2>(job, p, constants);                                                                                                \
-    }                                                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_16x2(gpc_policy_job job, gpc_domain_preference p, const double* constants) { \
-        gpc::domain_policy<P, 2, 2>(job, p, constants);                                                                                                \
+// GPC_POLICY makes the kernels gpc_domain_policy_NAME_RxP of a domain, for R = 8 or 16 rows a block and P = 1 or 2 parts, GPC_POLICY_SHAPE the one of
+// R = 8·NT and P. Grid ⌈rows/R⌉, block 256; shared memory as Go's policyShape counts it.
+#define GPC_POLICY_SHAPE(name, P, shape, NT, PARTS)                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(256, 1) gpc_domain_policy_##name##_##shape(gpc_policy_job job, gpc_domain_preference p, const double* constants) { \
+        gpc::domain_policy<P, NT, PARTS>(job, p, constants);                                                                                           \
     }
+#define GPC_POLICY(name, P)           \
+    GPC_POLICY_SHAPE(name, P, 8x1, 1, 1)  \
+    GPC_POLICY_SHAPE(name, P, 16x1, 2, 1) \
+    GPC_POLICY_SHAPE(name, P, 8x2, 1, 2)  \
+    GPC_POLICY_SHAPE(name, P, 16x2, 2, 2)

@@ -22,22 +22,68 @@ type Compiler struct {
 	Major, Minor                                  int
 	createProgram, compileProgram, destroyProgram uintptr
 	logSize, log, ptxSize, ptx, cubinSize, cubin  uintptr
+	architectureCount, architectures              uintptr // 0 where the library does not have them
 }
 
-// Find opens the library that the environment's GPC_NVRTC names, or one that the loader finds or a CUDA toolkit has. Without
-// any it is a *MissingError.
-func Find() (*Compiler, error) {
+// Find opens the library that the environment's GPC_NVRTC names, or else one that the loader, a CUDA toolkit or Python's packages have. driver is the
+// CUDA version of the driver that is to load what it compiles, 12020 for 12.2, and 0 where none is: the first library that is not newer
+// is taken, else one of the same major version, whose cubins the driver loads. Without any it is a *MissingError, with newer ones alone a
+// *NewerError.
+func Find(driver int) (*Compiler, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return Open(path)
 	}
-	for _, name := range libraries {
+	tried := append(slices.Clone(names), here().libraries()...)
+	var near *Compiler
+	var newer error
+	for _, name := range tried {
 		c, err := Open(name)
 		var missing *MissingError
-		if !errors.As(err, &missing) {
-			return c, err
+		switch {
+		case errors.As(err, &missing):
+		case err != nil:
+			return nil, err
+		case driver == 0 || c.version() <= driver:
+			return c, nil
+		case c.Major == driver/1000 && near == nil:
+			near = c
+		case newer == nil:
+			newer = &NewerError{c.Library, c.Major, c.Minor, driver}
 		}
 	}
-	return nil, &MissingError{Tried: libraries}
+	switch {
+	case near != nil:
+		return near, nil
+	case newer != nil:
+		return nil, newer
+	}
+	return nil, &MissingError{Tried: append(tried, "CUDA toolkits", "Python's packages")}
+}
+
+// version is that of CUDA, as a driver counts it.
+func (c *Compiler) version() int { return 1000*c.Major + 10*c.Minor }
+
+// Older reports whether a driver of that CUDA version is older than the compiler: it does not take its PTX.
+func (c *Compiler) Older(driver int) bool { return driver > 0 && c.version() > driver }
+
+// Architectures are the compute capabilities that it compiles for, 90 for 9.0, ascending; nil where it does not say.
+func (c *Compiler) Architectures() []int {
+	if c.architectureCount == 0 || c.architectures == 0 {
+		return nil
+	}
+	var n int32
+	if r, _, _ := purego.SyscallN(c.architectureCount, uintptr(unsafe.Pointer(&n))); r != 0 || n < 1 {
+		return nil
+	}
+	list := make([]int32, n)
+	if r, _, _ := purego.SyscallN(c.architectures, uintptr(unsafe.Pointer(&list[0]))); r != 0 {
+		return nil
+	}
+	out := make([]int, n)
+	for i, v := range list {
+		out[i] = int(v)
+	}
+	return out
 }
 
 // Open opens a library, by its file or by a name that the loader finds. One that is not there is a *MissingError.
@@ -67,6 +113,11 @@ func Open(library string) (*Compiler, error) {
 	} {
 		if *into, err = purego.Dlsym(h, name); err != nil {
 			return nil, fmt.Errorf("%s: %w", library, err)
+		}
+	}
+	for name, into := range map[string]*uintptr{"nvrtcGetNumSupportedArchs": &c.architectureCount, "nvrtcGetSupportedArchs": &c.architectures} {
+		if at, err := purego.Dlsym(h, name); err == nil {
+			*into = at
 		}
 	}
 	var major, minor int32

@@ -9,12 +9,17 @@ type Compiler struct {
 }
 
 // Find is a *MissingError.
-func Find() (*Compiler, error) { return nil, &MissingError{Tried: libraries} }
+func Find(int) (*Compiler, error) { return nil, &MissingError{Tried: names} }
 
 // Open is a *MissingError.
 func Open(library string) (*Compiler, error) { return nil, &MissingError{Tried: []string{library}} }
 
+// Older and Architectures are never called: there is no Compiler.
+func (c *Compiler) Older(int) bool { return false }
+
+func (c *Compiler) Architectures() []int { return nil }
+
 // Compile is never called: there is no Compiler.
 func (c *Compiler) Compile(string, []byte, map[string]string, []string, bool) ([]byte, string, error) {
-	return nil, "", &MissingError{Tried: libraries}
+	return nil, "", &MissingError{Tried: names}
 }

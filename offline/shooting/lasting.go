@@ -13,48 +13,20 @@ import (
 // lasting is what a plan costs behind its horizon, to second order about a place to rest: with δ the way from
 // there in units of scale,
 //
-//	V(s, c) = gᵀδ + ½ δᵀPδ.
+//	V(s, c) = gᵀδ + ½ δᵀPδ, g its Slope and P its Curvature.
 //
 // g are the multipliers of the place's own equation and P is the cost-to-go of the linear regulator. The cost of
 // resting itself, which every plan pays, is left out. A nil one costs nothing.
 type lasting struct {
-	at, g, p []float64 // [nx], [nx], [nx][nx]; g and p are zero where no action moves an entry
-	scale    []float64 // [nx]
-	action   []float64 // that rests
-	each     float64   // what resting costs a step
-	gains    []float64 // of the regulator, [nu][nx]: halves of the box by units of scale; nil where P is not known
+	domain.Quadratic           // of (s, c), [nx]: zero where no action moves an entry
+	action           []float64 // that rests
+	each             float64   // what resting costs a step
+	gains            []float64 // of the regulator, [nu][nx]: halves of the box by units of scale; nil where P is not known
 }
 
 // newLasting is one that costs nothing.
 func newLasting(q *program) *lasting {
-	return &lasting{at: make([]float64, q.nx), g: make([]float64, q.nx), p: make([]float64, q.nx*q.nx), scale: q.scale[:q.nx:q.nx]}
-}
-
-// away is entry i of δ, of a state and context.
-func (l *lasting) away(s, c []float64, i int) float64 {
-	if i < len(s) {
-		return (s[i] - l.at[i]) / l.scale[i]
-	}
-	return (c[i-len(s)] - l.at[i]) / l.scale[i]
-}
-
-// row is entry i of Pδ.
-func (l *lasting) row(s, c []float64, i int) (sum float64) {
-	n := len(l.at)
-	for k, v := range l.p[i*n : (i+1)*n] {
-		if v != 0 {
-			sum += v * l.away(s, c, k)
-		}
-	}
-	return sum
-}
-
-// value is V.
-func (l *lasting) value(s, c []float64) (sum float64) {
-	for i, g := range l.g {
-		sum += (g + l.row(s, c, i)/2) * l.away(s, c, i)
-	}
-	return sum
+	return &lasting{Quadratic: domain.Quadratic{At: make([]float64, q.nx), Slope: make([]float64, q.nx), Curvature: make([]float64, q.nx*q.nx), Scale: q.scale[:q.nx:q.nx]}}
 }
 
 // cost is V at the end of a point.
@@ -62,7 +34,7 @@ func (l *lasting) cost(q *program, p *point) float64 {
 	if l == nil {
 		return 0
 	}
-	return l.value(q.state(p, q.steps))
+	return l.Value(q.state(p, q.steps))
 }
 
 // addGradient adds scale·∇V at the end of a point to out, [nX], over the active components.
@@ -72,7 +44,7 @@ func (l *lasting) addGradient(q *program, p *point, scale float64, out []float64
 	}
 	s, c := q.state(p, q.steps)
 	for i, a := range q.active {
-		out[i] += scale * (l.g[a] + l.row(s, c, a))
+		out[i] += scale * (l.Slope[a] + l.Row(s, c, a))
 	}
 }
 
@@ -83,7 +55,7 @@ func (l *lasting) addHessian(q *program, scale float64, out []float64) {
 	}
 	for i, a := range q.active {
 		for k, b := range q.active {
-			out[i*q.nX+k] += scale * l.p[a*q.nx+b]
+			out[i*q.nX+k] += scale * l.Curvature[a*q.nx+b]
 		}
 	}
 }
@@ -160,7 +132,43 @@ func (s *Solver) Behind(state, c []float64, pref domain.Preference) float64 {
 	if l == nil {
 		return 0
 	}
-	return l.value(state, c)
+	return l.Value(state, c)
+}
+
+// BehindPlans is Behind of all plans of so many steps from a state and context, which differ where they end only in what actions
+// move; nil where nothing is counted there. It reports false where what no action moves leaves the numbers.
+func (s *Solver) BehindPlans(state, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+	if s.lastings == nil {
+		return nil, true
+	}
+	s.lastings.of(c, pref) // finds what moves
+	p, moves := s.problem, s.lastings.rest.q.moves
+	now, then := slices.Concat(state, c), make([]float64, len(state)+len(c))
+	u := make([]float64, p.Spec().PlanSize())
+	n := len(state)
+	for range steps {
+		p.Base(now[:n], now[n:], u)
+		p.Step(now[:n], now[n:], u[:p.Spec().ActionSize()], then[:n], then[n:])
+		stays := true
+		for i, v := range then {
+			if stays = stays && (moves[i] || v == now[i]); !moves[i] && (math.IsNaN(v) || math.IsInf(v, 0)) {
+				return nil, false
+			}
+		}
+		if now, then = then, now; stays {
+			break // as from then on
+		}
+	}
+	for i, v := range c {
+		if moves[n+i] {
+			now[n+i] = v
+		}
+	}
+	l := s.lastings.of(now[n:], pref)
+	if l == nil {
+		return nil, true
+	}
+	return &l.Quadratic, true
 }
 
 // settling is what one roll-out of a regulator computes in.
@@ -187,9 +195,9 @@ func (s *Solver) Settles(state, c []float64, steps int) (margin float64, known b
 				half = (a.Hi - a.Lo) / 2
 			}
 			sum := 0.0
-			for i, k := range l.gains[j*len(l.at) : (j+1)*len(l.at)] {
+			for i, k := range l.gains[j*len(l.At) : (j+1)*len(l.At)] {
 				if k != 0 {
-					sum += k * l.away(w.s, w.c, i)
+					sum += k * l.Away(w.s, w.c, i)
 				}
 			}
 			w.u[j] = l.action[j] + half*sum

@@ -65,10 +65,10 @@ func TestLastingIsRightToSecondOrder(t *testing.T) {
 		c := []float64{0.5, 0, 0}
 		_, l := behind(t, s, []float64{0.4, 0.4}, c, pref)
 		if l.each < 1e-4 {
-			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.at, l.each)
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.each)
 		}
 		at := func(by float64) (state, context []float64) {
-			return []float64{l.at[0] + 0.1*by, l.at[1] - 0.06*by}, []float64{0.5, l.at[3] + 0.05*by, l.at[4] - 0.05*by}
+			return []float64{l.At[0] + 0.1*by, l.At[1] - 0.06*by}, []float64{0.5, l.At[3] + 0.05*by, l.At[4] - 0.05*by}
 		}
 		restS, restC := at(0)
 		base := long(t, s, 200, restS, restC, pref)
@@ -104,8 +104,8 @@ func TestLastingAtALimit(t *testing.T) {
 	}
 	pref := domain.Preference{W: []float64{1}}
 	v, l := behind(t, s, []float64{1.01}, nil, pref)
-	if math.Abs(l.at[0]-1) > 1e-4 || math.Abs(l.action[0]-0.1) > 1e-4 {
-		t.Fatalf("it rests at %v by %v, want 1 by 0.1", l.at, l.action)
+	if math.Abs(l.At[0]-1) > 1e-4 || math.Abs(l.action[0]-0.1) > 1e-4 {
+		t.Fatalf("it rests at %v by %v, want 1 by 0.1", l.At, l.action)
 	}
 	want := long(t, s, 100, []float64{1.01}, nil, pref) - long(t, s, 100, []float64{1}, nil, pref)
 	if want >= 0 || math.Abs(v-want) > 0.1*math.Abs(want) {
@@ -207,7 +207,7 @@ func TestLastingFromTheMiddleOfACell(t *testing.T) {
 				t.Errorf("%s, %v: nothing is found from the middle of the cell", name, reference)
 			}
 			for what, of := range map[string][2][]float64{
-				"place": {got.at, want.at}, "action": {got.action, want.action}, "gradient": {got.g, want.g}, "P": {got.p, want.p}, "gains": {got.gains, want.gains},
+				"place": {got.At, want.At}, "action": {got.action, want.action}, "gradient": {got.Slope, want.Slope}, "P": {got.Curvature, want.Curvature}, "gains": {got.gains, want.gains},
 			} {
 				for i, v := range of[1] {
 					if math.Abs(of[0][i]-v) > 1e-5*(1+math.Abs(v)) {

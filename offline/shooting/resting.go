@@ -96,7 +96,7 @@ func (r *resting) near(c []float64, pref domain.Preference, known *lasting) *las
 	if !r.weighs(pref) {
 		return nil
 	}
-	copy(r.from, known.at)
+	copy(r.from, known.At)
 	for i, v := range c {
 		if !q.moves[q.ns+i] {
 			r.from[q.ns+i] = v
@@ -106,7 +106,7 @@ func (r *resting) near(c []float64, pref domain.Preference, known *lasting) *las
 	clear(r.lambda)
 	r.acts(known.action, restRoomNear)
 	for i, a := range q.active {
-		r.lambda[r.m+i] = known.g[a]
+		r.lambda[r.m+i] = known.Slope[a]
 	}
 	if !r.rests(restFirstNear, restRoomNear) {
 		return nil
@@ -487,10 +487,10 @@ const (
 func (r *resting) lasting() *lasting {
 	q := r.q
 	l := newLasting(q)
-	copy(l.at, r.pt.x)
+	copy(l.At, r.pt.x)
 	l.action, l.each = append([]float64(nil), r.pt.u[:q.nu]...), r.pt.f
 	for i, a := range q.active {
-		l.g[a] = r.lambda[r.m+i]
+		l.Slope[a] = r.lambda[r.m+i]
 	}
 	q.hessian(r.pt, restBarrier, 1, r.z, r.lambda)
 	for j := range q.nu {
@@ -512,7 +512,7 @@ func (r *resting) lasting() *lasting {
 		if change <= regulatorChange*largest {
 			for i, a := range q.active {
 				for k, b := range q.active {
-					l.p[a*q.nx+b] = now[i*r.m+k]
+					l.Curvature[a*q.nx+b] = now[i*r.m+k]
 				}
 			}
 			l.gains = r.gains()
