@@ -125,7 +125,7 @@ func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) err
 	}
 	steps, round := in.Begin.Steps, r.cfg.Search.Round
 	most := crossentropy.Elites(round)
-	if round+most > mostRanked || 16*(round+most) > r.backend.device.SharedPerBlock-1024 || steps > r.cfg.Steps || (round+8*(steps*(4*r.cfg.Width()+8*r.flow.plan)))*in.Candidates > roundsMemory {
+	if round+most > mostRanked || 16*(round+most) > r.backend.device.SharedPerBlock-1024 || steps > r.cfg.Steps || in.Candidates*steps*(4*r.cfg.Width()+8*r.flow.plan) > roundsMemory {
 		return backend.ErrNoSearch
 	}
 	limit := ceil(in.Candidates, round)

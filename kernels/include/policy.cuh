@@ -112,10 +112,10 @@ struct PolicySums {
     }
 };
 
-// policy_layer calls put(unit, row, sum) for all units of a layer and R = 8·NT rows. All threads call it; what put writes is
-// ready behind the next barrier. bias lies in shared memory.
+// policy_layer calls put(unit, row, sum) for all units of a layer and R = 8·NT rows; those of a wide hidden layer it writes itself, to next. All
+// threads call it; what is written is ready behind the next barrier. bias lies in shared memory.
 template <int NT, int PARTS, class F>
-__device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* shared, const float* bias, const Halves& act, float* partial, F&& put) {
+__device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* shared, const float* bias, const Halves& act, const Halves& next, float* partial, F&& put) {
     constexpr int R = 8 * NT, ahead = 4 / PARTS;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
     const int units = layer.units, depth = layer.depth, resident = layer.resident;
@@ -130,12 +130,15 @@ __device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* 
         // What does not lie here is on its way while the rest is multiplied.
         uint4 a[ahead][2][PARTS];
         auto fetch = [&](int k0, uint4(&to)[ahead][2][PARTS]) {
+            const uint4* at = tiles + (k0 * step + place + lane);
 #pragma unroll
-            for (int i = 0; i < ahead; i++)
+            for (int i = 0; i < ahead; i++) {
+                if (k0 + i >= end) break;
 #pragma unroll
                 for (int m = 0; m < 2; m++)
 #pragma unroll
-                    for (int part = 0; part < PARTS; part++) to[i][m][part] = __ldg(tiles + (int64_t)min(k0 + i, end - 1) * step + place + m * apart + part * 32 + lane);
+                    for (int part = 0; part < PARTS; part++) to[i][m][part] = __ldg(at + i * step + m * apart + part * 32);
+            }
         };
         if (from < end) fetch(from, a);
 #pragma unroll 4
@@ -153,13 +156,31 @@ __device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* 
             if (k0 + ahead < end) fetch(k0 + ahead, next);
 #pragma unroll
             for (int i = 0; i < ahead; i++)
-                if (k0 + i < end) sums.add(a[i], tiles + (int64_t)(k0 + i) * step + place, apart, act, k0 + i);
+                if (k0 + i < end) sums.add(a[i], tiles + ((k0 + i) * step + place), apart, act, k0 + i);
 #pragma unroll
             for (int i = 0; i < ahead; i++)
 #pragma unroll
                 for (int m = 0; m < 2; m++)
 #pragma unroll
                     for (int part = 0; part < PARTS; part++) a[i][m][part] = next[i][m][part];
+        }
+        if (shares == 1 && layer.kind == 0) {
+#pragma unroll
+            for (int m = 0; m < 2; m++) {
+                if (m == 1 && apart == 0) break;
+                const int to = (unit + m * across) * 16 + group;
+                const float low = bias[to], high = bias[to + 8];
+#pragma unroll
+                for (int nt = 0; nt < NT; nt++) {
+                    const Halves own{next.at + (nt * 8 + 2 * member) * next.stride + to, next.stride, next.plane};
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const float v = (PARTS == 2 ? sums.sum[m][nt][e] + sums.rest[m][nt][e] : sums.sum[m][nt][e]) + (e < 2 ? low : high);
+                        own.template put<PARTS>(e % 2, 8 * (e / 2), v <= 0.0f ? 0.0f : v);
+                    }
+                }
+            }
+            continue;
         }
 #pragma unroll
         for (int m = 0; m < 2; m++) {
@@ -199,7 +220,7 @@ __device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_pr
         for (int j = 0; j < P::actions; j++) u[j] = sound ? u[j] : 0.0;
         if constexpr (lanes > 1) {
             if (job.project) P::project(constants, rows.s[r], rows.c[r], u, sound && has);
-            __syncthreads(); // all have read what one replaces
+            __syncwarp(); // all lanes of a row have read what one replaces
         } else if (leads && sound && job.project) {
             P::project(constants, rows.s[r], rows.c[r], u);
         }
@@ -269,7 +290,7 @@ __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain
             __syncthreads();
             for (int l = h == 0 ? decoder : 0; l < layers; l++) {
                 const int kind = rows.layer[l].kind;
-                policy_layer<NT, PARTS>(rows.layer[l], shared, biases + rows.layer[l].biases, act, rows.partial, [&](int unit, int row, float v) {
+                policy_layer<NT, PARTS>(rows.layer[l], shared, biases + rows.layer[l].biases, act, next, rows.partial, [&](int unit, int row, float v) {
                     if (kind == 0) {
                         next.put<PARTS>(row, unit, v <= 0.0f ? 0.0f : v);
                     } else if (kind == 1) {
