@@ -33,8 +33,8 @@ const (
 // The structures of include/policy.cuh, field for field.
 
 type policyLayer struct {
-	tiles, bias                              driver.Pointer
-	depth, units, resident, at, kind, biases int32
+	tiles, bias                                         driver.Pointer
+	depth, units, resident, at, across, _, kind, biases int32
 }
 
 type devicePolicy struct {
@@ -85,6 +85,9 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 	for n, l := range append(append([]model.Layer(nil), encoder.Layers...), decoder.Layers...) {
 		layer := policyLayer{depth: int32(ceil(l.W.Cols, 16)), units: int32(ceil(l.W.Rows, 16)), biases: int32(len(biases))}
 		width = max(width, 16*int(layer.depth), 16*int(layer.units))
+		for layer.across < 3 && 1<<layer.across < layer.units {
+			layer.across++
+		}
 		switch n {
 		case len(encoder.Layers) - 1:
 			layer.kind = latentLayer

@@ -47,9 +47,9 @@ __device__ inline unsigned short rest_of(float v, unsigned short h) { return hal
 
 } // namespace gpc
 
-// gpc_mma_half adds A·B to the accumulator c, in place: a is the lane's part of the fragments of A that begin at `tile`; the lane's b are
-// at `row`, which is B(·, group), from the depth 2·member on. All 32 lanes call it.
-__device__ inline void gpc_mma_half(float (&c)[4], const uint4& a, const uint4* tile, const unsigned short* row, const unsigned short* rows, int stride) {
+// gpc_mma_half adds A·B to the accumulator c, in place: a is the lane's part of the fragments of A, which lies at `tile`; the lane's b are
+// at `row`, which is B(·, group), from the depth 2·member on; columns of B are stride apart. All 32 lanes call it.
+__device__ inline void gpc_mma_half(float (&c)[4], const uint4& a, const uint4* tile, const unsigned short* row, int stride) {
 #ifdef __CUDA_ARCH__
     const unsigned int b0 = *reinterpret_cast<const unsigned int*>(row), b1 = *reinterpret_cast<const unsigned int*>(row + 8);
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -58,7 +58,7 @@ __device__ inline void gpc_mma_half(float (&c)[4], const uint4& a, const uint4* 
 #else
     // Of memory: nothing is handed from lane to lane.
     const int lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
-    const unsigned short* numbers = reinterpret_cast<const unsigned short*>(tile);
+    const unsigned short *numbers = reinterpret_cast<const unsigned short*>(tile - lane), *rows = row - group * stride - 2 * member;
     for (int e = 0; e < 4; e++) {
         const unsigned short* b = rows + (2 * member + e % 2) * stride;
         for (int k = 0; k < 16; k++)

@@ -21,6 +21,7 @@ struct gpc_policy_layer {
     const float* bias;  // [16 units]
     int depth, units;   // in tiles
     int resident, at;   // so many of the depth lie in shared memory, from fragment `at` on
+    int across, pad;    // 2^across warps make as many tiles of units, or fewer, side by side: at most 8
     int kind, biases;   // 0 hidden, 1 the latent, 2 the plan; biases: where they lie in shared memory, in numbers
 };
 
@@ -94,18 +95,18 @@ struct PolicySums {
         for (int e = 0; e < 8 * NT; e++) sum[e / (4 * NT)][e / 4 % NT][e % 4] = rest[e / (4 * NT)][e / 4 % NT][e % 4] = 0.0f;
     }
 
-    // add takes 16 of the depth: the lane's fragments of the first tile and of the second, which begin at `tile` and `apart` behind it.
-    __device__ void add(const uint4 (&a)[2][PARTS], const uint4* tile, int apart, const Halves& act, int k) {
-        const int group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+    // add takes 16 of the depth: the lane's fragments of two tiles, which lie at `first` and `second`, and B's of the first rows, at own.
+    __device__ void add(const uint4 (&a)[2][PARTS], const uint4* first, const uint4* second, const unsigned short* own, const Halves& act) {
 #pragma unroll
         for (int nt = 0; nt < NT; nt++) {
-            const unsigned short *rows = act.at + nt * 8 * act.stride + k * 16, *own = rows + group * act.stride + 2 * member;
+            const unsigned short* row = own + nt * 8 * act.stride;
 #pragma unroll
             for (int m = 0; m < 2; m++) {
-                gpc_mma_half(sum[m][nt], a[m][0], tile + m * apart, own, rows, act.stride);
+                const uint4* tile = m == 0 ? first : second;
+                gpc_mma_half(sum[m][nt], a[m][0], tile, row, act.stride);
                 if (PARTS == 2) {
-                    gpc_mma_half(rest[m][nt], a[m][PARTS - 1], tile + m * apart + 32 * (PARTS - 1), own, rows, act.stride);
-                    gpc_mma_half(rest[m][nt], a[m][0], tile + m * apart, own + act.plane, rows + act.plane, act.stride);
+                    gpc_mma_half(rest[m][nt], a[m][PARTS - 1], tile + 32 * (PARTS - 1), row, act.stride);
+                    gpc_mma_half(rest[m][nt], a[m][0], tile, row + act.plane, act.stride);
                 }
             }
         }
@@ -118,51 +119,49 @@ template <int NT, int PARTS, class F>
 __device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* shared, const float* bias, const Halves& act, const Halves& next, float* partial, F&& put) {
     constexpr int R = 8 * NT, ahead = 4 / PARTS;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
-    const int units = layer.units, depth = layer.depth, resident = layer.resident;
-    const uint4 *tiles = layer.tiles, *held = shared + layer.at;
-    // Few units: the depth is shared out too.
-    const int across = units < policyWarps ? units : policyWarps, shares = policyWarps / across, share = warp / across;
-    const int begin = depth * share / shares, end = depth * (share + 1) / shares, from = min(max(resident, begin), end), step = units * PARTS * 32;
-    for (int unit = warp % across; unit < units && share < shares; unit += 2 * across) {
+    const int units = layer.units, depth = layer.depth, resident = layer.resident, step = units * PARTS * 32;
+    // Few units: the depth is shared out too, in powers of two.
+    const int across = 1 << layer.across, shares = policyWarps >> layer.across, share = warp >> layer.across;
+    const int part = 3 - layer.across; // log₂ of the shares
+    const int begin = depth * share >> part, end = depth * (share + 1) >> part, from = min(max(resident, begin), end);
+    for (int unit = warp & (across - 1); unit < units; unit += 2 * across) {
         const int apart = unit + across < units ? across * PARTS * 32 : 0; // nothing: the first again
-        const int place = unit * PARTS * 32;
+        const int place = unit * PARTS * 32 + lane;
         PolicySums<NT, PARTS> sums;
         // What does not lie here is on its way while the rest is multiplied.
         uint4 a[ahead][2][PARTS];
+        const uint4* far = layer.tiles + (from * step + place);
         auto fetch = [&](int k0, uint4(&to)[ahead][2][PARTS]) {
-            const uint4* at = tiles + (k0 * step + place + lane);
+            const uint4* at = far;
 #pragma unroll
-            for (int i = 0; i < ahead; i++) {
+            for (int i = 0; i < ahead; i++, at += step) {
                 if (k0 + i >= end) break;
 #pragma unroll
-                for (int m = 0; m < 2; m++)
-#pragma unroll
-                    for (int part = 0; part < PARTS; part++) to[i][m][part] = __ldg(at + i * step + m * apart + part * 32);
+                for (int part = 0; part < PARTS; part++) to[i][0][part] = __ldg(at + part * 32), to[i][1][part] = __ldg(at + apart + part * 32);
             }
         };
-        if (from < end) fetch(from, a);
+        fetch(from, a);
+        const unsigned short* own = act.at + group * act.stride + 2 * member + begin * 16;
+        const uint4* near = shared + layer.at + (begin * step + place);
 #pragma unroll 4
-        for (int k = begin; k < from; k++) {
-            uint4 own[2][PARTS];
-            const uint4* tile = held + k * step + place;
+        for (int k = begin; k < from; k++, own += 16, near += step) {
+            uint4 held[2][PARTS];
 #pragma unroll
-            for (int m = 0; m < 2; m++)
-#pragma unroll
-                for (int part = 0; part < PARTS; part++) own[m][part] = tile[m * apart + part * 32 + lane];
-            sums.add(own, tile, apart, act, k);
+            for (int part = 0; part < PARTS; part++) held[0][part] = near[part * 32], held[1][part] = near[apart + part * 32];
+            sums.add(held, near, near + apart, own, act);
         }
         for (int k0 = from; k0 < end; k0 += ahead) {
+            const uint4* at = far;
+            far += ahead * step;
             uint4 next[ahead][2][PARTS];
-            if (k0 + ahead < end) fetch(k0 + ahead, next);
+            fetch(k0 + ahead, next);
+#pragma unroll
+            for (int i = 0; i < ahead; i++, at += step, own += 16)
+                if (k0 + i < end) sums.add(a[i], at, at + apart, own, act);
 #pragma unroll
             for (int i = 0; i < ahead; i++)
-                if (k0 + i < end) sums.add(a[i], tiles + ((k0 + i) * step + place), apart, act, k0 + i);
 #pragma unroll
-            for (int i = 0; i < ahead; i++)
-#pragma unroll
-                for (int m = 0; m < 2; m++)
-#pragma unroll
-                    for (int part = 0; part < PARTS; part++) a[i][m][part] = next[i][m][part];
+                for (int part = 0; part < PARTS; part++) a[i][0][part] = next[i][0][part], a[i][1][part] = next[i][1][part];
         }
         if (shares == 1 && layer.kind == 0) {
 #pragma unroll
@@ -198,9 +197,11 @@ __device__ inline void policy_layer(const gpc_policy_layer& layer, const uint4* 
     }
     if (shares == 1) return;
     __syncthreads();
-    for (int e = threadIdx.x; e < across * 16 * R; e += policyThreads) {
+    for (int e = threadIdx.x; e < units * 16 * R; e += policyThreads) {
         float v = 0.0f;
-        for (int i = 0; i < shares; i++) v += partial[i * across * 16 * R + e];
+#pragma unroll
+        for (int i = 0; i < policyWarps; i++)
+            if (i < shares) v += partial[i * across * 16 * R + e];
         put(e / R, e % R, v + bias[e / R]);
     }
 }
@@ -269,16 +270,18 @@ __device__ inline void domain_policy(const gpc_policy_job& job, const gpc_domain
         if (h == 0 && job.plan) {
             for (int e = thread; e < R * P::plan; e += policyThreads) rows.plan[e / P::plan][e % P::plan] = row0 + e / P::plan < job.rows ? job.plan[(int64_t)row0 * P::plan + e] : 0.0f;
         } else {
-            for (int e = thread; e < R * job.n; e += policyThreads) {
-                const int r = e / job.n, k = e % job.n;
-                const float offset = job.offsets && row0 + r < job.rows ? job.offsets[((int64_t)(row0 + r) * job.steps + h) * job.n + k] : 0.0f;
-                if (h > 0) rows.offset[r][k] = offset;
-                else act.put<PARTS>(r, k, job.latent[k] + offset);
-            }
-            for (int e = thread; e < R * Rows::observed && h > 0; e += policyThreads) {
-                const int r = e / Rows::observed, k = e % Rows::observed;
-                const float v = k < P::states ? (float)rows.s[r][k] : (k < P::states + P::contexts ? (float)rows.c[r][k - P::states] : rows.slot[k - P::states - P::contexts]);
-                act.put<PARTS>(r, k, (v - rows.mean[k]) / rows.scale[k]);
+            // A warp writes a row's input and offsets.
+            for (int r = thread / 32; r < R; r += policyWarps) {
+                const float* offsets = job.offsets && row0 + r < job.rows ? job.offsets + ((int64_t)(row0 + r) * job.steps + h) * job.n : nullptr;
+                for (int k = thread % 32; k < job.n; k += 32) {
+                    const float offset = offsets ? offsets[k] : 0.0f;
+                    if (h > 0) rows.offset[r][k] = offset;
+                    else act.put<PARTS>(r, k, job.latent[k] + offset);
+                }
+                for (int k = thread % 32; k < Rows::observed && h > 0; k += 32) {
+                    const float v = k < P::states ? (float)rows.s[r][k] : (k < P::states + P::contexts ? (float)rows.c[r][k - P::states] : rows.slot[k - P::states - P::contexts]);
+                    act.put<PARTS>(r, k, (v - rows.mean[k]) / rows.scale[k]);
+                }
             }
             if (thread % (policyThreads / R) == 0) {
                 const int r = thread / (policyThreads / R);
