@@ -3,6 +3,8 @@ package ptx
 import (
 	"math"
 	"unsafe"
+
+	"github.com/x448/float16"
 )
 
 // move compiles mov: registers, numbers, special registers, addresses, and packing.
@@ -163,6 +165,10 @@ func (b *builder) convert(out *instr) {
 	}
 	var value func(v uint64) uint64
 	switch round := integral[way]; {
+	case b.in.op == "cvt.rn.f16.f32":
+		to, value = typ{'u', 2}, func(v uint64) uint64 { return uint64(float16.Fromfloat32(math.Float32frombits(uint32(v))).Bits()) }
+	case b.in.op == "cvt.f32.f16":
+		to, value = typ{'u', 4}, func(v uint64) uint64 { return uint64(math.Float32bits(float16.Frombits(uint16(v)).Float32())) }
 	case parts[len(parts)-2] == "tf32" && way == "rna" && from == typ{'f', 4}:
 		to, value = typ{'f', 4}, tensorFloat
 	case !ok || way == "rna" || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || b.has("sat") && from.kind != 'f':

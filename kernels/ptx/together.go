@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/x448/float16"
 )
 
 // members compiles the mask of lanes that an instruction names; it is the same for all.
@@ -146,12 +148,17 @@ func (b *builder) shuffle(out *instr) {
 	}
 }
 
-// mma compiles mma.sync.aligned.m16n8k8 of TF32. The 13 low bits of operands are not looked
-// at. The sum of eight products and the addend is taken exactly, up to float64's rounding,
+// mma compiles mma.sync.aligned.m16n8k8 of TF32, of whose operands the 13 low bits are not looked
+// at, and m16n8k16 of half precision. The sum of the products and the addend is taken exactly, up to float64's rounding,
 // and rounded once to float32; what order and rounding a device takes is not documented. With
-// Options.Errors the nine terms are added in float32, one after the other, in an order drawn from it.
+// Options.Errors the terms are added in float32, one after the other, in an order drawn from it.
 func (b *builder) mma(out *instr) {
-	if b.in.op != "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" {
+	each := 1 // numbers in a register
+	switch b.in.op {
+	case "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":
+	case "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
+		each = 2
+	default:
 		b.unknown()
 	}
 	b.arity(4)
@@ -161,8 +168,12 @@ func (b *builder) mma(out *instr) {
 		if len(list) != n {
 			b.fail("a fragment of %d registers, %d are due", len(list), n)
 		}
+		kind := byte('f')
+		if each == 2 && (k == 1 || k == 2) {
+			kind = 'b'
+		}
 		for i, e := range list {
-			s[i] = b.operand(e, typ{'f', 4})
+			s[i] = b.operand(e, typ{kind, 4})
 		}
 		return s
 	}
@@ -181,26 +192,34 @@ func (b *builder) mma(out *instr) {
 		if mask != all {
 			w.fail(FaultDivergence, mask, "a product of a whole warp under a predicate that differs between lanes")
 		}
-		var A [16][8]float64
-		var B [8][8]float64 // [column][k]
+		depth := 8 * each
+		var A [16][16]float64
+		var B [8][16]float64 // [column][k]
 		var C [16][8]float32
 		// A lane's numbers lie in row and column lane/4, and in the columns or rows of its place among four.
 		for lane := range 32 {
 			group, member := lane>>2, lane&3
 			for i := range 4 {
-				A[group+i&1*8][member+i>>1*4] = truncated(w, x[i], lane)
 				C[group+i>>1*8][2*member+i&1] = of[float32](w.at(z[i]))[lane]
+				for n := range each {
+					A[group+i&1*8][each*(member+i>>1*4)+n] = factor(w, x[i], lane, each, n)
+					if i < 2 {
+						B[group][each*(member+4*i)+n] = factor(w, y[i], lane, each, n)
+					}
+				}
 			}
-			B[group][member], B[group][member+4] = truncated(w, y[0], lane), truncated(w, y[1], lane)
 		}
 		if seed := w.run.machine.options.Errors; seed != 0 {
-			order, random := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, mix(seed^uint64(w.pc))
+			order, random := make([]int, depth+1), mix(seed^uint64(w.pc))
+			for k := range order {
+				order[k] = k
+			}
 			shuffle(order, &random)
 			for i := range C {
 				for j := range C[i] {
 					var sum float32
 					for _, k := range order {
-						if k == 8 {
+						if k == depth {
 							sum += C[i][j]
 						} else {
 							sum = float32(float64(sum) + A[i][k]*B[j][k])
@@ -211,10 +230,11 @@ func (b *builder) mma(out *instr) {
 			}
 		} else {
 			for i := range C {
-				p := &A[i]
 				for j := range C[i] {
-					q := &B[j]
-					s := float64(C[i][j]) + p[0]*q[0] + p[1]*q[1] + p[2]*q[2] + p[3]*q[3] + p[4]*q[4] + p[5]*q[5] + p[6]*q[6] + p[7]*q[7]
+					s := float64(C[i][j])
+					for k := range depth {
+						s += A[i][k] * B[j][k]
+					}
 					C[i][j] = float32(s)
 				}
 			}
@@ -228,7 +248,12 @@ func (b *builder) mma(out *instr) {
 	}
 }
 
-// truncated is an operand of a tensor product: the upper 19 bits of a float32.
-func truncated(w *warp, register int32, lane int) float64 {
-	return float64(math.Float32frombits(of[uint32](w.at(register))[lane] &^ 0x1fff))
+// factor is number n of the `each` that an operand of a tensor product holds in a register: half precision, or the upper 19 bits of a
+// float32.
+func factor(w *warp, register int32, lane, each, n int) float64 {
+	v := of[uint32](w.at(register))[lane]
+	if each == 2 {
+		return float64(float16.Frombits(uint16(v >> (16 * n))).Float32())
+	}
+	return float64(math.Float32frombits(v &^ 0x1fff))
 }
