@@ -404,7 +404,7 @@ func TestFaultsOfSeveralDevices(t *testing.T) {
 			_, err := r.Refine(call)
 			return err
 		}},
-		{"a round of a search", []string{"cuGraphLaunch", "gpc_rollout_begin"}, func(g *Group, lose func()) error {
+		{"a round of a search", []string{"cuGraphLaunch", "gpc_domain_policy_integrator_8x2"}, func(g *Group, lose func()) error {
 			r := require.Get(g.NewRollouts(round))(t)
 			lose()
 			return r.Score(drawnRound(&round, 8, 2))
