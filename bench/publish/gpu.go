@@ -73,6 +73,10 @@ func jobsOrigin(w *peerrecord.WholeJobs) string {
 // wholeJobs are jobs beside the host's cores and beside what pages had forecast.
 func wholeJobs(w *peerrecord.WholeJobs) string {
 	s := report.Section{Provenance: jobsOrigin(w), Rows: [][]string{{"job", "GPU, ms", "TF32, ms", "p99, ms", "forecast, ms", "of the forecast", "cores, ms", "times the cores", "where the time goes"}}}
+	later := report.Section{
+		Provenance: report.Origin("", w.Later, fmt.Sprintf("%s, driver %s; medians, some of one run", w.Device, w.Driver)),
+		Rows:       [][]string{{"job", "first, ms", "later, ms", "p99, ms", "TF32, ms", "times faster", "where the time goes later"}},
+	}
 	or := func(v float64, text string) string {
 		if v == 0 {
 			return "–"
@@ -89,9 +93,15 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 		if j.CoresMS > 0 {
 			ratio = fmt.Sprintf("%.2g", j.CoresMS/j.MS[1])
 		}
+		if l := j.Later; l != nil {
+			later.Rows = append(later.Rows, []string{j.Job, span(j.MS), fmt.Sprint(l.MS), or(l.P99MS, fmt.Sprint(l.P99MS)), or(l.TF32MS, fmt.Sprint(l.TF32MS)), report.Ratio(j.MS[1] / l.MS), l.Because})
+		}
 		s.Rows = append(s.Rows, []string{j.Job, span(j.MS), or(j.TF32MS, fmt.Sprint(j.TF32MS)), or(j.P99MS, fmt.Sprint(j.P99MS)), or(j.Forecast[1], span(j.Forecast)), of, or(j.CoresMS, fmt.Sprint(j.CoresMS)), ratio, j.Because})
 	}
-	return report.Tables(s)
+	if len(later.Rows) == 1 {
+		return report.Tables(s)
+	}
+	return report.Tables(s) + "\n" + report.Tables(later)
 }
 
 func span(v [2]float64) string {

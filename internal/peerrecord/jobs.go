@@ -9,6 +9,7 @@ type WholeJobs struct {
 	Host   string `json:"host"` // the cores of the same machine
 	Driver string `json:"driver"`
 	Commit string `json:"commit"`
+	Later  string `json:"later_commit"` // of the jobs' Later; "": none was timed again
 	Jobs   []Job  `json:"jobs"`
 	// Sanitizers are the runs of NVIDIA's compute-sanitizer over the conformance suite.
 	Sanitizers []Sanitized `json:"sanitizers"`
@@ -25,6 +26,15 @@ type Job struct {
 	CoresMS  float64    `json:"cores_ms"`    // on the host's cores
 	Forecast [2]float64 `json:"forecast_ms"` // what pages said before, lower and upper end; zeros: nothing
 	Because  string     `json:"because"`     // where the time goes
+	Later    *Later     `json:"later"`       // the same job at a later commit; nil: not timed again
+}
+
+// Later is a job at a later commit, medians in ms. A time of 0 was not taken.
+type Later struct {
+	MS      float64 `json:"ms"`
+	P99MS   float64 `json:"p99_ms"`
+	TF32MS  float64 `json:"tf32_ms"`
+	Because string  `json:"because"` // where the time goes now
 }
 
 // Sanitized is one tool of compute-sanitizer.
@@ -47,6 +57,9 @@ func (w *WholeJobs) Check() error {
 		return fmt.Errorf("a record of whole jobs has device %q, commit %q and driver %q, want all of them", w.Device, w.Commit, w.Driver)
 	}
 	for _, j := range w.Jobs {
+		if j.Later != nil && (!(j.Later.MS > 0) || w.Later == "") {
+			return fmt.Errorf("job %q takes %v ms at the later commit %q, want a positive time and the commit", j.Job, j.Later.MS, w.Later)
+		}
 		if !(j.MS[0] > 0 && j.MS[1] >= j.MS[0]) || j.CoresMS < 0 || j.TF32MS < 0 || !(j.Forecast[0] <= j.Forecast[1]) {
 			return fmt.Errorf("job %q takes %v ms, %v on cores, forecast %v: want positive times in order", j.Job, j.MS, j.CoresMS, j.Forecast)
 		}
