@@ -3,10 +3,8 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -209,9 +207,6 @@ func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
 // sampleEvery is of how many codes one is looked at for the bounds of a search. A half takes half of
 // that time and leaves twice as many codes to compute exactly.
 func sampleEvery(count, total int) int {
-	if v, err := strconv.Atoi(os.Getenv("GPC_SEARCH_EVERY")); err == nil && count >= 1024*v {
-		return v
-	}
 	if count < 4096 || total > 32 {
 		return 1
 	}
