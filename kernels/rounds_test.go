@@ -112,7 +112,7 @@ func TestPolicyParts(t *testing.T) {
 	var apart [2]float64
 	exact := require.Get(onAny(t).NewRollouts(roundConfig(t, 24)))(t)
 	for i, o := range []Options{{TF32: true}, {}} {
-		_, b := onShim(t, o)
+		_, b := metered(t, o)
 		cfg := roundConfig(t, 24)
 		r := require.Get(b.NewRollouts(cfg))(t)
 		in, out := drawnRound(&cfg, 24, 5)
