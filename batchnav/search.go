@@ -248,10 +248,7 @@ func (r *search) rank(n, steps int) {
 	}
 	for i, kept := range r.kept[:n] {
 		if kept < steps && math.IsInf(r.margin[i], -1) {
-			r.margin[i] = -beyondMargins * float64(steps-kept)
+			r.margin[i] = -crossentropy.BeyondMargins * float64(steps-kept)
 		}
 	}
 }
-
-// beyondMargins is more than any margin is broken by, in any unit.
-const beyondMargins = 1e12

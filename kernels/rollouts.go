@@ -124,7 +124,7 @@ type rollouts struct {
 	host   *driver.HostMemory
 	space  roundSpace
 	graphs keptGraphs[roundKey]
-	search *searchRoom // of whole searches; nil: none yet
+	search *searchRoom // of whole searches
 }
 
 // roundSpace is what a round needs. A round takes as much of in and out as it has

@@ -52,8 +52,6 @@ const (
 	mostRanked = 8192
 	// Candidates of all rounds with their offsets and actions have so many bytes.
 	roundsMemory = 1 << 30
-	// beyondMargins is more than any margin is broken by, in any unit: a roll-out that loses the state is ranked by when.
-	beyondMargins = 1e12
 )
 
 var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_rank", "gpc_rounds_adapt", "gpc_rounds_result"}
@@ -156,11 +154,6 @@ func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) err
 // makeSearchRoom makes room for so many candidates and steps.
 func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error {
 	s := r.search
-	if s == nil {
-		s = &searchRoom{memory: &memory{}}
-		s.graphs.memory, s.graphs.most = s.memory, roundGraphs
-		r.search = s
-	}
 	if candidates <= s.candidates && steps <= s.steps {
 		return nil
 	}
@@ -242,7 +235,7 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 	job := roundsJob{
 		begin: at(l.begin), state: at(l.state), table: s.table.at, unit: s.unit.at, ranks: s.ranks.at, given: at(l.given), share: at(l.share), from: at(l.from), beside: at(l.beside),
 		mean: at(l.mean), other: s.mean.at, spread: at(l.spread), candidates: s.offsets.at, cost: s.cost.at, margin: s.margin.at, elites: s.elites.at, standing: s.standing.at, report: s.report.at,
-		tolerance: r.cfg.Search.Tolerance, beyond: beyondMargins, wideWidth: crossentropy.WideWidth, heldWidth: crossentropy.HeldWidth, heldSpread: crossentropy.HeldSpread,
+		tolerance: r.cfg.Search.Tolerance, beyond: crossentropy.BeyondMargins, wideWidth: crossentropy.WideWidth, heldWidth: crossentropy.HeldWidth, heldSpread: crossentropy.HeldSpread,
 		floor: crossentropy.SpreadFloor, learn: crossentropy.Learn, keep: 1 - crossentropy.Learn,
 		width: int32(width), steps: int32(key.steps), knots: int32(min(crossentropy.MostKnots, key.steps)), most: int32(most),
 		kinds: crossentropy.Kinds, wide: crossentropy.Wide, held: crossentropy.Held, stream: crossentropy.Stream,

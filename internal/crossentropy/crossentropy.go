@@ -39,6 +39,8 @@ const (
 	HeldSpread        = 0.3
 	// Stream separates these random numbers from every other use of a seed.
 	Stream = 0x73726368 // "srch"
+	// BeyondMargins is more than any margin is broken by, in any unit: a roll-out that loses the state is ranked by when.
+	BeyondMargins = 1e12
 	// Parts is how many sums over the elites are added up side by side, elite by elite in turn: on a device
 	// one sum waits for its last number.
 	Parts = 4
