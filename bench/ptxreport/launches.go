@@ -10,7 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels"
-	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 	"github.com/gpc-engine/gpc/kernels/ptx/device"
 )
@@ -35,13 +34,7 @@ func launches(file, name string, batch int, tf32 bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	d := device.New(ptx.Options{Tolerate: true})
-	d.SetAttribute(driver.Multiprocessors, 132)
-	d.SetMemory(32 << 30)
-	opened, err := driver.Open(d, 0)
-	if err != nil {
-		return err
-	}
-	b, err := kernels.New(opened, kernels.Options{TF32: tf32})
+	b, err := interpreted(d, tf32)
 	if err != nil {
 		return err
 	}

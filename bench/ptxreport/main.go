@@ -81,17 +81,21 @@ func (t *tracer) Trace(calls int, prepare, call func() error) ([]backend.Launch,
 	})
 }
 
-// run executes the operations of one case and hands each one's counts to show.
-func run(name string, batch int, tf32 bool, show func(of string, counts []*ptx.Counts) error) (err error) {
-	d := device.New(ptx.Options{Count: true, Tolerate: true})
-	// As an H100 or H200 has them: by these a backend chooses kernels and tiles.
+// interpreted is the backend on the interpreter with the sizes of an H100 or H200: by these it chooses kernels and tiles.
+func interpreted(d *device.Device, tf32 bool) (*kernels.Backend, error) {
 	d.SetAttribute(driver.Multiprocessors, 132)
 	d.SetMemory(32 << 30)
 	opened, err := driver.Open(d, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b, err := kernels.New(opened, kernels.Options{TF32: tf32})
+	return kernels.New(opened, kernels.Options{TF32: tf32})
+}
+
+// run executes the operations of one case and hands each one's counts to show.
+func run(name string, batch int, tf32 bool, show func(of string, counts []*ptx.Counts) error) (err error) {
+	d := device.New(ptx.Options{Count: true, Tolerate: true})
+	b, err := interpreted(d, tf32)
 	if err != nil {
 		return err
 	}
