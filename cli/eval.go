@@ -106,14 +106,15 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 			fmt.Fprint(w, text)
 		}
 	}
-	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "tolerance", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "tolerance", "fallbacks", "p50 µs", "p99 µs", "first p50 µs", "mean ‖Δz‖"}}
 	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Case, r.Method, fmt.Sprint(r.Episodes), r.Safe.Text("%.4f"),
 			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), r.MarginMin.Text("%.2e"), fmt.Sprintf("%.0e", r.Tolerance),
-			fmt.Sprint(r.Fallback), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"), r.Displacement.Text("%.2e"),
+			fmt.Sprint(r.Fallback),
 		})
+		rows[len(rows)-1] = append(append(rows[len(rows)-1], decisionTimes("%.1f", 1, &r.Latency)...), r.Displacement.Text("%.2e"))
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
 				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), between(g.MeanCI95), g.Median.Text("%.4f"), between(g.MedianCI95),

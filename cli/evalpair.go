@@ -171,7 +171,7 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 	if costs {
 		head = append(head, "cost above the first's, %", "[95 %]", "n")
 	}
-	rows := [][]string{append(head, "p50 µs", "p99 µs")}
+	rows := [][]string{append(head, "p50 µs", "p99 µs", "first p50 µs")}
 	for _, r := range result.Pairs {
 		row := []string{
 			contenderText(&r), fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
@@ -182,7 +182,7 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		if costs {
 			row = append(row, percents(r.Cost.Mean, 5), "["+percents(r.Cost.MeanCI95[0], 5)+", "+percents(r.Cost.MeanCI95[1], 5)+"]", fmt.Sprint(r.Cost.N))
 		}
-		rows = append(rows, append(row, r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f")))
+		rows = append(rows, append(row, decisionTimes("%.1f", 1, &r.Latency)...))
 	}
 	Table(w, rows)
 	for _, r := range result.Pairs {

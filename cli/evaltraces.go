@@ -61,12 +61,12 @@ func (a *App) compareCommand() *cobra.Command {
 			}
 			result := report.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) {
-				rows := [][]string{{"case", "method", "episodes", "safe", "with a way", "safe of these", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
+				rows := [][]string{{"case", "method", "episodes", "safe", "with a way", "safe of these", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms", "first p50 ms"}}
 				for _, r := range compared {
-					rows = append(rows, []string{
+					rows = append(rows, append([]string{
 						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Way), fmt.Sprint(r.SafeOfWay), fmt.Sprint(r.Compared), r.CostMean.Text("%.3f"),
-						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"), (r.Latency.P50 / 1e3).Text("%.2f"), (r.Latency.P99 / 1e3).Text("%.2f"),
-					})
+						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"),
+					}, decisionTimes("%.2f", 1e3, &r.Latency)...))
 				}
 				Table(w, rows)
 			})

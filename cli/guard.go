@@ -56,6 +56,19 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	}
 }
 
+// decisionTimes are the median and the 99 % quantile of decisions behind an episode's first, and the median of these, µs over per.
+// A trace of one decision an episode has those alone.
+func decisionTimes(format string, per closedloop.Number, l *closedloop.Latency) []string {
+	cells := []string{"–", "–", "–"}
+	if l.Running != nil {
+		cells[0], cells[1] = (l.Running.P50 / per).Text(format), (l.Running.P99 / per).Text(format)
+	}
+	if l.Cold != nil {
+		cells[2] = (l.Cold.P50 / per).Text(format)
+	}
+	return cells
+}
+
 // renderPrepare says what a method that works between its decisions takes there.
 func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) {
 	if took == nil {

@@ -178,7 +178,7 @@ type Comparison struct {
 	// Difference is the distribution of the same.
 	Difference RegretStatistics `json:"difference"`
 	MarginMean Number           `json:"margin_mean"` // of these episodes' least margins
-	Latency    Quantiles        `json:"latency_us"`
+	Latency    Latency          `json:"latency_us"`
 }
 
 // ended is what an episode of a comparison came to.
@@ -211,12 +211,16 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 
 // read adds a trace.
 func (k *comparing) read(ctx context.Context, path string) error {
-	var latency []float64
+	var cold, running []float64
 	row, safe := Comparison{Trace: filepath.Base(path)}, map[int]ended{}
 	h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 		low := math.Inf(1)
-		for _, l := range e.Lines {
-			latency = append(latency, float64(l.Latency))
+		for i, l := range e.Lines {
+			if i == 0 {
+				cold = append(cold, float64(l.Latency))
+			} else {
+				running = append(running, float64(l.Latency))
+			}
 			low = math.Min(low, float64(l.Margin))
 		}
 		if k.first == nil && !e.End.NoWay {
@@ -231,7 +235,7 @@ func (k *comparing) read(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, quantiles(latency)
+	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, latency(cold, running)
 	row.Sensing = h.Sensing
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
 	return k.beside(h, path)
@@ -297,4 +301,4 @@ func (k *comparing) settle() {
 }
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
-func (r *Comparison) Untimed() { r.Latency = quantiles(nil) }
+func (r *Comparison) Untimed() { r.Latency = latency(nil, nil) }

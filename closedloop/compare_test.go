@@ -31,7 +31,7 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	spec := c.Problem.Spec()
 	joined := require.Get(closedloop.Join(t.Context(), spec, []string{paths[2], paths[0], paths[1]}))(t)
 	timeless := func(r *closedloop.Result) string {
-		r.Latency, r.Shares, r.Load = closedloop.Quantiles{}, closedloop.Shares{}, nil
+		r.Latency, r.Shares, r.Load = closedloop.Latency{}, closedloop.Shares{}, nil
 		return string(require.Get(finite.Marshal(r))(t))
 	}
 	if joined.Episodes != 7 || joined.Latency.P50 == 0 {

@@ -62,7 +62,7 @@ type Pairing struct {
 func (p *Pairing) Untimed() {
 	p.Load = nil
 	for i := range p.Pairs {
-		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = quantiles(nil), Number(math.NaN()), nil
+		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = latency(nil, nil), Number(math.NaN()), nil
 	}
 }
 
@@ -113,7 +113,7 @@ type Paired struct {
 	MarginMean Number           `json:"margin_mean"` // mean over the episodes of the smallest margin
 	MarginCI95 Number           `json:"margin_ci95"` // half-width by Student's t
 	MarginMin  Number           `json:"margin_min"`  // smallest of all
-	Latency    Quantiles        `json:"latency_us"`  // null of a record without times (`--untimed`)
+	Latency    Latency          `json:"latency_us"`  // null of a record without times (`--untimed`)
 	// LatencyMean is of all decisions, µs: what a method takes of a processor.
 	LatencyMean Number `json:"latency_mean_us"` // mean over the decisions; null alike
 	// Prepare is as in Result.

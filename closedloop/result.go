@@ -1,6 +1,8 @@
 package closedloop
 
 import (
+	"math"
+
 	"github.com/gpc-engine/gpc/domain"
 )
 
@@ -87,8 +89,8 @@ type Result struct {
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
-	Excluded int       `json:"excluded"`
-	Latency  Quantiles `json:"latency_us"` // of a decision
+	Excluded int     `json:"excluded"`
+	Latency  Latency `json:"latency_us"` // of a decision
 	// Prepare are the times between decisions of a method that works there; absent for others.
 	Prepare *Quantiles `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
 	// Load is the machine's while the latencies were taken; absent where it is not known, as
@@ -105,6 +107,12 @@ type Result struct {
 	// Amended says which fields a later run added, of records that an earlier program wrote: of all others Commit, Device and
 	// Load are those of the first.
 	Amended []Amendment `json:"amended,omitempty"`
+}
+
+// Untimed leaves the times out: those of a machine that did other work say nothing.
+func (r *Result) Untimed() {
+	none := Number(math.NaN())
+	r.Latency, r.Prepare, r.Shares = latency(nil, nil), nil, Shares{Localize: none, Step: none, Project: none}
 }
 
 // Amendment says which fields of a record a run of a later program added.

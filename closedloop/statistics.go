@@ -108,6 +108,28 @@ func ClopperPearson(k, n int) Interval {
 	return interval
 }
 
+// Latency are times of decisions, µs. One that begins an episode has no plan to go on from, so that a solver's takes many
+// times what the others take: these stand apart.
+type Latency struct {
+	Quantiles            // of all
+	Cold      *Quantiles `json:"cold,omitempty"`    // of those that begin an episode; absent where these were not told apart
+	Running   *Quantiles `json:"running,omitempty"` // of those behind them; absent alike
+}
+
+// latency sums up times of both kinds; NaN for none.
+func latency(cold, running []float64) Latency {
+	l := Latency{Quantiles: quantiles(slices.Concat(cold, running))}
+	if len(cold) > 0 {
+		first := quantiles(slices.Clone(cold))
+		l.Cold = &first
+	}
+	if len(running) > 0 {
+		behind := quantiles(slices.Clone(running))
+		l.Running = &behind
+	}
+	return l
+}
+
 // Quantiles are the latencies that DESIGN §7 names, µs.
 type Quantiles struct {
 	P50 Number `json:"p50"` // median

@@ -133,8 +133,10 @@ type Score struct {
 	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
 	// Late are the decisions that took longer than the time between two.
 	Late closedloop.Number `json:"late_pct"`
-	P50  closedloop.Number `json:"p50_us"` // median time of a decision
+	P50  closedloop.Number `json:"p50_us"` // median time of a decision behind an episode's first
 	P99  closedloop.Number `json:"p99_us"` // its 99 % quantile
+	// Cold are the first decisions of episodes, apart from P50 and P99 where it is there.
+	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
 	// Prepare are the times between decisions of a method that works there.
 	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
@@ -387,7 +389,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
-	out.Test.P50, out.Test.P99, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Late, alone.Prepare
+	out.Test.P50, out.Test.P99, out.Test.Cold, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Cold, alone.Late, alone.Prepare
 	if out.Solver, err = r.driveSolver(ctx, m, regrets); err != nil {
 		return nil, err
 	}

@@ -361,7 +361,10 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
 	out.Mean, out.Median, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.Median, got.Regret.P90, got.Regret.Max, got.RegretMin
 	out.Floored, out.Capped = closedloop.Number(floored/float64(known)), closedloop.Number(capped/float64(known))
-	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
+	if running := got.Latency.Running; running != nil {
+		out.P50, out.P99 = running.P50, running.P99
+	}
+	out.Cold, out.Prepare = got.Latency.Cold, got.Prepare
 	out.Replaced = closedloop.Number(100 * float64(got.Fallback) / float64(got.Decisions))
 	out.Late = closedloop.Number(100 * float64(tardy) / float64(got.Decisions))
 	if got.Guard != nil {

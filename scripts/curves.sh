@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records what search, polish and data are worth: scripts/curves.sh FOLDER [PATTERN],
-# FOLDER the curves folder of a device in bench/results. Cases 1 and 3 run side by side,
-# each on one core; latencies want a machine that does nothing else. The most important
+# FOLDER the curves folder of a device in bench/results. One run follows another, so that
+# none disturbs the times of another. The most important
 # records come first, finished ones are skipped, so that the same command continues;
 # PATTERN, a glob such as 'opf30-*', picks some. EPISODES (100) scales all. Maps of less
 # than the full data are trained into WORK (build/curves) where they are missing:
@@ -133,7 +133,5 @@ lane() { # PLAN: what is left of it, in order
     left=$((left - seconds)) expected=$((expected + seconds))
   done
 }
-lane case1 &
-lane opf &
-wait -n
-wait -n
+lane case1
+lane opf

@@ -44,6 +44,12 @@ while read -r -u 3 name target tail budget few solved; do
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
       --methods "$methods"
+  # What the map and its rivals cost in as many episodes as a map is tested on; the machine may be busy.
+  [ -e "$out/gallery-$name-thousand.json" ] ||
+    "$gpc" eval pair "$name" --model "$map" --episodes 1000 --seed 7 --threads 1 --parallel "$(nproc)" --untimed --json \
+      --methods "$(printf '%s\n' direct "$chosen" nmpc nmpc-ahead | awk '!seen[$0]++' | paste -sd,)" >"$out/gallery-$name-thousand.json.new"
+  [ ! -e "$out/gallery-$name-thousand.json.new" ] || mv "$out/gallery-$name-thousand.json.new" "$out/gallery-$name-thousand.json"
+  [ -e "$out/gallery-$name-steer.json" ] || record "gallery-$name-steer" steer "$name" --model "$map" --divisions 4 --episodes 20 --seed 7
   [ -e "$out/gallery-$name-noise.json" ] ||
     record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((solved < 20 ? solved : 20)) --seed 7 --threads 1 --noise 0.002 \
       --methods "direct,refine-64,refine-64-ahead,nmpc,nmpc-ahead"

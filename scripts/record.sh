@@ -1,7 +1,6 @@
 # Sourced by the scripts that record results: record NAME ARGUMENTS… runs gpc and
 # keeps its JSON as $out/NAME.json, replaced whole. What takes times is refused where
-# the machine's load average is above MAX_LOAD before or after it: the two runs that the
-# scripts have side by side, and the threads of their garbage collectors. It waits
+# the machine's load average is above MAX_LOAD before or after it. It waits
 # up to WAIT seconds for the load to fall, and begins again twice. With ANY_LOAD=1 it is
 # recorded all the same, and says so. With CONTINUE=1 a record that is newer than the program
 # is kept.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Records the runs of Case 2 behind the report: scripts/results-multiagent.sh
 # FOLDER, a folder of bench/results named for the device. The seed was used for
-# nothing else. Each run is two shards side by side, one core each, whose traces
-# stay in WORK: started again, it continues where it was interrupted, with the
+# nothing else. One run follows another, so that none disturbs the times of another. Their
+# traces stay in WORK: started again, it continues where it was interrupted, with the
 # program it was begun with. Every trace is re-simulated. MODELS is a folder of
 # CASE.safetensors in place of the bundled ones, CASES one of the two. METHODS are the rows to
 # record in place of all, such as "planner-no-latent-primitives planner-no-latent-descents".
@@ -17,18 +17,9 @@ mkdir -p "$out" "$work"
 gpc=$work/gpc
 evaluate() { # CASE METHOD EPISODES
   local name=$1-$2 model=()
-  [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$1.safetensors")
-  local run=(eval "$1" --method "$2" --episodes "$3" --seed $seed --resume)
-  case $2 in reference* | planner-no-latent*) ;; *) run+=("${model[@]}") ;; esac
-  for shard in 0 1; do
-    (out=$work; record "$name-$shard" "${run[@]}" --shard $shard/2 --trace "$work/$name-$shard.jsonl") &
-  done
-  wait -n
-  wait -n
-  for shard in 0 1; do
-    "$gpc" verify "$work/$name-$shard.jsonl" >&2
-  done
-  record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl" --runs "$work/$name-0.json,$work/$name-1.json"
+  [ -z "${MODELS:-}" ] || case $2 in reference* | planner-no-latent*) ;; *) model=(--model "$MODELS/$1.safetensors") ;; esac
+  record "$name" eval "$1" --method "$2" --episodes "$3" --seed $seed --threads 1 --resume --trace "$work/$name.jsonl" "${model[@]}"
+  "$gpc" verify "$work/$name.jsonl" >&2
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 # Other numbers of candidates are scripts/candidates-multiagent.sh's.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Records the dispatch runs behind the report: scripts/results-opf.sh FOLDER, a
 # folder of bench/results named for the device. The seed was used for nothing
-# else. The two cases run side by side, each on one core; latencies want a machine
-# that does nothing else, everything but them is the same on every machine.
+# else. One run follows another, so that none disturbs the times of another; everything but
+# times is the same on every machine.
 # The bundled maps have no rollout-aware refinement (docs/results/dispatch.md): for what it is worth
 # to the adaptive priority the same recipe with two epochs of it makes maps in WORK
 # (build/opf) where they are missing, on SCENARIOS (5000) of data; 0 leaves that out.
@@ -44,10 +44,8 @@ case_runs() {
   record "$case-certify" certify $case --seed $seed --threads 1
   [ "$scenarios" = 0 ] || refined "$case"
 }
-case_runs opf30 &
-case_runs opf30-uncertain &
-wait -n
-wait -n
+case_runs opf30
+case_runs opf30-uncertain
 for method in navigator $("$gpc" methods opf30-uncertain --group baseline --bundled --names) direct; do
   record "opf30-uncertain-envelope-hidden-$method" eval opf30-uncertain --method $method --regime envelope-hidden --episodes $episodes --seed $seed --threads 1
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records the runs behind the report: scripts/results.sh FOLDER, a folder of
-# bench/results named for the device. The seed was used for nothing else. The two
-# cases run side by side, each on one core; benchmarks run alone at the end.
+# bench/results named for the device. The seed was used for nothing else. One run
+# follows another, so that none disturbs the times of another.
 # Everything but the latencies is the same on every machine. Methods with fewer
 # episodes than navigator's have the first of them, and the report compares on those.
 # EPISODES (1000) scales all.
@@ -39,10 +39,8 @@ case_runs() {
   record "$case-certify" certify "$case" --seed $seed --threads 1
 }
 for case in integrator-convex integrator-nonconvex; do
-  case_runs $case &
+  case_runs $case
 done
-wait -n
-wait -n
 record bench bench
 for case in integrator-convex opf30; do
   record "bench-refine-$case" bench refine --case $case

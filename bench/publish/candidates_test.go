@@ -15,12 +15,12 @@ func worthOf(times bool) closedloop.Pairing {
 	cost := func(mean closedloop.Number) closedloop.RegretStatistics {
 		return closedloop.RegretStatistics{N: 90, Mean: mean, MeanCI95: closedloop.OpenInterval{mean - 0.25, mean + 0.25}, Median: mean / 2}
 	}
-	took := func(p50 closedloop.Number) (closedloop.Quantiles, closedloop.Number) {
+	took := func(p50 closedloop.Number) (closedloop.Latency, closedloop.Number) {
 		if !times {
 			nan := closedloop.Number(math.NaN())
-			return closedloop.Quantiles{P50: nan, P95: nan, P99: nan}, nan
+			return closedloop.Latency{Quantiles: closedloop.Quantiles{P50: nan, P95: nan, P99: nan}}, nan
 		}
-		return closedloop.Quantiles{P50: p50, P95: 2 * p50, P99: 3 * p50}, p50 * 1.5
+		return closedloop.Latency{Quantiles: closedloop.Quantiles{P50: p50, P95: 2 * p50, P99: 3 * p50}}, p50 * 1.5
 	}
 	p := closedloop.Pairing{Case: "multiagent-static", Seed: 9, Commit: "c", Device: "machine", Pairs: []closedloop.Paired{
 		{Method: "planner", Episodes: 100, Safe: 99, MarginMean: 0.3, MarginCI95: 0.02},

@@ -116,7 +116,7 @@ func TestEveryConstantHasOursAndARunOrAReason(t *testing.T) {
 // tables and in no other.
 func TestReplacedConstantsAndProjections(t *testing.T) {
 	nan := closedloop.Number(math.NaN())
-	none := closedloop.Quantiles{P50: nan, P95: nan, P99: nan}
+	none := closedloop.Latency{Quantiles: closedloop.Quantiles{P50: nan, P95: nan, P99: nan}}
 	cost := closedloop.RegretStatistics{N: 20, Mean: 0.5, MeanCI95: closedloop.OpenInterval{0.25, 0.75}, Median: 0.125}
 	pair := func(file string, pairs ...closedloop.Paired) closedloop.Pairing {
 		for i := range pairs {

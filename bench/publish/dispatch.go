@@ -109,7 +109,7 @@ func (d devices) networks() string {
 		for _, m := range networkMethods {
 			cell, outcome := "–", "–"
 			if e := n.method(m); e != nil {
-				cell = report.Milliseconds("%.3g", &e.Latency)
+				cell = report.Times("%.3g", &e.Latency)
 				outcome = fmt.Sprintf("%s, %s, %d, %d", report.Dispatches(e), report.Within("%.4f", e.GapPct, e.GapSEM, e.RegretN), e.RegretN, e.Fallback)
 				regime = cmp.Or(regime, e.Regime)
 				seeds, commits, on, all = append(seeds, fmt.Sprint(e.Seed)), append(commits, e.Commit), append(on, e.Device), append(all, e.Load)

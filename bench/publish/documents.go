@@ -32,7 +32,7 @@ const (
 
 // documents are all of them. Nothing in them is typed.
 var documents = []document{
-	{"README.md", "maps beside the warm solver", devices.mapsOnSameEpisodes},
+	{"README.md", "maps beside solvers", devices.mapsBesideSolvers},
 	{"README.md", "large optimal power flows", devices.largestFlows},
 	{"README.md", "the paper's cases", devices.briefGlance},
 	{casesPage, "results", devices.summary},
@@ -50,6 +50,7 @@ var documents = []document{
 	{"docs/results/solvers.md", "beside other solvers", devices.solvers},
 	{"docs/results/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
 	{"docs/results/maps.md", "what maps reach", devices.compiled},
+	{"docs/results/maps.md", "every weighting", devices.weightings},
 	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},

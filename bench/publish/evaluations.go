@@ -15,19 +15,19 @@ import (
 
 // briefGlance is README's form of the glance: means alone, in two digits.
 func (d devices) briefGlance() string {
-	s := report.Section{Rows: [][]string{{"case", "with the map: safe", "extra cost, % (n)", "p50 / p99, ms", "best without a map: safe", "extra cost, % (n)", "p50 / p99, ms"}}}
+	s := report.Section{Rows: [][]string{{"case", "with the map: safe", "extra cost, % (n)", report.TimesHeading, "best without a map: safe", "extra cost, % (n)", report.TimesHeading}}}
 	cost := func(e *closedloop.Result) string {
 		mean, sem := report.Excess(e)
 		return fmt.Sprintf("%s (%d)", report.PlainPercent(mean, report.HalfWidth(sem, e.RegretN), e.RegretN), e.RegretN)
 	}
 	rows, _ := report.HardestScenes(d)
 	for _, h := range rows {
-		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + report.SafeText(h.Own), cost(h.Own), report.PlainMilliseconds(&h.Own.Latency), "–", "–", "–"}
+		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + report.SafeText(h.Own), cost(h.Own), report.PlainTimes(&h.Own.Latency), "–", "–", "–"}
 		if m := h.Paired; m != nil {
 			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d", m.Method, m.Safe, m.Episodes),
-				fmt.Sprintf("%s above the map's (%d)", m.Cost.Mean.Text("%+.2f"), m.Cost.N), report.PlainMilliseconds(&m.Latency))
+				fmt.Sprintf("%s above the map's (%d)", m.Cost.Mean.Text("%+.2f"), m.Cost.N), report.PlainTimes(&m.Latency))
 		} else if h.Other != nil {
-			row = append(row[:4], "`"+h.Other.Method+"`, "+report.SafeText(h.Other), cost(h.Other), report.PlainMilliseconds(&h.Other.Latency))
+			row = append(row[:4], "`"+h.Other.Method+"`, "+report.SafeText(h.Other), cost(h.Other), report.PlainTimes(&h.Other.Latency))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -73,7 +73,7 @@ func summarize(r report.Run, b *bytes.Buffer, shown []closedloop.Result) {
 	default:
 		head = append(head, "cost above the optimum, % ± 95 %")
 	}
-	s := report.Section{Rows: [][]string{append(head, "median", "p90", "n", "decision p50 / p99, ms", "in the paper")}}
+	s := report.Section{Rows: [][]string{append(head, "median", "p90", "n", report.TimesHeading, "in the paper")}}
 	measured, spreads := false, false
 	for i := range shown {
 		e := &shown[i]
@@ -84,7 +84,7 @@ func summarize(r report.Run, b *bytes.Buffer, shown []closedloop.Result) {
 		if goals {
 			row = append(row, report.Within("%.3f", e.MarginMean, e.MarginSEM, e.Episodes))
 		}
-		s.Rows = append(s.Rows, slices.Concat(row, report.ExcessCells(report.Decimals(e), e), []string{report.Milliseconds("%.3f", &e.Latency), report.InPaper(r.Paper(r.Name, e.Method))}))
+		s.Rows = append(s.Rows, slices.Concat(row, report.ExcessCells(report.Decimals(e), e), []string{report.Times("%.3f", &e.Latency), report.InPaper(r.Paper(r.Name, e.Method))}))
 		measured, spreads = measured || e.RegretN > 0, spreads || e.Regret.N > 0
 	}
 	about := r.About(r.Name)
@@ -114,7 +114,7 @@ func (d devices) otherLoads() string {
 		if e == nil {
 			return "–"
 		}
-		return fmt.Sprintf("%s; %s; %s", report.SafeText(e), report.ExcessText(report.Decimals(e), e), report.Milliseconds("%.3f", &e.Latency))
+		return fmt.Sprintf("%s; %s; %s", report.SafeText(e), report.ExcessText(report.Decimals(e), e), report.Times("%.3f", &e.Latency))
 	}
 	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
 		for _, evals := range r.Regimes() {

@@ -47,7 +47,7 @@ func dearer(first bool, m *closedloop.Paired) []string {
 // meanTime is a mean decision's time with its median and 99 % quantile, ms; dashes of a record
 // without times.
 func meanTime(m *closedloop.Paired) string {
-	return report.Number("%.2f", float64(m.LatencyMean)/1e3) + " (" + report.Milliseconds("%.2f", &m.Latency) + ")"
+	return report.Number("%.2f", float64(m.LatencyMean)/1e3) + ", " + report.Times("%.2f", &m.Latency)
 }
 
 // candidates is the table of a case's pairings by candidates.
@@ -55,7 +55,7 @@ func (d devices) candidates(name string) string {
 	of := func(r *report.Records) []string {
 		return slices.DeleteFunc(r.ComparedCases(), func(of string) bool { return of != name })
 	}
-	headings := []string{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean (p50 / p99), ms"}
+	headings := []string{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean, p50 / p99 (first), ms"}
 	note := "Each method is beside the last one above it with the map (`" + report.Planner + "`), on the same episodes."
 	return d.paired(note, headings, of, report.Run.CandidatePairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
 		m := &p.Pairs[i]
@@ -83,7 +83,7 @@ func (d devices) quality() string {
 
 // pairedHeadings are those of report.PairedRow behind a case and something else.
 func pairedHeadings(second string) []string {
-	return []string{"case", second, "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}
+	return []string{"case", second, "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", report.TimesHeading}
 }
 
 // shifted is the same on plants that the maps were not made for.
@@ -155,7 +155,7 @@ func (d devices) foreign(wanted func(p *closedloop.Pairing) bool) (all []closedl
 
 // besideCompiled is the same for the systems that other solvers are timed on.
 func (d devices) besideCompiled() string {
-	return report.Tables(report.BesideMaps(d.foreign(report.Undisturbed), d.systems()))
+	return report.Tables(report.BesideMaps(d.foreign(func(p *closedloop.Pairing) bool { return report.Undisturbed(p) && withTimes(p) }), d.systems()))
 }
 
 // latentSteps is what localization, flow and retraction do in those systems.
@@ -174,47 +174,133 @@ func (d devices) underNoise() string {
 	return report.Tables(s)
 }
 
-// besideWarm visits the systems that other solvers are timed on: the map, by the method that it was compiled for, and the
-// warm exact solver. Both decide on the same episodes of one run, without noise.
-func (d devices) besideWarm(visit func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired)) {
+// rivals are the methods that a compiled map is set beside: the map alone, and the exact solver that decides when it is
+// asked, and the one that also solves between decisions.
+var rivals = []string{"direct", report.WarmSolver, report.AheadSolver}
+
+// besideRivals visits the systems that other solvers are timed on: the methods that stand beside its map, that among them
+// for which the map was compiled, each with the costs of as many episodes as the map was tested on, all the same, and with
+// its times; nil where no quiet run has them.
+func (d devices) besideRivals(visit func(name, method string, cost, timed *closedloop.Paired)) {
 	for _, name := range d.systems() {
-		c, p := d.compilation(name), d.pairing(name)
-		if c == nil || p == nil {
+		c, costs, times := d.compilation(name), d.manyEpisodes(name), d.pairing(name)
+		if c == nil || costs == nil {
 			continue
 		}
-		if own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver); own != nil && solver != nil {
-			visit(name, p, own, solver)
+		methods := slices.Clone(rivals)
+		if !slices.Contains(methods, c.Test.Method) {
+			methods = slices.Insert(methods, 1, c.Test.Method)
+		}
+		for _, method := range methods {
+			cost := pairedMethod(costs, method)
+			if cost == nil || cost.Episodes != costs.Pairs[0].Episodes {
+				continue
+			}
+			var timed *closedloop.Paired
+			if times != nil {
+				timed = pairedMethod(times, method)
+			}
+			visit(name, method, cost, timed)
 		}
 	}
 }
 
-// mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
-// decided in the same episodes of one run. Systems in which they ran different numbers of episodes are named below the table.
-func (d devices) mapsOnSameEpisodes() string {
-	s := report.Section{Rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
-	var fewer []string
-	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
-		if own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load) {
-			fewer = append(fewer, fmt.Sprintf("`%s` (%d and %d)", name, own.Episodes, solver.Episodes))
-			return
+// mapsBesideSolvers is README's table of the gallery: every system's map beside what rivals it, in the same episodes.
+func (d devices) mapsBesideSolvers() string {
+	s := report.Section{Rows: [][]string{{"system", "method", "unsafe", "extra cost mean (worst), %", report.TimesHeading, "between decisions p50 / p99, ms"}}}
+	of := ""
+	d.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
+		first := ""
+		if name != of {
+			first, of = "`"+name+"`", name
 		}
-		extra := func(m *closedloop.Paired) string {
-			return fmt.Sprintf("%s (%s)", report.PlainPercent(m.RegretPct, m.RegretCI95, m.RegretN), report.PlainPercent(m.RegretWorst, 0, m.RegretN))
+		times, between := "–", "–"
+		if timed != nil {
+			times = report.PlainTimes(&timed.Latency)
+			if timed.Prepare != nil {
+				between = report.PlainTimes(&closedloop.Latency{Running: timed.Prepare})
+			}
 		}
 		s.Rows = append(s.Rows, []string{
-			fmt.Sprintf("`%s`, `%s`", name, own.Method), fmt.Sprint(own.Episodes),
-			fmt.Sprintf("%d, %d", own.Episodes-own.Safe, solver.Episodes-solver.Safe),
-			extra(own), extra(solver), report.PlainMilliseconds(&own.Latency), report.PlainMilliseconds(&solver.Latency),
+			first, "`" + method + "`", fmt.Sprintf("%d of %d", cost.Episodes-cost.Safe, cost.Episodes),
+			fmt.Sprintf("%s (%s)", report.PlainPercent(cost.RegretPct, cost.RegretCI95, cost.RegretN), report.PlainPercent(cost.RegretWorst, 0, cost.RegretN)),
+			times, between,
 		})
 	})
 	if len(s.Rows) < 2 {
 		return ""
 	}
-	text := report.Tables(s)
-	if len(fewer) > 0 {
-		text += fmt.Sprintf("\nLeft out, as map and solver ran different numbers of episodes: %s.\n", strings.Join(fewer, ", "))
+	return report.Tables(s) + "\n" + d.missedTargets() + "\n"
+}
+
+// weightings is what each system's map costs above the optimum at fixed weightings of its objectives, each on the same episodes.
+func (d devices) weightings() string {
+	s := report.Section{}
+	var seeds, commits []string
+	for _, name := range d.systems() {
+		v := d.steering(name)
+		if v == nil || len(v.Front) == 0 {
+			s.Absent = append(s.Absent, "`"+name+"`")
+			continue
+		}
+		head, row := []string{"system", "method", "episodes"}, []string{"`" + name + "`", "`" + v.Method + "`", fmt.Sprint(v.Front[0].Episodes)}
+		for i := range v.Front {
+			p := &v.Front[i]
+			cell := "–"
+			if p.Compared > 0 && !math.IsNaN(float64(p.RegretPct)) {
+				cell = report.PlainPercent(p.RegretPct, 0, p.Compared)
+			}
+			if p.Compared < p.Episodes {
+				cell += fmt.Sprintf(" (%d)", p.Compared)
+			}
+			head, row = append(head, "w = "+weighting(p.W)+", %"), append(row, cell)
+		}
+		if s.Rows == nil {
+			s.Rows = [][]string{head}
+		}
+		s.Rows, seeds, commits = append(s.Rows, row), append(seeds, fmt.Sprint(v.Seed)), append(commits, v.Commit)
 	}
-	return text
+	if s.Rows == nil {
+		return noRecord
+	}
+	s.Provenance = fmt.Sprintf("Seed %s, commit %s.", report.Distinct(seeds), report.Distinct(commits))
+	return report.Tables(s)
+}
+
+// steering is a case's sweep over weightings on the first device that has one.
+func (d devices) steering(name string) *closedloop.Steering {
+	for _, r := range d {
+		for _, v := range report.Of[closedloop.Steering](r) {
+			if v.Case == name {
+				return &v
+			}
+		}
+	}
+	return nil
+}
+
+func weighting(w []float64) string {
+	parts := make([]string, len(w))
+	for i, v := range w {
+		parts[i] = fmt.Sprintf("%g", v)
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+// missedTargets says which maps of those systems missed what they were compiled for.
+func (d devices) missedTargets() string {
+	maps := 0
+	var missed []string
+	for _, name := range d.systems() {
+		c := d.compilation(name)
+		if c == nil {
+			continue
+		}
+		if maps++; !c.Met {
+			missed = append(missed, fmt.Sprintf("`%s` (%.3g %% in the mean and %.3g at worst; asked %g and %g)", name, c.Test.Mean, c.Test.Max, c.Target.Mean, c.Target.Max))
+		}
+	}
+	return fmt.Sprintf("Of %d maps, %d missed the target that they were compiled for, in a test from 1000 other starts: %s.", maps, len(missed), strings.Join(missed, ", "))
 }
 
 func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }
@@ -237,13 +323,23 @@ func (d devices) compilation(name string) *compile.Report {
 	return nil
 }
 
-// pairing is the undisturbed one of whole methods of a case of the gallery.
-func (d devices) pairing(name string) *closedloop.Pairing {
-	all := d.foreign(report.Undisturbed)
-	if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
-		return &all[i]
+// pairing is the undisturbed one of whole methods of a case of the gallery that was recorded with times.
+func (d devices) pairing(name string) *closedloop.Pairing { return d.undisturbed(name, withTimes) }
+
+// manyEpisodes is that of the map and its rivals alone, in as many episodes as maps are tested on: without times, so that
+// the machine may be busy.
+func (d devices) manyEpisodes(name string) *closedloop.Pairing {
+	return d.undisturbed(name, func(p *closedloop.Pairing) bool { return !withTimes(p) })
+}
+
+func withTimes(p *closedloop.Pairing) bool { return p.Load != nil }
+
+func (d devices) undisturbed(name string, wanted func(p *closedloop.Pairing) bool) *closedloop.Pairing {
+	all := d.foreign(func(p *closedloop.Pairing) bool { return p.Case == name && report.Undisturbed(p) && wanted(p) })
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	return &all[0]
 }
 
 // horizonPeers is the record of the solvers of a receding horizon: the first whose checks

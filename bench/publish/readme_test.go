@@ -77,7 +77,7 @@ func TestTheCasesHaveEveryRowOfThePaper(t *testing.T) {
 		}
 		head := part[strings.Index(part, "| method |"):]
 		head = head[:strings.Index(head, "\n")]
-		for _, column := range []string{"| n |", "% ± 95 % |", "p50 / p99, ms |"} {
+		for _, column := range []string{"| n |", "% ± 95 % |", "| " + report.TimesHeading + " |"} {
 			if !strings.Contains(head, column) {
 				t.Errorf("%s has the columns %s", r.Name, head)
 			}
@@ -199,19 +199,31 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	c.besides("Go 1.26", "its 95 % interval", "version 0.1.0", "Apache-2.0")
 }
 
-// README's table of maps beside the solver holds the same episodes in a row, and names every system that it leaves out.
-func TestREADMEsMapsAreOnTheSolversEpisodes(t *testing.T) {
+// README's table shows every system's map beside the same rivals, in the same 1000 episodes of one run, and no method that
+// works between decisions without the solver that does.
+func TestREADMEsMapsStandBesideTheirRivals(t *testing.T) {
 	all := devices(recorded(t))
-	text := all.mapsOnSameEpisodes()
-	table, left, _ := strings.Cut(text, "Left out")
+	shown := map[string][]string{}
+	all.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
+		shown[name] = append(shown[name], method)
+		if cost.Episodes != all.compilation(name).Test.Episodes {
+			t.Errorf("%s, %s: %d episodes", name, method, cost.Episodes)
+		}
+		if timed == nil {
+			t.Errorf("%s, %s: no times", name, method)
+		} else if ahead := timed.Prepare != nil; ahead != strings.HasSuffix(method, "-ahead") {
+			t.Errorf("%s, %s: works between decisions: %v", name, method, ahead)
+		}
+	})
 	for _, name := range all.systems() {
-		c, p := all.compilation(name), all.pairing(name)
+		c := all.compilation(name)
 		if c == nil {
 			continue
 		}
-		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
-		if same := own.Episodes == solver.Episodes && own.RegretN == solver.RegretN; strings.Contains(table, "`"+name+"`") != same || strings.Contains(left, "`"+name+"`") == same {
-			t.Errorf("%s: the map ran %d episodes, the solver %d:\n%s", name, own.Episodes, solver.Episodes, text)
+		for _, method := range []string{c.Test.Method, "direct", "nmpc", "nmpc-ahead"} {
+			if !slices.Contains(shown[name], method) {
+				t.Errorf("%s: no %s among %v", name, method, shown[name])
+			}
 		}
 	}
 }

@@ -64,12 +64,12 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) Section {
 		title:      name + c.title,
 		Note:       "Cost above the oracle, %, mean over the safe episodes with its 95 % interval by Student's t; the difference is to the first method on the n episodes in which both are safe. " + c.note,
 		Provenance: RecordedBy(pairings),
-		Rows:       [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
+		Rows:       [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", TimesHeading})},
 	}
 	for _, p := range pairings {
 		for i, m := range p.Pairs {
 			s.Rows = append(s.Rows, slices.Concat(c.cells(&p), []string{m.Method}, pairedCells(i, &m),
-				[]string{Number("%.4f", float64(m.Latency.P50)/1e3), Number("%.4f", float64(m.Latency.P99)/1e3)}))
+				[]string{Times("%.4f", &m.Latency)}))
 		}
 	}
 	return s

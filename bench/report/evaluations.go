@@ -69,6 +69,7 @@ type runRow struct {
 	RegretHalf, GapHalf closedloop.Number            // of the intervals of their means
 	Spread              *closedloop.RegretStatistics // nil without values
 	FailPct             float64                      // %
+	Times               string                       // of its decisions
 	Less                []string                     // what it costs above another method: mean, median, n
 }
 
@@ -77,7 +78,7 @@ func (r *Records) row(e *closedloop.Result, paper domain.PaperRow, beside string
 	row := runRow{
 		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: safeInterval(e),
 		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),
-		FailPct: 100 * (1 - float64(e.Safe)), Less: r.CostAbove(e, beside),
+		FailPct: 100 * (1 - float64(e.Safe)), Less: r.CostAbove(e, beside), Times: Times("%.4f", &e.Latency),
 	}
 	if e.Regret.N > 0 {
 		row.Spread = &e.Regret
@@ -102,7 +103,7 @@ func lessColumns(method string) Columns {
 var (
 	regretColumns = Columns{{"regret %", "{RegretPct %.4f} ± {RegretHalf? %.4f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}}
 	keptColumns   = Columns{{"safe", "{Kept}"}, {"95 % interval", "{SafeInterval}"}}
-	timeColumns   = Columns{{"p50 ms", "{Latency.P50 %.4f /1e3}"}, {"p99 ms", "{Latency.P99 %.4f /1e3}"}}
+	timeColumns   = Columns{{TimesHeading, "{Times}"}}
 )
 
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) Section {
@@ -143,7 +144,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
 	for _, kind := range slices.Sorted(maps.Keys(evals[0].MarginsMean)) {
 		columns = append(columns, [2]string{kind, "{MarginsMean." + kind + " %.3f}"})
 	}
-	columns = append(columns, [2]string{"p50 ms", "{Latency.P50 %.3f /1e3}"}, [2]string{"p99 ms", "{Latency.P99 %.3f /1e3}"})
+	columns = append(columns, timeColumns...)
 	s := Section{
 		title:      name,
 		parts:      []string{"gap %", "scene margin"},

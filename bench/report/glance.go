@@ -261,7 +261,7 @@ func Glance(all []*Records) Section {
 		title: "Every case at a glance",
 		Note: "Each row shows the kind of scenes in which the map costs most. The map is used by `direct` (encode, decode, project) or, among robots, by the `planner` that searches with it. Beside the map stands the best method that needs no map. " +
 			"Behind a method's name stand the safe episodes, or the dispatches within every limit, of all. " +
-			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 % (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core. " +
+			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 % (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core, and the median of an episode's first in brackets. " +
 			"Where a row names a seed, the method without a map is recorded beside the map on that seed's episodes alone, and its cost is above the map's there, mean [95 %].",
 		Rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
@@ -271,12 +271,12 @@ func Glance(all []*Records) Section {
 		if h.Own.Reached != nil {
 			digits = Decimals(h.Own)
 		}
-		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + SafeText(h.Own), ExcessText(digits, h.Own), Milliseconds("%.3f", &h.Own.Latency), "–", "–", "–"}
+		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + SafeText(h.Own), ExcessText(digits, h.Own), Times("%.3f", &h.Own.Latency), "–", "–", "–"}
 		if m := h.Paired; m != nil {
 			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d of seed %d", m.Method, m.Safe, m.Episodes, h.in.Seed),
-				fmt.Sprintf("%s %s above the map's, n %d", m.Cost.Mean.Text("%+.2f"), Interval("%+.2f", m.Cost.MeanCI95), m.Cost.N), Milliseconds("%.3f", &m.Latency))
+				fmt.Sprintf("%s %s above the map's, n %d", m.Cost.Mean.Text("%+.2f"), Interval("%+.2f", m.Cost.MeanCI95), m.Cost.N), Times("%.3f", &m.Latency))
 		} else if h.Other != nil {
-			row = append(row[:4], "`"+h.Other.Method+"`, "+SafeText(h.Other), ExcessText(digits, h.Other), Milliseconds("%.3f", &h.Other.Latency))
+			row = append(row[:4], "`"+h.Other.Method+"`, "+SafeText(h.Other), ExcessText(digits, h.Other), Times("%.3f", &h.Other.Latency))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -345,7 +345,7 @@ func (r *Records) lead() (*lead, error) {
 			most = max(most, float64(mean))
 		}
 		l.rows = append(l.rows, []string{
-			"`" + h.Name + "`", SafeText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainMilliseconds(&h.Own.Latency),
+			"`" + h.Name + "`", SafeText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainTimes(&h.Own.Latency),
 		})
 		if h.Own.RegretN < 2 {
 			l.rows[len(l.rows)-1][2] = "–"

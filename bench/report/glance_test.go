@@ -12,7 +12,7 @@ import (
 // knows the future, and what was learned, is none.
 func TestTheRivalIsTheBestWithoutAMap(t *testing.T) {
 	eval := func(method string, safe, regret, p50 float64) closedloop.Result {
-		return closedloop.Result{Case: "one", Method: method, Safe: closedloop.Number(safe), RegretPct: closedloop.Number(regret), Latency: closedloop.Quantiles{P50: closedloop.Number(p50)}}
+		return closedloop.Result{Case: "one", Method: method, Safe: closedloop.Number(safe), RegretPct: closedloop.Number(regret), Latency: closedloop.Latency{Quantiles: closedloop.Quantiles{P50: closedloop.Number(p50)}}}
 	}
 	cases := map[string]Case{"one": {Methods: []domain.Method{
 		{Name: "oracle", Group: domain.GroupExact}, {Name: "navigator", Group: domain.GroupOwn, Needs: domain.NeedsMap}, {Name: "td3", Group: domain.GroupBaseline, Needs: domain.NeedsWeights},

@@ -156,6 +156,9 @@ func (r *Records) addEvaluation(text []byte) error {
 			return err
 		}
 	}
+	if Disturbed(e.Load) {
+		e.Untimed()
+	}
 	Put(r, e)
 	return nil
 }

@@ -163,11 +163,11 @@ func TestTheFirstScreenSaysWhatTheMapReaches(t *testing.T) {
 	for name, episodes := range map[string]int{"integrator-convex": 20, "integrator-nonconvex": 40, "opf30": 1} {
 		Put(r, closedloop.Result{
 			Case: name, Method: "direct", Episodes: episodes, Decisions: 10 * episodes, Safe: 1, RegretN: episodes, RegretPct: 0.0312, RegretSEM: 0.01,
-			Latency: closedloop.Quantiles{P50: 9.21, P99: 42},
+			Latency: closedloop.Latency{Quantiles: closedloop.Quantiles{P50: 9.21, P99: 42}},
 		})
 	}
 	l := require.Get(r.lead())(t)
-	want := "[[case safe extra cost, % decision, ms] [`integrator-convex` 20/20 0.031 ± 0.021 0.0092 / 0.042] [`integrator-nonconvex` 40/40 0.031 0.0092 / 0.042]]"
+	want := "[[case safe extra cost, % decision, ms] [`integrator-convex` 20/20 0.031 ± 0.021 0.0092 / 0.042 of all] [`integrator-nonconvex` 40/40 0.031 ± 0.02 0.0092 / 0.042 of all]]"
 	if fmt.Sprint(l.rows) != want {
 		t.Errorf("%v, want %s", l.rows, want)
 	}

@@ -74,7 +74,7 @@ var glossary = [][2]string{
 	{"gap", "cost above a reference method's, in % of it; it may be negative"},
 	{"fallback", "a decision that the monitor or the guard replaced"},
 	{"s.e.m.", "standard error of the mean; a 95 % interval is about twice as wide to either side"},
-	{"p50, p99", "the time that half, and 99 of 100, decisions stay below; p90 of a regret is what nine of ten episodes stay below"},
+	{"p50, p99 (first)", "the time that half, and 99 of 100, of the decisions behind an episode's first stay below, and in brackets the median of these first ones, which have no plan to go on from; \"of all\" where a record does not tell them apart. p90 of a regret is what nine of ten episodes stay below"},
 	{"± 95 %, [a, b]", "95 % intervals: of means by Student's t, of shares by Clopper and Pearson, of differences by the bootstrap"},
 	{"‖Δz‖", "how far the latent moves in one decision"},
 }

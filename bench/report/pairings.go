@@ -91,7 +91,7 @@ const BundledMap = "bundled"
 
 // PairedRow is the i-th method of a pairing, behind what its first cells say.
 func PairedRow(first []string, i int, m *closedloop.Paired) []string {
-	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{Milliseconds("%.3f", &m.Latency)})
+	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{Times("%.3f", &m.Latency)})
 }
 
 // pairedCells are how many of its episodes were safe, its regret, the median, 90 % quantile and
@@ -121,8 +121,11 @@ func WholeOf(ablation string) (whole string, is bool) {
 	return "", false
 }
 
-// WarmSolver is the exact solver that a compiled map is set beside.
-const WarmSolver = "nmpc"
+// WarmSolver is the exact solver that a compiled map is set beside, AheadSolver the same with the time between decisions.
+const (
+	WarmSolver  = "nmpc"
+	AheadSolver = WarmSolver + "-ahead"
+)
 
 // ByConstants tells whether a pairing runs a method again with other constants.
 func ByConstants(p *closedloop.Pairing) bool {
@@ -276,12 +279,22 @@ func (r *Records) Compilation(name string) *compile.Report {
 	return nil
 }
 
-// mostOthers is how many CPUs others may have while one loop is timed; beyond it the times are not
-// the loop's own.
-const mostOthers = 0.25
+// mostOthers is the share of a machine that others may have while a loop is timed; beyond it the times are not the loop's own.
+const mostOthers = 0.125
 
 // Disturbed tells whether a load that is known was too much to time beside.
-func Disturbed(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > mostOthers }
+func Disturbed(l *closedloop.Load) bool {
+	return l != nil && l.Others+l.Stolen > mostOthers*float64(max(2, l.CPUs))
+}
+
+// withheld leaves the times out of a pairing that was recorded beside other work.
+func withheld(p *closedloop.Pairing) error {
+	if load := p.Load; Disturbed(load) {
+		p.Untimed()
+		p.Load = load
+	}
+	return nil
+}
 
 // Compilations is what maps reach from the starts that no decision has looked at, name by name, and which names there is none of.
 func Compilations(all []compile.Report, names []string) Section {
@@ -365,7 +378,7 @@ func (r *Records) ForeignPairings(wanted func(p *closedloop.Pairing) bool) (out 
 // BesideMaps is methods on the same episodes, case by case; names are those of which there
 // has to be a row, in the order of the table.
 func BesideMaps(all []closedloop.Pairing, names []string) Section {
-	s := Section{Rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "replaced %", "p50 / p99, ms", "between decisions, ms"}}}
+	s := Section{Rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "replaced %", TimesHeading, "between decisions, ms"}}}
 	var shown []closedloop.Pairing
 	show := func(p closedloop.Pairing) {
 		shown = append(shown, p)
@@ -373,9 +386,6 @@ func BesideMaps(all []closedloop.Pairing, names []string) Section {
 			row, between := PairedRow([]string{"`" + p.Case + "`"}, i, &m), "–"
 			if m.Prepare != nil {
 				between = Number("%.3f", float64(m.Prepare.P50)/1e3) + " / " + Number("%.3f", float64(m.Prepare.P99)/1e3)
-			}
-			if Disturbed(p.Load) {
-				row[len(row)-1], between = "–", "–"
 			}
 			s.Rows = append(s.Rows, append(slices.Insert(row, len(row)-1, replaced(&m)), between))
 		}

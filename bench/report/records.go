@@ -223,7 +223,7 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 var kinds = []kind{
 	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
 	declared[Compared]("compare", "Methods on the same episodes", nil, each(comparisonSection), "comparisons"),
-	declared[closedloop.Pairing]("eval pair", "Candidates, time, data and disturbances", nil, (*Records).curveSections, "pairs"),
+	declared("eval pair", "Candidates, time, data and disturbances", withheld, (*Records).curveSections, "pairs"),
 	declared("steer", "Steering", checkSteering, (*Records).steeringSections, "front"),
 	declared("certify", "Certificates", checkCertified, each(certificateSection), "certificate"),
 	declared("compile", "Maps compiled from equations", checkCompilation, (*Records).compilationSections, "rounds", "choice", "test"),

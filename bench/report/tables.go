@@ -172,21 +172,24 @@ func plain(v closedloop.Number) string {
 }
 
 // PlainPercent is a cost in % to two digits, zero below 0.001, with half the width of its 95 % interval where n is
-// below 30.
+// below 30, or where the interval leaves its sign or its first digit open.
 func PlainPercent(v, half closedloop.Number, n int) string {
 	text := plain(v)
 	if math.Abs(float64(v)) < 0.001 {
 		text = "0.000"
 	}
-	if n < 30 && float64(half) >= 0.0005 {
+	if float64(half) >= 0.0005 && (n < 30 || leading(v-half) != leading(v+half)) {
 		text += " ± " + plain(half)
 	}
 	return text
 }
 
-// PlainMilliseconds is median and 99 % quantile of a time to two digits.
-func PlainMilliseconds(q *closedloop.Quantiles) string {
-	return plain(q.P50/1e3) + " / " + plain(q.P99/1e3)
+// leading is a value's sign, first digit and power of ten.
+func leading(v closedloop.Number) string { return strconv.FormatFloat(float64(v), 'e', 0, 64) }
+
+// PlainTimes are Times to two digits.
+func PlainTimes(l *closedloop.Latency) string {
+	return times(l, func(v closedloop.Number) string { return OrDash(plain(v)) })
 }
 
 // OrDash is a text in a cell: a dash for an empty one.
@@ -207,9 +210,26 @@ func safeInterval(e *closedloop.Result) string {
 	return fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1])
 }
 
-// Milliseconds are the median and the 99th percentile of a latency, ms.
-func Milliseconds(format string, q *closedloop.Quantiles) string {
-	return Number(format, float64(q.P50)/1e3) + " / " + Number(format, float64(q.P99)/1e3)
+// TimesHeading is that of a column of Times.
+const TimesHeading = "decision p50 / p99 (first), ms"
+
+// Times are the median and the 99th percentile of decisions behind the first of an episode, and the median of these, ms.
+// A record that did not tell them apart has those of all.
+func Times(format string, l *closedloop.Latency) string {
+	return times(l, func(v closedloop.Number) string { return Number(format, float64(v)) })
+}
+
+func times(l *closedloop.Latency, text func(ms closedloop.Number) string) string {
+	pair := func(q *closedloop.Quantiles) string { return text(q.P50/1e3) + " / " + text(q.P99/1e3) }
+	switch {
+	case l.Running == nil && math.IsNaN(float64(l.P50)):
+		return "–"
+	case l.Running != nil && l.Cold != nil:
+		return pair(l.Running) + " (" + text(l.Cold.P50/1e3) + ")"
+	case l.Running != nil:
+		return pair(l.Running)
+	}
+	return pair(&l.Quantiles) + " of all"
 }
 
 // tiny is a difference as a power of ten with one digit.
@@ -272,13 +292,26 @@ func Loads(all []*closedloop.Load) string {
 	return text
 }
 
+// quietLoads is Loads of the runs whose times are shown, and how many others there are.
+func quietLoads(all []*closedloop.Load) string {
+	shown := slices.DeleteFunc(slices.Clone(all), Disturbed)
+	var parts []string
+	if len(shown) > 0 {
+		parts = append(parts, Loads(shown))
+	}
+	if n := len(all) - len(shown); n > 0 {
+		parts = append(parts, fmt.Sprintf("Of %d of %d runs times are left out: other processes had more than an eighth of the machine.", n, len(all)))
+	}
+	return strings.Join(parts, " ")
+}
+
 // loadsOf are the loads of evaluations.
 func loadsOf(evals []closedloop.Result) string {
 	var all []*closedloop.Load
 	for i := range evals {
 		all = append(all, evals[i].Load)
 	}
-	return Loads(all)
+	return quietLoads(all)
 }
 
 // RecordedBy says where pairings come from: seed, commit, device, load.
@@ -290,10 +323,10 @@ func RecordedBy(pairings []closedloop.Pairing) string {
 		all = append(all, p.Load)
 	}
 	of := fmt.Sprintf("Seed %s, commit %s", Distinct(seeds), Distinct(commits))
-	if untimed(pairings) {
+	if untimed(pairings) && !slices.ContainsFunc(all, Disturbed) {
 		return of + ". Recorded without times."
 	}
-	return fmt.Sprintf("%s, %s. %s", of, Distinct(on), Loads(all))
+	return fmt.Sprintf("%s, %s. %s", of, Distinct(on), quietLoads(all))
 }
 
 // Distinct are the different ones of some words, in order.

@@ -15,7 +15,7 @@ import (
 func Run(name, method, regime string, regrets ...float64) closedloop.Result {
 	r := closedloop.Result{
 		Case: name, Method: method, Regime: regime, Episodes: len(regrets), Safe: 1, RegretN: len(regrets), Decisions: 300 * len(regrets), Excluded: 7,
-		Outcomes: &closedloop.Outcomes{}, Load: &closedloop.Load{CPUs: 2, Start: 1, End: 2.25, Others: 0.5},
+		Outcomes: &closedloop.Outcomes{}, Load: &closedloop.Load{CPUs: 2, Start: 1, End: 2.25, Others: 0.125},
 	}
 	for i, v := range regrets {
 		r.RegretPct += closedloop.Number(v / float64(len(regrets)))
