@@ -35,7 +35,7 @@ var printed = []pages.Section{
 	{Title: "`scene`", Value: written{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: report.Compared{}},
 	{Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
 	{Title: "Object `band`", Note: "A quantity at each point along the episodes, over those that came so far.", Value: closedloop.Band{}},
-	{Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
+	{Title: "Object `latency`", Value: closedloop.Latency{}}, {Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
 	{Title: "Object `manifold losses`", Value: backend.ManifoldLosses{}}, {Title: "Object `rollout losses`", Value: backend.RolloutLosses{}},
 	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}}, {Title: "`certify`", Value: batchnav.Certified{}},
 	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}}, {Title: "`bench compare`", Value: bench.Comparison{}},

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // The standard error of a ratio is the spread of the ratios of many such samples.
@@ -100,5 +102,26 @@ func TestRegretStatistics(t *testing.T) {
 		if !math.IsNaN(float64(x)) {
 			t.Errorf("no values give %+v", none)
 		}
+	}
+}
+
+// The first decision of an episode stands apart from the others, whatever their number, and both are among all.
+func TestFirstDecisionsStandApart(t *testing.T) {
+	spec := &domain.Spec{Name: "test", Steps: 4}
+	a := newTally(spec, 0)
+	for episode := range 10 {
+		e := &EpisodeRecord{Episode: episode, Lines: make([]Line, 4)}
+		for i := range e.Lines {
+			e.Lines[i].T, e.Lines[i].Latency = i, 2
+		}
+		e.Lines[0].Latency = 1000
+		a.add(e)
+	}
+	l := a.result(&Header{}).Latency
+	if l.Cold == nil || l.Running == nil || *l.Cold != (Quantiles{1000, 1000, 1000}) || *l.Running != (Quantiles{2, 2, 2}) || l.P50 != 2 || l.P99 != 1000 {
+		t.Errorf("all %+v, first %+v, behind them %+v", l.Quantiles, l.Cold, l.Running)
+	}
+	if none := latency(nil, nil); none.Cold != nil || none.Running != nil || !math.IsNaN(float64(none.P50)) {
+		t.Errorf("no decisions have %+v", none)
 	}
 }

@@ -45,3 +45,21 @@ func TestTheRealPlant(t *testing.T) {
 		t.Error("a comparison without an estimate changes the table of those with one")
 	}
 }
+
+// What the page says of the starts without a way, and of those whom they leave out, is what the records say.
+func TestStartsWithoutAWayAreTold(t *testing.T) {
+	c := claimsOf(t, "docs/results/real-plant.md")
+	for _, of := range devices(recorded(t)).comparisons(func(m *closedloop.Comparison) bool {
+		return m.Case == "cartpole-track" && len(m.MeasuredStates) == 2 && m.MeasuredNoise == 0.01 && m.KeptOff == 3
+	}) {
+		solver, plain := of.Comparisons[0], of.Comparisons[1]
+		c.says("%d of %d starts have none, and with them goes the difference of the two methods: of all starts the map keeps %d and the solver %d, of those with a way %d of %d each",
+			solver.Episodes-solver.Way, solver.Episodes, plain.Safe, solver.Safe, plain.SafeOfWay, plain.Way)
+		if plain.SafeOfWay != solver.SafeOfWay {
+			t.Errorf("of those with a way %d and %d", plain.SafeOfWay, solver.SafeOfWay)
+		}
+	}
+	if len(c.held) != 1 {
+		t.Errorf("%d records", len(c.held))
+	}
+}

@@ -76,3 +76,26 @@ func TestLoadOfRecordedTimes(t *testing.T) {
 		}
 	}
 }
+
+// No table has a time that was taken while others had more than an eighth of the machine: a quarter of a CPU of two.
+func TestTimesBesideOtherWorkAreLeftOut(t *testing.T) {
+	for _, v := range []struct {
+		cpus   int
+		others float64
+		shown  bool
+	}{{2, 0.2, true}, {2, 0.3, false}, {1, 0.2, true}, {16, 1.9, true}, {16, 2.1, false}} {
+		e := testrecords.Run("integrator-convex", "direct", "", 1, 2)
+		e.Latency = closedloop.Latency{Quantiles: closedloop.Quantiles{P50: 1234, P95: 1235, P99: 5678}}
+		e.Load = &closedloop.Load{CPUs: v.cpus, Others: v.others}
+		p := closedloop.Pairing{Case: "integrator-convex", Load: e.Load, Pairs: []closedloop.Paired{{Method: "direct", Latency: e.Latency}, {Method: "nmpc", Latency: e.Latency}}}
+		for kind, record := range map[string]any{"evaluation": e, "pairing": p} {
+			text := page(t, record)
+			if shown := strings.Contains(text, "1.2340 / 5.6780"); shown != v.shown {
+				t.Errorf("%s beside %g of %d CPUs: times shown %v", kind, v.others, v.cpus, shown)
+			}
+			if says := strings.Contains(text, "Of 1 of 1 runs times are left out"); says == v.shown {
+				t.Errorf("%s beside %g of %d CPUs: said %v", kind, v.others, v.cpus, says)
+			}
+		}
+	}
+}

@@ -43,7 +43,7 @@ class Evaluation(Result):
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
             ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
-            ("decision p50 / p99, µs", _latency(self["latency_us"])),
+            ("decision p50 / p99 (first), µs", _latency(self["latency_us"])),
         ]
         return [(k, v) for k, v in rows if v]
 
@@ -110,7 +110,12 @@ def _driven(r: Mapping[str, Any]) -> str:
 
 
 def _latency(q: dict[str, Any] | None) -> str:
-    return f"{_number(q['p50'])} / {_number(q['p99'])}" if q else ""
+    """Of the decisions behind an episode's first, and in brackets the median of these where they are told apart."""
+    if not q:
+        return ""
+    own, cold = q.get("running") or q, q.get("cold")
+    first = f" ({_number(cold['p50'])})" if cold else ""
+    return f"{_number(own['p50'])} / {_number(own['p99'])}{first}"
 
 
 def _list(values: Sequence[float]) -> str:
