@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -90,17 +89,31 @@ type Catalogue struct {
 	Models fs.FS
 }
 
-// Validate checks every case; see domain.Case.Validate.
+// Validate checks every case; see domain.Case.Validate. It calls the functions of all problems: a program whose cases are
+// compiled in has a test that does, and at its start only what Find checks.
 func (k *Catalogue) Validate() error {
-	for i, c := range k.Cases {
-		of, err := NewCase(c)
-		if err != nil {
+	for _, c := range k.Cases {
+		if _, err := NewCase(c); err != nil {
 			return err
 		}
-		name := of.Name()
-		if slices.ContainsFunc(k.Cases[:i], func(o domain.Case) bool { return o.Problem.Spec().Name == name }) {
+		if err := k.unique(c.Problem.Spec().Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unique is an error where two cases have the name.
+func (k *Catalogue) unique(name string) error {
+	found := false
+	for _, c := range k.Cases {
+		if c.Problem == nil || c.Problem.Spec().Name != name {
+			continue
+		}
+		if found {
 			return badInputf("two cases are named %q", name)
 		}
+		found = true
 	}
 	return nil
 }
@@ -115,11 +128,15 @@ func (k *Catalogue) All() []*Case {
 }
 
 // Find returns the case of that name, or of the system in the file of that name (see SystemFile), or
-// what Open makes of it: the name has to be the user's own, not one that was read.
+// what Open makes of it: the name has to be the user's own, not one that was read. The case is checked; see
+// domain.Case.Validate.
 func (k *Catalogue) Find(name string) (*Case, error) {
 	c, err := k.Named(name)
 	if err == nil {
-		return c, nil
+		if err = k.unique(name); err == nil {
+			_, err = NewCase(c.def)
+		}
+		return c, err
 	}
 	if strings.HasSuffix(name, SystemSuffix) {
 		return SystemFile(name)

@@ -284,6 +284,10 @@ func TestACatalogueIsChecked(t *testing.T) {
 	if err := k.Validate(); err == nil || !strings.Contains(err.Error(), "two cases") {
 		t.Errorf("two cases of one name: %v", err)
 	}
+	if _, err := k.Find(cart.Problem.Spec().Name); err == nil || !strings.Contains(err.Error(), "two cases") {
+		t.Errorf("a case by the name of two: %v", err)
+	}
+	k.Cases = k.Cases[:1]
 	spec = *testdomain.NewCart(3).Spec()
 	spec.Training.Latent = 9
 	own := domain.Method{Name: "direct", New: func(domain.Means) (domain.Controller, error) { return learned{}, nil }}

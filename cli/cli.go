@@ -132,12 +132,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		a.meter = &meter{to: a.Stderr}
 	}
 	defer a.meter.end()
-	err := a.Validate()
-	if err == nil {
-		root := a.root()
-		root.SetArgs(args)
-		err = root.ExecuteContext(ctx)
-	}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:
 		return 0

@@ -347,7 +347,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			lines = append(lines, fields(line))
 		}
-		want := []string{"case method episodes safe 95 % interval failed min margin tolerance fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 -5.00e-01 1e-05 0 0.0 0.0 0.00e+00"}
+		want := []string{"case method episodes safe 95 % interval failed min margin tolerance fallbacks p50 µs p99 µs first p50 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 -5.00e-01 1e-05 0 – – – 0.00e+00"}
 		if regrets {
 			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max % gap % ± s.e.m.",
 				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19 0.6000 0.1000",
@@ -434,4 +434,34 @@ func TestMaxLoad(t *testing.T) {
 	if code, _, log := run(app, "eval", "join", "cart", trace, "--runs", trace+"x"); code != 2 || !strings.Contains(log, "--runs") {
 		t.Errorf("a record that is not there: exit code %d, %s", code, log)
 	}
+}
+
+// called counts calls of a problem's functions.
+type called struct {
+	*testdomain.Cart
+	calls *int
+}
+
+func (c called) Base(s, x, v []float64)         { *c.calls++; c.Cart.Base(s, x, v) }
+func (c called) Project(s, x, u []float64) bool { *c.calls++; return c.Cart.Project(s, x, u) }
+func (c called) Margins(s, x, u, m []float64) {
+	*c.calls++
+	c.Cart.Margins(s, x, u, m)
+}
+
+// Nothing of a case is computed before a command names it; a command that does checks it first.
+func TestNoCaseIsAskedBeforeACommandNamesIt(t *testing.T) {
+	calls := 0
+	app := &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: called{testdomain.NewCart(3), &calls}}}}}
+	for _, args := range [][]string{{"--help"}, {"--version"}, {"cases"}, {"eval", "--nosuch"}, {"eval", "another"}, {"__complete", "eval", "c"}, {"doctor"}} {
+		if run(app, args...); calls != 0 {
+			t.Errorf("%s: %d calls", strings.Join(args, " "), calls)
+		}
+		calls = 0
+	}
+	if run(app, "methods", "cart"); calls == 0 {
+		t.Error("a case that a command names was not checked")
+	}
+	twice := &App{Catalogue: gpc.Catalogue{Cases: slices.Repeat(app.Cases, 2)}}
+	refused(t, twice, `two cases are named "cart"`, "methods", "cart")
 }
