@@ -135,17 +135,19 @@ type Quantiles struct {
 	P50 Number `json:"p50"` // median
 	P95 Number `json:"p95"` // 95 % quantile
 	P99 Number `json:"p99"` // 99 % quantile
+	// Mean is of all values: of a decision, what it takes of a processor.
+	Mean Number `json:"mean,omitzero"` // mean of all values; absent of an older record
 }
 
 // quantiles sorts v and reads its nearest-rank quantiles; NaN for no values.
 func quantiles(v []float64) Quantiles {
 	if len(v) == 0 {
 		nan := Number(math.NaN())
-		return Quantiles{nan, nan, nan}
+		return Quantiles{nan, nan, nan, nan}
 	}
 	slices.Sort(v)
 	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	return Quantiles{at(0.5), at(0.95), at(0.99)}
+	return Quantiles{at(0.5), at(0.95), at(0.99), Number(stat.Mean(v, nil))}
 }
 
 // meanAndError returns the mean and its standard error; NaN where undefined.

@@ -213,24 +213,31 @@ func safeInterval(e *closedloop.Result) string {
 // TimesHeading is that of a column of Times.
 const TimesHeading = "decision p50 / p99 (first), ms"
 
-// Times are the median and the 99th percentile of decisions behind the first of an episode, and the median of these, ms.
-// A record that did not tell them apart has those of all.
+// Times are the median and the 99th percentile of decisions behind the first of an episode, and the median of these, ms;
+// and the mean of the former where the median hides it. A record that did not tell them apart has those of all.
 func Times(format string, l *closedloop.Latency) string {
 	return times(l, func(v closedloop.Number) string { return Number(format, float64(v)) })
 }
 
 func times(l *closedloop.Latency, text func(ms closedloop.Number) string) string {
 	pair := func(q *closedloop.Quantiles) string { return text(q.P50/1e3) + " / " + text(q.P99/1e3) }
+	mean := ""
+	if l.Running != nil && l.Running.Mean > hidden*l.Running.P50 {
+		mean = ", mean " + text(l.Running.Mean/1e3)
+	}
 	switch {
 	case l.Running == nil && math.IsNaN(float64(l.P50)):
 		return "–"
 	case l.Running != nil && l.Cold != nil:
-		return pair(l.Running) + " (" + text(l.Cold.P50/1e3) + ")"
+		return pair(l.Running) + " (" + text(l.Cold.P50/1e3) + ")" + mean
 	case l.Running != nil:
-		return pair(l.Running)
+		return pair(l.Running) + mean
 	}
 	return pair(&l.Quantiles) + " of all"
 }
+
+// hidden is how many times the median a mean is that has to stand beside it.
+const hidden = 2
 
 // tiny is a difference as a power of ten with one digit.
 func tiny(v float64) string {

@@ -50,3 +50,24 @@ func TestColumnsDeclareATable(t *testing.T) {
 		t.Errorf("a cell of named values is %q", got)
 	}
 }
+
+// Times say of how many decisions they are, and the mean that a median hides.
+func TestTimesOfDecisions(t *testing.T) {
+	running := &closedloop.Quantiles{P50: 1000, P99: 9000, Mean: 1900}
+	cold := &closedloop.Quantiles{P50: 5000, P99: 6000}
+	heavy := &closedloop.Quantiles{P50: 1000, P99: 9000, Mean: 3000}
+	for _, v := range []struct {
+		of   closedloop.Latency
+		want string
+	}{
+		{closedloop.Latency{Quantiles: closedloop.Quantiles{P50: 1000, P99: 7000}}, "1.0 / 7.0 of all"},
+		{closedloop.Latency{Running: running, Cold: cold}, "1.0 / 9.0 (5.0)"},
+		{closedloop.Latency{Running: heavy, Cold: cold}, "1.0 / 9.0 (5.0), mean 3.0"},
+		{closedloop.Latency{Running: heavy}, "1.0 / 9.0, mean 3.0"},
+		{closedloop.Latency{Quantiles: closedloop.Quantiles{P50: closedloop.Number(math.NaN())}}, "–"},
+	} {
+		if got := Times("%.1f", &v.of); got != v.want {
+			t.Errorf("%q, want %q", got, v.want)
+		}
+	}
+}
