@@ -26,7 +26,10 @@ declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${M
 rows=${METHODS:-$("$gpc" methods multiagent-static --bundled --names | grep -vx planner)}
 for case in ${CASES:-multiagent-static multiagent-moving}; do
   for method in $rows; do
-    evaluate $case "$method" "${EPISODES:-100}"
+    number=${EPISODES:-100}
+    # What the map stands beside, in as many episodes, and the reference that both are measured by.
+    case $method in reference | planner-no-latent-primitives) number=${episodes[$case]} ;; esac
+    evaluate $case "$method" "$number"
   done
   [ -z "${METHODS:-}" ] || continue
   # The first episode, for the figures.

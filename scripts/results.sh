@@ -21,7 +21,10 @@ case_runs() {
   local method episodes
   for method in $("$gpc" methods "$case" --group exact,ablation,baseline --bundled --names); do
     episodes=$(first 200)
-    [ "$method" != dp ] || episodes=$(first 50) # half a second a decision
+    case $method in
+      nmpc) episodes=$all ;;       # as many as the map that it stands beside
+      dp) episodes=$(first 50) ;; # half a second a decision
+    esac
     record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed --threads 1
   done
   for noise in 0.02 0.05; do
