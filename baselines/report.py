@@ -132,10 +132,24 @@ def spread(rows: list[dict], key: str, form: str, scale: float = 1) -> str:
     return of_seeds(values, form) if values else "–"
 
 
-def results(found: list[dict]) -> str:
+def below(runs: dict) -> str:
+    """How many of a method's trainings end, in the mean of the last tenth, below the return of the untrained policy, and what
+    its cost of limits was before and is at the end where any does."""
+    if not runs:
+        return "–"
+    ends = [(rows[0], rows[-max(1, (len(rows) - 1) // 10) :]) for _, rows in sorted(runs.items())]
+    mean = lambda rows, key: float(np.mean([r[key] for r in rows]))  # noqa: E731
+    worse = [(first, last) for first, last in ends if mean(last, "return_mean") < first["return_mean"]]
+    if not worse:
+        return f"0 of {len(ends)}"
+    cost = [np.mean([first["cost_mean"] for first, _ in worse]), np.mean([mean(last, "cost_mean") for _, last in worse])]
+    return f"{len(worse)} of {len(ends)} (cost of limits {cost[0]:.3g} → {cost[1]:.3g})"
+
+
+def results(found: list[dict], runs: dict) -> str:
     """A row a method of each case, of all its seeds; the ones that are planned and not there too."""
     out = [[
-        "case", "loads", "method", "seeds", "episodes", "safe %", "its 95 %, all seeds within", "collision-free %", "decisions that keep every limit %", "answered by the safeguard, of decisions",
+        "case", "loads", "method", "seeds", "end below the untrained return", "episodes", "safe %", "its 95 %, all seeds within", "collision-free %", "decisions that keep every limit %", "answered by the safeguard, of decisions",
         "regret %, n", "cost", "p50 µs",
     ]]
     for case, (_, _, regimes) in queue.EVALUATE.items():
@@ -144,7 +158,7 @@ def results(found: list[dict]) -> str:
             for regime in regimes:
                 for name in [method] if method == "ppo-shielded" else [method, method + "+safeguard"]:
                     rows = sorted((r for r in found if (r["case"], r["regime"], r["method"]) == (case, regime, name)), key=lambda r: int(r["training_seed"]))
-                    head = [case, regime or "–", f"`{name}`", f"{len(rows)} of {planned(task, method)}"]
+                    head = [case, regime or "–", f"`{name}`", f"{len(rows)} of {planned(task, method)}", below(runs.get(task, {}).get(method, {}))]
                     if not rows:
                         out.append(head + ["–"] * (len(out[0]) - len(head)))
                         continue
@@ -189,7 +203,7 @@ def main(results_folder: str) -> None:
     replace("known answers", known(runs))
     replace("search", searched(folder))
     replace("curves", "\n".join(f"![return and cost of every method on {task}, over interactions](../baselines/{task}.svg)\n" for task in runs))
-    replace("results", results([r for f in sorted(folder.resolve().parents[1].glob("*/baselines/evaluations.csv")) for r in queue.read(f)]))
+    replace("results", results([r for f in sorted(folder.resolve().parents[1].glob("*/baselines/evaluations.csv")) for r in queue.read(f)], runs))
     replace("time", costs(folder.parent, runs))
 
 

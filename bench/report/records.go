@@ -10,13 +10,17 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
@@ -276,8 +280,9 @@ var trainingsFile = filepath.Join("baselines", "evaluations.csv")
 // learned is a learned method as evaluated in one case.
 type learned struct{ name, regime, method string }
 
-// trainings are how many of a learned method's trainings were evaluated, of how many.
-type trainings struct{ recorded, planned int }
+// trainings are how many of a learned method's trainings were evaluated, of how many, and how many of these have curves and
+// end below the return of the untrained policy.
+type trainings struct{ recorded, planned, curves, below int }
 
 // addTrainings reads a list of evaluations.
 func (r *Records) addTrainings(path string) error {
@@ -310,22 +315,94 @@ func (r *Records) addTrainings(path string) error {
 		t.planned = max(t.planned, planned)
 		r.trainings[key] = t
 	}
+	for key, t := range r.trainings {
+		for seed := range t.planned {
+			below, found, err := endsBelow(filepath.Join(filepath.Dir(path), key.curve(seed+1)))
+			if err != nil {
+				return err
+			}
+			if found {
+				t.curves++
+			}
+			if below {
+				t.below++
+			}
+		}
+		r.trainings[key] = t
+	}
 	return nil
+}
+
+// curve is the file of a training's curve: a policy behind its safeguard is that of the bare one, and one on an uncertain
+// network that of the nominal one.
+func (l *learned) curve(seed int) string {
+	return fmt.Sprintf("%s-%s-%d.csv", strings.TrimSuffix(l.name, "-uncertain"), strings.TrimSuffix(l.method, "+safeguard"), seed)
+}
+
+// endsBelow tells whether the last tenth of a training's curve has a lower mean return than its first point, the untrained
+// policy, and does not break limits less for it. found is false without the file.
+func endsBelow(path string) (below, found bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return false, false, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	if len(lines) < 2 {
+		return false, false, fmt.Errorf("%s: no point of a curve", filepath.Base(path))
+	}
+	change := func(column string) (of float64) {
+		at := slices.Index(lines[0], column)
+		points := lines[1:]
+		last := points[len(points)-max(1, len(points)/10):]
+		value := func(line []string) float64 {
+			v, bad := math.NaN(), error(nil)
+			if at >= 0 {
+				v, bad = strconv.ParseFloat(line[at], 64)
+			}
+			if bad != nil || at < 0 {
+				err = fmt.Errorf("%s: column %s: %w", filepath.Base(path), column, cmp.Or(bad, errors.New("it is not there")))
+			}
+			return v
+		}
+		for _, line := range last {
+			of += value(line) / float64(len(last))
+		}
+		return of - value(points[0])
+	}
+	gained, broken := change("return_mean"), change("cost_mean")
+	return gained < 0 && !(broken < 0 && constrained(path)), true, err
+}
+
+// constrained tells whether a training's method knows the cost of limits, and may give return for it.
+func constrained(path string) bool {
+	name := filepath.Base(path)
+	return strings.Contains(name, "-cpo-") || strings.Contains(name, "-ppo-lagrangian-")
 }
 
 // seeds says behind the name of a learned method how many of its trainings are there, the first of
 // which the record is of; "" for other methods.
 func (r *Records) seeds(e *closedloop.Result) string {
 	t, ok := r.trainings[learned{e.Case, e.Regime, e.Method}]
+	worse := ""
+	if t.below > 0 {
+		worse = fmt.Sprintf("; %d of %d end below the untrained return", t.below, t.curves)
+	}
 	switch {
 	case !ok:
 		return ""
 	case t.recorded == 1:
-		return fmt.Sprintf(", 1 of %d seeds", t.planned)
+		return fmt.Sprintf(", 1 of %d seeds", t.planned) + worse
 	case t.recorded == t.planned:
-		return fmt.Sprintf(", first of %d seeds", t.planned)
+		return fmt.Sprintf(", first of %d seeds", t.planned) + worse
 	}
-	return fmt.Sprintf(", first of %d of %d seeds", t.recorded, t.planned)
+	return fmt.Sprintf(", first of %d of %d seeds", t.recorded, t.planned) + worse
 }
 
 // Titled is the method of an evaluation in a table.
