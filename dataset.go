@@ -37,7 +37,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
 	}
 	if opt.OutDir == "" {
-		return nil, badInputf("dataset: --out is required, the folder to write the dataset to")
+		return nil, badOptionf("dataset: {OutDir} is required, the folder to write the dataset to")
 	}
 	if err := opt.Weights.Validate(c.MapSpec().ObjectiveSize()); err != nil {
 		return nil, BadInput(err)
@@ -52,15 +52,15 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	}
 	if opt.Distil {
 		if opt.Scalarization != domain.WeightedSum {
-			return nil, badInputf("dataset: --scalarization %s and --distil exclude each other: --distil solves nothing", opt.Scalarization)
+			return nil, badOptionf("dataset: {Scalarization} %s and {Distil} exclude each other: {Distil} solves nothing", opt.Scalarization)
 		}
 		if m, err := c.method(opt.Visiting.Method); err != nil {
 			return nil, err
 		} else if m.New != nil {
-			return nil, badInputf("dataset: --distil takes a method that decodes plans with a map, such as direct; method %s of case %s does not", m.Name, c.Name())
+			return nil, badOptionf("dataset: {Distil} takes a method that decodes plans with a map, such as direct; method %s of case %s does not", m.Name, c.Name())
 		}
 		if policy == "" {
-			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Visiting.Method)
+			return nil, badOptionf("dataset: {Distil} needs {Policy}, the map that method %s drives", opt.Visiting.Method)
 		}
 		if c.def.Plant != nil {
 			if _, err := c.def.Plant.Episode(opt.Seed, 0, domain.EpisodeOptions{Regime: opt.Regime, Preference: domain.Preference{Adaptive: true}, Context: ctx}); err != nil {
@@ -70,7 +70,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	}
 	if len(opt.Ranges) > 0 {
 		if opt.Distil {
-			return nil, badInputf("dataset: --range and --distil exclude each other: --distil drives episodes, which --regime chooses")
+			return nil, badOptionf("dataset: {Ranges} and {Distil} exclude each other: {Distil} drives episodes, which {Regime} chooses")
 		}
 		if c.def.Solver != nil {
 			if _, err := offline.Within(c.def.Solver.Parameters(), opt.Ranges); err != nil {
@@ -81,14 +81,14 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	if opt.Inward != 0 {
 		inward := domain.AbilitiesOfSolver(c.def.Solver).Inward
 		if inward == nil || opt.Distil {
-			return nil, badInputf("dataset: --inward needs a solver that can keep off its limits; case %s has none here", c.Name())
+			return nil, badOptionf("dataset: {Inward} needs a solver that can keep off its limits; case %s has none here", c.Name())
 		}
 		if _, err := inward(opt.Inward); err != nil {
-			return nil, badInputf("dataset: --inward: %v", err)
+			return nil, badOptionf("dataset: {Inward}: %v", err)
 		}
 	}
 	if opt.Regime != "" && !opt.Distil {
-		return nil, badInputf("dataset: --regime %s needs --distil", opt.Regime)
+		return nil, badOptionf("dataset: {Regime} %s needs {Distil}", opt.Regime)
 	}
 	if policy != "" {
 		m, err := c.Model(policy)

@@ -31,7 +31,7 @@ type About struct {
 // OpenEngine opens an engine. Unless Threads says otherwise it uses every core.
 func OpenEngine(opt engine.Options) (*Engine, error) {
 	if opt.Threads < 0 {
-		return nil, badInputf("--threads %d: want 0 or more", opt.Threads)
+		return nil, badOptionf("{Threads} %d: want 0 or more", opt.Threads)
 	}
 	e, reason, err := engine.Open(opt)
 	if err != nil {

@@ -114,7 +114,7 @@ func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 	means := domain.Means{Weights: r.Weights, Candidates: r.Candidates}
 	weighted := r.Method.Needs&domain.NeedsWeights != 0
 	if weighted && r.Weights == nil {
-		return nil, badInputf("method %s needs the file of its weights: give it with --model", r.Method.Name)
+		return nil, badOptionf("method %s needs the file of its weights: give it with {Model}", r.Method.Name)
 	}
 	if r.Model != nil {
 		if err := r.learned(e, &means); err != nil {
@@ -315,7 +315,7 @@ func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Cont
 // options says what in options for this case cannot be.
 func (c *Case) options(opt *closedloop.Options) error {
 	if c.def.Measurement != nil && opt.Noise > 0 {
-		return badInputf("case %s is measured with a noise of its own, by its Measurement or --estimate: leave out --noise", c.Name())
+		return badOptionf("case %s is measured with a noise of its own, by its Measurement or {Estimate}: leave out {Noise}", c.Name())
 	}
 	return BadInput(opt.Validate(c.Spec()))
 }

@@ -19,7 +19,7 @@ const maxEpisodes = 1 << 16
 // exportWhole writes the whole controller, after driving it.
 func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if _, ok := c.def.Problem.(export.Equated); !ok {
-		return nil, badInputf("case %s is not given by equations, so that only its map can be exported: add --map-only", c.Name())
+		return nil, badOptionf("case %s is not given by equations, so that only its map can be exported: set {MapOnly}", c.Name())
 	}
 	switch {
 	case opt.Dir == "":
@@ -36,7 +36,7 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return c.exportSolver(ctx, opt)
 	}
 	if m == nil {
-		return nil, badInputf("no map to export for case %s: give a model file, or export its exact controller with --method %s", c.Name(), export.Solver)
+		return nil, badOptionf("no map to export for case %s: give a model file, or export its exact controller with {Method} %s", c.Name(), export.Solver)
 	}
 	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	}
 	switch {
 	case c.def.Level > 0 && c.Spec().Horizon > 0:
-		return nil, badInputf("case %s runs on and keeps %v standard deviations off its limits, which method %s in C cannot: leave --keep-off out", c.Name(), c.def.Level, export.Solver)
+		return nil, badOptionf("case %s runs on and keeps %v standard deviations off its limits, which method %s in C cannot: leave {KeepOff} out", c.Name(), c.def.Level, export.Solver)
 	case opt.Half:
-		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
+		return nil, badOptionf("{Half} rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
 	kept, off, err := c.keepingOff()
 	if err != nil {
@@ -128,9 +128,9 @@ func (c *Case) exports(method string, byName bool) error {
 	}
 	whose := "the map was compiled for it"
 	if byName {
-		whose = "--method names it"
+		whose = "{Method} names it"
 	}
-	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
+	return badOptionf("method %s cannot be exported (%s). Export %s, %s, with {Method} %s; the exact controller with {Method} %s; or the map alone with {MapOnly}", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.

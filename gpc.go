@@ -27,6 +27,7 @@ import (
 	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/names"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // InputError is an error in what the caller gave: a name, a file, an option.
@@ -54,6 +55,9 @@ func BadInput(err error) error {
 }
 
 func badInputf(format string, args ...any) error { return InputError{fmt.Errorf(format, args...)} }
+
+// badOptionf is badInputf of a text that names fields of options in braces.
+func badOptionf(format string, args ...any) error { return InputError{option.Errorf(format, args...)} }
 
 // refused marks as the caller's what a package below refused to do.
 func refused(err error) error {

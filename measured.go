@@ -35,17 +35,17 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 // what is unknown, and is refused.
 func (c *Case) Noisy(deviation float64, states []string) (*Case, error) {
 	if !(deviation > 0) || math.IsInf(deviation, 0) {
-		return nil, badInputf("--estimate %v: want a standard deviation above 0, in units of each state's scale", deviation)
+		return nil, badOptionf("{Estimate} %v: want a standard deviation above 0, in units of each state's scale", deviation)
 	}
 	if c.def.Measurement != nil {
-		return nil, badInputf("--estimate %v: case %s declares what is measured, with its noise: leave the option out", deviation, c.Name())
+		return nil, badOptionf("{Estimate} %v: case %s declares what is measured, with its noise: leave the option out", deviation, c.Name())
 	}
 	if len(states) == 0 {
 		return c.Measured(domain.Whole(c.Spec(), deviation))
 	}
 	m, err := domain.Partly(c.Spec(), deviation, states)
 	if err != nil {
-		return nil, badInputf("--estimate-from: %w", err)
+		return nil, badOptionf("{EstimateFrom}: %w", err)
 	}
 	return c.Measured(m)
 }
@@ -54,7 +54,7 @@ func (c *Case) Noisy(deviation float64, states []string) (*Case, error) {
 // Kalman filter. It needs a Measurement.
 func (c *Case) Windowed(decisions int) (*Case, error) {
 	if c.def.Measurement == nil {
-		return nil, badInputf("case %s has no Measurement to estimate its state by: declare one, or add noise by --estimate", c.Name())
+		return nil, badOptionf("case %s has no Measurement to estimate its state by: declare one, or add noise by {Estimate}", c.Name())
 	}
 	own := *c.def.Measurement
 	own.Window = decisions
@@ -181,9 +181,9 @@ func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.
 func (c *Case) Robust(level float64) (*Case, error) {
 	switch {
 	case c.def.Measurement == nil:
-		return nil, badInputf("case %s has no Measurement, so no error of the state is known to keep off its limits: declare one, or add noise by --estimate", c.Name())
+		return nil, badOptionf("case %s has no Measurement, so no error of the state is known to keep off its limits: declare one, or add noise by {Estimate}", c.Name())
 	case !(level >= 0) || level > maxLevel:
-		return nil, badInputf("--keep-off %v: want 0 to %d standard deviations", level, maxLevel)
+		return nil, badOptionf("{KeepOff} %v: want 0 to %d standard deviations", level, maxLevel)
 	case level > 0 && c.def.Tightened == nil:
 		return nil, badInputf("case %s cannot keep off its limits: only a system of equations can", c.Name())
 	}
@@ -199,7 +199,7 @@ const maxLevel = 100
 func (c *Case) Estimator() (*estimate.Filter, error) {
 	m := c.def.Measurement
 	if m == nil {
-		return nil, badInputf("case %s has no Measurement to estimate its state by: declare one, or add noise by --estimate", c.Name())
+		return nil, badOptionf("case %s has no Measurement to estimate its state by: declare one, or add noise by {Estimate}", c.Name())
 	}
 	var mean, spread []float64
 	if m.Mean == nil {

@@ -158,9 +158,9 @@ func (c *Case) read(file string) (*model.Model, error) {
 	if !c.Bundled() {
 		without := "a method that needs none"
 		if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(exactMethod) }) {
-			without += ", such as --method " + exactMethod
+			without += ", such as {Method} " + exactMethod
 		}
-		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by %s", c.Name(), without)
+		return nil, badOptionf("case %s has no bundled map: make one with compile and give its file with {Model}, or decide by %s", c.Name(), without)
 	}
 	f, err := c.models.Open(c.Name() + ".safetensors")
 	if err != nil {

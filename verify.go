@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // Again says what makes the decisions of a trace again.
@@ -145,7 +146,7 @@ func (c *Case) again(h *closedloop.Header, by *Again) (domain.Controller, string
 	}
 	if on.sha256 != h.ModelSHA256 {
 		from := cmp.Or(by.Model, "the bundled map of "+c.Name())
-		return nil, "", on.close, fmt.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(on.sha256, "none"))
+		return nil, "", on.close, option.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with {Model}", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(on.sha256, "none"))
 	}
 	m, err := on.controller()
 	return m, on.backend, on.close, err

@@ -34,7 +34,7 @@ BUILD = ROOT / "build" / "baselines"
 PUBLISHED = HERE / "actors"
 # Of all that is published, bytes: report/trainings_test.go holds the folder to it.
 PUBLISHED_LIMIT = 2_000_000
-SCRIPT = {"td3": "td3.py", "ppo": "ppo.py", "ppo-lagrangian": "ppo_lagrangian.py", "cpo": "cpo.py", "ppo-shielded": "ppo_shielded.py"}
+SCRIPT = {"td3": "td3.py", "ppo": "ppo.py", "ppo-lagrangian": "ppo_lagrangian.py", "cpo": "cpo.py", "ppo-shielded": "ppo_shielded.py", "td3-penalty": "td3_penalty.py"}
 
 # Task, method, seeds, interactions: known answers first, then what takes the least time.
 PLAN = [
@@ -42,6 +42,7 @@ PLAN = [
     ("integrator-convex", "cpo", 3, 1_000_000), ("integrator-nonconvex", "cpo", 3, 1_000_000), ("opf30", "cpo", 3, 1_000_000),
     *((case, method, 3, 1_000_000) for method in ("cpo", "ppo-lagrangian", "ppo", "ppo-shielded") for case in ("multiagent-static", "multiagent-moving")),
     ("integrator-convex", "td3", 3, 1_000_000), ("opf30", "td3", 3, 1_000_000), ("integrator-nonconvex", "td3", 3, 1_000_000),
+    *((case, "td3-penalty", 3, 1_000_000) for case in ("integrator-convex", "integrator-nonconvex", "opf30")),
 ]
 
 # Episodes, seed and regimes of an evaluation: those of the records of the other methods (scripts/results*.sh). An

@@ -79,15 +79,29 @@ def weights(env: gym.vector.VectorEnv, penalty: dict[str, float]) -> np.ndarray:
     return np.array([float(penalty.get(name, 0)) for name in names])
 
 
+def step_cost(env: gym.vector.VectorEnv, seed: int) -> float:
+    """What a step costs in the mean of an episode in which every action is zero."""
+    env.reset(seed=seed)
+    idle, total, steps = np.zeros((env.num_envs, *env.single_action_space.shape), np.float32), 0.0, 0
+    while True:
+        _, reward, terminated, truncated, _ = env.step(idle)
+        total, steps = total - float(np.mean(reward)), steps + 1
+        if np.any(terminated | truncated):
+            return total / steps
+
+
 class Sb3(VecEnv):
     """A Gymnasium vector environment as Stable-Baselines3 takes one.
 
-    penalty takes units of cost from the learner's reward in every step that breaks the margin of that name, however little;
-    what is recorded of an episode stays the case's own return.
+    penalty takes units of cost from the learner's reward in every step that breaks the margin of that name, however little,
+    or with "step" for each margin what a step costs in the mean of an episode without action; what is recorded of an episode
+    stays the case's own return.
     """
 
-    def __init__(self, task: str, count: int, seed: int, safeguard: bool = False, penalty: dict[str, float] | None = None):
+    def __init__(self, task: str, count: int, seed: int, safeguard: bool = False, penalty: dict[str, float] | str | None = None):
         self.env, self.first_seed, self.timed = make(task, count, seed, safeguard), seed, timed(task)
+        if penalty == "step":
+            penalty = dict.fromkeys((m.name for m in self.env.fleet.spec.margins), step_cost(self.env, seed))
         self.penalty = weights(self.env, penalty) if penalty else None
         super().__init__(count, self.env.single_observation_space, self.env.single_action_space)
         self.none: dict = {}

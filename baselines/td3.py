@@ -22,15 +22,16 @@ import common
 SETTINGS = {
     "default": dict(
         environments=16, gradient_steps=4, learning_rate=1e-3, gamma=0.98, buffer_size=200_000, learning_starts=10_000, batch_size=256, noise=0.1,
-        hidden=[400, 300], normalise=True, penalty={},
+        hidden=[400, 300], normalise=True, penalty=None,
     ),
     "pendulum": dict(environments=1, gradient_steps=1, normalise=False),
 }
 
 
-def main() -> None:
-    args, own = common.arguments(SETTINGS, __doc__)
-    run = common.Run(args, "td3", f"stable-baselines3 {sb3.__version__}")
+def main(method: str = "td3", penalty: dict | str | None = None, doc: str | None = __doc__) -> None:
+    args, own = common.arguments(SETTINGS, doc)
+    own["penalty"] = own["penalty"] or penalty
+    run = common.Run(args, method, f"stable-baselines3 {sb3.__version__}")
     set_random_seed(run.training_seed() % 2**32)
     env = common.Sb3(args.task, own["environments"], run.training_seed(), penalty=own["penalty"])
     saved = run.checkpoint_folder()

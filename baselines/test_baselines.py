@@ -597,9 +597,31 @@ def test_the_search_takes_the_value_with_the_least_score(tmp_path: pathlib.Path,
     assert search.chosen(tmp_path, "cpo") is None
 
 
+def test_a_broken_limit_costs_a_step_of_an_episode_without_action():
+    """By the rule of td3-penalty a reward loses the mean cost of an idle step for each margin that is broken, and what is
+    recorded of an episode stays the case's own."""
+    bare, priced = (common.Sb3("integrator-convex", 4, 10**9 + 7, penalty=p) for p in (None, "step"))
+    idle = np.zeros((4, *bare.action_space.shape), np.float32)
+    for env in (bare, priced):
+        env.reset()
+    total, steps, broken, done = 0.0, 0, 0, np.zeros(4, bool)
+    while not done.any():
+        for env in (bare, priced):
+            env.step_async(idle)
+        _, own, done, infos = bare.step_wait()
+        _, less, _, after = priced.step_wait()
+        total, steps = total - float(np.mean(own)), steps + 1
+        lost = (own - less) / priced.penalty[0]
+        assert np.allclose(lost, np.round(lost), atol=1e-4) and (lost > -1e-4).all()
+        broken += int(np.round(lost).sum())
+        for a, b in zip(infos, after, strict=True):
+            assert ("episode" in a) == ("episode" in b) and ("episode" not in a or a["episode"]["r"] == b["episode"]["r"])
+    assert np.allclose(priced.penalty, total / steps, rtol=1e-5) and total > 0 and broken > 0, (priced.penalty, total / steps, broken)
+
+
 def test_every_search_has_the_same_budget_about_the_method_s_own_setting():
     modules = {"td3": td3, "ppo": ppo, "ppo-lagrangian": ppo_lagrangian, "cpo": cpo}
-    assert search.GRID.keys() == modules.keys() == set(queue.SCRIPT) - {"ppo-shielded"}
+    assert search.GRID.keys() == modules.keys() == set(queue.SCRIPT) - {"ppo-shielded", "td3-penalty"}
     for method, (setting, values, tasks) in search.GRID.items():
         assert len(set(values)) == 3 and len(tasks) == 3 and "point" in tasks
         assert modules[method].SETTINGS["default"][setting] in values

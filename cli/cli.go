@@ -34,6 +34,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/interrupt"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -117,6 +118,19 @@ func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Error
 // checks does not hold; the result has been printed already.
 var ErrCheck = errors.New("the check failed")
 
+// flagOf is the flag of a field of the library's options.
+func flagOf(field string) string {
+	switch field {
+	case "OutDir":
+		return "--out"
+	case "Ranges":
+		return "--range"
+	case "Devices":
+		return "--device"
+	}
+	return "--" + option.Kebab(field)
+}
+
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	a.Name, a.args = cmp.Or(a.Name, "gpc"), args
@@ -144,7 +158,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		a.notice(interrupted)
 		return a.exitToContinue(1)
 	}
-	a.notice(err.Error())
+	a.notice(option.In(err, flagOf))
 	code := 1
 	if errors.As(err, new(gpc.InputError)) {
 		code = 2

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/interrupt"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
@@ -323,7 +324,7 @@ func (v *verifier) begin() error {
 	}
 	v.text(header, "header.soft", fmt.Sprint(h.Soft), fmt.Sprint(softOf(c.Problem)))
 	if v.opt.Deep != nil && h.Steered {
-		return errors.New("trace line 1: a person changed the preference or the plant between its decisions, so that they cannot be repeated: leave --deep out")
+		return option.Errorf("trace line 1: a person changed the preference or the plant between its decisions, so that they cannot be repeated: leave {Deep} out")
 	}
 	if v.opt.Deep != nil {
 		method, backend, err := v.opt.Deep(h)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
@@ -69,7 +70,7 @@ func listed(devices []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(devices), " ", ","), "[]")
 }
 
-func (o *Options) flag() string { return "--device " + listed(o.Devices) }
+func (o *Options) named() string { return "{Devices} " + listed(o.Devices) }
 
 // checkDevices says what contradicts itself in the devices that are asked for.
 func (o *Options) checkDevices() error {
@@ -77,11 +78,11 @@ func (o *Options) checkDevices() error {
 		return nil
 	}
 	if o.Backend == "cpu" || o.Backend == "ref" {
-		return fmt.Errorf("--backend %s with %s: only the CUDA backend has devices", o.Backend, o.flag())
+		return option.Errorf("{Backend} %s with %s: only the CUDA backend has devices", o.Backend, o.named())
 	}
 	for i, d := range o.Devices {
 		if slices.Contains(o.Devices[:i], d) {
-			return fmt.Errorf("%s: device %d is named twice", o.flag(), d)
+			return option.Errorf("%s: device %d is named twice", o.named(), d)
 		}
 	}
 	return nil
@@ -93,7 +94,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 		return []int{c.Device}, c.Problem
 	}
 	if len(c.Devices) == 0 { // no driver, or none that shows a device
-		return nil, fmt.Errorf("%s: %w", o.flag(), c.Problem)
+		return nil, fmt.Errorf("%s: %w", o.named(), c.Problem)
 	}
 	for _, d := range o.Devices {
 		err := error(&driver.DeviceError{Ordinal: d})
@@ -101,7 +102,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 			err = c.Devices[d].Usable()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s of %d: %w", o.flag(), len(c.Devices), err)
+			return nil, fmt.Errorf("%s of %d: %w", o.named(), len(c.Devices), err)
 		}
 	}
 	return o.Devices, nil

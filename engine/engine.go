@@ -8,6 +8,7 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/names"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/ref"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 // device; each is closed by itself.
 func Open(o Options) (e Engine, reason string, err error) {
 	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
-		return nil, "", fmt.Errorf("--backend %s: only the CUDA backend has --tf32", o.Backend)
+		return nil, "", option.Errorf("{Backend} %s: only the CUDA backend has {TF32}", o.Backend)
 	}
 	if err := o.checkDevices(); err != nil {
 		return nil, "", err
@@ -59,15 +60,15 @@ func Open(o Options) (e Engine, reason string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return b, "asked for by --backend cpu", nil
+		return b, "asked for: cpu", nil
 	case "ref":
-		return ref.New(), "asked for by --backend ref: float64 and slow", nil
+		return ref.New(), "asked for: ref, float64 and slow", nil
 	case "cuda":
 		b, reason, err := openCUDA(o)
 		if err != nil {
-			return nil, "", fmt.Errorf("--backend cuda: %w", err)
+			return nil, "", option.Errorf("{Backend} cuda: %w", err)
 		}
-		return b, "asked for by --backend cuda: " + reason, nil
+		return b, "asked for: cuda, " + reason, nil
 	}
 	return nil, "", fmt.Errorf("unknown backend %q%s (want auto, cuda, cpu or ref)", o.Backend, names.Meant(o.Backend, []string{"auto", "cuda", "cpu", "ref"}))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 const (
@@ -61,7 +62,7 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w; want HOST:PORT, such as 127.0.0.1:8080", o.Address, err))
 		}
 		if !at.IP.IsLoopback() && o.Token == "" {
-			return nil, gpc.BadInput(fmt.Errorf("serve: other machines reach the address %q: it needs a token (--token-file), or an address such as 127.0.0.1:8080", o.Address))
+			return nil, gpc.BadInput(option.Errorf("serve: other machines reach the address %q: it needs a token ({TokenFile}), or an address such as 127.0.0.1:8080", o.Address))
 		}
 		var cert tls.Certificate
 		if o.TLSCert != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -88,7 +89,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	}
 	h := s.Health()
 	if h.SessionsMax < Sessions {
-		return nil, gpc.BadInput(fmt.Errorf("the server has room for %d sessions, the page needs %d: raise --sessions", h.SessionsMax, Sessions))
+		return nil, gpc.BadInput(option.Errorf("the server has room for %d sessions, the page needs %d: raise {Sessions}", h.SessionsMax, Sessions))
 	}
 	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, machine.Microseconds(opt.Deadline)
 	l.first, l.home = l.preference, l.loop

@@ -23,6 +23,7 @@ const shielded = "ppo-shielded"
 // algorithms are those that have an actor's file, with what they are.
 var algorithms = []struct{ name, about string }{
 	{"td3", "twin delayed deterministic policy gradient"},
+	{"td3-penalty", "the same, with broken limits in its reward"},
 	{"ppo", "proximal policy optimisation"},
 	{"ppo-lagrangian", "the same with a multiplier on the cost of broken limits"},
 	{"cpo", "constrained policy optimisation"},

@@ -105,7 +105,7 @@ func (o Options) withDefaults() Options {
 func (o Options) Validate() error {
 	switch {
 	case o.Emergency != 0 && !(o.Emergency >= 1 && o.Emergency <= 100):
-		return fmt.Errorf("secure: emergency factor %g (--emergency): want 1 to 100", o.Emergency)
+		return fmt.Errorf("secure: emergency factor %g: want 1 to 100", o.Emergency)
 	case !(o.Band >= 0 && o.Band <= 1):
 		return fmt.Errorf("secure: voltage band %g pu: want 0 to 1", o.Band)
 	case o.Rounds < 0 || o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0:

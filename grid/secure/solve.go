@@ -61,7 +61,7 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 		return nil, err
 	}
 	if len(tied) > 0 {
-		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: --dispatchable plain leaves their P and Q free", n.Name, len(tied))
+		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: dispatchable loads read as plain leave their P and Q free", n.Name, len(tied))
 	}
 	if err := opt.check(n); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ import (
 	"io"
 	"runtime/cgo"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -42,6 +43,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/jsonin"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -67,9 +69,20 @@ func try(err **C.char, f func() error) (code C.int32_t) {
 	return done
 }
 
+// argumentOf is the argument in Python of a field of the library's options.
+func argumentOf(field string) string {
+	switch field {
+	case "OutDir":
+		return "out"
+	case "Ranges":
+		return "ranges"
+	}
+	return strings.ReplaceAll(option.Kebab(field), "-", "_")
+}
+
 func tell(err **C.char, e error) C.int32_t {
 	if err != nil {
-		*err = C.CString(e.Error())
+		*err = C.CString(option.In(e, argumentOf))
 	}
 	var in gpc.InputError
 	if errors.As(e, &in) {
