@@ -325,7 +325,7 @@ func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 			t.Errorf("nmpc is %q", m.About)
 		}
 	}
-	const policies = " td3 td3+safeguard ppo ppo+safeguard ppo-lagrangian ppo-lagrangian+safeguard cpo cpo+safeguard ppo-shielded"
+	const policies = " td3 td3+safeguard td3-penalty td3-penalty+safeguard ppo ppo+safeguard ppo-lagrangian ppo-lagrangian+safeguard cpo cpo+safeguard ppo-shielded"
 	if text := strings.Join(names, " "); !strings.HasSuffix(text, " nmpc oracle hold online mpc-5 nmpc-ahead"+policies) || strings.Count(text+" ", "nmpc ") != 1 {
 		t.Errorf("methods %v", names)
 	}

@@ -94,7 +94,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 		return []int{c.Device}, c.Problem
 	}
 	if len(c.Devices) == 0 { // no driver, or none that shows a device
-		return nil, fmt.Errorf("%s: %w", o.named(), c.Problem)
+		return nil, option.Errorf("%s: %w", o.named(), c.Problem)
 	}
 	for _, d := range o.Devices {
 		err := error(&driver.DeviceError{Ordinal: d})
@@ -102,7 +102,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 			err = c.Devices[d].Usable()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s of %d: %w", o.named(), len(c.Devices), err)
+			return nil, option.Errorf("%s of %d: %w", o.named(), len(c.Devices), err)
 		}
 	}
 	return o.Devices, nil

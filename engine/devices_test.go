@@ -23,14 +23,14 @@ func TestDevicesThatCannotBe(t *testing.T) {
 		devices []int
 		says    string
 	}{
-		{"cuda", []int{0, 0}, "--device 0,0: device 0 is named twice"},
-		{"auto", []int{0, 0}, "--device 0,0: device 0 is named twice"},
+		{"cuda", []int{0, 0}, "Devices 0,0: device 0 is named twice"},
+		{"auto", []int{0, 0}, "Devices 0,0: device 0 is named twice"},
 		{"cuda", []int{count}, absent},
 		{"auto", []int{count}, absent},
 		{"auto", []int{0, count}, absent},
 		{"cuda", []int{-1}, "no CUDA device"},
-		{"cpu", []int{0}, "--backend cpu with --device 0: only the CUDA backend has devices"},
-		{"ref", []int{0, 1}, "--backend ref with --device 0,1"},
+		{"cpu", []int{0}, "Backend cpu with Devices 0: only the CUDA backend has devices"},
+		{"ref", []int{0, 1}, "Backend ref with Devices 0,1"},
 	} {
 		if e, reason, err := Open(Options{Backend: c.backend, Devices: c.devices}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s on %v: %v, %q, %v; want %q", c.backend, c.devices, e, reason, err, c.says)
@@ -53,7 +53,7 @@ func TestDevicesWithoutADriver(t *testing.T) {
 	findDriver = func() (driver.Driver, error) { return nil, &driver.LibraryError{Tried: []string{"libcuda.so.1"}} }
 	for _, name := range []string{"auto", "cuda"} {
 		var library *driver.LibraryError
-		if _, _, err := Open(Options{Backend: name, Devices: []int{1}}); !errors.As(err, &library) || !strings.Contains(err.Error(), "--device 1: ") {
+		if _, _, err := Open(Options{Backend: name, Devices: []int{1}}); !errors.As(err, &library) || !strings.Contains(err.Error(), "Devices 1: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -37,7 +37,11 @@ func (e *Error) Fields() (names []string) {
 }
 
 func (e *Error) in(word func(name string) string) string {
-	return field.ReplaceAllStringFunc(e.text, func(found string) string { return word(found[1 : len(found)-1]) })
+	text := field.ReplaceAllStringFunc(e.text, func(found string) string { return word(found[1 : len(found)-1]) })
+	if e.err != nil {
+		text = strings.Replace(text, e.err.Error(), In(e.err, word), 1)
+	}
+	return text
 }
 
 // In is the text of an error with the fields of an Error that it wraps in other words.

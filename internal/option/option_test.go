@@ -22,6 +22,9 @@ func TestFieldsAreSaidInOthersWords(t *testing.T) {
 	if got := In(io.EOF, flag); got != "EOF" {
 		t.Errorf("%q", got)
 	}
+	if got := In(Errorf("{Backend} cuda: %w", Errorf("{Devices} 7: none")), flag); got != "--backend cuda: --devices 7: none" {
+		t.Errorf("%q", got)
+	}
 	var e *Error
 	if !errors.As(wrapped, &e) || !slices.Equal(e.Fields(), []string{"OutDir", "EstimateFrom"}) {
 		t.Errorf("the fields are %v", e.Fields())
