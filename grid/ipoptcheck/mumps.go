@@ -3,9 +3,9 @@
 package ipoptcheck
 
 /*
-#cgo LDFLAGS: -ldmumps_seq
+#cgo LDFLAGS: -lcoinmumps
 #include <stdlib.h>
-#include <dmumps_c.h>
+#include <mumps/dmumps_c.h>
 
 static DMUMPS_STRUC_C *begin(int n, int entries) {
 	DMUMPS_STRUC_C *s = calloc(1, sizeof *s);
@@ -50,6 +50,8 @@ type MUMPS struct {
 	Order, Negative int
 	Flops           float64
 }
+
+func mumpsVersion() string { return C.MUMPS_VERSION }
 
 // NewMUMPS analyses the matrix. Close frees what it holds outside Go.
 func NewMUMPS(p *Program, at *acopf.Result) (*MUMPS, error) {
