@@ -153,7 +153,8 @@ func (p *Program) Close() {
 // Solve runs IPOPT from the flat start; it analyses the program anew.
 func (p *Program) Solve() Solution { return p.solve(false) }
 
-// Again is Solve with what IPOPT and its linear solver analysed in the last one, where there was one.
+// Again is Solve with what IPOPT analysed in the last one, where there was one; its interface to MUMPS has that analyse anew all the
+// same (MUMPS.Analysis).
 func (p *Program) Again() Solution { return p.solve(true) }
 
 func (p *Program) solve(again bool) Solution {

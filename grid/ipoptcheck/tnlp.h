@@ -1,4 +1,4 @@
-// IPOPT's C interface builds every solve anew: what a network is analysed for is kept by the C++ interface alone.
+// IPOPT's C interface builds every solve anew: the C++ interface alone keeps what a program is analysed for.
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ gpcProgram *gpcCreate(int n, int m, int jacobian, int hessian, const double *xlo
 bool gpcText(gpcProgram *p, const char *option, const char *value);
 bool gpcWhole(gpcProgram *p, const char *option, int value);
 bool gpcNumber(gpcProgram *p, const char *option, double value);
-// gpcSolve solves from the start, again with what the last solve analysed, and gives IPOPT's ApplicationReturnStatus.
+// gpcSolve solves from the start, again with what IPOPT analysed in the last solve, and gives IPOPT's ApplicationReturnStatus.
 int gpcSolve(gpcProgram *p, bool again, double *x, double *objective);
 void gpcFree(gpcProgram *p);
 void gpcVersion(int *major, int *minor, int *release);

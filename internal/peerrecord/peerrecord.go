@@ -73,6 +73,8 @@ type Ratio struct {
 	PeerShare float64 `json:"peer_share,omitempty"`
 	// PeerDerivatives is the share of the peer's time in functions and derivatives that we evaluate for it.
 	PeerDerivatives float64 `json:"peer_derivatives,omitempty"`
+	// PeerAnalysisUS is what the peer analyses once before a factorisation.
+	PeerAnalysisUS float64 `json:"peer_analysis_us,omitempty"`
 }
 
 // Operations of a record on networks of PGLib: a solve with the analysis of the network, another one with that analysis kept, and

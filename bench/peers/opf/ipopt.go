@@ -67,14 +67,15 @@ func (y ipopt) solve(again bool) (end ending, err error) {
 	return end, err
 }
 
-func (y ipopt) factor(at *acopf.Result) (us, flops float64, err error) {
+func (y ipopt) factor(at *acopf.Result) (f factorisation, err error) {
 	m, err := ipoptcheck.NewMUMPS(y.p, at)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	defer m.Close()
-	us, err = repeat(5, m.Factor)
-	return us, m.Flops, err
+	f.us, err = repeat(5, m.Factor)
+	f.flops, f.analysis = m.Flops, float64(m.Analysis.Microseconds())
+	return f, err
 }
 
 func (y ipopt) close() { y.p.Close() }

@@ -51,8 +51,8 @@ type pglib struct {
 type rival interface {
 	// solve starts flat, again with the analysis of the last solve.
 	solve(again bool) (ending, error)
-	// factor is the CPU time of one numeric factorisation near an optimum, and its operations.
-	factor(at *acopf.Result) (us, flops float64, err error)
+	// factor is one numeric factorisation near an optimum.
+	factor(at *acopf.Result) (factorisation, error)
 	close()
 }
 
@@ -61,6 +61,9 @@ type ending struct {
 	us, objective, derivatives float64 // CPU time, and the share of it in functions and derivatives
 	acceptable, failed         bool    // solved to what IPOPT calls acceptable, or not solved
 }
+
+// factorisation is the CPU time of one by MUMPS, its operations, and the CPU time of the analysis before it, µs.
+type factorisation struct{ us, flops, analysis float64 }
 
 // choose takes networks by their numbers of buses alone: of all in the folder that are in question,
 // in the order of their sizes and names, so many in equal steps, the first and the last among them.
@@ -140,7 +143,7 @@ func (y *pglib) run() error {
 // record is a new one, or the one that was begun.
 func (y *pglib) record() (*peerrecord.Record, error) {
 	r := &peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build(), Note: fmt.Sprintf(
-		"CPU time of one thread from a flat start, medians of up to %d alternating rounds. A first solve has the analysis of the network in it; another one keeps it, in IPOPT by its option `warm_start_same_structure`. Reading the file and writing the problem down are left out on both sides. `gpc` ends at 1e-8 and balances of 1e-9 pu, IPOPT at its default of 1e-8 on a scaled problem, in at most %v a solve. A factorisation of ours has the assembly of the matrix in it.",
+		"CPU time of one thread from a flat start, medians of up to %d alternating rounds. A first solve has the analysis of the network in it; another one keeps it, in IPOPT by its option `warm_start_same_structure`, with which MUMPS still analyses its matrix anew. Reading the file and writing the problem down are left out on both sides. `gpc` ends at 1e-8 and balances of 1e-9 pu, IPOPT at its default of 1e-8 on a scaled problem, in at most %v a solve. A factorisation of ours has the assembly of the matrix in it.",
 		mostRounds, y.limit)}
 	if y.out == "" {
 		return r, nil
@@ -270,7 +273,7 @@ func compare(op, name string, problems int, ours, theirs []float64, optimum *aco
 
 // factors compares one numeric factorisation, ours alone and side by side with its assembly.
 func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Result, together int) ([]peerrecord.Ratio, error) {
-	theirs, flops, err := other.factor(at)
+	theirs, err := other.factor(at)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +286,9 @@ func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Res
 			return us / float64(f.Lanes)
 		}
 		factor := took(f.Factor)
-		row := peerrecord.Compare(peerrecord.OpFactor, name, "MUMPS", problems, []float64{took(f.Assemble) + factor}, []float64{theirs})
-		row.OursShare, row.PeerShare = rate(f.Flops, factor), rate(flops, theirs)
+		row := peerrecord.Compare(peerrecord.OpFactor, name, "MUMPS", problems, []float64{took(f.Assemble) + factor}, []float64{theirs.us})
+		row.OursShare, row.PeerShare = rate(f.Flops, factor), rate(theirs.flops, theirs.us)
+		row.PeerAnalysisUS = theirs.analysis
 		rows = append(rows, row)
 	}
 	return rows, nil
