@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,52 +135,61 @@ func besidePublished(r *peerrecord.OptimalFlows) string {
 	if len(flows) == 0 {
 		return noRecord
 	}
-	sizes := report.Section{Rows: [][]string{{"buses", "networks", "MadNLP to 1e-8 / `gpc`", "`gpc` faster", "MadNLP to 1e-4 / `gpc`", "`gpc` faster", "IPOPT with MA27 to 1e-8 / `gpc`", "`gpc` faster"}}}
-	for least, bounds := 0, []int{onceGPUsGain, largePublished, 20000, 0}; len(bounds) > 0; bounds = bounds[1:] {
-		var of []publishedFlow
-		for _, f := range flows {
-			if n := f.network.Buses; n >= least && (n < bounds[0] || bounds[0] == 0) {
-				of = append(of, f)
-			}
-		}
-		title := fmt.Sprintf("%d to %d", least, bounds[0]-1)
-		if bounds[0] == 0 {
-			title = fmt.Sprintf("from %d", least)
-		}
-		least = bounds[0]
-		if len(of) > 0 {
-			sizes.Rows = append(sizes.Rows, publishedSize(title, of))
-		}
-	}
-	sizes.Rows = append(sizes.Rows, publishedSize("all", flows))
 	tight, loose := ratiosOf(flows, madnlpTight), ratiosOf(flows, madnlpLoose)
-	sizes.Note = publishedNote + " " + tight.sentence("MadNLP", "1e-8") + " " + loose.sentence("MadNLP", "1e-4")
+	sizes := report.Section{Note: publishedNote + " " + tight.sentence("MadNLP", "1e-8") + " " + loose.sentence("MadNLP", "1e-4"), Rows: publishedSizes(flows)}
 	if missing > 0 {
 		sizes.Note += fmt.Sprintf(" %d published networks are left out: `gpc` has no optimum of them.", missing)
 	}
-	large := report.Section{Note: fmt.Sprintf("Networks of %d buses or more:", largePublished), Provenance: report.OptimalFlowsOrigin(r),
-		Rows: [][]string{{"network", "buses", "`gpc`, s", "MadNLP to 1e-8, s", "MadNLP to 1e-4, s", "IPOPT with MA27 to 1e-8, s"}}}
+	large := report.Section{Note: fmt.Sprintf("Networks of %d buses or more:", largePublished), Provenance: report.OptimalFlowsOrigin(r), Rows: largePublishedRows(flows)}
+	return report.Tables(sizes, large)
+}
+
+// shownColumns are those of madnlp.csv that tables show.
+var shownColumns = []int{madnlpTight, madnlpLoose, ma27Tight}
+
+// publishedSizes has a row for networks of like sizes, and one of all.
+func publishedSizes(flows []publishedFlow) [][]string {
+	rows := [][]string{{"buses", "networks", "MadNLP to 1e-8 / `gpc`", "`gpc` faster", "MadNLP to 1e-4 / `gpc`", "`gpc` faster", "IPOPT with MA27 to 1e-8 / `gpc`", "`gpc` faster"}}
+	for least, bounds := 0, []int{onceGPUsGain, largePublished, 20000, math.MaxInt}; len(bounds) > 0; least, bounds = bounds[0], bounds[1:] {
+		title := fmt.Sprintf("%d to %d", least, bounds[0]-1)
+		if len(bounds) == 1 {
+			title = fmt.Sprintf("from %d", least)
+		}
+		var of []publishedFlow
+		for _, f := range flows {
+			if n := f.network.Buses; n >= least && n < bounds[0] {
+				of = append(of, f)
+			}
+		}
+		rows = append(rows, publishedSize(title, of))
+	}
+	return append(rows, publishedSize("all", flows))
+}
+
+// largePublishedRows has the times of every large network.
+func largePublishedRows(flows []publishedFlow) [][]string {
+	rows := [][]string{{"network", "buses", "`gpc`, s", "MadNLP to 1e-8, s", "MadNLP to 1e-4, s", "IPOPT with MA27 to 1e-8, s"}}
 	for _, f := range flows {
 		if f.network.Buses < largePublished {
 			continue
 		}
 		row := []string{f.network.Name, fmt.Sprint(f.network.Buses), fmt.Sprintf("%.3g", f.ours)}
-		for _, column := range []int{madnlpTight, madnlpLoose, ma27Tight} {
+		for _, column := range shownColumns {
 			cell := "no optimum"
 			if f.times[column] > 0 {
 				cell = fmt.Sprintf("%.3g", f.times[column])
 			}
 			row = append(row, cell)
 		}
-		large.Rows = append(large.Rows, row)
+		rows = append(rows, row)
 	}
-	return report.Tables(sizes, large)
+	return rows
 }
 
 // publishedSize is the row of networks of like sizes: each column's mean ratio, and where we are faster.
 func publishedSize(title string, of []publishedFlow) []string {
 	row := []string{title, fmt.Sprint(len(of))}
-	for _, column := range []int{madnlpTight, madnlpLoose, ma27Tight} {
+	for _, column := range shownColumns {
 		p := ratiosOf(of, column)
 		row = append(row, p.mean(), fmt.Sprintf("%d of %d", p.faster, len(p.ratios)))
 	}
