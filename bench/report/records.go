@@ -234,7 +234,7 @@ var kinds = []kind{
 	declared[bench.Record]("bench", "Speed", nil, each(benchmarkSection), "results"),
 	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
 	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
-	declared[peerrecord.Record]("peers", "Speed", nil, each(peersSection), "ratios"),
+	declared("peers", "Speed", (*peerrecord.Record).Check, each(peersSection), "ratios"),
 	declared("whole jobs", "", (*peerrecord.WholeJobs).Check, nil, "jobs", "sanitizers"),
 	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),
 	declared("opf of several networks", "Speed", (*peerrecord.OptimalFlows).Check, each(optimalFlowsSection), "networks", "threads"),

@@ -3,29 +3,10 @@
 package ipoptcheck
 
 /*
-#cgo CFLAGS: -I/usr/include/coin
-#cgo LDFLAGS: -lipopt
+#cgo CPPFLAGS: -I${SRCDIR}/../../build/ipopt/casadi/include/coin-or
+#cgo LDFLAGS: -L${SRCDIR}/../../build/ipopt/casadi -lipopt -Wl,-rpath,${SRCDIR}/../../build/ipopt/casadi
 #include <stdlib.h>
-#include <IpStdCInterface.h>
-#include <IpoptConfig.h>
-
-extern Bool gpcObjective(Index n, Number *x, Bool new_x, Number *value, UserDataPtr data);
-extern Bool gpcGradient(Index n, Number *x, Bool new_x, Number *out, UserDataPtr data);
-extern Bool gpcConstraints(Index n, Number *x, Bool new_x, Index m, Number *out, UserDataPtr data);
-extern Bool gpcJacobian(Index n, Number *x, Bool new_x, Index m, Index count, Index *row, Index *column, Number *values, UserDataPtr data);
-extern Bool gpcHessian(Index n, Number *x, Bool new_x, Number factor, Index m, Number *lambda, Bool new_lambda, Index count, Index *row, Index *column, Number *values, UserDataPtr data);
-extern Bool gpcProgress(Index mode, Index iteration, Number value, Number primal, Number dual, Number mu, Number step, Number regularization, Number alpha_dual, Number alpha_primal, Index trials, UserDataPtr data);
-
-static IpoptProblem create(Index n, Number *xlo, Number *xhi, Index m, Number *glo, Number *ghi, Index jacobian, Index hessian) {
-	IpoptProblem p = CreateIpoptProblem(n, xlo, xhi, m, glo, ghi, jacobian, hessian, 0,
-		gpcObjective, gpcConstraints, gpcGradient, gpcJacobian, gpcHessian);
-	if (p) SetIntermediateCallback(p, gpcProgress);
-	return p;
-}
-
-static int solve(IpoptProblem p, Number *x, Number *value, void *handle) {
-	return IpoptSolve(p, x, NULL, value, NULL, NULL, NULL, handle);
-}
+#include "tnlp.h"
 */
 import "C"
 
@@ -37,14 +18,20 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// Version is that of the IPOPT this program was compiled against.
-const Version = C.IPOPT_VERSION
+// Version names the IPOPT that is linked, and its linear solver.
+func Version() string {
+	var major, minor, release C.int
+	C.gpcVersion(&major, &minor, &release)
+	return fmt.Sprintf("IPOPT %d.%d.%d with MUMPS %s", major, minor, release, mumpsVersion())
+}
 
 // Solution is what IPOPT ended with.
 type Solution struct {
-	Optimal    bool // IPOPT's "Solve_Succeeded"
+	Optimal    bool // IPOPT's Solve_Succeeded
+	Acceptable bool // IPOPT's Solved_To_Acceptable_Level: not to its tolerance, and no step gets nearer
 	Status     int  // IPOPT's ApplicationReturnStatus
 	Iterations int
 	Objective  float64
@@ -52,14 +39,19 @@ type Solution struct {
 	Vm, Va     []float64  // by bus, pu and rad
 	Pg, Qg     []float64  // by generator, pu
 	Wall       time.Duration
+	// Derivatives is CPU time of the formulation's functions and derivatives, which are in Go.
+	Derivatives time.Duration
 }
 
 // Program is one problem as IPOPT holds it; it can be solved again and again.
 type Program struct {
 	f          *formulation // of what a solution has first
 	nlp        nonlinear
-	problem    C.IpoptProblem
+	problem    *C.gpcProgram
+	handle     cgo.Handle
+	solved     bool // so that there is an analysis
 	iterations int
+	evaluating time.Duration
 	refused    string // an option
 }
 
@@ -98,14 +90,16 @@ func New(n *network.Network, pr *acopf.Problem, settings Settings) (*Program, er
 // newProgram hands a nonlinear program to IPOPT.
 func newProgram(f *formulation, nlp nonlinear, settings Settings) (*Program, error) {
 	s := nlp.of()
-	number := func(v []float64) *C.Number { return (*C.Number)(unsafe.SliceData(v)) }
+	number := func(v []float64) *C.double { return (*C.double)(unsafe.SliceData(v)) }
 	p := &Program{f: f, nlp: nlp}
-	p.problem = C.create(C.Index(len(s.x0)), number(s.xlo), number(s.xhi), C.Index(len(s.glo)), number(s.glo), number(s.ghi),
-		C.Index(len(s.jacobian.row)), C.Index(len(s.hessian.row)))
+	p.handle = cgo.NewHandle(p)
+	p.problem = C.gpcCreate(C.int(len(s.x0)), C.int(len(s.glo)), C.int(len(s.jacobian.row)), C.int(len(s.hessian.row)),
+		number(s.xlo), number(s.xhi), number(s.glo), number(s.ghi), number(s.x0), C.uintptr_t(p.handle))
 	if p.problem == nil {
+		p.handle.Delete()
 		return nil, fmt.Errorf("ipoptcheck: IPOPT refused network %s", f.net.Name)
 	}
-	taken := p.text("sb", "yes") && p.whole("print_level", 0) && p.whole("max_iter", 500)
+	taken := p.text("sb", "yes") && p.text("linear_solver", "mumps") && p.whole("print_level", 0) && p.whole("max_iter", 500)
 	if settings == Exact {
 		taken = taken && p.text("nlp_scaling_method", "none") && p.number("tol", 1e-9) &&
 			p.number("constr_viol_tol", 1e-9) && p.number("bound_relax_factor", 0)
@@ -129,21 +123,21 @@ func (p *Program) Limit(cpu time.Duration) error {
 func (p *Program) text(name, value string) bool {
 	v := C.CString(value)
 	defer C.free(unsafe.Pointer(v))
-	return p.set(name, func(k *C.char) C.Bool { return C.AddIpoptStrOption(p.problem, k, v) })
+	return p.set(name, func(k *C.char) C.bool { return C.gpcText(p.problem, k, v) })
 }
 
 func (p *Program) whole(name string, value int) bool {
-	return p.set(name, func(k *C.char) C.Bool { return C.AddIpoptIntOption(p.problem, k, C.Int(value)) })
+	return p.set(name, func(k *C.char) C.bool { return C.gpcWhole(p.problem, k, C.int(value)) })
 }
 
 func (p *Program) number(name string, value float64) bool {
-	return p.set(name, func(k *C.char) C.Bool { return C.AddIpoptNumOption(p.problem, k, C.Number(value)) })
+	return p.set(name, func(k *C.char) C.bool { return C.gpcNumber(p.problem, k, C.double(value)) })
 }
 
-func (p *Program) set(name string, do func(*C.char) C.Bool) bool {
+func (p *Program) set(name string, do func(*C.char) C.bool) bool {
 	k := C.CString(name)
 	defer C.free(unsafe.Pointer(k))
-	if do(k) == 0 {
+	if !bool(do(k)) {
 		p.refused = name
 		return false
 	}
@@ -151,76 +145,88 @@ func (p *Program) set(name string, do func(*C.char) C.Bool) bool {
 }
 
 // Close frees the program. It must not be used afterwards.
-func (p *Program) Close() { C.FreeIpoptProblem(p.problem) }
+func (p *Program) Close() {
+	C.gpcFree(p.problem)
+	p.handle.Delete()
+}
 
-// Solve runs IPOPT from the flat start.
-func (p *Program) Solve() Solution {
+// Solve runs IPOPT from the flat start; it analyses the program anew.
+func (p *Program) Solve() Solution { return p.solve(false) }
+
+// Again is Solve with what IPOPT analysed in the last one, where there was one; its interface to MUMPS has that analyse anew all the
+// same (MUMPS.Analysis).
+func (p *Program) Again() Solution { return p.solve(true) }
+
+func (p *Program) solve(again bool) Solution {
 	f := p.f
-	x := append([]float64(nil), p.nlp.of().x0...)
-	handle := cgo.NewHandle(p)
-	defer handle.Delete()
-	p.iterations = 0
-	var value C.Number
+	x := make([]float64, len(p.nlp.of().x0))
+	p.iterations, p.evaluating = 0, 0
+	var value C.double
 	start := time.Now()
-	status := int(C.solve(p.problem, (*C.Number)(unsafe.SliceData(x)), &value, unsafe.Pointer(&handle)))
+	status := int(C.gpcSolve(p.problem, C.bool(again && p.solved), (*C.double)(unsafe.SliceData(x)), &value))
 	wall := time.Since(start)
+	p.solved = true
 	nb, ng := f.net.Buses(), f.net.Gens()
 	return Solution{
-		Optimal: status == 0, Status: status, Iterations: p.iterations, Objective: float64(value), J: f.objectives(x),
-		Va: x[:nb], Vm: x[nb : 2*nb], Pg: x[2*nb : 2*nb+ng], Qg: x[2*nb+ng : 2*nb+2*ng], Wall: wall,
+		Optimal: status == 0, Acceptable: status == 1, Status: status, Iterations: p.iterations, Objective: float64(value), J: f.objectives(x),
+		Va: x[:nb], Vm: x[nb : 2*nb], Pg: x[2*nb : 2*nb+ng], Qg: x[2*nb+ng : 2*nb+2*ng], Wall: wall, Derivatives: p.evaluating,
 	}
 }
 
-func program(data C.UserDataPtr) *Program { return (*cgo.Handle)(data).Value().(*Program) }
+// evaluate calls f with the nonlinear program of a handle and counts its CPU time.
+func evaluate(handle C.uintptr_t, f func(p nonlinear, s *shape)) {
+	p := cgo.Handle(handle).Value().(*Program)
+	before := machine.CPUTime()
+	f(p.nlp, p.nlp.of())
+	p.evaluating += machine.CPUTime() - before
+}
 
-func floats(p *C.Number, n C.Index) []float64 { return unsafe.Slice((*float64)(p), int(n)) }
+func floats(p *C.double, n int) []float64 { return unsafe.Slice((*float64)(p), n) }
+
+// places writes where the entries of a derivative are.
+func (p *pattern) places(row, column *C.int) {
+	copy(unsafe.Slice((*int32)(row), len(p.row)), p.row)
+	copy(unsafe.Slice((*int32)(column), len(p.column)), p.column)
+}
 
 //export gpcObjective
-func gpcObjective(n C.Index, x *C.Number, fresh C.Bool, value *C.Number, data C.UserDataPtr) C.Bool {
-	*value = C.Number(program(data).nlp.objective(floats(x, n)))
-	return 1
+func gpcObjective(handle C.uintptr_t, x, value *C.double) {
+	evaluate(handle, func(p nonlinear, s *shape) { *value = C.double(p.objective(floats(x, len(s.x0)))) })
 }
 
 //export gpcGradient
-func gpcGradient(n C.Index, x *C.Number, fresh C.Bool, out *C.Number, data C.UserDataPtr) C.Bool {
-	program(data).nlp.gradient(floats(x, n), floats(out, n))
-	return 1
+func gpcGradient(handle C.uintptr_t, x, out *C.double) {
+	evaluate(handle, func(p nonlinear, s *shape) { p.gradient(floats(x, len(s.x0)), floats(out, len(s.x0))) })
 }
 
 //export gpcConstraints
-func gpcConstraints(n C.Index, x *C.Number, fresh C.Bool, m C.Index, out *C.Number, data C.UserDataPtr) C.Bool {
-	program(data).nlp.constraints(floats(x, n), floats(out, m))
-	return 1
+func gpcConstraints(handle C.uintptr_t, x, out *C.double) {
+	evaluate(handle, func(p nonlinear, s *shape) { p.constraints(floats(x, len(s.x0)), floats(out, len(s.glo))) })
 }
 
 //export gpcJacobian
-func gpcJacobian(n C.Index, x *C.Number, fresh C.Bool, m, count C.Index, row, column *C.Index, values *C.Number, data C.UserDataPtr) C.Bool {
-	f := program(data).nlp
-	s := f.of()
-	if values == nil {
-		copy(unsafe.Slice((*int32)(row), int(count)), s.jacobian.row)
-		copy(unsafe.Slice((*int32)(column), int(count)), s.jacobian.column)
-		return 1
-	}
-	f.visitJacobian(floats(x, n), s.jacobian.fill(floats(values, count)))
-	return 1
+func gpcJacobian(handle C.uintptr_t, x *C.double, row, column *C.int, values *C.double) {
+	evaluate(handle, func(p nonlinear, s *shape) {
+		if values == nil {
+			s.jacobian.places(row, column)
+			return
+		}
+		p.visitJacobian(floats(x, len(s.x0)), s.jacobian.fill(floats(values, len(s.jacobian.row))))
+	})
 }
 
 //export gpcHessian
-func gpcHessian(n C.Index, x *C.Number, fresh C.Bool, factor C.Number, m C.Index, lambda *C.Number, freshLambda C.Bool, count C.Index, row, column *C.Index, values *C.Number, data C.UserDataPtr) C.Bool {
-	f := program(data).nlp
-	s := f.of()
-	if values == nil {
-		copy(unsafe.Slice((*int32)(row), int(count)), s.hessian.row)
-		copy(unsafe.Slice((*int32)(column), int(count)), s.hessian.column)
-		return 1
-	}
-	f.visitHessian(floats(x, n), float64(factor), floats(lambda, m), s.hessian.fill(floats(values, count)))
-	return 1
+func gpcHessian(handle C.uintptr_t, x *C.double, factor C.double, lambda *C.double, row, column *C.int, values *C.double) {
+	evaluate(handle, func(p nonlinear, s *shape) {
+		if values == nil {
+			s.hessian.places(row, column)
+			return
+		}
+		p.visitHessian(floats(x, len(s.x0)), float64(factor), floats(lambda, len(s.glo)), s.hessian.fill(floats(values, len(s.hessian.row))))
+	})
 }
 
 //export gpcProgress
-func gpcProgress(mode, iteration C.Index, value, primal, dual, mu, step, shift, alphaDual, alphaPrimal C.Number, trials C.Index, data C.UserDataPtr) C.Bool {
-	program(data).iterations = int(iteration)
-	return 1
+func gpcProgress(handle C.uintptr_t, iteration C.int) {
+	cgo.Handle(handle).Value().(*Program).iterations = int(iteration)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,23 @@ func TestSameOptimumAsIPOPT(t *testing.T) {
 	for _, name := range cases.Names() {
 		n := networktest.Load(t, name)
 		compare(t, name, n, acopf.Problem{})
+	}
+}
+
+// With the analysis kept IPOPT takes the same iterations to the same optimum, and analysing anew between changes nothing.
+func TestAgainIsTheSameSolve(t *testing.T) {
+	for _, name := range []string{"case9", "pglib_opf_case118_ieee"} {
+		p, err := New(networktest.Load(t, name), &acopf.Problem{}, Default)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := p.Again() // nothing is analysed yet
+		for i, s := range []Solution{p.Again(), p.Solve(), p.Again()} {
+			if !first.Optimal || !s.Optimal || s.Iterations != first.Iterations || math.Abs(s.Objective/first.Objective-1) > 1e-12 || !slices.Equal(s.Vm, first.Vm) {
+				t.Errorf("%s, solve %d: status %d after %d iterations, %.12g, the first %d after %d, %.12g", name, i+2, s.Status, s.Iterations, s.Objective, first.Status, first.Iterations, first.Objective)
+			}
+		}
+		p.Close()
 	}
 }
 

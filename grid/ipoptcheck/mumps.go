@@ -3,9 +3,9 @@
 package ipoptcheck
 
 /*
-#cgo LDFLAGS: -ldmumps_seq
+#cgo LDFLAGS: -lcoinmumps
 #include <stdlib.h>
-#include <dmumps_c.h>
+#include <mumps/dmumps_c.h>
 
 static DMUMPS_STRUC_C *begin(int n, int entries) {
 	DMUMPS_STRUC_C *s = calloc(1, sizeof *s);
@@ -37,19 +37,24 @@ import "C"
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // MUMPS factors the matrix that IPOPT factors at an optimum of its program, with IPOPT's settings.
 type MUMPS struct {
 	s *C.DMUMPS_STRUC_C
-	// Order is the matrix's; Negative counts the negative eigenvalues and Flops the floating-point
+	// Analysis is the CPU time of what is done once for the places of the entries. Order is the matrix's; Negative counts the negative eigenvalues and Flops the floating-point
 	// operations of the last factorisation, by MUMPS' own count.
+	Analysis        time.Duration
 	Order, Negative int
 	Flops           float64
 }
+
+func mumpsVersion() string { return C.MUMPS_VERSION }
 
 // NewMUMPS analyses the matrix. Close frees what it holds outside Go.
 func NewMUMPS(p *Program, at *acopf.Result) (*MUMPS, error) {
@@ -70,7 +75,9 @@ func NewMUMPS(p *Program, at *acopf.Result) (*MUMPS, error) {
 		m.s.icntl[option-1] = value
 	}
 	m.s.cntl[0], m.s.cntl[3] = 1e-6, -1
-	if status := C.job(m.s, 1); status < 0 {
+	before := machine.CPUTime()
+	status := C.job(m.s, 1)
+	if m.Analysis = machine.CPUTime() - before; status < 0 {
 		m.Close()
 		return nil, fmt.Errorf("ipoptcheck: MUMPS' analysis ends with %d", int(status))
 	}

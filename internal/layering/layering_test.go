@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/results", "grid/secure", "grid/series", "domain", "internal/durable", "internal/peerrecord", "internal/parallel", "internal/version", "engine"},
 	"grid/results":                           {"grid/acopf", "grid/acopf/laneflow", "grid/network", "grid/powerflow", "grid/secure", "internal/parallel"},
 	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},
-	"grid/ipoptcheck":                        {"grid/acopf", "grid/network"},
+	"grid/ipoptcheck":                        {"grid/acopf", "grid/network", "internal/machine"},
 	"grid/ppc":                               {"grid/network", "grid/powerflow", "grid/acopf", "grid/matpower"},
 	"domains/multiagent":                     {"domains/multiagent/*", "internal/jsonin", "domain"},
 	"domains/multiagent/world":               {"domains/multiagent/rollout", "internal/jsonin", "domain"},

@@ -58,23 +58,46 @@ type Ratio struct {
 	OursUS float64 `json:"ours_us"`
 	PeerUS float64 `json:"peer_us"`
 	// Where the peer decides: of Decisions, those without a solution, and those that ended
-	// at a cost below and above ours.
-	Decisions int `json:"decisions,omitempty"`
-	Unsolved  int `json:"unsolved,omitempty"`
-	Lower     int `json:"lower,omitempty"`
-	Higher    int `json:"higher,omitempty"`
+	// at a cost below and above ours. OursUnsolved are those that we have no solution of, Acceptable
+	// those that the peer solved to a tolerance which it calls acceptable.
+	Decisions    int `json:"decisions,omitempty"`
+	Unsolved     int `json:"unsolved,omitempty"`
+	OursUnsolved int `json:"ours_unsolved,omitempty"`
+	Acceptable   int `json:"acceptable,omitempty"`
+	Lower        int `json:"lower,omitempty"`
+	Higher       int `json:"higher,omitempty"`
 	// Different are those where the two end at different solutions.
 	Different int `json:"different,omitempty"`
 	// Where both do the same floating-point work: the shares of the machine's multiply-add ceiling.
 	OursShare float64 `json:"ours_share,omitempty"`
 	PeerShare float64 `json:"peer_share,omitempty"`
+	// PeerDerivatives is the share of the peer's time in functions and derivatives that we evaluate for it.
+	PeerDerivatives float64 `json:"peer_derivatives,omitempty"`
+	// PeerAnalysisUS is what the peer analyses once before a factorisation.
+	PeerAnalysisUS float64 `json:"peer_analysis_us,omitempty"`
 }
 
-// Operations of a record on networks of PGLib: one solve, and one numeric factorisation of its matrix.
+// Operations of a record on networks of PGLib: a solve with the analysis of the network, another one with that analysis kept, and
+// one numeric factorisation of its matrix.
 const (
-	OpPGLib  = "opf of PGLib"
+	OpFirst  = "first opf of PGLib"
+	OpAgain  = "opf of PGLib again"
 	OpFactor = "factorisation of PGLib"
 )
+
+// Solved says whether both found an optimum of a network. Times of others make no ratio.
+func (v *Ratio) Solved() bool { return v.Unsolved == 0 && v.OursUnsolved == 0 }
+
+// Check refuses ratios of networks that either did not solve, and networks without a ratio that both solved.
+func (r *Record) Check() error {
+	for i := range r.Ratios {
+		v := &r.Ratios[i]
+		if (v.Op == OpFirst || v.Op == OpAgain) && v.Solved() != (v.Ratio > 0) {
+			return fmt.Errorf("%s, %s: a ratio of %g, unsolved by %s %d, by us %d", v.Op, v.Case, v.Ratio, v.Peer, v.Unsolved, v.OursUnsolved)
+		}
+	}
+	return nil
+}
 
 // Compare is the comparison of times, µs, that were taken in turn, each the median of its rounds.
 func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
@@ -111,6 +134,9 @@ func read[T any](path string) (*T, error) {
 // Write replaces the file whole, or writes to standard output where its name is
 // empty.
 func (r *Record) Write(file string) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -123,14 +149,22 @@ func (r *Record) Write(file string) error {
 	return durable.WriteFile(file, text, 0o644)
 }
 
-// Mean is the geometric mean of the ratios of an operation, alone or side by side, and of how many.
+// Mean is the geometric mean of the ratios of an operation, alone or side by side, and of how many: those that both solved.
 func Mean(rows []Ratio, op string, alone bool) (mean float64, n int) {
-	sum := 0.0
-	for _, v := range rows {
-		if v.Op == op && (v.Batch == 1) == alone {
-			sum += math.Log(v.Ratio)
-			n++
+	var ratios []float64
+	for i := range rows {
+		if v := &rows[i]; v.Op == op && (v.Batch == 1) == alone && v.Solved() {
+			ratios = append(ratios, v.Ratio)
 		}
 	}
-	return math.Exp(sum / float64(n)), n
+	return GeometricMean(ratios), len(ratios)
+}
+
+// GeometricMean is NaN of none.
+func GeometricMean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += math.Log(x)
+	}
+	return math.Exp(sum / float64(len(v)))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-const rivalName = "IPOPT " + ipoptcheck.Version + " with MUMPS"
+func rivalName() string { return ipoptcheck.Version() }
 
-func findIPOPT() (peer, error) { return peer{rivalName, timeIPOPT}, nil }
+func findIPOPT() (peer, error) { return peer{rivalName(), timeIPOPT}, nil }
 
-// timeIPOPT solves a case as Debian's IPOPT does by default.
+// timeIPOPT solves a case with IPOPT's default settings, its analysis kept.
 func timeIPOPT(name string) (us, objective float64, err error) {
 	n, err := load(name)
 	if err != nil {
@@ -26,8 +26,9 @@ func timeIPOPT(name string) (us, objective float64, err error) {
 		return 0, 0, err
 	}
 	defer p.Close()
+	p.Solve()
 	us, err = repeat(5, func() error {
-		s := p.Solve()
+		s := p.Again()
 		if !s.Optimal {
 			return fmt.Errorf("%s: IPOPT ends with status %d", name, s.Status)
 		}
@@ -48,25 +49,33 @@ func newRival(n *network.Network, limit time.Duration) (rival, error) {
 	return ipopt{p}, p.Limit(limit)
 }
 
-func (y ipopt) solve() (us, objective float64, ended string, err error) {
-	us, err = repeat(1, func() error {
-		s := y.p.Solve()
-		if objective, ended = s.Objective, ""; !s.Optimal {
-			ended = fmt.Sprintf("status %d after %d iterations", s.Status, s.Iterations)
+func (y ipopt) solve(again bool) (end ending, err error) {
+	var derivatives time.Duration
+	count := 0
+	end.us, err = repeat(1, func() error {
+		solve := y.p.Solve
+		if again {
+			solve = y.p.Again
 		}
+		r := solve()
+		end.objective, end.acceptable, end.failed = r.Objective, r.Acceptable, !r.Optimal && !r.Acceptable
+		derivatives += r.Derivatives
+		count++
 		return nil
 	})
-	return us, objective, ended, err
+	end.derivatives = float64(derivatives.Microseconds()) / float64(count) / end.us
+	return end, err
 }
 
-func (y ipopt) factor(at *acopf.Result) (us, flops float64, err error) {
+func (y ipopt) factor(at *acopf.Result) (f factorisation, err error) {
 	m, err := ipoptcheck.NewMUMPS(y.p, at)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	defer m.Close()
-	us, err = repeat(5, m.Factor)
-	return us, m.Flops, err
+	f.us, err = repeat(5, m.Factor)
+	f.flops, f.analysis = m.Flops, float64(m.Analysis.Microseconds())
+	return f, err
 }
 
 func (y ipopt) close() { y.p.Close() }

@@ -9,9 +9,9 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-const rivalName = "IPOPT"
+func rivalName() string { return "IPOPT" }
 
-var errNoIPOPT = errors.New("IPOPT: this program was built without the tag ipopt, which needs coinor-libipopt-dev and a C compiler")
+var errNoIPOPT = errors.New("IPOPT: this program was built without the tag ipopt, which needs build/ipopt (make build/ipopt/casadi) and a C++ compiler")
 
 func findIPOPT() (peer, error) { return peer{}, errNoIPOPT }
 

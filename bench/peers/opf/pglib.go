@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -48,12 +49,21 @@ type pglib struct {
 
 // rival is IPOPT on one network.
 type rival interface {
-	// solve takes CPU time from the flat start; ended says how it ended where that is no optimum.
-	solve() (us, objective float64, ended string, err error)
-	// factor is the CPU time of one numeric factorisation near an optimum, and its operations.
-	factor(at *acopf.Result) (us, flops float64, err error)
+	// solve starts flat, again with the analysis of the last solve.
+	solve(again bool) (ending, error)
+	// factor is one numeric factorisation near an optimum.
+	factor(at *acopf.Result) (factorisation, error)
 	close()
 }
+
+// ending is a solve by IPOPT.
+type ending struct {
+	us, objective, derivatives float64 // CPU time, and the share of it in functions and derivatives
+	acceptable, failed         bool    // solved to what IPOPT calls acceptable, or not solved
+}
+
+// factorisation is the CPU time of one by MUMPS, its operations, and the CPU time of the analysis before it, µs.
+type factorisation struct{ us, flops, analysis float64 }
 
 // choose takes networks by their numbers of buses alone: of all in the folder that are in question,
 // in the order of their sizes and names, so many in equal steps, the first and the last among them.
@@ -133,7 +143,7 @@ func (y *pglib) run() error {
 // record is a new one, or the one that was begun.
 func (y *pglib) record() (*peerrecord.Record, error) {
 	r := &peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build(), Note: fmt.Sprintf(
-		"CPU time of one thread from a flat start, medians of up to %d alternating rounds, without what each analyses once a network; IPOPT had %v a solve, and where it found no optimum the ratio is of the time that it took. A factorisation of ours has the assembly of the matrix in it.",
+		"CPU time of one thread from a flat start, medians of up to %d alternating rounds. A first solve has the analysis of the network in it; another one keeps it, in IPOPT by its option `warm_start_same_structure`, with which MUMPS still analyses its matrix anew. Reading the file and writing the problem down are left out on both sides. `gpc` ends at 1e-8 and balances of 1e-9 pu, IPOPT at its default of 1e-8 on a scaled problem, in at most %v a solve. A factorisation of ours has the assembly of the matrix in it.",
 		mostRounds, y.limit)}
 	if y.out == "" {
 		return r, nil
@@ -169,10 +179,6 @@ func (y *pglib) network(path string) ([]peerrecord.Ratio, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := acopf.New(n, acopf.Options{Threads: 1, Dispatchable: network.DispatchablePlain})
-	if err != nil {
-		return nil, err
-	}
 	other, err := newRival(n, y.limit)
 	if err != nil {
 		return nil, err
@@ -182,52 +188,92 @@ func (y *pglib) network(path string) ([]peerrecord.Ratio, error) {
 	if n.Buses() >= largeNetwork {
 		together /= 4
 	}
-	var t timed
-	var theirs []float64
+	var ours timed
+	var first, theirs, theirsAgain []float64
+	var s *acopf.Solver
 	var optimum *acopf.Result
-	var objective float64
-	ended, spent := "", 0.0
-	for len(theirs) == 0 || len(theirs) < mostRounds && spent < float64(enoughOfIPOPT.Microseconds()) {
-		least := min(1+2*len(theirs), 3) // one call of the first round, whose widths are made before
-		if optimum, err = t.solve(n.Name, s, 1, least); err == nil {
-			_, err = t.solve(n.Name, s, together, 1)
-		}
+	var end, again ending
+	for spent := 0.0; len(first) == 0 || len(first) < mostRounds && spent < float64(enoughOfIPOPT.Microseconds()) && !end.failed; spent += end.us {
+		fresh, us, r, err := firstSolve(n)
 		if err != nil {
 			return nil, err
 		}
-		var us float64
-		if us, objective, ended, err = other.solve(); err != nil {
+		if first = append(first, us); len(first) == 1 {
+			s, optimum = fresh, r
+		}
+		if end, err = other.solve(false); err != nil {
 			return nil, err
 		}
-		theirs, spent = append(theirs, us), spent+us
+		theirs = append(theirs, end.us)
+		if optimum.Status != acopf.Optimal {
+			break
+		}
+		least := min(2*len(first)-1, 3) // one call of the first round, whose widths are made before
+		if _, err := ours.solve(n.Name, s, 1, least); err != nil {
+			return nil, err
+		}
+		if _, err := ours.solve(n.Name, s, together, 1); err != nil {
+			return nil, err
+		}
+		if end.failed {
+			break
+		}
+		if again, err = other.solve(true); err != nil {
+			return nil, err
+		}
+		theirsAgain = append(theirsAgain, again.us)
 	}
-	rows := []peerrecord.Ratio{
-		peerrecord.Compare(peerrecord.OpPGLib, n.Name, rivalName, 1, t.single, theirs),
-		peerrecord.Compare(peerrecord.OpPGLib, n.Name, rivalName, together, t.batched, theirs),
+	rows := []peerrecord.Ratio{compare(peerrecord.OpFirst, n.Name, 1, first, theirs, optimum, end)}
+	if !rows[0].Solved() {
+		return rows, nil
 	}
-	for i := range rows {
-		mark(&rows[i], (objective-optimum.Objective)/math.Abs(optimum.Objective), ended)
-	}
+	rows = append(rows, compare(peerrecord.OpAgain, n.Name, 1, ours.single, theirsAgain, optimum, again), compare(peerrecord.OpAgain, n.Name, together, ours.batched, theirsAgain, optimum, again))
 	factors, err := y.factors(n.Name, s, other, optimum, together)
 	return append(rows, factors...), err
 }
 
-// mark says in a row how IPOPT ended: without an optimum, or by how much its cost is above ours.
-func mark(row *peerrecord.Ratio, above float64, ended string) {
-	row.Decisions = 1
-	switch {
-	case ended != "":
+// firstSolve analyses a network and solves it, and gives the mean CPU time of both.
+func firstSolve(n *network.Network) (s *acopf.Solver, us float64, r *acopf.Result, err error) {
+	results := make([]acopf.Result, 1)
+	us, err = repeat(1, func() error {
+		var err error
+		if s, err = acopf.New(n, acopf.Options{Threads: 1, Dispatchable: network.DispatchablePlain}); err != nil {
+			return err
+		}
+		return s.Solve(context.Background(), make([]acopf.Problem, 1), results)
+	})
+	return s, us, &results[0], err
+}
+
+// compare is the row of a network: without a ratio where either has no optimum, and marked where IPOPT's costs otherwise than ours.
+func compare(op, name string, problems int, ours, theirs []float64, optimum *acopf.Result, end ending) peerrecord.Ratio {
+	row := peerrecord.Compare(op, name, rivalName(), problems, ours, theirs)
+	row.Decisions, row.PeerDerivatives = 1, end.derivatives
+	if end.failed {
 		row.Unsolved = 1
+	}
+	if optimum.Status != acopf.Optimal {
+		row.OursUnsolved = 1
+	}
+	if !row.Solved() {
+		row.Ratio, row.Lo, row.Hi = 0, 0, 0
+		return row
+	}
+	if end.acceptable {
+		row.Acceptable = 1
+	}
+	switch above := (end.objective - optimum.Objective) / math.Abs(optimum.Objective); {
 	case above > sameOptimum:
 		row.Higher = 1
 	case above < -sameOptimum:
 		row.Lower = 1
 	}
+	return row
 }
 
 // factors compares one numeric factorisation, ours alone and side by side with its assembly.
 func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Result, together int) ([]peerrecord.Ratio, error) {
-	theirs, flops, err := other.factor(at)
+	theirs, err := other.factor(at)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +286,9 @@ func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Res
 			return us / float64(f.Lanes)
 		}
 		factor := took(f.Factor)
-		row := peerrecord.Compare(peerrecord.OpFactor, name, "MUMPS", problems, []float64{took(f.Assemble) + factor}, []float64{theirs})
-		row.OursShare, row.PeerShare = rate(f.Flops, factor), rate(flops, theirs)
+		row := peerrecord.Compare(peerrecord.OpFactor, name, "MUMPS", problems, []float64{took(f.Assemble) + factor}, []float64{theirs.us})
+		row.OursShare, row.PeerShare = rate(f.Flops, factor), rate(theirs.flops, theirs.us)
+		row.PeerAnalysisUS = theirs.analysis
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -263,8 +310,8 @@ func said(rows []peerrecord.Ratio) string {
 		if v.OursShare > 0 {
 			how += fmt.Sprintf(" %.2g of the ceiling, the peer %.2g;", v.OursShare, v.PeerShare)
 		}
-		if v.Unsolved > 0 {
-			how += " the peer has no optimum;"
+		if !v.Solved() {
+			how = fmt.Sprintf("%s × %d %.4g ms, %s %.4g ms, without an optimum: by the peer %d, by us %d;", v.Op, v.Batch, v.OursUS/1e3, v.Peer, v.PeerUS/1e3, v.Unsolved, v.OursUnsolved)
 		}
 		words = append(words, how)
 	}
@@ -274,7 +321,7 @@ func said(rows []peerrecord.Ratio) string {
 // means are the geometric means of the ratios.
 func means(rows []peerrecord.Ratio) string {
 	var parts []string
-	for _, op := range []string{peerrecord.OpPGLib, peerrecord.OpFactor} {
+	for _, op := range []string{peerrecord.OpFirst, peerrecord.OpAgain, peerrecord.OpFactor} {
 		for _, alone := range []bool{true, false} {
 			if mean, n := peerrecord.Mean(rows, op, alone); n > 0 {
 				parts = append(parts, fmt.Sprintf("%s, alone %v: %.3g times in the geometric mean of %d", op, alone, mean, n))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -39,7 +40,7 @@ func TestChoose(t *testing.T) {
 func TestARecordGoesOn(t *testing.T) {
 	y := pglib{out: filepath.Join(t.TempDir(), "r.json"), limit: time.Second}
 	r := require.Get(y.record())(t)
-	r.Ratios = []peerrecord.Ratio{{Op: peerrecord.OpPGLib, Case: "a", Batch: 1, Ratio: 2}}
+	r.Ratios = []peerrecord.Ratio{{Op: peerrecord.OpFirst, Case: "a", Batch: 1, Ratio: 2}}
 	require.OK(t, r.Write(y.out))
 	if got := require.Get(y.record())(t); len(got.Ratios) != 1 || got.Ratios[0] != r.Ratios[0] {
 		t.Errorf("it goes on with %+v", got.Ratios)
@@ -50,17 +51,23 @@ func TestARecordGoesOn(t *testing.T) {
 	}
 }
 
-// How IPOPT ended is marked by its status first, then by its cost.
-func TestMark(t *testing.T) {
+// A network is marked by how both ended: without a ratio where either has no optimum, else by the cost of IPOPT's.
+func TestCompareMarksHowBothEnded(t *testing.T) {
 	for _, c := range []struct {
-		above                   float64
-		ended                   string
-		unsolved, lower, higher int
-	}{{0, "", 0, 0, 0}, {-1, "status -4", 1, 0, 0}, {-1e-3, "", 0, 1, 0}, {1e-3, "", 0, 0, 1}, {1e-6, "", 0, 0, 0}} {
-		var row peerrecord.Ratio
-		mark(&row, c.above, c.ended)
-		if row.Unsolved != c.unsolved || row.Lower != c.lower || row.Higher != c.higher || row.Decisions != 1 {
-			t.Errorf("%g, %q: %+v", c.above, c.ended, row)
+		above                                            float64
+		status                                           acopf.Status
+		failed, acceptable                               bool
+		unsolved, ours, lower, higher, acceptably, ratio int
+	}{
+		{ratio: 4}, {above: 1e-6, ratio: 4}, {above: -1e-3, lower: 1, ratio: 4}, {above: 1e-3, higher: 1, ratio: 4}, {acceptable: true, acceptably: 1, ratio: 4},
+		{above: -1, failed: true, unsolved: 1}, {above: 1, status: acopf.IterationLimit, ours: 1}, {failed: true, status: acopf.IterationLimit, unsolved: 1, ours: 1},
+	} {
+		if c.status == 0 {
+			c.status = acopf.Optimal
+		}
+		row := compare(peerrecord.OpFirst, "a", 1, []float64{1}, []float64{4}, &acopf.Result{Status: c.status, Objective: -10}, ending{objective: -10 + 10*c.above, failed: c.failed, acceptable: c.acceptable})
+		if row.Unsolved != c.unsolved || row.OursUnsolved != c.ours || row.Lower != c.lower || row.Higher != c.higher || row.Acceptable != c.acceptably || row.Ratio != float64(c.ratio) || row.Decisions != 1 {
+			t.Errorf("%+v: %+v", c, row)
 		}
 	}
 }
