@@ -51,13 +51,16 @@ const largerBy = 3.5
 // that were solved beside IPOPT; below it how many networks were solved in all.
 func (d devices) largestFlows() string {
 	r, peers := last[peerrecord.OptimalFlows](d), d.timed(peerrecord.OpFirst)
-	if r == nil || peers == nil {
+	if r == nil {
 		return noRecord
 	}
-	beside, names := besideRows(peers)
+	peer, beside, names := "IPOPT", map[besideKey]*peerrecord.Ratio{}, []string(nil)
+	if peers != nil {
+		peer = peers.Ratios[0].Peer
+		beside, names = besideRows(peers)
+	}
 	order := slices.Clone(r.Networks)
 	slices.SortFunc(order, func(a, b peerrecord.Network) int { return cmp.Or(b.Buses-a.Buses, cmp.Compare(a.Name, b.Name)) })
-	peer := peers.Ratios[0].Peer
 	s := report.Section{Rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, first solve, s", peer + ", first solve, the same machine, s", "IPOPT, published, s"}}}
 	optimal, most := 0, math.Inf(1)
 	for i := range order {
@@ -66,11 +69,16 @@ func (d devices) largestFlows() string {
 			optimal++
 		}
 		v := beside[besideKey{peerrecord.OpFirst, n.Name, true}]
-		if float64(n.Buses) > most || report.EndOf(n.Name) != "" || v == nil && !math.IsInf(most, 1) {
+		if float64(n.Buses) > most || report.EndOf(n.Name) != "" || v == nil && peers != nil && !math.IsInf(most, 1) {
 			continue
 		}
 		most = float64(n.Buses) / largerBy
 		s.Rows = slices.Insert(s.Rows, 1, largestRow(n, v))
+	}
+	s.Rows = report.Filled(s.Rows)
+	solved := fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum.", report.Tables(s), len(r.Networks), optimal)
+	if peers == nil {
+		return solved + gpuSentence(r) + "\n"
 	}
 	first, n := peerrecord.Mean(peers.Ratios, peerrecord.OpFirst, true)
 	again, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpAgain, true)
@@ -79,8 +87,8 @@ func (d devices) largestFlows() string {
 	if failed := len(names) - n; failed > 0 {
 		failures = fmt.Sprintf(" The other %d, of which one of the two found no optimum, are in no mean.", failed)
 	}
-	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum. On [%d of %d networks](docs/results/networks.md#beside-ipopt-on-pglib), %s took %s times as long as `gpc` for a first solve, in the geometric mean of CPU time, and %s times for another solve of the same network. Where `gpc` solves many problems of a network at once, %s took %s times as long for each.%s%s\n",
-		report.Tables(s), len(r.Networks), optimal, n, len(names), peer, report.Ratio(first), report.Ratio(again), peer, report.Ratio(together), failures, gpuSentence(r))
+	return fmt.Sprintf("%s On [%d of %d networks](docs/results/networks.md#beside-ipopt-on-pglib), %s took %s times as long as `gpc` for a first solve, in the geometric mean of CPU time, and %s times for another solve of the same network. Where `gpc` solves many problems of a network at once, %s took %s times as long for each.%s%s\n",
+		solved, n, len(names), peer, report.Ratio(first), report.Ratio(again), peer, report.Ratio(together), failures, gpuSentence(r))
 }
 
 // largestRow is the row of a network; v is its first solve beside IPOPT, nil where there was none.

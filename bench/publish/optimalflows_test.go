@@ -87,7 +87,7 @@ func TestLargestFlowsStandBesideIPOPT(t *testing.T) {
 	for i, buses := range []int{10, 100, 1000, 10000} {
 		networks[i].Buses, networks[i].SetupMS = buses, 80
 	}
-	if text := (devices{r}).largestFlows(); text != noRecord {
+	if text := (devices{r}).largestFlows(); strings.Contains(text, "the same machine") || !strings.Contains(text, "Of all 4 networks that were tried, 4 were solved") {
 		t.Errorf("without IPOPT: %q", text)
 	}
 	report.Set(r, []peerrecord.Record{{Note: "How.", Commit: "abc", Ratios: []peerrecord.Ratio{
