@@ -435,7 +435,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		out.Load.Partial = r.continued
 	}
 	if r.opt.Plain {
-		if out.Plain, err = r.plain(ctx, best, method, tests); err != nil {
+		if out.Plain, err = r.plain(ctx, best, m, &out.Test); err != nil {
 			return nil, err
 		}
 	}

@@ -18,22 +18,31 @@ import (
 // projection and guard.
 type Plain struct {
 	Score
-	HeldOut Score `json:"held_out"` // of `direct` with it from the held-out starts, as `held_out` of the map's round
+	// Direct is it and Map the map by `direct` from these starts: what a search or a solver improves hides what they decode.
+	Direct Score `json:"direct"`     // of `direct` with it from the same starts
+	Map    Score `json:"map_direct"` // of `direct` with the map from the same starts
 }
 
 // plain trains the network in the stages that the map was trained in, and drives it. Its time is not the budget's.
-func (r *run) plain(ctx context.Context, best int, method string, tests int) (*Plain, error) {
+func (r *run) plain(ctx context.Context, best int, mapped *model.Model, test *Score) (*Plain, error) {
 	began := r.now()
 	defer func() { r.aside += r.since(began) }()
 	m, err := r.plainMap(ctx, best)
 	if err != nil {
 		return nil, err
 	}
-	out := new(Plain)
-	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
+	by := func(m *model.Model, method string) (Score, error) {
+		return r.drive(ctx, loops{of: r.c, model: m, method: method, purpose: tested, episodes: test.Episodes})
+	}
+	out := &Plain{Map: *test}
+	if out.Direct, err = by(m, "direct"); err != nil || test.Method == "direct" {
+		out.Score = out.Direct
+		return out, err
+	}
+	if out.Map, err = by(mapped, "direct"); err != nil {
 		return nil, err
 	}
-	out.Score, err = r.drive(ctx, loops{of: r.c, model: m, method: method, purpose: tested, episodes: tests})
+	out.Score, err = by(m, test.Method)
 	return out, err
 }
 

@@ -46,7 +46,7 @@ func TestAPlainNetworkDisturbsNothing(t *testing.T) {
 		t.Errorf("alone %+v in %v s, beside a plain network of %d updates in %v s", want.Plain, want.Seconds, plain, got.Seconds)
 	}
 	p := got.Plain
-	if p == nil || p.Method != got.Test.Method || p.Episodes != got.Test.Episodes || p.HeldOut.Method != "direct" || p.HeldOut.Episodes != beside.Starts || p.HeldOut.Mean == got.Rounds[got.Best].HeldOut.Mean {
+	if p == nil || p.Method != got.Test.Method || p.Episodes != got.Test.Episodes || p.Direct.Method != "direct" || p.Map.Method != "direct" || p.Direct.Episodes != got.Test.Episodes || p.Map.Episodes != got.Test.Episodes || p.Direct.Mean == p.Map.Mean {
 		t.Errorf("plain %+v beside %+v", p, got.Test)
 	}
 	folder := beside.Out + ".compile"
@@ -71,7 +71,7 @@ func TestAPlainNetworkDisturbsNothing(t *testing.T) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	beside.Progress = nil
-	if again := require.Get(Run(context.Background(), c, beside))(t); again.Plain.Mean != p.Mean || again.Plain.HeldOut.Mean != p.HeldOut.Mean {
+	if again := require.Get(Run(context.Background(), c, beside))(t); again.Plain.Mean != p.Mean || again.Plain.Direct.Mean != p.Direct.Mean {
 		t.Errorf("interrupted: plain %+v, want %+v", again.Plain, p)
 	}
 }
