@@ -551,7 +551,7 @@ record-third: build
 	ONLY="cstr chain21 double-pendulum" SHARE=3 MAPS=build/third scripts/gallery.sh $(RESULTS)/third
 
 .PHONY: record-trainings
-## record-trainings: compile every system of the gallery with three seeds in a third of its budget, counted in CPU time, and test a plain network of the same size beside each map, into RESULTS/trainings; takes no times; eight hours of one thread, and the same command continues (SYSTEMS="cstr hvac" SEEDS="1 2 3" SHARE=3 THREADS=1)
+## record-trainings: compile every system of the gallery with three seeds in a third of its budget, counted in CPU time, and test a plain network of the same size beside each map, into RESULTS/trainings; takes no times; about ten hours of one thread, and the same command continues (SYSTEMS="cstr hvac" SEEDS="1 2 3" SHARE=3 THREADS=1)
 record-trainings: build
 	MAPS=build/trainings scripts/trainings.sh $(RESULTS)
 
