@@ -555,6 +555,11 @@ results-gallery: build
 record-third: build
 	ONLY="cstr chain21 double-pendulum" SHARE=3 MAPS=build/third scripts/gallery.sh $(RESULTS)/third
 
+.PHONY: record-trainings
+## record-trainings: compile every system of the gallery with three seeds in a third of its budget, counted in CPU time, and test a plain network of the same size beside each map, into RESULTS/trainings; takes no times; about ten hours of one thread, and the same command continues (SYSTEMS="cstr hvac" SEEDS="1 2 3" SHARE=3 THREADS=1)
+record-trainings: build
+	MAPS=build/trainings scripts/trainings.sh $(RESULTS)
+
 .PHONY: real-plant
 ## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, and what a delay costs, on seeds nothing was chosen by, without times; hours (EPISODES=1000 MEASURED="all part late" SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues behind the last episode
 real-plant: build

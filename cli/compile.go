@@ -106,6 +106,8 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 	f.Var(&tail, "tail", "largest extra cost of a single held-out start (default: 20 times the target)")
 	f.Lookup("tail").DefValue = "" // said in words
 	f.DurationVar(&opt.Budget, "budget", 0, "wall time of all runs with the same FILE together; up to half is kept for choosing the method and for the test (default 15m)")
+	f.BoolVar(&opt.BudgetCPU, "budget-cpu", false, "count CPU time of the process over its threads in place of wall time, on a machine that does other work beside")
+	f.BoolVar(&opt.Plain, "plain", false, "also train a plain network of the map's size by the action loss alone on the map's data, and test it in the map's place; its time is not the budget's")
 	f.IntVar(&opt.Rounds, "rounds", 0, "largest number of rounds; 0: as many as the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios to solve in the first round; 0: the number that the case states")
 	f.IntVar(&opt.Starts, "starts", 0, "held-out starts in each round (default 200, fewer where solving them takes much of the budget)")
@@ -184,17 +186,23 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 		add("held-out", &out.Choice[i])
 	}
 	add("test", &out.Test)
+	if out.Plain != nil {
+		add("test, plain", &out.Plain.Score)
+	}
 	if out.Solver != nil {
 		add("test", &out.Solver.Score)
 	}
 	fmt.Fprintln(w)
 	Table(w, rows)
-	verdict := "meets"
+	verdict, clock := "meets", ""
+	if out.Clock == "cpu" {
+		clock = " of CPU time over the threads"
+	}
 	if !out.Met {
 		verdict = "misses"
 	}
-	fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
-		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds)
+	fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s%s\n",
+		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds, clock)
 	if float64(out.Test.Min) < -out.Target.Mean {
 		why := "are no optima"
 		if out.Disturbed {

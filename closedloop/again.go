@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
@@ -116,7 +117,7 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 		a.drawn = nil // the replay says so too
 	} else if !made {
 		return
-	} else if _, err := prepare(a.may, a.drawn); err != nil {
+	} else if _, err := prepare(a.may, a.drawn, time.Now); err != nil {
 		a.ended = unprepared(l.T, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -43,6 +44,18 @@ func (p *planner) prepare() error {
 	}
 	p.next = 0.01 * float64(p.decided)
 	return nil
+}
+
+// What is timed is timed by the clock that is given.
+func TestTimesAreOfTheGivenClock(t *testing.T) {
+	o := options("")
+	o.Threads = 1
+	ticks := 0
+	o.Clock = func() time.Time { ticks++; return time.Unix(int64(ticks), 0) }
+	r := evaluate(t, cartCase(t), func() (domain.Controller, error) { return &planner{}, nil }, o)
+	if r.Prepare == nil || r.Prepare.P50 != 1e6 || r.Prepare.P99 != 1e6 || r.Latency.P50 != 1e6 || r.Latency.P99 != 1e6 {
+		t.Errorf("a second between two readings, and decisions of %+v and %+v between them", r.Latency, r.Prepare)
+	}
 }
 
 // A method that works between its decisions does so behind each but the last; what that takes is

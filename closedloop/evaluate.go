@@ -138,7 +138,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			return nil, err
 		}
 		made, late := pace.next()
-		start := time.Now()
+		start := opt.now()
 		var did domain.Decision
 		if sensed != nil {
 			sensed.measure(bias)
@@ -150,11 +150,11 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			for i, b := range bias {
 				s[i] += b
 			}
-			if start = time.Now(); made {
+			if start = opt.now(); made {
 				did, err = method.Decide(s, cx, opt.Preference, u)
 			}
 		}
-		latency := time.Since(start)
+		latency := opt.now().Sub(start)
 		if errors.As(err, new(domain.PreferenceError)) {
 			return nil, fmt.Errorf("method %s: %w", opt.Method, err) // so it is in every episode
 		}
@@ -176,7 +176,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		if !made {
 			continue
 		}
-		if took, err := prepare(may, ep); err != nil {
+		if took, err := prepare(may, ep, opt.now); err != nil {
 			failure = unprepared(t, err)
 		} else {
 			record.Lines[t].Prepare = Number(machine.Microseconds(took))
@@ -199,13 +199,21 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
 
 // prepare lets a method that works between decisions do so, where there is another.
-func prepare(may *domain.ControllerAbilities, ep domain.Episode) (took time.Duration, err error) {
+func prepare(may *domain.ControllerAbilities, ep domain.Episode, now func() time.Time) (took time.Duration, err error) {
 	if may.Prepare == nil || ep.Done() {
 		return 0, nil
 	}
-	start := time.Now()
+	start := now()
 	err = may.Prepare()
-	return time.Since(start), err
+	return now().Sub(start), err
+}
+
+// now is a time of the clock.
+func (o *Options) now() time.Time {
+	if o.Clock != nil {
+		return o.Clock()
+	}
+	return time.Now()
 }
 
 // wait waits for a moment, or the end of the context.

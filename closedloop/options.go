@@ -42,6 +42,8 @@ type Options struct {
 	// Every is the period of an episode's observations; one that is due before the last is decided
 	// about waits for that. 0: none.
 	Every time.Duration
+	// Clock times decisions and what is done between them; nil: the wall's.
+	Clock func() time.Time
 	// Limit is the load of the machine above which nothing is run, or returned.
 	Limit LoadLimit
 	// Progress, if set, is called before the first episode and after each, Visit with each that was run.

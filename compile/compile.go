@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,13 @@ type Options struct {
 	// are estimated to take is made smaller or not begun; at most half of the budget is kept for
 	// them. 0: 15 minutes. Time of earlier, interrupted runs counts.
 	Budget time.Duration
+	// BudgetCPU counts the CPU time of the process over its threads in place of wall time, everywhere: in the
+	// budget, in what parts of it are estimated to take and in the times of decisions. It is for machines that
+	// compute other things beside, and for runs that are stopped and continued.
+	BudgetCPU bool
+	// Plain also trains a plain network on what the map was trained on, behind all decisions and outside the
+	// budget; see Report.Plain.
+	Plain bool
 	// Rounds is how many there are at most; 0: what the budget allows.
 	Rounds int
 	// Scenarios of the first round; 0: the case's.
@@ -98,9 +106,9 @@ type Round struct {
 	Seconds Seconds     `json:"seconds"`
 }
 
-// Seconds of wall time.
+// Seconds by the clock of the budget.
 type Seconds struct {
-	Solve    float64 `json:"solve"`    // wall time of solving
+	Solve    float64 `json:"solve"`    // time of solving
 	Train    float64 `json:"train"`    // of training
 	Evaluate float64 `json:"evaluate"` // of closed loops
 }
@@ -181,6 +189,8 @@ type Report struct {
 	Model  string  `json:"model"`  // file written, without its folder: the report lies beside it
 	Device string  `json:"device"` // that it ran on
 	Commit string  `json:"commit"` // of the program
+	Seed   uint64  `json:"seed"`   // of all that was drawn
+	Clock  string  `json:"clock"`  // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
 	Rounds []Round `json:"rounds"`
 	Best   int     `json:"best"` // number of the round whose map it is, from 0
 	// Choice are the methods that were compared on the held-out starts; the first is
@@ -190,6 +200,7 @@ type Report struct {
 	// those of the first tenth, one after another.
 	Test      Score   `json:"test"`                // of the chosen method from starts that no decision has looked at
 	Solver    *Beside `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
+	Plain     *Plain  `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
 	Disturbed bool    `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
 	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
 	Measured bool    `json:"measured,omitempty"` // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
@@ -203,7 +214,7 @@ type Report struct {
 	} `json:"target"`
 	Ended      string  `json:"ended"`       // why there is no further round
 	Advice     string  `json:"advice"`      // what is left to do where the target is not met; ""
-	Seconds    float64 `json:"seconds"`     // wall time, earlier runs of the folder included
+	Seconds    float64 `json:"seconds"`     // time by the clock, earlier runs of the folder included
 	EndSeconds float64 `json:"end_seconds"` // of these, choice and test of this run
 	// Load is the machine's, TimesLoad that while the times of Test were taken; absent where
 	// it is not known.
@@ -222,6 +233,7 @@ type run struct {
 	now     func() time.Time
 	began   time.Time
 	earlier float64 // seconds of the runs before
+	aside   float64 // seconds of this one that the budget does not count
 
 	continued bool // there were some
 	remembers bool // an action is in the context of the next
@@ -229,7 +241,14 @@ type run struct {
 
 // Run compiles a case that has a solver and a plant.
 func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
-	return compile(ctx, c, opt, time.Now)
+	if !opt.BudgetCPU {
+		return compile(ctx, c, opt, time.Now)
+	}
+	if machine.CPUTime() == 0 {
+		return nil, gpc.BadInput(fmt.Errorf("compile: --budget-cpu: this system does not say what a process has computed"))
+	}
+	threads := time.Duration(cmp.Or(max(opt.Threads, 0), runtime.GOMAXPROCS(0)))
+	return compile(ctx, c, opt, func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime() / threads) })
 }
 
 func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time) (*Report, error) {
@@ -327,7 +346,15 @@ func remembersActions(plant *closedloop.Simulation) bool {
 	return !slices.Equal(one, other)
 }
 
-func (r *run) spent() float64 { return r.earlier + r.since(r.began) }
+func (r *run) spent() float64 { return r.earlier + r.since(r.began) - r.aside }
+
+// clock is what the budget is counted by.
+func (o *Options) clock() string {
+	if o.BudgetCPU {
+		return "cpu"
+	}
+	return "wall"
+}
 
 // since is in seconds.
 func (r *run) since(began time.Time) float64 { return r.now().Sub(began).Seconds() }
@@ -351,7 +378,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, fmt.Errorf("compile: the budget of %v is too short for one round: give a larger --budget", r.opt.Budget)
 	}
 	best, began := r.best(), r.now()
-	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
+	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Rounds: rounds, Best: best, Ended: ended}
 	if m := r.c.Definition().Measurement; m != nil {
 		out.Disturbed = m.Acts()
 	}
@@ -406,6 +433,11 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	if out.Load != nil {
 		out.Load.Partial = r.continued
+	}
+	if r.opt.Plain {
+		if out.Plain, err = r.plain(ctx, best, m, &out.Test); err != nil {
+			return nil, err
+		}
 	}
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)

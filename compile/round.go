@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
@@ -328,13 +329,21 @@ type loops struct {
 	visit    func(*closedloop.EpisodeRecord) // is called after each episode; nil: nothing is
 }
 
+// decisions is the clock that decisions are timed by; nil: the wall's.
+func (r *run) decisions() func() time.Time {
+	if !r.opt.BudgetCPU {
+		return nil
+	}
+	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
+}
+
 // drive runs loops to their end and sums up.
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
 	floored, capped, known := 0.0, 0.0, 0
 	period, tardy := l.of.Spec().StepSeconds, 0
 	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(),
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++

@@ -222,7 +222,8 @@ type journal struct {
 	Seed          uint64  `json:"seed"`
 	Scenarios     int     `json:"scenarios"`
 	Starts        int     `json:"starts"`
-	Cap           float64 `json:"cap_pct"` // of Score.Capped: the largest regret that the first run asked for
+	Clock         string  `json:"clock,omitempty"` // absent of an earlier program: wall
+	Cap           float64 `json:"cap_pct"`         // of Score.Capped: the largest regret that the first run asked for
 	Rounds        []Round `json:"rounds"`
 	Pace          pace    `json:"pace"`
 	Seconds       float64 `json:"seconds"` // of all runs so far
@@ -239,7 +240,7 @@ func (r *run) open() (release func() error, err error) {
 	want := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
 		Program: version.Version + " " + version.Build(), ISA: level, Training: fmt.Sprintf("%+v", r.c.MapSpec().Training), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
-		Cap: r.opt.Tail, Plant: plantOf(r.c.Definition()),
+		Clock: r.opt.clock(), Cap: r.opt.Tail, Plant: plantOf(r.c.Definition()),
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
@@ -271,7 +272,7 @@ func (r *run) open() (release func() error, err error) {
 	}{
 		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case},
 		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"plant", differing(r.journal.Plant, want.Plant), differing(want.Plant, r.journal.Plant)}, {"seed", r.journal.Seed, want.Seed},
-		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
+		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts}, {"clock", cmp.Or(r.journal.Clock, "wall"), want.Clock},
 	} {
 		if f.got != f.want {
 			return nil, gpc.BadInput(fmt.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another --out, or remove the folder", path, f.name, f.got, f.want))

@@ -50,6 +50,7 @@ var documents = []document{
 	{"docs/results/solvers.md", "beside other solvers", devices.solvers},
 	{"docs/results/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
 	{"docs/results/maps.md", "what maps reach", devices.compiled},
+	{"docs/results/maps.md", "trainings", devices.trainings},
 	{"docs/results/maps.md", "every weighting", devices.weightings},
 	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},

@@ -118,6 +118,18 @@ func (d devices) compiled() string {
 	return report.Tables(report.Compilations(all, names))
 }
 
+// trainings are the maps of several seeds of all devices, each beside a plain network.
+func (d devices) trainings() string {
+	var all []report.Trained
+	for _, r := range d {
+		all = append(all, report.Of[report.Trained](r)...)
+	}
+	if len(all) == 0 {
+		return noRecord
+	}
+	return report.Tables(report.Trainings(all, d.systems()))
+}
+
 // rounds are those of a case's compilation, with the reason of each.
 func (d devices) rounds(name string) string {
 	s := report.Section{Rows: [][]string{{"round", "why", "scenarios (near the worst)", "samples", "epochs", "own starts, mean %", "held-out, mean %", "p90 %", "max %", "confirmed: mean, p90, max %", "s"}}}

@@ -230,6 +230,7 @@ var kinds = []kind{
 	declared("eval pair", "Candidates, time, data and disturbances", withheld, (*Records).curveSections, "pairs"),
 	declared("steer", "Steering", checkSteering, (*Records).steeringSections, "front"),
 	declared("certify", "Certificates", checkCertified, each(certificateSection), "certificate"),
+	declared("compile --plain", "Maps compiled from equations", (*Trained).check, (*Records).trainedSections, "rounds", "choice", "test", "plain"),
 	declared("compile", "Maps compiled from equations", checkCompilation, (*Records).compilationSections, "rounds", "choice", "test"),
 	declared[bench.Record]("bench", "Speed", nil, each(benchmarkSection), "results"),
 	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
