@@ -197,7 +197,7 @@ type Navigation struct {
 	Epsilon        float64 // ε of the energy
 	MetricLambda   float64 // λ_m
 	TopK           int     // k, eigendirections of the Lie residual
-	LieGain        float64 // γ_L ∈ [0,1]
+	LieGain        float64 // γ_L ≥ 0; the paper's is in [0,1]
 	LieScale       float64 // s_L
 	RetractionMix  float64 // μ_R ∈ [0,1]
 	Smoothing      float64 // α ∈ (0,1], used while the estimated noise is positive

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Records Algorithm 2 with steps of four sizes, from ours to the paper's Δt of 5, and without its parts at each:
+# scripts/steps.sh FOLDER, a folder of bench/results named for the device. Records are without times. Every row runs
+# the same episodes. The γ_L with which the Lie residual moves the action by a thousandth and a hundredth of its range are
+# those of FOLDER/latent-step.json (make latent-step), measured on episodes of another seed without noise.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/record.sh
+ANY_LOAD=1 # nothing is timed
+out=$1
+gain() { # CASE Δt SHARE: of that record, to three digits
+  python3 - "$out/latent-step.json" "BenchmarkLatentStep/$1/noise_0/step_$2" "gain_$3_%" <<'PYTHON'
+import json, sys
+file, name, metric = sys.argv[1:]
+print("%.3g" % next(b["metrics"][metric] for b in json.load(open(file))["benchmarks"] if b["name"] == name))
+PYTHON
+}
+steps() { # CASE EXACT Δt… -- OPTIONS...
+  local case=$1 exact=$2 sizes=() noise size
+  shift 2
+  while [ "$1" != -- ]; do sizes+=("$1"); shift; done
+  shift
+  for noise in $noises; do
+    for size in "${sizes[@]}"; do
+      record "$case-step-$size-noise-$noise" eval pair "$case" --methods "navigator,direct,$exact" --first-constant "latent-step=$size" \
+        --constant lie-gain=0 --constant retraction=0 --constant "lie-gain=$(gain "$case" "$size" 0.1)" --constant "lie-gain=$(gain "$case" "$size" 1)" \
+        --noise "$noise" --threads 1 --untimed "$@"
+    done
+  done
+}
+for case in integrator-convex integrator-nonconvex; do
+  noises=${NOISES:-"0 0.02 0.05"}
+  steps $case nmpc 0.005 0.05 0.5 5 -- --seed 7 --episodes "${EPISODES:-200}"
+done
+for case in opf30 opf30-uncertain; do
+  noises=${DISPATCH_NOISES:-"0 0.002"}
+  steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${EPISODES:-200}" --regime envelope
+done
