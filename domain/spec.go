@@ -204,6 +204,7 @@ type Navigation struct {
 	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
 	Neighbours     int     // codes in the local affine refinement of localization; n_z + 1 or more span the latent
 	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
+	RawWeights     bool    // the flow weighs J by σ, and not by σ over each objective's range on the dataset
 }
 
 // Training holds the constants of dataset and training.

@@ -23,7 +23,7 @@ steps() { # CASE EXACT Δt… -- OPTIONS...
   for noise in $noises; do
     for size in "${sizes[@]}"; do
       record "$case-step-$size-noise-$noise" eval pair "$case" --methods "navigator,direct,$exact" --first-constant "latent-step=$size" \
-        --constant lie-gain=0 --constant retraction=0 --constant "lie-gain=$(gain "$case" "$size" 0.1)" --constant "lie-gain=$(gain "$case" "$size" 1)" \
+        --constant lie-gain=0 --constant retraction=0 --constant raw-weights=1 --constant "lie-gain=$(gain "$case" "$size" 0.1)" --constant "lie-gain=$(gain "$case" "$size" 1)" \
         --noise "$noise" --threads 1 --untimed "$@"
     done
   done
