@@ -601,12 +601,16 @@ candidates-multiagent: build
 constants: build
 	scripts/constants.sh $(RESULTS)
 
-.PHONY: latent-step steps
+.PHONY: latent-step obstacle-age steps
 ## latent-step: how far a step of the latent goes, and the Lie residual beside float32, on development episodes, into RESULTS/latent-step.json; takes no times
 latent-step: bin/record
 	$(RECORD) --out $(RESULTS)/latent-step.json $(GO) test . -run '^$$' -bench '^BenchmarkLatentStep$$' -benchtime 1x -cpu 1 -timeout 60m
 
-## steps: Algorithm 2 with steps from ours to the paper's, and without its parts at each, recorded in RESULTS without times from what latent-step recorded; about an hour
+## obstacle-age: safe episodes of Case 1 that are inside the ellipse where it is as the robot gets there, into RESULTS/obstacle-age.json; takes no times
+obstacle-age: bin/record
+	$(RECORD) --out $(RESULTS)/obstacle-age.json $(GO) test . -run '^$$' -bench '^BenchmarkObstacleAge$$' -benchtime 1x -cpu 1
+
+## steps: Algorithm 2 with steps from ours to the paper's, and without its parts at each, and Case 1 with the ellipse of t+1 as its limit, recorded in RESULTS without times; reads what latent-step recorded; about an hour
 steps: build
 	scripts/steps.sh $(RESULTS)
 

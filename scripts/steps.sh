@@ -32,6 +32,10 @@ for case in integrator-convex integrator-nonconvex; do
   noises=${NOISES:-"0 0.02 0.05"}
   steps $case nmpc 0.005 0.05 0.5 5 -- --seed 7 --episodes "${EPISODES:-200}"
 done
+# The same cases with the ellipse as the limit where it is when the robot gets there: plant, projection and solver know it.
+for case in integrator-convex integrator-nonconvex; do
+  record "$case-obstacle-age-0" eval pair $case --methods direct,navigator,nmpc:200 --seed 7 --episodes 1000 --shift obstacle-age=0 --threads 1 --untimed
+done
 for case in opf30 opf30-uncertain; do
   noises=${DISPATCH_NOISES:-"0 0.002"}
   steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${EPISODES:-200}" --regime envelope

@@ -74,11 +74,11 @@ type flight struct {
 	system         *System
 	q1, q2, v1, v2 float64
 	u1, u2         float64 // the last action
-	p, rate        float64 // operating parameter at the position's time, and ṗ
+	p, rate        float64 // operating parameter that the next step is tested at, and ṗ
 }
 
 func (y *System) flight(s, c []float64) flight {
-	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], c[contextP], c[contextRate]}
+	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], y.Params.limitAt(c[contextP], c[contextRate]), c[contextRate]}
 }
 
 // gradient is half that of the ellipse's level function at the position; up at the
@@ -103,11 +103,11 @@ func (f *flight) turn(to direction) [2]float64 {
 	return [2]float64{u1, u2}
 }
 
-// step applies an action and reports whether the next position keeps the limit
-// of this step.
+// step applies an action and reports whether the next position is outside the
+// ellipse of this step.
 func (f *flight) step(u1, u2 float64) bool {
 	f.q1, f.q2, f.v1, f.v2 = f.system.k64.next(f.q1, f.q2, f.v1, f.v2, u1, u2)
-	outside := f.system.Params.Ellipse.clearance(f.q1, f.q2, f.system.Params.limitAt(f.p, f.rate)) >= 1
+	outside := f.system.Params.Ellipse.clearance(f.q1, f.q2, f.p) >= 1
 	f.u1, f.u2 = u1, u2
 	f.p += f.rate * f.system.Params.Dt
 	return outside
