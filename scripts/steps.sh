@@ -30,7 +30,7 @@ steps() { # CASE EXACT Δt… -- OPTIONS...
 }
 for case in integrator-convex integrator-nonconvex; do
   noises=${NOISES:-"0 0.02 0.05"}
-  steps $case nmpc 0.005 0.05 0.5 5 -- --seed 7 --episodes "${EPISODES:-200}"
+  steps $case nmpc 0.005 0.05 0.5 5 -- --constant smoothing=1 --seed 7 --episodes "${EPISODES:-200}"
 done
 # The same cases with the ellipse as the limit where it is when the robot gets there: plant, projection and solver know it.
 for case in integrator-convex integrator-nonconvex; do

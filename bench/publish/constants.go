@@ -217,7 +217,7 @@ func (d devices) replacedConstants() string {
 	var shown []closedloop.Pairing
 	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
 		for _, p := range report.Of[closedloop.Pairing](r.Records) {
-			if p.Case != r.Name || !report.ByConstants(&p) {
+			if p.Case != r.Name || !report.ByConstants(&p) || stepped(&p) {
 				continue
 			}
 			shown = append(shown, p)
