@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records Algorithm 2 with steps of four sizes, from ours to the paper's Δt of 5, and without its parts at each:
 # scripts/steps.sh FOLDER, a folder of bench/results named for the device. Records are without times. Every row runs
-# the same episodes. The γ_L with which the Lie residual moves the action by a thousandth and a hundredth of its range are
+# the same episodes: EPISODES (200) of Case 1, TRAJECTORIES (50) of 300 dispatches. The γ_L with which the Lie residual moves the action by a thousandth and a hundredth of its range are
 # those of FOLDER/latent-step.json (make latent-step), measured on episodes of another seed without noise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,5 +38,5 @@ for case in integrator-convex integrator-nonconvex; do
 done
 for case in opf30 opf30-uncertain; do
   noises=${DISPATCH_NOISES:-"0 0.002"}
-  steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${EPISODES:-200}" --regime envelope
+  steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${TRAJECTORIES:-50}" --regime envelope
 done
