@@ -3,11 +3,15 @@ package publish
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -51,4 +55,104 @@ func (r records) steps(name string, dt, noise float64) *closedloop.Pairing {
 	p := new(closedloop.Pairing)
 	require.OK(r.t, json.Unmarshal([]byte(raw(r.t, fmt.Sprintf("bench/results/epyc-2-cores/%s-step-%g-noise-%g.json", name, dt, noise))), p))
 	return p
+}
+
+// What the pages say of the online step, and of the moving ellipse, are figures of records.
+func TestTheOnlineStepsSentencesAreRecords(t *testing.T) {
+	r := records{t, recorded(t)}
+	aboutTheStep(claimsOf(t, "docs/explain/decision.md"), r)
+	aboutTheParts(claimsOf(t, casesPage), r)
+	aboutTheEllipse(claimsOf(t, casesPage), r)
+}
+
+// aboutTheStep holds what decision.md says of the step.
+func aboutTheStep(c *claims, r records) {
+	c.t.Helper()
+	const ours = "BenchmarkLatentStep/integrator-convex/noise_0/step_0.005"
+	var capped []float64
+	for _, d := range r.all {
+		for _, b := range report.Of[peerrecord.Benchmarked](d) {
+			for _, m := range b.Benchmarks {
+				if share, is := m.Metrics["capped"]; is {
+					capped = append(capped, 100*share)
+				}
+			}
+		}
+	}
+	c.says("%s %% of steps are at the cap", ranging("%.0f", capped))
+	c.says("Its median is %.1f · 10⁻⁹ at our Δt of `integrator-convex`, and a unit of float32 at z is %.0f · 10⁻⁹", r.printed(ours, "residual_nano"), r.printed(ours, "float32_unit_nano"))
+	c.says("γ_L would have to be %.0f 000 at our Δt to move the decoded action by a thousandth of its range, and %.2f at the paper's",
+		r.printed(ours, "gain_0.1_%")/1000, r.printed("BenchmarkLatentStep/integrator-convex/noise_0/step_5", "gain_0.1_%"))
+	var weighed []float64
+	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
+		for _, noise := range []float64{0, 0.02} {
+			weighed = append(weighed, float64(replacedIn(r.steps(name, 0.005, noise), "raw-weights", 1).Cost.Mean))
+		}
+	}
+	c.says("by %s %% of the cost at our Δt of Case 1, with and without noise", ranging("%+.3f", weighed))
+	long := r.steps("integrator-convex", 0.5, 0)
+	c.says("at a hundred times our Δt σ alone costs %.1f %% above the optimum, and σ over the ranges %.1f %%", float64(replacedIn(long, "raw-weights", 1).RegretPct), float64(long.Pairs[0].RegretPct))
+	var steered []any
+	for _, file := range []string{"integrator-convex-steer-direct", "integrator-convex-steer", "integrator-nonconvex-steer-direct", "integrator-nonconvex-steer"} {
+		var front closedloop.Steering
+		require.OK(c.t, json.Unmarshal([]byte(raw(c.t, "bench/results/epyc-2-cores/"+file+".json")), &front))
+		steered = append(steered, float64(front.MeanRegretPct))
+	}
+	c.says("Over 21 weightings `direct` costs %.4f %% above the exact front of `integrator-convex` and Algorithm 2 %.4f %%; of `integrator-nonconvex` it is %.4f and %.4f %%", steered...)
+}
+
+// aboutTheParts holds what cases.md says of the parts of the method.
+func aboutTheParts(c *claims, r records) {
+	c.t.Helper()
+	var above []any
+	for _, dt := range []float64{0.005, 0.05, 0.5, 5} {
+		above = append(above, float64(r.steps("integrator-convex", dt, 0).Pairs[0].RegretPct))
+	}
+	c.says("Algorithm 2 costs %.3f %% above the optimum of `integrator-convex` at our Δt, and %.3f, %.1f and %.0f %% at ten, a hundred and a thousand times of it", above...)
+	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
+		p := r.steps(name, 0.005, 0.02)
+		c.says("In `%s` Algorithm 2 is safe in %d of 200 episodes, `direct` in %d, the exact solver in %d, and Algorithm 2 without its smoothing in %d.",
+			name, p.Pairs[0].Safe, pairedMethod(p, "direct").Safe, pairedMethod(p, "nmpc").Safe, replacedIn(p, "smoothing", 1).Safe)
+	}
+	convex, nonconvex := &r.steps("integrator-convex", 5, 0.02).Pairs[0], &r.steps("integrator-nonconvex", 5, 0.02).Pairs[0]
+	c.says("With the paper's Δt it is safe in %d and %d, at %.0f and %.0f %% above the optimum.", convex.Safe, nonconvex.Safe, float64(convex.RegretPct), float64(nonconvex.RegretPct))
+	one, other := ablated(c.t, "integrator-convex", "–"), ablated(c.t, "integrator-nonconvex", "–")
+	c.says("Without it episodes of Case 1 cost %.1f and %.1f %% more", one, other)
+	var dispatch []float64
+	for _, name := range []string{"opf30", "opf30-uncertain"} {
+		for _, loads := range []string{"envelope", "paper", "swing"} {
+			dispatch = append(dispatch, ablated(c.t, name, loads))
+		}
+	}
+	c.says("and of the dispatch %s %% more; among robots nothing was found", ranging("%.2f", dispatch))
+}
+
+// ablated is a cell of the generated table of ablations: what the adaptive priority is worth, %.
+func ablated(t *testing.T, name, loads string) float64 {
+	t.Helper()
+	row := "| " + name + " | " + loads + " | `navigator-no-semantic` |"
+	for line := range strings.Lines(raw(t, paperPage)) {
+		if cells, is := strings.CutPrefix(line, row); is {
+			figure, _, _ := strings.Cut(strings.TrimSpace(strings.Split(cells, "|")[1]), " ")
+			return require.Get(strconv.ParseFloat(figure, 64))(t)
+		}
+	}
+	t.Fatalf("no row %q", row)
+	return 0
+}
+
+// aboutTheEllipse holds what cases.md says of the limit of Case 1.
+func aboutTheEllipse(c *claims, r records) {
+	c.t.Helper()
+	least := math.Inf(1)
+	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
+		of := "BenchmarkObstacleAge/" + name + "/"
+		c.says("in %.0f of %.0f safe episodes of `direct` in `%s`", r.printed(of+"direct", "inside"), r.printed(of+"direct", "safe"), name)
+		for _, method := range []string{"direct", "navigator", "nmpc"} {
+			least = min(least, r.printed(of+method, "least_psi"))
+		}
+	}
+	c.says("ψ is at least %.2f there", math.Floor(100*least)/100)
+	p := integrator.Default(false)
+	c.says("up to %.3f m", p.Dt*p.Ellipse.Rho[1]*0.14) // the fastest ṗ of the test box
 }
