@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Records Algorithm 2 with steps of four sizes, from ours to the paper's Δt of 5, and without its parts at each:
 # scripts/steps.sh FOLDER, a folder of bench/results named for the device. Records are without times. Every row runs
-# the same episodes: EPISODES (200) of Case 1, TRAJECTORIES (50) of 300 dispatches. The γ_L with which the Lie residual moves the action by a thousandth and a hundredth of its range are
-# those of FOLDER/latent-step.json (make latent-step), measured on episodes of another seed without noise.
+# the same episodes: EPISODES (200) of Case 1, TRAJECTORIES (20) of 300 dispatches. CASES and NOISES choose. The γ_L with
+# which the Lie residual moves the action by a thousandth and a hundredth of its range are those of FOLDER/latent-step.json
+# (make latent-step), measured on episodes of another seed without noise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/record.sh
@@ -28,15 +29,17 @@ steps() { # CASE EXACT Δt… -- OPTIONS...
     done
   done
 }
-for case in integrator-convex integrator-nonconvex; do
-  noises=${NOISES:-"0 0.02 0.05"}
-  steps $case nmpc 0.005 0.05 0.5 5 -- --constant smoothing=1 --seed 7 --episodes "${EPISODES:-200}"
-done
-# The same cases with the ellipse as the limit where it is when the robot gets there: plant, projection and solver know it.
-for case in integrator-convex integrator-nonconvex; do
-  record "$case-obstacle-age-0" eval pair $case --methods direct,navigator,nmpc:200 --seed 7 --episodes 1000 --shift obstacle-age=0 --threads 1 --untimed
-done
-for case in opf30 opf30-uncertain; do
-  noises=${DISPATCH_NOISES:-"0 0.002"}
-  steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${TRAJECTORIES:-50}" --regime envelope
+for case in ${CASES:-integrator-convex integrator-nonconvex opf30 opf30-uncertain}; do
+  case $case in
+    integrator-*)
+      noises=${NOISES:-"0 0.02 0.05"}
+      steps $case nmpc 0.005 0.05 0.5 5 -- --constant smoothing=1 --seed 7 --episodes "${EPISODES:-200}"
+      # The ellipse as the limit where it is when the robot gets there: plant, projection and solver know it.
+      record "$case-obstacle-age-0" eval pair $case --methods direct,navigator,nmpc:200 --seed 7 --episodes 1000 --shift obstacle-age=0 --threads 1 --untimed
+      ;;
+    opf30*)
+      noises=${DISPATCH_NOISES:-"0 0.002"}
+      steps $case mo-opf 0.002 0.02 0.2 5 -- --seed 11 --episodes "${TRAJECTORIES:-20}" --regime envelope
+      ;;
+  esac
 done
