@@ -105,7 +105,7 @@ var documents = []document{
 	{paperPage, "roll-outs", devices.rolledOut},
 	{paperPage, "differences", devices.differences},
 	{paperPage, "ablations", devices.ablations},
-	{paperPage, "step sizes", stepSizes.text},
+	{paperPage, "step sizes", devices.stepSizes},
 	{paperPage, "steps", devices.steps},
 	{paperPage, "projection", devices.projections},
 	{paperPage, "constants", devices.constants},

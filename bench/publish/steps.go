@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -20,6 +21,11 @@ var stepSizes = benchmarkTable{of: "BenchmarkLatentStep", columns: report.Column
 	{"‖γ_L Δz_Lie‖, 10⁻⁹", "{residual_nano %.3g}"}, {"most", "{residual_most_nano %.3g}"}, {"unit of float32 at z, 10⁻⁹", "{float32_unit_nano %.3g}"},
 	{"the action moves by, 10⁻⁹ of its range", "{action_share_nano %.3g}"}, {"γ_L for 0.1 % of the range", "{gain_0.1_% %.3g}"}, {"for 1 %", "{gain_1_% %.3g}"},
 }}
+
+// stepSizes is the table of them without the names of their parts.
+func (d devices) stepSizes() string {
+	return strings.NewReplacer("| noise_", "| ", "| step_", "| ").Replace(stepSizes.text(d))
+}
 
 // stepped tells whether a pairing is one of scripts/steps.sh: every method on one Δt.
 func stepped(p *closedloop.Pairing) bool {
@@ -111,7 +117,7 @@ func besideWhole(m *closedloop.Paired) string {
 	if m.Cost.N == 0 {
 		return safeShare(m)
 	}
-	return fmt.Sprintf("%s; %s %s, n %d", safeShare(m), m.Cost.Mean.Text("%+.3f"), report.Interval("%+.3f", m.Cost.MeanCI95), m.Cost.N)
+	return fmt.Sprintf("%s; %s %s, n %d", safeShare(m), m.Cost.Mean.Text("%+.4f"), report.Interval("%+.4f", m.Cost.MeanCI95), m.Cost.N)
 }
 
 // obstacleAge is the plant's parameter by which the limit of Case 1 is the ellipse of another time.
