@@ -183,13 +183,19 @@ func ablated(t *testing.T, name, loads string) float64 {
 func aboutTheEllipse(c *claims, r records) {
 	c.t.Helper()
 	least := math.Inf(1)
+	var above []any
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
 		of := "BenchmarkObstacleAge/" + name + "/"
 		c.says("in %.0f of %.0f safe episodes of `direct` in `%s`", r.printed(of+"direct", "inside"), r.printed(of+"direct", "safe"), name)
 		for _, method := range []string{"direct", "navigator", "nmpc"} {
 			least = min(least, r.printed(of+method, "least_psi"))
+			if safe, all := r.printed(of+method, "safe_later"), r.printed(of+method, "episodes"); safe != all {
+				c.t.Errorf("%s%s: %v of %v episodes are safe with the ellipse of t + 1", of, method, safe, all)
+			}
 		}
+		above = append(above, float64(r.paired(name+"-obstacle-age-0.json", "direct").RegretPct))
 	}
+	c.says("`direct` costs %.1f and %.1f %% above its optimum", above...)
 	c.says("ψ is at least %.2f there", math.Floor(100*least)/100)
 	p := integrator.Default(false)
 	c.says("up to %.3f m", p.Dt*p.Ellipse.Rho[1]*0.14) // the fastest ṗ of the test box
