@@ -32,7 +32,7 @@ steps() { # CASE EXACT Δt… -- OPTIONS...
 for case in ${CASES:-integrator-convex integrator-nonconvex opf30 opf30-uncertain}; do
   case $case in
     integrator-*)
-      noises=${NOISES:-"0 0.02 0.05"}
+      noises=${NOISES:-"0 0.02"}
       steps $case nmpc 0.005 0.05 0.5 5 -- --constant smoothing=1 --seed 7 --episodes "${EPISODES:-200}"
       # The ellipse as the limit where it is when the robot gets there: plant, projection and solver know it.
       record "$case-obstacle-age-0" eval pair $case --methods direct,navigator,nmpc --seed 7 --episodes "${EPISODES:-200}" --shift obstacle-age=0 --threads 1 --untimed
