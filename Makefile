@@ -611,6 +611,19 @@ candidates-multiagent: build
 constants: build
 	scripts/constants.sh $(RESULTS)
 
+.PHONY: latent-step obstacle-age steps
+## latent-step: how far a step of the latent goes, and the Lie residual beside float32, on development episodes, into RESULTS/latent-step.json; takes no times
+latent-step: bin/record
+	$(RECORD) --out $(RESULTS)/latent-step.json $(GO) test . -run '^$$' -bench '^BenchmarkLatentStep$$' -benchtime 1x -cpu 1 -timeout 60m
+
+## obstacle-age: safe episodes of Case 1 that are inside the ellipse where it is as the robot gets there, into RESULTS/obstacle-age.json; takes no times
+obstacle-age: bin/record
+	$(RECORD) --out $(RESULTS)/obstacle-age.json $(GO) test . -run '^$$' -bench '^BenchmarkObstacleAge$$' -benchtime 1x -cpu 1
+
+## steps: Algorithm 2 with steps from ours to the paper's, and without its parts at each, and Case 1 with the ellipse of t+1 as its limit, recorded in RESULTS without times; reads what latent-step recorded; about an hour
+steps: build
+	scripts/steps.sh $(RESULTS)
+
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
 NVRTC = nvidia-cuda-nvrtc-cu12==12.2.140 --hash=sha256:b1cdcae6443cb7cdcfb5d1bf51896a148c9f82f9e65b27db9ab095eaed689aa7

@@ -142,7 +142,7 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 func TestAMethodWithConstantsOfItsOwn(t *testing.T) {
 	cart := testdomain.NewCart(3)
 	wrong := cart.Spec().Navigation
-	wrong.LieGain = 2
+	wrong.LieGain = -1
 	c, err := gpc.NewCase(domain.Case{Problem: cart, Methods: []domain.Method{{
 		Name: "wild", Group: domain.GroupOwn, Needs: domain.NeedsMap, Navigation: &wrong,
 		New: func(domain.Means) (domain.Controller, error) { return learned{}, nil },

@@ -53,6 +53,7 @@ var constants = []struct {
 	{"smoothing", false, func(n *domain.Navigation, v float64) { n.Smoothing = v }},
 	{"priority-filter", false, func(n *domain.Navigation, v float64) { n.PriorityFilter = v }},
 	{"neighbours", true, func(n *domain.Navigation, v float64) { n.Neighbours = int(v) }},
+	{"raw-weights", true, func(n *domain.Navigation, v float64) { n.RawWeights = v != 0 }},
 }
 
 // Constants are the names of the online step's constants that a Contender can replace.

@@ -23,8 +23,7 @@ type loaded struct {
 	encoder backend.Net
 	index   backend.Index   // nil for a model without codes
 	stepper backend.Stepper // of makeStepper
-	// inverseRange is 1/(nadir − ideal) of each objective on the dataset; 1 for the energy
-	// of whole plans, which is what plans are scored by.
+	// inverseRange is 1/(nadir − ideal) of each objective on the dataset; 1 for RawWeights.
 	inverseRange []float64
 	// decoded are D_s of the codes; the model's own where it carries them.
 	decoded tensor.Matrix
@@ -73,7 +72,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	l.inverseRange = make([]float64, spec.ObjectiveSize())
 	for i := range l.inverseRange {
 		l.inverseRange[i] = 1
-		if cal := m.Calibration; i < len(cal.ObjectiveIdeal) && i < len(cal.ObjectiveNadir) {
+		if cal := m.Calibration; !l.nav.RawWeights && i < len(cal.ObjectiveIdeal) && i < len(cal.ObjectiveNadir) {
 			if r := cal.ObjectiveNadir[i] - cal.ObjectiveIdeal[i]; r > 0 && !math.IsInf(r, 0) {
 				l.inverseRange[i] = 1 / r
 			}

@@ -205,7 +205,7 @@ func (o *Options) resolve(spec *domain.Spec) (domain.Navigation, error) {
 		{"Epsilon", nav.Epsilon, math.SmallestNonzeroFloat32, math.MaxFloat32},
 		{"MetricLambda", nav.MetricLambda, 0, math.MaxFloat32},
 		{"TopK", float64(nav.TopK), 0, math.MaxInt32},
-		{"LieGain γ_L", nav.LieGain, 0, 1},
+		{"LieGain γ_L", nav.LieGain, 0, math.MaxFloat32},
 		{"LieScale s_L", nav.LieScale, -math.MaxFloat32, math.MaxFloat32},
 		{"RetractionMix μ_R", nav.RetractionMix, 0, 1},
 		{"Smoothing α", nav.Smoothing, math.SmallestNonzeroFloat32, 1},

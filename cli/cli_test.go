@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -103,6 +104,7 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a pair of an unknown method", []string{"eval", "pair", "cart", "--methods", "direct,magic", "--model", file}, "magic"},
 		{"a pair of one method", []string{"eval", "pair", "cart", "--methods", "direct,direct", "--model", file}, "method direct is named twice"},
 		{"a method twice, with fewer episodes", []string{"eval", "pair", "cart", "--methods", "direct,hold,direct:2", "--model", file}, "method direct is named twice"},
+		{"a first constant of no number", []string{"eval", "pair", "cart", "--methods", "gpc", "--first-constant", "epsilon", "--model", file}, "--first-constant \"epsilon\": want NAME=VALUE"},
 		{"a constant twice", []string{"eval", "pair", "cart", "--methods", "gpc", "--constant", "epsilon=0.05", "--constant", "epsilon=0.05", "--model", file}, "method gpc is named twice"},
 		{"a group twice", []string{"methods", "cart", "--group", "map,map"}, "--group names map twice"},
 		{"a dataset twice", []string{"train", "cart", "--data", dir + "," + dir + "/", "--out", filepath.Join(dir, "m")}, "--data names " + dir + " twice"},
@@ -464,4 +466,17 @@ func TestNoCaseIsAskedBeforeACommandNamesIt(t *testing.T) {
 	}
 	twice := &App{Catalogue: gpc.Catalogue{Cases: slices.Repeat(app.Cases, 2)}}
 	refused(t, twice, `two cases are named "cart"`, "methods", "cart")
+}
+
+// Rows of --constant have the first method's constants, and their own in place of them.
+func TestRowsOfConstantsHaveTheFirstMethods(t *testing.T) {
+	methods := require.Get(withConstants([]gpc.Contender{{Method: "navigator"}, {Method: "direct"}}, "latent-step=5,epsilon=0.2", []string{"lie-gain=0", "epsilon=0.05,top-k=3"}))(t)
+	var got []map[string]float64
+	for _, m := range methods {
+		got = append(got, m.Constants)
+	}
+	want := []map[string]float64{{"latent-step": 5, "epsilon": 0.2}, nil, {"latent-step": 5, "epsilon": 0.2, "lie-gain": 0}, {"latent-step": 5, "epsilon": 0.05, "top-k": 3}}
+	if !slices.EqualFunc(got, want, maps.Equal) {
+		t.Errorf("constants %v, want %v", got, want)
+	}
 }

@@ -23,6 +23,7 @@ const untimedUsage = "leave times and load out of the record, for a machine that
 func (a *App) pairCommand() *cobra.Command {
 	var opt closedloop.Options
 	var texts, constants, computing []string
+	var first string
 	var untimed bool
 	var modelFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
@@ -54,7 +55,7 @@ func (a *App) pairCommand() *cobra.Command {
 					return BadInputf("--computing names the method %s, want one of --methods", name)
 				}
 			}
-			if methods, err = withConstants(methods, constants); err != nil {
+			if methods, err = withConstants(methods, first, constants); err != nil {
 				return err
 			}
 			if c, err = uncertainGains(cmd, c); err != nil {
@@ -82,7 +83,8 @@ func (a *App) pairCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&texts, "methods", nil, "`methods` to compare, each with the first; NAME@N searches N candidates, NAME:N runs only the first N episodes, NAME=FILE takes a map or weights of its own")
-	f.StringArrayVar(&constants, "constant", nil, "`NAME=VALUE`: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
+	f.StringArrayVar(&constants, "constant", nil, "`NAME=VALUE,…`: the first method again, with these constants of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
+	f.StringVar(&first, "first-constant", "", "`NAME=VALUE,…`: the first method with these constants of the online step, and every row of --constant")
 	f.StringArrayVar(&computing, "computing", nil, computingUsage+"; NAME=… for one of the methods; repeatable")
 	f.BoolVar(&untimed, "untimed", false, untimedUsage)
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
@@ -124,19 +126,42 @@ func contenders(texts []string) ([]gpc.Contender, error) {
 	return all, nil
 }
 
-// withConstants adds the first method once for each constant of --constant, NAME=VALUE.
-func withConstants(methods []gpc.Contender, texts []string) ([]gpc.Contender, error) {
-	for _, text := range texts {
-		name, number, both := strings.Cut(text, "=")
-		v, err := strconv.ParseFloat(number, 64)
-		if !both || err != nil || !tensor.Finite([]float64{v}) {
-			return nil, BadInputf("--constant %q: want NAME=VALUE, such as epsilon=0.05", text)
+// withConstants gives the first method the constants of --first-constant, and adds it once for each --constant with those
+// of it as well.
+func withConstants(methods []gpc.Contender, first string, rows []string) ([]gpc.Contender, error) {
+	var err error
+	if first != "" {
+		if methods[0].Constants, err = constantsOf("--first-constant", first); err != nil {
+			return nil, err
 		}
+	}
+	for _, text := range rows {
 		again := methods[0]
-		again.Constants = map[string]float64{name: v}
+		if again.Constants, err = constantsOf("--constant", text); err != nil {
+			return nil, err
+		}
+		for name, v := range methods[0].Constants {
+			if _, other := again.Constants[name]; !other {
+				again.Constants[name] = v
+			}
+		}
 		methods = append(methods, again)
 	}
 	return methods, nil
+}
+
+// constantsOf reads the constants of a flag, NAME=VALUE,….
+func constantsOf(flag, text string) (map[string]float64, error) {
+	all := map[string]float64{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, number, both := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(number, 64)
+		if !both || err != nil || !tensor.Finite([]float64{v}) {
+			return nil, BadInputf("%s %q: want NAME=VALUE, such as epsilon=0.05", flag, part)
+		}
+		all[name] = v
+	}
+	return all, nil
 }
 
 // contenderText is a row's method with what it has in place of its own.

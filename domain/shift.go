@@ -26,6 +26,7 @@ type Shifts struct {
 type PlantParameter struct {
 	Name  string // what `--shift` takes
 	About string // one line
+	Zero  bool   // 0 is a factor as well
 }
 
 // Shifted makes the case with parameters of its plant times factors, by name. Without
@@ -48,7 +49,7 @@ func (c *Case) Shifted(factors map[string]float64) (Case, error) {
 		if at < 0 {
 			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift%s (it has %s)", name, of, names.Meant(of, known), strings.Join(known, ", "))
 		}
-		if !(f > 0) || math.IsInf(f, 0) {
+		if !(f > 0 || f == 0 && c.Shifts.Parameters[at].Zero) || math.IsInf(f, 0) {
 			return Case{}, fmt.Errorf("parameter %q of case %q is shifted by the factor %v, want a finite number above 0", of, name, f)
 		}
 		in[at] = f

@@ -197,13 +197,14 @@ type Navigation struct {
 	Epsilon        float64 // ε of the energy
 	MetricLambda   float64 // λ_m
 	TopK           int     // k, eigendirections of the Lie residual
-	LieGain        float64 // γ_L ∈ [0,1]
+	LieGain        float64 // γ_L ≥ 0; the paper's is in [0,1]
 	LieScale       float64 // s_L
 	RetractionMix  float64 // μ_R ∈ [0,1]
 	Smoothing      float64 // α ∈ (0,1], used while the estimated noise is positive
 	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
 	Neighbours     int     // codes in the local affine refinement of localization; n_z + 1 or more span the latent
 	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
+	RawWeights     bool    // the flow weighs J by σ, and not by σ over each objective's range on the dataset
 }
 
 // Training holds the constants of dataset and training.

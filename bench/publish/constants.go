@@ -132,7 +132,11 @@ var paperConstants = []constant{
 	},
 	{
 		name: "γ_L", paper: "0.05 to 0.2", where: "eq. final-update", ours: ofNavigation(func(n *domain.Navigation) float64 { return n.LieGain }),
-		code: "`Navigation.LieGain`", why: "within the paper's range.", notRun: "the same; without it: [ablations](#ablations)",
+		code: "`Navigation.LieGain`", why: "within the paper's range.", notRun: "the same; without it, and larger: [steps that act](#steps-that-act)",
+	},
+	{
+		name: "s_L, scale of the rotation", paper: "no value", where: "“Lie-local residual correction”", ours: ofNavigation(func(n *domain.Navigation) float64 { return n.LieScale }),
+		code: "`Navigation.LieScale`", why: "of the size of γ_L.", notRun: "the paper gives no value",
 	},
 	{
 		name: "gains of σ: k_i/ε_i; ρ", paper: "k_i > 0, ε_i ∈ (0, 1], ρ > 0", where: "eq. iclr-semantic",
@@ -217,7 +221,7 @@ func (d devices) replacedConstants() string {
 	var shown []closedloop.Pairing
 	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
 		for _, p := range report.Of[closedloop.Pairing](r.Records) {
-			if p.Case != r.Name || !report.ByConstants(&p) {
+			if p.Case != r.Name || !report.ByConstants(&p) || stepped(&p) {
 				continue
 			}
 			shown = append(shown, p)

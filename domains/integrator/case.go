@@ -67,6 +67,7 @@ func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 			{Name: "obstacle-speed", About: "how far it moves with p"},
 			{Name: "input-limit", About: "the bound on the input"},
 			{Name: "slew-limit", About: "the bound on the input's change"},
+			{Name: "obstacle-age", About: "periods between the ellipse that a position is tested against and the position's time, 1 in the paper; 0: the ellipse where it is then", Zero: true},
 		},
 		New: func(f []float64) (domain.Case, error) {
 			p := y.Params
@@ -76,6 +77,7 @@ func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 			p.Ellipse.Rho[1] *= f[3]
 			p.UMax *= f[4]
 			p.RMax *= f[5]
+			p.Lead = 1 - f[6]*(1-p.Lead)
 			return remade(y, p, paper)
 		},
 	}

@@ -73,7 +73,7 @@ func (y *System) remaining(h *horizonProblem, s, c []float64, pref domain.Prefer
 		clearance: EvaluationClearance,
 		adaptive:  pref.Adaptive && !frozen,
 	}
-	for t := range h.steps {
+	for t := range h.steps + 1 {
 		h.p[t] = c[contextP] + c[contextRate]*float64(t)*y.Params.Dt
 	}
 	if !h.adaptive {

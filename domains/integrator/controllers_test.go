@@ -171,6 +171,7 @@ func TestValidateNamesTheParameter(t *testing.T) {
 		func(p *Params) { p.RMax = math.NaN() },
 		func(p *Params) { p.QGoal[1] = math.Inf(1) },
 		func(p *Params) { p.BetaU = -1 },
+		func(p *Params) { p.Lead = 1.5 },
 		func(p *Params) { p.Ellipse.B = 0.01 },
 	} {
 		p := Default(false)

@@ -95,7 +95,7 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 		if squared(action, hold[:]) > d.system.Params.RMax*d.system.Params.RMax {
 			continue
 		}
-		cost, free := d.ahead(s, action, c[contextP], sigma, d.value[t+1], a)
+		cost, free := d.ahead(s, action, c[contextP], c[contextRate], sigma, d.value[t+1], a)
 		if free && cost < best {
 			best, found = cost, true
 			u[0], u[1] = action[0], action[1]
@@ -109,12 +109,12 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 
 // ahead is the cost of one action and of what follows by the next step's value
 // table, and whether the step stays out of the ellipse.
-func (d *dynamicProgram) ahead(s []float64, u [2]float64, p float64, sigma [2]float64, next []float32, action int) (cost float64, free bool) {
+func (d *dynamicProgram) ahead(s []float64, u [2]float64, p, rate float64, sigma [2]float64, next []float32, action int) (cost float64, free bool) {
 	k := &d.system.k64
 	q1, q2, v1, v2 := k.next(s[0], s[1], s[2], s[3], u[0], u[1])
 	o := k.objectives(q1, q2, u[0], u[1], p)
 	cost = sigma[0]*o.j1 + sigma[1]*o.j2
-	if d.system.Params.Ellipse.clearance(q1, q2, p) < 1 {
+	if d.system.Params.Ellipse.clearance(q1, q2, d.system.Params.limitAt(p, rate)) < 1 {
 		return cost + blocked + d.interpolate(next, q1, q2, v1, v2, action), false
 	}
 	return cost + d.interpolate(next, q1, q2, v1, v2, action), true
@@ -172,14 +172,14 @@ func (d *dynamicProgram) recurse(c []float64, pref domain.Preference) {
 		parallel.Each(runtime.GOMAXPROCS(0), gridAxes[0].n, func(_, slab int) {
 			q := make([]float32, len(d.actions))
 			for node := slab * inner; node < (slab+1)*inner; node++ {
-				d.node(t, node, p, pref, q)
+				d.node(t, node, p, c[contextRate], pref, q)
 			}
 		})
 	}
 }
 
 // node fills the values of one grid point for every previous action.
-func (d *dynamicProgram) node(t, node int, p float64, pref domain.Preference, q []float32) {
+func (d *dynamicProgram) node(t, node int, p, rate float64, pref domain.Preference, q []float32) {
 	var s [4]float64
 	rest := node
 	for i := len(gridAxes) - 1; i >= 0; i-- {
@@ -191,7 +191,7 @@ func (d *dynamicProgram) node(t, node int, p float64, pref domain.Preference, q 
 	context := [contextSize]float64{contextP: p}
 	d.system.priority(s[:], context[:], pref, sigma[:])
 	for a, action := range d.actions {
-		cost, _ := d.ahead(s[:], action, p, sigma, d.value[t+1], a)
+		cost, _ := d.ahead(s[:], action, p, rate, sigma, d.value[t+1], a)
 		q[a] = float32(cost)
 	}
 	for w, reach := range d.reach {

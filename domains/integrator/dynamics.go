@@ -79,6 +79,10 @@ func (e *Ellipse) clearance(x, y, p float64) float64 {
 	return dx*dx + dy*dy
 }
 
+// limitAt is the operating parameter of the ellipse that the next position is tested against, from that of the decision and
+// its rate.
+func (p *Params) limitAt(operating, rate float64) float64 { return operating + p.Lead*p.Dt*rate }
+
 // indicators are δ₁ and δ₂ at a position (see psiScale).
 func (p *Params) indicators(x, y, operating float64) (safety, goal float64) {
 	psi := p.Ellipse.clearance(x, y, operating)

@@ -13,6 +13,7 @@ const maxLimits = 2
 //
 //	ψ(q_{t+1}, p_t) ≥ clearance,  ‖u_t‖² ≤ u_max²,  ‖u_t − u_{t−1}‖² ≤ r_max²
 //
+// the ellipse later than p_t by Params.Lead,
 // with σ_t = σ(q_t, p_t) in the adaptive mode (its dependence on the state is
 // part of the cost) or σ_t = weights. limits are further bounds on the horizon
 // sums of the objectives, for fixed weights only.
@@ -20,7 +21,7 @@ type horizonProblem struct {
 	steps     int
 	s         [4]float64
 	previous  [2]float64
-	p         [Horizon]float64 // of each remaining step
+	p         [Horizon + 1]float64 // of each remaining step, and behind the last
 	clearance float64
 	adaptive  bool
 	weights   [2]float64 // of ΣJ₁, ΣJ₂ where not adaptive
@@ -55,8 +56,13 @@ func (h *horizonProblem) tail(y *System, plan []float64, k int) horizonProblem {
 		rest.s[0], rest.s[1], rest.s[2], rest.s[3] = y.k64.next(rest.s[0], rest.s[1], rest.s[2], rest.s[3], u1, u2)
 		rest.previous = [2]float64{u1, u2}
 	}
-	copy(rest.p[:], h.p[k:h.steps])
+	copy(rest.p[:], h.p[k:h.steps+1])
 	return rest
+}
+
+// limitAt is the operating parameter of the ellipse that the position behind step t is tested against.
+func (h *horizonProblem) limitAt(y *System, t int) float64 {
+	return h.p[t] + y.Params.Lead*(h.p[t+1]-h.p[t])
 }
 
 // evaluation is the problem at one plan: values, and on request derivatives in
@@ -101,7 +107,7 @@ func (y *System) value(h *horizonProblem, x []float64, e *evaluation) {
 		total2 += o.j2
 		e.q[t] = [2]float64{q1, q2}
 		d1, d2 := u1-w1, u2-w2
-		e.g[3*t] = y.Params.Ellipse.clearance(q1, q2, p) - h.clearance
+		e.g[3*t] = y.Params.Ellipse.clearance(q1, q2, h.limitAt(y, t)) - h.clearance
 		e.g[3*t+1] = umax2 - u1*u1 - u2*u2
 		e.g[3*t+2] = rmax2 - d1*d1 - d2*d2
 		w1, w2 = u1, u2
@@ -167,9 +173,10 @@ func (y *System) derivatives(h *horizonProblem, x []float64, z []float64, e *eva
 		zo := z[3*t]
 		e.hessQ[t] = [3]float64{2*l1 + o.h2x*l2 - zo*psixx, 0, 2*l1 + o.h2y*l2 - zo*psiyy}
 		e.hessU[t] = 2 * y.Params.BetaU * l2
+		limit := h.limitAt(y, t)
 		e.psiQ[t] = [2]float64{
-			psixx * (q[0] - ellipse.C0[0] - ellipse.Rho[0]*p),
-			psiyy * (q[1] - ellipse.C0[1] - ellipse.Rho[1]*p),
+			psixx * (q[0] - ellipse.C0[0] - ellipse.Rho[0]*limit),
+			psiyy * (q[1] - ellipse.C0[1] - ellipse.Rho[1]*limit),
 		}
 		now1, now2 = q[0], q[1]
 	}

@@ -66,6 +66,9 @@ type Params struct {
 	BetaU    float64    `json:"beta_u"`    // weight of ‖u‖² in J₂
 	LambdaNC float64    `json:"lambda_nc"` // depth of the basins in J₂, 0 in the convex case
 	Omega    float64    `json:"omega"`     // their wave number, 1/m
+	// Lead is at what time, in periods behind that of the decision, the ellipse of the limit stands: 0, the paper's, where it is
+	// as the action is decided; 1 where it is as the robot gets to the position that is tested.
+	Lead float64 `json:"lead,omitempty"`
 }
 
 // Ellipse is the keep-out region: semi-axes A, B along the coordinate axes and
@@ -123,6 +126,9 @@ func (p *Params) Validate() error {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return errors.New("a parameter is not finite")
 		}
+	}
+	if !(p.Lead >= 0 && p.Lead <= 1) {
+		return fmt.Errorf("parameter lead is %v, want 0 to 1", p.Lead)
 	}
 	if p.BetaU < 0 {
 		return fmt.Errorf("parameter beta_u is %v, want ≥ 0", p.BetaU)

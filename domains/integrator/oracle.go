@@ -131,10 +131,11 @@ func (y *System) sceneProblem(h *horizonProblem, scene *Scene, pref domain.Prefe
 		steps:     Horizon,
 		s:         [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]},
 		previous:  scene.UPrev,
-		p:         scene.P,
 		clearance: EvaluationClearance,
 		adaptive:  pref.Adaptive || pref.W == nil,
 	}
+	copy(h.p[:], scene.P[:])
+	h.p[Horizon] = scene.P[Horizon-1] + scene.rise(Horizon-1)
 	if !h.adaptive {
 		h.weights = [2]float64{pref.W[0], pref.W[1]}
 	}

@@ -24,6 +24,12 @@ type Scene struct {
 	W     []float64        `json:"w,omitempty"`
 }
 
+// rise is by how much the operating parameter rises from a step to the next; behind the last as before it.
+func (s *Scene) rise(t int) float64 {
+	t = min(t, Horizon-2)
+	return s.P[t+1] - s.P[t]
+}
+
 // Plant makes the closed-loop episodes. It is safe for concurrent use.
 type Plant struct {
 	system *System
@@ -192,7 +198,7 @@ func (e *episode) Observe(s, c []float64) {
 
 func (e *episode) context(c []float64) {
 	c[contextPrevious], c[contextPrevious+1] = e.previous[0], e.previous[1]
-	c[contextRate] = (e.scene.P[1] - e.scene.P[0]) / e.system.Params.Dt
+	c[contextRate] = e.scene.rise(0) / e.system.Params.Dt
 	if e.t < Horizon {
 		c[contextP] = e.scene.P[e.t]
 	} else {
@@ -203,7 +209,7 @@ func (e *episode) context(c []float64) {
 
 // Apply advances the plant. The stage cost is σᵀJ with σ at the true state
 // before the action (or the fixed preference), and the ellipse stands at
-// c₀ + ρ·p[t] for step t.
+// c₀ + ρ·p[t] for step t, for the limit on its way to that at p[t+1] by Params.Lead.
 func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	var out domain.Outcome
 	return out, e.apply(u, &out)
@@ -222,6 +228,7 @@ func (e *episode) apply(u []float64, out *domain.Outcome) error {
 	}
 	var c [contextSize]float64
 	e.context(c[:])
+	c[contextRate] = e.scene.rise(e.t) / e.system.Params.Dt // a given series may bend
 	if out.S == nil {
 		all := make([]float64, 4+2+2+3)
 		out.S, out.J, out.Sigma, out.Named = all[:4:4], all[4:6:6], all[6:8:8], all[8:]

@@ -25,10 +25,14 @@ var _ domain.Problem = (*System)(nil)
 
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
-	return &domain.ProblemAbilities{
+	a := &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
 		Answers: y.Answers, Polish: y.Polish, Picture: y.Picture, Device: y.Device,
 	}
+	if y.Params.Lead != 0 {
+		a.Device = nil // the kernels have the paper's limit alone
+	}
+	return a
 }
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -181,10 +185,10 @@ func (y *System) Step(s, c, u, sNext, cNext []float64) {
 }
 
 // Margins writes ψ − 1 of the next position against the ellipse at this step's
-// p, u_max − ‖u‖ and r_max − ‖u − u₋₁‖.
+// p, or later by Params.Lead, u_max − ‖u‖ and r_max − ‖u − u₋₁‖.
 func (y *System) Margins(s, c, u, m []float64) {
 	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], u[0], u[1])
-	m[0] = y.Params.Ellipse.clearance(x1, x2, c[contextP]) - 1
+	m[0] = y.Params.Ellipse.clearance(x1, x2, y.Params.limitAt(c[contextP], c[contextRate])) - 1
 	m[1] = y.Params.UMax - math.Hypot(u[0], u[1])
 	m[2] = y.Params.RMax - math.Hypot(u[0]-c[contextPrevious], u[1]-c[contextPrevious+1])
 }

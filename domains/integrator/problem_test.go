@@ -29,13 +29,12 @@ func system(t testing.TB, name string, params Params) *System {
 	return y
 }
 
+// systems are those of both cases, and one whose limit is the ellipse where it is as the robot gets there.
 func systems(t testing.TB) []*System {
 	t.Helper()
-	var all []*System
-	for name, nonconvex := range map[string]bool{"integrator-convex": false, "integrator-nonconvex": true} {
-		all = append(all, system(t, name, Default(nonconvex)))
-	}
-	return all
+	later := Default(false)
+	later.Lead = 1
+	return []*System{system(t, "integrator-convex", Default(false)), system(t, "integrator-nonconvex", Default(true)), system(t, "integrator-convex", later)}
 }
 
 func asJSON(t testing.TB, v any) []byte {
@@ -164,7 +163,13 @@ func TestAdaptivePriorityIsSemanticOfIndicators(t *testing.T) {
 // A projection is feasible, idempotent, and no sampled feasible action is
 // nearer to what was asked for.
 func TestProjectIsNearestFeasible(t *testing.T) {
-	y := systems(t)[0]
+	for _, y := range systems(t)[1:] {
+		projectsToNearest(t, y)
+	}
+}
+
+func projectsToNearest(t *testing.T, y *System) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 8))
 	s, c, u, m := make([]float64, 4), make([]float64, contextSize), make([]float64, 2), make([]float64, 3)
 	infeasible, obstacle := 0, 0
@@ -255,7 +260,7 @@ func TestFallback(t *testing.T) {
 }
 
 // Step, the plant and Margins use one convention: the ellipse of step t stands
-// at c₀ + ρ·p[t].
+// at c₀ + ρ·p[t], or, for the limit of one that looks ahead, at c₀ + ρ·p[t+1].
 func TestPlantMatchesProblem(t *testing.T) {
 	for _, y := range systems(t) {
 		plant := &Plant{system: y, oracle: newOracle(y)}
@@ -284,11 +289,15 @@ func TestPlantMatchesProblem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			centre := y.Params.Ellipse.C0[1] + y.Params.Ellipse.Rho[1]*scene.P[step]
+			p := scene.P[step]
+			if y.Params.Lead == 1 {
+				p = scene.P[0] + float64(step+1)*(scene.P[1]-scene.P[0])
+			}
+			centre := y.Params.Ellipse.C0[1] + y.Params.Ellipse.Rho[1]*p
 			dx, dy := out.S[0]/1.2, (out.S[1]-centre)/0.8
 			checkClose(t, "obstacle margin", out.Named[0], dx*dx+dy*dy-1, 1e-12)
 			for i := range m {
-				checkClose(t, "margin", m[i], out.Named[i], 0)
+				checkClose(t, "margin", m[i], out.Named[i], 1e-12*y.Params.Lead)
 			}
 			checkClose(t, "cost", out.Cost, out.Sigma[0]*out.J[0]+out.Sigma[1]*out.J[1], 0)
 		}
@@ -403,13 +412,14 @@ func FuzzReplay(f *testing.F) {
 // A shifted plant has other limits and another ellipse, for problem and trace alike.
 func TestShiftedSystem(t *testing.T) {
 	c := Convex()
-	shifted := require.Get(c.Shifted(map[string]float64{"ellipse": 1.1, "ellipse-minor": 0.5, "obstacle-speed": 1.5, "input-limit": 0.9, "slew-limit": 1.2}))(t)
+	shifted := require.Get(c.Shifted(map[string]float64{"ellipse": 1.1, "ellipse-minor": 0.5, "obstacle-speed": 1.5, "input-limit": 0.9, "slew-limit": 1.2, "obstacle-age": 0}))(t)
 	want := Default(false)
 	want.Ellipse.A *= 1.1
 	want.Ellipse.B *= 1.1 * 0.5
 	want.Ellipse.Rho[1] *= 1.5
 	want.UMax *= 0.9
 	want.RMax *= 1.2
+	want.Lead = 1
 	if got := shifted.Problem.(*System).Params; got != want {
 		t.Errorf("parameters %+v, want %+v", got, want)
 	}
@@ -419,8 +429,10 @@ func TestShiftedSystem(t *testing.T) {
 	if got := c.Problem.(*System).Params; got != Default(false) {
 		t.Errorf("the case itself has %+v", got)
 	}
-	if _, err := c.Shifted(map[string]float64{"ellipse-minor": 0.1}); err == nil {
-		t.Error("an ellipse that the projection cannot handle is accepted")
+	for of, f := range map[string]float64{"ellipse-minor": 0.1, "obstacle-age": 1.5, "obstacle-speed": 0} {
+		if _, err := c.Shifted(map[string]float64{of: f}); err == nil {
+			t.Errorf("%s times %v is accepted", of, f)
+		}
 	}
 }
 

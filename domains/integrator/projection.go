@@ -180,9 +180,10 @@ type freeMotion struct {
 func (y *System) freeMotion(s, c []float64) freeMotion {
 	e := &y.Params.Ellipse
 	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], 0, 0)
+	p := y.Params.limitAt(c[contextP], c[contextRate])
 	return freeMotion{
-		x:    x1 - e.C0[0] - e.Rho[0]*c[contextP],
-		y:    x2 - e.C0[1] - e.Rho[1]*c[contextP],
+		x:    x1 - e.C0[0] - e.Rho[0]*p,
+		y:    x2 - e.C0[1] - e.Rho[1]*p,
 		half: y.k64.half,
 		a:    e.A,
 		b:    e.B,

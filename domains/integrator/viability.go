@@ -74,11 +74,11 @@ type flight struct {
 	system         *System
 	q1, q2, v1, v2 float64
 	u1, u2         float64 // the last action
-	p, rate        float64 // operating parameter of the next step, and ṗ
+	p, rate        float64 // operating parameter that the next step is tested at, and ṗ
 }
 
 func (y *System) flight(s, c []float64) flight {
-	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], c[contextP], c[contextRate]}
+	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], y.Params.limitAt(c[contextP], c[contextRate]), c[contextRate]}
 }
 
 // gradient is half that of the ellipse's level function at the position; up at the

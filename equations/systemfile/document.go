@@ -169,6 +169,7 @@ type navigation struct {
 	PriorityFilter float64 `json:"priority_filter,omitempty"`
 	Neighbours     int     `json:"neighbours,omitempty"`
 	RotationBlocks int     `json:"rotation_blocks,omitempty"`
+	RawWeights     bool    `json:"raw_weights,omitempty"`
 }
 
 // headerOf is what a file says of a system besides its functions.

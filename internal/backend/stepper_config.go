@@ -41,8 +41,8 @@ func (c StepperConfig) Validate() error {
 }
 
 // Validate checks the constants of a step on a latent of the given size: Δt, λ
-// and γ_L ≥ 0, γ_L ≤ 1, V_max and ε positive, all finite, TopK in [0, latent],
-// rotation blocks that fit.
+// and γ_L ≥ 0, V_max and ε positive, all finite, TopK in [0, latent], rotation
+// blocks that fit.
 func (p StepParams) Validate(latent int) error {
 	const least, most = math.SmallestNonzeroFloat32, math.MaxFloat32
 	for _, v := range []struct {
@@ -51,7 +51,7 @@ func (p StepParams) Validate(latent int) error {
 		lo, hi float64
 	}{
 		{"Dt", p.Dt, 0, most}, {"VMax", p.VMax, least, most}, {"Epsilon", p.Epsilon, least, most},
-		{"MetricLambda", p.MetricLambda, 0, most}, {"LieGain", p.LieGain, 0, 1}, {"LieScale", p.LieScale, -most, most},
+		{"MetricLambda", p.MetricLambda, 0, most}, {"LieGain", p.LieGain, 0, most}, {"LieScale", p.LieScale, -most, most},
 	} {
 		if f := float64(v.value); !(f >= v.lo && f <= v.hi) {
 			return fmt.Errorf("stepper: %s is %v, want a number in [%g, %g]", v.name, v.value, v.lo, v.hi)
