@@ -169,6 +169,11 @@ func TestPiecewiseLinearCost(t *testing.T) {
 			t.Errorf("at %g: %g with slope %g, the largest segment is %g", p, value, first, largest)
 		}
 	}
+	for k, p := range cost.Power[1:] {
+		if _, first, _ := cost.At(p); first != slope[k] {
+			t.Errorf("at the corner %g: slope %g, that of the segment on the left is %g", p, first, slope[k])
+		}
+	}
 	n = set(matpower.Point{Power: 0, Cost: 10}, matpower.Point{Power: 100, Cost: 210}, matpower.Point{Power: 150, Cost: 260})
 	if err := n.RequireCosts(); !errors.Is(err, network.ErrNotConvex) || !strings.Contains(err.Error(), "generator 2") {
 		t.Errorf("a cost that is not convex: %v", err)
@@ -239,11 +244,47 @@ func TestOnlyWhatIsInService(t *testing.T) {
 	}
 }
 
+// TestPowersArePerUnit: the powers of a file are divided by its base, whatever they limit.
+func TestPowersArePerUnit(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.BaseMVA = 250
+	for i := range c.Gen {
+		c.Gen[i].Ramp10 = 40 + float64(i)
+	}
+	n := networktest.Of(t, c)
+	near := func(what string, at int, pu, file float64) {
+		if !(math.Abs(pu*c.BaseMVA-file) <= 1e-12*math.Abs(file)) {
+			t.Errorf("%s of %d: %g pu, the file has %g", what, at, pu, file)
+		}
+	}
+	for b, row := range n.BusRow {
+		of := c.Bus[row]
+		near("load", b, n.Pd[b], of.Pd)
+		near("reactive load", b, n.Qd[b], of.Qd)
+		near("shunt conductance", b, n.Gs[b], of.Gs)
+		near("shunt susceptance", b, n.Bs[b], of.Bs)
+	}
+	for g, row := range n.GenRow {
+		of := c.Gen[row]
+		near("least power", g, n.PMin[g], of.PMin)
+		near("largest power", g, n.PMax[g], of.PMax)
+		near("least reactive power", g, n.QMin[g], of.QMin)
+		near("largest reactive power", g, n.QMax[g], of.QMax)
+		near("power", g, n.Pg0[g], of.Pg)
+		near("reactive power", g, n.Qg0[g], of.Qg)
+		near("ramp", g, n.Ramp[g], of.Ramp10)
+	}
+	for k, row := range n.BranchRow {
+		near("rating", k, n.Rate[k], c.Branch[row].RateA)
+	}
+}
+
 // TestAngleLimits of the file's conventions.
 func TestAngleLimits(t *testing.T) {
 	c := networktest.Case(t, "case9")
 	inf := math.Inf(1)
-	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4}} {
+	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4},
+		{-359, 270, -359 * math.Pi / 180, 1.5 * math.Pi}, {-90, 359, -math.Pi / 2, 359 * math.Pi / 180}} {
 		c.Branch[k].AngMin, c.Branch[k].AngMax = l[0], l[1]
 		n := networktest.Of(t, c)
 		same := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-15 }

@@ -174,6 +174,25 @@ func TestObstaclesAreMirrored(t *testing.T) {
 	})
 }
 
+// An obstacle that an edge of the workspace mirrors moves away from that edge, by what was left of its
+// period's way, and keeps its motion along it.
+func TestAMirroredObstacleTurns(t *testing.T) {
+	p := Default(true)
+	const r = 0.5
+	for k := range 2 {
+		for side, at := range [2]float64{p.Workspace[2*k] + r, p.Workspace[2*k+1] - r} {
+			outwards := float64(2*side - 1)
+			before := p.Dt * 0.1 // to the edge, of a way of p.Dt·0.4
+			var o Obstacle
+			o.R, o.C[k], o.V[k], o.V[1-k] = r, at-outwards*before, outwards*0.4, 0.3
+			p.advance(&o)
+			if want := at - outwards*p.Dt*0.3; math.Abs(o.C[k]-want) > 1e-12 || o.V[k] != -outwards*0.4 || o.V[1-k] != 0.3 {
+				t.Errorf("axis %d, side %d: at %v with velocity %v, want %g on the axis, turned", k, side, o.C, o.V, want)
+			}
+		}
+	}
+}
+
 // An action outside its limits is refused with the robot's number, never clipped.
 func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	y := system(t, true)
