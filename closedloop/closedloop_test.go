@@ -207,8 +207,8 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	o := options(t.TempDir())
 	evaluate(t, c, direct(c), o)
 	original := require.Get(os.ReadFile(o.TracePath))(t)
-	// altered replaces the first number behind a key in line n (from 1).
-	altered := func(n int, key string) string {
+	// altered changes the first number behind a key in line n (from 1).
+	altered := func(n int, key string, by float64) string {
 		lines := strings.SplitAfter(string(original), "\n")
 		re := regexp.MustCompile(`("` + key + `":\[?)(-?[0-9.e+-]+)`)
 		before := lines[n-1]
@@ -221,7 +221,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 			m := re.FindStringSubmatch(s)
 			var v float64
 			require.OK(t, json.Unmarshal([]byte(m[2]), &v))
-			return m[1] + fmt.Sprint(v+1e-4)
+			return m[1] + fmt.Sprint(v+by)
 		})
 		if lines[n-1] == before {
 			t.Fatalf("line %d has no %q: %s", n, key, before)
@@ -231,13 +231,15 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	for _, f := range []struct {
 		line int
 		key  string
-	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}} {
-		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key)), lookup(c))
-		if err != nil {
-			t.Fatalf("%s: %v", f.key, err)
-		}
-		if v.OK || len(v.Mismatches) == 0 || v.Mismatches[0].Line < f.line {
-			t.Errorf("altered %s in line %d: %+v", f.key, f.line, v.Mismatches)
+	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}, {2 + steps + 1, "margins"}, {2 + steps + 1, "oracle_cost"}} {
+		for _, by := range []float64{1e-4, -1e-4} { // too little is as wrong as too much
+			v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key, by)), lookup(c))
+			if err != nil {
+				t.Fatalf("%s: %v", f.key, err)
+			}
+			if v.OK || len(v.Mismatches) == 0 || v.Mismatches[0].Line < f.line {
+				t.Errorf("%s in line %d altered by %g: %+v", f.key, f.line, by, v.Mismatches)
+			}
 		}
 	}
 	flipped := strings.Replace(string(original), `"safe":true`, `"safe":false`, 1)
