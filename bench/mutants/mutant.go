@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// mutant is one change of a file: the bytes from at to end become with.
+type mutant struct {
+	file         string
+	line, column int
+	at, end      int
+	was, with    string
+}
+
+func (m mutant) String() string {
+	return fmt.Sprintf("%s:%d:%d %q for %q", m.file, m.line, m.column, m.with, m.was)
+}
+
+func (m mutant) apply(text []byte) []byte {
+	return slices.Concat(text[:m.at], []byte(m.with), text[m.end:])
+}
+
+// operators are what may stand in for an operator.
+var operators = map[token.Token][]token.Token{
+	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR}, token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
+	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
+	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL},
+	token.ADD_ASSIGN: {token.SUB_ASSIGN}, token.SUB_ASSIGN: {token.ADD_ASSIGN},
+	token.LAND: {token.LOR}, token.LOR: {token.LAND},
+}
+
+// mutants are one change at each place of the package that can have one, of the kinds that the place allows that which
+// rng draws. Files that a program writes are left out.
+func (p *listed) mutants(rng *rand.Rand) (all []mutant, err error) {
+	for _, name := range p.GoFiles {
+		path := filepath.Join(p.Dir, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		if ast.IsGenerated(file) {
+			continue
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			var changes []mutant
+			change := func(from, to token.Pos, with string) {
+				at, end := set.Position(from), set.Position(to)
+				changes = append(changes, mutant{name, at.Line, at.Column, at.Offset, end.Offset, string(text[at.Offset:end.Offset]), with})
+			}
+			source := func(e ast.Expr) string {
+				return string(text[set.Position(e.Pos()).Offset:set.Position(e.End()).Offset])
+			}
+			replace := func(at token.Pos, op token.Token) {
+				for _, other := range operators[op] {
+					change(at, at+token.Pos(len(op.String())), other.String())
+				}
+			}
+			switch n := node.(type) {
+			case *ast.GenDecl:
+				return n.Tok != token.IMPORT
+			case *ast.BinaryExpr:
+				if !isNil(n.X) && !isNil(n.Y) { // whether an error is returned is a kind of its own
+					replace(n.OpPos, n.Op)
+				}
+			case *ast.AssignStmt:
+				replace(n.TokPos, n.Tok)
+			case *ast.UnaryExpr:
+				if n.Op == token.SUB || n.Op == token.NOT {
+					change(n.Pos(), n.X.Pos(), "")
+				}
+			case *ast.CallExpr: // math.Abs, Max, Min and the like without the call, or without an argument
+				if bounds(n.Fun) {
+					for _, one := range n.Args {
+						change(n.Pos(), n.End(), "("+source(one)+")")
+					}
+				}
+			case *ast.IfStmt: // if err != nil { return … }
+				if b, ok := n.Cond.(*ast.BinaryExpr); ok && b.Op == token.NEQ && isNil(b.Y) && len(n.Body.List) == 1 {
+					if _, returns := n.Body.List[0].(*ast.ReturnStmt); returns {
+						change(b.Pos(), b.End(), "false && "+source(b))
+					}
+				}
+			case *ast.BasicLit:
+				if v, err := strconv.ParseInt(n.Value, 0, 32); err == nil && n.Kind == token.INT {
+					change(n.Pos(), n.End(), fmt.Sprint(v+1))
+					change(n.Pos(), n.End(), fmt.Sprintf("(%d)", v-1))
+				}
+			}
+			if len(changes) > 0 {
+				all = append(all, changes[rng.IntN(len(changes))])
+			}
+			return true
+		})
+	}
+	return all, nil
+}
+
+func isNil(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	return ok && name.Name == "nil"
+}
+
+// bounds reports whether a function is one that bounds its arguments or takes their size.
+func bounds(f ast.Expr) bool {
+	switch f := f.(type) {
+	case *ast.Ident:
+		return f.Name == "min" || f.Name == "max"
+	case *ast.SelectorExpr:
+		of, ok := f.X.(*ast.Ident)
+		return ok && of.Name == "math" && (f.Sel.Name == "Abs" || f.Sel.Name == "Max" || f.Sel.Name == "Min")
+	}
+	return false
+}
