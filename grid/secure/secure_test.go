@@ -305,3 +305,34 @@ func TestOneUnitAtItsLimitTakesUpTheRest(t *testing.T) {
 		}
 	}
 }
+
+// A unit of fixed power gives it after an outage as before.
+func TestAFixedUnitAfterOutages(t *testing.T) {
+	c := networktest.Case(t, "case_ieee30")
+	c.Gen[1].PMin, c.Gen[1].PMax = 50, 50
+	n := networktest.Of(t, c)
+	opt := DefaultOptions()
+	opt.Emergency = 1.3
+	s, r := solve(t, n, opt, 0.9, nil)
+	if r.Status != Secure || len(r.Remembered) == 0 || r.Pg[1] != 0.5 {
+		t.Fatalf("%v: %s, %d outages remembered, the fixed unit gives %g pu", r.Status, r.Reason, len(r.Remembered), r.Pg[1])
+	}
+	pd, qd := n.Loads(0.9)
+	if skipped := survives(t, s, r, pd, qd); skipped > len(s.outages)/2 {
+		t.Errorf("%d of %d outages could not be checked again", skipped, len(s.outages))
+	}
+}
+
+// A centred multiplier is within its price and balances the slack with what the limit gives.
+func TestCentredMultipliersFit(t *testing.T) {
+	for _, h := range []float64{-3, -1e-3, 0, 1e-3, 3} {
+		for _, price := range []float64{0.5, 40} {
+			for _, mu := range []float64{1e-6, 0.1, 20} {
+				z := centred(h, price, mu)
+				if off := mu/z - mu/(price-z) + h; !(z > 0 && z < price) || !(math.Abs(off) <= 1e-7*(1+math.Abs(h)+mu/z+mu/(price-z))) {
+					t.Errorf("h %g, price %g, μ %g: z %g is off by %g", h, price, mu, z, off)
+				}
+			}
+		}
+	}
+}
