@@ -9,7 +9,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -57,7 +56,8 @@ type listed struct {
 }
 
 func run(patterns []string, n int, seed uint64, out string) error {
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	out, err := filepath.Abs(out)
+	if err := errors.Join(err, os.MkdirAll(out, 0o755)); err != nil {
 		return err
 	}
 	text, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Module"}, patterns...)...).Output()
@@ -74,7 +74,8 @@ func run(patterns []string, n int, seed uint64, out string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.ImportPath, err)
 		}
-		dead, all := counts[killed]+counts[slow], counts[killed]+counts[slow]+counts[survived]
+		dead := counts[killed] + counts[slow]
+		all := dead + counts[survived]
 		table += fmt.Sprintf("| %s | %d | %d | %d | %.0f |\n", p.name(), all, dead, counts[survived], 100*float64(dead)/float64(max(1, all)))
 	}
 	fmt.Print(table)
@@ -106,19 +107,18 @@ func (p *listed) sample(n int, seed uint64, out string) (map[string]int, error) 
 		return nil, err
 	}
 	defer file.Close()
-	limit, counts := time.Duration(0), map[string]int{}
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
 	for _, m := range all {
 		if counts[killed]+counts[slow]+counts[survived] == n {
 			break
 		}
 		result := known[m.String()]
 		if result == "" || result == survived { // there may be a test by now
-			if limit == 0 {
-				if limit, err = p.limit(); err != nil {
-					return nil, err
-				}
-			}
-			if result, err = p.try(m, limit); err != nil {
+			if result, err = p.try(m, limit, out); err != nil {
 				return nil, err
 			}
 			fmt.Fprintf(os.Stderr, "%s: %s: %s\n", p.name(), m, result)
@@ -133,32 +133,26 @@ func (p *listed) sample(n int, seed uint64, out string) (map[string]int, error) 
 
 // results are those in a file, by mutant; none where there is no file.
 func results(path string) (map[string]string, error) {
-	known := map[string]string{}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return known, nil
-	}
-	if err != nil {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if result, m, ok := strings.Cut(lines.Text(), "\t"); ok {
-			known[m] = result
-		}
+	known := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		result, m, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		known[m] = result
 	}
-	return known, lines.Err()
+	return known, nil
 }
 
 // limit is how long the tests of a mutant may take. The package's own have to pass.
 func (p *listed) limit() (time.Duration, error) {
-	if text, err := p.test("-count=1").CombinedOutput(); err != nil { // built before its time is taken
-		return 0, fmt.Errorf("its tests fail as they are: %w\n%s", err, text)
-	}
-	began := time.Now()
-	if text, err := p.test("-count=1").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("its tests fail as they are: %w\n%s", err, text)
+	var began time.Time
+	for range 2 { // the first builds what its time is not to have
+		began = time.Now()
+		if said, err := p.test("-count=1").CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("its tests fail as they are: %w\n%s", err, said)
+		}
 	}
 	return max(least, patience*time.Since(began)), nil
 }
@@ -167,24 +161,15 @@ func (p *listed) test(more ...string) *exec.Cmd {
 	return exec.Command("go", append(append([]string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w"}, more...), p.ImportPath)...)
 }
 
-// try runs the package's tests on a mutant.
-func (p *listed) try(m mutant, limit time.Duration) (string, error) {
-	dir, err := os.MkdirTemp("", "mutant")
+// try runs the package's tests on a mutant, whose text it puts into a folder.
+func (p *listed) try(m mutant, limit time.Duration, folder string) (string, error) {
+	text, err := os.ReadFile(m.Filename)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
-	path, overlay := filepath.Join(p.Dir, m.file), filepath.Join(dir, "overlay.json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	changed := filepath.Join(dir, m.file)
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(changed, m.apply(text), 0o644), os.WriteFile(overlay, replace, 0o644)); err != nil {
+	changed, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.Filename: changed}})
+	if err := errors.Join(err, os.WriteFile(changed, m.apply(text), 0o644), os.WriteFile(overlay, replace, 0o644)); err != nil {
 		return "", err
 	}
 	said, err := p.test("-overlay", overlay, "-timeout", limit.String()).CombinedOutput()

@@ -12,20 +12,18 @@ import (
 	"strconv"
 )
 
-// mutant is one change of a file: the bytes from at to end become with.
+// mutant is one change of a file: what was at a place is now with.
 type mutant struct {
-	file         string
-	line, column int
-	at, end      int
-	was, with    string
+	token.Position
+	was, with string
 }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d:%d %q for %q", m.file, m.line, m.column, m.with, m.was)
+	return fmt.Sprintf("%s:%d:%d %q for %q", filepath.Base(m.Filename), m.Line, m.Column, m.with, m.was)
 }
 
 func (m mutant) apply(text []byte) []byte {
-	return slices.Concat(text[:m.at], []byte(m.with), text[m.end:])
+	return slices.Concat(text[:m.Offset], []byte(m.with), text[m.Offset+len(m.was):])
 }
 
 // operators are what may stand in for an operator.
@@ -56,12 +54,9 @@ func (p *listed) mutants(rng *rand.Rand) (all []mutant, err error) {
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
 			var changes []mutant
+			source := func(from, to token.Pos) string { return string(text[set.Position(from).Offset:set.Position(to).Offset]) }
 			change := func(from, to token.Pos, with string) {
-				at, end := set.Position(from), set.Position(to)
-				changes = append(changes, mutant{name, at.Line, at.Column, at.Offset, end.Offset, string(text[at.Offset:end.Offset]), with})
-			}
-			source := func(e ast.Expr) string {
-				return string(text[set.Position(e.Pos()).Offset:set.Position(e.End()).Offset])
+				changes = append(changes, mutant{set.Position(from), source(from, to), with})
 			}
 			replace := func(at token.Pos, op token.Token) {
 				for _, other := range operators[op] {
@@ -84,13 +79,13 @@ func (p *listed) mutants(rng *rand.Rand) (all []mutant, err error) {
 			case *ast.CallExpr: // math.Abs, Max, Min and the like without the call, or without an argument
 				if bounds(n.Fun) {
 					for _, one := range n.Args {
-						change(n.Pos(), n.End(), "("+source(one)+")")
+						change(n.Pos(), n.End(), "("+source(one.Pos(), one.End())+")")
 					}
 				}
 			case *ast.IfStmt: // if err != nil { return … }
 				if b, ok := n.Cond.(*ast.BinaryExpr); ok && b.Op == token.NEQ && isNil(b.Y) && len(n.Body.List) == 1 {
 					if _, returns := n.Body.List[0].(*ast.ReturnStmt); returns {
-						change(b.Pos(), b.End(), "false && "+source(b))
+						change(b.Pos(), b.End(), "false && "+source(b.Pos(), b.End()))
 					}
 				}
 			case *ast.BasicLit:
@@ -115,12 +110,10 @@ func isNil(e ast.Expr) bool {
 
 // bounds reports whether a function is one that bounds its arguments or takes their size.
 func bounds(f ast.Expr) bool {
-	switch f := f.(type) {
-	case *ast.Ident:
-		return f.Name == "min" || f.Name == "max"
-	case *ast.SelectorExpr:
-		of, ok := f.X.(*ast.Ident)
-		return ok && of.Name == "math" && (f.Sel.Name == "Abs" || f.Sel.Name == "Max" || f.Sel.Name == "Min")
+	if s, ok := f.(*ast.SelectorExpr); ok {
+		of, _ := s.X.(*ast.Ident)
+		return of != nil && of.Name == "math" && slices.Contains([]string{"Abs", "Max", "Min"}, s.Sel.Name)
 	}
-	return false
+	name, ok := f.(*ast.Ident)
+	return ok && (name.Name == "min" || name.Name == "max")
 }
