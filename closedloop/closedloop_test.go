@@ -319,7 +319,12 @@ func TestShardsMakeTheWhole(t *testing.T) {
 	for i := range 4 {
 		o := options(t.TempDir())
 		o.ShardIndex, o.ShardCount = i, 4
+		of := 0
+		o.Progress = func(_, total int) { of = total }
 		part := evaluate(t, c, direct(c), o)
+		if of != part.Episodes {
+			t.Errorf("shard %d: progress is of %d episodes, there are %d", i, of, part.Episodes)
+		}
 		decisions, episodes = decisions+part.Decisions, episodes+part.Episodes
 		if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK {
 			t.Errorf("shard %d: %v %+v", i, err, v)
