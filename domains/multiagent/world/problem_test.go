@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -213,12 +214,68 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 			t.Errorf("%s: error %v, want one that names %s", c.name, err, c.want)
 		}
 	}
-	s, _ := y.Draw(Test, 7, 0)
-	u := make([]float64, MaxRobots*ActionSize)
-	if len(s.Robots) < MaxRobots {
-		u[len(u)-1] = 0.1
+	s, err := y.Draw(Test, 7, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Robots = s.Robots[:3]
+	for at := 3 * ActionSize; at < MaxRobots*ActionSize; at++ {
+		u := make([]float64, MaxRobots*ActionSize)
+		u[at] = 0.1
 		if _, err := start(y, s).Apply(u); err == nil {
-			t.Error("an action for a robot that is not there is accepted")
+			t.Errorf("entry %d of an action, of a robot that is not there, is accepted", at)
+		}
+	}
+}
+
+// Every robot brakes to a stand in one period, as far as its own limits around its own action before allow.
+func TestFallbackBrakesWithinEachRobotsLimits(t *testing.T) {
+	y := system(t, true)
+	rng := rand.New(rand.NewPCG(9001, 5))
+	for range 20 {
+		h := drawn(t, y, rng)
+		for i := range h.Robots {
+			h.Previous[i] = [2]float64{rng.NormFloat64(), rng.NormFloat64()}
+		}
+		spec := y.Spec()
+		s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+		h.Encode(s, c)
+		y.Fallback(s, c, u)
+		for i := range h.Robots {
+			want := []float64{-h.State[i][3] / y.Params.Dt, 0}
+			y.Params.Limits.Nearest(want, h.Previous[i][:])
+			if got := u[2*i : 2*i+2]; !slices.Equal(got, want) {
+				t.Errorf("robot %d of %d at %g m/s after %v: %v, want %v", i, h.Robots, h.State[i][3], h.Previous[i], got, want)
+			}
+		}
+	}
+}
+
+// An indicator is 0 where nothing is to be done and 1 where its objective is all there is: half at two metres
+// from the goal, 1 at a margin of zero, the share of the limits that the action takes.
+func TestIndicatorsSayWhatMatters(t *testing.T) {
+	y := system(t, false)
+	l := &y.Params.Limits
+	for _, c := range []struct {
+		scene Scene
+		u     [2]float64
+		want  [3]float64
+	}{
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{2, 0}}}}, [2]float64{}, [3]float64{0.5, 0, 0}},
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{0, 0}}}}, [2]float64{math.Max(l.AMax, -l.AMin), 0}, [3]float64{0, 0, 0.5}},
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{0, 0}}, {R: 0.3, P: [2]float64{0.6, 0}}}}, [2]float64{0, l.OmegaMax}, [3]float64{0, 1, 0.25}},
+	} {
+		h := c.scene.Prediction(&y.Params)
+		spec := y.Spec()
+		s, ctx, u, delta := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, 3)
+		h.Encode(s, ctx)
+		copy(u, c.u[:])
+		y.Indicators(s, u, ctx, delta)
+		for k, want := range c.want {
+			if math.Abs(delta[k]-want) > 1e-2 {
+				t.Errorf("%+v with %v: indicators %v, want %v", c.scene, c.u, delta, c.want)
+				break
+			}
 		}
 	}
 }
