@@ -198,6 +198,64 @@ func TestCapabilityCurvesAreRefused(t *testing.T) {
 			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
 		}
 	}
+	// The line goes on beyond its two points: to 300 MVAr at the largest power of 300 MW, or below that.
+	for qc2max, want := range map[float64]bool{350: true, 349: false} {
+		c := networktest.Case(t, "case9")
+		g := &c.Gen[1]
+		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 100, 200, -300, 400, -300, qc2max
+		if err := networktest.Of(t, c).RequireCosts(); want != (err == nil) {
+			t.Errorf("a curve from 400 MVAr at 100 MW to %g at 200 MW: %v", qc2max, err)
+		}
+	}
+}
+
+// TestLoadsOfConstantPowerFactor are those of MATPOWER's manual: no power beyond 0, one reactive limit 0, and a
+// dispatch of that factor. Others are plain units, or none that could be a load.
+func TestLoadsOfConstantPowerFactor(t *testing.T) {
+	const byFile, always, plain = network.DispatchableByFile, network.DispatchablePowerFactor, network.DispatchablePlain
+	type unit struct{ pmin, pmax, qmin, qmax, p, q float64 } // MW, MVAr
+	good := unit{-50, 0, -20, 0, -25, -10}
+	for name, c := range map[string]struct {
+		unit    unit
+		network string
+		how     network.Dispatchable
+		ratio   float64 // 0: not kept
+		plain   bool
+		refused string
+	}{
+		"a lagging load":             {good, "case9", byFile, 0.4, false, ""},
+		"a leading load":             {unit{-50, 0, 0, 30, -25, 15}, "case9", byFile, -0.6, false, ""},
+		"of PGLib":                   {good, "pglib_opf_case9", byFile, 0, true, ""},
+		"of PGLib, kept":             {good, "pglib_opf_case9", always, 0.4, false, ""},
+		"taken as plain":             {good, "case9", plain, 0, true, ""},
+		"another dispatch":           {unit{-50, 0, -20, 0, -25, -9}, "case9", byFile, 0, true, ""},
+		"another dispatch, kept":     {unit{-50, 0, -20, 0, -25, -9}, "case9", always, 0, false, "power factor of PMIN"},
+		"two reactive limits":        {unit{-50, 0, -20, 20, -25, -10}, "case9", byFile, 0, true, ""},
+		"two reactive limits, kept":  {unit{-50, 0, -20, 20, -25, -10}, "case9", always, 0, false, "has to be 0"},
+		"no reactive limit":          {unit{-50, 0, 0, 0, -25, 0}, "case9", always, 0, false, ""},
+		"a unit that may give power": {unit{-50, 1, -20, 0, -25, -10}, "case9", always, 0, false, ""},
+		"a unit without any power":   {unit{0, 0, -20, 0, 0, 0}, "case9", always, 0, false, ""},
+	} {
+		file := networktest.Case(t, "case9")
+		file.Name = c.network
+		g := &file.Gen[1]
+		g.PMin, g.PMax, g.QMin, g.QMax, g.Pg, g.Qg = c.unit.pmin, c.unit.pmax, c.unit.qmin, c.unit.qmax, c.unit.p, c.unit.q
+		n := networktest.Of(t, file)
+		kept, others, err := n.PowerFactors(c.how)
+		note, refused := n.DispatchableNote(c.how)
+		if c.refused != "" {
+			if err == nil || refused == nil || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "generator 2 at bus 2") {
+				t.Errorf("%s: error %v, want one with %q", name, err, c.refused)
+			}
+			continue
+		}
+		switch ok := err == nil && refused == nil; {
+		case !ok, len(others) > 0 != c.plain, len(kept) > 0 != (c.ratio != 0), strings.Contains(note, "1 taken as plain") != c.plain, strings.Contains(note, "1 taken as loads") != (c.ratio != 0):
+			t.Errorf("%s: kept %v, plain %v, %v; %q", name, kept, others, err, note)
+		case c.plain && others[0] != 1, c.ratio != 0 && (kept[0].Gen != 1 || math.Abs(kept[0].Ratio-c.ratio) > 1e-12):
+			t.Errorf("%s: kept %v, plain %v, want the second unit with a ratio of %g", name, kept, others, c.ratio)
+		}
+	}
 }
 
 // TestOnlyWhatIsInService: equipment out of service, isolated buses and what
