@@ -383,3 +383,31 @@ func TestAnUnsafeReferenceIsNoYardstick(t *testing.T) {
 		}
 	}
 }
+
+// The safety objective of a step is a mean over the pairs that could touch: where all are equally far apart it is
+// one pair's, however many there are.
+func TestSafetyIsAMeanOverPairs(t *testing.T) {
+	y := system(t, false)
+	corners := [][2]float64{{0, 0}, {3, 0}, {1.5, 1.5 * math.Sqrt(3)}}
+	for _, robots := range []int{1, 2, 3} {
+		for obstacles := range min(2, 4-robots) { // two are no pair
+			if robots+obstacles < 2 {
+				continue
+			}
+			var s Scene
+			for i := range robots {
+				s.Robots = append(s.Robots, Robot{P: corners[i], Goal: corners[i], R: 0.5})
+			}
+			for j := range obstacles {
+				s.Obstacles = append(s.Obstacles, Obstacle{C: corners[robots+j], R: 0.5})
+			}
+			h := s.Prediction(&y.Params)
+			var J [Terms]float64
+			var margins [MarginKinds]float64
+			h.evaluate(make([]float64, y.Spec().ActionSize()), 1, &J, &margins)
+			if want := math.Exp(-slices.Min(margins[:])); math.Abs(J[SafetyTerm]-want) > 1e-9 {
+				t.Errorf("%d robots, %d obstacles, margins %v: %g, of one pair it is %g", robots, len(s.Obstacles), margins, J[SafetyTerm], want)
+			}
+		}
+	}
+}
