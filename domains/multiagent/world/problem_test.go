@@ -228,6 +228,22 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	}
 }
 
+// Limits with which no robot could stand still, or none could brake, are no limits.
+func TestLimitsAllowStandingAndBraking(t *testing.T) {
+	for name, spoil := range map[string]func(l *Limits){
+		"no braking":        func(l *Limits) { l.AMin = 0 },
+		"no acceleration":   func(l *Limits) { l.AMax = 0 },
+		"no standing still": func(l *Limits) { l.VMin = 0.1 },
+		"no way forward":    func(l *Limits) { l.VMin, l.VMax = -1, 0 },
+	} {
+		p := Default(true)
+		spoil(&p.Limits)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "standing still and braking") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Every robot brakes to a stand in one period, as far as its own limits around its own action before allow.
 func TestFallbackBrakesWithinEachRobotsLimits(t *testing.T) {
 	y := system(t, true)
