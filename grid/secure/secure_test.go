@@ -261,6 +261,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
+	for want, most := range map[string]float64{"of constant power factor, which": 0, "has to be 0": 20} {
+		c := networktest.Case(t, "case14")
+		load := &c.Gen[1]
+		load.PMin, load.PMax, load.QMin, load.QMax, load.Pg, load.Qg = -50, 0, -20, most, -25, -10
+		if _, err := New(networktest.Of(t, c), Options{Dispatchable: network.DispatchablePowerFactor}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a load of constant power factor: want an error with %q, got %v", want, err)
+		}
+	}
 	other, r := solve(t, n, Options{Outages: []Outage{{0, -1}}, Band: 0.1}, 0.5, nil)
 	if _, err := other.Solve(context.Background(), Problem{Start: r}); len(r.states) == 0 && err == nil {
 		t.Error("a start without states is taken")
