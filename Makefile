@@ -53,6 +53,13 @@ tested:
 	@$(GO) mod graph > /dev/null
 	@$(GO) run ./kernels/build shim
 
+## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/mutants.md); hours, and the same command continues
+.PHONY: mutants
+PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./offline/shooting ./domains/multiagent/world
+MUTANTS ?= 40
+mutants:
+	$(GO) run ./bench/mutants -n $(MUTANTS) -out build/mutants $(PACKAGES)
+
 ## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones, into RESULTS/monitor.json
 monitor: bin/record
 	$(RECORD) --out $(RESULTS)/monitor.json $(GO) test . -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x -cpu 1 -timeout 60m -monitor-episodes 500

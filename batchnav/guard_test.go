@@ -173,6 +173,31 @@ func TestGuardSearches(t *testing.T) {
 	}
 }
 
+// The margins that a decision reports are those of the action it gives, also where that replaces another.
+func TestMarginsAreThoseOfTheActionGiven(t *testing.T) {
+	p := newSpeeding(0.56)
+	half := func(s, c []float64, pref domain.Preference, u []float64) bool {
+		u[0] = -0.5
+		return true
+	}
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: half}))(t)
+	s, c, replaced := []float64{-1.2, 0.3}, []float64{0}, 0
+	margins := make([]float64, len(p.Spec().Margins))
+	for h := range cartSteps {
+		d := require.Get(n.Decide(s, c, adaptively))(t)
+		if d.Fallback.Replaced() {
+			replaced++
+		}
+		if p.Margins(s, c, d.U, margins); !slices.Equal(d.Margins, margins) || d.Margin != domain.Smallest(margins) {
+			t.Errorf("decision %d, fallback %v: margins %v, the smallest %g; those of its action are %v", h, d.Fallback, d.Margins, d.Margin, margins)
+		}
+		p.Cart.Step(slices.Clone(s), slices.Clone(c), d.U, s, c)
+	}
+	if replaced == 0 {
+		t.Error("no action was replaced")
+	}
+}
+
 // braking is speeding that knows an escape: against the speed.
 type braking struct{ speeding }
 

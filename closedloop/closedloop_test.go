@@ -207,8 +207,8 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	o := options(t.TempDir())
 	evaluate(t, c, direct(c), o)
 	original := require.Get(os.ReadFile(o.TracePath))(t)
-	// altered replaces the first number behind a key in line n (from 1).
-	altered := func(n int, key string) string {
+	// altered changes the first number behind a key in line n (from 1).
+	altered := func(n int, key string, by float64) string {
 		lines := strings.SplitAfter(string(original), "\n")
 		re := regexp.MustCompile(`("` + key + `":\[?)(-?[0-9.e+-]+)`)
 		before := lines[n-1]
@@ -221,7 +221,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 			m := re.FindStringSubmatch(s)
 			var v float64
 			require.OK(t, json.Unmarshal([]byte(m[2]), &v))
-			return m[1] + fmt.Sprint(v+1e-4)
+			return m[1] + fmt.Sprint(v+by)
 		})
 		if lines[n-1] == before {
 			t.Fatalf("line %d has no %q: %s", n, key, before)
@@ -231,13 +231,15 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	for _, f := range []struct {
 		line int
 		key  string
-	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}} {
-		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key)), lookup(c))
-		if err != nil {
-			t.Fatalf("%s: %v", f.key, err)
-		}
-		if v.OK || len(v.Mismatches) == 0 || v.Mismatches[0].Line < f.line {
-			t.Errorf("altered %s in line %d: %+v", f.key, f.line, v.Mismatches)
+	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}, {2 + steps + 1, "margins"}, {2 + steps + 1, "oracle_cost"}} {
+		for _, by := range []float64{1e-4, -1e-4} { // too little is as wrong as too much
+			v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key, by)), lookup(c))
+			if err != nil {
+				t.Fatalf("%s: %v", f.key, err)
+			}
+			if v.OK || len(v.Mismatches) == 0 || v.Mismatches[0].Line < f.line {
+				t.Errorf("%s in line %d altered by %g: %+v", f.key, f.line, by, v.Mismatches)
+			}
 		}
 	}
 	flipped := strings.Replace(string(original), `"safe":true`, `"safe":false`, 1)
@@ -317,7 +319,12 @@ func TestShardsMakeTheWhole(t *testing.T) {
 	for i := range 4 {
 		o := options(t.TempDir())
 		o.ShardIndex, o.ShardCount = i, 4
+		of := 0
+		o.Progress = func(_, total int) { of = total }
 		part := evaluate(t, c, direct(c), o)
+		if of != part.Episodes {
+			t.Errorf("shard %d: progress is of %d episodes, there are %d", i, of, part.Episodes)
+		}
 		decisions, episodes = decisions+part.Decisions, episodes+part.Episodes
 		if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK {
 			t.Errorf("shard %d: %v %+v", i, err, v)
@@ -396,5 +403,80 @@ func TestScenesDependOnSeedAndIndex(t *testing.T) {
 	}
 	if len(seen) != 16 {
 		t.Errorf("16 scenes, %d different", len(seen))
+	}
+}
+
+// reaching are episodes with a goal beside their margins, which those of even numbers reach.
+type reaching struct{ domain.Plant }
+
+func (p reaching) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	ep, err := p.Plant.Episode(seed, index, opt)
+	return &reached{ep, index%2 == 0}, err
+}
+
+type reached struct {
+	domain.Episode
+	there bool
+}
+
+func (e *reached) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Succeeded: func() bool { return e.there }}
+}
+
+// An episode is safe that keeps its margins and reaches its goal, neither alone.
+func TestSafeIsKeptAndReached(t *testing.T) {
+	c := cartCase(t)
+	c.Plant = reaching{c.Plant}
+	for _, kept := range []bool{true, false} {
+		o := options("")
+		o.Visit = func(e *closedloop.EpisodeRecord) {
+			if there := e.Episode%2 == 0; *e.End.Reached != there || e.End.Safe != (kept && there) {
+				t.Errorf("episode %d, margins kept: %t: safe %t, reached %t", e.Episode, kept, e.End.Safe, *e.End.Reached)
+			}
+		}
+		evaluate(t, c, controller(func(int, []float64) (float64, bool, error) {
+			return map[bool]float64{true: -0.5, false: -1.5}[kept], true, nil
+		}), o)
+	}
+}
+
+// The optimum of a plant with a delay costs what is under way at first and the best from there.
+func TestTheOptimumOfADelayHasWhatIsUnderWay(t *testing.T) {
+	const delay = 2
+	cart := testdomain.NewCart(steps)
+	plant := closedloop.Simulated(cart, testdomain.Starts, testdomain.Start)
+	plant.Delay.Periods = delay
+	plant.Oracle = func(s, c []float64, n int, _ domain.Preference) (float64, [][]float64, error) {
+		if n != steps-delay {
+			t.Errorf("an optimum of %d decisions, want %d", n, steps-delay)
+		}
+		return 0, nil, nil
+	}
+	ep := require.Get(plant.Episode(9001, 0, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.5, 0.5}}}))(t)
+	cost, _, err := ep.Oracle()
+	require.OK(t, err)
+	want := 0.0
+	for range delay {
+		out := require.Get(ep.Apply([]float64{0}))(t)
+		want += out.Cost
+	}
+	if !(want > 0) || math.Abs(cost-want) > 1e-12 {
+		t.Errorf("the optimum costs %g before an action acts, the plant %g", cost, want)
+	}
+}
+
+// A line belongs to the episode whose scene was last.
+func TestALineOfAnotherEpisodeIsRefused(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	evaluate(t, c, direct(c), o)
+	lines := strings.SplitAfter(string(require.Get(os.ReadFile(o.TracePath))(t)), "\n")
+	for name, with := range map[string]string{"of another": `"episode":1`, "of none": `"none":0`} {
+		changed := append([]string{}, lines...)
+		if changed[3] = strings.Replace(lines[3], `"episode":0`, with, 1); changed[3] == lines[3] {
+			t.Fatalf("no episode in %s", lines[3])
+		}
+		if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(strings.Join(changed, "")), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 4") {
+			t.Errorf("a line %s is read: %v", name, err)
+		}
 	}
 }

@@ -66,6 +66,11 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	if _, err := closedloop.Pair(context.Background(), c, []closedloop.Contender{{Method: "one", Episodes: 9, New: gained(1)}}, opt); err == nil {
 		t.Error("nine of eight episodes are accepted")
 	}
+	sharded := opt
+	sharded.ShardCount = 2
+	if _, err := closedloop.Pair(context.Background(), c, []closedloop.Contender{{Method: "one", New: gained(1)}}, sharded); err == nil {
+		t.Error("a shard of episodes is compared as if it were all")
+	}
 }
 
 // counting is a plant that counts how often the optimum of an episode is asked for.

@@ -49,3 +49,21 @@ func TestPace(t *testing.T) {
 		t.Errorf("%d are let in where 3 sessions may be open", p.most.Load())
 	}
 }
+
+// A typical time is positive whatever was measured, and finds what is typical from there.
+func TestATypicalTimeIsPositive(t *testing.T) {
+	for _, first := range []float64{-1e6, 0, 1e6} {
+		var of typical
+		for range 1000 {
+			if of.learn(first); !(of >= 1) {
+				t.Fatalf("after %g the typical time is %g", first, float64(of))
+			}
+		}
+		for range 1000 {
+			of.learn(100)
+		}
+		if !(of > 90 && of < 110) {
+			t.Errorf("after %g and a thousand times 100 the typical time is %g", first, float64(of))
+		}
+	}
+}

@@ -169,6 +169,11 @@ func TestPiecewiseLinearCost(t *testing.T) {
 			t.Errorf("at %g: %g with slope %g, the largest segment is %g", p, value, first, largest)
 		}
 	}
+	for k, p := range cost.Power[1:] {
+		if _, first, _ := cost.At(p); first != slope[k] {
+			t.Errorf("at the corner %g: slope %g, that of the segment on the left is %g", p, first, slope[k])
+		}
+	}
 	n = set(matpower.Point{Power: 0, Cost: 10}, matpower.Point{Power: 100, Cost: 210}, matpower.Point{Power: 150, Cost: 260})
 	if err := n.RequireCosts(); !errors.Is(err, network.ErrNotConvex) || !strings.Contains(err.Error(), "generator 2") {
 		t.Errorf("a cost that is not convex: %v", err)
@@ -191,6 +196,64 @@ func TestCapabilityCurvesAreRefused(t *testing.T) {
 		err := n.RequireCosts()
 		if want != (err == nil) || err != nil && (!errors.Is(err, network.ErrCapability) || !strings.Contains(err.Error(), "generator 2 at bus 2")) {
 			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
+		}
+	}
+	// The line goes on beyond its two points: to 300 MVAr at the largest power of 300 MW, or below that.
+	for qc2max, want := range map[float64]bool{350: true, 349: false} {
+		c := networktest.Case(t, "case9")
+		g := &c.Gen[1]
+		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 100, 200, -300, 400, -300, qc2max
+		if err := networktest.Of(t, c).RequireCosts(); want != (err == nil) {
+			t.Errorf("a curve from 400 MVAr at 100 MW to %g at 200 MW: %v", qc2max, err)
+		}
+	}
+}
+
+// TestLoadsOfConstantPowerFactor are those of MATPOWER's manual: no power beyond 0, one reactive limit 0, and a
+// dispatch of that factor. Others are plain units, or none that could be a load.
+func TestLoadsOfConstantPowerFactor(t *testing.T) {
+	const byFile, always, plain = network.DispatchableByFile, network.DispatchablePowerFactor, network.DispatchablePlain
+	type unit struct{ pmin, pmax, qmin, qmax, p, q float64 } // MW, MVAr
+	good := unit{-50, 0, -20, 0, -25, -10}
+	for name, c := range map[string]struct {
+		unit    unit
+		network string
+		how     network.Dispatchable
+		ratio   float64 // 0: not kept
+		plain   bool
+		refused string
+	}{
+		"a lagging load":             {good, "case9", byFile, 0.4, false, ""},
+		"a leading load":             {unit{-50, 0, 0, 30, -25, 15}, "case9", byFile, -0.6, false, ""},
+		"of PGLib":                   {good, "pglib_opf_case9", byFile, 0, true, ""},
+		"of PGLib, kept":             {good, "pglib_opf_case9", always, 0.4, false, ""},
+		"taken as plain":             {good, "case9", plain, 0, true, ""},
+		"another dispatch":           {unit{-50, 0, -20, 0, -25, -9}, "case9", byFile, 0, true, ""},
+		"another dispatch, kept":     {unit{-50, 0, -20, 0, -25, -9}, "case9", always, 0, false, "power factor of PMIN"},
+		"two reactive limits":        {unit{-50, 0, -20, 20, -25, -10}, "case9", byFile, 0, true, ""},
+		"two reactive limits, kept":  {unit{-50, 0, -20, 20, -25, -10}, "case9", always, 0, false, "has to be 0"},
+		"no reactive limit":          {unit{-50, 0, 0, 0, -25, 0}, "case9", always, 0, false, ""},
+		"a unit that may give power": {unit{-50, 1, -20, 0, -25, -10}, "case9", always, 0, false, ""},
+		"a unit without any power":   {unit{0, 0, -20, 0, 0, 0}, "case9", always, 0, false, ""},
+	} {
+		file := networktest.Case(t, "case9")
+		file.Name = c.network
+		g := &file.Gen[1]
+		g.PMin, g.PMax, g.QMin, g.QMax, g.Pg, g.Qg = c.unit.pmin, c.unit.pmax, c.unit.qmin, c.unit.qmax, c.unit.p, c.unit.q
+		n := networktest.Of(t, file)
+		kept, others, err := n.PowerFactors(c.how)
+		note, refused := n.DispatchableNote(c.how)
+		if c.refused != "" {
+			if err == nil || refused == nil || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "generator 2 at bus 2") {
+				t.Errorf("%s: error %v, want one with %q", name, err, c.refused)
+			}
+			continue
+		}
+		switch ok := err == nil && refused == nil; {
+		case !ok, len(others) > 0 != c.plain, len(kept) > 0 != (c.ratio != 0), strings.Contains(note, "1 taken as plain") != c.plain, strings.Contains(note, "1 taken as loads") != (c.ratio != 0), strings.Contains(note, "0 taken"):
+			t.Errorf("%s: kept %v, plain %v, %v; %q", name, kept, others, err, note)
+		case c.plain && others[0] != 1, c.ratio != 0 && (kept[0].Gen != 1 || math.Abs(kept[0].Ratio-c.ratio) > 1e-12):
+			t.Errorf("%s: kept %v, plain %v, want the second unit with a ratio of %g", name, kept, others, c.ratio)
 		}
 	}
 }
@@ -239,11 +302,47 @@ func TestOnlyWhatIsInService(t *testing.T) {
 	}
 }
 
+// TestPowersArePerUnit: the powers of a file are divided by its base, whatever they limit.
+func TestPowersArePerUnit(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.BaseMVA = 250
+	for i := range c.Gen {
+		c.Gen[i].Ramp10 = 40 + float64(i)
+	}
+	n := networktest.Of(t, c)
+	near := func(what string, at int, pu, file float64) {
+		if !(math.Abs(pu*c.BaseMVA-file) <= 1e-12*math.Abs(file)) {
+			t.Errorf("%s of %d: %g pu, the file has %g", what, at, pu, file)
+		}
+	}
+	for b, row := range n.BusRow {
+		of := c.Bus[row]
+		near("load", b, n.Pd[b], of.Pd)
+		near("reactive load", b, n.Qd[b], of.Qd)
+		near("shunt conductance", b, n.Gs[b], of.Gs)
+		near("shunt susceptance", b, n.Bs[b], of.Bs)
+	}
+	for g, row := range n.GenRow {
+		of := c.Gen[row]
+		near("least power", g, n.PMin[g], of.PMin)
+		near("largest power", g, n.PMax[g], of.PMax)
+		near("least reactive power", g, n.QMin[g], of.QMin)
+		near("largest reactive power", g, n.QMax[g], of.QMax)
+		near("power", g, n.Pg0[g], of.Pg)
+		near("reactive power", g, n.Qg0[g], of.Qg)
+		near("ramp", g, n.Ramp[g], of.Ramp10)
+	}
+	for k, row := range n.BranchRow {
+		near("rating", k, n.Rate[k], c.Branch[row].RateA)
+	}
+}
+
 // TestAngleLimits of the file's conventions.
 func TestAngleLimits(t *testing.T) {
 	c := networktest.Case(t, "case9")
 	inf := math.Inf(1)
-	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4}} {
+	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4},
+		{-359, 270, -359 * math.Pi / 180, 1.5 * math.Pi}, {-90, 359, -math.Pi / 2, 359 * math.Pi / 180}} {
 		c.Branch[k].AngMin, c.Branch[k].AngMax = l[0], l[1]
 		n := networktest.Of(t, c)
 		same := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-15 }

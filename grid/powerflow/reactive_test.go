@@ -99,6 +99,28 @@ func TestGeneratorsShareReactivePower(t *testing.T) {
 	}
 }
 
+// TestTheReferencesFirstUnitTakesTheRest: the units of a reference bus give together what the bus injects
+// and its load takes. All but the first keep their set-points.
+func TestTheReferencesFirstUnitTakesTheRest(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	for _, mw := range []float64{25, 40} {
+		twin := c.Gen[0]
+		twin.Pg = mw
+		c.Gen = append(c.Gen, twin)
+	}
+	n := networktest.Of(t, c)
+	pd := slices.Clone(n.Pd)
+	pd[n.Slack] = 0.3
+	in := powerflow.Input{Pd: pd}
+	sol := solved(t, solver(t, n), in, powerflow.Options{})
+	if m := balance(n, &n.Admittance, in, sol); !(m <= 2e-9) {
+		t.Errorf("%g pu is left over", m)
+	}
+	if sol.Pg[3] != 0.25 || sol.Pg[4] != 0.4 {
+		t.Errorf("the reference's other units moved: %v", sol.Pg)
+	}
+}
+
 // TestSharesKeepLimits: generators at one bus of which some have a fixed or an unlimited reactive
 // power keep their limits where the sums of these admit the bus's. A sum beyond leaves all beyond by
 // the same.

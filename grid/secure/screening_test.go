@@ -114,3 +114,80 @@ func TestScreeningRefusals(t *testing.T) {
 		t.Error("a negative guard is taken")
 	}
 }
+
+// Both ends of a branch count: which of them a file calls the from end changes no margin and no worst outage.
+func TestRoomIsThatOfTheMoreLoadedEnd(t *testing.T) {
+	c := networktest.Case(t, "case9") // whose branches have no taps
+	for i := range c.Branch {
+		c.Branch[i].RateA /= 2 // so that ratings are nearer than voltages
+	}
+	var margins [2][]Margin
+	for side := range margins {
+		if side == 1 {
+			for i := range c.Branch {
+				b := &c.Branch[i]
+				b.From, b.To = b.To, b.From
+			}
+		}
+		n := networktest.Of(t, c)
+		s, err := New(n, DefaultOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := around(n, n.Pg0, n.Vm0, 8)
+		found, err := s.Screen(context.Background(), Problem{}, list, ScreenOptions{Guard: math.Inf(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		margins[side] = found.Margins
+	}
+	for i, m := range margins[0] {
+		turned := margins[1][i]
+		if m.Outage != turned.Outage || !(math.Abs(m.Least-turned.Least) < 1e-7) || !(m.Least < 0) {
+			t.Errorf("candidate %d: %+v, with every branch turned round %+v", i, m, turned)
+		}
+	}
+}
+
+// Distribution factors predict what an outage does to the active power of branches that are left.
+func TestDistributionFactorsPredictFlows(t *testing.T) {
+	for _, name := range []string{"case9", "case39"} {
+		n := networktest.Load(t, name)
+		s, r := solve(t, n, DefaultOptions(), 0.7, nil)
+		if r.Pg == nil {
+			t.Fatal(r.Reason)
+		}
+		pd, qd := n.Loads(0.7)
+		f, c := newOutageFlows(s.sys, pd, qd), Candidate{r.Pg, r.Vm}
+		factors, err := s.distribution(f, c)
+		if err != nil || factors == nil {
+			t.Fatal(name, err)
+		}
+		base, pg, err := f.base(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		active := func(k int, c *Check) float64 {
+			return flows(&n.Admittance, k, c.va[n.From[k]]-c.va[n.To[k]], c.vm[n.From[k]], c.vm[n.To[k]]).p[0]
+		}
+		const share = 0.25 // of what the outage takes away, by which a linear prediction may be off
+		for i, o := range s.outages {
+			after, err := f.after(o, pg, c.Vm, base.va, nil)
+			if err != nil || !after.Solved {
+				t.Fatal(name, o, err, after.Reason)
+			}
+			var lost float64
+			if o.Branch >= 0 {
+				lost = active(o.Branch, base)
+			} else {
+				lost = pg[o.Unit]
+			}
+			for row, k := range s.sys.rated {
+				predicted := active(k, base) + factors.flow[i][row]*lost
+				if got := active(k, after); k != o.Branch && math.Abs(lost) > 0.1 && !(math.Abs(predicted-got) <= share*math.Abs(lost)) {
+					t.Errorf("%s, %s: branch %d has %g pu, predicted %g, of %g that is lost", name, o.name(n), n.BranchRow[k]+1, got, predicted, lost)
+				}
+			}
+		}
+	}
+}

@@ -261,6 +261,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
+	for want, most := range map[string]float64{"of constant power factor, which": 0, "has to be 0": 20} {
+		c := networktest.Case(t, "case14")
+		load := &c.Gen[1]
+		load.PMin, load.PMax, load.QMin, load.QMax, load.Pg, load.Qg = -50, 0, -20, most, -25, -10
+		if _, err := New(networktest.Of(t, c), Options{Dispatchable: network.DispatchablePowerFactor}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a load of constant power factor: want an error with %q, got %v", want, err)
+		}
+	}
 	other, r := solve(t, n, Options{Outages: []Outage{{0, -1}}, Band: 0.1}, 0.5, nil)
 	if _, err := other.Solve(context.Background(), Problem{Start: r}); len(r.states) == 0 && err == nil {
 		t.Error("a start without states is taken")
@@ -302,6 +310,37 @@ func TestOneUnitAtItsLimitTakesUpTheRest(t *testing.T) {
 	for _, c := range checks {
 		if c.Severity() > 0 {
 			t.Errorf("%s: %s breaks %d limits", c.name(n), c.Reason, len(c.Violations))
+		}
+	}
+}
+
+// A unit of fixed power gives it after an outage as before.
+func TestAFixedUnitAfterOutages(t *testing.T) {
+	c := networktest.Case(t, "case_ieee30")
+	c.Gen[1].PMin, c.Gen[1].PMax = 50, 50
+	n := networktest.Of(t, c)
+	opt := DefaultOptions()
+	opt.Emergency = 1.3
+	s, r := solve(t, n, opt, 0.9, nil)
+	if r.Status != Secure || len(r.Remembered) == 0 || r.Pg[1] != 0.5 {
+		t.Fatalf("%v: %s, %d outages remembered, the fixed unit gives %g pu", r.Status, r.Reason, len(r.Remembered), r.Pg[1])
+	}
+	pd, qd := n.Loads(0.9)
+	if skipped := survives(t, s, r, pd, qd); skipped > len(s.outages)/2 {
+		t.Errorf("%d of %d outages could not be checked again", skipped, len(s.outages))
+	}
+}
+
+// A centred multiplier is within its price and balances the slack with what the limit gives.
+func TestCentredMultipliersFit(t *testing.T) {
+	for _, h := range []float64{-3, -1e-3, 0, 1e-3, 3} {
+		for _, price := range []float64{0.5, 40} {
+			for _, mu := range []float64{1e-6, 0.1, 20} {
+				z := centred(h, price, mu)
+				if off := mu/z - mu/(price-z) + h; !(z > 0 && z < price) || !(math.Abs(off) <= 1e-7*(1+math.Abs(h)+mu/z+mu/(price-z))) {
+					t.Errorf("h %g, price %g, μ %g: z %g is off by %g", h, price, mu, z, off)
+				}
+			}
 		}
 	}
 }

@@ -200,7 +200,7 @@ func TestInfeasibleDecisionsSayHowFar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !(math.Abs(status.Violation-want) < 1e-4) || !status.Converged {
+		if !(math.Abs(status.Violation-want) < 1e-7) || !status.Converged {
 			t.Errorf("decision %d: %+v, want a violation of %v", decision, status, want)
 		}
 		if u := controller.Action(0)[0]; want > 0 && !(u < -0.99) {

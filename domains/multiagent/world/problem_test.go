@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,25 @@ func TestObstaclesAreMirrored(t *testing.T) {
 	})
 }
 
+// An obstacle that an edge of the workspace mirrors moves away from that edge, by what was left of its
+// period's way, and keeps its motion along it.
+func TestAMirroredObstacleTurns(t *testing.T) {
+	p := Default(true)
+	const r = 0.5
+	for k := range 2 {
+		for side, at := range [2]float64{p.Workspace[2*k] + r, p.Workspace[2*k+1] - r} {
+			outwards := float64(2*side - 1)
+			before := p.Dt * 0.1 // to the edge, of a way of p.Dt·0.4
+			var o Obstacle
+			o.R, o.C[k], o.V[k], o.V[1-k] = r, at-outwards*before, outwards*0.4, 0.3
+			p.advance(&o)
+			if want := at - outwards*p.Dt*0.3; math.Abs(o.C[k]-want) > 1e-12 || o.V[k] != -outwards*0.4 || o.V[1-k] != 0.3 {
+				t.Errorf("axis %d, side %d: at %v with velocity %v, want %g on the axis, turned", k, side, o.C, o.V, want)
+			}
+		}
+	}
+}
+
 // An action outside its limits is refused with the robot's number, never clipped.
 func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	y := system(t, true)
@@ -194,12 +214,84 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 			t.Errorf("%s: error %v, want one that names %s", c.name, err, c.want)
 		}
 	}
-	s, _ := y.Draw(Test, 7, 0)
-	u := make([]float64, MaxRobots*ActionSize)
-	if len(s.Robots) < MaxRobots {
-		u[len(u)-1] = 0.1
+	s, err := y.Draw(Test, 7, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Robots = s.Robots[:3]
+	for at := 3 * ActionSize; at < MaxRobots*ActionSize; at++ {
+		u := make([]float64, MaxRobots*ActionSize)
+		u[at] = 0.1
 		if _, err := start(y, s).Apply(u); err == nil {
-			t.Error("an action for a robot that is not there is accepted")
+			t.Errorf("entry %d of an action, of a robot that is not there, is accepted", at)
+		}
+	}
+}
+
+// Limits with which no robot could stand still, or none could brake, are no limits.
+func TestLimitsAllowStandingAndBraking(t *testing.T) {
+	for name, spoil := range map[string]func(l *Limits){
+		"no braking":        func(l *Limits) { l.AMin = 0 },
+		"no acceleration":   func(l *Limits) { l.AMax = 0 },
+		"no standing still": func(l *Limits) { l.VMin = 0.1 },
+		"no way forward":    func(l *Limits) { l.VMin, l.VMax = -1, 0 },
+	} {
+		p := Default(true)
+		spoil(&p.Limits)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "standing still and braking") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Every robot brakes to a stand in one period, as far as its own limits around its own action before allow.
+func TestFallbackBrakesWithinEachRobotsLimits(t *testing.T) {
+	y := system(t, true)
+	rng := rand.New(rand.NewPCG(9001, 5))
+	for range 20 {
+		h := drawn(t, y, rng)
+		for i := range h.Robots {
+			h.Previous[i] = [2]float64{rng.NormFloat64(), rng.NormFloat64()}
+		}
+		spec := y.Spec()
+		s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+		h.Encode(s, c)
+		y.Fallback(s, c, u)
+		for i := range h.Robots {
+			want := []float64{-h.State[i][3] / y.Params.Dt, 0}
+			y.Params.Limits.Nearest(want, h.Previous[i][:])
+			if got := u[2*i : 2*i+2]; !slices.Equal(got, want) {
+				t.Errorf("robot %d of %d at %g m/s after %v: %v, want %v", i, h.Robots, h.State[i][3], h.Previous[i], got, want)
+			}
+		}
+	}
+}
+
+// An indicator is 0 where nothing is to be done and 1 where its objective is all there is: half at two metres
+// from the goal, 1 at a margin of zero, the share of the limits that the action takes.
+func TestIndicatorsSayWhatMatters(t *testing.T) {
+	y := system(t, false)
+	l := &y.Params.Limits
+	for _, c := range []struct {
+		scene Scene
+		u     [2]float64
+		want  [3]float64
+	}{
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{2, 0}}}}, [2]float64{}, [3]float64{0.5, 0, 0}},
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{0, 0}}}}, [2]float64{math.Max(l.AMax, -l.AMin), 0}, [3]float64{0, 0, 0.5}},
+		{Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{0, 0}}, {R: 0.3, P: [2]float64{0.6, 0}}}}, [2]float64{0, l.OmegaMax}, [3]float64{0, 1, 0.25}},
+	} {
+		h := c.scene.Prediction(&y.Params)
+		spec := y.Spec()
+		s, ctx, u, delta := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, 3)
+		h.Encode(s, ctx)
+		copy(u, c.u[:])
+		y.Indicators(s, u, ctx, delta)
+		for k, want := range c.want {
+			if math.Abs(delta[k]-want) > 1e-2 {
+				t.Errorf("%+v with %v: indicators %v, want %v", c.scene, c.u, delta, c.want)
+				break
+			}
 		}
 	}
 }
@@ -304,6 +396,34 @@ func TestAnUnsafeReferenceIsNoYardstick(t *testing.T) {
 		}
 		if c.safe != !math.IsNaN(cost) || c.safe != (len(plan) == y.Params.Steps) {
 			t.Errorf("%s: the oracle's cost is %v with %d actions", c.name, cost, len(plan))
+		}
+	}
+}
+
+// The safety objective of a step is a mean over the pairs that could touch: where all are equally far apart it is
+// one pair's, however many there are.
+func TestSafetyIsAMeanOverPairs(t *testing.T) {
+	y := system(t, false)
+	corners := [][2]float64{{0, 0}, {3, 0}, {1.5, 1.5 * math.Sqrt(3)}}
+	for _, robots := range []int{1, 2, 3} {
+		for obstacles := range min(2, 4-robots) { // two are no pair
+			if robots+obstacles < 2 {
+				continue
+			}
+			var s Scene
+			for i := range robots {
+				s.Robots = append(s.Robots, Robot{P: corners[i], Goal: corners[i], R: 0.5})
+			}
+			for j := range obstacles {
+				s.Obstacles = append(s.Obstacles, Obstacle{C: corners[robots+j], R: 0.5})
+			}
+			h := s.Prediction(&y.Params)
+			var J [Terms]float64
+			var margins [MarginKinds]float64
+			h.evaluate(make([]float64, y.Spec().ActionSize()), 1, &J, &margins)
+			if want := math.Exp(-slices.Min(margins[:])); math.Abs(J[SafetyTerm]-want) > 1e-9 {
+				t.Errorf("%d robots, %d obstacles, margins %v: %g, of one pair it is %g", robots, len(s.Obstacles), margins, J[SafetyTerm], want)
+			}
 		}
 	}
 }

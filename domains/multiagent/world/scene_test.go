@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -182,6 +183,55 @@ func TestUnusableScenesAreRefusedByName(t *testing.T) {
 		c.spoil(&s)
 		if err := s.Validate(&y.Params); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// A scene that was written is read as it was, and one with an entry too few is not read.
+func TestScenesAreReadAsWritten(t *testing.T) {
+	plant := &Plant{System: system(t, true)}
+	params, err := json.Marshal(plant.Params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for index := range 3 {
+		e, err := plant.Episode(9001, index, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.25, 0.25, 0.5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scene, err := json.Marshal(e.Scene())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := plant.Replay(params, scene)
+		if err != nil || !reflect.DeepEqual(again.Scene(), e.Scene()) {
+			t.Errorf("scene %d: %v, read as %+v", index, err, again)
+		}
+		for _, field := range []string{"p", "goal", "c", "v"} { // the first number of a list of two goes
+			short := regexp.MustCompile(`"`+field+`":\[[^,\]]*,`).ReplaceAllString(string(scene), `"`+field+`":[`)
+			if _, err := plant.Replay(params, []byte(short)); short == string(scene) || err == nil {
+				t.Errorf("scene %d is read with one entry of %q", index, field)
+			}
+		}
+	}
+}
+
+// The points near a disc are those of the square around its centre, and no others.
+func TestPointsNearADisc(t *testing.T) {
+	y := system(t, false)
+	g := NewGrid(y.Params.Workspace, [2]float64{0, 0}, nil)
+	for _, d := range []Disc{{0, 0, 1}, {-9.7, 9.8, 0.5}, {3.21, -9.99, 2}} {
+		const reach = 1.3
+		seen := map[int]float64{}
+		g.Near(d, reach, func(i int, distance float64) { seen[i] = distance })
+		for iy := range g.NY {
+			for ix := range g.NX {
+				dx, dy := g.X0+float64(ix)*Cell-d.X, g.Y0+float64(iy)*Cell-d.Y
+				distance, visited := seen[iy*g.NX+ix]
+				if off := math.Max(math.Abs(dx), math.Abs(dy)) - reach; math.Abs(off) > 1e-9 && visited != (off < 0) || visited && math.Abs(distance-math.Hypot(dx, dy)) > 1e-12 {
+					t.Fatalf("disc %+v, point %d, %d: visited %t with distance %g", d, ix, iy, visited, distance)
+				}
+			}
 		}
 	}
 }
