@@ -49,6 +49,11 @@ type Options struct {
 	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
 	Isometry       bool    // the compact isometry form of the locality loss
 
+	// Plain trains E_x and D_u as one network by the action loss alone: nothing is reconstructed, agrees with
+	// E_o or lies near its neighbours, and there is no rollout phase. E_o and D_s stay as they were drawn, and
+	// with them codes and τ_geom say nothing.
+	Plain bool `json:",omitzero"`
+
 	// Chain makes the rollout phase that of eq. iclr-rollout-loss instead of eq. du_obj:
 	// D_u at the latents that the navigator goes through from every row's localized code,
 	// as many as a plan has actions.
@@ -189,6 +194,10 @@ func (o *Options) fillIn(spec *domain.Spec) {
 			o.manifold.Locality = float32(math.Max(o.LocalityWeight, 0))
 		}
 		o.manifold.Isometry = o.Isometry
+	}
+	if o.Plain {
+		o.manifold = backend.ManifoldLoss{Action: o.manifold.Action}
+		o.LocalNeighbours, o.RolloutEpochs = 0, 0
 	}
 	o.rollout = defaultRolloutLoss(spec.Navigation)
 	if o.Chain {

@@ -238,6 +238,9 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
 		PreferenceFloor: r.set.PreferenceFloor,
 	}
+	if o.Plain { // D_s says nothing of an observation: only what the domain bounds is off the map
+		m.Calibration.TauGeom = 0
+	}
 	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
 	return m, nil
 }
