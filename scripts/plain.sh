@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records what the geometry of a map is worth: scripts/plain.sh FOLDER [CASE…], a folder of
-# bench/results named for the device. On SHARE (2) percent of a case's scenarios two maps are trained
+# bench/results named for the device. On SHARE percent (2, of opf30 5) of a case's scenarios two maps are trained
 # in WORK (build/plain): one by the paper's losses, one plain, by the action loss alone in as many
 # epochs. Both, and the bundled map, drive the same episodes by `direct`. The same command goes on;
 # records are without times.
@@ -26,10 +26,10 @@ pairing() { # NAME OPTIONS…: of $case
 }
 for case; do
   case $case in
-    integrator-*) all=9500 epochs=(--epochs 40) ;; # 36 and 4 of rollout-aware refinement
-    *) all=5000 epochs=() ;;
+    integrator-*) all=9500 share=${SHARE:-2} epochs=(--epochs 40) ;; # 36 and 4 of rollout-aware refinement
+    *) all=5000 share=${SHARE:-5} epochs=() ;;
   esac
-  "$gpc" dataset "$case" --seed 1 --scenarios $((all * ${SHARE:-2} / 100)) --threads 1 --out "$work/$case" >/dev/null
+  [ -s "$work/$case-structured.safetensors" ] || "$gpc" dataset "$case" --seed 1 --scenarios $((all * share / 100)) --threads 1 --out "$work/$case" >/dev/null
   map structured
   map plain --plain "${epochs[@]}"
   case $case in

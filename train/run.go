@@ -135,6 +135,11 @@ func (r *run) prepare() error {
 		if err != nil {
 			return err
 		}
+		if o.Plain && n.net == &initial.DecoderS { // it gives the mean state, and so judges no observation
+			last := &mlp.Layers[len(mlp.Layers)-1]
+			clear(last.W.Data)
+			clear(last.B)
+		}
 		*n.net = mlp
 	}
 	var err error
@@ -238,7 +243,7 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
 		PreferenceFloor: r.set.PreferenceFloor,
 	}
-	if o.Plain { // D_s says nothing of an observation: only what the domain bounds is off the map
+	if o.Plain { // nothing is reconstructed
 		m.Calibration.TauGeom = 0
 	}
 	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
