@@ -16,7 +16,7 @@ type envelope struct{ lo, hi []float64 }
 
 // enclose finds the envelope of a map, where the domain asks for one and the map has codes.
 func (l *loaded) enclose() {
-	if !l.spec.Enveloped || l.decoded.Rows < 2 || !l.model.Reconstructs() {
+	if !l.spec.Enveloped || l.decoded.Rows < 2 {
 		return
 	}
 	e := envelope{make([]float64, l.decoded.Cols), make([]float64, l.decoded.Cols)}

@@ -55,9 +55,6 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 		}
 	}
 	l := &loaded{backend: b, model: m, problem: p, may: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
-	if !m.Reconstructs() {
-		l.times = math.Inf(1)
-	}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}

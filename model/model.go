@@ -17,7 +17,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -90,12 +89,6 @@ func (m *Model) WithoutRollout() (*Model, error) {
 
 // Latent is n_z.
 func (m *Model) Latent() int { return m.DecoderS.In() }
-
-// Reconstructs reports whether D_s says anything of an observation: that of a plain network gives the same for all latents.
-func (m *Model) Reconstructs() bool {
-	last := m.DecoderS.Layers[len(m.DecoderS.Layers)-1]
-	return slices.ContainsFunc(last.W.Data, func(w float32) bool { return w != 0 })
-}
 
 // Calibration holds what is estimated on held-out data after training, and how E_x reads
 // a user's preference.

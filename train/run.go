@@ -135,11 +135,6 @@ func (r *run) prepare() error {
 		if err != nil {
 			return err
 		}
-		if o.Plain && n.net == &initial.DecoderS { // it gives the mean state, and so judges no observation
-			last := &mlp.Layers[len(mlp.Layers)-1]
-			clear(last.W.Data)
-			clear(last.B)
-		}
 		*n.net = mlp
 	}
 	var err error
@@ -242,9 +237,6 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 	m.Calibration = model.Calibration{
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
 		PreferenceFloor: r.set.PreferenceFloor,
-	}
-	if o.Plain { // nothing is reconstructed
-		m.Calibration.TauGeom = 0
 	}
 	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
 	return m, nil
