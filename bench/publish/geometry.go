@@ -89,7 +89,9 @@ func (d devices) tradeOff() string {
 			s.Rows = append(s.Rows, append(row, fmt.Sprint(p.Pairs[0].Episodes)))
 		}
 	}
-	s.Provenance = "Of the weightings: " + report.RecordedBy(shown)
+	if len(shown) > 0 {
+		s.Provenance = "Of the weightings: " + report.RecordedBy(shown)
+	}
 	return report.Tables(s)
 }
 

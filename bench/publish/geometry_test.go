@@ -33,7 +33,7 @@ func TestTheTextOfTheGeometryIsOfTheRecords(t *testing.T) {
 		t.Fatalf("pairings of %v", most)
 	}
 	words := []string{"none", "one", "two", "three", "four", "five", "six"}
-	c.says("The two differ by at most %.3f %% in the integrator's cases and %.4f %% in the dispatch, and in %s of the %s rows the interval of the difference leaves out zero.", most["int"], most["opf"], words[clear], words[rows])
+	c.says("The two differ by at most %.3f %% in the integrator's cases and %.5f %% in the dispatch, and in %s of the %s rows the interval of the difference leaves out zero.", most["int"], most["opf"], words[clear], words[rows])
 }
 
 // The words about the trade-off of opf30 are those of evaluations under its loads, of the exact front and of pairings at
