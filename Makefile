@@ -631,6 +631,16 @@ obstacle-age: bin/record
 steps: build
 	scripts/steps.sh $(RESULTS)
 
+## record-plain: maps of the paper's losses and plain networks of the same data and size, in closed loop behind the same projection, recorded in RESULTS without times; trains eight maps in build/plain; the same command continues
+.PHONY: record-plain
+record-plain: build
+	scripts/plain.sh $(RESULTS)
+
+## record-weightings: methods of opf30 at fixed weightings of its objectives, recorded in RESULTS without times; the same command continues
+.PHONY: record-weightings
+record-weightings: build
+	scripts/weightings.sh $(RESULTS)
+
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
 NVRTC = nvidia-cuda-nvrtc-cu12==12.2.140 --hash=sha256:b1cdcae6443cb7cdcfb5d1bf51896a148c9f82f9e65b27db9ab095eaed689aa7

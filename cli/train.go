@@ -98,6 +98,7 @@ bit for bit, on any number of threads.`,
 	f.Float64Var(&opt.SpectralBound, "spectral-bound", 0, "K of every layer; 0: the case's, negative: off")
 	f.Float64Var(&opt.ActionWeight, "action-weight", 0, "λ_u of the action loss; 0: the case's")
 	f.Float64Var(&opt.LocalityWeight, "locality-weight", 0, "ω_2 of the locality loss; 0: the paper's 0.5, negative: none")
+	f.BoolVar(&opt.Plain, "plain", false, "train E_x and D_u as one plain network by the action loss alone, for direct; no rollout-aware refinement")
 	f.BoolVar(&opt.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
 	return cmd
 }

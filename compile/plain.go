@@ -69,9 +69,7 @@ func (r *run) plainMap(ctx context.Context, number int) (m *model.Model, err err
 		if err != nil {
 			return nil, err
 		}
-		// Its D_s says nothing of an observation: only what the domain bounds is off the map.
 		m = got.Model
-		m.Calibration.TauGeom = 0
 		if err := m.WriteFile(file); err != nil {
 			return nil, err
 		}

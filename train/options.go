@@ -49,9 +49,9 @@ type Options struct {
 	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
 	Isometry       bool    // the compact isometry form of the locality loss
 
-	// Plain trains E_x and D_u as one network by the action loss alone: nothing is reconstructed, agrees with
-	// E_o or lies near its neighbours, and there is no rollout phase. E_o and D_s stay as they were drawn, and
-	// with them codes and τ_geom say nothing.
+	// Plain trains E_x and D_u as one network by the action loss alone: no code agrees with E_o's or lies near its
+	// neighbours', and there is no rollout phase. D_s learns beside them what the monitor judges observations by,
+	// with a weight that leaves E_x as it is. E_o stays as it was drawn.
 	Plain bool `json:",omitzero"`
 
 	// Chain makes the rollout phase that of eq. iclr-rollout-loss instead of eq. du_obj:
@@ -92,6 +92,10 @@ const (
 	validationShare    = 0.05
 	checkpointInterval = time.Second
 )
+
+// plainReconstruction is the weight of a plain network's state reconstruction. Adam moves D_s, which nothing else moves,
+// as far whatever the weight; E_x, which λ_u moves, hardly at all.
+const plainReconstruction = 1e-4
 
 // defaultActionWeight is λ_u, the weight of the action term in eq.
 // iclr-training-loss, of a problem that names none.
@@ -196,7 +200,7 @@ func (o *Options) fillIn(spec *domain.Spec) {
 		o.manifold.Isometry = o.Isometry
 	}
 	if o.Plain {
-		o.manifold = backend.ManifoldLoss{Action: o.manifold.Action}
+		o.manifold = backend.ManifoldLoss{Action: o.manifold.Action, ReconX: plainReconstruction}
 		o.LocalNeighbours, o.RolloutEpochs = 0, 0
 	}
 	o.rollout = defaultRolloutLoss(spec.Navigation)

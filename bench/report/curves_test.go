@@ -28,6 +28,22 @@ func pairing(file string, samples int, regret float64, change func(p *closedloop
 	return p
 }
 
+// Several maps of one method side by side, and methods under fixed weights, are none of a case's methods as it is.
+func TestOtherMapsAndWeightsAreApart(t *testing.T) {
+	r := New("machine", nil)
+	Set(r, []closedloop.Pairing{
+		pairing("", 1e6, 0.02, nil), pairing("", 1e6, 3, func(p *closedloop.Pairing) { p.Preference = []float64{1, 0} }),
+		pairing("integrator-convex-plain", 9000, 0.5, func(p *closedloop.Pairing) {
+			for i := range p.Pairs {
+				p.Pairs[i].Method, p.Pairs[i].ModelSHA256 = "direct", strings.Repeat("a", i+1)
+			}
+		}),
+	})
+	if all := r.PairingsWhere("integrator-convex", Undisturbed); len(all) != 1 || all[0].Map.Samples != 1e6 || all[0].Preference != nil {
+		t.Errorf("%d pairings of methods as they are", len(all))
+	}
+}
+
 // Pairings in a folder below a device's are the device's: a table and figures for what
 // they vary, in its order.
 func TestCurvesOfPairings(t *testing.T) {

@@ -47,11 +47,11 @@ func ShiftText(shift map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// PairingsWhere returns the pairings of a case that are wanted: those of larger maps first, then
+// PairingsWhere returns the pairings of a case under its own priority that are wanted: those of larger maps first, then
 // by shift, noise and bias.
 func (r *Records) PairingsWhere(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	for _, p := range Of[closedloop.Pairing](r) {
-		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
+		if p.Case == name && p.ScenesSHA256 == "" && len(p.Preference) == 0 && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
 			out = append(out, p)
 		}
 	}
@@ -137,9 +137,10 @@ func UnprojectedAside(p *closedloop.Pairing) bool {
 	return len(p.Pairs) == 2 && p.Pairs[1].Method == p.Pairs[0].Method+unprojected && UndisturbedPlant(p)
 }
 
-// retrained tells whether a pairing is of the projection, or of two maps of one method.
+// retrained tells whether a pairing is of the projection, or of several maps of one method.
 func retrained(p *closedloop.Pairing) bool {
-	return UnprojectedAside(p) || len(p.Pairs) == 2 && p.Pairs[0].Method == p.Pairs[1].Method && p.Pairs[0].ModelSHA256 != p.Pairs[1].ModelSHA256
+	return UnprojectedAside(p) || len(p.Pairs) > 1 && p.Pairs[0].ModelSHA256 != p.Pairs[1].ModelSHA256 &&
+		!slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return m.Method != p.Pairs[0].Method })
 }
 
 // untimed tells whether none of some pairings holds times.
