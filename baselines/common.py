@@ -79,9 +79,10 @@ def weights(env: gym.vector.VectorEnv, penalty: dict[str, float]) -> np.ndarray:
     return np.array([float(penalty.get(name, 0)) for name in names])
 
 
-def step_cost(env: gym.vector.VectorEnv, seed: int) -> float:
-    """What a step costs in the mean of an episode in which every action is zero."""
-    env.reset(seed=seed)
+def step_cost(env: gym.vector.VectorEnv) -> float:
+    """What a step costs in the mean of an episode in which every action is zero: of the same episodes whenever a training is
+    begun or resumed."""
+    env.reset(seed=TRAINING_SEED)
     idle, total, steps = np.zeros((env.num_envs, *env.single_action_space.shape), np.float32), 0.0, 0
     while True:
         _, reward, terminated, truncated, _ = env.step(idle)
@@ -101,7 +102,7 @@ class Sb3(VecEnv):
     def __init__(self, task: str, count: int, seed: int, safeguard: bool = False, penalty: dict[str, float] | str | None = None):
         self.env, self.first_seed, self.timed = make(task, count, seed, safeguard), seed, timed(task)
         if penalty == "step":
-            penalty = dict.fromkeys((m.name for m in self.env.fleet.spec.margins), step_cost(self.env, seed))
+            penalty = dict.fromkeys((m.name for m in self.env.fleet.spec.margins), step_cost(self.env))
         self.penalty = weights(self.env, penalty) if penalty else None
         super().__init__(count, self.env.single_observation_space, self.env.single_action_space)
         self.none: dict = {}

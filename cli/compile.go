@@ -215,12 +215,15 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 		fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late))
 	}
 	if b := out.Solver; b != nil && b.Prepare != nil {
-		fits := "and is done in it"
+		fits, cold := "and is done in it", ""
+		if b.Cold != nil {
+			cold = fmt.Sprintf(", in %s ms at the median", plain(b.Cold.P50/1e3))
+		}
 		if !b.Fits {
 			fits = "and is not always done in it"
 		}
-		fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; between two decisions it takes %s ms, p99 %s, of a period of %s ms, %s; the decisions themselves, the first of an episode solved cold, are the %s ms at p99 of the table\n",
-			b.Method, number(b.Own), b.Compared, number(b.Map), plain(b.Prepare.P50/1e3), plain(b.Prepare.P99/1e3), plain(b.Period/1e3), fits, plain(b.P99/1e3))
+		fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; between two decisions it takes %s ms, p99 %s, of a period of %s ms, %s; the first decision of an episode is solved cold%s\n",
+			b.Method, number(b.Own), b.Compared, number(b.Map), plain(b.Prepare.P50/1e3), plain(b.Prepare.P99/1e3), plain(b.Period/1e3), fits, cold)
 	}
 	if b := out.Solver; b != nil && out.Measured {
 		informed := closedloop.Number(0)

@@ -54,7 +54,9 @@ func (p *listed) mutants(rng *rand.Rand) (all []mutant, err error) {
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
 			var changes []mutant
-			source := func(from, to token.Pos) string { return string(text[set.Position(from).Offset:set.Position(to).Offset]) }
+			source := func(from, to token.Pos) string {
+				return string(text[set.Position(from).Offset:set.Position(to).Offset])
+			}
 			change := func(from, to token.Pos, with string) {
 				changes = append(changes, mutant{set.Position(from), source(from, to), with})
 			}

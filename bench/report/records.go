@@ -384,7 +384,7 @@ func endsBelow(path string) (below, found bool, err error) {
 // constrained tells whether a training's method knows the cost of limits, and may give return for it.
 func constrained(path string) bool {
 	name := filepath.Base(path)
-	return strings.Contains(name, "-cpo-") || strings.Contains(name, "-ppo-lagrangian-")
+	return strings.Contains(name, "-cpo-") || strings.Contains(name, "-ppo-lagrangian-") || strings.Contains(name, "-td3-penalty-")
 }
 
 // seeds says behind the name of a learned method how many of its trainings are there, the first of
