@@ -435,6 +435,26 @@ def test_go_decides_what_torch_does(tmp_path: pathlib.Path, case, method, activa
             loop.decide(observation[0, :size].astype(np.float64), observation[0, size:].astype(np.float64), [1.0 / m] * m)
 
 
+@BUILT
+def test_exploration_hides_what_driving_forward_gains():
+    """What the page says of PPO in Case 2: a constant 0.05 of forward acceleration, with exploration of several deviations, in
+    512 scenes; the difference of returns to none in the same scenes and noise."""
+    scenes, said = 512, " ".join((queue.ROOT / "docs" / "results" / "baselines.md").read_text().split())
+
+    def returns(forward: float, deviation: float) -> np.ndarray:
+        env, rng, total = common.make("multiagent-static", scenes, 9001, cycle=scenes), np.random.default_rng(1), np.zeros(scenes)
+        for _ in range(150):
+            noise = deviation * rng.normal(size=(scenes, 6, 2))
+            noise[..., 0] += forward
+            total += env.step(noise.reshape(scenes, 12).clip(-1, 1))[1]
+        return total
+
+    for deviation in (0.135, 0.37, 1.0):
+        gained = returns(0.05, deviation) - returns(0.0, deviation)
+        mean, half = gained.mean(), 1.96 * gained.std() / math.sqrt(scenes)
+        assert f"{round(mean, -2):.0f} ± {round(half, -2):.0f} at {deviation:g}".replace("-", "−") in said, (deviation, mean, half)
+
+
 @pytest.mark.parametrize(("script", "flags"), [
     ("td3", ["environments=8", "learning_starts=100", "batch_size=32", "hidden=[8]"]), ("ppo", ["environments=8", "n_steps=25", "hidden=[8]"]),
 ])
