@@ -195,7 +195,8 @@ var rivals = []string{"direct", report.WarmSolver, report.AheadSolver}
 // its times; nil where no quiet run has them.
 func (d devices) besideRivals(visit func(name, method string, cost, timed *closedloop.Paired)) {
 	for _, name := range d.systems() {
-		c, costs, times := d.compilation(name), d.manyEpisodes(name), d.pairing(name)
+		c, times := d.compilation(name), d.pairing(name)
+		costs := cmp.Or(d.manyEpisodes(name), times)
 		if c == nil || costs == nil {
 			continue
 		}

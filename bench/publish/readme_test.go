@@ -206,7 +206,7 @@ func TestREADMEsMapsStandBesideTheirRivals(t *testing.T) {
 	shown := map[string][]string{}
 	all.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
 		shown[name] = append(shown[name], method)
-		if cost.Episodes != all.compilation(name).Test.Episodes {
+		if want := all.compilation(name).Test.Episodes; cost.Episodes != want && (all.manyEpisodes(name) != nil || cost.Episodes < want/10) {
 			t.Errorf("%s, %s: %d episodes", name, method, cost.Episodes)
 		}
 		if timed == nil {
