@@ -13,7 +13,7 @@ import (
 
 // pace is what the end of a run was timed by.
 type pace struct {
-	// Reference is the wall time of a reference optimum where every thread solves one, s.
+	// Reference is the time of a reference optimum where every thread solves one, s.
 	Reference float64 `json:"reference"`
 	// Episodes are the times of an episode on one thread whose reference is known, s, by method.
 	Episodes map[string]float64 `json:"episodes,omitempty"`
@@ -45,6 +45,14 @@ const (
 func timed(tests int) int { return min(tests, max(20, min(tests/10, 100))) }
 
 func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
+
+// beside is how many episodes of one thread take the time of one: CPU time counts every one of them.
+func (r *run) beside() float64 {
+	if r.opt.BudgetCPU {
+		return 1
+	}
+	return float64(r.threads())
+}
 
 // timeReferences solves for the first held-out starts, where references are remembered.
 func (r *run) timeReferences(ctx context.Context) error {
@@ -97,7 +105,7 @@ func (r *run) holdOut() error {
 // are timed, evaluable of the budget.
 func (r *run) affordableStarts() int {
 	p := &r.journal.Pace
-	each := r.sets() * (p.Reference + p.Episodes["direct"]/float64(r.threads()))
+	each := r.sets() * (p.Reference + p.Episodes["direct"]/r.beside())
 	return int(min(mostStarts, max(leastStarts, evaluable*r.opt.Budget.Seconds()/each)))
 }
 
@@ -129,7 +137,7 @@ func (r *run) reserve() float64 {
 // testing is what a test from so many starts takes, s, and the solver beside it, with a method of
 // which an episode takes so long.
 func (r *run) testing(tests int, took float64) float64 {
-	test := float64(tests)*(r.journal.Pace.Reference+took/float64(r.threads())) + float64(timed(tests))*took
+	test := float64(tests)*(r.journal.Pace.Reference+took/r.beside()) + float64(timed(tests))*took
 	return test + float64(r.solverStarts())*r.journal.Pace.Episodes[solver]
 }
 
@@ -162,7 +170,7 @@ const (
 // confirming is how many starts confirm the target of a round.
 func (r *run) confirming(number int) int {
 	least, most := confirmations*r.opt.Starts, mostConfirmations*r.opt.Starts
-	each := r.journal.Pace.Reference + r.journal.Pace.Episodes["direct"]/float64(r.threads())
+	each := r.journal.Pace.Reference + r.journal.Pace.Episodes["direct"]/r.beside()
 	if number+1 == r.opt.Rounds { // nothing follows from it
 		return least
 	}

@@ -134,6 +134,10 @@ func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 			t.Errorf("%s after %v of 600 s, %v asked for: %d starts, want %d", v.method, v.spent, v.requested, got, v.want)
 		}
 	}
+	r.earlier, r.opt.TestStarts, r.opt.BudgetCPU = 450, 0, true // three quarters of a second each, and 12.5 s: CPU time knows no beside
+	if got := r.tests("refine-64-polish-ahead"); got != 150 {
+		t.Errorf("of CPU time there is enough for %d starts, want 150", got)
+	}
 	for tests, want := range map[int]int{10: 10, 100: 20, 500: 50, 1000: 100, 5000: 100} {
 		if got := timed(tests); got != want {
 			t.Errorf("%d of %d are timed, want %d", got, tests, want)

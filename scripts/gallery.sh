@@ -14,21 +14,8 @@ out=$1
 maps=${MAPS:-build/gallery}
 all=${EPISODES:-100}
 mkdir -p "$out" "$maps"
-# name, target of the mean and of the worst start, budget, and how many of the episodes
-# methods with a search and those with a solver in each decision run
-systems="
-cartpole 0.5% 10% 15m 100 100
-cartpole-track 0.5% 10% 15m 100 100
-cstr 1.5% 10% 12m 50 50
-quadrotor 1.5% 30% 12m 50 100
-quadrotor-3d 1.5% 30% 25m 25 100
-chain9 1.5% 30% 12m 25 100
-hvac 1.5% 30% 25m 100 100
-double-pendulum 1.5% 30% 60m 40 40
-chain21 0.3% 20% 45m 10 100
-"
 while read -r -u 3 name target tail budget few solved; do
-  [ -n "$name" ] && [[ " ${ONLY:-$name} " == *" $name "* ]] || continue
+  [[ " ${ONLY:-$name} " == *" $name "* ]] || continue
   map=$maps/$name.safetensors
   if [ ! -e "$map.report.json" ]; then
     # A target that is missed is exit code 1, and a report all the same.
@@ -56,4 +43,4 @@ while read -r -u 3 name target tail budget few solved; do
   [ -e "$out/gallery-$name-parts.json" ] ||
     record "gallery-$name-parts" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 --methods "direct,navigator,navigator-no-lie,navigator-no-retraction"
   cp "$map" examples/gallery/models/
-done 3<<<"$systems"
+done 3< <(scripts/systems.sh)

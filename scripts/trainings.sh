@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles every system of the gallery with three seeds and tests a plain network of the same size beside
 # each map: scripts/trainings.sh FOLDER. Reports are FOLDER/trainings/compile-NAME-seedN.json, one that is there is
-# kept; maps are kept in MAPS (build/trainings). Budgets are those of gallery.sh over SHARE (3), in CPU time of two cores
+# kept; maps are kept in MAPS (build/trainings). Budgets are those of systems.sh over SHARE (3), in CPU time of two cores
 # whatever THREADS (1) there are, so the machine may do other work and the run may be stopped and continued.
 # SYSTEMS="cstr hvac" are these alone, SEEDS="1 2 3" those of each. Hours, and the same command continues.
 set -euo pipefail
@@ -11,30 +11,18 @@ out=$1/trainings
 maps=${MAPS:-build/trainings}
 threads=${THREADS:-1}
 mkdir -p "$out" "$maps"
-# name, target of the mean and of the worst start, budget in minutes; the cheapest first
-systems="
-cstr 1.5% 10% 12
-quadrotor 1.5% 30% 12
-chain9 1.5% 30% 12
-cartpole 0.5% 10% 15
-cartpole-track 0.5% 10% 15
-quadrotor-3d 1.5% 30% 25
-hvac 1.5% 30% 25
-chain21 0.3% 20% 45
-double-pendulum 1.5% 30% 60
-"
-while read -r -u 3 name target tail minutes; do
-  [ -n "$name" ] && [[ " ${SYSTEMS:-$name} " == *" $name "* ]] || continue
+while read -r -u 3 name target tail budget _; do
+  [[ " ${SYSTEMS:-$name} " == *" $name "* ]] || continue
   for seed in ${SEEDS:-1 2 3}; do
     record=$out/compile-$name-seed$seed.json
     map=$maps/$name-seed$seed.safetensors
     [ ! -e "$record" ] || continue
     if [ ! -e "$map.report.json" ]; then
       # A target that is missed is exit code 1, and a report all the same.
-      "$gpc" compile "$name" --target "$target" --tail "$tail" --budget "$((minutes * 2 * 60 / threads / ${SHARE:-3}))s" --budget-cpu --plain \
+      "$gpc" compile "$name" --target "$target" --tail "$tail" --budget "$((${budget%m} * 2 * 60 / threads / ${SHARE:-3}))s" --budget-cpu --plain \
         --seed "$seed" --threads "$threads" --out "$map" || [ -e "$map.report.json" ]
     fi
     cp "$map.report.json" "$record.new"
     mv "$record.new" "$record"
   done
-done 3<<<"$systems"
+done 3< <(scripts/systems.sh | sort -s -n -k4,4) # the cheapest first
