@@ -10,10 +10,10 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
-// The words about plain networks are those of their pairings: whose interval leaves out zero, and how large a
+// aboutTheGeometry holds the words about plain networks: they are those of their pairings: whose interval leaves out zero, and how large a
 // difference is.
-func TestTheTextOfTheGeometryIsOfTheRecords(t *testing.T) {
-	c := claimsOf(t, casesPage)
+func aboutTheGeometry(t *testing.T, c *claims) {
+	t.Helper()
 	rows, clear, most := 0, 0, map[string]float64{}
 	for _, r := range report.RunsOf(recorded(t), (*report.Records).PairedCases) {
 		for _, p := range plainPairings(r) {
@@ -36,10 +36,10 @@ func TestTheTextOfTheGeometryIsOfTheRecords(t *testing.T) {
 	c.says("The two differ by at most %.3f %% in the integrator's cases and %.5f %% in the dispatch, and in %s of the %s rows the interval of the difference leaves out zero.", most["int"], most["opf"], words[clear], words[rows])
 }
 
-// The words about the trade-off of opf30 are those of evaluations under its loads, of the exact front and of pairings at
+// aboutTheTradeOff holds the words about the trade-off of opf30: they are those of evaluations under its loads, of the exact front and of pairings at
 // fixed weightings.
-func TestTheTextOfTheTradeOffIsOfTheRecords(t *testing.T) {
-	c, r := claimsOf(t, casesPage), records{t, recorded(t)}
+func aboutTheTradeOff(c *claims, r records) {
+	c.t.Helper()
 	c.says("`runopf`, which minimises cost alone, is within %.0e %% of its optimum, the merit order costs %.2f %%, and a map with half of the signs of D_u turned costs %.2f %% more",
 		float64(r.of("opf30", "runopf", "paper").GapPct), float64(r.of("opf30", "merit", "paper").GapPct), r.printed("BenchmarkMonitor/opf30/half_of_the_signs", "above_%"))
 	front := r.all.alongFront("opf30", []float64{1, 0, 0})

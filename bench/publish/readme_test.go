@@ -166,7 +166,11 @@ func TestTheLatentStepIsThatOfTheGallery(t *testing.T) {
 
 // ranging is the least and the largest of some values.
 func ranging(format string, values []float64) string {
-	return fmt.Sprintf(format+" to "+format, slices.Min(values), slices.Max(values))
+	least, most := fmt.Sprintf(format, slices.Min(values)), fmt.Sprintf(format, slices.Max(values))
+	if least == most {
+		return least
+	}
+	return least + " to " + most
 }
 
 // Every system of the gallery with a map has its methods in one run without noise.
@@ -196,7 +200,8 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		least, most, of = min(least, n), max(most, n), len(k.Certificate.Conditions)
 	}
 	c.says("Of their %d conditions, [%d to %d hold]", of, least, most)
-	c.besides("Go 1.26", "its 95 % interval", "version 0.1.0", "Apache-2.0")
+	c.besides("Go 1.26", "± is half of the 95 % interval", "version 0.1.0", "Apache-2.0",
+		"costs 1.7 and 1.8 % above the optimum", "156 of 200 episodes of `integrator-convex` against 110") // aboutTheEllipse and aboutTheParts, on the page of cases
 }
 
 // README's table shows every system's map beside the same rivals, in the same 1000 episodes of one run, and no method that
@@ -246,12 +251,12 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 		says(fmt.Sprintf("the merit order behind the same projection, costs %.2f %% on `opf30`", float64(merit.GapPct)))
 	}
 
-	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s. The map's slowest decisions are faster")
+	says("The plain map takes about a tenth of its median time in the integrator's cases and a half to all of it in `opf30`'s. The map's slowest decisions are faster")
 	for _, r := range report.RunsOf(all, (*report.Records).CaseNames) {
 		solver, least, most := "nmpc", 0.08, 0.125
 		switch {
 		case strings.HasPrefix(r.Name, "opf30"):
-			solver, least, most = "mo-opf", 0.28, 0.52
+			solver, least, most = "mo-opf", 0.48, 1
 		case !strings.HasPrefix(r.Name, "integrator-"):
 			continue
 		}
@@ -295,7 +300,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 		}
 	}
 
-	search.says("do more than 64 roll-outs in less than a quarter of their time")
+	search.says("do more than 64 roll-outs")
 	compared := 0
 	for _, r := range report.RunsOf(all, (*report.Records).PairedCases) {
 		for _, p := range plainest(r) {
@@ -308,8 +313,8 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 				continue
 			}
 			compared++
-			if ratio := polish.Latency.P50 / search.Latency.P50; polish.RegretPct >= search.RegretPct || !(ratio < 1./4) {
-				t.Errorf("%s, %d samples: %v beside %v, of its time %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct, ratio)
+			if polish.RegretPct >= search.RegretPct {
+				t.Errorf("%s, %d samples: %v beside %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct)
 			}
 		}
 	}
@@ -325,7 +330,10 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 	recordedRuns := records{t, recorded(t)}
 	aboutTheParts(c, recordedRuns)
 	aboutTheEllipse(c, recordedRuns)
+	aboutTheGeometry(t, c)
+	aboutTheTradeOff(c, recordedRuns)
 	c.besides(
+		"the cost above the exact chain at w, % ± 95 %", "on 2 % of the scenarios of the integrator's recipe and 5 % of the dispatch's", // scripts/plain.sh
 		"With noise of 0.02",                                          // scripts/steps.sh
 		"takes 0.46 to 1.2 times the solver's", "is at most 0.0095 %", // TestTheTextOfNetworksIsOfTheirRecords; TestTheLatentStepIsThatOfTheGallery
 		"its 95 % interval",
@@ -379,7 +387,8 @@ func aboutRivals(t *testing.T, all devices, gallery *claims) {
 		return fmt.Sprintf("%s %%", report.Estimate("%.2f", m.RegretPct, m.RegretCI95))
 	}
 	gallery.says("In 1000 episodes of the double pendulum the search with a polish costs %s, and the warm interior point %s", pendulum("refine-64-polish-ahead"), pendulum("nmpc"))
-	gallery.says("A search of 64 roll-outs then leaves [%s µs] to a decision in the median, and %s ms in one of a hundred", ranging("%.0f", ahead), ranging("%.2g", slow))
+	gallery.says("A search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead))
+	gallery.says("to a decision in the median, and %s ms in one of a hundred", ranging("%.2g", slow))
 	gallery.says("the worst costs %.0f %%", float64(of["cstr polish-ahead"].RegretWorst))
 }
 
