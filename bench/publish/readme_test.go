@@ -208,7 +208,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 // works between decisions without the solver that does.
 func TestREADMEsMapsStandBesideTheirRivals(t *testing.T) {
 	all := devices(recorded(t))
-	shown := map[string][]string{}
+	shown, cold := map[string][]string{}, map[string]float64{}
 	all.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
 		shown[name] = append(shown[name], method)
 		if want := all.compilation(name).Test.Episodes; cost.Episodes != want && (all.manyEpisodes(name) != nil || cost.Episodes < want/10) {
@@ -219,11 +219,18 @@ func TestREADMEsMapsStandBesideTheirRivals(t *testing.T) {
 		} else if ahead := timed.Prepare != nil; ahead != strings.HasSuffix(method, "-ahead") {
 			t.Errorf("%s, %s: works between decisions: %v", name, method, ahead)
 		}
+		if timed != nil && timed.Latency.Cold != nil {
+			cold[name+" "+method] = float64(timed.Latency.Cold.P50)
+		}
 	})
+	claimsOf(t, "README.md").says("its first decision takes at most an eighth of the solver's")
 	for _, name := range all.systems() {
 		c := all.compilation(name)
 		if c == nil {
 			continue
+		}
+		if of := cold[name+" direct"] / cold[name+" nmpc"]; !(of <= 1./8) {
+			t.Errorf("%s: the first decision of direct takes %v of the solver's", name, of)
 		}
 		for _, method := range []string{c.Test.Method, "direct", "nmpc", "nmpc-ahead"} {
 			if !slices.Contains(shown[name], method) {
