@@ -53,7 +53,7 @@ tested:
 	@$(GO) mod graph > /dev/null
 	@$(GO) run ./kernels/build shim
 
-## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/mutants.md); hours, and the same command continues
+## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/notebook/mutants.md); hours, and the same command continues
 .PHONY: mutants
 PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./offline/shooting ./domains/multiagent/world
 MUTANTS ?= 40

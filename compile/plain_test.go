@@ -54,7 +54,7 @@ func TestAPlainNetworkDisturbsNothing(t *testing.T) {
 	folder := beside.Out + ".compile"
 	files := require.Get(filepath.Glob(folder + "/plain-*"))(t)
 	network, m := require.Get(c.Model(files[len(files)-1]))(t), require.Get(c.Model(beside.Out))(t)
-	if network.Latent() != m.Latent() || len(network.EncoderX.Layers[0].W.Data) != len(m.EncoderX.Layers[0].W.Data) || network.Calibration.TauGeom != 0 {
+	if network.Latent() != m.Latent() || len(network.EncoderX.Layers[0].W.Data) != len(m.EncoderX.Layers[0].W.Data) || !(network.Calibration.TauGeom > 0) {
 		t.Errorf("a plain network of a latent of %d, want %d, and τ_geom %g", network.Latent(), m.Latent(), network.Calibration.TauGeom)
 	}
 	var kept journal

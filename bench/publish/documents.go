@@ -32,7 +32,7 @@ const (
 
 // documents are all of them. Nothing in them is typed.
 var documents = []document{
-	{"README.md", "maps beside solvers", devices.mapsBesideSolvers},
+	{"README.md", "maps beside solvers", devices.mapsInBrief},
 	{"README.md", "large optimal power flows", devices.largestFlows},
 	{"README.md", "the paper's cases", devices.briefGlance},
 	{casesPage, "results", devices.summary},
@@ -54,6 +54,7 @@ var documents = []document{
 	{"docs/results/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
 	{"docs/results/maps.md", "what maps reach", devices.compiled},
 	{"docs/results/maps.md", "trainings", devices.trainings},
+	{"docs/results/maps.md", "maps and solvers in the same episodes", devices.mapsBesideSolvers},
 	{"docs/results/maps.md", "every weighting", devices.weightings},
 	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},

@@ -69,7 +69,7 @@ func (d devices) largestFlows() string {
 			optimal++
 		}
 		v := beside[besideKey{peerrecord.OpFirst, n.Name, true}]
-		if float64(n.Buses) > most || report.EndOf(n.Name) != "" || v == nil && peers != nil && !math.IsInf(most, 1) {
+		if float64(n.Buses) > most || report.EndOf(n.Name) != "" || v == nil && peers != nil && !math.IsInf(most, 1) || peers == nil && n.Buses < 100 {
 			continue
 		}
 		most = float64(n.Buses) / largerBy

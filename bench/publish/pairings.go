@@ -218,7 +218,36 @@ func (d devices) besideRivals(visit func(name, method string, cost, timed *close
 	}
 }
 
-// mapsBesideSolvers is README's table of the gallery: every system's map beside what rivals it, in the same episodes.
+// mapsInBrief is README's table of the gallery: a row for each system, and of each method cost and times.
+func (d devices) mapsInBrief() string {
+	s := report.Section{Rows: [][]string{{"system", "unsafe", "`direct`", "the map's other method", "`" + report.WarmSolver + "`", "`" + report.AheadSolver + "`"}}}
+	var of string
+	var unsafe []string
+	d.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
+		if name != of {
+			of, unsafe = name, nil
+			s.Rows = append(s.Rows, []string{"`" + name + "`", "", "–", "–", "–", "–"})
+		}
+		row := s.Rows[len(s.Rows)-1]
+		unsafe = append(unsafe, fmt.Sprintf("%d of %d", cost.Episodes-cost.Safe, cost.Episodes))
+		row[1] = strings.Join(slices.Compact(slices.Clone(unsafe)), ", ")
+		cell := fmt.Sprintf("%s (%s)", report.PlainPercent(cost.RegretPct, cost.RegretCI95, cost.RegretN), report.PlainPercent(cost.RegretWorst, 0, cost.RegretN))
+		if timed != nil {
+			cell += "; " + report.PlainTimes(&timed.Latency)
+		}
+		at := 2 + slices.Index([]string{"direct", "", report.WarmSolver, report.AheadSolver}, method)
+		if at < 2 {
+			at, cell = 3, "`"+method+"`: "+cell
+		}
+		row[at] = cell
+	})
+	if len(s.Rows) < 2 {
+		return ""
+	}
+	return report.Tables(s) + "\n" + d.missedTargets() + "\n"
+}
+
+// mapsBesideSolvers is the same in full: a row for each method, with what it takes between decisions.
 func (d devices) mapsBesideSolvers() string {
 	s := report.Section{Rows: [][]string{{"system", "method", "unsafe", "extra cost mean (worst), %", report.TimesHeading, "between decisions p50 / p99, ms"}}}
 	of := ""
@@ -243,7 +272,7 @@ func (d devices) mapsBesideSolvers() string {
 	if len(s.Rows) < 2 {
 		return ""
 	}
-	return report.Tables(s) + "\n" + d.missedTargets() + "\n"
+	return report.Tables(s)
 }
 
 // weightings is what each system's map costs above the optimum at fixed weightings of its objectives, each on the same episodes.

@@ -79,7 +79,7 @@ func aboutTheStep(c *claims, r records) {
 	}
 	c.says("%s %% of steps are at the cap", ranging("%.0f", capped))
 	c.says("Its median is %.1f · 10⁻⁹ at our Δt of `integrator-convex`, and a unit of float32 at z is %.0f · 10⁻⁹", r.printed(ours, "residual_nano"), r.printed(ours, "float32_unit_nano"))
-	c.says("γ_L would have to be %.0f 000 at our Δt to move the decoded action by a thousandth of its range, and %.2f at the paper's",
+	c.says("To move the decoded action by a thousandth of its range γ_L needs to be %.0f 000 at our Δt and %.2f at the paper's",
 		r.printed(ours, "gain_0.1_%")/1000, r.printed("BenchmarkLatentStep/integrator-convex/noise_0/step_5", "gain_0.1_%"))
 	var weighed []float64
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
@@ -94,7 +94,7 @@ func aboutTheStep(c *claims, r records) {
 			long = append(long, float64(replacedIn(r.steps(name, dt, 0), "raw-weights", 1).Cost.Mean))
 		}
 	}
-	c.says("Without noise σ alone costs %.1f and %.1f %% more in the convex and the nonconvex case at a hundred times our Δt, and %+.0f and %+.0f %% at the paper's", long...)
+	c.says("Without noise and at a hundred times our Δt σ alone costs %.1f and %.1f %% more in the convex and the nonconvex case. At the paper's Δt it is %+.0f and %+.0f %%", long...)
 	var ranges []float64
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
 		cases := paper.Cases()
@@ -110,7 +110,7 @@ func aboutTheStep(c *claims, r records) {
 		require.OK(c.t, json.Unmarshal([]byte(raw(c.t, "bench/results/epyc-2-cores/"+file+".json")), &front))
 		steered = append(steered, float64(front.MeanRegretPct))
 	}
-	c.says("Over 21 weightings `direct` costs %.4f %% above the exact front of `integrator-convex` and Algorithm 2 %.4f %%; of `integrator-nonconvex` it is %.4f and %.4f %%", steered...)
+	c.says("Over 21 weightings `direct` costs %.4f %% above the exact front of `integrator-convex` and Algorithm 2 %.4f %%. Of `integrator-nonconvex` it is %.4f and %.4f %%", steered...)
 }
 
 // aboutTheParts holds what cases.md says of the parts of the method.

@@ -161,7 +161,7 @@ func TestExportRefusesWhatIsBefore(t *testing.T) {
 		level float64
 		says  string
 	}{
-		{lasting(cartpole.Positions()), 3, "which method nmpc in C cannot: leave --keep-off out"},
+		{lasting(cartpole.Positions()), 3, "which method nmpc in C cannot: leave KeepOff out"},
 		{other, 0, "Measurement.Real as it was read writes"},
 		{unread, 0, "whose text is not known"},
 	} {

@@ -266,8 +266,8 @@ func bundledOf(c *gpc.Case) *model.Model {
 func TestExportRefusesMethods(t *testing.T) {
 	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
 	for _, test := range []struct{ name, method, says string }{
-		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (--method names it)"},
-		{"cartpole", "nmpc-ahead", "the exact controller with --method nmpc"},
+		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (Method names it)"},
+		{"cartpole", "nmpc-ahead", "the exact controller with Method nmpc"},
 		{"cartpole", "direct", "Export direct-no-rescue"},
 		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
 		{"cartpole", "teleport", "no method \"teleport\""},

@@ -129,6 +129,7 @@ var allowed = map[string][]string{
 	".":                                      {"internal/option", "internal/names", "internal/durable", "bench", "closedloop/estimate", "export", "engine", "batchnav", "offline", "offline/shooting", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "baselines/policy", "internal/interrupt", "internal/recording", "internal/machine", "equations", "equations/systemfile"},
 	"serve":                                  {"internal/option", ".", "tensor", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/jsonin", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
 	"bench/record":                           {".", "domains/paper", "internal/durable", "internal/machine", "internal/version", "internal/peerrecord", "bench/report"},
+	"bench/mutants":                          {},
 	"bench/gains":                            {".", "closedloop", "domain", "engine", "equations", "examples/gallery", "examples/gallery/models", "internal/isa", "internal/version"},
 	"bench/secure":                           {".", "domains/paper", "internal/durable", "internal/machine", "internal/version", "domain", "engine"},
 	"bench/serve":                            {".", "cli", "domains/paper", "internal/peerrecord", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},

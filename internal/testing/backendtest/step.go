@@ -486,7 +486,7 @@ func checkStepShapes(t testing.TB, open Open) {
 		"VMax":            func(c *backend.StepperConfig) { c.Params.VMax = 0 },
 		"Epsilon":         func(c *backend.StepperConfig) { c.Params.Epsilon = 0 },
 		"NaN Dt":          func(c *backend.StepperConfig) { c.Params.Dt = float32(math.NaN()) },
-		"LieGain":         func(c *backend.StepperConfig) { c.Params.LieGain = 1.5 },
+		"LieGain":         func(c *backend.StepperConfig) { c.Params.LieGain = -0.5 },
 		"MetricLambda":    func(c *backend.StepperConfig) { c.Params.MetricLambda = -1 },
 		"rotation blocks": func(c *backend.StepperConfig) { c.Params.Group.RotationBlocks = 2 },
 		"MaxBatch":        func(c *backend.StepperConfig) { c.MaxBatch = 0 },
