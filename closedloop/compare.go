@@ -211,16 +211,12 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 
 // read adds a trace.
 func (k *comparing) read(ctx context.Context, path string) error {
-	var cold, running []float64
+	var times decisionTimes
 	row, safe := Comparison{Trace: filepath.Base(path)}, map[int]ended{}
 	h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 		low := math.Inf(1)
 		for i, l := range e.Lines {
-			if i == 0 {
-				cold = append(cold, float64(l.Latency))
-			} else {
-				running = append(running, float64(l.Latency))
-			}
+			times.add(i, l.Latency)
 			low = math.Min(low, float64(l.Margin))
 		}
 		if k.first == nil && !e.End.NoWay {
@@ -235,7 +231,7 @@ func (k *comparing) read(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, latency(cold, running)
+	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, times.latency()
 	row.Sensing = h.Sensing
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
 	return k.beside(h, path)
@@ -301,4 +297,4 @@ func (k *comparing) settle() {
 }
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
-func (r *Comparison) Untimed() { r.Latency = latency(nil, nil) }
+func (r *Comparison) Untimed() { r.Latency = noLatency() }

@@ -63,7 +63,7 @@ type Pairing struct {
 func (p *Pairing) Untimed() {
 	p.Load = nil
 	for i := range p.Pairs {
-		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = latency(nil, nil), Number(math.NaN()), nil
+		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = noLatency(), Number(math.NaN()), nil
 	}
 }
 

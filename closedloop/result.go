@@ -112,7 +112,7 @@ type Result struct {
 // Untimed leaves the times out: those of a machine that did other work say nothing.
 func (r *Result) Untimed() {
 	none := Number(math.NaN())
-	r.Latency, r.Prepare, r.Shares = latency(nil, nil), nil, Shares{Localize: none, Step: none, Project: none}
+	r.Latency, r.Prepare, r.Shares = noLatency(), nil, Shares{Localize: none, Step: none, Project: none}
 }
 
 // Amendment says which fields of a record a run of a later program added.

@@ -116,19 +116,34 @@ type Latency struct {
 	Running   *Quantiles `json:"running,omitempty"` // of those behind them; absent alike
 }
 
-// latency sums up times of both kinds; NaN for none.
-func latency(cold, running []float64) Latency {
-	l := Latency{Quantiles: quantiles(slices.Concat(cold, running))}
-	if len(cold) > 0 {
-		first := quantiles(slices.Clone(cold))
+// decisionTimes are times of decisions, those that begin an episode apart.
+type decisionTimes struct{ cold, running []float64 }
+
+// add takes the time of an episode's i-th decision.
+func (d *decisionTimes) add(i int, took Number) {
+	if i == 0 {
+		d.cold = append(d.cold, float64(took))
+	} else {
+		d.running = append(d.running, float64(took))
+	}
+}
+
+// latency sums them up; NaN for none.
+func (d *decisionTimes) latency() Latency {
+	l := Latency{Quantiles: quantiles(slices.Concat(d.cold, d.running))}
+	if len(d.cold) > 0 {
+		first := quantiles(slices.Clone(d.cold))
 		l.Cold = &first
 	}
-	if len(running) > 0 {
-		behind := quantiles(slices.Clone(running))
+	if len(d.running) > 0 {
+		behind := quantiles(slices.Clone(d.running))
 		l.Running = &behind
 	}
 	return l
 }
+
+// noLatency is that of no decisions.
+func noLatency() Latency { return new(decisionTimes).latency() }
 
 // Quantiles are the latencies that DESIGN §7 names, µs.
 type Quantiles struct {

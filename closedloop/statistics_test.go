@@ -121,7 +121,7 @@ func TestFirstDecisionsStandApart(t *testing.T) {
 	if l.Cold == nil || l.Running == nil || *l.Cold != (Quantiles{1000, 1000, 1000, 1000}) || *l.Running != (Quantiles{2, 2, 2, 2}) || l.P50 != 2 || l.P99 != 1000 {
 		t.Errorf("all %+v, first %+v, behind them %+v", l.Quantiles, l.Cold, l.Running)
 	}
-	if none := latency(nil, nil); none.Cold != nil || none.Running != nil || !math.IsNaN(float64(none.P50)) {
+	if none := noLatency(); none.Cold != nil || none.Running != nil || !math.IsNaN(float64(none.P50)) {
 		t.Errorf("no decisions have %+v", none)
 	}
 }

@@ -14,7 +14,8 @@ type tally struct {
 	episodes, safe, collisionFree, failures  int
 	failed, late                             int
 	decisions, violations, fallback, flagged int
-	cold, running, prepare                   []float64 // times of decisions that begin an episode, of the others, and between them
+	times                                    decisionTimes
+	prepare                                  []float64 // times between decisions
 	regret                                   []float64
 	costs, oracles                           []float64 // of the episodes of regret
 	costAll                                  float64
@@ -114,11 +115,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.late++
 		}
 		if !l.Late || l.Latency > 0 {
-			times := &a.running
-			if i == 0 {
-				times = &a.cold
-			}
-			*times = append(*times, float64(l.Latency))
+			a.times.add(i, l.Latency)
 		}
 		if l.Prepare > 0 {
 			a.prepare = append(a.prepare, float64(l.Prepare))
@@ -198,7 +195,7 @@ func (a *tally) result(h *Header) *Result {
 		Unsafe: a.unsafe,
 		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
-		Latency:      latency(a.cold, a.running),
+		Latency:      a.times.latency(),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),

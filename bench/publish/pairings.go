@@ -231,7 +231,7 @@ func (d devices) mapsInBrief() string {
 		row := s.Rows[len(s.Rows)-1]
 		unsafe = append(unsafe, fmt.Sprintf("%d of %d", cost.Episodes-cost.Safe, cost.Episodes))
 		row[1] = strings.Join(slices.Compact(slices.Clone(unsafe)), ", ")
-		cell := fmt.Sprintf("%s (%s)", report.PlainPercent(cost.RegretPct, cost.RegretCI95, cost.RegretN), report.PlainPercent(cost.RegretWorst, 0, cost.RegretN))
+		cell := meanAndWorst(cost)
 		if timed != nil {
 			cell += "; " + report.PlainTimes(&timed.Latency)
 		}
@@ -265,7 +265,7 @@ func (d devices) mapsBesideSolvers() string {
 		}
 		s.Rows = append(s.Rows, []string{
 			first, "`" + method + "`", fmt.Sprintf("%d of %d", cost.Episodes-cost.Safe, cost.Episodes),
-			fmt.Sprintf("%s (%s)", report.PlainPercent(cost.RegretPct, cost.RegretCI95, cost.RegretN), report.PlainPercent(cost.RegretWorst, 0, cost.RegretN)),
+			meanAndWorst(cost),
 			times, between,
 		})
 	})
@@ -343,6 +343,11 @@ func (d devices) missedTargets() string {
 		}
 	}
 	return fmt.Sprintf("Of %d maps, %d missed the target that they were compiled for, in a test from 1000 other starts: %s.", maps, len(missed), strings.Join(missed, ", "))
+}
+
+// meanAndWorst is the mean regret of a method, and in brackets that of its worst episode.
+func meanAndWorst(m *closedloop.Paired) string {
+	return fmt.Sprintf("%s (%s)", report.PlainPercent(m.RegretPct, m.RegretCI95, m.RegretN), report.PlainPercent(m.RegretWorst, 0, m.RegretN))
 }
 
 func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }

@@ -162,11 +162,7 @@ func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		k, err := catalogue()
-		if err != nil {
-			return err
-		}
-		of, err := k.Find(o.Case)
+		of, err := catalogue().Find(o.Case)
 		if err != nil {
 			return err
 		}

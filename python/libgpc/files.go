@@ -41,11 +41,7 @@ func gpc_model_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			}
 			return gpc.BadInput(err)
 		}
-		k, err := catalogue()
-		if err != nil {
-			return err
-		}
-		c, err := k.Find(o.Case)
+		c, err := catalogue().Find(o.Case)
 		if err != nil {
 			return err
 		}

@@ -249,10 +249,10 @@ func gpc_version(out **C.char, err **C.char) C.int32_t {
 	})
 }
 
-// catalogue is what case names name.
-var catalogue = sync.OnceValues(func() (*gpc.Catalogue, error) {
+// catalogue is what case names name. A case is checked when it is named.
+var catalogue = sync.OnceValue(func() *gpc.Catalogue {
 	k := paper.Cases()
-	return &k, k.Validate()
+	return &k
 })
 
 // session is a case with a map on an engine.

@@ -20,11 +20,7 @@ func named(name, system string) (*gpc.Case, error) {
 	if system != "" {
 		return gpc.SystemText([]byte(system))
 	}
-	k, err := catalogue()
-	if err != nil {
-		return nil, err
-	}
-	return k.Find(name)
+	return catalogue().Find(name)
 }
 
 // gpc_system checks the file of a system and answers its one form in bytes with the hashes.
