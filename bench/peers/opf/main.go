@@ -57,6 +57,10 @@ func main() {
 	flag.IntVar(&many.count, "networks", 20, "how many of them")
 	flag.DurationVar(&many.limit, "limit", 5*time.Minute, "CPU time of IPOPT for one solve of them")
 	flag.Parse()
+	if err := onOneThread(); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
 	if *rounds < 1 {
 		fmt.Fprintln(os.Stderr, "peers: --rounds: want 1 or more")
 		os.Exit(2)
