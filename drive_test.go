@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

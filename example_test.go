@@ -12,9 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/examples/tanks"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/train"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // A dispatch whose measured state is lost keeps every limit: the loads are known, and the

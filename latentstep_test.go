@@ -130,7 +130,7 @@ func length(v []float64) (sum float64) {
 
 // BenchmarkLatentStep measures what one latent step does, in float64, at decisions of development episodes: how many steps
 // are at the velocity cap, how large the Lie residual is beside a unit of float32 at the latent, by how much it moves the action,
-// and the γ_L with which it moves the action by shares of its range, in the median. scripts/steps.sh reads these γ_L.
+// and the γ_L with which it moves the action by shares of its range, in the median. lab/scripts/steps.sh reads these γ_L.
 func BenchmarkLatentStep(b *testing.B) {
 	monitoredMaps(b, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
 		spec, f := c.Spec(), newLatentFlow(c, m)

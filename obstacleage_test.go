@@ -6,9 +6,9 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // BenchmarkObstacleAge measures what "safe past a moving ellipse" says: in how many safe episodes of Case 1 the robot gets to a

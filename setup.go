@@ -7,12 +7,12 @@ import (
 	"os"
 	"slices"
 
-	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/names"
+	"github.com/gpc-engine/gpc/internal/policy"
 	"github.com/gpc-engine/gpc/model"
 )
 

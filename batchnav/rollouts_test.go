@@ -11,9 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/paper"
-	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
@@ -25,6 +22,9 @@ import (
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/paper/integrator"
+	"github.com/gpc-engine/gpc/paper/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

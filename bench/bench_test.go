@@ -183,7 +183,7 @@ func TestStepPyTakesTheConstantsOfARecord(t *testing.T) {
 	}
 	const program = "import json, sys; import step; print(json.dumps(step.constants(json.load(sys.stdin))))"
 	command := exec.Command(python, "-B", "-c", program)
-	command.Dir, command.Stdin = "peers", strings.NewReader(string(header.Metadata))
+	command.Dir, command.Stdin = "../lab/peers", strings.NewReader(string(header.Metadata))
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

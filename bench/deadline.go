@@ -138,7 +138,7 @@ func (d *Deadlines) Rows() [][]string {
 	}{{"response", d.Response}, {"release jitter", d.Jitter}, {"decision", d.Compute}, {"its CPU time", d.CPU}} {
 		row := []string{of.name}
 		for _, v := range []float64{of.s.P50, of.s.P90, of.s.P99, of.s.P999, of.s.Max} {
-			row = append(row, positive("%.1f", v))
+			row = append(row, Positive("%.1f", v))
 		}
 		rows = append(rows, row)
 	}
@@ -163,4 +163,12 @@ func (d *Deadlines) Lines() []string {
 	}
 	lines = append(lines, fmt.Sprintf("collector: %d cycles, %d pauses of at most %.0f µs, %.3g MB allocated", d.Collector.Cycles, d.Collector.Pauses, d.Collector.LongestPause, d.Collector.Allocated/1e6))
 	return append(lines, d.Load.String())
+}
+
+// Positive is a number where there is one.
+func Positive(format string, v float64) string {
+	if !(v > 0) {
+		return "–"
+	}
+	return fmt.Sprintf(format, v)
 }

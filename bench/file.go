@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// Record is what `gpc bench` prints and what bench/results holds.
+// Record is what `gpc bench` prints and what lab/results holds.
 type Record struct {
 	Device  string   `json:"device"`  // that was measured
 	Commit  string   `json:"commit"`  // of the program

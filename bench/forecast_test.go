@@ -41,7 +41,7 @@ var missed = map[string]string{
 // missed; a reason of a launch that is within is one too many.
 func TestForecastsAreHeldToTheRecords(t *testing.T) {
 	for _, device := range []string{"h200", "h100"} {
-		files := require.Get(filepath.Glob("results/" + device + "/gpu-kernels-*.json"))(t)
+		files := require.Get(filepath.Glob("../lab/results/" + device + "/gpu-kernels-*.json"))(t)
 		within, limited, all := 0, 0, 0
 		used := map[string]bool{}
 		for _, file := range files {

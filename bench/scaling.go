@@ -191,7 +191,7 @@ func pointOf(x int, us []float64, flops float64) Point {
 	sorted := slices.Sorted(slices.Values(us))
 	p := Point{X: x, Median: stat.Quantile(0.5, stat.Empirical, sorted, nil), Calls: len(us), GFlop: flops / 1e9}
 	sample := slices.Sorted(slices.Values(spread(us)))
-	p.Interval = medianInterval(sample)
+	p.Interval = MedianInterval(sample)
 	for i, end := range []float64{sample[0], sample[len(sample)-1]} {
 		if math.IsNaN(p.Interval[i]) {
 			p.Interval[i] = end

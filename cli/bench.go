@@ -69,7 +69,7 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
-	cmd.AddCommand(a.benchCompareCommand(), a.benchDeadlineCommand(), a.benchScalingCommand())
+	cmd.AddCommand(a.benchDeadlineCommand(), a.benchScalingCommand())
 	return cmd
 }
 
@@ -94,7 +94,7 @@ func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.open()
+	e, err := a.OpenEngine()
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *App) single() (*gpc.Engine, error) {
 	if !a.tf32 {
 		return nil, nil
 	}
-	o := a.engine()
+	o := a.Engine()
 	o.TF32 = false
 	return gpc.OpenEngine(o)
 }
@@ -157,7 +157,7 @@ type benchRows struct {
 // rows opens the file of --lines, where there is one.
 func (a *App) rows(e *gpc.Engine, path string) (*benchRows, error) {
 	r := &benchRows{record: func(results []bench.Result) bench.Record {
-		return bench.Record{Device: e.Device(), Commit: version.Build(), Command: a.commandLine(), Results: results}
+		return bench.Record{Device: e.Device(), Commit: version.Build(), Command: a.CommandLine(), Results: results}
 	}}
 	if terminal(a.Stderr) {
 		r.shown = a.Stderr

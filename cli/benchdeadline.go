@@ -7,8 +7,6 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/bench/draw"
-	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -16,9 +14,10 @@ import (
 )
 
 func (a *App) benchDeadlineCommand() *cobra.Command {
-	var name, modelFile, method, figures string
+	var name, modelFile, method string
 	var weights []float64
 	var opt bench.DeadlineOptions
+	var draw func(result any) error
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "deadline --case CASE [--rate HZ] [--for TIME]",
@@ -40,7 +39,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			c, setup, err := a.setup(cmd, name, modelFile, method)
+			c, setup, err := a.Setup(cmd, name, modelFile, method)
 			if err != nil {
 				return err
 			}
@@ -51,7 +50,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 			if err != nil {
 				return err
 			}
-			o := a.engine()
+			o := a.Engine()
 			o.Threads = max(1, a.threads)
 			e, err := gpc.OpenEngine(o)
 			if err != nil {
@@ -75,11 +74,9 @@ processes, other guests of the host. The engine uses one thread unless you give
 			}
 			about := e.About()
 			d.Method, d.Device, d.Backend, d.ISA, d.Threads = setup.Method, e.Device(), about.Backend, about.ISA, about.Threads
-			d.Commit, d.Command = version.Build(), a.commandLine()
-			if figures != "" {
-				if err := writeFigures(figures, []*draw.Figure{report.DeadlineFigure(d)}); err != nil {
-					return err
-				}
+			d.Commit, d.Command = version.Build(), a.CommandLine()
+			if err := draw(d); err != nil {
+				return err
 			}
 			return a.Print(d, func(w io.Writer) {
 				Table(w, d.Rows())
@@ -99,6 +96,6 @@ processes, other guests of the host. The engine uses one thread unless you give
 	f.DurationVar(&opt.For, "for", 10*time.Second, "duration of the loop")
 	f.DurationVar(&opt.Deadline, "deadline", 0, "largest response of a decision, such as 2ms (default: until the next release)")
 	f.IntVar(&opt.Episodes, "episodes", 4, "closed loops whose observations are used, again and again")
-	f.StringVar(&figures, "figures", "", "folder for the histogram, SVG and PNG")
+	draw = a.figuresFlag(cmd, "folder for the histogram, SVG and PNG")
 	return cmd
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -25,7 +24,8 @@ import (
 )
 
 func (a *App) benchScalingCommand() *cobra.Command {
-	var out, figures string
+	var out string
+	var draw func(result any) error
 	var only []string
 	var budget time.Duration
 	var limit func() (closedloop.LoadLimit, error)
@@ -52,7 +52,7 @@ writes DIR/scaling.json.`,
 			if err != nil {
 				return err
 			}
-			e, err := a.open()
+			e, err := a.OpenEngine()
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ writes DIR/scaling.json.`,
 			if s.Load, err = watch.End(); err != nil {
 				return err
 			}
-			s.Device, s.Commit, s.Command = e.Device(), version.Build(), a.commandLine()
+			s.Device, s.Commit, s.Command = e.Device(), version.Build(), a.CommandLine()
 			text, err := finite.Marshal(s)
 			if err != nil {
 				return err
@@ -88,10 +88,8 @@ writes DIR/scaling.json.`,
 			if err := durable.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 				return err
 			}
-			if figures != "" {
-				if err := writeFigures(figures, report.ScalingFigures(s)); err != nil {
-					return err
-				}
+			if err := draw(s); err != nil {
+				return err
 			}
 			return a.Print(s, func(w io.Writer) {
 				Table(w, s.Rows())
@@ -103,7 +101,7 @@ writes DIR/scaling.json.`,
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for scaling.json")
 	f.StringSliceVar(&only, "axes", nil, "measure these `axes` alone, such as batch,codes (default: all)")
-	f.StringVar(&figures, "figures", "", "folder for a figure of each axis, SVG and PNG")
+	draw = a.figuresFlag(cmd, "folder for a figure of each axis, SVG and PNG")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each size")
 	return cmd
 }

@@ -51,6 +51,8 @@ type App struct {
 	Operations []bench.Operation
 	// Axes are the program's own that `bench scaling` measures costs along.
 	Axes []bench.Axis
+	// Figures draws the result of a benchmark into a folder; with it these commands have --figures.
+	Figures func(dir string, result any) error
 	// Patience is how long a command may take to come to its end after a signal; 0: DefaultPatience.
 	// What it is in by then is left: every file is replaced whole or grows by whole records.
 	Patience time.Duration
@@ -206,7 +208,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
-		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.benchCommand(),
 	)
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))
@@ -230,8 +232,8 @@ func ExactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// atLeast takes n arguments or more, and says of fewer what they should have been.
-func atLeast(n int, wanted string) cobra.PositionalArgs {
+// AtLeast takes n arguments or more, and says of fewer what they should have been.
+func AtLeast(n int, wanted string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < n {
 			return BadInputf("%s", wanted)
@@ -240,23 +242,23 @@ func atLeast(n int, wanted string) cobra.PositionalArgs {
 	}
 }
 
-// engine says which engine the flags ask for.
-func (a *App) engine() engine.Options {
+// Engine says which engine the flags ask for.
+func (a *App) Engine() engine.Options {
 	return engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Devices: a.devices, Notice: a.notice}
 }
 
-// open opens that engine and says on stderr, where stdout is not JSON, which it is.
-func (a *App) open() (*gpc.Engine, error) {
-	e, err := gpc.OpenEngine(a.engine())
+// OpenEngine opens that engine and says on stderr, where stdout is not JSON, which it is.
+func (a *App) OpenEngine() (*gpc.Engine, error) {
+	e, err := gpc.OpenEngine(a.Engine())
 	if err == nil && !a.json {
-		a.say("%s", backendLine(e.About(), engine.ProbeCUDA().Driver != ""))
+		a.say("%s", BackendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	}
 	return e, err
 }
 
-// backendLine names a backend in one line. Why it is not a GPU is said where there is a CUDA
+// BackendLine names a backend in one line. Why it is not a GPU is said where there is a CUDA
 // driver; doctor says it everywhere.
-func backendLine(about gpc.About, driver bool) string {
+func BackendLine(about gpc.About, driver bool) string {
 	line := fmt.Sprintf("backend %s (%s, %d threads)", about.Backend, about.ISA, about.Threads)
 	if about.Backend == "cuda" || driver {
 		line += ": " + strings.Join(strings.FieldsFunc(about.Reason, func(r rune) bool { return r == '\n' }), "; ")
@@ -314,6 +316,24 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 		return p, BadInputf("--preference: %w", err)
 	}
 	return p, nil
+}
+
+// JSON says whether the result is to be one JSON object; Seed is the flag --seed.
+func (a *App) JSON() bool   { return a.json }
+func (a *App) Seed() uint64 { return a.seed }
+
+// figuresFlag is --figures, where the program draws; draw writes them if they are asked for.
+func (a *App) figuresFlag(cmd *cobra.Command, usage string) (draw func(result any) error) {
+	var dir string
+	if a.Figures != nil {
+		cmd.Flags().StringVar(&dir, "figures", "", usage)
+	}
+	return func(result any) error {
+		if dir == "" {
+			return nil
+		}
+		return a.Figures(dir, result)
+	}
 }
 
 // Threads is the flag --threads: 0 for every core.

@@ -344,7 +344,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 			r.Regret, r.Starts = closedloop.RegretStatistics{}, nil
 		}
 		var out bytes.Buffer
-		renderEvaluation(&out, []*closedloop.Result{&r})
+		RenderEvaluation(&out, []*closedloop.Result{&r})
 		var lines []string
 		for line := range strings.Lines(out.String()) {
 			lines = append(lines, fields(line))
@@ -376,7 +376,7 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 	}
 	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3, Safe: 1, MarginMin: -3.91e-6, Tolerance: 1e-5})
 	var out bytes.Buffer
-	renderEvaluation(&out, results)
+	RenderEvaluation(&out, results)
 	if within := "late: safe, since no margin is below −1e-05, the tolerance of the case; the least is -3.91e-06\n"; !strings.Contains(out.String(), within) {
 		t.Errorf("printed\n%s\nwithout %q", out.String(), within)
 	}

@@ -16,22 +16,23 @@ import (
 )
 
 // percent is a flag in %, with or without the sign.
-type percent float64
+// Percent is a flag in percent, with or without its sign.
+type Percent float64
 
-func (p *percent) String() string { return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%" }
-func (p *percent) Type() string   { return "percent" }
-func (p *percent) Set(s string) error {
+func (p *Percent) String() string { return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%" }
+func (p *Percent) Type() string   { return "percent" }
+func (p *Percent) Set(s string) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil {
 		return fmt.Errorf("want a percentage such as 0.5%%")
 	}
-	*p = percent(v)
+	*p = Percent(v)
 	return nil
 }
 
 func (a *App) compileCommand() *cobra.Command {
 	opt := compile.Options{}
-	target, tail := percent(0.5), percent(0)
+	target, tail := Percent(0.5), Percent(0)
 	var plant string
 	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
@@ -70,8 +71,8 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 					return BadInputf("--%s 0: want a percentage above 0, such as 0.5%%", name)
 				}
 			}
-			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, a.commandLine()
-			bars, lines := a.stages(), a.logged(time.Now)
+			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, a.CommandLine()
+			bars, lines := a.Stages(), a.logged(time.Now)
 			opt.Progress = func(p compile.Progress) {
 				switch {
 				case p.Round != nil:

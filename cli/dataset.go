@@ -51,14 +51,14 @@ solved: the samples are the decisions of that method.`,
 				return err
 			}
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
-			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.commandLine()
+			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.CommandLine()
 			opt.Distil, opt.Visiting.Method = distil != "", distil
 			opt.Regime, opt.Inward = regime, inward
 			if opt.Ranges, err = parseRanges(ranges); err != nil {
 				return err
 			}
-			stages := a.stages()
-			counters, err := c.Dataset(cmd.Context(), policy, a.engine(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
+			stages := a.Stages()
+			counters, err := c.Dataset(cmd.Context(), policy, a.Engine(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (a *App) mergeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge DIR DIR... --out DIR",
 		Short: "Join the shards of one dataset",
-		Args:  atLeast(1, "dataset merge needs the folders of the shards"),
+		Args:  AtLeast(1, "dataset merge needs the folders of the shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return BadInputf("--out is required: the folder to write the merged dataset to")
@@ -142,8 +142,8 @@ func parseRanges(texts []string) ([]offline.Range, error) {
 	return out, once("--range", axes)
 }
 
-// commandLine is the command as a reader would type it, without the path of the
+// CommandLine is the command as a reader would type it, without the path of the
 // binary.
-func (a *App) commandLine() string {
+func (a *App) CommandLine() string {
 	return strings.Join(append([]string{a.Name}, a.args...), " ")
 }

@@ -152,7 +152,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.meter.begin("look at the machine")
-			e, err := gpc.OpenEngine(a.engine())
+			e, err := gpc.OpenEngine(a.Engine())
 			if err != nil {
 				return err
 			}

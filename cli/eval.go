@@ -28,7 +28,7 @@ episodes side by side, which changes latencies alone.`,
 			if err := CheckOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
 				return err
 			}
-			c, setup, err := a.setup(cmd, args[0], modelFile, method)
+			c, setup, err := a.Setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}
@@ -55,12 +55,12 @@ episodes side by side, which changes latencies alone.`,
 				return err
 			}
 			result, err := a.evaluateToMCAP(cmd.Context(), mcapFile, modelFile, &opt, func() (*closedloop.Result, error) {
-				return c.Evaluate(cmd.Context(), setup, a.engine(), opt)
+				return c.Evaluate(cmd.Context(), setup, a.Engine(), opt)
 			})
 			if err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) { RenderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	f := cmd.Flags()
@@ -79,9 +79,9 @@ episodes side by side, which changes latencies alone.`,
 	return cmd
 }
 
-// setup finds the case of that name and what its method needs: the map or the weights
+// Setup finds the case of that name and what its method needs: the map or the weights
 // of a file, the bundled map for "".
-func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
+func (a *App) Setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
 	a.meter.begin("open " + name)
 	defer a.meter.end()
 	s := gpc.Setup{Method: method}
@@ -96,8 +96,8 @@ func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 	return c, s, err
 }
 
-// renderEvaluation is what an evaluation prints: what the episodes were driven with, tables, then what they leave out.
-func renderEvaluation(w io.Writer, results []*closedloop.Result) {
+// RenderEvaluation is what an evaluation prints: what the episodes were driven with, tables, then what they leave out.
+func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 	heading := ""
 	for _, r := range results {
 		k := conditions{r.Noise, r.Bias, r.Sensing, r.Shift, r.Plant, r.Steps}

@@ -71,7 +71,7 @@ func (a *App) pairCommand() *cobra.Command {
 				return err
 			}
 			opt.Progress = a.Progress(c.Name())
-			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
+			result, err := c.Pair(cmd.Context(), methods, modelFile, a.Engine(), opt)
 			if err != nil {
 				return err
 			}

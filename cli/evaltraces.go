@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
@@ -16,7 +15,7 @@ func (a *App) joinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join CASE TRACE...",
 		Short: "Join the traces of an evaluation's shards into the statistics of the whole",
-		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
+		Args:  AtLeast(2, "eval join needs a case and the traces of its shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
 			if err != nil {
@@ -26,13 +25,13 @@ func (a *App) joinCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
-			if err := onceFiles("--runs", runs); err != nil {
+			if err := OnceFiles("--runs", runs); err != nil {
 				return err
 			}
 			if result.Load, err = loadOf(runs); err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) { RenderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	requeueFlag(cmd, "")
@@ -45,9 +44,9 @@ func (a *App) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare TRACE TRACE...",
 		Short: "Compare the costs of methods from their traces, on the episodes in which all are safe",
-		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
+		Args:  AtLeast(2, "eval compare needs at least two traces of the same episodes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := onceFiles(cmd.CommandPath(), args); err != nil {
+			if err := OnceFiles(cmd.CommandPath(), args); err != nil {
 				return err
 			}
 			compared, err := closedloop.Compare(cmd.Context(), args)
@@ -59,7 +58,7 @@ func (a *App) compareCommand() *cobra.Command {
 					compared[i].Untimed()
 				}
 			}
-			result := report.Compared{Comparisons: compared}
+			result := closedloop.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) {
 				rows := [][]string{{"case", "method", "episodes", "safe", "with a way", "safe of these", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms", "first p50 ms"}}
 				for _, r := range compared {

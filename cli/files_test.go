@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 var hashes = regexp.MustCompile(`\b[0-9a-f]{64}\b`)

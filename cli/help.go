@@ -30,7 +30,6 @@ var groups = []cobra.Group{
 // for the program's name and its first case.
 var topics = map[string]struct{ group, example string }{
 	"new":            {"begin", "{program} new ../crane --source ."},
-	"demo":           {"begin", "{program} demo --out out/demo"},
 	"cases":          {"begin", "{program} cases"},
 	"methods":        {"begin", "{program} methods {case} --group baseline"},
 	"doctor":         {"begin", "{program} doctor"},
@@ -49,15 +48,12 @@ var topics = map[string]struct{ group, example string }{
 	"eval compare":   {"", "{program} eval compare gpc.jsonl direct.jsonl"},
 	"scene":          {"evaluate", "{program} scene {case} --episode 3 --out scene.json\n{program} eval {case} --scene scene.json"},
 	"steer":          {"evaluate", "{program} steer {case} --divisions 4 --episodes 5"},
-	"certify":        {"evaluate", "{program} certify {case} --scenarios 50"},
 	"verify":         {"evaluate", "{program} verify run.jsonl --deep"},
 	"view":           {"evaluate", "{program} view run.jsonl"},
 	"mcap":           {"evaluate", "{program} mcap run.jsonl run.mcap"},
 	"bench":          {"measure", "{program} bench step localize --batch 1,4096"},
-	"bench compare":  {"", "{program} bench compare before.json after.json --max-regression 5%"},
 	"bench deadline": {"", "{program} bench deadline --case {case} --rate 1000 --for 10s"},
 	"bench scaling":  {"", "{program} bench scaling --out out/scaling --axes batch,codes"},
-	"report":         {"measure", "{program} report --results runs --out out/report"},
 }
 
 // exitCodes end the help of every command.

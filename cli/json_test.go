@@ -12,13 +12,12 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/docsection"
-	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/docsection"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/serve"
@@ -28,26 +27,26 @@ import (
 var printed = []pages.Section{
 	{Title: "`new`", Value: begun{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`methods`", Value: methods{}},
 	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}},
-	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: offline.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: trained{}},
+	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: offline.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: Trained{}},
 	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}},
 	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},
 	{Title: "`eval`, `eval join`, `plant`", Value: closedloop.Result{}}, {Title: "`eval pair`", Value: closedloop.Pairing{}},
-	{Title: "`scene`", Value: written{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: report.Compared{}},
+	{Title: "`scene`", Value: written{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: closedloop.Compared{}},
 	{Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
 	{Title: "Object `band`", Note: "A quantity at each point along the episodes, over those that came so far.", Value: closedloop.Band{}},
 	{Title: "Object `latency`", Value: closedloop.Latency{}}, {Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
 	{Title: "Object `manifold losses`", Value: backend.ManifoldLosses{}}, {Title: "Object `rollout losses`", Value: backend.RolloutLosses{}},
-	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}}, {Title: "`certify`", Value: batchnav.Certified{}},
-	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}}, {Title: "`bench compare`", Value: bench.Comparison{}},
+	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}},
+	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}},
 	{Title: "`bench deadline`", Note: "A release is the moment at which a decision should begin.", Value: bench.Deadlines{}}, {Title: "Object `times`", Value: bench.Spread{}},
-	{Title: "`bench scaling`", Value: bench.Scaling{}}, {Title: "Object `measurement`", Value: bench.Result{}}, {Title: "`report`", Value: drawn{}}, {Title: "`demo`", Value: demonstration{}},
+	{Title: "`bench scaling`", Value: bench.Scaling{}}, {Title: "Object `measurement`", Value: bench.Result{}},
 }
 
 var update = flag.Bool("update", false, "rewrite the generated section of docs/reference/json.md")
 
 //go:generate go test . -count=1 -run JSONPage -update
 
-// The page of JSON keys is what the comments of the fields say of every command, except of pf and opf, which domains/opf/command writes.
+// The page of JSON keys is what the comments of the fields say of every command, except of pf and opf, which grid/command writes.
 func TestTheJSONPageIsTheFieldsComments(t *testing.T) {
 	text := require.Get(pages.WriteKeys("..", printed))(t)
 	section := docsection.Section{Begin: "<!-- keys of the commands: written by make docs -->", End: "<!-- end of keys of the commands -->"}
@@ -79,14 +78,14 @@ func TestEveryCommandHasASectionOfJSON(t *testing.T) {
 // gives none.
 func TestTheBackendIsNamedInOneLine(t *testing.T) {
 	about := gpc.About{Backend: "cpu", ISA: "avx2", Threads: 2, Reason: "auto: the CPU, because CUDA is not to be had: device 0 is old\ndevice 1 is older"}
-	if got := backendLine(about, false); got != "backend cpu (avx2, 2 threads)" {
+	if got := BackendLine(about, false); got != "backend cpu (avx2, 2 threads)" {
 		t.Errorf("without a driver: %q", got)
 	}
-	if got := backendLine(about, true); strings.Contains(got, "\n") || !strings.HasSuffix(got, "device 0 is old; device 1 is older") {
+	if got := BackendLine(about, true); strings.Contains(got, "\n") || !strings.HasSuffix(got, "device 0 is old; device 1 is older") {
 		t.Errorf("with a driver: %q", got)
 	}
 	about.Backend = "cuda"
-	if got := backendLine(about, false); !strings.Contains(got, "CUDA") {
+	if got := BackendLine(about, false); !strings.Contains(got, "CUDA") {
 		t.Errorf("on a GPU: %q", got)
 	}
 }

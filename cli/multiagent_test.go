@@ -10,10 +10,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/paper/multiagent"
 )
 
 // scenes is a program with the static case of Case 2 and an untrained map of it.

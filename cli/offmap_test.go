@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // An observation that cannot be right is answered as one that is off the map, with exit code 1

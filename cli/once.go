@@ -14,8 +14,8 @@ func once[T comparable](name string, entries []T) error {
 	return nil
 }
 
-// onceFiles is once of files and folders, by their cleaned paths.
-func onceFiles(name string, paths []string) error {
+// OnceFiles is once of files and folders, by their cleaned paths.
+func OnceFiles(name string, paths []string) error {
 	cleaned := make([]string, len(paths))
 	for i, path := range paths {
 		cleaned[i] = filepath.Clean(path)

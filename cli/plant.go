@@ -77,7 +77,7 @@ method, bit for bit. The times that are printed are those of the answers.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) { RenderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	f := cmd.Flags()

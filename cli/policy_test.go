@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/policy"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )

@@ -182,8 +182,8 @@ func (a *App) Progress(what string) func(done, total int) {
 	return func(done, total int) { a.meter.set(what, done, total) }
 }
 
-// stages is progress over parts of a command one after another, each with its bar.
-func (a *App) stages() func(stage string, done, total int) { return a.meter.set }
+// Stages is progress over parts of a command one after another, each with its bar.
+func (a *App) Stages() func(stage string, done, total int) { return a.meter.set }
 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {

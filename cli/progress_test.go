@@ -89,7 +89,7 @@ func TestNoTerminalHasNoProgress(t *testing.T) {
 	var to screen
 	a := &App{Stderr: &to}
 	a.Progress("cart")(1, 2)
-	a.stages()("cart", 1, 2)
+	a.Stages()("cart", 1, 2)
 	a.meter.wipe()
 	a.meter.end()
 	if a.meter != nil || to.text.Len() > 0 {

@@ -31,7 +31,7 @@ are drawn in rounds, each about the best of the rounds before. The observation i
 the limits, or the map does not cover the observation.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(cmd, args[0], modelFile, "")
+			c, setup, err := a.Setup(cmd, args[0], modelFile, "")
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ the limits, or the map does not cover the observation.`,
 			} else if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
 				return err
 			}
-			e, err := a.open()
+			e, err := a.OpenEngine()
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ the limits, or the map does not cover the observation.`,
 					return err
 				}
 			}
-			return a.PrintChecked(result.Feasible && !result.OffMap, result, func(w io.Writer) { renderRefinement(w, spec, result) })
+			return a.PrintChecked(result.Feasible && !result.OffMap, result, func(w io.Writer) { RenderRefinement(w, spec, result) })
 		},
 	}
 	f := cmd.Flags()
@@ -105,7 +105,7 @@ func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err err
 	return s, c, nil
 }
 
-func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
+func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 	verdict := "feasible"
 	if !r.Feasible {
 		verdict = "INFEASIBLE"

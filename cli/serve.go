@@ -206,7 +206,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	}
-	c, setup, err := a.setup(cmd, name, f.modelFile, f.method)
+	c, setup, err := a.Setup(cmd, name, f.modelFile, f.method)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 		}
 		defer file.Close()
 	}
-	e, err := a.open()
+	e, err := a.OpenEngine()
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
@@ -21,7 +20,7 @@ func (a *App) steerCommand() *cobra.Command {
 		Short: "Sweep the weights of the objectives with one map, and compare with the exact Pareto front",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(cmd, args[0], modelFile, method)
+			c, setup, err := a.Setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}
@@ -29,14 +28,14 @@ func (a *App) steerCommand() *cobra.Command {
 				return err
 			}
 			opt.Seed, opt.Progress = a.seed, a.Progress("steer")
-			out, err := c.Steer(cmd.Context(), setup, a.engine(), divisions, opt)
+			out, err := c.Steer(cmd.Context(), setup, a.Engine(), divisions, opt)
 			if err != nil {
 				return err
 			}
 			return a.Print(out, func(w io.Writer) {
-				Table(w, report.SteeringRows(out))
+				Table(w, closedloop.SteeringRows(out))
 				fmt.Fprintln(w)
-				Table(w, report.SteeringSummaryRows(*out))
+				Table(w, closedloop.SteeringSummaryRows(*out))
 			})
 		},
 	}

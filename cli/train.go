@@ -13,8 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/train"
 )
 
-// trained is what `gpc train` prints.
-type trained struct {
+// Trained is what `gpc train` prints.
+type Trained struct {
 	Epochs        int                 `json:"epochs"` // of both phases
 	Losses        []train.EpochRecord `json:"losses"`
 	Val           model.Calibration   `json:"val"`
@@ -46,7 +46,7 @@ bit for bit, on any number of threads.`,
 			if len(dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
-			if err := onceFiles("--data", dirs); err != nil {
+			if err := OnceFiles("--data", dirs); err != nil {
 				return err
 			}
 			opt.Checkpoint = out + ".checkpoint"
@@ -65,13 +65,13 @@ bit for bit, on any number of threads.`,
 					return err
 				}
 			}
-			e, err := a.open()
+			e, err := a.OpenEngine()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			opt.Seed, opt.Command = a.seed, a.commandLine()
-			result, err := a.train(cmd, c, e, dirs, opt, out, curves)
+			opt.Seed, opt.Command = a.seed, a.CommandLine()
+			result, err := a.Train(cmd, c, e, dirs, opt, out, curves)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ bit for bit, on any number of threads.`,
 
 // renderTrained says what a map was trained on, its rounds where it has several, and how well it
 // decodes.
-func renderTrained(w io.Writer, result *trained) {
+func renderTrained(w io.Writer, result *Trained) {
 	if len(result.Rounds) > 1 {
 		rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
 		for i, r := range result.Rounds {
@@ -128,8 +128,8 @@ func renderTrained(w io.Writer, result *trained) {
 // policyName is a policy as a table has room for.
 func policyName(p model.Policy) string { return fmt.Sprintf("%s of %.12s", p.Method, p.ModelSHA256) }
 
-// train runs the training with progress and writes model and curves.
-func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []string, opt train.Options, out, curves string) (*trained, error) {
+// Train runs the training with progress and writes model and curves.
+func (a *App) Train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []string, opt train.Options, out, curves string) (*Trained, error) {
 	bar := a.Progress("train")
 	r, err := c.Train(cmd.Context(), e, dirs, opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
@@ -156,7 +156,7 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []strin
 			return nil, fmt.Errorf("writing the learning curves: %w", err)
 		}
 	}
-	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: r.Rows, Rounds: r.Model.Provenance.Rounds, Model: out}
+	t := &Trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: r.Rows, Rounds: r.Model.Provenance.Rounds, Model: out}
 	if r.Seconds > 0 {
 		t.SamplesPerSec = float64(r.Samples) / r.Seconds
 	}

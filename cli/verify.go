@@ -31,7 +31,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 				return BadInputf("--episode-limit %v: want a time above 0", opt.EpisodeLimit)
 			}
 			var again *gpc.Again
-			if by.Engine = a.engine(); deep {
+			if by.Engine = a.Engine(); deep {
 				again = &by
 			}
 			opt.Progress = a.Progress("verify")

@@ -298,3 +298,8 @@ func (k *comparing) settle() {
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
 func (r *Comparison) Untimed() { r.Latency = noLatency() }
+
+// Compared is the record of `gpc eval compare`: methods on the same episodes.
+type Compared struct {
+	Comparisons []Comparison `json:"comparisons"`
+}

@@ -3,7 +3,7 @@ package closedloop
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

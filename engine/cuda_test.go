@@ -15,16 +15,16 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
-	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper/integrator"
+	"github.com/gpc-engine/gpc/paper/models"
+	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
+	"github.com/gpc-engine/gpc/paper/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -15,13 +15,13 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // compiler is gcc or what CC names.

@@ -1,6 +1,6 @@
 // Package grid is the library for power systems: case files, networks in per unit, AC power
 // flow, every single outage, and AC optimal power flow, one or thousands. It stands alone: nothing below it
-// imports the control engine, and a dispatch that is steered (domains/opf) is built on it.
+// imports the control engine, and a dispatch that is steered (paper/opf) is built on it.
 //
 // The packages, in the order in which they are used:
 //

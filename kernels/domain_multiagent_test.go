@@ -11,11 +11,11 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper/multiagent"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -10,7 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
@@ -18,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper/opf"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/paper/integrator"
 )
 
 // brief says whether a test takes some of its sizes: under -short, where the host computes.

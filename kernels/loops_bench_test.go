@@ -11,9 +11,9 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper/integrator"
+	"github.com/gpc-engine/gpc/paper/opf"
 )
 
 // BenchmarkDecide takes decisions of 4096 loops of a bundled map, each with an observation of

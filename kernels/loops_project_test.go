@@ -9,13 +9,13 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper/opf"
 )
 
 // leftToHost is a backend whose loops project nothing.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/paper/integrator"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -11,14 +11,14 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/paper/integrator"
+	"github.com/gpc-engine/gpc/paper/opf"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

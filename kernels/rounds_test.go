@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/paper/opf"
 )
 
 // searchOptions are the rounds of so many candidates of a map's search.

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/paper/models"
+	"github.com/gpc-engine/gpc/paper/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/domains/paper"
-	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 )
 

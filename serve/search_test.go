@@ -6,8 +6,8 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 )
 

@@ -3,9 +3,9 @@ package train
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/paper/integrator"
 )
 
 // BenchmarkLossWeights is the ablation of docs/contribute/notebook/experiments.md: what consistency and

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // Buses stand on the map, apart from each other, and always at the same place.

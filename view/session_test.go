@@ -6,9 +6,9 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )

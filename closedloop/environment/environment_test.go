@@ -12,10 +12,10 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/environment"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/multiagent"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper/integrator"
+	"github.com/gpc-engine/gpc/paper/multiagent"
+	"github.com/gpc-engine/gpc/paper/opf"
 )
 
 // rows has room for everything of a fleet.

@@ -20,7 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// manifest is what the manifests of scripts/kubernetes use of batch/v1, and no more: another
+// manifest is what the manifests of lab/scripts/kubernetes use of batch/v1, and no more: another
 // field is an error.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`

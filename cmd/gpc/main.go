@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/command"
-	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/grid/command"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 func main() { os.Exit(cli.Main(app())) }

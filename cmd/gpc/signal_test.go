@@ -72,7 +72,7 @@ const amid = 100 * time.Millisecond
 // A signal ends every command, whatever it does or waits for. How soon is BenchmarkASignalEnds's.
 func TestASignalEndsEveryCommand(t *testing.T) {
 	file, dir := program(t)
-	results := require.Get(filepath.Abs("../../bench/results"))(t)
+	results := require.Get(filepath.Abs("../../lab/results"))(t)
 	help := require.Get(exec.Command(file, "--help").Output())(t)
 	_, list, _ := strings.Cut(string(help), "Begin:\n")
 	list, _, _ = strings.Cut(list, "\n\nFlags:")

@@ -20,7 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
-// loop is ten decisions with the whole horizon ahead, as bench/peers/mpc has them, the first of
+// loop is ten decisions with the whole horizon ahead, as lab/peers/mpc has them, the first of
 // them cold: random fixed weights, noise of 0.01 of each typical size on the state.
 func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooting.Receding, rng *rand.Rand, see func(decision int, status shooting.Status, took time.Duration)) {
 	loopFrom(tb, y, c, controller, rng, func([]float64, []float64, domain.Preference) {}, see)

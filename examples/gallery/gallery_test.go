@@ -283,7 +283,7 @@ func TestReactorConverges(t *testing.T) {
 	}
 }
 
-// TestBundledMaps: each is a map of its system as it is now, the one that bench/results has
+// TestBundledMaps: each is a map of its system as it is now, the one that lab/results has
 // figures of.
 func TestBundledMaps(t *testing.T) {
 	bundled := &gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
@@ -298,7 +298,7 @@ func TestBundledMaps(t *testing.T) {
 		}
 		sum := durable.Sum(sha256.Sum256(require.Get(fs.ReadFile(models.Bundled, file))(t)))
 		recorded := []string{}
-		for _, record := range require.Get(filepath.Glob("../../bench/results/*/gallery-" + name + ".json"))(t) {
+		for _, record := range require.Get(filepath.Glob("../../lab/results/*/gallery-" + name + ".json"))(t) {
 			var r struct {
 				Pairs []struct {
 					Model string `json:"model_sha256"`

@@ -23,7 +23,7 @@ def main(system: gpc.System, episodes: int = 100) -> None:
     parser.add_argument("--episodes", type=int, default=episodes, help="unseen episodes to drive")
     parser.add_argument("--seed", type=int, default=2026, help="of these episodes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--bench", action="store_true", help="print the numbers as a line of a benchmark, as bench/record keeps them")
+    parser.add_argument("--bench", action="store_true", help="print the numbers as a line of a benchmark, as lab/record keeps them")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
     system.save(os.path.join(options.out, f"{system.name}.json"))

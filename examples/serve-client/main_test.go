@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 )
 

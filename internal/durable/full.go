@@ -12,7 +12,7 @@ var left atomic.Int64
 func init() { left.Store(-1) }
 
 // Fill makes a disk full: of the operations that need Room n are left. It is for tests and
-// for bench/torture, which fails each of a command's writes in turn.
+// for lab/torture, which fails each of a command's writes in turn.
 func Fill(n int64) { left.Store(n) }
 
 // Room is asked before each operation that a full disk fails: a write, a sync, a rename.

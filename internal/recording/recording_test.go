@@ -24,12 +24,12 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/graphlayout"
-	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/recording"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper/multiagent"
+	"github.com/gpc-engine/gpc/paper/opf"
 )
 
 // still is a controller that takes the problem's fallback, with a priority of its own.

@@ -19,8 +19,8 @@ import (
 // skipped are the tests of the CUDA path that a GPU leaves out: those that fail calls of
 // the driver, which no device does on demand.
 var skipped = []string{
-	"domains/multiagent/plan TestFaultWhilePlanning",
-	"domains/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
+	"paper/multiagent/plan TestFaultWhilePlanning",
+	"paper/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
 	"engine TestALostDeviceOfSeveral",
 	"engine TestAutoSurvivesAFaultAtEveryDriverCall",
 	"engine TestWorkersLoseOneContext",
@@ -40,7 +40,7 @@ func TestFaultsAloneAreSkippedOnADevice(t *testing.T) {
 	root := require.Get(images.Find("."))(t).Root
 	var got []string
 	for _, folder := range []string{
-		"batchnav", "domains/multiagent/plan", "domains/multiagent/rollout/rollouttest", "engine", "kernels", "train",
+		"batchnav", "paper/multiagent/plan", "paper/multiagent/rollout/rollouttest", "engine", "kernels", "train",
 	} {
 		files := require.Get(filepath.Glob(filepath.Join(root, folder, "*_test.go")))(t)
 		functions := map[string]*ast.FuncDecl{}

@@ -38,13 +38,13 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 func main() {}

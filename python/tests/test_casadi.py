@@ -13,7 +13,7 @@ from gpc import traces
 
 ca = pytest.importorskip("casadi")
 pytest.importorskip("do_mpc")
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench/peers/imported"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "lab/peers/imported"))
 
 import models  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The comparison with do-mpc's robust MPC (bench/peers/robust): both have one problem, and the same episodes (make test-casadi)."""
+"""The comparison with do-mpc's robust MPC (lab/peers/robust): both have one problem, and the same episodes (make test-casadi)."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from gpc import traces
 
 pytest.importorskip("casadi")
 pytest.importorskip("do_mpc")
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench/peers/robust"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "lab/peers/robust"))
 
 import compare  # noqa: E402
 import peers  # noqa: E402

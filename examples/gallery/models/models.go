@@ -1,7 +1,7 @@
 //go:build !nomodels
 
 // Package models holds the maps of the gallery's systems that gpc-gallery carries, as `make
-// results-gallery` compiled them: what each reaches is recorded in bench/results.
+// results-gallery` compiled them: what each reaches is recorded in lab/results.
 package models
 
 import "embed"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/docsection"
+	"github.com/gpc-engine/gpc/internal/testing/docsection"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

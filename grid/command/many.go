@@ -1,0 +1,357 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+// many solves several files, or those of folders.
+type many struct {
+	app       *cli.App
+	opt       acopf.Options
+	scale     float64
+	starts    int
+	published string // file; "" looks beside the networks
+	record    string // file; "" for none
+	limit     machine.Limit
+}
+
+// severalNetworks says whether arguments are more than one case.
+func severalNetworks(args []string) bool {
+	if len(args) != 1 {
+		return true
+	}
+	info, err := os.Stat(args[0])
+	return err == nil && info.IsDir()
+}
+
+// networkFile is one of them.
+type networkFile struct {
+	path string
+	size int64
+}
+
+// expand lists the files of arguments, folders with all that they hold, the smallest first, and
+// the table of published values that stands in one of the folders.
+func expand(args []string) (files []networkFile, published string, err error) {
+	names := map[string]string{}
+	add := func(path string, size int64) error {
+		name := caseName(path)
+		if other, twice := names[name]; twice {
+			return fmt.Errorf("%s and %s have the same name, want files with different names", other, path)
+		}
+		names[name] = path
+		files = append(files, networkFile{path, size})
+		return nil
+	}
+	for _, argument := range args {
+		info, err := os.Stat(argument)
+		if err != nil || !info.IsDir() {
+			size := int64(0) // of a network that comes with the program; reading says what is wrong
+			if err == nil {
+				size = info.Size()
+			}
+			if err := add(argument, size); err != nil {
+				return nil, "", err
+			}
+			continue
+		}
+		before := len(files)
+		err = filepath.WalkDir(argument, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.Name() == publishedTable && published == "" {
+				published = path
+			}
+			if d.IsDir() || filepath.Ext(path) != ".m" {
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return add(path, info.Size())
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		if len(files) == before {
+			return nil, "", fmt.Errorf("the folder %s has no case file (.m)", argument)
+		}
+	}
+	slices.SortStableFunc(files, func(a, b networkFile) int { return cmp.Compare(a.size, b.size) })
+	return files, published, nil
+}
+
+// based are the last elements of paths.
+func based(paths []string) (names []string) {
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
+func caseName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".m") }
+
+// run solves the files one after another and keeps the record up to date after each.
+func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, error) {
+	files, beside, err := expand(args)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	r := &optima.OptimalFlows{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
+		Command: y.app.Name + " opf " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []optima.Network{}}
+	if e, err := gpc.OpenEngine(engine.Options{Threads: 1}); err == nil {
+		r.Device = e.Device()
+		e.Close()
+	}
+	continued := false
+	if y.record != "" {
+		old, err := optima.ReadOptimalFlows(y.record)
+		switch {
+		case err != nil:
+			return nil, cli.BadInputf("--record: %w", err)
+		case old != nil && old.Commit != r.Commit:
+			return nil, cli.BadInputf("--record %s: build %s wrote it, this program is build %s: remove the file, or name another", y.record, old.Commit, r.Commit)
+		case old != nil:
+			r.Networks, continued = old.Networks, len(old.Networks) > 0
+		}
+	}
+	values := map[string]publishedValue{}
+	if table := cmp.Or(y.published, beside); table != "" {
+		if values, err = readPublished(table); err != nil {
+			return nil, cli.BadInputf("--published: %w", err)
+		}
+		r.Published = filepath.Base(table)
+	}
+	watch, err := machine.Begin(y.limit)
+	if err != nil {
+		return nil, err
+	}
+	var left int64
+	for _, f := range files {
+		if r.Of(caseName(f.path)) == nil {
+			left += f.size
+		}
+	}
+	var done int64
+	start := time.Now()
+	for i, f := range files {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		name := caseName(f.path)
+		if r.Of(name) != nil {
+			continue
+		}
+		n, err := y.one(ctx, f.path, values)
+		if err != nil {
+			return nil, err
+		}
+		r.Networks = append(r.Networks, *n)
+		if n.Status == notRead {
+			left -= f.size // its time says nothing about that of the others
+			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s\n", i+1, len(files), name, n.Status)
+		} else {
+			done += f.size
+			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s, %s, %.3g s%s\n", i+1, len(files), name, n.Status, count(n.Iterations, "iteration"), n.WallMS/1e3,
+				remaining(time.Since(start), done, left))
+		}
+		if y.record != "" {
+			if err := r.Write(y.record); err != nil {
+				return nil, err
+			}
+		}
+	}
+	load, err := watch.End()
+	if err != nil {
+		return nil, err
+	}
+	if r.Load = load; load != nil {
+		r.Load.Partial = continued
+	}
+	if y.record != "" {
+		return r, r.Write(y.record)
+	}
+	return r, nil
+}
+
+// remaining is how long the rest takes if time goes with the files' sizes.
+func remaining(spent time.Duration, done, all int64) string {
+	if done == 0 || done >= all {
+		return ""
+	}
+	return fmt.Sprintf(", about %v left", (time.Duration(float64(spent)*float64(all-done)/float64(done)) + time.Second/2).Truncate(time.Second))
+}
+
+// notRead is the status of a network that was not solved, such as a file with a mistake.
+const notRead = "not read"
+
+// one reads, solves and checks a network. What is wrong with a file is in what it returns; an
+// error is the context's end.
+func (y *many) one(ctx context.Context, path string, values map[string]publishedValue) (*optima.Network, error) {
+	out := &optima.Network{Name: caseName(path), Status: notRead}
+	if v, ok := values[out.Name]; ok {
+		out.Published = &v.objective
+		if v.seconds != nil {
+			ms := 1e3 * *v.seconds
+			out.PeerMS = &ms
+		}
+	}
+	runtime.GC() // of the network before; its workers wait in a pool for one collection more
+	debug.FreeOSMemory()
+	forgetPeak()
+	c, err := readCase(ctx, y.app, path)
+	if err != nil {
+		out.Reason = err.Error()
+		return out, ctx.Err()
+	}
+	n, err := network.New(c)
+	if err != nil {
+		out.Reason = err.Error()
+		return out, nil
+	}
+	out.Buses, out.Units, out.Branches = n.Buses(), n.Gens(), n.Branches()
+	if out.Note, err = n.DispatchableNote(y.opt.Dispatchable); err != nil {
+		out.Reason = err.Error()
+		return out, nil
+	}
+	start := time.Now()
+	s, err := acopf.New(n, y.opt)
+	if err != nil {
+		out.Reason = err.Error()
+		return out, nil
+	}
+	out.SetupMS = milliseconds(time.Since(start))
+	var pr acopf.Problem
+	pr.Pd, pr.Qd = n.Loads(y.scale)
+	ends, best, r, err := solveFrom(ctx, s, pr, y.starts)
+	if err != nil {
+		return nil, err
+	}
+	out.PeakMB = peak()
+	out.Status = r.Status.String()
+	for _, end := range ends[:best+1] {
+		out.Iterations, out.WallMS, out.CPUMS = out.Iterations+end.Iterations, out.WallMS+end.WallMS, out.CPUMS+end.CPUMS
+	}
+	if len(ends) > 1 {
+		out.Starts = ends
+	}
+	if r.Status != acopf.Optimal {
+		out.Reason = r.Reason()
+		return out, nil
+	}
+	out.Objective = &r.Objective
+	if out.Published != nil && *out.Published != 0 {
+		gap := (r.Objective - *out.Published) / math.Abs(*out.Published)
+		out.Gap = &gap
+	}
+	v, err := verify(ctx, n, pr.Pd, pr.Qd, r)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		out.Where = err.Error()
+	default:
+		out.Violation, out.Where, out.Difference = &v.by, v.where, &v.difference
+	}
+	return out, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// forgetPeak and peak measure the most memory of the process since then, MB; 0 where the system
+// does not say.
+func forgetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+
+func peak() float64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			if err != nil {
+				return 0
+			}
+			return math.Round(kb / 1024)
+		}
+	}
+	return 0
+}
+
+// optimaPrinted writes the table of a record.
+func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
+	number := func(format string, v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return fmt.Sprintf(format, *v)
+	}
+	return func(w io.Writer) {
+		rows := [][]string{{"network", "buses", "status", "objective $/h", "published", "gap", "iterations", "seconds", "violation pu"}}
+		var iterations []int
+		optimal, compared, within := 0, 0, 0
+		var reasons []string
+		for _, n := range r.Networks {
+			if n.Optimal() {
+				optimal++
+				iterations = append(iterations, n.Iterations)
+			} else if n.Reason != "" {
+				reasons = append(reasons, n.Name+": "+n.Reason)
+			}
+			if n.Published != nil {
+				compared++
+				if n.Gap != nil && *n.Gap <= publishedDigits {
+					within++
+				}
+			}
+			buses, iterations, seconds := strconv.Itoa(n.Buses), strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3)
+			if n.Status == notRead {
+				buses, iterations, seconds = "–", "–", "–"
+			}
+			rows = append(rows, []string{n.Name, buses, n.Status, number("%.6g", n.Objective), number("%.6g", n.Published), number("%+.1e", n.Gap),
+				iterations, seconds, number("%.1e", n.Violation)})
+		}
+		cli.Table(w, rows)
+		fmt.Fprintf(w, "%d of %d optimal", optimal, len(r.Networks))
+		if compared > 0 {
+			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", within, compared, publishedDigits)
+		}
+		if len(iterations) > 0 {
+			slices.Sort(iterations)
+			fmt.Fprintf(w, "; median %d iterations, at most %d", iterations[len(iterations)/2], iterations[len(iterations)-1])
+		}
+		fmt.Fprintln(w)
+		for _, reason := range reasons {
+			fmt.Fprintln(w, reason)
+		}
+	}
+}
+
+// publishedDigits is how far above a published value, which has five digits, an optimum may lie to
+// be called the same.
+const publishedDigits = 1e-4

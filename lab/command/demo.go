@@ -1,0 +1,311 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/lab/report"
+	"github.com/gpc-engine/gpc/train"
+)
+
+// demoSeed draws the demonstration's scenes; no map was chosen by them.
+const demoSeed = 2026
+
+// demonstration is what `gpc demo` prints.
+type demonstration struct {
+	Backend     string                          `json:"backend"`     // that computed, in words
+	Refinements map[string]*batchnav.Refinement `json:"refinements"` // by case
+	Evaluations []*closedloop.Result            `json:"evaluations"`
+	Steps       []bench.Result                  `json:"steps"`
+	Trained     *cli.Trained                    `json:"trained"`            // of the map trained from nothing
+	TrainedEval *closedloop.Result              `json:"trained_evaluation"` // of it
+	Files       []string                        `json:"files"`              // written
+}
+
+func Demo(a *cli.App) *cobra.Command {
+	var out string
+	var files map[string]string
+	var candidates, episodes, scenarios, epochs int
+	cmd := &cobra.Command{
+		Use:     "demo [--out DIR]",
+		Example: "  gpc-lab demo --out out/demo",
+		Short:   "Show everything: decide, search, drive every case, train a small map, and draw a report",
+		Args:    cli.ExactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for name := range files {
+				if _, err := a.Find(name); err != nil {
+					return gpc.BadInput(fmt.Errorf("--model: %w", err))
+				}
+			}
+			if err := cli.MakeFolder("--out", out); err != nil {
+				return err
+			}
+			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			return d.run(candidates, scenarios, epochs)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "out/demo", "folder for traces, pictures and report.html")
+	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
+	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
+	f.IntVar(&episodes, "episodes", 20, "largest number of closed-loop episodes of each case; long cases drive two, cases with many robots one")
+	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
+	f.IntVar(&epochs, "epochs", 30, "epochs of that map's manifold training")
+	return cmd
+}
+
+type demo struct {
+	*cli.App
+	cmd      *cobra.Command
+	out      string
+	files    map[string]string // models by case, in place of the bundled ones
+	episodes int
+	records  *report.Records
+	result   demonstration
+}
+
+// say prints a line of the running account, on stderr where stdout is JSON.
+func (d *demo) say(format string, args ...any) {
+	w := d.Stdout
+	if d.JSON() {
+		w = d.Stderr
+	}
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+func (d *demo) run(candidates, scenarios, epochs int) error {
+	start := time.Now()
+	e, err := gpc.OpenEngine(d.Engine())
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	d.result.Backend = e.About().String()
+	d.say("%s", cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""))
+	var with []mapped
+	for _, c := range d.All() {
+		file := d.files[c.Name()]
+		if file == "" && !c.Bundled() {
+			continue
+		}
+		s, err := c.Setup(c.DefaultMethod(), file)
+		if err != nil {
+			return err
+		}
+		with = append(with, mapped{c, s})
+	}
+	if len(with) == 0 {
+		return cli.BadInputf("no case of this program has a bundled map")
+	}
+	for _, m := range with {
+		if err := d.refine(e, m, candidates); err != nil {
+			return err
+		}
+	}
+	for _, m := range with {
+		methods, episodes := []string{m.DefaultMethod(), "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
+		if m.Definition().Learned != nil {
+			methods, episodes = methods[:1], 1 // whole scenes of many robots
+		} else {
+			for _, rival := range m.Methods() {
+				if rival.Brief && rival.Needs == 0 && rival.Group == domain.GroupBaseline {
+					methods = append(methods, rival.Name)
+				}
+			}
+		}
+		if err := d.closedLoop(m, methods, episodes); err != nil {
+			return err
+		}
+	}
+	if err := d.cost(e, with[0].Case); err != nil {
+		return err
+	}
+	if err := d.trainSmallMap(e, with[0].Case, scenarios, epochs); err != nil {
+		return err
+	}
+	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
+		return err
+	}
+	d.say("\n%d pictures and tables in %s, %.0f s in all; open %s", len(d.result.Files), d.out, time.Since(start).Seconds(), filepath.Join(d.out, "report.html"))
+	if d.JSON() {
+		return d.Print(d.result, nil)
+	}
+	return nil
+}
+
+// mapped is a case with its map.
+type mapped struct {
+	*gpc.Case
+	setup gpc.Setup
+}
+
+// mostDecisions is about how many a method makes in the demonstration, in two episodes at least: a
+// day of dispatches has as many as twelve runs of an integrator.
+const mostDecisions = 600
+
+// steps are the decisions of an episode.
+func (m mapped) steps() int { return max(1, m.Spec().Steps) }
+
+// refine makes one real decision of a case by refining many candidates.
+func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
+	spec := m.Spec()
+	pref := domain.Preference{Adaptive: true}
+	ep, err := m.Definition().Plant.Episode(demoSeed, 0, domain.EpisodeOptions{Preference: pref, Context: d.cmd.Context()})
+	if err != nil {
+		return err
+	}
+	obs := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
+	ep.Observe(obs.S, obs.C)
+	r, err := m.Refiner(e, m.setup, candidates)
+	if err != nil {
+		return err
+	}
+	opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: demoSeed, Threads: max(1, cmp.Or(d.Threads(), runtime.GOMAXPROCS(0)))}
+	// The first call allocates; the second is what a control period sees.
+	var best *batchnav.Refinement
+	for range 2 {
+		if best, err = r.Refine(d.cmd.Context(), obs, opt); err != nil {
+			return err
+		}
+	}
+	d.result.Refinements[spec.Name] = best
+	if d.JSON() {
+		return nil
+	}
+	d.say("\n── one decision of %s, control period %g ms", spec.Name, 1e3*spec.StepSeconds)
+	return d.Print(nil, func(w io.Writer) { cli.RenderRefinement(w, spec, best) })
+}
+
+// evaluate runs a method of a case on the demonstration's scenes.
+func (d *demo) evaluate(m mapped, method, trace string, episodes int) (*closedloop.Result, error) {
+	m.setup.Method = method
+	return m.Evaluate(d.cmd.Context(), m.setup, d.Engine(), closedloop.Options{
+		Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}, Progress: d.Progress(m.Name() + " " + method),
+	})
+}
+
+// closedLoop runs episodes under the true dynamics with every decision traced,
+// and has the trace re-simulated.
+func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
+	name := m.Name()
+	for _, method := range methods {
+		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
+		if err := os.Remove(trace); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier demonstration
+			return err
+		}
+		result, err := d.evaluate(m, method, trace, episodes)
+		if err != nil {
+			return err
+		}
+		v, err := d.Verify(d.cmd.Context(), trace, nil, closedloop.VerifyOptions{})
+		if err != nil {
+			return err
+		}
+		if !v.OK {
+			return fmt.Errorf("%s: the re-simulation differs in %d values, first: %s", trace, len(v.Mismatches), v.Mismatches[0])
+		}
+		d.result.Evaluations = append(d.result.Evaluations, result)
+		report.Put(d.records, *result)
+		if method == m.DefaultMethod() {
+			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
+				return err
+			}
+		}
+		if method != m.DefaultMethod() && method != "direct" { // what is left is of the map
+			if err := os.Remove(trace); err != nil {
+				return err
+			}
+		}
+	}
+	if d.JSON() {
+		return nil
+	}
+	what := fmt.Sprintf("%d unseen episodes of %s", episodes, name)
+	if episodes == 1 {
+		what = "an unseen episode of " + name
+	}
+	if len(methods) > 2 {
+		what += ", with the map and without one"
+	}
+	d.say("\n── %s, under the true dynamics; every trace is re-simulated", what)
+	return d.Print(nil, func(w io.Writer) {
+		cli.RenderEvaluation(w, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
+	})
+}
+
+// cost measures one latent step beside the machine's ceiling.
+func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
+	if d.result.Steps, err = e.Bench(d.cmd.Context(), nil, bench.Options{
+		Ops: []string{"localize", "step"}, Case: c.Name(), Cases: d.Cases, Codes: []int{20_000},
+		Batches: []int{1, 4096}, Budget: bench.Budget{Time: 500 * time.Millisecond, MinCalls: 3}, Seed: demoSeed,
+	}); err != nil {
+		return err
+	}
+	report.Put(d.records, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.CommandLine(), Results: d.result.Steps})
+	if d.JSON() {
+		return nil
+	}
+	d.say("\n── what a step costs here, and how far that is from the limit of this machine")
+	return d.Print(nil, func(w io.Writer) { cli.Table(w, bench.Rows(d.result.Steps)) })
+}
+
+// trainSmallMap solves a small dataset, trains a map on it and evaluates it.
+func (d *demo) trainSmallMap(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) error {
+	d.say("\n── %s again from nothing, at reduced size", c.Name())
+	data := filepath.Join(d.out, "data")
+	if err := os.RemoveAll(data); err != nil {
+		return err
+	}
+	start := time.Now()
+	set := c.DatasetDefaults()
+	set.Scenarios, set.Weights.Count, set.Seed, set.OutDir, set.Threads, set.Command = scenarios, 0, demoSeed+1, data, d.Threads(), d.CommandLine()
+	counters, err := c.Dataset(d.cmd.Context(), "", engine.Options{}, set, nil)
+	if err != nil {
+		return err
+	}
+	d.say("%d Pareto samples of %d scenarios in %.1f s", counters.Samples, counters.Retained, time.Since(start).Seconds())
+	file := filepath.Join(d.out, c.Name()+".safetensors")
+	opt := train.Options{
+		Seed: demoSeed, Command: d.CommandLine(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint",
+	}
+	stderr := d.Stderr
+	d.Stderr = io.Discard // a line per epoch is too much here
+	d.result.Trained, err = d.Train(d.cmd, c, e, []string{data}, opt, file, "")
+	d.Stderr = stderr
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(opt.Checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing goes on from it
+		return err
+	}
+	t := d.result.Trained
+	d.say("trained %d epochs in %.1f s (%.0f samples/s): τ_geom %.2e, δ_dec p99 %.2e", t.Epochs, t.WallSeconds, t.SamplesPerSec, t.Val.TauGeom, t.Val.DeltaDecP99)
+	m, err := c.Model(file)
+	if err != nil {
+		return err
+	}
+	if d.result.TrainedEval, err = d.evaluate(mapped{c, gpc.Setup{Model: m}}, c.DefaultMethod(), "", d.episodes); err != nil {
+		return err
+	}
+	if d.JSON() {
+		return nil
+	}
+	return d.Print(nil, func(w io.Writer) { cli.RenderEvaluation(w, []*closedloop.Result{d.result.TrainedEval}) })
+}

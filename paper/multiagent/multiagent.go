@@ -1,0 +1,69 @@
+// Package multiagent is Case 2 of the paper: an ego robot and up to five other
+// disc robots on unicycle dynamics that reach their goals among up to fifteen
+// static or moving circular obstacles (section "Safe Multi-Agent Navigation
+// with Moving Obstacles").
+//
+// It holds the two cases, Static and Moving, and their methods. What they are made
+// of lies in folders of its own:
+//
+//	world    scenes, dynamics, the prediction problem, plant and grid
+//	view     what the map is about: one robot among discs on known paths
+//	rollout  the kernels that roll out, score and differentiate candidate plans
+//	plan     the planner that searches and commits, and the finite-budget reference
+//	dataset  the white-box solver that makes the map's samples
+//
+// In all of them a roll-out is the prediction of where candidate plans lead, over
+// their whole length; not a closed-loop run, which is an episode.
+package multiagent
+
+import (
+	"encoding/json"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
+	"github.com/gpc-engine/gpc/paper/multiagent/dataset"
+	"github.com/gpc-engine/gpc/paper/multiagent/plan"
+	"github.com/gpc-engine/gpc/paper/multiagent/view"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// Static is the case multiagent-static: 150 steps among obstacles that stand.
+func Static() domain.Case { return newCase("multiagent-static", false, paperStatic) }
+
+// Moving is the case multiagent-moving: 600 steps among obstacles that move.
+func Moving() domain.Case { return newCase("multiagent-moving", true, paperMoving) }
+
+func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
+	c, err := caseOf(name, world.Default(moving), moving, paper)
+	if err != nil {
+		panic("multiagent: default parameters: " + err.Error())
+	}
+	return c
+}
+
+// caseOf is the case with these parameters.
+func caseOf(name string, params world.Params, moving bool, paper map[string]domain.PaperRow) (domain.Case, error) {
+	y, err := world.NewSystem(name, params, moving)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	v := view.New(y)
+	return domain.Case{
+		Problem: y,
+		Learned: v,
+		Solver:  dataset.NewSolver(v),
+		Plant: &world.Plant{System: y, Reference: func(y *world.System) (domain.Controller, error) {
+			return plan.NewReference(y, smallBudget)
+		}},
+		Methods: methods(y),
+		Paper:   paper,
+		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
+		Remake: func(fields json.RawMessage) (domain.Case, error) {
+			p := y.Params
+			if err := jsonin.Merge(fields, &p); err != nil {
+				return domain.Case{}, err
+			}
+			return caseOf(name, p, moving, paper)
+		},
+	}, nil
+}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// buffers are the margins that a static scene may be planned for, m, largest
+// first.
+var buffers = [...]float64{0.7, 0.55, 0.42, 0.3, 0.2, 0.12}
+
+// buffer is the margin below which closeness costs, m. A scene is as close as its
+// closest approach: once two bodies have passed at some margin, keeping more than
+// that costs the others time and no longer raises the smallest margin. What plans
+// give way below their buffer is added, or it would creep down from pass to pass.
+func (p *Planner) buffer() float64 {
+	if p.options.Creep == 0 || p.options.Forgetful {
+		return p.chosen
+	}
+	return math.Min(p.chosen, math.Max(p.least, p.options.Hard)+p.options.Creep)
+}
+
+// choose picks the buffer of a static scene before anybody moves: the one with
+// the least expected cost of all robots together, less what its margin is worth.
+// Where a wide buffer turns a robot away from a gap, its price is the detour, and
+// the others gain nothing from keeping it alone.
+func (p *Planner) choose() {
+	var grids [len(buffers)][world.MostRobots]*world.Grid
+	var total [len(buffers)]float64
+	for i := range p.joint.Scene.Robots {
+		bodies := p.standing(i)
+		var above *world.Grid
+		for level, buffer := range buffers {
+			above = p.costs(i, bodies, buffer, above)
+			grids[level][i] = above
+			total[level] += above.At(p.joint.Scene.State[i][0], p.joint.Scene.State[i][1])
+		}
+	}
+	scale := total[len(buffers)-1]
+	best, least := 0, math.Inf(1)
+	for level, buffer := range buffers {
+		if score := total[level] - p.options.Price*scale*buffer; score < least {
+			best, least = level, score
+		}
+	}
+	if math.IsInf(least, 1) {
+		return // a robot without a way: the default
+	}
+	p.chosen = buffers[best]
+	for i := range p.joint.Scene.Robots {
+		p.joint.Guides[i], p.fields[i].buffer = grids[best][i], p.chosen
+	}
+}

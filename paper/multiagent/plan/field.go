@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// field says what the guide of one robot was solved for: among the obstacles and the
+// robots that stand it is what the planner expects to pay after its L steps.
+type field struct {
+	standing [world.MostRobots]bool
+	buffer   float64 // m
+}
+
+const (
+	standingSpeed = 0.05 // m/s
+	// fieldClearance is kept beyond r + d_safe on the path, m; less than in the
+	// generator's connectivity check, so that a path exists.
+	fieldClearance = 0.03
+	// renewals are the fields solved in one decision; what is left waits for the
+	// next.
+	renewals = 2
+	// staleBuffer is by how much the buffer may fall before a field is solved again, m.
+	staleBuffer = 0.03
+)
+
+// guide renews the guides of robots for which the set of standing robots or the
+// buffer has changed. A robot counts as standing when it is at rest at its goal; for a robot
+// that is stalled, wherever it is at rest.
+func (p *Planner) guide() {
+	h, params := p.joint.Scene, &p.system.Params
+	budget := renewals
+	if !p.started {
+		budget = h.Robots
+	}
+	var resting, home [world.MostRobots]bool
+	for i := range h.Robots {
+		resting[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
+		home[i] = p.started && p.home(i)
+	}
+	for i := range h.Robots {
+		f, guide := &p.fields[i], &p.joint.Guides[i]
+		want := home
+		if p.waits[i].stalled() {
+			want = resting
+		}
+		want[i] = false
+		if *guide != nil && ((f.standing == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
+			continue
+		}
+		budget--
+		bodies := p.standing(i)
+		for j := range h.Robots {
+			if want[j] {
+				bodies = append(bodies, world.Disc{X: h.State[j][0], Y: h.State[j][1], R: h.Radius[j] + h.Radius[i] + params.DSafe})
+			}
+		}
+		f.standing, f.buffer = want, p.buffer()
+		*guide = p.costs(i, bodies, p.buffer(), nil)
+	}
+}
+
+// standing are the obstacles, inflated for robot i.
+func (p *Planner) standing(i int) (bodies []world.Disc) {
+	for _, o := range p.joint.Scene.Obstacles {
+		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + p.joint.Scene.Radius[i] + p.system.Params.DSafe})
+	}
+	return bodies
+}
+
+// costs is the grid of robot i whose cost per metre is the planner's own stage
+// cost at full speed: squared goal distance and the soft penalty of a buffer. If
+// above is given, it is the grid of the same bodies with a larger buffer, from
+// whose values the solution starts.
+func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, above *world.Grid) *world.Grid {
+	params, goal := &p.system.Params, p.joint.Scene.Goal[i]
+	blocked := make([]world.Disc, len(bodies))
+	for j, b := range bodies {
+		blocked[j] = world.Disc{X: b.X, Y: b.Y, R: b.R + fieldClearance}
+	}
+	g := world.NewGrid(params.Workspace, goal, blocked)
+	score := p.options.Score(p.joint.Scene, i, p.w[:])
+	penalty := func(depth float64) float32 {
+		cost, _ := rollout.Huber(score.Stiffness, depth, score.Knee)
+		return float32(cost)
+	}
+	for at := range g.Rate {
+		dx, dy := g.X0+float64(at%g.NX)*world.Cell-goal[0], g.Y0+float64(at/g.NX)*world.Cell-goal[1]
+		g.Rate[at] *= float32(score.Goal * (dx*dx + dy*dy))
+	}
+	for _, b := range bodies {
+		g.Near(b, b.R+buffer, func(at int, distance float64) {
+			if t := buffer - (distance - b.R); t > 0 {
+				g.Rate[at] += penalty(t)
+			}
+		})
+	}
+	g.Passages(bodies, fieldClearance, buffer, func(at int, x, y float64) {
+		dx, dy := x-goal[0], y-goal[1]
+		rate := float32(score.Goal * (dx*dx + dy*dy))
+		for _, b := range bodies {
+			d := math.Hypot(x-b.X, y-b.Y) - b.R
+			if d < fieldClearance {
+				return
+			}
+			if d < buffer {
+				rate += penalty(buffer - d)
+			}
+		}
+		g.Rate[at] = min(g.Rate[at], rate)
+	})
+	perMetre := float32(1 / (params.Dt * params.Limits.VMax))
+	for at := range g.Rate {
+		g.Rate[at] *= perMetre
+	}
+	g.Solve(goal, above)
+	return g
+}

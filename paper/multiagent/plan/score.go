@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
+	"github.com/gpc-engine/gpc/paper/multiagent/view"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// Score is what a plan of one robot costs: its part of the episode's cost over the
+// steps, a soft penalty of closeness, and what is expected to be paid after them.
+type Score struct {
+	Goal           float64 // weight of the squared goal distance of a step
+	Effort, Smooth float64 // weights of a² + ω² and of the squared change of (a, ω)
+	view.Soft
+	Hard float64 // least margin of a step that counts as safe, m
+	// Rest is the goal weight of what is expected after the plan, Share its factor.
+	Rest, Share float64
+}
+
+// Score is that of robot i's plans under a preference.
+func (o *Options) Score(h *world.Prediction, i int, w []float64) Score {
+	weights := h.Params.Weights(w)
+	s := Score{
+		Goal:   weights[world.GoalTerm] * h.GoalWeight(i),
+		Effort: weights[world.EffortTerm] / float64(h.Robots), Smooth: weights[world.SmoothnessTerm] / float64(h.Params.H),
+		Soft: o.Soft, Hard: o.Hard, Share: 1,
+	}
+	s.Stiffness *= math.Pow(h.GoalWeight(i), o.Weight)
+	s.Rest = s.Goal
+	return s
+}
+
+// detour is added to the straight way where the grid knows none, m.
+const detour = 20
+
+// ending is what robot i is expected to pay after a plan: the cost-to-go of its
+// guide, or, where there is none, of the straight way at full speed.
+func ending(l *view.Outlook, i int, rest, share float64) rollout.Ending {
+	p := l.Scene.Params
+	e := rollout.Ending{Goal: l.Scene.Goal[i], Stage: rest, Stride: p.Dt * p.Limits.VMax, Detour: detour, Scale: share}
+	if l.Guide != nil {
+		e.Grid = &l.Guide.Grid
+	}
+	return e
+}
+
+// write sets up the roll-out of robot i's plans among the bodies of its outlook.
+func (s *Score) write(l *view.Outlook, i int, to *rollout.Single) {
+	h, p := l.Scene, l.Scene.Params
+	r := h.Robot(i)
+	to.Robot = r.Motion(p.Dt, p.Limits.VMin, p.Limits.VMax, s.Effort, s.Smooth)
+	for k := range to.Goal {
+		to.Goal[k] = float32(s.Goal)
+	}
+	*to.Ending = ending(l, i, s.Rest, s.Share)
+	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
+	to.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
+	to.Discs = to.Discs[:0]
+	for k, row := range l.Obstacles[:to.Steps] {
+		for j := range row {
+			o := &row[j]
+			to.Discs = append(to.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
+		}
+		for j, path := range l.Paths {
+			if j != i && path != nil {
+				to.Discs = append(to.Discs, path[k][0], path[k][1], float32(h.Radius[j]+h.Radius[i]+p.DSafe))
+			}
+		}
+	}
+	to.Count = len(to.Discs) / rollout.DiscFields / to.Steps
+}

@@ -1,0 +1,66 @@
+package multiagent
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// A trace holds the robots of its scene and no padding, is confirmed by its
+// re-simulation, and is not once a number in it has been changed.
+func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
+	c := Static()
+	path := filepath.Join(t.TempDir(), "static.jsonl")
+	result, err := closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) {
+		m, _ := c.Method("reference")
+		return m.New(domain.Means{})
+	}, closedloop.Options{Method: "reference", Episodes: 3, Seed: 5, TracePath: path, Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Reached == nil || len(result.MarginsMean) != world.MarginKinds || len(result.Unsafe) != 3-int(float64(result.Safe)*3+0.5) {
+		t.Errorf("result %+v", result)
+	}
+	// The oracle is the reference itself: no gap.
+	if result.RegretN > 0 && result.GapPct != 0 {
+		t.Errorf("the reference's gap to itself is %v %%", result.GapPct)
+	}
+	lookup := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return &c, false, nil }}
+	v, err := closedloop.Verify(t.Context(), path, lookup)
+	if err != nil || !v.OK {
+		t.Fatalf("verification %+v, error %v", v, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	robots := bytes.Count(lines[1], []byte(`"theta"`))
+	if n := strings.Count(textBetween(string(lines[2]), `"u":[`, `]`), ",") + 1; n != 2*robots {
+		t.Errorf("u has %d numbers for %d robots", n, robots)
+	}
+	for _, change := range [][2]string{{`"margin":0.`, `"margin":0.1`}, {`"safe":true`, `"safe":false`}, {`"reached":true`, `"reached":false`}, {`"margins":[`, `"margins":[9`}, {`"u":[`, `"u":[-0.00001`}} {
+		altered := strings.Replace(string(text), change[0], change[1], 1)
+		if altered == string(text) {
+			continue // nothing of the kind in these episodes
+		}
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered), lookup)
+		if err == nil && v.OK {
+			t.Errorf("changing %s to %s is confirmed", change[0], change[1])
+		}
+	}
+}
+
+// textBetween is the text between two marks.
+func textBetween(s, from, to string) string {
+	_, s, _ = strings.Cut(s, from)
+	s, _, _ = strings.Cut(s, to)
+	return s
+}
