@@ -51,7 +51,7 @@ type App struct {
 	Operations []bench.Operation
 	// Axes are the program's own that `bench scaling` measures costs along.
 	Axes []bench.Axis
-	// Demonstrated is the group of the cases that `demo` runs; "": it runs all.
+	// Demonstrated is the group of the cases that `demo` runs, beside those it is given a map of; "": all with a bundled map.
 	Demonstrated string
 	// Patience is how long a command may take to come to its end after a signal; 0: DefaultPatience.
 	// What it is in by then is left: every file is replaced whole or grows by whole records.

@@ -99,7 +99,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	var with []mapped
 	for _, c := range d.All() {
 		file := d.files[c.Name()]
-		if file == "" && !c.Bundled() || d.Demonstrated != "" && c.Definition().Group != d.Demonstrated {
+		if file == "" && (!c.Bundled() || d.Demonstrated != "" && c.Definition().Group != d.Demonstrated) {
 			continue
 		}
 		s, err := c.Setup(c.DefaultMethod(), file)
