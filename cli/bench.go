@@ -76,7 +76,7 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 // bench measures operations, all but those that are to be asked for where none is named.
 func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	opt := b.options
-	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.Cases, a.seed
+	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.definitions(), a.seed
 	if err := cmp.Or(once("bench", ops), once("--batch", opt.Batches), once("--codes", opt.Codes)); err != nil {
 		return err
 	}
@@ -132,6 +132,14 @@ func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	_, bandwidth := e.Ceiling()
 	out.Bandwidth = bandwidth / 1e9
 	return a.Print(out, func(w io.Writer) { Table(w, bench.Rows(results)) })
+}
+
+// definitions are those of all cases.
+func (a *App) definitions() (all []domain.Case) {
+	for _, c := range a.All() {
+		all = append(all, *c.Definition())
+	}
+	return all
 }
 
 // single is the engine of the flags in float32, which the errors of --tf32 stand beside; nil

@@ -388,9 +388,19 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 // A case of one's own is measured against rows that it has not written.
 func TestGenericMethodsOfACase(t *testing.T) {
 	app, _ := cart(t)
-	code, out, log := run(app, "methods", "cart", "--bundled", "--names")
+	code, out, log := run(app, "methods", "cart", "--all", "--bundled", "--names")
 	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\nnmpc-ahead\n") {
 		t.Errorf("exit code %d, %q, %s", code, out, log)
+	}
+	// Without --all those to choose from; of a group all of it.
+	if code, out, log = run(app, "methods", "cart", "--names"); code != 0 || out != "navigator\ndirect\nrefine-64\nhold\nonline\nnmpc\n" {
+		t.Errorf("to choose from: exit code %d, %q, %s", code, out, log)
+	}
+	if code, out, log = run(app, "methods", "cart", "--group", "exact", "--names"); code != 0 || out != "oracle\n" {
+		t.Errorf("exact ones: exit code %d, %q, %s", code, out, log)
+	}
+	if _, out, _ = run(app, "methods", "cart"); !strings.Contains(out, " more with --all") {
+		t.Errorf("%q does not say that there are more", out)
 	}
 	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc", "nmpc-ahead"} {
 		if code, out, log := run(app, "eval", "cart", "--method", method, "--episodes", "2", "--preference", "0.5,0.5"); code != 0 || !strings.Contains(out, method) {
@@ -435,6 +445,34 @@ func TestMaxLoad(t *testing.T) {
 	}
 	if code, _, log := run(app, "eval", "join", "cart", trace, "--runs", trace+"x"); code != 2 || !strings.Contains(log, "--runs") {
 		t.Errorf("a record that is not there: exit code %d, %s", code, log)
+	}
+}
+
+// Cases of a catalogue with groups are listed under these, a case is made when it is named, and a list makes all.
+func TestCasesAreListedInGroupsAndMadeWhenNamed(t *testing.T) {
+	app, _ := cart(t)
+	made := 0
+	app.Cases[0].Group = "second"
+	app.Groups = []gpc.Group{{Name: "first", About: "of a plant"}, {Name: "second", About: "of a cart"}}
+	app.Later = []gpc.Later{{Name: "later", Make: func() domain.Case {
+		made++
+		p := testdomain.NewCart(4)
+		p.Spec().Name = "later"
+		return domain.Case{Problem: p, Group: "first"}
+	}}}
+	for line, want := range map[string]int{"--help": 0, "methods cart": 0, "methods later": 1, "cases": 1} {
+		made = 0
+		if code, _, log := run(app, strings.Fields(line)...); code != 0 || made != want {
+			t.Errorf("%s: exit code %d, made %d times, want %d: %s", line, code, made, want, log)
+		}
+	}
+	_, out, _ := run(app, "cases")
+	if i, j := strings.Index(out, "first: of a plant\ncase   "), strings.Index(out, "\nsecond: of a cart\ncase  "); i < 0 || j < i || !strings.Contains(out[:j], "\nlater ") || !strings.Contains(out[j:], "\ncart ") {
+		t.Errorf("printed\n%s", out)
+	}
+	_, out, _ = run(app, "cases", "--json")
+	if !strings.Contains(out, `"group":"first"`) || !strings.Contains(out, `"group":"second"`) {
+		t.Errorf("printed %s", out)
 	}
 }
 

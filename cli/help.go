@@ -68,8 +68,8 @@ func (a *App) explain(root *cobra.Command) {
 		}
 	}
 	first := "CASE"
-	if all := a.All(); len(all) > 0 {
-		first = all[0].Name()
+	if names := a.Names(); len(names) > 0 {
+		first = names[0]
 	}
 	fill := strings.NewReplacer("{program}", a.Name, "{case}", first, "\n", "\n  ")
 	var visit func(parent *cobra.Command, before string)

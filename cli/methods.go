@@ -23,10 +23,10 @@ type methods struct {
 
 func (a *App) methodsCommand() *cobra.Command {
 	var groups []string
-	var bare, bundled bool
+	var bare, bundled, every bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
-		Short: "List the methods that --method can name for a case",
+		Short: "List the methods of a case to choose from; --all lists every one that --method takes",
 		Args:  ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -48,14 +48,18 @@ func (a *App) methodsCommand() *cobra.Command {
 				}
 			}
 			return a.Print(result, func(w io.Writer) {
+				listed := result.Methods
+				if !every && len(groups) == 0 {
+					listed = slices.DeleteFunc(slices.Clone(listed), func(m gpc.MethodDescription) bool { return !m.Shown })
+				}
 				if bare {
-					for _, m := range result.Methods {
+					for _, m := range listed {
 						fmt.Fprintln(w, m.Name)
 					}
 					return
 				}
 				rows := [][]string{{"method", "group", "needs", "description"}}
-				for _, m := range result.Methods {
+				for _, m := range listed {
 					needs := "–"
 					switch {
 					case m.Map:
@@ -66,9 +70,13 @@ func (a *App) methodsCommand() *cobra.Command {
 					rows = append(rows, []string{m.Name, m.Group, needs, m.About})
 				}
 				Table(w, rows)
+				if more := len(result.Methods) - len(listed); more > 0 {
+					fmt.Fprintf(w, "%d more with --all: ablations, learned policies, yardsticks and variants\n", more)
+				}
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&every, "all", false, "every method, not only those to choose from; --group and --json have every one, too")
 	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these `groups`: "+strings.Join(domain.Groups, ", "))
 	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&bare, "names", false, "names alone, one a line")

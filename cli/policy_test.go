@@ -79,7 +79,7 @@ func TestAPolicyIsAMethodOfAnyCase(t *testing.T) {
 	if code != 2 || !strings.Contains(log, "under 0.25,0.75") {
 		t.Errorf("pair under another preference: exit code %d, %s, %s", code, out, log)
 	}
-	if code, out, _ := run(app, "methods", "cart"); code != 0 || !strings.Contains(out, "--model FILE") {
+	if code, out, _ := run(app, "methods", "cart", "--all"); code != 0 || !strings.Contains(out, "--model FILE") {
 		t.Errorf("methods: exit code %d, %s", code, out)
 	}
 }

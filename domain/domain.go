@@ -24,6 +24,8 @@ import "encoding/json"
 // package offline (Solver) and package closedloop (Plant).
 type Case struct {
 	Problem Problem
+	// Group is what lists of cases put it under, such as "systems"; "": none.
+	Group string
 	// Learned is what dataset, training and model are about where that is not
 	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
 	// Solver then solves it, and so does Optimizer.

@@ -1,5 +1,5 @@
-// Command gpc is Geometric Pareto Control on the command line, with the cases
-// of the paper and their bundled models.
+// Command gpc is Geometric Pareto Control on the command line, with the systems of the
+// gallery, networks and the cases of the paper, and their bundled maps.
 package main
 
 import (
@@ -9,14 +9,14 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/command"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/internal/bundled"
 )
 
 func main() { os.Exit(cli.Main(app())) }
 
 func app() *cli.App {
 	return &cli.App{
-		Catalogue:  paper.Cases(),
+		Catalogue:  bundled.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
 		Operations: command.Operations(),
 		Axes:       command.Axes(),

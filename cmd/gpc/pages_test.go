@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -15,25 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/examples/gallery"
-	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // root of the repository.
 const root = "../.."
-
-// asGallery is gpc-gallery, which this test's binary is when it is called by that name.
-func asGallery() int {
-	cases, err := gallery.Cases()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return cli.Main(&cli.App{Name: "gpc-gallery", Catalogue: gpc.Catalogue{Cases: cases, Models: models.Bundled}})
-}
 
 // shownCommand is one that a page shows, with what the page says that it prints.
 type shownCommand struct {
@@ -45,7 +30,7 @@ type shownCommand struct {
 var (
 	block   = regexp.MustCompile("(?ms)^ *```(?:console|sh)\n(.*?)^ *```")
 	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	inline  = regexp.MustCompile("`((?:bin/)?gpc(?:-gallery)? [^`\n]*|make [^`\n]*)`")
+	inline  = regexp.MustCompile("`((?:bin/)?gpc [^`\n]*|make [^`\n]*)`")
 	written = regexp.MustCompile(`(?ms)^<!-- [^\n]*(?:written|printed) by.*?^<!-- end of [^\n]*-->`)
 	comment = regexp.MustCompile(`\s{2,}# .*$`)
 )
@@ -113,7 +98,7 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 					t.Errorf("%s: `%s`: Makefile has no target %s", page, line, target)
 				}
 			}
-		case "gpc", "gpc-gallery", "crane", "cart":
+		case "gpc", "crane", "cart":
 			checked++
 			path := words[1:1]
 			if len(words) > 1 && words[1] == "COMMAND" {
@@ -185,10 +170,10 @@ var pageRules = []pageRule{
 	{line: `venv|pip install`, not: "python/tests/test_pages.py runs the scripts"},
 	{page: "your-system.md", not: "internal/starter builds and compiles this module, cli holds the page's tables"},
 	{line: `^\./cart |^ssh|^sbatch|^srun|^kubectl|^for |^gpc compile CASE`, not: "needs a module, a cluster or a case of the reader's"},
-	{line: `gpc-gallery compile`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2 --target 0.000001%"}, exit: 1, varies: true},
+	{line: `gpc compile cartpole`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2 --target 0.000001%"}, exit: 1, varies: true},
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
 	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
-	{line: `opf case30 (--scale 3|--secure)`, quick: true, exit: 1},
+	{line: `opf (case30 --scale 3|secure case30)`, quick: true, exit: 1},
 	{line: `gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
 }
 
@@ -217,9 +202,7 @@ func TestPagesShowWhatIsPrinted(t *testing.T) {
 func sandbox(t *testing.T, self string) string {
 	dir := t.TempDir()
 	require.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, program := range []string{"gpc", "gpc-gallery"} {
-		require.OK(t, os.Symlink(self, filepath.Join(dir, "bin", program)))
-	}
+	require.OK(t, os.Symlink(self, filepath.Join(dir, "bin", "gpc")))
 	for _, folder := range []string{"grid", "examples"} {
 		require.OK(t, os.Symlink(require.Get(filepath.Abs(filepath.Join(root, folder)))(t), filepath.Join(dir, folder)))
 	}

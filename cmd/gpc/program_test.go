@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,9 +30,6 @@ func TestMain(m *testing.M) {
 	if how == "" {
 		os.Setenv(environment, plain)
 		os.Exit(m.Run())
-	}
-	if filepath.Base(os.Args[0]) == "gpc-gallery" {
-		os.Exit(asGallery())
 	}
 	a := app()
 	if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {

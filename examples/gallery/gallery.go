@@ -18,19 +18,41 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor3d"
 )
 
-// Systems are all of them, in the order of docs/reference/gallery.md.
-func Systems() []equations.System {
-	return []equations.System{
-		cartpole.System(), cartpole.Track(), cstr.System(), doublependulum.System(), chain.System(1), chain.System(3), quadrotor.System(), quadrotor3d.System(),
-		hvac.System(),
-	}
+// Named is a system by its name, which it is made without.
+type Named struct {
+	Name   string
+	System func() equations.System
 }
+
+var (
+	systems = []Named{
+		{"cartpole", cartpole.System}, {"cartpole-track", cartpole.Track}, {"cstr", cstr.System}, {"double-pendulum", doublependulum.System},
+		{"chain9", func() equations.System { return chain.System(1) }}, {"chain21", func() equations.System { return chain.System(3) }},
+		{"quadrotor", quadrotor.System}, {"quadrotor-3d", quadrotor3d.System}, {"hvac", hvac.System},
+	}
+	onward = []Named{
+		{"cartpole-runs-on", func() equations.System { return runningOn(cartpole.System(), 20) }},
+		{"cstr-runs-on", func() equations.System { return runningOn(cstr.System(), 40) }},
+	}
+	knowing = []Named{{"hvac-ahead", hvac.Ahead}, {"quadrotor-ahead", quadrotor.Ahead}}
+)
+
+// All are all systems and plants below, by their names: making one takes a part of the time that Cases does.
+func All() []Named { return slices.Concat(systems, onward, knowing) }
+
+func made(list []Named) (all []equations.System) {
+	for _, n := range list {
+		all = append(all, n.System())
+	}
+	return all
+}
+
+// Systems are all of them, in the order of docs/reference/gallery.md.
+func Systems() []equations.System { return made(systems) }
 
 // RunningOn are plants of these that do not end: the cart stays on its rail, and the reactor goes on producing. Their plans look
 // a second and twelve minutes ahead, and a test drives ten times as long.
-func RunningOn() []equations.System {
-	return []equations.System{runningOn(cartpole.System(), 20), runningOn(cstr.System(), 40)}
-}
+func RunningOn() []equations.System { return made(onward) }
 
 // runningOn is a system without a clock and with that horizon.
 func runningOn(y equations.System, horizon int) equations.System {
@@ -40,12 +62,12 @@ func runningOn(y equations.System, horizon int) equations.System {
 }
 
 // Foreseeing are plants of these that know what comes: their context has knots of it (dual.Along).
-func Foreseeing() []equations.System { return []equations.System{hvac.Ahead(), quadrotor.Ahead()} }
+func Foreseeing() []equations.System { return made(knowing) }
 
 // Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {
 	var cases []domain.Case
-	for _, y := range slices.Concat(Systems(), RunningOn(), Foreseeing()) {
+	for _, y := range made(All()) {
 		c, err := y.Case()
 		if err != nil {
 			return nil, fmt.Errorf("gallery: %w", err)

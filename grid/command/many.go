@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/engine"
@@ -28,13 +30,56 @@ import (
 
 // many solves several files, or those of folders.
 type many struct {
+	optimising
 	app       *cli.App
-	opt       acopf.Options
-	scale     float64
-	starts    int
 	published string // file; "" looks beside the networks
 	record    string // file; "" for none
 	limit     machine.Limit
+}
+
+// batchCommand is gpc opf batch.
+func batchCommand(a *cli.App) *cobra.Command {
+	y := many{optimising: newOptimising(), app: a}
+	cmd := &cobra.Command{
+		Use:   "batch FILE.m|FOLDER...",
+		Short: "Optimal power flows of several networks, or of a folder, as a table",
+		Long: `Solves several networks, or those of a folder, and prints a table, the smallest file
+first. It has the objective, the gap to the published value (--published, or
+BASELINE.md in the folder), iterations and the time of the first solve. It also has
+the largest violation of a limit by a power flow of the dispatch.
+
+--record keeps each row in a file: run the same command to continue.
+
+Exit code 1 says that at least one network has no optimum.`,
+		Example: "  " + a.Name + " opf batch pglib-opf --record pglib.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.BadInputf("%s takes a network or more, got none; usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := y.check(a); err != nil {
+				return err
+			}
+			r, err := y.run(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			missed := slices.ContainsFunc(r.Networks, func(n optima.Network) bool { return !n.Optimal() })
+			return a.PrintChecked(!missed, r, optimaPrinted(r))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&y.published, "published", "", "`FILE` with tables of published optima (default: "+publishedTable+" in a folder)")
+	f.StringVar(&y.record, "record", "", "`FILE.json` to keep the results in; a network in it is not solved again")
+	f.Float64Var(&y.limit.Load, "max-load", 0, "exit with code 1 if the load average of the machine is above this before or after (default: no limit)")
+	f.BoolVar(&y.limit.Any, "any-load", false, "continue above --max-load, and note it in the record")
+	y.ruleFlag(f)
+	y.scaleFlag(f)
+	y.startsFlag(f)
+	y.solverFlags(f)
+	return cmd
 }
 
 // severalNetworks says whether arguments are more than one case.
@@ -122,7 +167,7 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 		return nil, gpc.BadInput(err)
 	}
 	r := &optima.OptimalFlows{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
-		Command: y.app.Name + " opf " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []optima.Network{}}
+		Command: y.app.Name + " opf batch " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []optima.Network{}}
 	if e, err := gpc.OpenEngine(engine.Options{Threads: 1}); err == nil {
 		r.Device = e.Device()
 		e.Close()

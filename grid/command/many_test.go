@@ -55,7 +55,7 @@ const table = `Words.
 // their dispatches keep all limits by a power flow.
 func TestOptimaOfAFolder(t *testing.T) {
 	dir := folder(t, table, "case9", "case30", "case14")
-	code, out, log := run("opf", dir, "--json")
+	code, out, log := run("opf", "batch", dir, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
@@ -83,7 +83,7 @@ func TestOptimaOfAFolder(t *testing.T) {
 	if !strings.Contains(log, "[3/3] case30: optimal") && !strings.Contains(log, "[3/3] case14: optimal") {
 		t.Errorf("progress %q", log)
 	}
-	if code, out, _ := run("opf", dir); code != 0 || !strings.Contains(out, "3 of 3 optimal; 1 of 2 at the published optimum") {
+	if code, out, _ := run("opf", "batch", dir); code != 0 || !strings.Contains(out, "3 of 3 optimal; 1 of 2 at the published optimum") {
 		t.Errorf("exit code %d, table %s", code, out)
 	}
 }
@@ -93,7 +93,7 @@ func TestOptimaOfAFolder(t *testing.T) {
 func TestARecordIsContinued(t *testing.T) {
 	dir := folder(t, "", "case9", "case14")
 	record := filepath.Join(t.TempDir(), "r.json")
-	if code, _, log := run("opf", dir, "--record", record); code != 0 {
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
 	r, err := optima.ReadOptimalFlows(record)
@@ -106,7 +106,7 @@ func TestARecordIsContinued(t *testing.T) {
 	if err := r.Write(record); err != nil {
 		t.Fatal(err)
 	}
-	code, _, log := run("opf", dir, "--record", record)
+	code, _, log := run("opf", "batch", dir, "--record", record)
 	if code != 0 || strings.Count(log, "[") != 1 {
 		t.Errorf("exit code %d, progress %q, want one network", code, log)
 	}
@@ -117,13 +117,13 @@ func TestARecordIsContinued(t *testing.T) {
 	if err := r.Write(record); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, log := run("opf", dir, "--record", record); code != 2 || !strings.Contains(log, "another") {
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 2 || !strings.Contains(log, "another") {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 	if err := os.WriteFile(record, []byte(`{"networks":[{"name":""}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, log := run("opf", dir, "--record", record); code != 2 || !strings.Contains(log, "has no name") {
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 2 || !strings.Contains(log, "has no name") {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
@@ -134,7 +134,7 @@ func TestReasonsOfAFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "broken.m"), []byte("mpc.bus = [\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ := run("opf", dir, "--json", "--scale", "2")
+	code, out, _ := run("opf", "batch", dir, "--json", "--scale", "2")
 	var r optima.OptimalFlows
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 {
 		t.Fatalf("exit code %d, %v", code, err)
@@ -145,7 +145,7 @@ func TestReasonsOfAFolder(t *testing.T) {
 	if n := r.Of("case30"); n.Status != "infeasible" || !strings.Contains(n.Reason, "balance is off by") || n.Objective != nil {
 		t.Errorf("%+v", n)
 	}
-	_, out, log := run("opf", dir)
+	_, out, log := run("opf", "batch", dir)
 	if !strings.Contains(out, "broken   –      not read  –") || !strings.Contains(log, "[1/3] broken: not read\n") {
 		t.Errorf("%s\n%s", log, out)
 	}
@@ -156,14 +156,14 @@ func TestArgumentsOfSeveralNetworks(t *testing.T) {
 	twice := folder(t, "", "case9")
 	for _, args := range [][]string{
 		{dir, "--weights", "0,0,1"}, {dir, "--out", filepath.Join(dir, "x.m")}, {dir, "--published", filepath.Join(dir, "case9.m")},
-		{dir, twice}, {t.TempDir()}, {"case9", "--record", "x.json"}, {"case9", "--dispatchable", "some"}, {dir, "--dispatchable", "some"},
+		{}, {dir, twice}, {t.TempDir()}, {dir, "--dispatchable", "some"},
 		{dir, "--max-load", "0.000001", "--any-load=maybe"},
 	} {
-		if code, _, log := run(append([]string{"opf"}, args...)...); code != 2 || log == "" {
+		if code, _, log := run(append([]string{"opf", "batch"}, args...)...); code != 2 || log == "" {
 			t.Errorf("%v: exit code %d, %q", args, code, log)
 		}
 	}
-	if code, out, _ := run("opf", "case9", "case14"); code != 0 || !strings.Contains(out, "2 of 2 optimal") {
+	if code, out, _ := run("opf", "batch", "case9", "case14"); code != 0 || !strings.Contains(out, "2 of 2 optimal") {
 		t.Errorf("two names: exit code %d, %s", code, out)
 	}
 }
@@ -204,7 +204,7 @@ func TestViolationsByPowerFlow(t *testing.T) {
 
 // Of two starts the record has both, and the iterations and times of those up to the one with the objective.
 func TestStartsOfARecord(t *testing.T) {
-	code, out, log := run("opf", folder(t, "", "case9", "case30"), "--json", "--starts", "2")
+	code, out, log := run("opf", "batch", folder(t, "", "case9", "case30"), "--json", "--starts", "2")
 	var r optima.OptimalFlows
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v: %s", code, err, log)

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -58,6 +61,36 @@ func readNetwork(ctx context.Context, a *cli.App, argument string) (*matpower.Ca
 		fmt.Fprintf(a.Stderr, "%s: %s\n", argument, note)
 	}
 	return c, n, nil
+}
+
+// oneNetwork takes one, and says of several and of a folder which command has them.
+func oneNetwork(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && severalNetworks(args) {
+		return cli.BadInputf("%s takes one network; a table of several, or of a folder, is `%s opf batch`", cmd.CommandPath(), cmd.Root().Name())
+	}
+	return cli.ExactArgs(1)(cmd, args)
+}
+
+// pointTo has a command and those below it say of a flag that they lack which command has it.
+func pointTo(cmd *cobra.Command, commands map[string]string) {
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			name := unknown.GetSpecifiedName()
+			if to, ok := commands[name]; ok && c.CommandPath() != c.Root().Name()+" "+to {
+				return cli.BadInputf("%s has no --%s; `%s %s` is a command of its own", c.CommandPath(), name, c.Root().Name(), to)
+			}
+		}
+		return c.Root().FlagErrorFunc()(c, err)
+	})
+}
+
+// checkScale refuses a factor on loads that is none.
+func checkScale(scale float64) error {
+	if !(scale >= 0) || math.IsInf(scale, 1) {
+		return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
+	}
+	return nil
 }
 
 // aboveZero refuses a flag's number that is 0, below it, or infinite.

@@ -2,16 +2,16 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -19,7 +19,6 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
@@ -65,26 +64,85 @@ func busTable(buses []results.OptimalBus, price string) [][]string {
 	return rows
 }
 
+// optimising are the flags that optimal power flows share.
+type optimising struct {
+	opt          acopf.Options
+	scale        float64
+	starts       int
+	dispatchable string
+}
+
+func newOptimising() optimising {
+	return optimising{acopf.Options{MaxIterations: 150, Feasibility: 1e-9, Optimality: 1e-8}, 1, 1, network.DispatchableByFile.String()}
+}
+
+func (y *optimising) ruleFlag(f *pflag.FlagSet) {
+	f.StringVar(&y.dispatchable, "dispatchable", y.dispatchable, "`rule` for units that are loads (PMIN < 0, PMAX = 0): power-factor keeps the constant power factor of MATPOWER, plain leaves P and Q free as PGLib does, file takes plain for cases of PGLib and power-factor for others")
+}
+
+func (y *optimising) scaleFlag(f *pflag.FlagSet) {
+	f.Float64Var(&y.scale, "scale", y.scale, "factor on every load, active and reactive")
+}
+
+func (y *optimising) startsFlag(f *pflag.FlagSet) {
+	f.IntVar(&y.starts, "starts", y.starts, "2 also solves from the nearest feasible point, and takes the lower optimum")
+}
+
+func (y *optimising) solverFlags(f *pflag.FlagSet) {
+	f.IntVar(&y.opt.MaxIterations, "max-iterations", y.opt.MaxIterations, "largest number of interior-point iterations of one attempt; one that finds no optimum is followed by another")
+	f.Float64Var(&y.opt.Feasibility, "feasibility", y.opt.Feasibility, "largest mismatch of power and violation of a limit that counts as solved, pu")
+	f.Float64Var(&y.opt.Optimality, "optimality", y.opt.Optimality, "largest scaled gradient and relative duality gap that counts as optimal")
+}
+
+// check reads the flags, and refuses what they cannot be.
+func (y *optimising) check(a *cli.App) error {
+	if err := cmp.Or(checkScale(y.scale), aboveZero("feasibility", y.opt.Feasibility), aboveZero("optimality", y.opt.Optimality)); err != nil {
+		return err
+	}
+	var err error
+	if y.opt.Dispatchable, err = network.ParseDispatchable(y.dispatchable); err != nil {
+		return cli.BadInputf("--dispatchable %w", err)
+	}
+	if err := y.opt.Validate(); err != nil {
+		return gpc.BadInput(err)
+	}
+	y.opt.Threads = a.Threads()
+	return checkStarts(y.starts)
+}
+
+// read is the network of an argument, with a note of what its units that are loads are taken for.
+func (y *optimising) read(ctx context.Context, a *cli.App, argument string) (*matpower.Case, *network.Network, error) {
+	c, n, err := readNetwork(ctx, a, argument)
+	if err != nil {
+		return nil, nil, err
+	}
+	note, err := n.DispatchableNote(y.opt.Dispatchable)
+	if err != nil {
+		return nil, nil, gpc.BadInput(err)
+	}
+	if note != "" {
+		fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", argument, note, y.dispatchable)
+	}
+	return c, n, nil
+}
+
 // OptimalFlow is gpc opf.
 func OptimalFlow(a *cli.App) *cobra.Command {
+	y := newOptimising()
 	var weights []float64
-	scale := 1.0
-	dispatchable := network.DispatchableByFile.String()
-	explained, starts := true, 1
+	explained := true
 	var files outputs
-	var opt acopf.Options
-	var several many
-	var along seriesOf
-	var securely securing
 	cmd := &cobra.Command{
-		Use:   "opf FILE.m|FOLDER...",
-		Short: "AC optimal power flow of a MATPOWER case",
+		Use:   "opf FILE.m",
+		Short: "AC optimal power flow of a MATPOWER case; of several, of a series of loads, and secure",
 		Long: `Finds the cheapest dispatch of a network and prints prices, flows and binding
 limits. The limits are those of the file: voltages, active and reactive power, |S|
 at both ends of branches, and angles. The solver is an interior-point method with
 exact second derivatives, and starts from a flat voltage profile.
 
 ` + networkArgument() + `
+
+A file with the name of a command below is given with its folder, such as ./batch.
 
 --weights replaces the cost by a weighted sum of thermal penalty, voltage penalty
 and cost. Each is scaled by its range over the three separate optima.
@@ -94,38 +152,11 @@ bus, generator and branch would have to exceed its limit. --why=false skips it.
 
 --out writes the case with its optimum, prices and multipliers; --csv its tables.
 
-Several files or a folder give a table, the smallest file first. It has the objective,
-the gap to the published value (--published, or BASELINE.md in the folder), iterations
-and the time of the first solve. It also has the largest violation of a limit by a
-power flow of the dispatch. --record keeps each row in a file: run the same command to continue.
-
---loads solves a series of loads, such as a day in five-minute steps. Each row of
-its table is a step, solved warm from the step before. Columns are time, scale,
-pd_BUS, qd_BUS, or time, bus, pd, qd, in MW and MVAr. --results writes dispatch,
-prices and flows as Parquet tables.
-
---secure finds the cheapest dispatch that also keeps every limit after any single
-outage. --outages names them: every branch in service (branches), every unit (units),
-both (all), or those of a file. No dispatch survives a branch that cuts off a part of
-the network: such branches are left out and counted, and refused in a file. After
-an outage units share the missing power (--participation) and hold their voltages
-up to their reactive limits. Ratings and voltage limits are then wider (--emergency,
---voltage-band). A power flow checks every outage of the result.
-
-Exit code 1 says that no optimum, or no secure one, was found; with several
-networks or steps, that at least one has none.`,
-		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json\n  " + a.Name + " opf case118 --loads day.csv --results day\n  " + a.Name + " opf case118 --secure --outages branches",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.BadInputf("%s takes a case or more, got none; usage: %s", cmd.CommandPath(), cmd.UseLine())
-			}
-			return nil
-		},
+Exit code 1 says that no optimum was found.`,
+		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m",
+		Args:    oneNetwork,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !(scale >= 0) || math.IsInf(scale, 1) {
-				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
-			}
-			if err := cmp.Or(aboveZero("feasibility", opt.Feasibility), aboveZero("optimality", opt.Optimality)); err != nil {
+			if err := y.check(a); err != nil {
 				return err
 			}
 			objective := acopf.Objective{}
@@ -135,93 +166,14 @@ networks or steps, that at least one has none.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
-			var err error
-			if opt.Dispatchable, err = network.ParseDispatchable(dispatchable); err != nil {
-				return cli.BadInputf("--dispatchable %w", err)
-			}
-			if err := opt.Validate(); err != nil {
-				return gpc.BadInput(err)
-			}
-			if err := checkStarts(starts); err != nil {
-				return err
-			}
-			if severalNetworks(args) {
-				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains", "secure", "outages", "emergency", "voltage-band", "participation"} {
-					if cmd.Flags().Changed(name) {
-						return cli.BadInputf("--%s needs a single network, several are given", name)
-					}
-				}
-				opt.Threads = a.Threads()
-				several.app, several.opt, several.scale, several.starts = a, opt, scale, starts
-				r, err := several.run(cmd.Context(), args)
-				if err != nil {
-					return err
-				}
-				missed := slices.ContainsFunc(r.Networks, func(n optima.Network) bool { return !n.Optimal() })
-				return a.PrintChecked(!missed, r, optimaPrinted(r))
-			}
-			for _, name := range []string{"published", "record", "max-load", "any-load"} {
-				if cmd.Flags().Changed(name) {
-					return cli.BadInputf("--%s needs several networks or a folder, one is given", name)
-				}
-			}
-			if err := securely.only(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := along.only(cmd.Flags()); err != nil {
-				return err
-			}
 			if err := files.check(args[0]); err != nil {
 				return err
 			}
-			if err := along.check(args[0], along.loads); err != nil {
-				return err
-			}
-			c, n, err := readNetwork(cmd.Context(), a, args[0])
+			c, n, err := y.read(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			note, err := n.DispatchableNote(opt.Dispatchable)
-			if err != nil {
-				return gpc.BadInput(err)
-			}
-			if note != "" {
-				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
-			}
-			opt.Threads = a.Threads()
-			if securely.on {
-				securely.opt.Threads, securely.opt.Dispatchable, securely.opt.MaxIterations = a.Threads(), opt.Dispatchable, 0
-				if cmd.Flags().Changed("max-iterations") {
-					securely.opt.MaxIterations = opt.MaxIterations
-				}
-			}
-			if securely.on && along.loads != "" {
-				r, err := securely.chain(cmd.Context(), a, n, along.loads)
-				if err != nil {
-					return err
-				}
-				return a.PrintChecked(r.Secure >= r.Steps, r, r.print)
-			}
-			if along.loads != "" {
-				r, err := along.run(cmd.Context(), n, opt, a.Stderr)
-				if err != nil {
-					return err
-				}
-				return a.PrintChecked(r.Optimal >= r.Steps, r, r.print)
-			}
-			if securely.on {
-				r, solved, err := securely.run(cmd.Context(), a, c, n, scale)
-				if err != nil {
-					return err
-				}
-				if solved != nil {
-					if err := files.write(solved, origin(c, "security-constrained AC optimal power flow")); err != nil {
-						return err
-					}
-				}
-				return a.PrintChecked(solved != nil, r, func(w io.Writer) { printSecure(w, r) })
-			}
-			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
+			result, solved, err := runOptimalFlow(cmd, c, n, y.opt, objective, y.scale, y.starts)
 			if err != nil {
 				return err
 			}
@@ -231,8 +183,8 @@ networks or steps, that at least one has none.`,
 					return err
 				}
 			case explained:
-				pd, qd := n.Loads(scale)
-				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt); err != nil {
+				pd, qd := n.Loads(y.scale)
+				if result.Why, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
 					return err
 				}
 			}
@@ -241,20 +193,18 @@ networks or steps, that at least one has none.`,
 	}
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "`weights` of thermal penalty, voltage penalty and cost, which sum to 1 (default: the cost alone)")
-	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
-	f.IntVar(&starts, "starts", 1, "2 also solves from the nearest feasible point, and takes the lower optimum")
-	f.StringVar(&dispatchable, "dispatchable", dispatchable, "`rule` for units that are loads (PMIN < 0, PMAX = 0): power-factor keeps the constant power factor of MATPOWER, plain leaves P and Q free as PGLib does, file takes plain for cases of PGLib and power-factor for others")
 	f.BoolVar(&explained, "why", true, "without an optimum, look for the least relaxation of the limits")
 	files.flags(f)
-	along.flags(f)
-	securely.flags(f)
-	f.StringVar(&several.published, "published", "", "with several networks: `FILE` with tables of published optima (default: "+publishedTable+" in a folder)")
-	f.StringVar(&several.record, "record", "", "with several networks: `FILE.json` to keep the results in; a network in it is not solved again")
-	f.Float64Var(&several.limit.Load, "max-load", 0, "with several networks: exit with code 1 if the load average of the machine is above this before or after (default: no limit)")
-	f.BoolVar(&several.limit.Any, "any-load", false, "continue above --max-load, and note it in the record")
-	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "largest number of interior-point iterations of one attempt; one that finds no optimum is followed by another")
-	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest mismatch of power and violation of a limit that counts as solved, pu")
-	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap that counts as optimal")
+	y.ruleFlag(f)
+	y.scaleFlag(f)
+	y.startsFlag(f)
+	y.solverFlags(f)
+	cmd.AddCommand(batchCommand(a), seriesCommand(a), secureCommand(a))
+	pointTo(cmd, map[string]string{
+		"secure": "opf secure", "outages": "opf secure", "emergency": "opf secure", "voltage-band": "opf secure", "participation": "opf secure",
+		"loads": "opf series", "results": "opf series", "chains": "opf series",
+		"published": "opf batch", "record": "opf batch", "max-load": "opf batch", "any-load": "opf batch",
+	})
 	return cmd
 }
 

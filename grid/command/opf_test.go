@@ -122,7 +122,7 @@ func TestOptimalFlowBadInput(t *testing.T) {
 		"--scale -1":                           {"case30", "--scale", "-1"},
 		"--weights":                            {"case30", "--weights", "1,2"},
 		"--feasibility 0: want a number above": {"case30", "--feasibility", "0"},
-		"takes a case or more":                 {},
+		"takes one argument, got 0":            {},
 		"no embedded case":                     {"nothing.m"},
 		"Optimality 2":                         {"case30", "--optimality", "2"},
 		"--max-iterations -3: want 0 to 10000": {"case30", "--max-iterations", "-3"},
@@ -153,6 +153,23 @@ func TestOptimalFlowAsText(t *testing.T) {
 	for _, want := range []string{"optimal after", "objective 8081.52", "loss ", "unit  bus", "branch  from", "unit 4 at bus 6", "loaded %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// A flag of another command, several networks and a folder name the command that has them.
+func TestOtherCommandsAreNamed(t *testing.T) {
+	for want, args := range map[string][]string{
+		"opf has no --secure; `gpc opf secure` is":    {"opf", "case30", "--secure", "--outages", "branches"},
+		"opf has no --loads; `gpc opf series` is":     {"opf", "case30", "--loads", "day.csv"},
+		"series has no --record; `gpc opf batch` is":  {"opf", "series", "case30", "--record", "r.json"},
+		"pf has no --outages; `gpc pf outages` is":    {"pf", "case30", "--outages", "all"},
+		"of several, or of a folder, is `gpc opf bat": {"opf", "case9", "case14"},
+		"takes one network":                           {"opf", t.TempDir()},
+		"unknown flag: --scal; did you mean --scale?": {"opf", "case30", "--scal", "2"},
+	} {
+		if code, _, log := run(args...); code != 2 || !strings.Contains(log, want) {
+			t.Errorf("%v: exit code %d, %q; want 2 and %q", args, code, log, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
@@ -38,48 +38,66 @@ func namedOutages(n *network.Network, what string) (list []secure.Outage, word b
 	return list, false, err
 }
 
-// analysing are the flags of gpc pf --outages.
+// analysing are the flags of gpc pf outages.
 type analysing struct {
+	flowing
 	outages         string
 	participation   string
 	emergency, band float64
 }
 
-func (y *analysing) flags(f *pflag.FlagSet) {
-	f.StringVar(&y.outages, "outages", "", "single outages to analyse: "+outageWords)
-	f.Float64Var(&y.emergency, "emergency", 1, "with --outages: factor on every rating after an outage, 1 or more")
-	f.StringVar(&y.participation, "participation", "", "with --outages and --enforce-q: "+participationWords+" (default: the reference takes it up)")
-	f.Float64Var(&y.band, "voltage-band", 0, "with --outages: how far voltages may exceed their limits after an outage, pu")
-}
+// outagesCommand is gpc pf outages.
+func outagesCommand(a *cli.App) *cobra.Command {
+	var y analysing
+	cmd := &cobra.Command{
+		Use:   "outages FILE.m",
+		Short: "AC power flows after each outage of a branch or unit, and the limits that they break",
+		Long: `Takes out one branch or unit at a time: every branch in service (branches), every
+unit (units), both (all), or those of a file. Each outage is a power flow that starts
+from the solution without outage; parts that are cut off without a reference bus are
+left out. The reference takes up the power of a unit. The table lists limits that are
+exceeded further than without outage, the worst outage first. An overload counts as
+its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
 
-// only refuses flags that have no meaning with --outages, or without it.
-func (y *analysing) only(f *pflag.FlagSet) error {
-	if f.Changed("outages") && y.outages == "" {
-		return cli.BadInputf("--outages is empty: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"")
-	}
-	if y.outages == "" {
-		for _, name := range []string{"emergency", "voltage-band", "participation"} {
-			if f.Changed(name) {
-				return cli.BadInputf("--%s needs --outages", name)
+--emergency and --voltage-band widen the limits after an outage, and with --participation
+units share the missing power, as in gpc opf secure.
+
+Exit code 1 says that an outage breaks a limit, cuts off load or has no power flow.`,
+		Example: "  " + a.Name + " pf outages secure.m --emergency 1.3 --voltage-band 0.05 --enforce-q --participation range",
+		Args:    cli.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cmp.Or(y.check(cmd.Context()), checkAfter(y.emergency, y.band)); err != nil {
+				return err
 			}
-		}
-		return nil
+			if y.participation != "" && !y.opt.EnforceQ {
+				return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
+			}
+			_, n, err := readNetwork(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := y.run(cmd.Context(), n, a)
+			if err != nil {
+				return err
+			}
+			return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
+		},
 	}
-	if f.Changed("out") || f.Changed("csv") {
-		return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
-	}
-	if enforced, _ := f.GetBool("enforce-q"); f.Changed("participation") && !enforced {
-		return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
-	}
-	return checkAfter(f, y.emergency, y.band)
+	f := cmd.Flags()
+	f.StringVar(&y.outages, "outages", "all", "the outages to analyse: "+outageWords)
+	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
+	f.StringVar(&y.participation, "participation", "", "with --enforce-q: "+participationWords+" (default: the reference takes it up)")
+	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
+	y.flags(f)
+	return cmd
 }
 
 // checkAfter refuses limits after an outage that are none.
-func checkAfter(f *pflag.FlagSet, emergency, band float64) error {
-	if f.Changed("emergency") && !(emergency >= 1 && emergency <= 100) {
+func checkAfter(emergency, band float64) error {
+	if !(emergency >= 1 && emergency <= 100) {
 		return cli.BadInputf("--emergency %g: want a factor of 1 to 100", emergency)
 	}
-	if f.Changed("voltage-band") && !(band >= 0 && band <= 1) {
+	if !(band >= 0 && band <= 1) {
 		return cli.BadInputf("--voltage-band %g: want 0 to 1 pu", band)
 	}
 	return nil
@@ -94,13 +112,13 @@ func dispatchHint(n *network.Network) string {
 }
 
 // run solves the base and every outage, side by side.
-func (y *analysing) run(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, a *cli.App) (*results.Security, error) {
+func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
 	list, _, err := namedOutages(n, y.outages)
 	if err != nil {
 		return nil, err
 	}
-	pr := results.FlowProblem{Options: opt}
-	pr.Pd, pr.Qd = n.Loads(scale)
+	pr := results.FlowProblem{Options: y.opt}
+	pr.Pd, pr.Qd = n.Loads(y.scale)
 	var shares []float64
 	if y.participation != "" {
 		if shares, err = participation(n, y.participation); err != nil {

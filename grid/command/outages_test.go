@@ -14,9 +14,9 @@ import (
 
 func runOutagesJSON(t *testing.T, want int, args ...string) results.Security {
 	t.Helper()
-	code, out, log := run(append([]string{"pf", "--json"}, args...)...)
+	code, out, log := run(append([]string{"pf", "outages", "--json"}, args...)...)
 	if code != want {
-		t.Fatalf("pf %v: exit code %d, want %d: %s", args, code, want, log)
+		t.Fatalf("pf outages %v: exit code %d, want %d: %s", args, code, want, log)
 	}
 	var r results.Security
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
@@ -139,23 +139,20 @@ func TestOutagesBadInput(t *testing.T) {
 		"want branch ROW or unit ROW":                                             {"--outages", write("other", "bus 3\n")},
 		"line 3: branch 1 from bus 1 to bus 2 is listed twice":                    {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
 		"long, line 2: bufio.Scanner: token too long":                             {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
-		"--outages is empty: want branches, units, all":                           {"--outages", ""},
 		"--participation needs --enforce-q":                                       {"--outages", "all", "--participation", "equal"},
 		"--participation: none does not exist: want range, pmax, equal or a file": {"--outages", "all", "--enforce-q", "--participation", "none"},
-		"--emergency needs --outages":                                             {"--emergency", "1.2"},
 		"--emergency 0.5: want a factor of 1 to 100":                              {"--outages", "all", "--emergency", "0.5"},
 		"--voltage-band 2: want 0 to 1 pu":                                        {"--outages", "all", "--voltage-band", "2"},
-		"leave out --out and --csv":                                               {"--outages", "units", "--csv", dir},
 		"line 1: no unit in service is row x":                                     {"--outages", write("word", "unit x\n")},
 	} {
-		if code, _, log := run(append([]string{"pf", "case14"}, args...)...); code != 2 || !strings.Contains(log, want) {
-			t.Errorf("pf case14 %v: exit code %d, %q; want 2 and %q", args, code, log, want)
+		if code, _, log := run(append([]string{"pf", "outages", "case14"}, args...)...); code != 2 || !strings.Contains(log, want) {
+			t.Errorf("pf outages case14 %v: exit code %d, %q; want 2 and %q", args, code, log, want)
 		}
 	}
 }
 
 func TestOutagesAsText(t *testing.T) {
-	code, out, _ := run("pf", "case39", "--outages", "branches")
+	code, out, _ := run("pf", "outages", "case39", "--outages", "branches")
 	for _, want := range []string{"case39: 46 outages in", "29 secure; 15 break a limit, 3 cut off load, 0 without a power flow", "broken before any outage", "vmax"} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, no %q in\n%s", code, want, out)
@@ -181,24 +178,24 @@ func TestAnOutageThatCutsOffLoadIsNotSecure(t *testing.T) {
 func TestTheWordsOfOutagesMeanTheSame(t *testing.T) {
 	for word, want := range map[string]int{"branches": 46, "units": 10, "all": 56} {
 		if r := runOutagesJSON(t, 1, "case39", "--outages", word); len(r.Outages) != want {
-			t.Errorf("pf --outages %s: %d outages, want %d", word, len(r.Outages), want)
+			t.Errorf("pf outages --outages %s: %d outages, want %d", word, len(r.Outages), want)
 		}
-		code, out, log := run("opf", "case39", "--secure", "--outages", word, "--scale", "9", "--json")
+		code, out, log := run("opf", "secure", "case39", "--outages", word, "--scale", "9", "--json")
 		var r results.SecureFlow
 		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 {
 			t.Fatalf("exit code %d, %v: %s", code, err, log)
 		}
 		if r.Outages+len(r.LeftOut) != want || (len(r.LeftOut) == 0) != (word == "units") {
-			t.Errorf("opf --secure --outages %s: %d outages and %d left out, want %d together", word, r.Outages, len(r.LeftOut), want)
+			t.Errorf("opf secure --outages %s: %d outages and %d left out, want %d together", word, r.Outages, len(r.LeftOut), want)
 		}
 	}
-	_, out, _ := run("opf", "case39", "--secure", "--outages", "branches", "--scale", "9")
+	_, out, _ := run("opf", "secure", "case39", "--outages", "branches", "--scale", "9")
 	if !strings.Contains(out, "11 branches cut off a part of the network, which no dispatch survives: left out") {
 		t.Errorf("no count of branches that are left out in\n%s", out)
 	}
 }
 
-// Wider limits after an outage, as those of opf --secure, break fewer and are the bounds that are listed.
+// Wider limits after an outage, as those of opf secure, break fewer and are the bounds that are listed.
 func TestLimitsAfterAnOutageAreWider(t *testing.T) {
 	strict, wide := runOutagesJSON(t, 1, "case39", "--outages", "branches"), runOutagesJSON(t, 1, "case39", "--outages", "branches", "--emergency", "1.3", "--voltage-band", "0.05")
 	if wide.Secure <= strict.Secure || len(wide.Violations) != len(strict.Violations) || wide.Emergency != 1.3 || wide.Band != 0.05 {
@@ -212,7 +209,7 @@ func TestLimitsAfterAnOutageAreWider(t *testing.T) {
 
 // Of many outages the table lists the worst and says how many more there are; an outage without a power flow has no severity.
 func TestATableOfManyOutages(t *testing.T) {
-	_, out, _ := run("pf", "case118", "--outages", "branches", "--scale", "1.6")
+	_, out, _ := run("pf", "outages", "case118", "--outages", "branches", "--scale", "1.6")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "and ") || !strings.HasSuffix(last, " more, which --json lists") {
 		t.Errorf("the last line is %q", last)
@@ -235,8 +232,8 @@ func TestAFileOfPGLibWithoutAPowerFlowSaysWhatToDo(t *testing.T) {
 		args []string
 		says bool
 	}{
-		{[]string{"pf", "pglib_opf_case300_ieee"}, true}, {[]string{"pf", "pglib_opf_case300_ieee", "--outages", "branches"}, true},
-		{[]string{"pf", "case14", "--scale", "9"}, false}, {[]string{"pf", "case14", "--outages", "branches", "--scale", "9"}, false},
+		{[]string{"pf", "pglib_opf_case300_ieee"}, true}, {[]string{"pf", "outages", "pglib_opf_case300_ieee", "--outages", "branches"}, true},
+		{[]string{"pf", "case14", "--scale", "9"}, false}, {[]string{"pf", "outages", "case14", "--outages", "branches", "--scale", "9"}, false},
 	} {
 		if code, out, log := run(c.args...); code != 1 || strings.Contains(out+log, hint) != c.says {
 			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, log)

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -16,13 +18,36 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
+// flowing are the flags of every power flow.
+type flowing struct {
+	opt   powerflow.Options
+	flat  bool
+	scale float64
+}
+
+func (y *flowing) flags(f *pflag.FlagSet) {
+	f.BoolVar(&y.flat, "flat", false, "start from 1 pu and equal angles instead of the file's voltages")
+	f.BoolVar(&y.opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits, except at the reference bus")
+	f.Float64Var(&y.opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
+	f.IntVar(&y.opt.MaxIterations, "max-iterations", 30, "largest number of Newton steps")
+	f.Float64Var(&y.scale, "scale", 1, "factor on every load, active and reactive; the reference bus takes up the difference")
+}
+
+// check reads the flags, and refuses what they cannot be.
+func (y *flowing) check(ctx context.Context) error {
+	if y.opt.Context = ctx; y.flat {
+		y.opt.Start = powerflow.Flat
+	}
+	if err := y.opt.Validate(); err != nil {
+		return gpc.BadInput(err)
+	}
+	return cmp.Or(checkScale(y.scale), aboveZero("tolerance", y.opt.Tolerance))
+}
+
 // PowerFlow is gpc pf.
 func PowerFlow(a *cli.App) *cobra.Command {
-	var opt powerflow.Options
-	var flat bool
+	var y flowing
 	var files outputs
-	var after analysing
-	scale := 1.0
 	cmd := &cobra.Command{
 		Use:   "pf FILE.m",
 		Short: "AC power flow of a MATPOWER case: voltages, generation and branch flows",
@@ -31,37 +56,17 @@ set-points of the file.
 
 ` + networkArgument() + `
 
---out writes the case with its solution, --csv its tables; both only if it converges.
+A file with the name of the command below is given with its folder: ./outages.
 
---outages takes out one branch or unit at a time: every branch in service (branches),
-every unit (units), both (all), or those of a file. Each outage is a power flow that
-starts from the solution without outage; parts that are cut off without a reference
-bus are left out. The reference takes up the power of a unit. The table lists limits
-that are exceeded further than without outage, the worst outage first. An overload
-counts as its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
---emergency and --voltage-band widen the limits after an outage, and with --participation
-units share the missing power, as in gpc opf --secure.
+--out writes the case with its solution, --csv its tables; both only if it converges.
 
 A power flow keeps no limit by itself: those that it breaks are listed at the end.
 
-Exit code 1 says that it does not converge; with --outages, that an outage breaks a
-limit, cuts off load or has no power flow.`,
-		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables\n  " + a.Name + " pf secure.m --outages all --emergency 1.3 --voltage-band 0.05 --enforce-q --participation range",
+Exit code 1 says that it does not converge.`,
+		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if flat {
-				opt.Start = powerflow.Flat
-			}
-			if err := opt.Validate(); err != nil {
-				return gpc.BadInput(err)
-			}
-			if !(scale >= 0) || math.IsInf(scale, 1) {
-				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
-			}
-			if err := aboveZero("tolerance", opt.Tolerance); err != nil {
-				return err
-			}
-			if err := after.only(cmd.Flags()); err != nil {
+			if err := y.check(cmd.Context()); err != nil {
 				return err
 			}
 			if err := files.check(args[0]); err != nil {
@@ -71,15 +76,7 @@ limit, cuts off load or has no power flow.`,
 			if err != nil {
 				return err
 			}
-			opt.Context = cmd.Context()
-			if after.outages != "" {
-				r, err := after.run(cmd.Context(), n, opt, scale, a)
-				if err != nil {
-					return err
-				}
-				return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
-			}
-			result, solved, err := runPowerFlow(c, n, opt, scale)
+			result, solved, err := runPowerFlow(c, n, y.opt, y.scale)
 			if err != nil {
 				return gpc.BadInput(err)
 			}
@@ -91,14 +88,10 @@ limit, cuts off load or has no power flow.`,
 			return a.PrintChecked(result.Converged, result, func(w io.Writer) { printPowerFlow(w, result) })
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&flat, "flat", false, "start from 1 pu and equal angles instead of the file's voltages")
-	f.BoolVar(&opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits, except at the reference bus")
-	f.Float64Var(&opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
-	f.IntVar(&opt.MaxIterations, "max-iterations", 30, "largest number of Newton steps")
-	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive; the reference bus takes up the difference")
-	after.flags(f)
-	files.flags(f)
+	y.flags(cmd.Flags())
+	files.flags(cmd.Flags())
+	cmd.AddCommand(outagesCommand(a))
+	pointTo(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages"})
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -18,40 +19,83 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// securing are the flags of --secure.
+// securing are the flags of gpc opf secure.
 type securing struct {
-	on            bool
+	loads         string // of a series; "": those of the case
 	outages       string
 	participation string
 	opt           secure.Options
 	leftOut       []secure.Outage // of --outages: branches that cut off a part
 }
 
-func (y *securing) flags(f *pflag.FlagSet) {
-	y.opt = secure.DefaultOptions()
-	f.BoolVar(&y.on, "secure", false, "find the cheapest dispatch that keeps every limit after any single outage")
-	f.StringVar(&y.outages, "outages", "all", "with --secure: the outages to survive: "+outageWords+"; branches that cut off a part of the network are left out, and refused in a FILE")
-	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "with --secure: factor on every rating after an outage, 1 or more")
-	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "with --secure: how far voltages may exceed their limits after an outage, pu")
-	f.StringVar(&y.participation, "participation", "range", "with --secure: "+participationWords)
-}
+// secureCommand is gpc opf secure.
+func secureCommand(a *cli.App) *cobra.Command {
+	of, y := newOptimising(), securing{opt: secure.DefaultOptions()}
+	var files outputs
+	cmd := &cobra.Command{
+		Use:   "secure FILE.m",
+		Short: "The cheapest dispatch that keeps every limit after any single outage, too",
+		Long: `Finds the cheapest dispatch that also keeps every limit after any single outage.
+--outages names them: every branch in service (branches), every unit (units), both
+(all), or those of a file. No dispatch survives a branch that cuts off a part of the
+network: such branches are left out and counted, and refused in a file. After an
+outage units share the missing power (--participation) and hold their voltages up to
+their reactive limits. Ratings and voltage limits are then wider (--emergency,
+--voltage-band). A power flow checks every outage of the result.
 
-// only refuses flags that have no meaning with --secure, or without it.
-func (y *securing) only(f *pflag.FlagSet) error {
-	if y.on {
-		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality"} {
-			if f.Changed(name) {
-				return cli.BadInputf("--%s and --secure exclude each other", name)
+--loads solves a series of loads, as in gpc opf series, each step from the one before.
+
+Exit code 1 says that no secure dispatch was found; of a series, that at least one
+step has none.`,
+		Example: "  " + a.Name + " opf secure case118 --outages branches",
+		Args:    oneNetwork,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cmp.Or(of.check(a), checkAfter(y.opt.Emergency, y.opt.Band)); err != nil {
+				return err
 			}
-		}
-		return checkAfter(f, y.opt.Emergency, y.opt.Band)
+			for _, name := range []string{"out", "csv", "scale"} {
+				if y.loads != "" && cmd.Flags().Changed(name) {
+					return cli.BadInputf("--%s and --loads exclude each other", name)
+				}
+			}
+			if err := files.check(args[0]); err != nil {
+				return err
+			}
+			c, n, err := of.read(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			y.opt.Threads, y.opt.Dispatchable = a.Threads(), of.opt.Dispatchable
+			if y.loads != "" {
+				r, err := y.chain(cmd.Context(), a, n, y.loads)
+				if err != nil {
+					return err
+				}
+				return a.PrintChecked(r.Secure >= r.Steps, r, r.print)
+			}
+			r, solved, err := y.run(cmd.Context(), a, c, n, of.scale)
+			if err != nil {
+				return err
+			}
+			if solved != nil {
+				if err := files.write(solved, origin(c, "security-constrained AC optimal power flow")); err != nil {
+					return err
+				}
+			}
+			return a.PrintChecked(solved != nil, r, func(w io.Writer) { printSecure(w, r) })
+		},
 	}
-	for _, name := range []string{"outages", "emergency", "voltage-band", "participation"} {
-		if f.Changed(name) {
-			return cli.BadInputf("--%s needs --secure", name)
-		}
-	}
-	return nil
+	f := cmd.Flags()
+	f.StringVar(&y.outages, "outages", "all", "the outages to survive: "+outageWords+"; branches that cut off a part of the network are left out, and refused in a FILE")
+	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "factor on every rating after an outage, 1 or more")
+	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "how far voltages may exceed their limits after an outage, pu")
+	f.StringVar(&y.participation, "participation", "range", participationWords)
+	f.IntVar(&y.opt.MaxIterations, "max-iterations", 0, "largest number of interior-point iterations of one round; 0: 200")
+	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find a secure dispatch for every step")
+	files.flags(f)
+	of.ruleFlag(f)
+	of.scaleFlag(f)
+	return cmd
 }
 
 // list reads --outages. Branches that cut off a part of the network, which no dispatch survives, are left out of what

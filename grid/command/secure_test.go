@@ -14,9 +14,9 @@ import (
 
 func runSecureJSON(t *testing.T, want int, args ...string) results.SecureFlow {
 	t.Helper()
-	code, out, log := run(append([]string{"opf", "--json", "--secure"}, args...)...)
+	code, out, log := run(append([]string{"opf", "secure", "--json"}, args...)...)
 	if code != want {
-		t.Fatalf("opf --secure %v: exit code %d, want %d: %s", args, code, want, log)
+		t.Fatalf("opf secure %v: exit code %d, want %d: %s", args, code, want, log)
 	}
 	var r results.SecureFlow
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
@@ -86,7 +86,7 @@ func TestWhatGivesAsText(t *testing.T) {
 
 // Where a unit alone leaves too little power, no outage was looked at, and none is said to break a limit.
 func TestOutagesThatWereNotLookedAtAreNotCounted(t *testing.T) {
-	code, out, _ := run("opf", "case14", "--secure", "--outages", "units", "--scale", "1.75")
+	code, out, _ := run("opf", "secure", "case14", "--outages", "units", "--scale", "1.75")
 	if code != 1 || !strings.Contains(out, "no dispatch survives the outage of unit 1") || strings.Contains(out, "break a limit") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
@@ -119,17 +119,16 @@ func TestSecureRefusals(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"needs --secure":                             {"case30", "--emergency", "1.2"},
-		"and --secure exclude each other":            {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
-		"--emergency 0.5: want a factor of 1 to 100": {"case30", "--secure", "--emergency", "0.5"},
-		"--voltage-band -1: want 0 to 1 pu":          {"case30", "--secure", "--voltage-band", "-1"},
-		"cuts off a part of the network":             {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
-		"want branches, units, all or a file":        {"case30", "--secure", "--outages", "lines"},
-		"want range, pmax, equal or":                 {"case30", "--secure", "--participation", "none"},
-		"no unit replaces the power":                 {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
-		"--secure needs a single network":            {"case30", "case9", "--secure"},
+		"unknown flag: --weights":                    {"case30", "--weights", "0.2,0.3,0.5"},
+		"--emergency 0.5: want a factor of 1 to 100": {"case30", "--emergency", "0.5"},
+		"--voltage-band -1: want 0 to 1 pu":          {"case30", "--voltage-band", "-1"},
+		"cuts off a part of the network":             {"case14", "--outages", file("outages", "branch 14\n")},
+		"want branches, units, all or a file":        {"case30", "--outages", "lines"},
+		"want range, pmax, equal or":                 {"case30", "--participation", "none"},
+		"no unit replaces the power":                 {"case30", "--participation", file("shares", "unit 1 0\n")},
+		"--scale and --loads exclude each other":     {"case30", "--loads", "day.csv", "--scale", "2"},
 	} {
-		if code, _, log := run(append([]string{"opf"}, args...)...); code != 2 || !strings.Contains(log, want) {
+		if code, _, log := run(append([]string{"opf", "secure"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, log, want)
 		}
 	}
@@ -146,7 +145,7 @@ func TestSecureChain(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.rows), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, out, log := run("opf", "case_ieee30", "--secure", "--loads", path, "--json")
+		code, out, log := run("opf", "secure", "case_ieee30", "--loads", path, "--json")
 		var r secureChain
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatal(err, log)
@@ -160,7 +159,7 @@ func TestSecureChain(t *testing.T) {
 			}
 		}
 	}
-	if code, _, log := run("opf", "case_ieee30", "--secure", "--loads", path+"none"); code != 2 || !strings.Contains(log, "--loads") {
+	if code, _, log := run("opf", "secure", "case_ieee30", "--loads", path+"none"); code != 2 || !strings.Contains(log, "--loads") {
 		t.Errorf("exit code %d, %q", code, log)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// secureChain is what gpc opf --secure --loads prints.
+// secureChain is what gpc opf secure --loads prints.
 type secureChain struct {
 	Case    string            `json:"case"`     // name of the network
 	Loads   string            `json:"loads"`    // file of the series

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -26,32 +26,53 @@ type seriesOf struct {
 	chains         int
 }
 
-func (y *seriesOf) flags(f *pflag.FlagSet) {
-	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find an optimum for every step")
-	f.StringVar(&y.results, "results", "", "with --loads: `folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
-	f.IntVar(&y.chains, "chains", series.DefaultChains, "with --loads: number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
-}
+// seriesCommand is gpc opf series.
+func seriesCommand(a *cli.App) *cobra.Command {
+	of := newOptimising()
+	var y seriesOf
+	cmd := &cobra.Command{
+		Use:   "series FILE.m --loads FILE",
+		Short: "Optimal power flows of a network along a series of loads",
+		Long: `Solves a series of loads, such as a day in five-minute steps. Each row of the table
+is a step, solved warm from the step before. Columns are time, scale, pd_BUS, qd_BUS,
+or time, bus, pd, qd, in MW and MVAr.
 
-// only refuses flags that have no meaning with a series, or without one.
-func (y *seriesOf) only(f *pflag.FlagSet) error {
-	with, without := []string{"results", "chains"}, []string{"weights", "why", "out", "csv", "scale", "starts"}
-	if y.loads != "" {
-		for _, name := range without {
-			if f.Changed(name) {
-				return cli.BadInputf("--%s and --loads exclude each other", name)
+--results writes dispatch, prices and flows as Parquet tables.
+
+Exit code 1 says that at least one step has no optimum.`,
+		Example: "  " + a.Name + " opf series case118 --loads day.csv --results day",
+		Args:    oneNetwork,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if y.loads == "" {
+				return cli.BadInputf("--loads is required: the table of the series")
 			}
-		}
-		return nil
+			if err := of.check(a); err != nil {
+				return err
+			}
+			if err := y.check(args[0], y.loads); err != nil {
+				return err
+			}
+			_, n, err := of.read(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := y.run(cmd.Context(), n, of.opt, a.Stderr)
+			if err != nil {
+				return err
+			}
+			return a.PrintChecked(r.Optimal >= r.Steps, r, r.print)
+		},
 	}
-	for _, name := range with {
-		if f.Changed(name) {
-			return cli.BadInputf("--%s needs --loads", name)
-		}
-	}
-	return nil
+	f := cmd.Flags()
+	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with the loads of every step")
+	f.StringVar(&y.results, "results", "", "`folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
+	f.IntVar(&y.chains, "chains", series.DefaultChains, "number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
+	of.ruleFlag(f)
+	of.solverFlags(f)
+	return cmd
 }
 
-// seriesResult is what gpc opf --loads prints: counts and the iterations of optimal steps. Times
+// seriesResult is what gpc opf series prints: counts and the iterations of optimal steps. Times
 // are of the solves alone.
 type seriesResult struct {
 	Case           string         `json:"case"`               // name of the network

@@ -22,7 +22,7 @@ func loadsFile(t *testing.T, name, text string) string {
 
 func TestSeriesOfLoads(t *testing.T) {
 	loads, results := loadsFile(t, "day.csv", "time,scale\nmorning,0.9\nnoon,1\nnight,0.8\n"), filepath.Join(t.TempDir(), "day")
-	code, out, log := run("opf", "case9", "--loads", loads, "--results", results, "--json")
+	code, out, log := run("opf", "series", "case9", "--loads", loads, "--results", results, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
@@ -49,7 +49,7 @@ func TestSeriesOfLoads(t *testing.T) {
 }
 
 func TestSeriesSaysWhichStepHasNoOptimum(t *testing.T) {
-	code, out, _ := run("opf", "case9", "--loads", loadsFile(t, "day.csv", "time,scale\nfine,1\ntoo much,9\n"))
+	code, out, _ := run("opf", "series", "case9", "--loads", loadsFile(t, "day.csv", "time,scale\nfine,1\ntoo much,9\n"))
 	if code != 1 || !strings.Contains(out, "1 of 2 steps optimal") || !strings.Contains(out, "step 1 too much: infeasible") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -61,14 +61,14 @@ func TestSeriesRefusesWhatHasNoMeaning(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"opf", "case9", "--results", t.TempDir()}, "--results needs --loads"},
-		{[]string{"opf", "case9", "--loads", loads, "--scale", "2"}, "--scale and --loads exclude each other"},
-		{[]string{"opf", "case9", "case14", "--loads", loads}, "--loads needs a single network"},
-		{[]string{"opf", "case9", "--loads", loads, "--chains", "-1"}, "-1 chains"},
-		{[]string{"opf", "case9", "--loads", loads + "x"}, "does not exist"},
-		{[]string{"opf", "case9", "--loads", loadsFile(t, "e.csv", "scale\n")}, "has no row with loads"},
+		{[]string{"case9"}, "--loads is required"},
+		{[]string{"case9", "--loads", loads, "--scale", "2"}, "unknown flag: --scale"},
+		{[]string{"case9", "case14", "--loads", loads}, "takes one network"},
+		{[]string{"case9", "--loads", loads, "--chains", "-1"}, "-1 chains"},
+		{[]string{"case9", "--loads", loads + "x"}, "does not exist"},
+		{[]string{"case9", "--loads", loadsFile(t, "e.csv", "scale\n")}, "has no row with loads"},
 	} {
-		if code, _, log := run(c.args...); code != 2 || !strings.Contains(log, c.says) {
+		if code, _, log := run(append([]string{"opf", "series"}, c.args...)...); code != 2 || !strings.Contains(log, c.says) {
 			t.Errorf("%v: exit code %d, %s; want %q", c.args, code, log, c.says)
 		}
 	}

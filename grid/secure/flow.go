@@ -71,7 +71,7 @@ func (c *Check) Severity() float64 {
 }
 
 const (
-	voltageSeverity = 10   // as in gpc pf --outages: 0.01 pu counts as a tenth of a rating
+	voltageSeverity = 10   // as in gpc pf outages: 0.01 pu counts as a tenth of a rating
 	shareTolerance  = 1e-9 // of what units share, pu
 	shareIterations = 40
 	// Of what units share, losses take all but so little at the most. Where they take all of it a network can carry no more, and

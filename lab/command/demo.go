@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/lab/report"
 	"github.com/gpc-engine/gpc/train"
@@ -102,7 +103,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	var with []mapped
 	for _, c := range d.All() {
 		file := d.files[c.Name()]
-		if file == "" && !c.Bundled() {
+		if file == "" && (!c.Bundled() || c.Definition().Group == bundled.Systems) {
 			continue
 		}
 		s, err := c.Setup(c.DefaultMethod(), file)
@@ -253,7 +254,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 // cost measures one latent step beside the machine's ceiling.
 func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	if d.result.Steps, err = e.Bench(d.cmd.Context(), nil, bench.Options{
-		Ops: []string{"localize", "step"}, Case: c.Name(), Cases: d.Cases, Codes: []int{20_000},
+		Ops: []string{"localize", "step"}, Case: c.Name(), Cases: []domain.Case{*c.Definition()}, Codes: []int{20_000},
 		Batches: []int{1, 4096}, Budget: bench.Budget{Time: 500 * time.Millisecond, MinCalls: 3}, Seed: demoSeed,
 	}); err != nil {
 		return err

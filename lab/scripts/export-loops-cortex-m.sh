@@ -43,7 +43,7 @@ for what in "$@"; do
   read -r -a flags <<< "${what//--/ --}"
   map=${flags[0]}
   rm -rf "$work/c"
-  ${GPC:-bin/gpc-gallery} export "${flags[@]}" --method "$method" --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
+  ${GPC:-bin/gpc} export "${flags[@]}" --method "$method" --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
   if [ "$method" = nmpc ]; then
     name=BenchmarkCortexMExact
   else

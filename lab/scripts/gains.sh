@@ -15,7 +15,7 @@ mkdir -p "$records" "$build"
 map() {
 	at=$build/$1.safetensors
 	shift
-	[ -e "$at.report.json" ] || bin/gpc-gallery compile "$@" --budget "${BUDGET:-10m}" --test-starts 50 --seed 1 --out "$at" || [ -e "$at.report.json" ]
+	[ -e "$at.report.json" ] || bin/gpc compile "$@" --budget "${BUDGET:-10m}" --test-starts 50 --seed 1 --out "$at" || [ -e "$at.report.json" ]
 }
 
 for text in ${SYSTEMS:-cartpole cartpole-track cstr quadrotor cstr-runs-on}; do

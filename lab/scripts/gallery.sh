@@ -2,14 +2,13 @@
 # Compiles every system of the gallery and records what its map reaches, and what other
 # methods do on the same episodes: lab/scripts/gallery.sh FOLDER. Maps are kept in MAPS
 # (build/gallery); a system that has a map there with its report is not compiled again.
-# The recorded map is then the one that gpc-gallery carries.
+# The recorded map is then the one that the program carries.
 # ONLY="cstr hvac" are these alone, EPISODES (100) those of the comparison. With SHARE=3 maps are
 # compiled in a third of the time, and what they reach is all that is recorded. Hours on two cores, and
 # the same command continues; the times want a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lab/scripts/record.sh
-gpc=bin/gpc-gallery
 out=$1
 maps=${MAPS:-build/gallery}
 all=${EPISODES:-100}

@@ -31,7 +31,7 @@ pair() {
 	for method in ${METHODS:-nmpc direct}; do
 		at=$traces/$name-$method
 		[ "$(cat "$at.whole" 2>/dev/null)" = "${EPISODES:-1000}" ] && continue
-		bin/gpc-gallery eval "$system" --method "$method" "$@" --episodes "${EPISODES:-1000}" \
+		bin/gpc eval "$system" --method "$method" "$@" --episodes "${EPISODES:-1000}" \
 			--seed "${SEED:-37000001}" --parallel "${PARALLEL:-1}" --trace "$at.jsonl" --resume
 		echo "${EPISODES:-1000}" >"$at.whole"
 	done
@@ -40,7 +40,7 @@ pair() {
 		set -- "$@" "$traces/$name-$method.jsonl"
 	done
 	[ $# -gt 1 ] || return 0
-	bin/gpc-gallery eval compare "$@" --untimed --json >"$records/$name.json.part"
+	bin/gpc eval compare "$@" --untimed --json >"$records/$name.json.part"
 	mv "$records/$name.json.part" "$records/$name.json"
 }
 

@@ -23,7 +23,7 @@ evaluate() { # CASE METHOD EPISODES
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 # Other numbers of candidates are lab/scripts/candidates-multiagent.sh's.
-rows=${METHODS:-$("$gpc" methods multiagent-static --bundled --names | grep -vx planner)}
+rows=${METHODS:-$("$gpc" methods multiagent-static --all --bundled --names | grep -vx planner)}
 for case in ${CASES:-multiagent-static multiagent-moving}; do
   for method in $rows; do
     number=${EPISODES:-100}

@@ -6,7 +6,7 @@
 # SYSTEMS="cstr hvac" are these alone, SEEDS="1 2 3" those of each. Hours, and the same command continues.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-gpc=${GPC:-bin/gpc-gallery}
+gpc=${GPC:-bin/gpc}
 out=$1/trainings
 maps=${MAPS:-build/trainings}
 threads=${THREADS:-1}

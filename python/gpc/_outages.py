@@ -1,6 +1,6 @@
 """Power flows, single outages and dispatches that survive them: what gpc.grid has of them.
 
-The library answers with what `gpc pf` and `gpc opf --secure` print with --json; here it becomes arrays.
+The library answers with what `gpc pf` and `gpc opf secure` print with --json; here it becomes arrays.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ def outages(
     emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
     progress: Callable[[int, int], None] | None = None,
 ) -> OutageFlows:
-    """The power flow of a network without one branch or unit at a time, as `gpc pf --outages`.
+    """The power flow of a network without one branch or unit at a time, as `gpc pf outages`.
 
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
     "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
@@ -327,7 +327,7 @@ def secure(
     source: Any, loads: Any = None, *, outages: str | os.PathLike[str] | Iterable[str] = "all", emergency: float = 1.3, voltage_band: float = 0.05,
     participation: str | Floats = "range", max_iterations: int = 0, progress: Callable[[int, int], None] | None = None,
 ) -> SecureOptima:
-    """The cheapest dispatch that keeps every limit after any single outage, as `gpc opf --secure`.
+    """The cheapest dispatch that keeps every limit after any single outage, as `gpc opf secure`.
 
     source is a Network, or what network() takes. loads is None for the case's own, or [n, buses] as
     in opf(): a series, in which each solve begins at the last secure dispatch. outages is as in

@@ -39,12 +39,12 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 func main() {}
@@ -251,7 +251,7 @@ func gpc_version(out **C.char, err **C.char) C.int32_t {
 
 // catalogue is what case names name. A case is checked when it is named.
 var catalogue = sync.OnceValue(func() *gpc.Catalogue {
-	k := paper.Cases()
+	k := bundled.Cases()
 	return &k
 })
 

@@ -146,7 +146,7 @@ func participation(n *network.Network, word string, given []float64) ([]float64,
 }
 
 // gpc_network_outages solves the power flow of every outage of outageOptions at loads and a dispatch as gpc_network_flow
-// does, and answers what gpc pf --outages --json prints. participation is a word of the command line, or shares are factors
+// does, and answers what gpc pf outages --json prints. participation is a word of the command line, or shares are factors
 // by unit; without both the reference takes up what is missing.
 //
 //export gpc_network_outages
@@ -209,7 +209,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 func (y *optima) threads() int { return cmp.Or(y.o.Threads, runtime.GOMAXPROCS(0)) }
 
 // gpc_network_secure finds the dispatch that survives the outages of outageOptions for n loads by bus (MW, MVAr; NULL with 0
-// rows for the case's), each begun at the last. It answers a list of what gpc opf --secure --json prints, with "warm".
+// rows for the case's), each begun at the last. It answers a list of what gpc opf secure --json prints, with "warm".
 // participation is a word of the command line, or shares are factors by unit.
 //
 //export gpc_network_secure

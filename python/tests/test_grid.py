@@ -226,7 +226,7 @@ def test_outages_are_those_of_the_command(command, tmp_path):
     n = grid.network("case39")
     for outages, args in (("branches", []), ("all", ["--emergency", "1.3", "--voltage-band", "0.05", "--enforce-q"])):
         a = grid.outages(n, outages) if not args else grid.outages(n, outages, emergency=1.3, voltage_band=0.05, enforce_q=True)
-        want = json.loads(command("pf", "case39", "--outages", outages, "--json", *args)[1])
+        want = json.loads(command("pf", "outages", "case39", "--outages", outages, "--json", *args)[1])
         assert len(a) == len(want["outages"]) and a.secure.sum() == want["secure"] and a.cut_off.sum() == want["cut_off"] and (~a.converged).sum() == want["unsolved"]
         for i, o in enumerate(want["outages"]):
             assert (a.outages[i]["outage"], a.outages[i]["row"]) == (o["outage"], o["row"]) and a.reason[i] == o["reason"] and a.lost_load[i] == o["lost_load_mw"]
@@ -273,7 +273,7 @@ def test_outages_of_an_optimum_and_of_other_loads():
 def test_a_secure_dispatch_is_that_of_the_command(command):
     n = grid.network("case_ieee30")
     r = grid.secure(n, 0.9 * n.pd)
-    want = json.loads(command("opf", "case_ieee30", "--secure", "--scale", "0.9", "--json")[1])
+    want = json.loads(command("opf", "secure", "case_ieee30", "--scale", "0.9", "--json")[1])
     assert r.secure.all() and r.objective[0] == pytest.approx(want["objective"], rel=1e-9) and r.outages == want["outages"] == 44
     np.testing.assert_allclose(r.pg[0], [g["pg"] for g in want["gen"]], atol=1e-5)
     np.testing.assert_allclose(r.price_p[0], [b["price"] for b in want["bus"]], atol=1e-5)

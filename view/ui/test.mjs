@@ -30,8 +30,7 @@ mkdirSync(out, { recursive: true });
 
 /** serve starts gpc, or another program of it, and waits for the page's address. */
 function serve(...args) {
-  const program = args[0].startsWith("/") ? args.shift() : gpc;
-  const server = spawn(program, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const server = spawn(gpc, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   const killed = () => server.kill();
   process.once("exit", killed);
@@ -395,43 +394,41 @@ async function followed() {
 /** watched drives a plant by a server of every case, without a page and beside one: no slice of the page's work begins while a decision waits. */
 async function watched() {
   const trace = join(out, "watched.jsonl");
-  for (const program of [gpc, `${gpc}-gallery`]) {
-    const { cases } = JSON.parse(spawnSync(program, ["cases", "--json"], { cwd: root }).stdout);
-    for (const { name, bundled_model } of cases) {
-      if (!bundled_model) continue;
-      const live = await serve(program, "serve", name, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
-      const drive = (episodes = 1) =>
-        new Promise((done) => {
-          rmSync(trace, { force: true });
-          const began = performance.now();
-          const plant = spawn(program, ["plant", name, "--connect", new URL(live.url).origin, "--episodes", String(episodes), "--seed", "991", "--trace", trace, "--json"], { cwd: root, stdio: "ignore" });
-          plant.once("exit", () => {
-            const lines = readFileSync(trace, "utf8").trim().split("\n").map((line) => JSON.parse(line));
-            const took = lines.map((line) => line.latency_us).filter((t) => t > 0);
-            done({ decisions: took.length, seconds: (performance.now() - began) / 1000, took });
-          });
+  const { cases } = JSON.parse(spawnSync(gpc, ["cases", "--json"], { cwd: root }).stdout);
+  for (const { name, bundled_model } of cases) {
+    if (!bundled_model) continue;
+    const live = await serve("serve", name, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    const drive = (episodes = 1) =>
+      new Promise((done) => {
+        rmSync(trace, { force: true });
+        const began = performance.now();
+        const plant = spawn(gpc, ["plant", name, "--connect", new URL(live.url).origin, "--episodes", String(episodes), "--seed", "991", "--trace", trace, "--json"], { cwd: root, stdio: "ignore" });
+        plant.once("exit", () => {
+          const lines = readFileSync(trace, "utf8").trim().split("\n").map((line) => JSON.parse(line));
+          const took = lines.map((line) => line.latency_us).filter((t) => t > 0);
+          done({ decisions: took.length, seconds: (performance.now() - began) / 1000, took });
         });
-      // A ratio of times is of many decisions, the ninth in ten of forty is one of the four slowest, and of seconds,
-      // in which the page does what it does all day: opening it takes a part of one.
-      let episodes = times ? Math.ceil(400 / (await drive()).decisions) : 1;
-      let alone = await drive(episodes);
-      while (times && alone.seconds < 3) alone = await drive((episodes = Math.ceil(episodes * Math.max(1.5, 4 / alone.seconds))));
-      const drives = [];
-      await visit(live.url, "light", async (page) => {
-        const beside = await drive(episodes);
-        const metrics = await page.evaluate(() => fetch("metrics").then((r) => r.text()));
-        const of = (metric) => Number(metrics.match(new RegExp(`^gpc_${metric} (\\S+)$`, "m"))?.[1]);
-        check(alone.decisions > 0 && beside.decisions === alone.decisions && of("aside_total") > 0 && of("aside_ahead_max") <= 1, `${name}: ${beside.decisions} decisions beside a page; at most ${of("aside_ahead_max")} of its ${of("aside_total")} slices began while one waited`);
-        drives.push(beside);
       });
-      if (times) {
-        drives.push(await drive(episodes)); // the machine may have become slower meanwhile
-        const p90 = (...of) => of.flatMap((d) => d.took).sort((a, b) => a - b)[Math.floor(0.9 * of.length * alone.decisions)];
-        const [without, watched] = [p90(alone, drives[1]), p90(drives[0])];
-        console.log(`${name}: ${alone.decisions} decisions in ${alone.seconds.toFixed(1)}, ${drives.map((d) => d.seconds.toFixed(1)).join(", ")} s, p90 of one ${without.toFixed(0)} µs without the page before and after, ${watched.toFixed(0)} µs beside it, ratio ${(watched / without).toFixed(2)}`);
-      }
-      await live.end();
+    // A ratio of times is of many decisions, the ninth in ten of forty is one of the four slowest, and of seconds,
+    // in which the page does what it does all day: opening it takes a part of one.
+    let episodes = times ? Math.ceil(400 / (await drive()).decisions) : 1;
+    let alone = await drive(episodes);
+    while (times && alone.seconds < 3) alone = await drive((episodes = Math.ceil(episodes * Math.max(1.5, 4 / alone.seconds))));
+    const drives = [];
+    await visit(live.url, "light", async (page) => {
+      const beside = await drive(episodes);
+      const metrics = await page.evaluate(() => fetch("metrics").then((r) => r.text()));
+      const of = (metric) => Number(metrics.match(new RegExp(`^gpc_${metric} (\\S+)$`, "m"))?.[1]);
+      check(alone.decisions > 0 && beside.decisions === alone.decisions && of("aside_total") > 0 && of("aside_ahead_max") <= 1, `${name}: ${beside.decisions} decisions beside a page; at most ${of("aside_ahead_max")} of its ${of("aside_total")} slices began while one waited`);
+      drives.push(beside);
+    });
+    if (times) {
+      drives.push(await drive(episodes)); // the machine may have become slower meanwhile
+      const p90 = (...of) => of.flatMap((d) => d.took).sort((a, b) => a - b)[Math.floor(0.9 * of.length * alone.decisions)];
+      const [without, watched] = [p90(alone, drives[1]), p90(drives[0])];
+      console.log(`${name}: ${alone.decisions} decisions in ${alone.seconds.toFixed(1)}, ${drives.map((d) => d.seconds.toFixed(1)).join(", ")} s, p90 of one ${without.toFixed(0)} µs without the page before and after, ${watched.toFixed(0)} µs beside it, ratio ${(watched / without).toFixed(2)}`);
     }
+    await live.end();
   }
 }
 

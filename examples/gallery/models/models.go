@@ -1,6 +1,6 @@
 //go:build !nomodels
 
-// Package models holds the maps of the gallery's systems that gpc-gallery carries, as `make
+// Package models holds the maps of the gallery's systems that the program carries, as `make
 // results-gallery` compiled them: what each reaches is recorded in lab/results.
 package models
 

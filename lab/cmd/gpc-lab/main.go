@@ -9,14 +9,14 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	grid "github.com/gpc-engine/gpc/grid/command"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/lab/command"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 func main() {
 	os.Exit(cli.Main(&cli.App{
 		Name:       "gpc-lab",
-		Catalogue:  paper.Cases(),
+		Catalogue:  bundled.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.Demo, command.Report, command.Compare, command.Certify, grid.PowerFlow, grid.OptimalFlow},
 		Operations: grid.Operations(),
 		Axes:       grid.Axes(),
