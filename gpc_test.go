@@ -439,7 +439,7 @@ func TestWhoDecidesPreparesTheProblem(t *testing.T) {
 			return err
 		},
 		"environments": func(c *gpc.Case, p *preparing) error {
-			_, err := environment.New[float64](c.Definition(), environment.Options{Environments: 1})
+			_, err := environment.New[float64](c.Definition(), environment.Options{Environments: 1, Preference: domain.Preference{Adaptive: true}})
 			return err
 		},
 	} {
