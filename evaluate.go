@@ -121,6 +121,7 @@ func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 			return nil, err
 		}
 	}
+	domain.Prepare(r.of.def.Problem)
 	ctrl, err := r.Method.New(means)
 	if weighted {
 		err = BadInput(err)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/environment"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -417,6 +419,63 @@ func (p falling) Abilities() *domain.ProblemAbilities {
 }
 
 func (falling) Failed(s, c []float64) bool { return true }
+
+// Who is about to decide has the problem prepared, and who finds or checks its case has not.
+func TestWhoDecidesPreparesTheProblem(t *testing.T) {
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "ref"}))(t)
+	defer e.Close()
+	rest := func() (domain.Controller, error) { return resting{}, nil }
+	for name, way := range map[string]func(c *gpc.Case, p *preparing) error{
+		"a map": func(c *gpc.Case, p *preparing) error {
+			_, err := c.Loop(e, gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 5, false)})
+			return err
+		},
+		"a method without a map": func(c *gpc.Case, p *preparing) error {
+			_, err := c.Controller(nil, gpc.Setup{Method: "rest"})
+			return err
+		},
+		"an evaluation of another's controllers": func(c *gpc.Case, p *preparing) error {
+			_, err := c.EvaluateBy(t.Context(), rest, closedloop.Options{Method: "rest", Episodes: 1, Preference: domain.Preference{Adaptive: true}})
+			return err
+		},
+		"environments": func(c *gpc.Case, p *preparing) error {
+			_, err := environment.New[float64](c.Definition(), environment.Options{Environments: 1, Preference: domain.Preference{Adaptive: true}})
+			return err
+		},
+	} {
+		p := &preparing{Cart: testdomain.NewCart(3)}
+		p.Spec().Training.Latent = 2
+		k := gpc.Catalogue{Cases: []domain.Case{{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start),
+			Methods: []domain.Method{{Name: "rest", New: func(domain.Means) (domain.Controller, error) { return rest() }}}}}}
+		c := require.Get(k.Find(p.Spec().Name))(t)
+		if p.times != 0 {
+			t.Errorf("a case that was found was prepared %d times", p.times)
+		}
+		if err := way(c, p); err != nil || p.times == 0 {
+			t.Errorf("%s: prepared %d times: %v", name, p.times, err)
+		}
+	}
+}
+
+// preparing counts how often it is prepared.
+type preparing struct {
+	*testdomain.Cart
+	times int
+}
+
+func (p *preparing) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Prepare: func() { p.times++ }}
+}
+
+// resting decides nothing.
+type resting struct{}
+
+func (resting) Reset(domain.Episode) error { return nil }
+
+func (resting) Decide(_, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
+	clear(u)
+	return domain.Decided(true), nil
+}
 
 // A map is one of its problem, whatever the names and sizes; a shifted plant is driven by
 // the map of the plant as it is.

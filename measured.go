@@ -131,16 +131,16 @@ func (c *Case) truthful(m domain.Method) error {
 	if c.def.Other == nil || m.Group != domain.GroupExact {
 		return nil
 	}
-	const instead = "; use nmpc, which knows the model alone, or name the parameters by --shift, which every solver knows"
+	const instead = "; use nmpc, which knows the model alone, or name the parameters by {Shift}, which every solver knows"
 	if slices.ContainsFunc(c.def.Methods, func(own domain.Method) bool { return own.Name == m.Name }) {
-		return badInputf("method %s of case %s is given the truth of that case's own plant, and the plant is %s%s", m.Name, c.Name(), c.def.Other, instead)
+		return badOptionf("method %s of case %s is given the truth of that case's own plant, and the plant is %s%s", m.Name, c.Name(), c.def.Other, instead)
 	}
 	if plant, generic := c.def.Plant.(*closedloop.Simulation); generic {
 		if _, solves := plant.Solver.(domain.Receding); solves {
 			return nil
 		}
 	}
-	return badInputf("method %s is given the truth, and the plant %s has no solver for a whole episode%s", m.Name, c.def.Other, instead)
+	return badOptionf("method %s is given the truth, and the plant %s has no solver for a whole episode%s", m.Name, c.def.Other, instead)
 }
 
 // Driven is the case with episodes of so many decisions, of a plant that runs on: what decides does not know how long it is tested.

@@ -53,6 +53,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 			return nil, err
 		}
 	}
+	domain.Prepare(p)
 	l := &loaded{backend: b, model: m, problem: p, may: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)

@@ -129,6 +129,8 @@ func flagOf(field string) string {
 		return "--range"
 	case "Devices":
 		return "--device"
+	case "TracePath":
+		return "--trace"
 	}
 	return "--" + option.Kebab(field)
 }

@@ -88,7 +88,7 @@ func renderVerification(w io.Writer, file string, v *closedloop.Verification) {
 		}
 		fmt.Fprintln(w, how)
 		for _, by := range reasons {
-			fmt.Fprintf(w, "  %s: %s\n", by, strings.Join(fields[by], ", "))
+			fmt.Fprintf(w, "  %s: %s\n", strings.Replace(by, closedloop.OnlyDeep, closedloop.OnlyDeep+" (--deep)", 1), strings.Join(fields[by], ", "))
 		}
 	}
 }

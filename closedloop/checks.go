@@ -21,6 +21,9 @@ type Check struct {
 	Unchecked int `json:"unchecked"` // that could not be
 }
 
+// OnlyDeep, in Check.By, is of what is compared with VerifyOptions.Deep alone.
+const OnlyDeep = "only deciding again"
+
 // Words of Check.By that several fields share.
 const (
 	bySimulation = "re-simulation"
@@ -29,7 +32,7 @@ const (
 	byMeasuring  = "measurements drawn again"
 	byDeciding   = "deciding again"
 	byOptimum    = "the optimum solved again"
-	noMethod     = "only deciding again (--deep) can tell"
+	noMethod     = OnlyDeep + " can tell"
 	byEstimates  = "it follows from estimates of measurements, which a trace has not"
 	noTime       = "no time can be taken again"
 	bySteering   = "somebody steered between decisions: they cannot be made again, and no optimum was looked for"
@@ -66,7 +69,7 @@ func (v *verifier) checks() []Check {
 	}
 	regime := recomputed(episodes)
 	if v.header.Regime != "" && !v.Deep {
-		regime.By += "; what it withholds from the method, only deciding again (--deep) can tell"
+		regime.By += "; what it withholds from the method, " + noMethod
 	}
 	context := recomputed(episodes)
 	if v.header.Trace == bareVersion {

@@ -67,6 +67,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			defer lock.Release()
 		}
 	}
+	domain.Prepare(c.Problem)
 	for i := range e.methods {
 		if e.methods[i], err = factory(); err != nil {
 			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/jsonin"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // Limits on what a trace can make a reader hold or go on with. The longest line is a
@@ -69,7 +70,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		Trace int `json:"trace"`
 	}
 	if err := json.Unmarshal(text, &version); err != nil {
-		return nil, t.errorf("header: %w (is this a trace, as eval --trace writes it?)", err)
+		return nil, option.Errorf("trace line %d: header: %w (is this a trace, as an evaluation with {TracePath} writes it?)", t.line, err)
 	}
 	switch {
 	case version.Trace == 1:

@@ -22,6 +22,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -245,7 +246,7 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		return compile(ctx, c, opt, time.Now)
 	}
 	if machine.CPUTime() == 0 {
-		return nil, gpc.BadInput(fmt.Errorf("compile: --budget-cpu: this system does not say what a process has computed"))
+		return nil, gpc.BadInput(option.Errorf("compile: {BudgetCPU}: this system does not say what a process has computed"))
 	}
 	threads := time.Duration(cmp.Or(max(opt.Threads, 0), runtime.GOMAXPROCS(0)))
 	return compile(ctx, c, opt, func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime() / threads) })
@@ -262,11 +263,11 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	def := c.Definition()
 	switch {
 	case opt.Out == "":
-		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file to write"))
+		return nil, gpc.BadInput(option.Errorf("compile: {Out} is required, the model file to write"))
 	case !(opt.Target > 0) || !(opt.Tail > 0) || math.IsInf(opt.Target+opt.Tail, 0):
-		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% and a largest extra cost (--tail) of %v %%, want positive numbers", opt.Target, opt.Tail))
+		return nil, gpc.BadInput(option.Errorf("compile: a target of %v %% and a largest extra cost ({Tail}) of %v %%, want positive numbers", opt.Target, opt.Tail))
 	case opt.Threads < 0:
-		return nil, gpc.BadInput(fmt.Errorf("compile: --threads %d: want 0 or more", opt.Threads))
+		return nil, gpc.BadInput(option.Errorf("compile: {Threads} %d: want 0 or more", opt.Threads))
 	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 0 || opt.TestStarts < 0:
 		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want numbers ≥ 0, and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:
@@ -375,7 +376,7 @@ func (r *run) mapFile(round int) string {
 func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*Report, error) {
 	rounds := r.journal.Rounds
 	if len(rounds) == 0 {
-		return nil, fmt.Errorf("compile: the budget of %v is too short for one round: give a larger --budget", r.opt.Budget)
+		return nil, option.Errorf("compile: the budget of %v is too short for one round: give a larger {Budget}", r.opt.Budget)
 	}
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Rounds: rounds, Best: best, Ended: ended}

@@ -267,7 +267,7 @@ func TestRunRefuses(t *testing.T) {
 		c          *gpc.Case
 		change     func(*Options)
 	}{
-		{"no file", "--out", c, func(o *Options) { o.Out = "" }},
+		{"no file", "Out is required", c, func(o *Options) { o.Out = "" }},
 		{"a target that is no number", "target", c, func(o *Options) { o.Target = math.NaN() }},
 		{"a negative budget", "budget", c, func(o *Options) { o.Budget = -1 }},
 		{"no starts", "starts", c, func(o *Options) { o.Starts = -1 }},

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -264,7 +265,7 @@ func (r *run) open() (release func() error, err error) {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
 	if r.journal.Version == want.Version && r.journal.Case == want.Case && r.journal.ProblemSHA256 != want.ProblemSHA256 {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another --out, or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
+		return nil, gpc.BadInput(option.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another {Out}, or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
 	}
 	for _, f := range []struct {
 		name      string
@@ -275,7 +276,7 @@ func (r *run) open() (release func() error, err error) {
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts}, {"clock", cmp.Or(r.journal.Clock, "wall"), want.Clock},
 	} {
 		if f.got != f.want {
-			return nil, gpc.BadInput(fmt.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another --out, or remove the folder", path, f.name, f.got, f.want))
+			return nil, gpc.BadInput(option.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another {Out}, or remove the folder", path, f.name, f.got, f.want))
 		}
 	}
 	r.continued = true

@@ -20,10 +20,22 @@ func abilitiesOf[A any](of any) *A {
 // AbilitiesOfProblem are a problem's, none of one that is not Able.
 func AbilitiesOfProblem(p Problem) *ProblemAbilities { return abilitiesOf[ProblemAbilities](p) }
 
+// Prepare prepares a problem, where it needs that, for all decisions to come (ProblemAbilities.Prepare): who makes
+// a controller, evaluates one or trains a map does so first.
+func Prepare(p Problem) {
+	if prepare := AbilitiesOfProblem(p).Prepare; prepare != nil {
+		prepare()
+	}
+}
+
 // ProblemAbilities are what a Problem may do besides. Functions are safe for concurrent use, and keep and
 // modify inputs as little as those of Problem.
 type ProblemAbilities struct {
 	Derivatives Derivatives
+
+	// Prepare makes, once, what the functions of the problem begin from where that takes exact solves, which
+	// no bounded Project has room for. Without it they are right too, but their results may be others.
+	Prepare func()
 
 	// Fingerprint is a SHA-256 of all that a problem is made of where that is more than its Spec says:
 	// parameters of its functions, a network's file. Datasets and models hold it, and are refused by a

@@ -31,7 +31,8 @@ type Problem interface {
 	Margins(s, c, u, m []float64)
 
 	// Project moves u, in place, onto the hard constraints by a bounded number of
-	// operations, and reports whether the result keeps all of them.
+	// operations, and reports whether the result keeps all of them. What takes more, once, is made by
+	// ProblemAbilities.Prepare.
 	Project(s, c, u []float64) (feasible bool)
 
 	// Fallback writes the conservative action for an observation that cannot be

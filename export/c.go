@@ -375,7 +375,7 @@ func (u *unit) files() ([]file, error) {
 		{"README.md", "README.md"},
 	} {
 		var b bytes.Buffer
-		if err := templates.ExecuteTemplate(&b, f.template, u); err != nil {
+		if err := templates().ExecuteTemplate(&b, f.template, u); err != nil {
 			return nil, err
 		}
 		all = append(all, file{f.name, b.Bytes()})

@@ -74,7 +74,7 @@ func DeviceOf(p domain.Problem) (*Device, error) {
 	w.Device = true
 	w.generate()
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "device.tmpl", w); err != nil {
+	if err := templates().ExecuteTemplate(&b, "device.tmpl", w); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	sum := sha256.Sum256(b.Bytes())

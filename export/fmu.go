@@ -80,7 +80,7 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 		to       *[]byte
 	}{{"fmu.xml", &m.description}, {"fmu.c", &m.code}} {
 		var b bytes.Buffer
-		if err := templates.ExecuteTemplate(&b, f.template, m); err != nil {
+		if err := templates().ExecuteTemplate(&b, f.template, m); err != nil {
 			return nil, err
 		}
 		*f.to = b.Bytes()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/x448/float16"
@@ -18,11 +19,14 @@ import (
 //go:embed templates
 var sources embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
-	"constant": ccode.Constant, "clock": clock, "clockLast": clockLast, "row": row, "xml": escaped,
-	"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
-}).ParseFS(sources, "templates/*"))
+// templates are read where something is exported: no program's start has time for them.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
+		"constant": ccode.Constant, "clock": clock, "clockLast": clockLast, "row": row, "xml": escaped,
+		"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
+	}).ParseFS(sources, "templates/*"))
+})
 
 // clock is the index of the clock in a context; behind it are the actions before of a system with rates.
 func clock(s *domain.Spec) string {

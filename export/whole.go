@@ -437,7 +437,7 @@ func (w *whole) write() ([]file, error) {
 	var all []file
 	for _, f := range list {
 		var b bytes.Buffer
-		if err := templates.ExecuteTemplate(&b, f.template, f.data); err != nil {
+		if err := templates().ExecuteTemplate(&b, f.template, f.data); err != nil {
 			return nil, err
 		}
 		all = append(all, file{f.name, b.Bytes()})

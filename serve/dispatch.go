@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // backlog is how many groups of requests may wait for the dispatcher.
@@ -262,7 +263,7 @@ func (s *Server) begin(j *job) (err error) {
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
-		return jsonin.Errorf("session", "%w: the server holds %d; reset one, or start it with a larger --sessions", ErrFull, len(s.sessions))
+		return jsonin.Errorf("session", "%w", option.Errorf("%w: the server holds %d; reset one, or start it with a larger {Sessions}", ErrFull, len(s.sessions)))
 	}
 	of := &session{name: j.session, aside: j.aside, lastRequest: time.Now()}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {

@@ -247,7 +247,7 @@ func (h *handler) ask(o op) http.HandlerFunc {
 
 // parse reads a request.
 func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began time.Time) error {
-	tooLarge := problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes (--body-bytes)", h.o.MaxBytes)
+	tooLarge := problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes, the most that this server was started for", h.o.MaxBytes)
 	if r.ContentLength > int64(h.o.MaxBytes) { // none of it is read
 		return tooLarge
 	}

@@ -107,6 +107,7 @@ type planner struct {
 }
 
 func newPlanner(problem domain.Problem) *planner {
+	domain.Prepare(problem)
 	spec := problem.Spec()
 	vector := func(n int) []float64 { return make([]float64, n) }
 	return &planner{

@@ -42,6 +42,24 @@ func TestSelectedRows(t *testing.T) {
 	}
 }
 
+// preparing counts how often it is prepared.
+type preparing struct {
+	toy
+	times *int
+}
+
+func (p preparing) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Prepare: func() { *p.times++ }}
+}
+
+// Plans are projected of a problem that was prepared, as in closed loop.
+func TestPlansAreOfAPreparedProblem(t *testing.T) {
+	times := 0
+	if newPlanner(preparing{newToy(), &times}); times == 0 {
+		t.Error("the problem was not prepared")
+	}
+}
+
 // E_x learns from preferences as it will read them, and the action loss counts errors in
 // the tolerances that a problem states.
 func TestPreferenceFloorAndActionTolerance(t *testing.T) {

@@ -28,7 +28,7 @@ type decides interface {
 }
 
 // errFixed is returned for a change of what nobody at a page can change.
-var errFixed = errors.New("only the plant that gpc serve --ui simulates can be changed, linked and saved here")
+var errFixed = errors.New("this page shows a recording: only a plant that is simulated as it is shown can be changed, linked and saved")
 
 // Link is how a frame of a Live came about: so many decisions of a drawn episode, with what a person did on
 // the way. The same program and map make the same frame of it, bit for bit.
@@ -242,7 +242,7 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 func (l *Live) Recorded() ([]byte, error) {
 	switch {
 	case l.recording == nil:
-		const large = "an episode of case %s has more than %d numbers, and is not kept: gpc eval --trace records it"
+		const large = "an episode of case %s has more than %d numbers, and is not kept: an evaluation with a trace records it"
 		return nil, jsonin.Errorf("episode", large, l.c.Name(), mostRecorded)
 	case l.recorded == 0:
 		return nil, jsonin.Errorf("episode", "no decision has been made in this episode yet")

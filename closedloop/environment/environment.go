@@ -157,6 +157,7 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 	if c.Plant == nil {
 		return nil, fmt.Errorf("environment: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
+	domain.Prepare(c.Problem)
 	unit, err := domain.NewUnit(c.Problem)
 	if err != nil {
 		return nil, fmt.Errorf("environment: %w", err)

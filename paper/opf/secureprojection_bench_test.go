@@ -16,6 +16,7 @@ import (
 func BenchmarkSecureProjection(b *testing.B) {
 	c := require.Get(SecureFromFile(cmp.Or(os.Getenv("GPC_CASE"), "opf-secure:pglib_opf_case118_ieee.m")))(b)
 	y := c.Problem.(*System)
+	y.prepare()
 	type decision struct{ s, c, u []float64 }
 	var all []decision
 	adaptive := domain.Preference{Adaptive: true}

@@ -189,6 +189,32 @@ func dispatchNear(t *testing.T, y *System, level float64) (s, c, u []float64) {
 	return s, c, u
 }
 
+// Neither a check of the case nor a projection solves exactly: what that takes is found by Prepare, once. A projection that
+// was not prepared looks at every outage in every round, and keeps the limits all the same.
+func TestAProjectionSolvesNothing(t *testing.T) {
+	def := Secure()
+	y := def.Problem.(*System)
+	answers, asked := y.answers, 0
+	y.answers = func() []domain.Sample { asked++; return answers() }
+	require.OK(t, def.Validate())
+	s, c, _ := secureAt(t, y, 0.885, 0.89)
+	require.Get(y.security.flows())(t)
+	checker, tight := y.security.checker, y.security.tight
+	y.security.checker = func() (*secure.Solver, error) { t.Error("a projection asks for the limits' solver"); return checker() }
+	y.security.tight = func() (*secure.Solver, error) { asked++; return tight() }
+	_, _, u := dispatchNear(t, y, 0.89)
+	unprepared := slices.Clone(u)
+	if !y.Project(s, c, unprepared) || asked != 0 {
+		t.Errorf("the projection asked for %d exact dispatches", asked)
+	}
+	y.security.checker = checker
+	domain.Prepare(y)
+	domain.Prepare(y)
+	if found := asked; found == 0 || !slices.Contains(y.likely(), true) || !slices.Contains(y.likely(), false) || !y.Project(s, c, u) || asked != found {
+		t.Errorf("prepared by %d exact dispatches, then %d: likely outages are %v", found, asked, y.likely())
+	}
+}
+
 // The plain optimum breaks limits after outages; its projection breaks none, by power flows of package secure,
 // and costs less above the exact secure optimum than a thousandth.
 func TestProjectionSurvivesOutages(t *testing.T) {

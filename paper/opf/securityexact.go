@@ -107,6 +107,8 @@ type stepController struct {
 var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
+	y.prepare()
+	y.laden() // of every decision
 	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}, exact: secureController{system: y}}
 }
 

@@ -262,6 +262,14 @@ func (y *System) likelyOutages() []bool {
 	return near
 }
 
+// likely are the likelyOutages that prepared has found; before it, any outage is.
+func (y *System) likely() []bool {
+	if near := y.near.Load(); near != nil {
+		return *near
+	}
+	return slices.Repeat([]bool{true}, len(y.security.Outages))
+}
+
 // ladenBy is by how much loads at the answers are raised to find out whether a network is laden.
 const ladenBy = 0.02
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -50,7 +51,8 @@ type System struct {
 	answers     func() []domain.Sample // made on first use
 	chart       func() *domain.Chart
 	security    *security // nil: no outage has to be survived
-	likely      func() []bool
+	prepare     func()
+	near        atomic.Pointer[[]bool] // likelyOutages; nil before prepared
 	laden       func() bool
 	first       func() *secure.Result // firstDispatch
 }
@@ -60,7 +62,7 @@ var _ domain.Problem = (*System)(nil)
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
 	may := &domain.ProblemAbilities{
-		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
+		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Prepare: y.prepare, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
 		Score: y.Score, Weigh: y.Weigh, Best: y.Best, Answers: y.Answers, Polish: y.Polish, Admit: y.Admit,
 		Chart: y.Chart, Operate: y.Operate, Device: y.Device,
 	}
@@ -134,10 +136,21 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.chart = sync.OnceValue(y.newChart)
-	y.likely, y.laden = sync.OnceValue(y.likelyOutages), sync.OnceValue(y.isLaden)
+	y.prepare, y.laden = sync.OnceFunc(y.prepared), sync.OnceValue(y.isLaden)
 	y.first = sync.OnceValue(y.firstDispatch)
 	y.spec = y.newSpec(name, description)
 	return y, nil
+}
+
+// prepared is domain.ProblemAbilities.Prepare: what projections begin from, by power flows and exact dispatches.
+func (y *System) prepared() {
+	y.metric()
+	if y.security == nil {
+		return
+	}
+	y.security.flows() // an error is newOutages' to say
+	near := y.likelyOutages()
+	y.near.Store(&near)
 }
 
 // checkNetwork says what a dispatch problem needs that a network may lack.

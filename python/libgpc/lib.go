@@ -74,8 +74,8 @@ func argumentOf(field string) string {
 	switch field {
 	case "OutDir":
 		return "out"
-	case "Ranges":
-		return "ranges"
+	case "TracePath":
+		return "trace"
 	}
 	return strings.ReplaceAll(option.Kebab(field), "-", "_")
 }

@@ -16,7 +16,7 @@ type (
 
 func (unnamed) Failed(s, c []float64) bool { return false }
 
-func (renamed) Prepare() {} // a problem's own: no ability of a problem has its name
+func (renamed) Prepared() {} // a problem's own: no ability of a problem has its name
 
 func TestInterfacesCheckFindsMistakes(t *testing.T) {
 	for _, c := range []struct {
