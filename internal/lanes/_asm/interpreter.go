@@ -189,19 +189,15 @@ func extreme(of, join binaryOp) func(v vectors) {
 // rowset runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
 func rowset(v vectors) {
 	const unrolled = 4
-	parts := v.each()
-	for _, p := range parts {
-		p.mov(p.cell(1, 0), p.own(unrolled))
-	}
+	a := v.file[unrolled]
+	v.mov(v.cell(1, 0), a)
 	step := func(n int) {
 		for k := range n {
-			for _, p := range parts {
-				p.mul(p.cell(2, k), p.own(unrolled), p.own(k))
-				p.mov(p.own(k), p.cell(0, k))
-			}
+			v.mul(v.cell(2, k), a, v.file[k])
+			v.mov(v.file[k], v.cell(0, k))
 		}
-		ADDQ(Imm(uint64(n*v.size()/8)), arg[0])
-		ADDQ(Imm(uint64(n*v.size()/8)), arg[2])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
 	}
 	SUBL(Imm(unrolled), arg32[3])
 	JLT(LabelRef("rowsetrest"))
@@ -223,7 +219,6 @@ func rowset(v vectors) {
 // how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions. A sum begins at 0.
 func row(v vectors, label string, sum bool) {
 	d, far, left := arg[0], reg.RDX, arg32[3]
-	parts := v.each()
 	MOVL(Mem{Base: code}, arg32[0])
 	MOVL(Mem{Base: code, Disp: 4}, left)
 	ADDQ(Imm(8), code)
@@ -234,12 +229,10 @@ func row(v vectors, label string, sum bool) {
 		CMPL(left, Imm(uint64(n)))
 		JLT(LabelRef(end))
 		for k := range n {
-			for _, p := range parts {
-				if sum {
-					p.xor(p.own(k), p.own(k), p.own(k))
-				} else {
-					p.mov(p.cell(0, k), p.own(k))
-				}
+			if sum {
+				v.xor(v.file[k], v.file[k], v.file[k])
+			} else {
+				v.mov(v.cell(0, k), v.file[k])
 			}
 		}
 		MOVQ(code, reg.R12)
@@ -248,24 +241,18 @@ func row(v vectors, label string, sum bool) {
 		MOVL(Mem{Base: reg.R12}, arg32[1])
 		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
 		ADDQ(far, arg[2])
-		for _, p := range parts {
-			p.mov(p.cell(1, 0), p.own(8))
-		}
+		v.mov(v.cell(1, 0), v.file[8])
 		for k := range n {
-			for _, p := range parts {
-				p.fma(p.cell(2, k), p.own(8), p.own(k))
-			}
+			v.fma(v.cell(2, k), v.file[8], v.file[k])
 		}
 		ADDQ(Imm(8), reg.R12)
 		DECL(reg.R13L)
 		JNE(LabelRef(name + "term"))
 		for k := range n {
-			for _, p := range parts {
-				p.mov(p.own(k), p.cell(0, k))
-			}
+			v.mov(v.file[k], v.cell(0, k))
 		}
-		ADDQ(Imm(uint64(n*v.size()/8)), d)
-		ADDQ(Imm(uint64(n*v.size()/8)), far)
+		ADDQ(Imm(uint64(n*v.bytes/8)), d)
+		ADDQ(Imm(uint64(n*v.bytes/8)), far)
 		SUBL(Imm(uint64(n)), left)
 		JMP(LabelRef(name))
 		Label(end)
@@ -375,7 +362,7 @@ func repetitions(v vectors, r run) {
 	}
 	load(r.operands)
 	ADDQ(Imm(uint64(4*r.operands)), code)
-	r.repetition(v)
+	r.body(v)
 	DECL(reg.ECX)
 	JNE(LabelRef(loop))
 	if reduces[r.name] {
@@ -387,29 +374,7 @@ func repetitions(v vectors, r run) {
 func openSum(v vectors) {
 	MOVL(Mem{Base: code}, reg.EDX)
 	ADDQ(Imm(4), code)
-	for _, p := range v.each() {
-		p.mov(p.gathered(), p.sum())
-	}
+	v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
 }
 
-func closeSum(v vectors) {
-	for _, p := range v.each() {
-		p.mov(p.sum(), p.gathered())
-	}
-}
-
-// gathered is the cell that RDX names.
-func (v vectors) gathered() Mem {
-	return Mem{Base: cells, Index: reg.RDX, Scale: 8, Disp: v.part * v.bytes}
-}
-
-// repetition writes one, part by part but where the operation goes through a row's cells.
-func (o operation) repetition(v vectors) {
-	if o.name == "rowset" {
-		o.body(v)
-		return
-	}
-	for _, p := range v.each() {
-		o.body(p)
-	}
-}
+func closeSum(v vectors) { v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8}) }
