@@ -392,14 +392,6 @@ func (m *Machine) SetAll(r Ref, v float64) {
 	}
 }
 
-// AddAll adds a value in all lanes of a cell.
-func (m *Machine) AddAll(r Ref, v float64) {
-	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
-	for l := range lanes {
-		lanes[l] += v
-	}
-}
-
 // Read copies all lanes of consecutive cells, and Write writes them back.
 func (m *Machine) Read(out []float64, first Ref) { copy(out, m.cells[int(first)*m.width:]) }
 
