@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -276,9 +277,9 @@ func binary(f binaryOp) func(v vectors) {
 //
 //	func run<ISA>(code *uint32, cells *float64)
 //
-// which executes code until its end. Every operation ends with a search for the
-// next one of its own, so that the processor can tell the places apart when it
-// predicts what follows.
+// which executes code until its end. Every operation ends with a jump of its own through a
+// table, so that the processor can tell the places apart when it predicts what follows. The table is
+// of jumps, in the function itself: the assembler writes no address of a label into data.
 func interpreter(v vectors) {
 	TEXT("run"+v.suffix, NOSPLIT, "func(code *uint32, cells *float64)")
 	Load(Param("code"), code)
@@ -289,28 +290,10 @@ func interpreter(v vectors) {
 		spread = AllocLocal(4 * avx2.bytes)
 	}
 	runs := allRuns()
-	searches := 0
-	next := func() {
-		MOVL(Mem{Base: code}, reg.EAX)
-		MOVL(Mem{Base: code, Disp: 4}, reg.ECX)
-		ADDQ(Imm(8), code)
-		var search func(lo, hi int)
-		search = func(lo, hi int) {
-			if hi-lo == 1 {
-				JMP(LabelRef(runs[lo].label))
-				return
-			}
-			mid := (lo + hi) / 2
-			searches++
-			upper := fmt.Sprintf("search%d", searches)
-			CMPL(reg.EAX, U32(runs[mid].number))
-			JGE(LabelRef(upper))
-			search(lo, mid)
-			Label(upper)
-			search(mid, hi)
-		}
-		search(0, len(runs))
-	}
+	JMP(LabelRef("begin"))
+	jumps(runs)
+	Label("begin")
+	LEAQ(Mem{Symbol: Symbol{Name: "·run" + v.suffix}, Base: reg.StaticBase, Disp: tableAt}, table)
 	next()
 	for _, r := range runs {
 		Label(r.label)
@@ -328,6 +311,42 @@ func interpreter(v vectors) {
 		}
 		next()
 	}
+}
+
+const (
+	tableAt = 128 // bytes from the beginning of the function to the table; what is before it is shorter
+	slot    = 8   // bytes of a jump in the table
+)
+
+// table is the register that holds where it is. The linker of plugins alone would want it.
+var table = reg.R15
+
+// jumps writes the table of jumps to the operations, by number; no code has a number between theirs.
+func jumps(runs []run) {
+	align(tableAt)
+	at := 0
+	for _, r := range runs {
+		for ; at < r.number; at++ {
+			align(slot)
+			UD2()
+		}
+		align(slot)
+		JMP(LabelRef(r.label))
+		at++
+	}
+}
+
+func align(bytes uint64) {
+	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(bytes)}})
+}
+
+// next goes on with the next run.
+func next() {
+	MOVL(Mem{Base: code}, reg.EAX)
+	MOVL(Mem{Base: code, Disp: 4}, reg.ECX)
+	ADDQ(Imm(8), code)
+	LEAQ(Mem{Base: table, Index: reg.RAX, Scale: slot}, reg.RAX)
+	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{reg.RAX}, Inputs: []Op{reg.RAX}, IsTerminal: true})
 }
 
 // run is what the code at a label does.
