@@ -15,38 +15,20 @@ import (
 
 // valued is a system's program for the lanes of vectors, without derivatives.
 type valued struct {
-	of              stages.System
-	level           isa.Level
-	width           int
-	values, margins *stages.Code // margins are of a system with an escape
-	valuesAt        inSets
-	marginsAt       *lanes.Compiled
-}
-
-// inSets is code for points that are evaluated by sets of many lanes, and the last of few where no more points are left than
-// these. It is one code where many are no more than few.
-type inSets struct{ wide, narrow *lanes.Compiled }
-
-// compile readies code for sets.
-func (k *valued) compile(code *stages.Code) (of inSets, err error) {
-	if of.narrow, err = code.Compile(k.level, k.width); err != nil {
-		return of, err
-	}
-	of.wide = of.narrow
-	if many := lanes.Many(k.level); many > k.width {
-		of.wide, err = code.Compile(k.level, many)
-	}
-	return of, err
+	of                  stages.System
+	level               isa.Level
+	width               int
+	values, margins     *stages.Code // margins are of a system with an escape
+	valuesAt, marginsAt *lanes.Compiled
 }
 
 // laned is the same program with derivatives too.
 type laned struct {
 	*valued
-	moving, limiting []int
-	slopes           *stages.Code
-	priority         *stages.Function
-	slopesAt         inSets
-	priorityAt       *lanes.Compiled
+	moving, limiting     []int
+	slopes               *stages.Code
+	priority             *stages.Function
+	slopesAt, priorityAt *lanes.Compiled
 }
 
 // NewStages is domain.Derivatives.Stages where the system has a Source. Its error says what of the source cannot be followed.
@@ -58,7 +40,7 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &workspace{laned: code, sets: machines{code: code.slopes, at: code.slopesAt}, evaluations: p.evaluations(code.valued), priorities: code.priority.NewMachine(code.priorityAt)}, nil
+	return &workspace{laned: code, evaluations: p.evaluations(code.valued), priorities: code.priority.NewMachine(code.priorityAt)}, nil
 }
 
 // readValues makes the code without derivatives, which is the same for all who evaluate.
@@ -90,7 +72,7 @@ func (p *Problem) readValues() (*valued, error) {
 		return nil, err
 	}
 	k.width = lanes.Widths(k.level)[0]
-	if k.valuesAt, err = k.compile(k.values); err != nil {
+	if k.valuesAt, err = k.values.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	if y.EscapeSteps == 0 {
@@ -131,7 +113,7 @@ func (p *Problem) readLanes() (*laned, error) {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	k.priority = stages.NewFunction(p.priority(read), k.moving)
-	if k.slopesAt, err = k.compile(k.slopes); err != nil {
+	if k.slopesAt, err = k.slopes.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	if k.priorityAt, err = k.priority.Compile(k.level, k.width); err != nil {
@@ -240,44 +222,22 @@ func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 // evaluations evaluates decisions in the lanes of one machine.
 type evaluations struct {
 	problem                  *Problem
-	values                   machines
+	values                   *stages.Machine
 	ns, nx, nu, nj, nm, each int // each: margins of one step
 }
 
 func (p *Problem) evaluations(code *valued) evaluations {
 	return evaluations{
-		problem: p, values: machines{code: code.values, at: code.valuesAt}, ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		problem: p, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
 		nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
 	}
-}
-
-// machines are those of a code's sets, each made when it is first wanted.
-type machines struct {
-	code   *stages.Code
-	at     inSets
-	wide   []*stages.Machine
-	narrow *stages.Machine // of the last set
-}
-
-// set is the machine of a set behind which so many points are left, its own among them.
-func (m *machines) set(k, left int) *stages.Machine {
-	if m.at.narrow != m.at.wide && left <= m.at.narrow.Width() {
-		if m.narrow == nil {
-			m.narrow = m.code.NewMachine(m.at.narrow)
-		}
-		return m.narrow
-	}
-	for k >= len(m.wide) {
-		m.wide = append(m.wide, m.code.NewMachine(m.at.wide))
-	}
-	return m.wide[k]
 }
 
 // workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
 type workspace struct {
 	*laned
 	evaluations
-	sets       machines
+	sets       []*stages.Machine
 	n          int // decisions of the last Linearise
 	priorities *stages.FunctionMachine
 	x          []float64 // of the last Priority
@@ -303,13 +263,11 @@ func (w *evaluations) load(m *stages.Machine, first, n int, x, u []float64) {
 }
 
 func (w *evaluations) Evaluate(n int, x, u, next, j, margins []float64) {
-	for first := 0; first < n; {
-		m := w.values.set(0, n-first)
-		w.load(m, first, n, x, u)
-		for i := first; i < min(n, first+m.Lanes()); i++ {
-			w.read(m, first, i, x, next, j, margins)
+	for first := 0; first < n; first += w.values.Lanes() {
+		w.load(w.values, first, n, x, u)
+		for i := first; i < min(n, first+w.values.Lanes()); i++ {
+			w.read(w.values, first, i, x, next, j, margins)
 		}
-		first += m.Lanes()
 	}
 }
 
@@ -324,7 +282,10 @@ func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMarg
 	w.n = n
 	k := w.nu + len(w.moving)
 	for set, first := 0, 0; first < n; set++ {
-		m := w.sets.set(set, n-first)
+		if set == len(w.sets) {
+			w.sets = append(w.sets, w.slopes.NewMachine(w.slopesAt))
+		}
+		m := w.sets[set]
 		w.load(m, first, n, x, u)
 		for i := first; i < min(n, first+m.Lanes()); i++ {
 			if next != nil {
@@ -340,7 +301,7 @@ func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []floa
 	k := w.nu + len(w.moving)
 	lambda = lambda[:w.n*w.nx]
 	for set, first := 0, 0; first < w.n; set++ {
-		m := w.sets.set(set, w.n-first)
+		m := w.sets[set]
 		last := min(w.n, first+m.Lanes())
 		steps := 0
 		for i := first; i < last; i++ {

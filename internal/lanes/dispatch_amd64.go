@@ -6,8 +6,6 @@ import "github.com/gpc-engine/gpc/internal/isa"
 
 func execute(level isa.Level, code []uint32, cells []float64, width int) {
 	switch {
-	case level == isa.AVX512 && width == 16:
-		runAVX512Two(&code[0], &cells[0])
 	case level == isa.AVX512:
 		runAVX512(&code[0], &cells[0])
 	case level == isa.AVX2 && width == 4:
@@ -19,14 +17,11 @@ func execute(level isa.Level, code []uint32, cells []float64, width int) {
 	}
 }
 
-// runAVX512 is interpret with eight lanes, runAVX512Two with sixteen, runAVX2 with four, runAVX2One with
+// runAVX512 is interpret with eight lanes, runAVX2 with four, runAVX2One with
 // one.
 //
 //go:noescape
 func runAVX512(code *uint32, cells *float64)
-
-//go:noescape
-func runAVX512Two(code *uint32, cells *float64)
 
 //go:noescape
 func runAVX2(code *uint32, cells *float64)

@@ -5,7 +5,7 @@
 //
 // The central type is Program: runs of equal operations over cells of float64,
 // written down once by a Builder and then executed by a Machine many times, on
-// eight or sixteen lanes (AVX-512), four or one (AVX2 with FMA) or as many as wanted (Go). All
+// eight lanes (AVX-512), four or one (AVX2 with FMA) or as many as wanted (Go). All
 // operations round as IEEE 754 says, in an order fixed by the program, so that
 // the instruction sets agree bitwise.
 //
@@ -268,15 +268,6 @@ func Widths(level isa.Level) []int {
 	return []int{4, 1}
 }
 
-// Many is the number of lanes at which the instances of many cost least each, where a program has few cells: with
-// AVX-512 two vectors a cell, so that operations that wait for one another are done two at a time.
-func Many(level isa.Level) int {
-	if level == isa.AVX512 {
-		return 2 * Widths(level)[0]
-	}
-	return Widths(level)[0]
-}
-
 // Compiled is a set of programs made ready for one width, shared by machines.
 type Compiled struct {
 	level isa.Level
@@ -342,7 +333,7 @@ func Check(level isa.Level, width int, programs ...*Program) error {
 }
 
 func (c *Compiled) check() error {
-	if c.width < 1 || c.level != isa.Generic && !slices.Contains(Widths(c.level), c.width) && c.width != Many(c.level) {
+	if c.width < 1 || c.level != isa.Generic && !slices.Contains(Widths(c.level), c.width) {
 		return fmt.Errorf("lanes: %d lanes, %v has %v", c.width, c.level, Widths(c.level))
 	}
 	if c.cells*c.width >= maxOffset {
@@ -398,14 +389,6 @@ func (m *Machine) SetAll(r Ref, v float64) {
 	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
 	for l := range lanes {
 		lanes[l] = v
-	}
-}
-
-// AddAll adds a value in all lanes of a cell.
-func (m *Machine) AddAll(r Ref, v float64) {
-	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
-	for l := range lanes {
-		lanes[l] += v
 	}
 }
 

@@ -310,14 +310,14 @@ func TestStepsOfTheEscapeLeftOut(t *testing.T) {
 func TestInstructionSetsAgreeBitwise(t *testing.T) {
 	for _, y := range systems(t) {
 		code, _ := coded(t, y)
-		at := pointsOf(y, code.Sizes(), 16)
+		at := pointsOf(y, code.Sizes(), 8)
 		single := machine(t, code, isa.Generic, 1)
 		var want []derivatives
 		for _, p := range at {
 			want = append(want, all(single, code, []place{p})[0])
 		}
 		for _, level := range isa.Available() {
-			for _, width := range slices.Compact(append([]int{lanes.Many(level)}, lanes.Widths(level)...)) {
+			for _, width := range lanes.Widths(level) {
 				m := machine(t, code, level, width)
 				for from := 0; from < len(at); from += width {
 					for l, got := range all(m, code, at[from:from+width]) {
@@ -345,7 +345,7 @@ func TestSharedDirectionsAreThoseOfOneLane(t *testing.T) {
 		at := pointsOf(y, k, 3)
 		first := make([][]float64, len(at))
 		for _, level := range isa.Available() {
-			for _, width := range slices.Compact(append([]int{lanes.Many(level)}, lanes.Widths(level)...)) {
+			for _, width := range lanes.Widths(level) {
 				m := seeded(t, y, by, level, width)
 				for point, p := range at {
 					for lane := range width {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -189,19 +190,15 @@ func extreme(of, join binaryOp) func(v vectors) {
 // rowset runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
 func rowset(v vectors) {
 	const unrolled = 4
-	parts := v.each()
-	for _, p := range parts {
-		p.mov(p.cell(1, 0), p.own(unrolled))
-	}
+	a := v.file[unrolled]
+	v.mov(v.cell(1, 0), a)
 	step := func(n int) {
 		for k := range n {
-			for _, p := range parts {
-				p.mul(p.cell(2, k), p.own(unrolled), p.own(k))
-				p.mov(p.own(k), p.cell(0, k))
-			}
+			v.mul(v.cell(2, k), a, v.file[k])
+			v.mov(v.file[k], v.cell(0, k))
 		}
-		ADDQ(Imm(uint64(n*v.size()/8)), arg[0])
-		ADDQ(Imm(uint64(n*v.size()/8)), arg[2])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
 	}
 	SUBL(Imm(unrolled), arg32[3])
 	JLT(LabelRef("rowsetrest"))
@@ -223,7 +220,6 @@ func rowset(v vectors) {
 // how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions. A sum begins at 0.
 func row(v vectors, label string, sum bool) {
 	d, far, left := arg[0], reg.RDX, arg32[3]
-	parts := v.each()
 	MOVL(Mem{Base: code}, arg32[0])
 	MOVL(Mem{Base: code, Disp: 4}, left)
 	ADDQ(Imm(8), code)
@@ -234,12 +230,10 @@ func row(v vectors, label string, sum bool) {
 		CMPL(left, Imm(uint64(n)))
 		JLT(LabelRef(end))
 		for k := range n {
-			for _, p := range parts {
-				if sum {
-					p.xor(p.own(k), p.own(k), p.own(k))
-				} else {
-					p.mov(p.cell(0, k), p.own(k))
-				}
+			if sum {
+				v.xor(v.file[k], v.file[k], v.file[k])
+			} else {
+				v.mov(v.cell(0, k), v.file[k])
 			}
 		}
 		MOVQ(code, reg.R12)
@@ -248,24 +242,18 @@ func row(v vectors, label string, sum bool) {
 		MOVL(Mem{Base: reg.R12}, arg32[1])
 		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
 		ADDQ(far, arg[2])
-		for _, p := range parts {
-			p.mov(p.cell(1, 0), p.own(8))
-		}
+		v.mov(v.cell(1, 0), v.file[8])
 		for k := range n {
-			for _, p := range parts {
-				p.fma(p.cell(2, k), p.own(8), p.own(k))
-			}
+			v.fma(v.cell(2, k), v.file[8], v.file[k])
 		}
 		ADDQ(Imm(8), reg.R12)
 		DECL(reg.R13L)
 		JNE(LabelRef(name + "term"))
 		for k := range n {
-			for _, p := range parts {
-				p.mov(p.own(k), p.cell(0, k))
-			}
+			v.mov(v.file[k], v.cell(0, k))
 		}
-		ADDQ(Imm(uint64(n*v.size()/8)), d)
-		ADDQ(Imm(uint64(n*v.size()/8)), far)
+		ADDQ(Imm(uint64(n*v.bytes/8)), d)
+		ADDQ(Imm(uint64(n*v.bytes/8)), far)
 		SUBL(Imm(uint64(n)), left)
 		JMP(LabelRef(name))
 		Label(end)
@@ -289,9 +277,9 @@ func binary(f binaryOp) func(v vectors) {
 //
 //	func run<ISA>(code *uint32, cells *float64)
 //
-// which executes code until its end. Every operation ends with a search for the
-// next one of its own, so that the processor can tell the places apart when it
-// predicts what follows.
+// which executes code until its end. Every operation ends with a jump of its own through a
+// table, so that the processor can tell the places apart when it predicts what follows. The table is
+// of jumps, in the function itself: the assembler writes no address of a label into data.
 func interpreter(v vectors) {
 	TEXT("run"+v.suffix, NOSPLIT, "func(code *uint32, cells *float64)")
 	Load(Param("code"), code)
@@ -302,28 +290,10 @@ func interpreter(v vectors) {
 		spread = AllocLocal(4 * avx2.bytes)
 	}
 	runs := allRuns()
-	searches := 0
-	next := func() {
-		MOVL(Mem{Base: code}, reg.EAX)
-		MOVL(Mem{Base: code, Disp: 4}, reg.ECX)
-		ADDQ(Imm(8), code)
-		var search func(lo, hi int)
-		search = func(lo, hi int) {
-			if hi-lo == 1 {
-				JMP(LabelRef(runs[lo].label))
-				return
-			}
-			mid := (lo + hi) / 2
-			searches++
-			upper := fmt.Sprintf("search%d", searches)
-			CMPL(reg.EAX, U32(runs[mid].number))
-			JGE(LabelRef(upper))
-			search(lo, mid)
-			Label(upper)
-			search(mid, hi)
-		}
-		search(0, len(runs))
-	}
+	JMP(LabelRef("begin"))
+	jumps(runs)
+	Label("begin")
+	LEAQ(Mem{Symbol: Symbol{Name: "·run" + v.suffix}, Base: reg.StaticBase, Disp: tableAt}, table)
 	next()
 	for _, r := range runs {
 		Label(r.label)
@@ -341,6 +311,42 @@ func interpreter(v vectors) {
 		}
 		next()
 	}
+}
+
+const (
+	tableAt = 128 // bytes from the beginning of the function to the table; what is before it is shorter
+	slot    = 8   // bytes of a jump in the table
+)
+
+// table is the register that holds where it is. The linker of plugins alone would want it.
+var table = reg.R15
+
+// jumps writes the table of jumps to the operations, by number; no code has a number between theirs.
+func jumps(runs []run) {
+	align(tableAt)
+	at := 0
+	for _, r := range runs {
+		for ; at < r.number; at++ {
+			align(slot)
+			UD2()
+		}
+		align(slot)
+		JMP(LabelRef(r.label))
+		at++
+	}
+}
+
+func align(bytes uint64) {
+	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(bytes)}})
+}
+
+// next goes on with the next run.
+func next() {
+	MOVL(Mem{Base: code}, reg.EAX)
+	MOVL(Mem{Base: code, Disp: 4}, reg.ECX)
+	ADDQ(Imm(8), code)
+	LEAQ(Mem{Base: table, Index: reg.RAX, Scale: slot}, reg.RAX)
+	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{reg.RAX}, Inputs: []Op{reg.RAX}, IsTerminal: true})
 }
 
 // run is what the code at a label does.
@@ -375,7 +381,7 @@ func repetitions(v vectors, r run) {
 	}
 	load(r.operands)
 	ADDQ(Imm(uint64(4*r.operands)), code)
-	r.repetition(v)
+	r.body(v)
 	DECL(reg.ECX)
 	JNE(LabelRef(loop))
 	if reduces[r.name] {
@@ -387,29 +393,7 @@ func repetitions(v vectors, r run) {
 func openSum(v vectors) {
 	MOVL(Mem{Base: code}, reg.EDX)
 	ADDQ(Imm(4), code)
-	for _, p := range v.each() {
-		p.mov(p.gathered(), p.sum())
-	}
+	v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
 }
 
-func closeSum(v vectors) {
-	for _, p := range v.each() {
-		p.mov(p.sum(), p.gathered())
-	}
-}
-
-// gathered is the cell that RDX names.
-func (v vectors) gathered() Mem {
-	return Mem{Base: cells, Index: reg.RDX, Scale: 8, Disp: v.part * v.bytes}
-}
-
-// repetition writes one, part by part but where the operation goes through a row's cells.
-func (o operation) repetition(v vectors) {
-	if o.name == "rowset" {
-		o.body(v)
-		return
-	}
-	for _, p := range v.each() {
-		o.body(p)
-	}
-}
+func closeSum(v vectors) { v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8}) }

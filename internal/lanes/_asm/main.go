@@ -17,20 +17,18 @@ import (
 )
 
 func main() {
-	set := flag.String("isa", "", "instruction set: avx512, avx512two, avx2 or avx2one (one lane)")
+	set := flag.String("isa", "", "instruction set: avx512, avx2 or avx2one (one lane)")
 	flag.Parse()
 	ConstraintExpr("!purego")
 	switch *set {
 	case "avx512":
 		interpreter(avx512)
-	case "avx512two":
-		interpreter(avx512two)
 	case "avx2":
 		interpreter(avx2)
 	case "avx2one":
 		interpreter(avx2one)
 	default:
-		fmt.Fprintf(os.Stderr, "asm: -isa %q: want avx512, avx512two, avx2 or avx2one\n", *set)
+		fmt.Fprintf(os.Stderr, "asm: -isa %q: want avx512, avx2 or avx2one\n", *set)
 		os.Exit(2)
 	}
 	Generate()

@@ -37,7 +37,7 @@ func stretches(v vectors, r run, spread Mem) {
 		MOVL(reg.EAX, pace32[q])
 		SHRL(Imm(uint64(q)), pace32[q])
 		ANDL(Imm(1), pace32[q])
-		SHLQ(Imm(uint64(bits.TrailingZeros(uint(step.size())))), pace[q])
+		SHLQ(Imm(uint64(bits.TrailingZeros(uint(step.bytes)))), pace[q])
 	}
 	Label(r.label + "next")
 	MOVL(Mem{Base: code}, reg.EAX)
@@ -63,7 +63,7 @@ func stretches(v vectors, r run, spread Mem) {
 func each(v vectors, r run, name string) {
 	v.near = true
 	Label(r.label + name)
-	r.repetition(v)
+	r.body(v)
 	for q := range r.operands {
 		ADDQ(pace[q], arg[q])
 	}

@@ -6,52 +6,32 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vectors is an instruction set: its registers and the bytes of one. A cell is
-// one or two of them. The operations on two do not wait for one another.
+// vectors is an instruction set: its registers and the bytes of one, which is
+// one cell.
 type vectors struct {
 	suffix string
 	bytes  int
-	parts  int // registers of a cell
 	file   []reg.VecPhysical
-	part   int  // the register of a cell that is worked on
 	near   bool // operands are pointers to cells, not their offsets
 }
 
-var avx512 = vectors{suffix: "AVX512", bytes: 64, parts: 1, file: []reg.VecPhysical{
+var avx512 = vectors{suffix: "AVX512", bytes: 64, file: []reg.VecPhysical{
 	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
 	reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
 	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23,
 	reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
 }}
 
-var avx2 = vectors{suffix: "AVX2", bytes: 32, parts: 1, file: []reg.VecPhysical{
+var avx2 = vectors{suffix: "AVX2", bytes: 32, file: []reg.VecPhysical{
 	reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7,
 	reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }}
 
 // avx2one is for one problem, whose time is that of reaching its cells: a lane, and blocks by rows of four.
-var avx2one = vectors{suffix: "AVX2One", bytes: 8, parts: 1, file: []reg.VecPhysical{
+var avx2one = vectors{suffix: "AVX2One", bytes: 8, file: []reg.VecPhysical{
 	reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7,
 	reg.X8, reg.X9, reg.X10, reg.X11, reg.X12, reg.X13, reg.X14, reg.X15,
 }}
-
-// avx512two has two vectors in a cell.
-var avx512two = vectors{suffix: "AVX512Two", bytes: avx512.bytes, parts: 2, file: avx512.file}
-
-// each is v at each register of a cell.
-func (v vectors) each() []vectors {
-	all := make([]vectors, v.parts)
-	for k := range all {
-		all[k], all[k].part = v, k
-	}
-	return all
-}
-
-// size is the bytes of a cell.
-func (v vectors) size() int { return v.bytes * v.parts }
-
-// own is a register that no other part has.
-func (v vectors) own(k int) reg.VecPhysical { return v.file[k+16*v.part] }
 
 func (v vectors) wide() bool   { return v.bytes == 64 }
 func (v vectors) single() bool { return v.bytes == 8 }
@@ -62,7 +42,7 @@ func (v vectors) zero() reg.VecPhysical { return v.file[14] }
 func (v vectors) sign() reg.VecPhysical { return v.file[15] } // −0
 
 // sum gathers a run.
-func (v vectors) sum() reg.VecPhysical { return v.own(12) }
+func (v vectors) sum() reg.VecPhysical { return v.file[12] }
 
 // constants fills them.
 func (v vectors) constants() {
@@ -109,7 +89,7 @@ func load(n int) {
 // cell is the k-th cell from an operand's.
 func (v vectors) cell(operand, k int) Mem {
 	if v.near {
-		return Mem{Base: arg[operand], Disp: k*v.size() + v.part*v.bytes}
+		return Mem{Base: arg[operand], Disp: k * v.bytes}
 	}
-	return Mem{Base: cells, Index: arg[operand], Scale: 8, Disp: k*v.size() + v.part*v.bytes}
+	return Mem{Base: cells, Index: arg[operand], Scale: 8, Disp: k * v.bytes}
 }
