@@ -51,7 +51,7 @@ type Certificate struct {
 }
 
 // Certified is a certificate with the recovery from perturbations off M*, and where it
-// was estimated: the record of `gpc certify`.
+// was estimated: the record of `gpc-lab certify`.
 type Certified struct {
 	Certificate *Certificate `json:"certificate"`
 	Recovery    *Recovery    `json:"recovery"`

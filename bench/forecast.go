@@ -118,7 +118,7 @@ func warpCycles(kernel string, instructions float64) float64 {
 	return stagedCycles
 }
 
-// registersOf are the registers of a thread, as make count-kernels has them.
+// registersOf are the registers of a thread, as lab/run count-kernels has them.
 func registersOf(kernel string) float64 {
 	for _, k := range []struct {
 		prefix    string

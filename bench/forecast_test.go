@@ -17,7 +17,7 @@ const forecastFactor = 1.5
 
 // Reasons that a forecast misses launches for. Each names what the counts of instructions do not have.
 const (
-	scattered = "a thread a row: each lane reads a sector of its own, eight times the sectors that the bytes need (make ptx-report)"
+	scattered = "a thread a row: each lane reads a sector of its own, eight times the sectors that the bytes need (lab/run ptx-report)"
 	gathered  = "rows of samples and neighbours are found by number: reads that wait for reads before, with little to issue"
 	summed    = "27 MB of partial sums in a chain of reads from the second-level cache, 12 splits one behind the other"
 	swept     = "a block a matrix: three passes from the second-level cache by one multiprocessor, float64 sums of a block between them, on 12 of 132"

@@ -49,7 +49,7 @@ type Result struct {
 	Bytes float64 `json:"bytes,omitempty"` // that a call has to move at least: operands, results and weights once each; absent where they are not counted
 	// Latencies are of at most MaxLatencies calls, evenly spread over the measurement and in
 	// its order.
-	Latencies []float64 `json:"latencies_us,omitempty"` // of at most 100 calls in their order, the middle ones of as many equal parts of the measurement, for `bench compare`; absent from older records
+	Latencies []float64 `json:"latencies_us,omitempty"` // of at most 100 calls in their order, the middle ones of as many equal parts of the measurement, for `gpc-lab compare`; absent from older records
 	// Error is how far results are from float64; nil where it is not measured.
 	Error        *Deviation `json:"error,omitempty"`
 	Launch       *Launch    `json:"launch,omitempty"`       // of kernels: the row is one launch

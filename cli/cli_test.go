@@ -110,7 +110,6 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a dataset twice", []string{"train", "cart", "--data", dir + "," + dir + "/", "--out", filepath.Join(dir, "m")}, "--data names " + dir + " twice"},
 		{"an axis twice", []string{"dataset", "cart", "--range", "a=0:1", "--range", "a=0:2", "--scenarios", "2", "--out", filepath.Join(dir, "d")}, "--range names a twice"},
 		{"a trace beside itself", []string{"eval", "compare", good, good}, "names " + good + " twice"},
-		{"a record beside itself", []string{"bench", "compare", good, good}, "names " + good + " twice"},
 		{"an operation twice", []string{"bench", "gemm", "gemm"}, "bench names gemm twice"},
 		{"a batch twice", []string{"bench", "gemm", "--batch", "2,2"}, "--batch names 2 twice"},
 		{"an axis of scaling twice", []string{"bench", "scaling", "--axes", "batch,batch", "--out", filepath.Join(dir, "s")}, "--axes names batch twice"},
@@ -159,7 +158,6 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a plant without a server", []string{"plant", "cart"}, "--connect"},
 		{"a plant at no address", []string{"plant", "cart", "--connect", "8080"}, "http://HOST:PORT"},
 		{"verify no trace", []string{"verify", good}, "state.json"},
-		{"report of nothing", []string{"report", "--results", t.TempDir(), "--out", filepath.Join(dir, "r")}, "no recorded runs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, _, log := run(app, c.args...)
@@ -264,7 +262,6 @@ func TestJSONIsOneObjectOnStdout(t *testing.T) {
 		{"refine", "cart", "--candidates", "64", "--model", file, "--state", state},
 		{"bench", "gemm", "eig", "--batch", "2", "--case", "integrator", "--time", "1ms"},
 		{"dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", filepath.Join(t.TempDir(), "d")},
-		{"certify", "cart", "--scenarios", "2", "--episodes", "1", "--recovery-steps", "3", "--model", file},
 		{"eval", "pair", "cart", "--methods", "direct,gpc:1", "--episodes", "2", "--model", file},
 		{"steer", "cart", "--divisions", "2", "--episodes", "1", "--model", file},
 	} {

@@ -117,7 +117,6 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 		{[]string{"dataset", "cart", "--scenarios", "3", "--out", file}, "not a directory"},
 		{[]string{"compile", system, "--out", system}, "would overwrite the system"},
 		{[]string{"compile", "cart", "--plant", system, "--out", at("craneLink")}, "would overwrite the system"},
-		{[]string{"demo", "--out", file}, "is a file, want a folder"},
 	} {
 		code, _, log := run(app, c.args...)
 		if code != 2 || !strings.Contains(log, c.says) || strings.Contains(log, "epoch") {

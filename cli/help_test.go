@@ -160,7 +160,6 @@ func TestWrongFilesAreNamed(t *testing.T) {
 		{"eval cart", []string{"case cart has no bundled map", "compile", "--model", "a method that needs none"}},
 		{"verify " + text, []string{text, "is this a trace"}},
 		{"refine cart --model " + file, []string{"standard input (--state FILE"}},
-		{"demo --out " + text, []string{"--out", text}},
 	} {
 		code, _, log := run(app, strings.Fields(c.line)...)
 		for _, want := range c.wants {

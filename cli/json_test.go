@@ -2,8 +2,6 @@ package cli
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,22 +85,5 @@ func TestTheBackendIsNamedInOneLine(t *testing.T) {
 	about.Backend = "cuda"
 	if got := BackendLine(about, false); !strings.Contains(got, "CUDA") {
 		t.Errorf("on a GPU: %q", got)
-	}
-}
-
-// A trace alone is a report: the case draws its episodes, or its time lines stand for them.
-func TestATraceBecomesAReport(t *testing.T) {
-	app, file := cart(t)
-	runs, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	if code, _, log := run(app, "eval", "cart", "--method", "direct", "--episodes", "1", "--model", file, "--trace", filepath.Join(runs, "cart.jsonl")); code != 0 {
-		t.Fatalf("eval: exit code %d: %s", code, log)
-	}
-	code, text, log := run(app, "report", "--results", runs, "--out", out)
-	if code != 0 || !strings.Contains(text, "cart-direct-motion.svg") || !strings.Contains(text, "report.html") {
-		t.Fatalf("report: exit code %d: %s%s", code, text, log)
-	}
-	info := require.Get(os.Stat(filepath.Join(out, "figures", "cart-direct-motion.svg")))(t)
-	if info.Size() == 0 || info.Size() > 1<<20 {
-		t.Errorf("the animation has %d bytes", info.Size())
 	}
 }

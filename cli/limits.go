@@ -34,52 +34,46 @@ const (
 // limits are the ranges of the flags that count, by command and flag; a flag alone is of
 // every command that is not named with it. The help page has them (docs/reference/cli.md).
 var limits = map[string]limit{
-	"threads":                {0, mostThreads},
-	"device":                 {0, mostDevice},
-	"parallel":               {1, mostThreads},
-	"episodes":               {1, mostEpisodes},
-	"scenarios":              {0, mostScenarios},
-	"candidates":             {1, batchnav.MaxCandidates},
-	"estimate-window":        {0, domain.MaxWindow},
-	"max-iterations":         {0, 10_000},
-	"bench batch":            {1, 1 << 20},
-	"bench codes":            {1, 1_000_000},
-	"bench samples":          {0, 1 << 22},
-	"bench epochs":           {0, mostEpochs},
-	"certify scenarios":      {1, 100_000},
-	"certify episodes":       {0, 100_000},
-	"certify recovery-steps": {1, 100_000},
-	"compile rounds":         {0, 1000},
-	"compile starts":         {0, 1_000_000},
-	"compile test-starts":    {0, 1_000_000},
-	"dataset scenarios":      {1, mostScenarios},
-	"dataset weights":        {0, 1 << 16},
-	"dataset chunk":          {0, 1_000_000},
-	"demo scenarios":         {2, 100_000},
-	"demo episodes":          {1, 100_000},
-	"demo epochs":            {1, mostEpochs},
-	"export episodes":        {1, 1 << 16},
-	"export records":         {1, 1 << 16},
-	"eval steps":             {1, closedloop.MaxEpisodeSteps},
-	"eval pair steps":        {1, closedloop.MaxEpisodeSteps},
-	"plant steps":            {1, closedloop.MaxEpisodeSteps},
-	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
-	"refine look-ahead":      {0, batchnav.MaxLookAhead},
-	"refine repeat":          {1, 1_000_000},
-	"scene episode":          {0, mostEpisodes},
-	"serve sessions":         {1, serve.MaxSessions},
-	"serve line-bytes":       {64, 64 << 20},
-	"serve body-bytes":       {64, 64 << 20},
-	"serve connections":      {1, 1 << 20},
-	"serve waiting":          {1, 1 << 20},
-	"steer divisions":        {1, 1000},
-	"train epochs":           {0, mostEpochs},
-	"train rollout-epochs":   {unbounded, mostEpochs},
-	"train latent":           {0, mostWidth},
-	"train hidden":           {0, mostWidth},
-	"train encoder-hidden":   {0, mostWidth},
-	"train batch":            {0, 1 << 20},
-	"train codes":            {unbounded, 1_000_000},
+	"threads":              {0, mostThreads},
+	"device":               {0, mostDevice},
+	"parallel":             {1, mostThreads},
+	"episodes":             {1, mostEpisodes},
+	"scenarios":            {0, mostScenarios},
+	"candidates":           {1, batchnav.MaxCandidates},
+	"estimate-window":      {0, domain.MaxWindow},
+	"max-iterations":       {0, 10_000},
+	"bench batch":          {1, 1 << 20},
+	"bench codes":          {1, 1_000_000},
+	"bench samples":        {0, 1 << 22},
+	"bench epochs":         {0, mostEpochs},
+	"compile rounds":       {0, 1000},
+	"compile starts":       {0, 1_000_000},
+	"compile test-starts":  {0, 1_000_000},
+	"dataset scenarios":    {1, mostScenarios},
+	"dataset weights":      {0, 1 << 16},
+	"dataset chunk":        {0, 1_000_000},
+	"export episodes":      {1, 1 << 16},
+	"export records":       {1, 1 << 16},
+	"eval steps":           {1, closedloop.MaxEpisodeSteps},
+	"eval pair steps":      {1, closedloop.MaxEpisodeSteps},
+	"plant steps":          {1, closedloop.MaxEpisodeSteps},
+	"refine flow-steps":    {0, batchnav.MaxFlowSteps},
+	"refine look-ahead":    {0, batchnav.MaxLookAhead},
+	"refine repeat":        {1, 1_000_000},
+	"scene episode":        {0, mostEpisodes},
+	"serve sessions":       {1, serve.MaxSessions},
+	"serve line-bytes":     {64, 64 << 20},
+	"serve body-bytes":     {64, 64 << 20},
+	"serve connections":    {1, 1 << 20},
+	"serve waiting":        {1, 1 << 20},
+	"steer divisions":      {1, 1000},
+	"train epochs":         {0, mostEpochs},
+	"train rollout-epochs": {unbounded, mostEpochs},
+	"train latent":         {0, mostWidth},
+	"train hidden":         {0, mostWidth},
+	"train encoder-hidden": {0, mostWidth},
+	"train batch":          {0, 1 << 20},
+	"train codes":          {unbounded, 1_000_000},
 }
 
 // longest are the times that a flag may ask for, by command and flag.
@@ -101,6 +95,14 @@ var longest = map[string]time.Duration{
 	"verify episode-limit":     24 * time.Hour,
 }
 
+// bounds is the annotation of a flag with the range of Bound.
+const bounds = "bounds"
+
+// Bound gives a flag that counts, of a program's own command, its range.
+func Bound(cmd *cobra.Command, flag string, least, most int) {
+	cmd.Flags().Lookup(flag).Annotations = map[string][]string{bounds: {strconv.Itoa(least), strconv.Itoa(most)}}
+}
+
 // checkLimits says which flag that was given is out of its range.
 func checkLimits(cmd *cobra.Command) (err error) {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
@@ -108,11 +110,16 @@ func checkLimits(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// limitOf is the range of a flag that counts: its own at a command, or that of every command.
-func limitOf(command, flag string) (limit, bool) {
-	l, ok := limits[command+" "+flag]
+// limitOf is the range of a flag that counts: that of Bound, its own at a command, or that of every command.
+func limitOf(command string, f *pflag.Flag) (limit, bool) {
+	if ends := f.Annotations[bounds]; len(ends) == 2 {
+		least, err := strconv.Atoi(ends[0])
+		most, other := strconv.Atoi(ends[1])
+		return limit{least, most}, err == nil && other == nil
+	}
+	l, ok := limits[command+" "+f.Name]
 	if !ok {
-		l, ok = limits[flag]
+		l, ok = limits[f.Name]
 	}
 	return l, ok
 }
@@ -122,7 +129,7 @@ func rangeOf(command string, f *pflag.Flag) string {
 	if most, ok := longest[command+" "+f.Name]; ok {
 		return fmt.Sprintf("0 to %v", most)
 	}
-	if l, ok := limitOf(command, f.Name); ok && f.Value.Type() != "string" {
+	if l, ok := limitOf(command, f); ok && f.Value.Type() != "string" {
 		return l.String()
 	}
 	return ""
@@ -153,7 +160,7 @@ func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 		}
 		return err
 	}
-	l, ok := limitOf(command, f.Name)
+	l, ok := limitOf(command, f)
 	for _, n := range counts {
 		if ok && (n < l.least || n > l.most) {
 			return BadInputf("--%s %d: want %v", f.Name, n, l)

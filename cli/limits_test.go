@@ -65,26 +65,24 @@ func TestEveryFlagThatCountsHasALimit(t *testing.T) {
 func TestBeyondALimitIsRefusedWithFlagValueAndLimit(t *testing.T) {
 	app, _ := cart(t)
 	for line, says := range map[string]string{
-		"cases --threads 1025":                  "--threads 1025: want 0 to 1024",
-		"cases --threads -1":                    "--threads -1: want 0 to 1024",
-		"eval cart --episodes 10000001":         "--episodes 10000001: want 1 to 10000000",
-		"eval pair cart --parallel 0":           "--parallel 0: want 1 to 1024",
-		"refine cart --flow-steps 1001":         "--flow-steps 1001: want 0 to 1000",
-		"refine cart --look-ahead 10001":        "--look-ahead 10001: want 0 to 10000",
-		"refine cart --candidates 2000000":      "--candidates 2000000: want 1 to 1048576",
-		"refine cart --repeat 0":                "--repeat 0: want 1 to 1000000",
-		"refine cart --within -1s":              "--within -1s: want 0 to 1h0m0s",
-		"bench gemm --batch 1,0":                "--batch 0: want 1 to 1048576",
-		"bench --time 2h":                       "--time 2h0m0s: want 0 to 1h0m0s",
-		"train cart --epochs -1":                "--epochs -1: want 0 to 1000000",
-		"train cart --codes 1000001":            "--codes 1000001: want at most 1000000",
-		"certify cart --recovery-steps 1000000": "--recovery-steps 1000000: want 1 to 100000",
-		"serve cart --waiting 0":                "--waiting 0: want 1 to 1048576",
-		"steer cart --divisions 1001":           "--divisions 1001: want 1 to 1000",
-		"dataset cart --scenarios 10000001":     "--scenarios 10000001: want 1 to 10000000",
-		"demo --scenarios 1 --out d":            "--scenarios 1: want 2 to 100000",
-		"export cart --records 65537":           "--records 65537: want 1 to 65536",
-		"compile cart --rounds 1001 --out m":    "--rounds 1001: want 0 to 1000",
+		"cases --threads 1025":               "--threads 1025: want 0 to 1024",
+		"cases --threads -1":                 "--threads -1: want 0 to 1024",
+		"eval cart --episodes 10000001":      "--episodes 10000001: want 1 to 10000000",
+		"eval pair cart --parallel 0":        "--parallel 0: want 1 to 1024",
+		"refine cart --flow-steps 1001":      "--flow-steps 1001: want 0 to 1000",
+		"refine cart --look-ahead 10001":     "--look-ahead 10001: want 0 to 10000",
+		"refine cart --candidates 2000000":   "--candidates 2000000: want 1 to 1048576",
+		"refine cart --repeat 0":             "--repeat 0: want 1 to 1000000",
+		"refine cart --within -1s":           "--within -1s: want 0 to 1h0m0s",
+		"bench gemm --batch 1,0":             "--batch 0: want 1 to 1048576",
+		"bench --time 2h":                    "--time 2h0m0s: want 0 to 1h0m0s",
+		"train cart --epochs -1":             "--epochs -1: want 0 to 1000000",
+		"train cart --codes 1000001":         "--codes 1000001: want at most 1000000",
+		"serve cart --waiting 0":             "--waiting 0: want 1 to 1048576",
+		"steer cart --divisions 1001":        "--divisions 1001: want 1 to 1000",
+		"dataset cart --scenarios 10000001":  "--scenarios 10000001: want 1 to 10000000",
+		"export cart --records 65537":        "--records 65537: want 1 to 65536",
+		"compile cart --rounds 1001 --out m": "--rounds 1001: want 0 to 1000",
 	} {
 		refused(t, app, says, strings.Fields(line)...)
 	}
@@ -113,8 +111,8 @@ func TestNoNumberIsNullInJSON(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
 		"cases", "methods cart --group own", "eval cart --episodes 1", "refine cart --candidates 4 --state -", "dataset cart --scenarios 1 --out d",
-		"train cart --data d --out m --epochs 1", "steer cart --divisions 2", "bench gemm --batch 1,2 --time 1ms", "bench compare a b --max-regression 5%", "bench deadline --case cart --for 1ms", "new crane --name crane", "compile cart --out m --target 1%",
-		"export m --c c", "verify t", "report --results r --out o", "eval pair cart --methods direct:1,gpc", "dataset merge a b --out c", "scene cart --out s", "eval cart --scene s", "mcap t m", "--help", "eval --shard 1/2", "completion bash",
+		"train cart --data d --out m --epochs 1", "steer cart --divisions 2", "bench gemm --batch 1,2 --time 1ms", "bench deadline --case cart --for 1ms", "new crane --name crane", "compile cart --out m --target 1%",
+		"export m --c c", "verify t", "eval pair cart --methods direct:1,gpc", "dataset merge a b --out c", "scene cart --out s", "eval cart --scene s", "mcap t m", "--help", "eval --shard 1/2", "completion bash",
 	} {
 		f.Add(line)
 	}

@@ -22,7 +22,6 @@ func TestRecordsNameWhatTheyAreOf(t *testing.T) {
 		{"eval", "cart", "--method", "oracle", "--episodes", "1"},
 		{"eval", "pair", "cart", "--methods", "direct,oracle", "--episodes", "1", "--model", file},
 		{"steer", "cart", "--divisions", "1", "--episodes", "1", "--model", file},
-		{"certify", "cart", "--scenarios", "2", "--episodes", "0", "--recovery-steps", "1", "--model", file},
 	} {
 		code, out, log := run(app, append(args, "--json", "--backend", "cpu")...)
 		if code != 0 {

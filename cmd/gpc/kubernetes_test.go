@@ -69,7 +69,7 @@ type rule struct {
 
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
-	dec := yaml.NewDecoder(bytes.NewReader(require.Get(os.ReadFile(filepath.Join("../../scripts/kubernetes", name)))(t)))
+	dec := yaml.NewDecoder(bytes.NewReader(require.Get(os.ReadFile(filepath.Join("../../lab/scripts/kubernetes", name)))(t)))
 	dec.KnownFields(true)
 	require.OK(t, dec.Decode(&m))
 	pod := &m.Spec.Template.Spec

@@ -69,9 +69,12 @@ func pages(t *testing.T) map[string]string {
 func past(page string) bool { return strings.HasPrefix(page, "docs/contribute/notebook/") }
 
 // Every command that a page shows, in a block or in its text, is one of the program and has the flags that it is shown with,
-// and every `make` has its target.
+// and every `make` and `lab/run` has its target.
 func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
-	targets := string(require.Get(os.ReadFile(filepath.Join(root, "Makefile")))(t))
+	targets := map[string]string{}
+	for word, file := range map[string]string{"make": "Makefile", "run": "lab/experiments.mk"} {
+		targets[word] = string(require.Get(os.ReadFile(filepath.Join(root, file)))(t))
+	}
 	help, program := map[string]string{}, app()
 	of := func(words []string) string {
 		path := strings.Join(words, " ")
@@ -88,14 +91,14 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 	checked := 0
 	check := func(page, line string) {
 		words := strings.Fields(line)
-		switch filepath.Base(words[0]) {
-		case "make":
+		switch word := filepath.Base(words[0]); word {
+		case "make", "run":
 			for _, target := range words[1:] {
 				if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(target) {
 					break
 				}
-				if checked++; !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(targets) {
-					t.Errorf("%s: `%s`: Makefile has no target %s", page, line, target)
+				if checked++; !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(targets[word]) {
+					t.Errorf("%s: `%s`: there is no target %s", page, line, target)
 				}
 			}
 		case "gpc", "crane", "cart":
@@ -165,7 +168,7 @@ type pageRule struct {
 // pageRules of the commands that are shown; the first that matches counts. Without one a command is run where -short is not given,
 // ends with 0, and prints what its page says.
 var pageRules = []pageRule{
-	{line: `^(bin/gpc demo|make (build|run|test|wheel|python)\b)`, not: "make run and CI do"},
+	{line: `^(bin/gpc-lab |lab/run |make (build|lab|run|test|wheel|python)\b)`, not: "make run and CI do"},
 	{line: `--listen|^bin/gpc view`, not: "it ends with Ctrl-C"},
 	{line: `venv|pip install`, not: "python/tests/test_pages.py runs the scripts"},
 	{page: "your-system.md", not: "internal/starter builds and compiles this module, cli holds the page's tables"},

@@ -29,7 +29,7 @@ func disassembler(m images.Module) (string, error) {
 			return found[0], nil
 		}
 	}
-	return "", fmt.Errorf("no disassembler in %s: run make nvdisasm", filepath.Join(m.Root, "build", "nvdisasm"))
+	return "", fmt.Errorf("no disassembler in %s: run lab/run nvdisasm", filepath.Join(m.Root, "build", "nvdisasm"))
 }
 
 // kernelCode is one entry point as the device runs it.

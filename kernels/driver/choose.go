@@ -3,7 +3,7 @@ package driver
 import "os"
 
 // Binding is the environment variable that chooses how the driver is called: "purego", the
-// default, or "gorgonia" for gorgonia.org/cu, in a build that has it (make build-cu).
+// default, or "gorgonia" for gorgonia.org/cu, in a build that has it (lab/run build-cu).
 const Binding = "GPC_DRIVER"
 
 // Find opens the driver by the binding that the environment names: through purego the library at a
@@ -19,7 +19,7 @@ func Find(path string) (Driver, error) {
 	case "gorgonia":
 		d := linkedDriver()
 		if d == nil {
-			return refuse("this build has no gorgonia.org/cu, `make build-cu` makes one that has")
+			return refuse("this build has no gorgonia.org/cu, `lab/run build-cu` makes one that has")
 		}
 		if path != "" {
 			return refuse("it is linked with its library, and cannot open " + path)

@@ -2,5 +2,5 @@
 
 package driver
 
-// linkedDriver is the driver through gorgonia.org/cu; this build has none (make build-cu).
+// linkedDriver is the driver through gorgonia.org/cu; this build has none (lab/run build-cu).
 func linkedDriver() Driver { return nil }

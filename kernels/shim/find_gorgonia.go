@@ -4,7 +4,7 @@ package shim
 
 import "github.com/gpc-engine/gpc/kernels/driver"
 
-// find gives the driver that the tests are linked with, which make test-cu
+// find gives the driver that the tests are linked with, which lab/run test-cu
 // makes a shim of every kernel, those of testdata included.
 func find(string) (driver.Driver, string, error) {
 	d, err := driver.Find("")

@@ -7,6 +7,6 @@ import sys
 
 report = json.load(open(sys.argv[1]))
 environment = report["environment"]
-print(f"# Python {environment['python_version']}, {platform.system()} {environment['platform_machine']}: written by make baselines-requirements")
+print(f"# Python {environment['python_version']}, {platform.system()} {environment['platform_machine']}: written by lab/run baselines-requirements")
 for item in sorted(report["install"], key=lambda i: i["metadata"]["name"].lower()):
     print(f"{item['metadata']['name']}=={item['metadata']['version']} --hash=sha256:{item['download_info']['archive_info']['hashes']['sha256']}")

@@ -1,4 +1,4 @@
-"""Known answers of what is written here: run by `make baselines-test`."""
+"""Known answers of what is written here: run by `lab/run baselines-test`."""
 
 from __future__ import annotations
 

@@ -58,5 +58,8 @@ docs/reference/certify.md defines the constants.`,
 	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes to compare the bounds with; 0: none")
 	f.IntVar(&opt.Steps, "recovery-steps", 200, "latent steps followed after a perturbation")
 	f.Float64Var(&opt.Perturbation, "recovery-radius", 0.1, "size of the perturbation as a fraction of the spread of M*")
+	cli.Bound(cmd, "scenarios", 1, 100_000)
+	cli.Bound(cmd, "episodes", 0, 100_000)
+	cli.Bound(cmd, "recovery-steps", 1, 100_000)
 	return cmd
 }

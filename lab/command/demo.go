@@ -29,7 +29,7 @@ import (
 // demoSeed draws the demonstration's scenes; no map was chosen by them.
 const demoSeed = 2026
 
-// demonstration is what `gpc demo` prints.
+// demonstration is what `gpc-lab demo` prints.
 type demonstration struct {
 	Backend     string                          `json:"backend"`     // that computed, in words
 	Refinements map[string]*batchnav.Refinement `json:"refinements"` // by case
@@ -58,7 +58,7 @@ func Demo(a *cli.App) *cobra.Command {
 			if err := cli.MakeFolder("--out", out); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, "")), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
 		},
 	}
@@ -69,6 +69,9 @@ func Demo(a *cli.App) *cobra.Command {
 	f.IntVar(&episodes, "episodes", 20, "largest number of closed-loop episodes of each case; long cases drive two, cases with many robots one")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
 	f.IntVar(&epochs, "epochs", 30, "epochs of that map's manifold training")
+	cli.Bound(cmd, "scenarios", 2, 100_000)
+	cli.Bound(cmd, "episodes", 1, 100_000)
+	cli.Bound(cmd, "epochs", 1, 1_000_000)
 	return cmd
 }
 

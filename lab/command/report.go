@@ -5,21 +5,23 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 
 	"github.com/gpc-engine/gpc/lab/report"
 )
 
-// drawn is what `gpc report` prints.
+// drawn is what `gpc-lab report` prints.
 type drawn struct {
 	Files []string `json:"files"` // written
 }
 
 func Report(a *cli.App) *cobra.Command {
-	var results, out string
+	var results, out, without string
 	cmd := &cobra.Command{
 		Use:     "report --out DIR",
 		Example: "  gpc-lab report --results runs --out out/report",
@@ -29,7 +31,7 @@ func Report(a *cli.App) *cobra.Command {
 			if out == "" {
 				return cli.BadInputf("--out is required: the folder of the report")
 			}
-			all, err := report.LoadAll(cmd.Context(), results, reported(a))
+			all, err := report.LoadAll(cmd.Context(), results, reported(a, without))
 			if err != nil {
 				return cli.BadInputf("--results: %w", err)
 			}
@@ -54,8 +56,11 @@ func Report(a *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&results, "results", "lab/results", "folder of recorded runs, one folder per device")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
+	cmd.Flags().StringVar(&without, "without", "", "`group` of cases (as gpc-lab cases has them) whose records get no section of their own")
 	return cmd
 }
 
-// reported is what tables need to know of the program's cases.
-func reported(a *cli.App) map[string]report.Case { return report.CasesOf(a.All()) }
+// reported is what tables need to know of the program's cases, but for those of a group.
+func reported(a *cli.App, without string) map[string]report.Case {
+	return report.CasesOf(slices.DeleteFunc(a.All(), func(c *gpc.Case) bool { return without != "" && c.Definition().Group == without }))
+}

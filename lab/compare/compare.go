@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// Comparison sets the rows of records beside those of the first, under the JSON keys of `gpc
-// bench compare`.
+// Comparison sets the rows of records beside those of the first, under the JSON keys of `gpc-lab
+// compare`.
 type Comparison struct {
 	Records []ComparedRecord `json:"records"`
 	Rows    []ComparedRow    `json:"rows"`

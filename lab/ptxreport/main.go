@@ -3,7 +3,7 @@
 //
 //	go run ./lab/ptxreport -case integrator-convex -batch 64
 //
-// With -executed it says which entries of the images tests have launched (make test-ptx).
+// With -executed it says which entries of the images tests have launched (lab/run test-ptx).
 //
 // Nothing of this is a time: counts of instructions and of requests to memory hold for any
 // device.

@@ -24,7 +24,7 @@ func deadlines(loop *bench.Deadlines) string {
 // served is a run of a server beyond what it can do.
 func served(s *peerrecord.Served) string {
 	return report.Tables(report.Section{
-		Provenance: report.Origin("make bench-serve", s.Commit, s.Device, s.Machine) + " The server is a process of its own, and so among the others.",
+		Provenance: report.Origin("lab/run bench-serve", s.Commit, s.Device, s.Machine) + " The server is a process of its own, and so among the others.",
 		Rows:       s.Rows(),
 	})
 }

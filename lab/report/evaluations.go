@@ -209,7 +209,6 @@ func Excluded(e *closedloop.Result) string {
 	return fmt.Sprintf("%d of %d", e.Excluded, e.Episodes+e.Excluded)
 }
 
-
 func (r *Records) steeringSections() []Section {
 	all := Of[closedloop.Steering](r)
 	if len(all) == 0 {

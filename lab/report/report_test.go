@@ -77,7 +77,7 @@ func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 		}
 		want := require.Get(os.ReadFile(committed))(t)
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s differs; write it again with make report", committed)
+			t.Errorf("%s differs; write it again with lab/run report", committed)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const publishedLimit = 2_000_000
 func TestCommittedActorsAreThoseOfTheRows(t *testing.T) {
 	rows := map[string]string{} // of a first seed, by the actor's hash
 	evaluated := map[string]bool{}
-	for _, list := range require.Get(filepath.Glob(filepath.Join("../..", "bench", "results", "*", trainingsFile)))(t) {
+	for _, list := range require.Get(filepath.Glob(filepath.Join("../..", "lab", "results", "*", trainingsFile)))(t) {
 		f := require.Get(os.Open(list))(t)
 		lines := require.Get(csv.NewReader(f).ReadAll())(t)
 		f.Close()
@@ -47,7 +47,7 @@ func TestCommittedActorsAreThoseOfTheRows(t *testing.T) {
 		}
 	}
 	for _, row := range rows {
-		t.Errorf("%s, seed 1: its actor is not in lab/baselines/actors: make baselines-actors", row)
+		t.Errorf("%s, seed 1: its actor is not in lab/baselines/actors: lab/run baselines-actors", row)
 	}
 	if size > publishedLimit {
 		t.Errorf("the actors have %d bytes, want at most %d", size, publishedLimit)
@@ -57,7 +57,7 @@ func TestCommittedActorsAreThoseOfTheRows(t *testing.T) {
 // A row of a learned method says how many of its trainings end below the return of the untrained policy; where limits are part
 // of what is learned, and fewer are broken for it, that is no loss.
 func TestTrainingsThatEndWorseThanTheyBeganAreTold(t *testing.T) {
-	r := require.Get(Load(t.Context(), filepath.Join("../..", "bench", "results", "epyc-2-cores"), known()))(t)
+	r := require.Get(Load(t.Context(), filepath.Join("../..", "lab", "results", "epyc-2-cores"), known()))(t)
 	told := map[string]string{}
 	for _, e := range Of[closedloop.Result](r) {
 		if title := r.Titled(&e); strings.Contains(title, "seeds") {

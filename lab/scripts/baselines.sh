@@ -3,7 +3,7 @@
 # FOLDER, a device's folder of lab/results. Known answers come first; what is trained is
 # skipped and what was interrupted goes on, so that the same command continues. JOBS (2)
 # trainings run side by side, each on one core; SEEDS (1,2,3) are run one behind the other, ONLY is a
-# glob of TASK-METHOD-SEED. SEARCH=1 runs the search of settings first. make baselines makes what it runs with.
+# glob of TASK-METHOD-SEED. SEARCH=1 runs the search of settings first. lab/run baselines makes what it runs with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1

@@ -10,7 +10,7 @@
 # NETWORKS="case30 pglib300" takes some of them alone. What is there is kept, and a dataset or
 # training that was ended goes on: the same command continues, also with one network after
 # another. Every part says how long it took. case300 and case1354 (case1354pegase) are
-# MATPOWER's (make matpower).
+# MATPOWER's (lab/run matpower).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lab/scripts/record.sh
@@ -70,7 +70,7 @@ make_map() {
 while read -r name file loads levels scenarios weights epochs episodes; do
   case " $wanted " in *" $name "*) ;; *) continue ;; esac
   case $file in
-    */*) [ -e "$file" ] || { echo "$name: no $file: make matpower brings it" >&2; exit 1; } ;;
+    */*) [ -e "$file" ] || { echo "$name: no $file: lab/run matpower brings it" >&2; exit 1; } ;;
   esac
   data=$maps/$name-$scenarios-$weights map=$maps/$name-$scenarios-$weights-$epochs.safetensors
   methods="mo-opf direct refine-64" model=(--model "$map")

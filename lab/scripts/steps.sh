@@ -3,7 +3,7 @@
 # lab/scripts/steps.sh FOLDER, a folder of lab/results named for the device. Records are without times. Every row runs
 # the same episodes: EPISODES (200) of Case 1, TRAJECTORIES (20) of 300 dispatches. CASES and NOISES choose. The γ_L with
 # which the Lie residual moves the action by a thousandth and a hundredth of its range are those of FOLDER/latent-step.json
-# (make latent-step), measured on episodes of another seed without noise.
+# (lab/run latent-step), measured on episodes of another seed without noise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lab/scripts/record.sh

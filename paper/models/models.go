@@ -2,7 +2,7 @@
 
 // Package models holds the trained maps that the program carries. How each was
 // made is in its own metadata (gpc cases and the model file's header name the
-// command and the seed); `make models` makes them again.
+// command and the seed); `lab/run models` makes them again.
 package models
 
 import "embed"

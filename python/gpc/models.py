@@ -56,7 +56,7 @@ def save(state: Mapping[str, Any], template: str | Model, out: str, *, command: 
     codes, which the new map is without where they are not given; they may have other widths
     where these fit each other. Case, navigation and the problem's hash are the template's. So
     is the calibration, but for what calibration says: it was estimated with the template's
-    weights, and tells the monitor how far off an observation may be (`gpc certify` measures a map).
+    weights, and tells the monitor how far off an observation may be (`gpc-lab certify` measures a map).
     The provenance says that the tensors came from outside, by command, and names the template.
     """
     arrays = {name: _values(name, value) for name, value in state.items()}

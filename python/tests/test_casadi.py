@@ -1,5 +1,5 @@
 """Functions of CasADi as equations: the values are CasADi's, what does not map is refused by name, and optima of do-mpc's and
-acados' own example models are IPOPT's (make test-casadi)."""
+acados' own example models are IPOPT's (lab/run test-casadi)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The comparison with do-mpc's robust MPC (lab/peers/robust): both have one problem, and the same episodes (make test-casadi)."""
+"""The comparison with do-mpc's robust MPC (lab/peers/robust): both have one problem, and the same episodes (lab/run test-casadi)."""
 
 import sys
 from pathlib import Path

@@ -35,7 +35,7 @@ def run(page, monkeypatch, folder):
         if re.search(r"^(from|import) stable_baselines3", code, re.M):
             continue  # test_pages.py runs it, with a learner of its own where there is none
         if re.search(r"^import casadi", code, re.M) and importlib.util.find_spec("casadi") is None:
-            continue  # make test-casadi installs it
+            continue  # lab/run test-casadi installs it
         for much, less in LESS.items():
             code = code.replace(much, less)
         name = folder / ("cart.py" if "if __name__" in code else f"snippet{i}.py")

@@ -40,7 +40,7 @@ func anchor(heading string) string {
 // pages are the documents of the root and of the folders that have some.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	for _, dir := range []string{".", "docs", "examples", "scripts"} {
+	for _, dir := range []string{".", "docs", "examples", "lab"} {
 		require.OK(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

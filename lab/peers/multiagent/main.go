@@ -302,7 +302,7 @@ type peer struct {
 func start(o options, folder, mode string) (*peer, error) {
 	process, err := peerrecord.StartProcess(nil, o.python, filepath.Join(folder, "rollout_torch.py"), folder, o.device, "1", mode)
 	if err != nil {
-		return nil, fmt.Errorf("%s (make peers-multiagent installs it): %w", o.python, err)
+		return nil, fmt.Errorf("%s (lab/run peers-multiagent installs it): %w", o.python, err)
 	}
 	text, err := process.Next()
 	if err != nil {

@@ -17,7 +17,7 @@
 #   results.tar.gz  these seven
 #
 # A second call into the same folder goes on with the steps that did not end well.
-# make gpu-report DIR=OUT DEVICE=name makes records of it. Exits 1 when a step failed, 2
+# lab/run gpu-report DIR=OUT DEVICE=name makes records of it. Exits 1 when a step failed, 2
 # when time ran out before the last.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

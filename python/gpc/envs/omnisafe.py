@@ -76,7 +76,7 @@ class ConstrainedEnv(CMDP):
         return torch.rand(shape if self._num_envs > 1 else shape[1:], device=self._device) * 2 - 1
 
     def render(self) -> None:
-        """Episodes are drawn by `gpc report`."""
+        """Episodes are drawn by `gpc-lab report`."""
 
     def close(self) -> None:
         self._fleet.close()

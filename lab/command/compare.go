@@ -37,7 +37,7 @@ before you believe a small change.
 
 With --max-regression the exit code is 1 where a median is above the first record's by
 more than that, unless it may be chance. gpc names these rows.`,
-		Args: cli.AtLeast(2, "bench compare takes the files of two records of gpc bench --json or more"),
+		Args: cli.AtLeast(2, "compare takes the files of two records of gpc bench --json or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("max-regression") && !(worst >= 0) {
 				return cli.BadInputf("--max-regression %v: want a percentage ≥ 0", &worst)
