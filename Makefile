@@ -122,7 +122,8 @@ lint:
 
 ## generate: rewrite generated assembly (generators are modules of their own, _asm/) and documents
 generate:
-	$(GO) generate ./... ./lab/...
+	GOWORK=off $(GO) generate ./...
+	GOWORK=off $(GO) -C lab generate ./...
 
 ## check-generated: fail when a generated file differs from what its generator writes
 GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' '*/dense/add_*_amd64.go' internal/gotrace/types.bundle docs/contribute/numerics.md

@@ -39,12 +39,6 @@ type Case struct {
 	// Methods are the case's own, in the order of its tables. Those of the navigator
 	// stand before them where the map is about Problem itself.
 	Methods []Method
-	// Paper holds the paper's figures by the name of a method, this case's or the
-	// navigator's.
-	Paper map[string]PaperRow
-	// PaperFigures say in a sentence what the paper's figures over time show, for "total",
-	// "objective" and "weights"; reports have them beside ours.
-	PaperFigures map[string]string
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

@@ -250,12 +250,6 @@ func TestWhatIsNotKnownIsNaN(t *testing.T) {
 	if !math.IsNaN(m.Residual) || !math.IsNaN(m.Displacement) || m.Sigma != nil || m.Fallback != 0 || !m.Solved() || domain.Decided(false).Solved() {
 		t.Errorf("the record of a decision without a map: %+v", m)
 	}
-	r := domain.NoPaperRow()
-	for i, v := range []float64{r.Regret, r.RegretSEM, r.Gap, r.Safe, r.Collision, r.Margin, r.Milliseconds} {
-		if !math.IsNaN(v) {
-			t.Errorf("figure %d of a row without figures is %v", i, v)
-		}
-	}
 	if d := (domain.Times{Localize: 1, Step: 20, Project: 300}).Total(); d != 321*time.Nanosecond {
 		t.Errorf("the whole decision took %v", d)
 	}

@@ -1,8 +1,6 @@
 package domain
 
-import (
-	"math"
-)
+import ()
 
 // Controller decides in closed loop, one decision after another in one episode. It
 // is used by one goroutine. What it may do besides are its ControllerAbilities.
@@ -86,40 +84,4 @@ type Means struct {
 	Accelerator Accelerator
 	Weights     []byte // content of the file of weights, for NeedsWeights
 	Candidates  int    // per decision; 0: the method's own number
-}
-
-// PaperRow holds the paper's own figures for a method in a case: those of tab. analytical (Case 1),
-// iclr-main-results, multiagent-navigation and multiagent-navigation-margins (Case 2),
-// case2-benchmark and uncertainty-benchmark (Cases 3 and 4). What the paper does not give is NaN.
-type PaperRow struct {
-	Regret, RegretSEM float64 // R_T and its standard error, %
-	Obstacle, Slew    float64 // decisions that break that limit, %
-	Fail              float64 // episodes that are not safe, %
-	Safe              float64 // episodes that are, %, of a table that gives these
-	Joint             float64 // episodes in which all reach their goals, whatever they hit, %
-	Collision         float64 // collision-free episodes, %
-	// Mean least margins of an episode, m: of all, of the ego and of the other robots to
-	// obstacles, among robots.
-	Margin, EgoMargin, AgentMargin, PairMargin float64
-	Gap                                        float64 // %
-	Feasible                                   float64 // decisions, %
-	Violations                                 float64 // decisions that are not
-	Total                                      float64 // mean Σ J_i of a decision
-	StepGap                                    float64 // Δ̄, its mean excess over the oracle's
-	Milliseconds                               float64 // of a decision
-	Time                                       string  // said in place of Milliseconds; "" where they are given
-}
-
-// NoPaperRow has no figure.
-func NoPaperRow() PaperRow {
-	n := math.NaN()
-	return PaperRow{n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, ""}
-}
-
-// SafeEpisodes is the share of safe episodes, %: Safe, or what Fail leaves.
-func (p PaperRow) SafeEpisodes() float64 {
-	if math.IsNaN(p.Safe) {
-		return 100 - p.Fail
-	}
-	return p.Safe
 }

@@ -322,7 +322,7 @@ build/baselines/venv/ready: lab/baselines/requirements.txt
 
 ## baselines-test: known answers of what lab/baselines/ computes, and actors in Go beside PyTorch
 baselines-test: build python build/baselines/venv/ready
-	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
+	cd lab/baselines && PYTHONPATH=../../python GPC=$(CURDIR)/bin/gpc ../../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
 
 ## baselines-requirements: pin lab/baselines/requirements.in with hashes, for this Python and platform
 baselines-requirements:
@@ -554,7 +554,7 @@ test-ptx:
 	cp go.sum build/outside.sum
 	$(GO) test -short -count 1 $(HANGS) ./kernels ./paper/multiagent/rollout/rollouttest ./engine ./train && \
 		$(GO) test -short -count 1 -run QuadraticOnTheDevice ./bench && \
-		GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
+		GOWORK=off GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
 	$(GO) run ./lab/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
 
 ## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel; CI runs it, and the shim's checks leave out that part

@@ -29,7 +29,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "baselines"
 PUBLISHED = HERE / "actors"
 # Of all that is published, bytes: report/trainings_test.go holds the folder to it.

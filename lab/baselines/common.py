@@ -392,7 +392,7 @@ class Watch(BaseCallback):
 
 def arguments(settings: dict, doc: str | None) -> tuple[argparse.Namespace, dict]:
     """The flags of a method, and its settings with those of --set in their place."""
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(__file__).resolve().parents[2]
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--task", required=True, choices=CASES + KNOWN)
     p.add_argument("--seed", type=int, default=1)

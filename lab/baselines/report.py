@@ -19,7 +19,7 @@ import all as queue  # noqa: E402
 import point  # noqa: E402
 import search  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE, FIGURES = ROOT / "docs" / "results" / "baselines.md", ROOT / "docs" / "baselines"
 BEGIN, END = "<!-- {}: written by lab/baselines/report.py -->", "<!-- end of {} -->"
 METHODS = ["td3", "ppo", "ppo-lagrangian", "cpo", "ppo-shielded", "td3-penalty"]

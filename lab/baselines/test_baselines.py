@@ -388,7 +388,7 @@ def test_an_interrupted_training_goes_on_behind_its_checkpoint(tmp_path: pathlib
     assert (tmp_path / "actors" / "point-cpo-1.safetensors").exists()
 
 
-BUILT = pytest.mark.skipif(not (pathlib.Path(__file__).parent.parent / "python" / "gpc" / "_libgpc.so").exists(), reason="make python")
+BUILT = pytest.mark.skipif(not (pathlib.Path(__file__).parents[2] / "python" / "gpc" / "_libgpc.so").exists(), reason="make python")
 
 
 @BUILT

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/lab/published"
 	"github.com/gpc-engine/gpc/lab/report"
 )
 
@@ -47,7 +47,7 @@ func (b beside) given() string {
 // paperFigure is a figure that the paper gives of methods.
 type paperFigure struct {
 	what, word, verb string // with its unit; of the heading that explains it; its format
-	paper            func(p *domain.PaperRow) (v, sem float64)
+	paper            func(p *published.Row) (v, sem float64)
 	ours             func(e *closedloop.Result) (v, sem float64, note string)
 }
 
@@ -55,8 +55,8 @@ type paperFigure struct {
 var paperFigures = func() map[string]*paperFigure {
 	all := map[string]*paperFigure{}
 	none := math.NaN()
-	add := func(word, what, verb string, paper func(p *domain.PaperRow) float64, ours func(e *closedloop.Result) (float64, float64, string)) {
-		all[word] = &paperFigure{what, word, verb, func(p *domain.PaperRow) (float64, float64) { return paper(p), none }, ours}
+	add := func(word, what, verb string, paper func(p *published.Row) float64, ours func(e *closedloop.Result) (float64, float64, string)) {
+		all[word] = &paperFigure{what, word, verb, func(p *published.Row) (float64, float64) { return paper(p), none }, ours}
 	}
 	share := func(of func(e *closedloop.Result) float64) func(e *closedloop.Result) (float64, float64, string) {
 		return func(e *closedloop.Result) (float64, float64, string) { return 100 * of(e), none, "" }
@@ -70,45 +70,45 @@ var paperFigures = func() map[string]*paperFigure {
 			return v, sem, ""
 		}
 	}
-	add("regret", "R_T, %", "%.3g", func(p *domain.PaperRow) float64 { return p.Regret }, func(e *closedloop.Result) (float64, float64, string) {
+	add("regret", "R_T, %", "%.3g", func(p *published.Row) float64 { return p.Regret }, func(e *closedloop.Result) (float64, float64, string) {
 		return overAll(e, e.RegretPct, e.RegretSEM)
 	})
-	all["regret"].paper = func(p *domain.PaperRow) (float64, float64) { return p.Regret, p.RegretSEM }
-	add("obstacle", "obstacle violated, % of decisions", "%.3g", func(p *domain.PaperRow) float64 { return p.Obstacle }, broken("obstacle"))
-	add("slew", "slew violated, % of decisions", "%.3g", func(p *domain.PaperRow) float64 { return p.Slew }, broken("slew"))
-	add("fail", "failed, % of episodes", "%.3g", func(p *domain.PaperRow) float64 { return p.Fail }, share(func(e *closedloop.Result) float64 { return 1 - float64(e.Safe) }))
-	add("safe", "safe, % of episodes", "%.4g", func(p *domain.PaperRow) float64 { return p.Safe }, share(func(e *closedloop.Result) float64 { return float64(e.Safe) }))
-	add("joint", "all goals reached, % of episodes", "%.4g", func(p *domain.PaperRow) float64 { return p.Joint }, share(func(e *closedloop.Result) float64 {
+	all["regret"].paper = func(p *published.Row) (float64, float64) { return p.Regret, p.RegretSEM }
+	add("obstacle", "obstacle violated, % of decisions", "%.3g", func(p *published.Row) float64 { return p.Obstacle }, broken("obstacle"))
+	add("slew", "slew violated, % of decisions", "%.3g", func(p *published.Row) float64 { return p.Slew }, broken("slew"))
+	add("fail", "failed, % of episodes", "%.3g", func(p *published.Row) float64 { return p.Fail }, share(func(e *closedloop.Result) float64 { return 1 - float64(e.Safe) }))
+	add("safe", "safe, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Safe }, share(func(e *closedloop.Result) float64 { return float64(e.Safe) }))
+	add("joint", "all goals reached, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Joint }, share(func(e *closedloop.Result) float64 {
 		if e.Reached == nil {
 			return none
 		}
 		return float64(*e.Reached)
 	}))
-	add("collision-free", "collision-free, % of episodes", "%.4g", func(p *domain.PaperRow) float64 { return p.Collision }, share(func(e *closedloop.Result) float64 { return float64(e.CollisionFree) }))
-	add("margin", "least margin, m", "%.3f", func(p *domain.PaperRow) float64 { return p.Margin }, func(e *closedloop.Result) (float64, float64, string) {
+	add("collision-free", "collision-free, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Collision }, share(func(e *closedloop.Result) float64 { return float64(e.CollisionFree) }))
+	add("margin", "least margin, m", "%.3f", func(p *published.Row) float64 { return p.Margin }, func(e *closedloop.Result) (float64, float64, string) {
 		return float64(e.MarginMean), float64(e.MarginSEM), ""
 	})
-	add("ego", "least ego–obstacle margin, m", "%.3f", func(p *domain.PaperRow) float64 { return p.EgoMargin }, apart("ego obstacle"))
-	add("agent", "least agent–obstacle margin, m", "%.3f", func(p *domain.PaperRow) float64 { return p.AgentMargin }, apart("agent obstacle"))
-	add("pair", "least agent–agent margin, m", "%.3f", func(p *domain.PaperRow) float64 { return p.PairMargin }, apart("robot pair"))
-	add("gap", "gap, %", "%.3g", func(p *domain.PaperRow) float64 { return p.Gap }, func(e *closedloop.Result) (float64, float64, string) {
+	add("ego", "least ego–obstacle margin, m", "%.3f", func(p *published.Row) float64 { return p.EgoMargin }, apart("ego obstacle"))
+	add("agent", "least agent–obstacle margin, m", "%.3f", func(p *published.Row) float64 { return p.AgentMargin }, apart("agent obstacle"))
+	add("pair", "least agent–agent margin, m", "%.3f", func(p *published.Row) float64 { return p.PairMargin }, apart("robot pair"))
+	add("gap", "gap, %", "%.3g", func(p *published.Row) float64 { return p.Gap }, func(e *closedloop.Result) (float64, float64, string) {
 		return overAll(e, e.GapPct, e.GapSEM)
 	})
-	add("feasible", "feasible dispatches, %", "%.4g", func(p *domain.PaperRow) float64 { return p.Feasible }, share(func(e *closedloop.Result) float64 { return float64(e.Feasible) }))
-	add("violations", "violations in 300 steps", "%.4g", func(p *domain.PaperRow) float64 { return p.Violations }, func(e *closedloop.Result) (float64, float64, string) {
+	add("feasible", "feasible dispatches, %", "%.4g", func(p *published.Row) float64 { return p.Feasible }, share(func(e *closedloop.Result) float64 { return float64(e.Feasible) }))
+	add("violations", "violations in 300 steps", "%.4g", func(p *published.Row) float64 { return p.Violations }, func(e *closedloop.Result) (float64, float64, string) {
 		const steps = 300 // of the paper's roll-out
 		return steps * float64(e.Violations) / float64(e.Decisions), none, ""
 	})
-	add("total", "mean J_total, $/h", "%.2f", func(p *domain.PaperRow) float64 { return p.Total }, func(e *closedloop.Result) (float64, float64, string) {
+	add("total", "mean J_total, $/h", "%.2f", func(p *published.Row) float64 { return p.Total }, func(e *closedloop.Result) (float64, float64, string) {
 		return float64(e.CostMean) * float64(e.Episodes) / float64(e.Decisions), none, ""
 	})
-	add("step", "Δ̄, $/h", "%.3g", func(p *domain.PaperRow) float64 { return p.StepGap }, func(e *closedloop.Result) (float64, float64, string) {
+	add("step", "Δ̄, $/h", "%.3g", func(p *published.Row) float64 { return p.StepGap }, func(e *closedloop.Result) (float64, float64, string) {
 		if a := e.Above(); a != nil {
 			return float64(a.Step), float64(a.StepSEM), ""
 		}
 		return none, none, ""
 	})
-	add("time", "decision, ms", "%.3g", func(p *domain.PaperRow) float64 { return p.Milliseconds }, func(e *closedloop.Result) (float64, float64, string) {
+	add("time", "decision, ms", "%.3g", func(p *published.Row) float64 { return p.Milliseconds }, func(e *closedloop.Result) (float64, float64, string) {
 		return float64(e.Latency.P50) / 1e3, none, ""
 	})
 	return all
@@ -152,7 +152,7 @@ func meanMargin(e *closedloop.Result, name string) (v, sem float64) {
 }
 
 // figureBeside is a figure of a method; e is nil for one without a record.
-func figureBeside(word string, e *closedloop.Result, p domain.PaperRow) beside {
+func figureBeside(word string, e *closedloop.Result, p published.Row) beside {
 	f := paperFigures[word]
 	b := beside{figure: f, ours: math.NaN(), oursSEM: math.NaN()}
 	b.paper, b.paperSE = f.paper(&p)
@@ -215,7 +215,7 @@ func isOf(r *report.Records, word, name string) bool {
 }
 
 // cell sets ours and the paper's side by side.
-func cell(r report.Run, c *paperColumn, e *closedloop.Result, p domain.PaperRow) string {
+func cell(r report.Run, c *paperColumn, e *closedloop.Result, p published.Row) string {
 	for _, word := range c.words {
 		if !isOf(r.Records, word, r.Name) {
 			continue

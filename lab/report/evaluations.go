@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/lab/draw"
+	"github.com/gpc-engine/gpc/lab/published"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -61,7 +61,7 @@ func (r *Records) opening(name string) string {
 // derived of both.
 type runRow struct {
 	*closedloop.Result
-	Paper               domain.PaperRow
+	Paper               published.Row
 	PaperRegret         string                       // with its standard error
 	Seeds               string                       // behind the name of a learned method
 	Kept, SafeInterval  string                       // safe episodes, and the interval of their share
@@ -74,7 +74,7 @@ type runRow struct {
 }
 
 // row is a run in a table beside another method.
-func (r *Records) row(e *closedloop.Result, paper domain.PaperRow, beside string) runRow {
+func (r *Records) row(e *closedloop.Result, paper published.Row, beside string) runRow {
 	row := runRow{
 		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: safeInterval(e),
 		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/lab/published"
 )
 
 // The generated parts of README and of docs/results/cases.md are of the same records as the full tables, in the rows
@@ -292,7 +293,7 @@ func (r *Records) About(name string) string {
 }
 
 // InPaper is what the paper gives for a method; a dash for nothing.
-func InPaper(p domain.PaperRow) string {
+func InPaper(p published.Row) string {
 	var parts []string
 	add := func(before, text, after string) {
 		if text != "–" {
@@ -415,7 +416,7 @@ func (p *sheet) lead(l *lead) {
 func Given(v float64) string { return Number("%g", v) }
 
 // regretGiven is a regret of the paper's with its standard error.
-func regretGiven(p domain.PaperRow) string {
+func regretGiven(p published.Row) string {
 	if math.IsNaN(p.Regret) {
 		return "–"
 	}
@@ -427,9 +428,9 @@ func regretGiven(p domain.PaperRow) string {
 
 // paperRowOf is the paper's row of an evaluation of scenes like the paper's; of others it has
 // none.
-func (r *Records) paperRowOf(e *closedloop.Result) domain.PaperRow {
+func (r *Records) paperRowOf(e *closedloop.Result) published.Row {
 	if e.Regime != PaperRegime {
-		return domain.NoPaperRow()
+		return published.None()
 	}
 	return r.Paper(e.Case, e.Method)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
+	"github.com/gpc-engine/gpc/lab/published"
 )
 
 // Records are the recorded runs of one device: lists of records by their types, which Of gives, and traces.
@@ -58,7 +59,7 @@ func Set[T any](r *Records, all []T) {
 // paper's figures by method.
 type Case struct {
 	Methods []domain.Method
-	Paper   map[string]domain.PaperRow
+	Paper   map[string]published.Row
 	// Samples that the bundled map was last trained on; 0 without one.
 	Samples int
 	// Definition replays and draws its traces; without it they are shown as time lines of
@@ -70,7 +71,7 @@ type Case struct {
 func CasesOf(all []*gpc.Case) map[string]Case {
 	cases := map[string]Case{}
 	for _, c := range all {
-		of := Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		of := Case{Methods: c.Methods(), Paper: published.Rows[c.Name()], Definition: *c.Definition()}
 		if m, err := c.Model(""); err == nil { // a case without a bundled map has no number
 			of.Samples = m.Provenance.Samples
 		}
@@ -202,11 +203,11 @@ func (r *Records) Unrecorded(name string, evals []closedloop.Result) (methods []
 
 // Paper is the paper's row of a method in a case; one without figures where it has
 // none.
-func (r *Records) Paper(name, method string) domain.PaperRow {
+func (r *Records) Paper(name, method string) published.Row {
 	if p, ok := r.Cases[name].Paper[method]; ok {
 		return p
 	}
-	return domain.NoPaperRow()
+	return published.None()
 }
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/lab/draw"
+	"github.com/gpc-engine/gpc/lab/published"
 )
 
 // overlaid are the methods that a figure over time shows, each where it was recorded: the
@@ -73,7 +74,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	time := func(s *closedloop.Series) []float64 { return steps(s, at[1]) }
 	beside := func(f *draw.Figure, what string) *draw.Figure {
 		f.Caption += " " + episodesOf(shown)
-		if text := c.PaperFigures[what]; text != "" && (regime == PaperRegime || regime == "") {
+		if text := published.Figures[c.Problem.Spec().Name][what]; text != "" && (regime == PaperRegime || regime == "") {
 			f.Caption += " " + text
 		}
 		return f

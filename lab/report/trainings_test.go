@@ -36,7 +36,7 @@ func TestCommittedActorsAreThoseOfTheRows(t *testing.T) {
 		}
 	}
 	size := 0
-	for _, file := range require.Get(filepath.Glob(filepath.Join("../..", "baselines", "actors", "*.safetensors")))(t) {
+	for _, file := range require.Get(filepath.Glob(filepath.Join("..", "baselines", "actors", "*.safetensors")))(t) {
 		data := require.Get(os.ReadFile(file))(t)
 		size += len(data)
 		sum := sha256.Sum256(data)

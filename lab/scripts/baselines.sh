@@ -5,7 +5,7 @@
 # trainings run side by side, each on one core; SEEDS (1,2,3) are run one behind the other, ONLY is a
 # glob of TASK-METHOD-SEED. SEARCH=1 runs the search of settings first. lab/run baselines makes what it runs with.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=$1
 python=${PYTHON:-build/baselines/venv/bin/python}
 export PYTHONPATH=python${PYTHONPATH:+:$PYTHONPATH} GOMAXPROCS=1 OMP_NUM_THREADS=1

@@ -8,7 +8,7 @@
 # in two runs: they are rounded to whole blocks of sixteen.
 # UNTIMED=1 records the first comparison alone and no times, on a machine that does other work.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 shift

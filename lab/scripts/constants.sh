@@ -6,7 +6,7 @@
 # of the case and with targets that keep off every limit by 0.01, as the paper tightens; of opf30
 # all 5000 with uniform weights, and FEW (250) with the case's and with 500 epochs.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 ANY_LOAD=1 # nothing is timed
 out=$1

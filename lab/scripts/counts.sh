@@ -1,7 +1,7 @@
 #!/bin/sh
 # What this module has, in counts: lines of Go, option types, exported names of the packages given (default: of the reports).
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 hand=$(git ls-files '*.go' | grep -v '_test\.go$' | xargs grep -L '^// Code generated')
 echo "hand-written Go without tests, lines: $(cat $hand | wc -l)"
 echo "tests, lines: $(git ls-files '*_test.go' | xargs cat | wc -l)"

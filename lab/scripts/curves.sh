@@ -7,7 +7,7 @@
 # than the full data are trained into WORK (build/curves) where they are missing:
 # `lab/scripts/curves.sh maps` does that alone. The seed was used for nothing else.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 pattern=${2:-*}

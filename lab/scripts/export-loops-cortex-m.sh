@@ -9,7 +9,7 @@ set -euo pipefail
 for tool in arm-none-eabi-gcc arm-none-eabi-size qemu-system-arm; do
   command -v "$tool" > /dev/null || { echo "$tool is not here; on Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" >&2; exit 1; }
 done
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 here=lab/scripts/cortex-m
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,7 +7,7 @@
 # compiled in a third of the time, and what they reach is all that is recorded. Hours on two cores, and
 # the same command continues; the times want a machine that does nothing else.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 maps=${MAPS:-build/gallery}

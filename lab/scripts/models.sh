@@ -4,7 +4,7 @@
 # that a program whose sources are not a commit's is refused. The maps are the same
 # whatever the number of threads: two cases may be made side by side.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 gpc=bin/gpc
 case $("$gpc" doctor --json | tr -d ' \n' | grep -o '"commit":"[^"]*"') in
   *-changed* | *unknown*)

@@ -12,7 +12,7 @@
 # another. Every part says how long it took. case300 and case1354 (case1354pegase) are
 # MATPOWER's (lab/run matpower).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 what=${1:-}
 maps=${MAPS:-build/networks}

@@ -5,7 +5,7 @@
 # epochs. Both, and the bundled map, drive the same episodes by `direct`. The same command goes on;
 # records are without times.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 ANY_LOAD=1 # nothing is timed
 out=$1

@@ -7,7 +7,7 @@
 # CASE.safetensors in place of the bundled ones, CASES one of the two. METHODS are the rows to
 # record in place of all, such as "planner-no-latent-primitives planner-no-latent-descents".
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 seed=13

@@ -7,7 +7,7 @@
 # to the adaptive priority the same recipe with two epochs of it makes maps in WORK
 # (build/opf) where they are missing, on SCENARIOS (5000) of data; 0 leaves that out.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 seed=11

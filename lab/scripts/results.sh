@@ -6,7 +6,7 @@
 # episodes than navigator's have the first of them, and the report compares on those.
 # EPISODES (1000) scales all.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 out=$1
 seed=7

@@ -5,7 +5,7 @@
 # which the Lie residual moves the action by a thousandth and a hundredth of its range are those of FOLDER/latent-step.json
 # (lab/run latent-step), measured on episodes of another seed without noise.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 ANY_LOAD=1 # nothing is timed
 out=$1

@@ -4,7 +4,7 @@
 # with what one machine makes: lab/scripts/test-slurm.sh, as root on Debian (it installs slurmctld,
 # slurmd and munge where they are missing). Prints a table; exit code 1 where a row differs.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD/build/slurm
 case=opf30
 export SCENARIOS=${SCENARIOS:-8000} EPISODES=${EPISODES:-24} SHARDS=4 EVAL_SHARDS=3 TRAIN_CPUS=2 CPUS=1 METHOD=refine-64

@@ -5,7 +5,7 @@
 # whatever THREADS (1) there are, so the machine may do other work and the run may be stopped and continued.
 # SYSTEMS="cstr hvac" are these alone, SEEDS="1 2 3" those of each. Hours, and the same command continues.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 gpc=${GPC:-bin/gpc}
 out=$1/trainings
 maps=${MAPS:-build/trainings}

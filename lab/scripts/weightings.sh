@@ -3,7 +3,7 @@
 # folder of lab/results named for the device. Under its own priority the objectives other than cost
 # are next to nothing of J_total; at these weightings they are not. Records are without times.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . lab/scripts/record.sh
 ANY_LOAD=1 # nothing is timed
 out=$1

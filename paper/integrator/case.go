@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
-	c, err := caseOf(name, params, paper)
+func newCase(name string, params Params) domain.Case {
+	c, err := caseOf(name, params)
 	if err != nil {
 		panic("integrator: default parameters: " + err.Error())
 	}
@@ -17,7 +17,7 @@ func newCase(name string, params Params, paper map[string]domain.PaperRow) domai
 }
 
 // caseOf is the case with these parameters.
-func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domain.Case, error) {
+func caseOf(name string, params Params) (domain.Case, error) {
 	system, err := NewSystem(name, params)
 	if err != nil {
 		return domain.Case{}, err
@@ -28,12 +28,8 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		Solver:  NewSolver(system, LibrarySize),
 		Plant:   &Plant{system: system, oracle: oracle},
 		Methods: methods(system),
-		Paper:   paper,
-		PaperFigures: map[string]string{
-			"weights": "The paper's (figs. analytical-convex and analytical-nonconvex, b) show the semantic coordinate move from performance to safety where the obstacle comes near.",
-		},
-		Guard:  domain.Guard{Off: true}, // the paper's controller is without
-		Shifts: shifts(system, paper),
+		Guard:   domain.Guard{Off: true}, // the paper's controller is without
+		Shifts:  shifts(system),
 		Remake: func(params json.RawMessage) (domain.Case, error) {
 			p := traceParams{system.Params, semantic}
 			if err := jsonin.Merge(params, &p); err != nil {
@@ -42,15 +38,15 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 			if p.Semantic != semantic {
 				return domain.Case{}, fmt.Errorf("semantic is %+v, this program scores with %+v", p.Semantic, semantic)
 			}
-			return remade(system, p.Params, paper)
+			return remade(system, p.Params)
 		},
 	}, nil
 }
 
 // remade is the case of a system with other parameters. Its answers are the system's: the map
 // is still of it.
-func remade(y *System, p Params, paper map[string]domain.PaperRow) (domain.Case, error) {
-	c, err := caseOf(y.spec.Name, p, paper)
+func remade(y *System, p Params) (domain.Case, error) {
+	c, err := caseOf(y.spec.Name, p)
 	if err == nil {
 		c.Problem.(*System).answers = y.answers
 	}
@@ -58,7 +54,7 @@ func remade(y *System, p Params, paper map[string]domain.PaperRow) (domain.Case,
 }
 
 // shifts are the plants around a system.
-func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
+func shifts(y *System) *domain.Shifts {
 	return &domain.Shifts{
 		Parameters: []domain.PlantParameter{
 			{Name: "ellipse", About: "both axes of the keep-out ellipse"},
@@ -78,7 +74,7 @@ func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 			p.UMax *= f[4]
 			p.RMax *= f[5]
 			p.Lead = 1 - f[6]*(1-p.Lead)
-			return remade(y, p, paper)
+			return remade(y, p)
 		},
 	}
 }

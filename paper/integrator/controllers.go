@@ -29,35 +29,6 @@ func methods(y *System) []domain.Method {
 	}
 }
 
-// paper is a row of tab:analytical, 100 trajectories: regret with its standard error, decisions that
-// break obstacle and slew bound, failed trajectories, %, and the time of a decision. The paper's MPC
-// has no stated horizon; it stands beside N = 5.
-func paper(regret, sem, obstacle, slew, fail, milliseconds float64) domain.PaperRow {
-	r := domain.NoPaperRow()
-	r.Regret, r.RegretSEM, r.Obstacle, r.Slew, r.Fail, r.Milliseconds = regret, sem, obstacle, slew, fail, milliseconds
-	return r
-}
-
-// paperOracle is the row of the oracle, which is solved offline.
-func paperOracle() domain.PaperRow {
-	r := paper(0, math.NaN(), 0, 0, 0, math.NaN())
-	r.Time = "offline"
-	return r
-}
-
-var (
-	paperConvex = map[string]domain.PaperRow{
-		"oracle": paperOracle(),
-		"td3":    paper(8.95, 0.40, 0.08, 52.5, 99, 0.11), "cpo": paper(382.5, 9.91, 0, 0, 0, 0.10), "mpc": paper(9.93, 0.51, 0, 0, 0, 1025),
-		"online": paper(7.90, 0.35, 0, 0, 67, 0.03), "navigator": paper(0.043, 0.011, 0, 0, 0, 0.78),
-	}
-	paperNonconvex = map[string]domain.PaperRow{
-		"oracle": paperOracle(),
-		"td3":    paper(15.11, 0.68, 0.07, 75.6, 100, 0.21), "cpo": paper(370.6, 9.59, 0, 0, 0, 0.24), "mpc": paper(9.43, 0.52, 0, 0, 0, 1230),
-		"online": paper(7.90, 0.38, 0, 0, 79, 14.65), "navigator": paper(0.050, 0.011, 0, 0, 0, 0.97),
-	}
-)
-
 // stepOf is t from the context's t/T.
 func stepOf(c []float64) int {
 	return int(math.Round(c[contextTime] * Horizon))

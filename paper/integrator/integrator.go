@@ -169,7 +169,7 @@ func trainingRange() []domain.Variable {
 }
 
 // Convex is the case integrator-convex.
-func Convex() domain.Case { return newCase("integrator-convex", Default(false), paperConvex) }
+func Convex() domain.Case { return newCase("integrator-convex", Default(false)) }
 
 // Nonconvex is the case integrator-nonconvex.
-func Nonconvex() domain.Case { return newCase("integrator-nonconvex", Default(true), paperNonconvex) }
+func Nonconvex() domain.Case { return newCase("integrator-nonconvex", Default(true)) }

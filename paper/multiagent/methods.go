@@ -3,7 +3,6 @@ package multiagent
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -88,43 +87,3 @@ func methods(y *world.System) []domain.Method {
 	reference("reference-4096", plan.Budget)
 	return all
 }
-
-// paper is a row of tab:iclr-main-results: joint success, collision-free and safe episodes, %, the
-// mean scene margin, m, the gap, %, and what stands for the time of a decision.
-func paper(joint, collision, safe, margin, gap float64, time string) domain.PaperRow {
-	r := domain.NoPaperRow()
-	r.Joint, r.Collision, r.Safe, r.Margin, r.Gap, r.Time = joint, collision, safe, margin, gap, time
-	return r
-}
-
-// withMargins adds the row of tab:multiagent-navigation-margins: ego and others to obstacles, and among
-// robots, m.
-func withMargins(r domain.PaperRow, ego, agent, pair float64) domain.PaperRow {
-	r.EgoMargin, r.AgentMargin, r.PairMargin = ego, agent, pair
-	return r
-}
-
-// failing adds what tab:multiagent-navigation says of the reference.
-func failing(r domain.PaperRow, fail float64) domain.PaperRow {
-	r.Fail = fail
-	return r
-}
-
-// none is what a row does not give.
-var none = math.NaN()
-
-// The paper's rows, of 100 episodes. It left one unreachable moving scene out.
-var (
-	paperStatic = map[string]domain.PaperRow{
-		"planner":   withMargins(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
-		"reference": failing(paper(none, none, 60, none, 0, "solver"), 40),
-		"ppo":       paper(0, 5, 0, -0.558, none, "policy"), "ppo-lagrangian": paper(0, 5, 0, -0.540, none, "policy"),
-		"cpo": paper(0, 13, 0, -0.467, none, "policy"), "ppo-shielded": paper(0, 8, 0, -0.429, none, "policy"),
-	}
-	paperMoving = map[string]domain.PaperRow{
-		"planner":   withMargins(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
-		"reference": failing(paper(83, 42, 35, none, 0, "solver"), 65),
-		"ppo":       paper(0, 0, 0, -0.663, none, "policy"), "ppo-lagrangian": paper(0, 0, 0, -0.672, none, "policy"),
-		"cpo": paper(0, 0, 0, -0.637, none, "policy"), "ppo-shielded": paper(0, 0, 0, -0.567, none, "policy"),
-	}
-)

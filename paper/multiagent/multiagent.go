@@ -28,13 +28,13 @@ import (
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
-func Static() domain.Case { return newCase("multiagent-static", false, paperStatic) }
+func Static() domain.Case { return newCase("multiagent-static", false) }
 
 // Moving is the case multiagent-moving: 600 steps among obstacles that move.
-func Moving() domain.Case { return newCase("multiagent-moving", true, paperMoving) }
+func Moving() domain.Case { return newCase("multiagent-moving", true) }
 
-func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
-	c, err := caseOf(name, world.Default(moving), moving, paper)
+func newCase(name string, moving bool) domain.Case {
+	c, err := caseOf(name, world.Default(moving), moving)
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
 	}
@@ -42,7 +42,7 @@ func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.
 }
 
 // caseOf is the case with these parameters.
-func caseOf(name string, params world.Params, moving bool, paper map[string]domain.PaperRow) (domain.Case, error) {
+func caseOf(name string, params world.Params, moving bool) (domain.Case, error) {
 	y, err := world.NewSystem(name, params, moving)
 	if err != nil {
 		return domain.Case{}, err
@@ -56,14 +56,13 @@ func caseOf(name string, params world.Params, moving bool, paper map[string]doma
 			return plan.NewReference(y, smallBudget)
 		}},
 		Methods: methods(y),
-		Paper:   paper,
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
 		Remake: func(fields json.RawMessage) (domain.Case, error) {
 			p := y.Params
 			if err := jsonin.Merge(fields, &p); err != nil {
 				return domain.Case{}, err
 			}
-			return caseOf(name, p, moving, paper)
+			return caseOf(name, p, moving)
 		},
 	}, nil
 }

@@ -25,29 +25,22 @@ const FilePrefix = "opf:"
 
 // Thirty is the case opf30: Case 3 of the paper, MATPOWER's case30.
 func Thirty() domain.Case {
-	return bundled("opf30", "dispatch of the 30-bus network", Options{}, paperNominal, map[string]string{
-		"total":     "The paper's (fig. case2-jtotal) is one roll-out of 300 steps: GPC stays about 1.08 $/h, 0.30 %, above MO-IPOPT from step 50 on.",
-		"objective": "The paper's (fig. case2-objectives) are of one roll-out: J₁ near 0, J₂ small, J₃ along the oracles'.",
-	})
+	return bundled("opf30", "dispatch of the 30-bus network", Options{})
 }
 
 // ThirtyUncertain is the case opf30-uncertain: Case 4, the same network with
 // branch admittances that differ in every trajectory.
 func ThirtyUncertain() domain.Case {
-	c := bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paperUncertain, map[string]string{
-		"total":   "The paper's (fig. uncertainty-jtotal) is one roll-out of 300 steps: GPC is 0.74 $/h, 0.25 %, above MO-IPOPT in the mean.",
-		"weights": "The paper's (fig. uncertainty-weights) is of one roll-out: the weights favour voltage at first and then return to economy.",
-	})
+	c := bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true})
 	c.Nominal = Thirty().Problem
 	return c
 }
 
-func bundled(name, description string, opt Options, paper map[string]domain.PaperRow, figures map[string]string) domain.Case {
+func bundled(name, description string, opt Options) domain.Case {
 	text, err := cases.Text("case30")
 	if err == nil {
 		var c domain.Case
 		if c, err = FromText(name, description, text, opt); err == nil {
-			c.Paper, c.PaperFigures = paper, figures
 			return c
 		}
 	}

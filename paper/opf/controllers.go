@@ -53,45 +53,6 @@ func methods(y *System) []domain.Method {
 	}
 }
 
-// paper is a row of tab:case2-benchmark: mean J_total, $/h, feasible dispatches and the gap, %, and
-// the time of a decision.
-func paper(total, feasible, gap, milliseconds float64) domain.PaperRow {
-	r := domain.NoPaperRow()
-	r.Total, r.Feasible, r.Gap, r.Milliseconds = total, feasible, gap, milliseconds
-	if math.IsNaN(milliseconds) {
-		r.Time = "≫ 1000 ms"
-	}
-	return r
-}
-
-// stepping adds Δ̄, $/h: of tab:uncertainty-benchmark, or of the text.
-func stepping(r domain.PaperRow, step float64) domain.PaperRow {
-	r.StepGap = step
-	return r
-}
-
-// broken adds the infeasible steps of 300 in tab:iclr-main-results, whose gaps Case 4's are.
-func broken(r domain.PaperRow, steps float64) domain.PaperRow {
-	r.Violations = steps
-	return r
-}
-
-// notTimed is the time of an offline solve, of which the paper says that it is far above a second.
-var notTimed = math.NaN()
-
-// The paper's rows. Δ̄ of Case 4's MPC is of its last step, that of Case 3's GPC is in the text.
-var (
-	paperNominal = map[string]domain.PaperRow{
-		"mo-opf": paper(360.00, 100, 0, notTimed), "runopf": paper(360.03, 100, 0.01, notTimed), "navigator": stepping(paper(361.08, 100, 0.30, 12.3), 1.08),
-		"mpc": paper(360.99, 100, 0.28, 1193.8), "cpo": paper(519.78, 0, 44.4, 0.19), "td3": paper(743.77, 0, 106.6, 0.17),
-	}
-	paperUncertain = map[string]domain.PaperRow{
-		"mo-opf": broken(stepping(paper(294.55, 100, 0, notTimed), 0), 0), "navigator": broken(stepping(paper(295.28, 100, 0.25, 12.6), 0.74), 0),
-		"mpc": broken(stepping(paper(295.23, 99.67, 0.23, 1228.7), 0.67), 1),
-		"cpo": broken(stepping(paper(383.37, 0, 30.1, 0.18), 88.8), 300), "td3": broken(stepping(paper(565.04, 0, 91.8, 0.16), 270.5), 300),
-	}
-)
-
 // exactController solves every step.
 type exactController struct {
 	system  *System

@@ -33,7 +33,7 @@ by_hand.__spec__.loader.exec_module(by_hand)
 
 
 def file_of(case):
-    return str(ROOT / "domains" / "paper" / "models" / f"{case}.safetensors")
+    return str(ROOT / "paper" / "models" / f"{case}.safetensors")
 
 
 def test_the_example_has_thirty_lines():
@@ -258,5 +258,5 @@ def test_a_trace_of_the_version_before_is_read():
 
 def test_a_trace_is_a_frame():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = gpc.traces.read(ROOT / "bench" / "results" / "epyc-2-cores" / "integrator-convex-navigator.jsonl").frame()
+    frame = gpc.traces.read(ROOT / "lab" / "results" / "epyc-2-cores" / "integrator-convex-navigator.jsonl").frame()
     assert isinstance(frame, pandas.DataFrame) and {"episode", "t", "x_0", "u_1", "margin"} <= set(frame.columns)

@@ -32,7 +32,7 @@ def staged(page: pathlib.Path, text: str, root: pathlib.Path) -> str:
 
 def navigation(index: str) -> str:
     """The site's settings, with the pages in the order and under the headings of the index of documents."""
-    lines, seen = ["INHERIT: ../../scripts/site/mkdocs.yml", "nav:", "  - gpc: index.md", "  - Documents: documents.md"], set()
+    lines, seen = ["INHERIT: ../../lab/scripts/site/mkdocs.yml", "nav:", "  - gpc: index.md", "  - Documents: documents.md"], set()
     for line in index[index.index("\n## ") :].splitlines():
         if line.startswith("## "):
             lines.append(f"  - {line[3:]}:")
@@ -56,4 +56,4 @@ def main(root: pathlib.Path, out: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(__file__).resolve().parents[2], pathlib.Path(sys.argv[1]).resolve())
+    main(pathlib.Path(__file__).resolve().parents[3], pathlib.Path(sys.argv[1]).resolve())

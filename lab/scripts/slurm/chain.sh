@@ -24,10 +24,10 @@ export CASE=$1 GPC_SLURM=$here
 export SHARDS=${SHARDS:-16} EVAL_SHARDS=${EVAL_SHARDS:-16} EPISODES=${EPISODES:-1000} METHOD=${METHOD:-gpc}
 export SEED=${SEED:-1} EVAL_SEED=${EVAL_SEED:-2} RESTARTS=${RESTARTS:-100}
 export DATASET_FLAGS="${SCENARIOS:+--scenarios $SCENARIOS }${DATASET_FLAGS:-}" TRAIN_FLAGS=${TRAIN_FLAGS:-} EVAL_FLAGS=${EVAL_FLAGS:-}
-work=${WORK:-${SCRATCH:-$here/../../out}/gpc-$CASE}
+work=${WORK:-${SCRATCH:-$here/../../../out}/gpc-$CASE}
 mkdir -p "$work/data" "$work/eval" "$work/log"
 work=$(cd "$work" && pwd)
-[ -x "$work/gpc" ] || cp "${GPC:-$here/../../bin/gpc}" "$work/gpc"
+[ -x "$work/gpc" ] || cp "${GPC:-$here/../../../bin/gpc}" "$work/gpc"
 after= # the job before
 submit() { # NAME OPTION...
   local name=$1 log=%x-%j.log job

@@ -1,4 +1,4 @@
-package paper_test
+package published_test
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/published"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -16,7 +16,7 @@ import (
 // "a±b" is a mean with its standard error; "x/y" in one cell is of two methods.
 var tables = []struct {
 	name    string
-	columns string // fields of domain.PaperRow, or reference.FIELD, steps; "" is no number
+	columns string // fields of published.Row, or reference.FIELD, steps; "" is no number
 	rows    string // case method, then the cells
 }{
 	{"analytical", "Regret Obstacle Slew Fail Milliseconds", `
@@ -77,9 +77,9 @@ opf30 gpc 1.08`},
 // Every number of those tables is in the rows of the cases, and the rows have no others.
 func TestEveryCellOfThePapersTablesIsThere(t *testing.T) {
 	catalogue := paper.Cases()
-	rows, steps := map[string]map[string]domain.PaperRow{}, map[string]int{}
+	rows, steps := map[string]map[string]published.Row{}, map[string]int{}
 	for _, c := range catalogue.All() {
-		rows[c.Name()], steps[c.Name()] = c.Definition().Paper, c.Definition().Problem.Spec().Steps
+		rows[c.Name()], steps[c.Name()] = published.Rows[c.Name()], c.Definition().Problem.Spec().Steps
 	}
 	// What the paper calls GPC is each case's default method.
 	named := func(name, method string) string { return require.Get(catalogue.Find(name))(t).MethodName(method) }
