@@ -5,15 +5,28 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/names"
+	"github.com/gpc-engine/gpc/internal/option"
+	"github.com/gpc-engine/gpc/internal/recording"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline"
 )
 
 // Resolved is a method of a case with all that its controllers are made of. Resolve makes it
@@ -325,4 +338,482 @@ func (c *Case) options(opt *closedloop.Options) error {
 func instructionSet() (string, error) {
 	name, err := isa.Name()
 	return name, BadInput(err)
+}
+
+// Contender is a method of Pair; one that is slow may run the first Episodes alone.
+type Contender struct {
+	Method   string
+	Episodes int    // 0: all
+	File     string // of its map or weights; "": the pairing's
+	// Candidates per decision; 0: the method's own number.
+	Candidates int
+	// Constants of the online step in place of its own, by the names of Constants.
+	Constants map[string]float64
+	// Computing are the declared times of its decisions; nil: those of the options.
+	Computing *closedloop.Computing
+}
+
+// twin reports whether two contenders decide alike, whatever their numbers of episodes.
+func (m *Contender) twin(other *Contender) bool {
+	same := m.Computing == nil && other.Computing == nil || m.Computing != nil && other.Computing != nil && *m.Computing == *other.Computing
+	return same && m.Method == other.Method && m.File == other.File && m.Candidates == other.Candidates && maps.Equal(m.Constants, other.Constants)
+}
+
+// constants are the numbers of domain.Navigation that a pairing can replace, by their names.
+var constants = []struct {
+	name  string
+	whole bool // a whole number
+	set   func(n *domain.Navigation, v float64)
+}{
+	{"latent-step", false, func(n *domain.Navigation, v float64) { n.LatentStep = v }},
+	{"v-max", false, func(n *domain.Navigation, v float64) { n.VMax = v }},
+	{"epsilon", false, func(n *domain.Navigation, v float64) { n.Epsilon = v }},
+	{"metric-lambda", false, func(n *domain.Navigation, v float64) { n.MetricLambda = v }},
+	{"top-k", true, func(n *domain.Navigation, v float64) { n.TopK = int(v) }},
+	{"lie-gain", false, func(n *domain.Navigation, v float64) { n.LieGain = v }},
+	{"lie-scale", false, func(n *domain.Navigation, v float64) { n.LieScale = v }},
+	{"retraction", false, func(n *domain.Navigation, v float64) { n.RetractionMix = v }},
+	{"smoothing", false, func(n *domain.Navigation, v float64) { n.Smoothing = v }},
+	{"priority-filter", false, func(n *domain.Navigation, v float64) { n.PriorityFilter = v }},
+	{"neighbours", true, func(n *domain.Navigation, v float64) { n.Neighbours = int(v) }},
+	{"raw-weights", true, func(n *domain.Navigation, v float64) { n.RawWeights = v != 0 }},
+}
+
+// Constants are the names of the online step's constants that a Contender can replace.
+func Constants() (all []string) {
+	for _, c := range constants {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// replace puts others in place of some constants of the online step.
+func (r *Resolved) replace(replaced map[string]float64) error {
+	if len(replaced) == 0 {
+		return nil
+	}
+	if r.Model == nil {
+		return badInputf("method %s decides without a map: it has no online step with constants", r.Method.Name)
+	}
+	nav := r.of.MapSpec().Navigation
+	if r.options.Navigation != nil {
+		nav = *r.options.Navigation
+	}
+	for _, name := range slices.Sorted(maps.Keys(replaced)) {
+		i := slices.Index(Constants(), name)
+		if i < 0 {
+			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), names.List(Constants()))
+		}
+		v := replaced[name]
+		if constants[i].whole && v != math.Trunc(v) {
+			return badInputf("constant %s is %v, want a whole number", name, v)
+		}
+		constants[i].set(&nav, v)
+	}
+	r.options.Navigation = &nav
+	return nil
+}
+
+// Pair runs methods on the same episodes, one after another, each beside the first; see
+// closedloop.Pair. file is the map of those that have one, "" the bundled one.
+func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e engine.Options, opt closedloop.Options) (*closedloop.Pairing, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
+	var all []closedloop.Contender
+	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
+	if file == "" {
+		record.File = ""
+	}
+	for i, m := range methods {
+		if slices.ContainsFunc(methods[:i], func(other Contender) bool { return m.twin(&other) }) {
+			return nil, badInputf("method %s is named twice with the same map, candidates and constants: name each once", m.Method)
+		}
+		if m.Episodes < 0 || m.Episodes > opt.Episodes {
+			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
+		}
+		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
+		if err != nil {
+			return nil, err
+		}
+		s.Candidates = m.Candidates
+		r, err := c.Resolve(s)
+		if err != nil {
+			return nil, err
+		}
+		if m.Candidates != 0 && r.Method.Candidates == 0 {
+			return nil, badInputf("method %s searches no candidates: leave the number %d out", s.Method, m.Candidates)
+		}
+		if err := r.replace(m.Constants); err != nil {
+			return nil, err
+		}
+		if r.Model != nil && m.File == "" {
+			record.Samples = r.Model.Provenance.Samples
+		}
+		on, err := r.computing(e)
+		if err != nil {
+			return nil, err
+		}
+		defer on.close()
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: on.sha256, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: on.controller})
+	}
+	if opt.ISA, err = instructionSet(); err != nil {
+		return nil, err
+	}
+	opt.Commit = version.Build()
+	if err := c.options(&opt); err != nil {
+		return nil, err
+	}
+	p, err := closedloop.Pair(ctx, &c.def, all, opt)
+	if err == nil {
+		p.Map = record
+	}
+	return p, asBadInput(err)
+}
+
+// Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
+// the exact front of the same episodes. What opt records, and its Weights, are filled in.
+func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
+	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
+	}
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	on, err := r.computing(e)
+	if err != nil {
+		return nil, err
+	}
+	defer on.close()
+	m, err := on.controller()
+	if err != nil {
+		return nil, err
+	}
+	opt.Method, opt.Commit = r.Method.Name, version.Build()
+	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
+	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
+	front, err := closedloop.Steer(ctx, &c.def, m, opt)
+	return front, asBadInput(err)
+}
+
+// Again says what makes the decisions of a trace again.
+type Again struct {
+	// Model is the file of the map or the weights that the trace names by its hash, "" for
+	// the bundled map.
+	Model  string
+	Engine engine.Options // one thread unless it says otherwise
+}
+
+// Verify re-simulates a trace, draws its scenes, measurements and optima again, and makes every
+// decision again where again says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
+// how are filled in. No file but the trace and again.Model is opened: a case that is none of the
+// catalogue's own is made of what the trace embeds.
+func (k *Catalogue) Verify(ctx context.Context, file string, again *Again, how closedloop.VerifyOptions) (*closedloop.Verification, error) {
+	set, err := instructionSet()
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	closeAll := func() {}
+	defer func() { closeAll() }()
+	var of *Case
+	how.ISA = set
+	how.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
+		if of, embedded, err = k.Traced(h); err != nil {
+			return nil, false, err
+		}
+		return &of.def, embedded, nil
+	}
+	if again != nil {
+		how.Deep = func(h *closedloop.Header) (m domain.Controller, backend string, err error) {
+			m, backend, closeAll, err = of.again(h, again)
+			return m, backend, err
+		}
+	}
+	v, err := closedloop.Verify(ctx, file, how)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s: %w", file, err)
+	case err != nil:
+		return nil, badInputf("%s: %w", file, err)
+	}
+	return v, nil
+}
+
+// Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
+// its name, or what Embedded, or the system in it, makes of the header. No file is opened.
+func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
+	model := *h
+	if h.Plant != nil {
+		model.Params = h.Plant.Model
+	}
+	if c, embedded, err = k.traced(&model); err == nil && h.Plant != nil {
+		var of bool
+		if c, of, err = k.onOther(c, h); of {
+			embedded = true
+		}
+	}
+	if err == nil && h.Steps != 0 {
+		c, err = c.Driven(h.Steps)
+	}
+	if err == nil && c.def.Delay.Periods != h.Delay {
+		c, err = c.Delayed(h.Delay)
+	}
+	return c, embedded, err
+}
+
+// onOther is a case in the other plant of a trace's header, and whether that is made of what the trace holds.
+func (k *Catalogue) onOther(c *Case, h *closedloop.Header) (*Case, bool, error) {
+	plant, embedded, err := k.traced(&closedloop.Header{Case: h.Plant.Case, Params: h.Params, Shift: h.Plant.Shift})
+	if err != nil {
+		return nil, false, fmt.Errorf("its plant: %w", err)
+	}
+	c, err = c.On(plant)
+	return c, embedded, err
+}
+
+// traced is Traced with the case's own delay.
+func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
+	c, err = k.Named(h.Case)
+	if err == nil {
+		def, embedded, err := h.On(&c.def)
+		if err != nil {
+			return nil, embedded, err
+		}
+		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
+	}
+	def, ok, made := embeddedSystem(h.Case, h.Params)
+	own := ok
+	if !ok && k.Embedded != nil {
+		def, ok, made = k.Embedded(h.Case, h.Params)
+	}
+	if !ok {
+		return nil, false, err
+	}
+	if made != nil {
+		return nil, false, made
+	}
+	if own { // the file is of the system as it was
+		if c, err = NewCase(def); err == nil && len(h.Shift) > 0 {
+			c, err = c.Shifted(h.Shift)
+		}
+		return c, true, err
+	}
+	def.Shift = h.Shift
+	c, err = NewCase(def)
+	return c, true, err
+}
+
+// again makes the method of a trace's header as it was, with what computes it and a function
+// that closes that.
+func (c *Case) again(h *closedloop.Header, by *Again) (domain.Controller, string, func(), error) {
+	nothing := func() {}
+	was := *c
+	c = &was
+	if c.def.Guard.Off = true; h.Guard != nil {
+		if err := h.Guard.Validate(); err != nil {
+			return nil, "", nothing, err
+		}
+		c.def.Guard = *h.Guard
+	}
+	s, err := c.Setup(h.Method, by.Model)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	s.Candidates = h.Candidates
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	on, err := r.computing(by.Engine)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	if on.sha256 != h.ModelSHA256 {
+		from := cmp.Or(by.Model, "the bundled map of "+c.Name())
+		return nil, "", on.close, option.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with {Model}", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(on.sha256, "none"))
+	}
+	m, err := on.controller()
+	return m, on.backend, on.close, err
+}
+
+// heldOutStream separates the scenarios a certificate is estimated on from those
+// of a dataset with the same seed.
+const heldOutStream = 0x68656c646f757400 // "heldout"
+
+// Certify estimates the paper's constants of a map on held-out scenarios, says which
+// of its conditions hold, and compares the bounds with what the method does in closed
+// loop. No method is AlgorithmTwo, where the case has it: the paper's conditions are of that
+// loop. In a case whose map is not about its own problem the constants are those of
+// the map's problem, the closed loop is that of the case's own method. So many held-out scenarios, ≥ 1, are solved, and
+// the bounds compared with so many episodes; 0: none. The Options of opt are filled in. progress may be nil.
+func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episodes int, opt batchnav.CertifyOptions, progress func(stage string, done, total int)) (*batchnav.Certified, error) {
+	if scenarios < 1 || episodes < 0 || opt.Steps < 1 || !(opt.Perturbation > 0) {
+		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", scenarios, episodes, opt.Steps, opt.Perturbation)
+	}
+	if c.def.Solver == nil {
+		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
+	}
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	if s.Method == "" {
+		s.Method = c.certified()
+	}
+	r, err := c.Resolve(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Model == nil:
+		return nil, badInputf("certify: method %s decides without the map, want a method of the map such as navigator", r.Method.Name)
+	case e == nil:
+		return nil, errNoEngine
+	}
+	opt.Options = r.options
+	held, err := c.heldOut(ctx, opt.Seed, scenarios, progress)
+	if err != nil {
+		return nil, err
+	}
+	problem := c.def.MapProblem()
+	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, opt)
+	if err != nil {
+		return nil, err
+	}
+	var measured *batchnav.Measured
+	if episodes > 0 && c.def.Plant != nil {
+		ctrl, err := r.Controller(e)
+		if err != nil {
+			return nil, err
+		}
+		var optimal domain.Optimal
+		if c.def.Learned == nil {
+			optimal = domain.AbilitiesOfSolver(c.def.Solver).Optimal
+		}
+		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
+			return nil, err
+		}
+	}
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, opt)
+	if err != nil {
+		return nil, err
+	}
+	set, err := instructionSet()
+	if err != nil {
+		return nil, err
+	}
+	of, err := r.Model.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	certificate := batchnav.Judge(c.Name(), *constants, measured)
+	certificate.Method = r.Method.Name
+	return &batchnav.Certified{
+		Certificate: certificate, Recovery: recovery, Commit: version.Build(), Device: e.Device(),
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,
+	}, nil
+}
+
+// AlgorithmTwo is the paper's online algorithm as a method of a case whose default searches.
+const AlgorithmTwo = "navigator"
+
+// certified is the method that a certificate is about if none is named.
+func (c *Case) certified() string {
+	for _, m := range c.Methods() {
+		if m.Name == AlgorithmTwo {
+			return m.Name
+		}
+	}
+	return c.DefaultMethod()
+}
+
+// heldOut solves scenarios of a stream that no dataset uses.
+func (c *Case) heldOut(ctx context.Context, seed uint64, scenarios int, progress func(stage string, done, total int)) ([]domain.Sample, error) {
+	solver := c.def.Solver
+	seed ^= heldOutStream
+	points, err := offline.LatinHypercube(solver.Parameters(), scenarios, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := solver.Prepare(ctx, seed, func(done, total int) { progress("prepare", done, total) }); err != nil {
+		return nil, err
+	}
+	solver = domain.SolverUntil(ctx, solver)
+	var held []domain.Sample
+	for i, p := range points {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		samples, err := solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
+		if err == nil {
+			held = append(held, samples...)
+		}
+		progress("held-out scenarios", i+1, len(points))
+	}
+	if len(held) == 0 {
+		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", scenarios)
+	}
+	return held, nil
+}
+
+// Recorded is what a trace was written as.
+type Recorded struct {
+	Case     string `json:"case"`     // of the trace
+	Method   string `json:"method"`   // that decided
+	Episodes int    `json:"episodes"` // written
+	Bytes    int64  `json:"bytes"`    // of the file
+}
+
+// MCAP writes a trace as a file that Foxglove and Rerun open: scenes, frames and numbers on
+// the plant's clock. The file is whole or not there.
+func (k *Catalogue) MCAP(ctx context.Context, trace, out string) (*Recorded, error) {
+	in, err := os.Open(trace)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	defer in.Close()
+	var r Recorded
+	var wrong error
+	err = durable.Create(out, func(w io.Writer) error {
+		size := &counter{w: w}
+		h, n, err := recording.Write(size, interrupt.Reader(ctx, in), func(h *closedloop.Header) (*domain.Case, error) {
+			c, _, err := k.Traced(h)
+			if err != nil {
+				return nil, err
+			}
+			return &c.def, nil
+		})
+		switch {
+		case err == nil:
+			r = Recorded{h.Case, h.Method, n, size.n}
+		case size.err == nil:
+			wrong = err // of the trace
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, err
+	case wrong != nil:
+		return nil, badInputf("%s: %w", trace, wrong)
+	case err != nil:
+		return nil, refused(err)
+	}
+	return &r, nil
+}
+
+// counter counts what is written, and keeps the error that ended it.
+type counter struct {
+	w   io.Writer
+	n   int64
+	err error
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
 }
