@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

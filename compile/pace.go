@@ -7,7 +7,7 @@ import (
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"

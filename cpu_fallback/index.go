@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/neighbours"
+	"github.com/gpc-engine/gpc/internal/simd/neighbours"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

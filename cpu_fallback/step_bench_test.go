@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/program"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/internal/stages"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/stages"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -3,7 +3,7 @@ package equations
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/internal/stages"
+	"github.com/gpc-engine/gpc/internal/simd/stages"
 )
 
 // NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff, whose dual numbers know the solution of a step that was

@@ -7,7 +7,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // decider makes the decisions of sessions. The dispatcher alone calls it.

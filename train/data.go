@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"

@@ -3,7 +3,7 @@ package train
 import (
 	"runtime"
 
-	"github.com/gpc-engine/gpc/internal/neighbours"
+	"github.com/gpc-engine/gpc/internal/simd/neighbours"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

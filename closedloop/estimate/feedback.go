@@ -3,7 +3,7 @@ package estimate
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/dense"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 )
 
 // feedback is the linear regulator along the stages of a plan, in which a state counts in units of its scale and an action in halves of its

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/dense"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

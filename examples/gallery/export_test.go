@@ -23,7 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 )

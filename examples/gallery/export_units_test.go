@@ -18,7 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 // mixture is problems that end in every way and after different times.

@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // load is a network that is shipped with the project, or "features", which has

@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // probe holds a worker at a random iterate, so that its programs can be read.

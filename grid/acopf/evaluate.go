@@ -3,7 +3,7 @@ package acopf
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // groupSize is how many branches or buses a program works on at a time: enough

@@ -3,7 +3,7 @@ package acopf
 import (
 	"context"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // IterationFlops is the number of floating-point operations of one iteration of

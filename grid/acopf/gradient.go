@@ -1,6 +1,6 @@
 package acopf
 
-import "github.com/gpc-engine/gpc/internal/lanes"
+import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
 // gradient writes the program of the Lagrangian's gradient and of the norms
 // that the KKT conditions are judged by.

@@ -3,7 +3,7 @@ package acopf
 import (
 	"slices"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // Rows and columns of a bus's block in the KKT matrix. Angle and active balance

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // The block LDLᵀ eliminates a bus at a time. Where a voltage is held by a limit of weight z/s

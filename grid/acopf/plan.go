@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // Constants of the paper's objectives.

@@ -1,6 +1,6 @@
 package acopf
 
-import "github.com/gpc-engine/gpc/internal/lanes"
+import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
 // A plan with soft limits minimises, besides its objective, price·give for every limit
 // h − give ≤ 0 with give ≥ 0; only the segments of piecewise linear costs stay hard.

@@ -1,6 +1,6 @@
 package acopf
 
-import "github.com/gpc-engine/gpc/internal/lanes"
+import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
 // newton writes the program of one Newton direction up to the solve: right-hand
 // side and solution for the bus blocks.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // mode is what a lane is doing.

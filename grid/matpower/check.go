@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/unionfind"
+	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
 
 // Error says what is wrong with a case, and where.

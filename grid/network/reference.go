@@ -3,7 +3,7 @@ package network
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/internal/unionfind"
+	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
 
 // Moved is a reference bus of the file without a generator in service, so that

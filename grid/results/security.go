@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Security is what single outages do to a power flow.

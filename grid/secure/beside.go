@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // besideTolerance, pu, of power flows side by side: a thousandth of what a limit has to be exceeded by.

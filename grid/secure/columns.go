@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // columns write the programs of a factorisation in lanes, column by column of blocks in the order of their elimination.

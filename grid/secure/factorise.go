@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // factorise factors the matrix, with as much added to its diagonal as it needs to have as many

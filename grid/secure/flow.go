@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Kind says what limit a violation is of.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
-	"github.com/gpc-engine/gpc/internal/dense"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // laneFactor factors the states after outages side by side, each in its lane of a vector: a block LDLᵀ with

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Candidate is a dispatch to be screened: active power by unit and voltage by bus, pu, of which those of

@@ -9,8 +9,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 const (

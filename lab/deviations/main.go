@@ -19,8 +19,8 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/docsection"
 	"github.com/gpc-engine/gpc/kernels"

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout/rollouttest"

@@ -30,7 +30,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 

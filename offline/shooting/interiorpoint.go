@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/dense"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.

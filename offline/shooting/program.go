@@ -2,7 +2,7 @@ package shooting
 
 import (
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/dense"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

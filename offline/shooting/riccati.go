@@ -3,7 +3,7 @@ package shooting
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/dense"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // The grid of the dynamic program: position, velocity and previous action. The

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // scenarioSize is the number of axes of a scenario: q, v, p, ṗ at t = 0.

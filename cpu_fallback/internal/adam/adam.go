@@ -5,7 +5,7 @@ package adam
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 // Factors are the constants of one update, common to all parameters.

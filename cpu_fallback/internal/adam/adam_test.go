@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 func factors(step int, lr float64) Factors {

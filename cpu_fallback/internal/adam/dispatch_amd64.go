@@ -2,7 +2,7 @@
 
 package adam
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 // The kernels compute generic's loop, d being the gradients, for n parameters, a multiple of 16 (AVX-512) or 8 (AVX2).
 // f is the Factors in their order, least are leastFirst and leastSecond.

@@ -2,6 +2,6 @@
 
 package adam
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 func vectors(isa.Level, []float32, []float32, []float32, []float32, *Factors) int { return 0 }

@@ -2,7 +2,7 @@
 
 package ceiling
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 // peakAVX512 runs, on the 30 registers that are not operands and four times per
 // round:

@@ -2,7 +2,7 @@
 
 package ceiling
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 func flopsPerRound(isa.Level) int { return 2 * genericChains }
 

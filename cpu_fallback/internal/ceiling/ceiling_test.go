@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 func TestTriadComputes(t *testing.T) {

@@ -26,7 +26,7 @@ package eig
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 const (

@@ -2,7 +2,7 @@
 
 package eig
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 //go:generate go -C ../../_asm run ./eig -pkg eig -out ../internal/eig/eig_amd64.s -stubs ../internal/eig/stubs_amd64.go
 

@@ -2,6 +2,6 @@
 
 package eig
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 func kernelsFor(isa.Level) kernels { return generic }

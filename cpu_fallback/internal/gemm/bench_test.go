@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

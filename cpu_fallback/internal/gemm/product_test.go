@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // Contingency is the network after the outage of a branch or a unit, of which the other is −1. Voltages, what is

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // elimination is Gauss's on the Jacobian ∂(P, Q)/∂(θ, V/V), unknown by unknown: the angle of

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // maxIterations of Newton's method: warm starts take two or three, flat ones four.

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // Outages solves the power flows without a branch each, as many side by side as there are lanes:

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
 // sharing is what a Solver of power flows after outages has besides. No bus takes up the balance: units

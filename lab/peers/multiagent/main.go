@@ -32,8 +32,8 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"

@@ -3,7 +3,7 @@ package rollout
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 // kernels are the operations of one instruction set on one block. Slices hold at

@@ -2,7 +2,7 @@
 
 package rollout
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 //go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg rollout
 

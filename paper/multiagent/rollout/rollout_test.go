@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
 // tolerance of float32 results relative to their size: 40 steps accumulate about

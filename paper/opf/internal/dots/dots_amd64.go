@@ -2,7 +2,7 @@
 
 package dots
 
-import "github.com/gpc-engine/gpc/internal/isa"
+import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 //go:generate go -C _asm run . -out ../dots_amd64.s -stubs ../stubs_amd64.go -pkg dots
 

@@ -1,7 +1,0 @@
-//go:build !amd64 || purego
-
-package lanes
-
-import "github.com/gpc-engine/gpc/internal/isa"
-
-func execute(_ isa.Level, code []uint32, cells []float64, width int) { interpret(code, cells, width) }

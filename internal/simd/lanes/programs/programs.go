@@ -1,0 +1,393 @@
+// Package programs compiles programs of equations for SIMD: every lane of a vector evaluates the same equations at
+// another point.
+//
+// The central type is Code: Function adds a function's operations, elementary functions being made of arithmetic (elementary.go), and
+// Emit writes all of them by a lanes.Builder, equal operations behind one another where their operands allow. Arithmetic, comparisons and
+// roots have the bits of program.Function.Evaluate; elementary functions keep the bounds of Bounds.
+package programs
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+)
+
+// Value names a number of a Code.
+type Value int32
+
+// kind is an operation of the lanes, or where a number comes from.
+type kind uint8
+
+const (
+	cell kind = iota // a cell of the layout
+	constant
+	add
+	sub
+	mul
+	fma  // a·b + c
+	fnma // c − a·b
+	div
+	sqrt
+	floor
+	neg
+	abs
+	less
+	atMost
+	equal
+	choose // b where a is not 0, else c
+	maximum
+	minimum
+	and
+	or
+	shiftUp
+	shiftDown
+	kinds
+)
+
+type operation struct {
+	kind    kind
+	a, b, c Value
+}
+
+// Constants are the cells of a layout that hold constants. They are shared by the programs of one layout.
+type Constants struct {
+	layout *lanes.Layout
+	cells  map[uint64]lanes.Ref
+}
+
+// NewConstants has none.
+func NewConstants(layout *lanes.Layout) *Constants {
+	return &Constants{layout: layout, cells: map[uint64]lanes.Ref{}}
+}
+
+// Of is the cell of a constant.
+func (c *Constants) Of(v float64) lanes.Ref {
+	bits := math.Float64bits(v)
+	at, ok := c.cells[bits]
+	if !ok {
+		at = c.layout.New(1)[0]
+		c.cells[bits] = at
+	}
+	return at
+}
+
+// Fill writes the constants into a machine, once.
+func (c *Constants) Fill(m *lanes.Machine) {
+	for bits, at := range c.cells {
+		m.SetAll(at, math.Float64frombits(bits))
+	}
+}
+
+// Code is operations that are not in an order yet.
+type Code struct {
+	constants *Constants
+	ops       []operation
+	known     map[operation]Value
+}
+
+// New has no operations.
+func New(constants *Constants) *Code {
+	return &Code{constants: constants, known: map[operation]Value{}}
+}
+
+func (c *Code) put(o operation) Value {
+	if v, ok := c.known[o]; ok {
+		return v
+	}
+	c.ops = append(c.ops, o)
+	v := Value(len(c.ops) - 1)
+	c.known[o] = v
+	return v
+}
+
+// Cell is the number in a cell of the layout, which nothing of the code writes.
+func (c *Code) Cell(at lanes.Ref) Value { return c.put(operation{kind: cell, a: Value(at)}) }
+
+// Const is a constant.
+func (c *Code) Const(v float64) Value {
+	return c.put(operation{kind: constant, a: Value(c.constants.Of(v))})
+}
+
+func (c *Code) apply(k kind, operands ...Value) Value {
+	o := operation{kind: k}
+	for i, v := range operands {
+		*[3]*Value{&o.a, &o.b, &o.c}[i] = v
+	}
+	return c.put(o)
+}
+
+// Function adds the operations of f and returns its outputs. inputs has a value for each entry of its inputs.
+func (c *Code) Function(f *program.Function, inputs []Value) []Value {
+	if len(inputs) != f.Entries() {
+		panic(fmt.Sprintf("programs: function %q of %d numbers, want %d", f.Name(), len(inputs), f.Entries()))
+	}
+	at := append([]Value{}, inputs...)
+	for v := program.Value(f.Entries()); int(v) < f.Values(); v++ {
+		o, operands, number := f.Operation(v)
+		if o == program.Const {
+			at = append(at, c.Const(number))
+			continue
+		}
+		var x [3]Value
+		for k, w := range operands {
+			x[k] = at[w]
+		}
+		exponent, fixed := 0.0, false
+		if o == program.Pow {
+			_, _, exponent = f.Operation(operands[1])
+			kind, _, _ := f.Operation(operands[1])
+			fixed = kind == program.Const
+		}
+		if fixed {
+			at = append(at, c.powerOf(x[0], x[1], exponent))
+			continue
+		}
+		at = append(at, c.operation(o, x))
+	}
+	out := make([]Value, f.Results())
+	for i := range out {
+		out[i] = at[f.Result(i)]
+	}
+	return out
+}
+
+// direct are operations that the lanes have.
+var direct = map[program.Op]kind{
+	program.Add: add, program.Sub: sub, program.Mul: mul, program.Div: div, program.Neg: neg, program.Abs: abs, program.Sqrt: sqrt,
+	program.Floor: floor, program.Min: minimum, program.Max: maximum, program.Less: less, program.AtMost: atMost, program.Equal: equal,
+	program.Select: choose,
+}
+
+func (c *Code) operation(o program.Op, x [3]Value) Value {
+	if k, ok := direct[o]; ok {
+		return c.apply(k, x[:o.Arity()]...)
+	}
+	switch o {
+	case program.Detach:
+		return x[0]
+	case program.Sin:
+		sin, _ := c.sincos(x[0])
+		return sin
+	case program.Cos:
+		_, cos := c.sincos(x[0])
+		return cos
+	case program.Tan:
+		sin, cos := c.sincos(x[0])
+		return c.apply(div, sin, cos)
+	case program.Asin:
+		return c.asin(x[0])
+	case program.Acos:
+		return c.acos(x[0])
+	case program.Atan:
+		return c.atan(x[0])
+	case program.Atan2:
+		return c.atan2(x[0], x[1])
+	case program.Exp:
+		return c.exp(x[0])
+	case program.Log:
+		return c.log(x[0])
+	case program.Sinh:
+		return c.sinh(x[0])
+	case program.Cosh:
+		return c.cosh(x[0])
+	case program.Tanh:
+		return c.tanh(x[0])
+	case program.Pow:
+		return c.pow(x[0], x[1])
+	case program.Hypot:
+		return c.hypot(x[0], x[1])
+	}
+	panic(fmt.Sprintf("programs: %s has no code", o))
+}
+
+// arity of a kind.
+func (k kind) arity() int {
+	switch k {
+	case cell, constant:
+		return 0
+	case fma, fnma, choose:
+		return 3
+	case sqrt, floor, neg, abs, shiftUp, shiftDown:
+		return 1
+	}
+	return 2
+}
+
+func (o *operation) operands() []Value { return []Value{o.a, o.b, o.c}[:o.kind.arity()] }
+
+// near is how many operations beyond the first that waits one may be taken from: equal ones make runs, and far ones would
+// keep more cells in use than a cache has.
+const near = 256
+
+// order lists what the results need, equal operations behind one another.
+func (c *Code) order(results []Value) []Value {
+	needed := make([]bool, len(c.ops))
+	for _, v := range results {
+		needed[v] = true
+	}
+	missing := make([]int, len(c.ops)) // operands that are not computed yet
+	users := make([][]Value, len(c.ops))
+	var rest []Value
+	for v := len(c.ops) - 1; v >= 0; v-- {
+		if needed[v] {
+			for _, w := range c.ops[v].operands() {
+				needed[w] = true
+			}
+		}
+	}
+	for v := range c.ops {
+		if !needed[v] || c.ops[v].kind <= constant {
+			continue
+		}
+		rest = append(rest, Value(v))
+		for _, w := range c.ops[v].operands() {
+			if c.ops[w].kind > constant {
+				missing[v]++
+				users[w] = append(users[w], Value(v))
+			}
+		}
+	}
+	var order []Value
+	done := make([]bool, len(c.ops))
+	for first := 0; first < len(rest); {
+		if done[rest[first]] {
+			first++
+			continue
+		}
+		window := rest[first:min(len(rest), first+near)]
+		var count [kinds]int
+		for _, v := range window {
+			if !done[v] && missing[v] == 0 {
+				count[c.ops[v].kind]++
+			}
+		}
+		best := kind(0)
+		for k := range kinds {
+			if count[k] > count[best] {
+				best = k
+			}
+		}
+		for _, v := range window {
+			if done[v] || missing[v] > 0 || c.ops[v].kind != best {
+				continue
+			}
+			done[v] = true
+			order = append(order, v)
+			for _, u := range users[v] {
+				missing[u]--
+			}
+		}
+	}
+	return order
+}
+
+// fused joins a product with the sum that alone uses it, where no exact result needs either.
+func (c *Code) fused(exact, rest []Value) []operation {
+	uses, kept := make([]int, len(c.ops)), make([]bool, len(c.ops))
+	for i, list := range [2][]Value{exact, rest} {
+		for _, v := range list {
+			uses[v]++
+			kept[v] = kept[v] || i == 0
+		}
+	}
+	for v := len(c.ops) - 1; v >= 0; v-- {
+		if uses[v] == 0 {
+			continue
+		}
+		for _, w := range c.ops[v].operands() {
+			uses[w]++
+			kept[w] = kept[w] || kept[v]
+		}
+	}
+	ops := append([]operation{}, c.ops...)
+	for v, o := range c.ops {
+		if kept[v] || o.kind != add && o.kind != sub {
+			continue
+		}
+		product := func(w Value) bool { return c.ops[w].kind == mul && uses[w] == 1 && !kept[w] }
+		switch {
+		case product(o.b):
+			p := c.ops[o.b]
+			ops[v] = operation{kind: map[kind]kind{add: fma, sub: fnma}[o.kind], a: p.a, b: p.b, c: o.a}
+		case o.kind == add && product(o.a):
+			p := c.ops[o.a]
+			ops[v] = operation{kind: fma, a: p.a, b: p.b, c: o.b}
+		}
+	}
+	return ops
+}
+
+// Emit writes the operations that the results need, and returns the results' cells, exact ones first. Those that are not of the
+// layout are lost with the program. Exact results have the bits of their operations; on the way to the rest products may be fused with
+// sums, on every instruction set alike.
+func (c *Code) Emit(b *lanes.Builder, exact, rest []Value) lanes.Col {
+	fused := &Code{constants: c.constants, ops: c.fused(exact, rest)}
+	return fused.emit(b, append(append([]Value{}, exact...), rest...))
+}
+
+func (c *Code) emit(b *lanes.Builder, results []Value) lanes.Col {
+	at := make([]lanes.Ref, len(c.ops))
+	for v, o := range c.ops {
+		if o.kind <= constant {
+			at[v] = lanes.Ref(o.a)
+		}
+	}
+	for _, v := range c.order(results) {
+		o := &c.ops[v]
+		x := [3]lanes.Col{{at[o.a]}, {at[o.b]}, {at[o.c]}}
+		at[v] = emit(b, o.kind, x)[0]
+	}
+	out := make(lanes.Col, len(results))
+	for i, v := range results {
+		out[i] = at[v]
+	}
+	return out
+}
+
+func emit(b *lanes.Builder, k kind, x [3]lanes.Col) lanes.Col {
+	switch k {
+	case add:
+		return b.Add(x[0], x[1])
+	case sub:
+		return b.Sub(x[0], x[1])
+	case mul:
+		return b.Mul(x[0], x[1])
+	case fma:
+		return b.FMA(x[0], x[1], x[2])
+	case fnma:
+		return b.FNMA(x[0], x[1], x[2])
+	case div:
+		return b.Div(x[0], x[1])
+	case sqrt:
+		return b.Sqrt(x[0])
+	case floor:
+		return b.Floor(x[0])
+	case neg:
+		return b.Neg(x[0])
+	case abs:
+		return b.Abs(x[0])
+	case less:
+		return b.Less(x[0], x[1])
+	case atMost:
+		return b.AtMost(x[0], x[1])
+	case equal:
+		return b.Equal(x[0], x[1])
+	case choose:
+		return b.Choose(x[0], x[1], x[2])
+	case maximum:
+		return b.Maximum(x[0], x[1])
+	case minimum:
+		return b.Minimum(x[0], x[1])
+	case and:
+		return b.And(x[0], x[1])
+	case or:
+		return b.Or(x[0], x[1])
+	case shiftUp:
+		return b.ShiftUp(x[0])
+	case shiftDown:
+		return b.ShiftDown(x[0])
+	}
+	panic(fmt.Sprintf("programs: kind %d", k))
+}

@@ -1,0 +1,93 @@
+package lanes
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+)
+
+// repeated is code of runs whose operands advance, stay or jump, and overlap; none is a stretch yet. Bits of what may not be
+// a number are left out, as instruction sets differ in them.
+func repeated(rng *rand.Rand, cells int) [][]uint32 {
+	var b Builder
+	for range 30 {
+		o := op(1 + rng.IntN(int(opCount)-1))
+		if !o.stretches() || onBits(o) {
+			continue
+		}
+		n := 1 + rng.IntN(40)
+		k := operands[o]
+		start, stride := make([]int, k), make([]int, k)
+		near := 50 + rng.IntN(cells-150)
+		for q := range k {
+			start[q], stride[q] = near+rng.IntN(12)-6, min(1, rng.IntN(5))
+			if rng.IntN(12) == 0 {
+				stride[q] = 2
+			}
+		}
+		for i := range n {
+			args := b.extend(o, Ref(rng.IntN(2)), 0, 1)
+			for q := range k {
+				args[q] = uint32(start[q] + i*stride[q])
+			}
+		}
+	}
+	b.close()
+	return b.code
+}
+
+// Code with stretches computes bitwise what it computed before, on every instruction set, wherever operands overlap.
+func TestStretchesAreTheirRepetitions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	const cells = 260
+	found := 0
+	for range 600 {
+		code := repeated(rng, cells)
+		plain, short := &Program{code: code, cells: cells}, &Program{code: stretched(code), cells: cells}
+		plain.count()
+		short.count()
+		if plain.Operations() != short.Operations() || plain.Flops() != short.Flops() {
+			t.Fatalf("%d operations of %d flops became %d of %d", plain.Operations(), plain.Flops(), short.Operations(), short.Flops())
+		}
+		each(short.code, func(r run) {
+			if r.op >= stretch {
+				found++
+			}
+		})
+		for _, k := range kernels() {
+			m := machineOf(t, k.level, k.width, short)
+			want := make([]*Machine, k.width)
+			for l := range want {
+				want[l] = machineOf(t, isa.Generic, 1, plain)
+				for i := range Ref(cells) {
+					v := rng.NormFloat64()
+					m.Set(i, l, v)
+					want[l].Set(i, 0, v)
+				}
+				want[l].Run(0)
+			}
+			m.Run(0)
+			for l, one := range want {
+				for i := range Ref(cells) {
+					if got, want := m.Get(i, l), one.Get(i, 0); math.Float64bits(got) != math.Float64bits(want) && !(math.IsNaN(got) && math.IsNaN(want)) {
+						t.Fatalf("%v × %d: cell %d of lane %d is %v, want %v", k.level, k.width, i, l, got, want)
+					}
+				}
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("%d runs of stretches, want 1000 at least", found)
+	}
+}
+
+func machineOf(t *testing.T, level isa.Level, width int, p *Program) *Machine {
+	t.Helper()
+	c, err := Compile(level, width, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewMachine(c)
+}

@@ -1,0 +1,91 @@
+package stages
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/lanes/programs"
+)
+
+// Function is a function with its first derivatives, and the second ones of a weighted sum, at several points at once.
+type Function struct {
+	code          *Code
+	first, second *shared
+	results, n    int
+	columns       []int // of each input, its direction; −1: none
+}
+
+// NewFunction makes the code for directions by, entries of the inputs.
+func NewFunction(f *program.Function, by []int) *Function {
+	k := &Function{code: &Code{}, results: f.Results(), n: len(by)}
+	k.code.constants = programs.NewConstants(&k.code.layout)
+	x := &maker{Code: k.code}
+	for a := range f.Entries() {
+		k.columns = append(k.columns, slices.Index(by, a))
+	}
+	ascending := append([]int{}, by...) // not nil, which would be all
+	slices.Sort(ascending)
+	k.first, k.second = x.slopes(f, ascending), x.second(f, ascending)
+	for _, b := range x.builders {
+		k.code.programs = append(k.code.programs, b.Program())
+	}
+	return k
+}
+
+// Compile readies the code for an instruction set and number of lanes.
+func (k *Function) Compile(level isa.Level, width int) (*lanes.Compiled, error) {
+	return lanes.Compile(level, width, k.code.programs...)
+}
+
+// FunctionMachine evaluates as many points as it has lanes. It is for one goroutine at a time.
+type FunctionMachine struct {
+	code    *Function
+	machine *lanes.Machine
+}
+
+// NewMachine is one of that code.
+func (k *Function) NewMachine(compiled *lanes.Compiled) *FunctionMachine {
+	m := lanes.NewMachine(compiled)
+	k.code.constants.Fill(m)
+	return &FunctionMachine{k, m}
+}
+
+// Lanes is how many points it evaluates at once.
+func (m *FunctionMachine) Lanes() int { return m.machine.Lanes() }
+
+// Set writes a point into a lane.
+func (m *FunctionMachine) Set(lane int, inputs []float64) {
+	m.machine.Scatter(m.code.first.in[0], lane, inputs)
+	m.machine.Scatter(m.code.second.in[0], lane, inputs)
+}
+
+// Weigh writes the weights of a lane's outputs for Curvature.
+func (m *FunctionMachine) Weigh(lane int, weights []float64) {
+	in := m.code.second.in
+	m.machine.Scatter(in[len(in)-m.code.results], lane, weights)
+}
+
+// Linearise evaluates the points of all lanes with their first derivatives.
+func (m *FunctionMachine) Linearise() { m.machine.Run(m.code.first.program) }
+
+// Curvature evaluates the second derivatives of weightsᵀ·outputs at the points of all lanes.
+func (m *FunctionMachine) Curvature() { m.machine.Run(m.code.second.program) }
+
+// Slopes are the first derivatives of a lane after Linearise, [outputs][directions].
+func (m *FunctionMachine) Slopes(lane int, out []float64) {
+	clear(out)
+	for _, e := range m.code.first.matrix {
+		out[e.row*m.code.n+m.code.columns[e.col]] = m.machine.Get(e.at, lane)
+	}
+}
+
+// Hessian writes the lower triangle of a lane's second derivatives into h, [directions][directions].
+func (m *FunctionMachine) Hessian(lane int, h []float64) {
+	clear(h)
+	for _, e := range m.code.second.matrix {
+		r, c := m.code.columns[e.row], m.code.columns[e.col]
+		h[max(r, c)*m.code.n+min(r, c)] = m.machine.Get(e.at, lane)
+	}
+}
