@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,12 +16,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/names"
 )
 
+// GroupNetworks is the group in the help of commands of a program's own that solve networks.
+const GroupNetworks = "networks"
+
 // groups are those of the commands in the program's help, in its order.
 var groups = []cobra.Group{
 	{ID: "begin", Title: "Begin:"},
 	{ID: "map", Title: "Make a map:"},
 	{ID: "decide", Title: "Decide:"},
 	{ID: "evaluate", Title: "Evaluate and check:"},
+	{ID: GroupNetworks, Title: "Solve networks:"},
 	{ID: "own", Title: "This program's own:"},
 	{ID: "measure", Title: "Measure and report:"},
 	{ID: "help", Title: "Help:"},
@@ -62,11 +67,6 @@ const exitCodes = "Exit codes: 0 done; 1 the run failed, or a check does not hol
 // explain gives every command of a program its place and its example in the help, and errors of
 // usage the way to it.
 func (a *App) explain(root *cobra.Command) {
-	for _, g := range groups {
-		if g.ID != "own" || len(a.Commands) > 0 {
-			root.AddGroup(&g)
-		}
-	}
 	first := "CASE"
 	if names := a.Names(); len(names) > 0 {
 		first = names[0]
@@ -93,6 +93,11 @@ func (a *App) explain(root *cobra.Command) {
 		}
 	}
 	visit(root, "")
+	for _, g := range groups {
+		if g.ID == "help" || slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.GroupID == g.ID }) {
+			root.AddGroup(&g)
+		}
+	}
 	root.SetHelpCommand(a.helpCommand(root))
 	root.SetHelpCommandGroupID("help")
 	root.SetCompletionCommandGroupID("help")

@@ -133,8 +133,9 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	explained := true
 	var files outputs
 	cmd := &cobra.Command{
-		Use:   "opf FILE.m",
-		Short: "AC optimal power flow of a MATPOWER case; of several, of a series of loads, and secure",
+		Use:     "opf FILE.m",
+		GroupID: cli.GroupNetworks,
+		Short:   "AC optimal power flow of a MATPOWER case; of several, of a series of loads, and secure",
 		Long: `Finds the cheapest dispatch of a network and prints prices, flows and binding
 limits. The limits are those of the file: voltages, active and reactive power, |S|
 at both ends of branches, and angles. The solver is an interior-point method with

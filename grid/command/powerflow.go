@@ -49,8 +49,9 @@ func PowerFlow(a *cli.App) *cobra.Command {
 	var y flowing
 	var files outputs
 	cmd := &cobra.Command{
-		Use:   "pf FILE.m",
-		Short: "AC power flow of a MATPOWER case: voltages, generation and branch flows",
+		Use:     "pf FILE.m",
+		GroupID: cli.GroupNetworks,
+		Short:   "AC power flow of a MATPOWER case: voltages, generation and branch flows",
 		Long: `Solves the AC power flow by Newton's method, with the loads, generation and voltage
 set-points of the file.
 
