@@ -74,7 +74,7 @@ check-ui: ui
 	@git diff --exit-code --stat -- view/page || { echo 'the page differs from the committed one: run make ui and commit'; exit 1; }
 
 ## test-ui: drive it, and a report, in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
-test-ui: build build/ui/ready
+test-ui: build lab build/ui/ready
 	cd view/ui && node test.mjs $(DOCS) $(TIMES)
 
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)

@@ -373,7 +373,7 @@ torture:
 
 ## results: record the runs behind the report in RESULTS, a folder of lab/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
 RESULTS ?= lab/results/local
-results: build
+results: build lab
 	lab/scripts/results.sh $(RESULTS)
 	lab/scripts/results-opf.sh $(RESULTS)
 	$(LAB) report
@@ -456,7 +456,7 @@ curves: build
 
 .PHONY: results-multiagent candidates-multiagent
 ## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
-results-multiagent: build bin/record
+results-multiagent: build lab bin/record
 	lab/scripts/results-multiagent.sh $(RESULTS)
 
 ## candidates-multiagent: what the map is worth in Case 2 at equal candidates and at equal time, recorded in RESULTS; about an hour (UNTIMED=1: without times)

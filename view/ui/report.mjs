@@ -101,9 +101,9 @@ async function used(page, check, what, least) {
 }
 
 /** report writes the report of recorded runs and opens it; shots is the folder of screenshots. */
-export async function report(browser, check, root, gpc, shots, hangs) {
+export async function report(browser, check, root, shots, hangs) {
   const out = join(shots, "report");
-  const made = spawnSync(gpc, ["report", "--results", join(root, "bench", "results", "epyc-2-cores"), "--out", out], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+  const made = spawnSync(join(root, "bin", "gpc-lab"), ["report", "--results", join(root, "lab", "results", "epyc-2-cores"), "--without", "systems", "--out", out], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
   check(made.status === 0, "a report of recorded runs is written");
   const url = pathToFileURL(join(out, "report.html")).href;
   for (const [look, options] of Object.entries(looks)) {

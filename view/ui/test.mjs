@@ -436,7 +436,7 @@ const began = performance.now();
 const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
 const wanted = (name) => only.length === 0 || only.includes(name);
 
-if (wanted("report")) await report(browser, check, root, gpc, out, hangs);
+if (wanted("report")) await report(browser, check, root, out, hangs);
 if (wanted("grid")) {
   const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms", "--log", "json");
   await grid(live.url);
