@@ -44,6 +44,5 @@
 // falls. The optimum is a local one of a problem that is not convex.
 //
 // Chain solves a series of loads, each from the dispatch before. An outage that has meant nothing in several results
-// in a row, neither by a price nor by little room, is no longer remembered. Screen finds the worst outage of given
-// dispatches without optimising them.
+// in a row, neither by a price nor by little room, is no longer remembered.
 package secure
