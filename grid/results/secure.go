@@ -73,7 +73,7 @@ func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.
 	for _, p := range pr.Pd {
 		out.LoadMW += p * n.BaseMVA
 	}
-	for _, g := range r.Gives {
+	for _, g := range r.Relaxations {
 		out.Gives = append(out.Gives, Give{NewOutage(n, g.Outage), broken(n, g.Violation)})
 	}
 	if r.Plain != 0 {
@@ -114,11 +114,11 @@ func checks(n *network.Network, list []*secure.Check) []Check {
 func broken(n *network.Network, v secure.Violation) Broken {
 	switch v.Kind {
 	case secure.LowVoltage:
-		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value + v.Excess, Unit: "pu"}, v.Excess}
 	case secure.HighVoltage:
-		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value - v.Excess, Unit: "pu"}, v.Excess}
 	case secure.SetPoint:
-		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.Excess}
 	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
 		return power(n, v)
 	}
@@ -126,19 +126,19 @@ func broken(n *network.Network, v secure.Violation) Broken {
 	if v.Kind == secure.ToRating {
 		end = "to"
 	}
-	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
-		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.Element] + 1, From: n.BusID[n.From[v.Element]], To: n.BusID[n.To[v.Element]], End: end,
+		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.Excess) * n.BaseMVA, Unit: "MVA"}, v.Excess * n.BaseMVA}
 }
 
 // power puts a limit or balance of power that gives in the file's units.
 func power(n *network.Network, v secure.Violation) Broken {
 	l := Limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
-	by := v.By * n.BaseMVA
+	by := v.Excess * n.BaseMVA
 	switch v.Kind {
 	case secure.LowActive, secure.HighActive:
-		l.Gen, l.Bus = n.GenRow[v.At]+1, n.BusID[n.GenBus[v.At]]
+		l.Gen, l.Bus = n.GenRow[v.Element]+1, n.BusID[n.GenBus[v.Element]]
 	default:
-		l.Bus = n.BusID[v.At]
+		l.Bus = n.BusID[v.Element]
 	}
 	switch v.Kind {
 	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:

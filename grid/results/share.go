@@ -47,7 +47,7 @@ func (y *securityRun) checked(i int, c *secure.Check) {
 	}
 	severity := 0.0
 	for _, v := range c.Violations {
-		if v.By > max(y.before[y.number(v)], 0)+leastViolation {
+		if v.Excess > max(y.before[y.number(v)], 0)+leastViolation {
 			r.Violations = append(r.Violations, broken(y.n, v))
 			severity = max(severity, v.Severity)
 		}
@@ -60,11 +60,11 @@ func (y *securityRun) number(v secure.Violation) int {
 	nb, nl := y.n.Buses(), y.n.Branches()
 	switch v.Kind {
 	case secure.LowVoltage:
-		return v.At
+		return v.Element
 	case secure.HighVoltage:
-		return nb + v.At
+		return nb + v.Element
 	case secure.FromRating:
-		return 2*nb + v.At
+		return 2*nb + v.Element
 	}
-	return 2*nb + nl + v.At
+	return 2*nb + nl + v.Element
 }

@@ -5,66 +5,66 @@ import (
 	"slices"
 )
 
-// setSides lists what keeps units on their side of their corners.
-func (t *state) setSides() {
-	s, n, c := t.sys, t.sys.net, t.corner
+// addSwitchLimits adds the limits that keep units in their switching modes.
+func (t *state) addSwitchLimits() {
+	s, n, c := t.sys, t.sys.net, t.switching
 	if c == nil {
 		return
 	}
-	side := func(l limit, side int8, lo, hi float64) {
+	mode := func(l limit, mode int8, lo, hi float64) {
 		add := func(sign, bound float64) {
 			if finite(bound) {
 				l.sign, l.bound = sign, bound
 				t.limits = append(t.limits, l)
-				t.sides++
+				t.switchLimits++
 			}
 		}
 		switch {
-		case side < 0:
+		case mode < 0:
 			add(1, lo)
-		case side > 0:
+		case mode > 0:
 			add(-1, hi)
 		default:
 			add(-1, lo)
 			add(1, hi)
 		}
 	}
-	for i := range s.hold {
-		if lo, hi := t.reactiveLimits(i); hi-lo > narrow { // without a range either side is the same
-			side(limit{kind: ofVariable, at: t.reactive[i], weight: 1}, c.reactive[i], lo, hi)
+	for i := range s.genBuses {
+		if lo, hi := t.reactiveLimits(i); hi-lo > fixedWidth { // without a range both modes are the same
+			mode(limit{kind: variableLimit, element: t.reactive[i], weight: 1}, c.reactive[i], lo, hi)
 		}
 		for _, g := range s.units[i] {
 			if s.setP[g] >= 0 && s.share[g] > 0 && g != t.outage.Unit {
-				side(limit{kind: ofShare, at: g, weight: 1}, c.active[g], n.PMin[g], n.PMax[g])
+				mode(limit{kind: shareLimit, element: g, weight: 1}, c.active[g], n.PMin[g], n.PMax[g])
 			}
 		}
 	}
 }
 
-// corner says which side of their corners units are on after an outage: −1 at the lower limit, +1 at
-// the upper one, 0 between.
-type corner struct {
+// switching says at which limit the units are held after an outage (PV/PQ switching, and its counterpart for active
+// power): −1 at the lower limit, +1 at the upper one, 0 between.
+type switching struct {
 	active   []int8 // by unit
-	reactive []int8 // by place in hold
-	// crossed is how often a limit's unit has changed its side because it was not on it.
-	crossed map[limitPlace]int
-	// vain is what a unit's change of side promised, as across has it, where the cost did not fall.
-	vain map[limitPlace]float64
+	reactive []int8 // by index in genBuses
+	// switches counts how often a unit switched because it violated its mode.
+	switches map[limitKey]int
+	// fruitless is the reduced cost of switches after which the cost did not fall.
+	fruitless map[limitKey]float64
 }
 
-func (c *corner) clone() *corner {
-	return &corner{slices.Clone(c.active), slices.Clone(c.reactive), maps.Clone(c.crossed), maps.Clone(c.vain)}
+func (c *switching) clone() *switching {
+	return &switching{slices.Clone(c.active), slices.Clone(c.reactive), maps.Clone(c.switches), maps.Clone(c.fruitless)}
 }
 
-// limitPlace says whose corner a limit is about.
-type limitPlace struct {
-	kind limitKind
-	at   int
+// limitKey names the unit or bus that a switching limit belongs to.
+type limitKey struct {
+	kind    limitKind
+	element int
 }
 
-func (l *limit) place() limitPlace { return limitPlace{l.kind, l.at} }
+func (l *limit) key() limitKey { return limitKey{l.kind, l.element} }
 
-func sideOf(x, lo, hi float64) int8 {
+func modeOf(x, lo, hi float64) int8 {
 	switch {
 	case x >= hi:
 		return 1
@@ -74,29 +74,29 @@ func sideOf(x, lo, hi float64) int8 {
 	return 0
 }
 
-// corners are the sides that an iterate is on.
-func (t *state) corners() *corner {
+// modes reads the switching modes off an iterate.
+func (t *state) modes() *switching {
 	s, n := t.sys, t.sys.net
-	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold)), map[limitPlace]int{}, map[limitPlace]float64{}}
-	for i := range s.hold {
+	c := &switching{make([]int8, n.Gens()), make([]int8, len(s.genBuses)), map[limitKey]int{}, map[limitKey]float64{}}
+	for i := range s.genBuses {
 		if lo, hi := t.reactiveLimits(i); lo <= hi {
-			c.reactive[i] = sideOf(t.x[t.reactive[i]], lo, hi)
+			c.reactive[i] = modeOf(t.x[t.reactive[i]], lo, hi)
 		}
 	}
 	for g, k := range s.setP {
 		if k >= 0 && s.share[g] > 0 && g != t.outage.Unit {
-			c.active[g] = sideOf(t.x[t.set[k]]+s.share[g]*t.x[t.delta], n.PMin[g], n.PMax[g])
+			c.active[g] = modeOf(t.x[t.setPoints[k]]+s.share[g]*t.x[t.delta], n.PMin[g], n.PMax[g])
 		}
 	}
 	return c
 }
 
-// given is clip on a unit's side of the corners, or the smooth one.
-func given(c *corner, side func() int8, x, lo, hi, width float64) (value, first, second float64) {
+// clipInMode is clip in a fixed switching mode. Without modes it is the smoothed clip.
+func clipInMode(c *switching, mode func() int8, x, lo, hi, width float64) (value, first, second float64) {
 	if c == nil {
 		return clip(x, lo, hi, width)
 	}
-	switch s := side(); {
+	switch s := mode(); {
 	case s < 0:
 		return lo, 0, 0
 	case s > 0:
@@ -105,114 +105,113 @@ func given(c *corner, side func() int8, x, lo, hi, width float64) (value, first,
 	return x, 1, 0
 }
 
-// setCorner brings a state to other sides of its corners, with what is known about its other limits.
-func (t *state) setCorner(c *corner) {
-	if t.corner == nil && c == nil {
+// setSwitching changes the switching modes and keeps slacks and multipliers of the other limits.
+func (t *state) setSwitching(c *switching) {
+	if t.switching == nil && c == nil {
 		return
 	}
-	*t = *t.with(c)
+	*t = *t.withSwitching(c)
 }
 
-// flip changes the sides of units that are not on theirs, and says how many.
-func (t *state) flip() (count int) {
-	c := t.corner.clone()
-	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if !t.kept(i) || t.give[i] <= leastGive {
+// switchViolated switches the units that violate their modes and counts them.
+func (t *state) switchViolated() (count int) {
+	c := t.switching.clone()
+	for i := len(t.limits) - t.switchLimits; i < len(t.limits); i++ {
+		if !t.binding(i) || t.elasticSlack[i] <= minElasticSlack {
 			continue
 		}
-		if place := t.limits[i].place(); c.crossed[place] < crossings {
-			c.crossed[place]++
-			t.change(c, i)
+		if place := t.limits[i].key(); c.switches[place] < maxSwitches {
+			c.switches[place]++
+			t.switchMode(c, i)
 			count++
 		}
 	}
 	if count > 0 {
-		t.setCorner(c)
+		t.setSwitching(c)
 	}
 	return count
 }
 
-// promises says how much less the cost of units' other sides is by across, by place. What has come to nothing
-// counts where it promises more, and less than least does not.
-func (t *state) promises(least float64) map[limitPlace]float64 {
-	promised := map[limitPlace]float64{}
-	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if !t.kept(i) {
+// reducedCosts lists the modes whose switching would reduce the cost, with the rate of that. Rates up to threshold
+// are left out. A switch that was fruitless before has to promise more than then.
+func (t *state) reducedCosts(threshold float64) map[limitKey]float64 {
+	costs := map[limitKey]float64{}
+	for i := len(t.limits) - t.switchLimits; i < len(t.limits); i++ {
+		if !t.binding(i) {
 			continue
 		}
-		place, promise := t.limits[i].place(), -t.across(i)
-		if promise > max(least, vainGrowth*t.corner.vain[place]) {
-			promised[place] = promise
+		place, gain := t.limits[i].key(), -t.multiplierAcross(i)
+		if gain > max(threshold, fruitlessGrowth*t.switching.fruitless[place]) {
+			costs[place] = gain
 		}
 	}
-	return promised
+	return costs
 }
 
-// cross takes the units at these limits to their other sides.
-func (t *state) cross(limits map[limitPlace]float64) {
+// switchModes switches the units at these limits to their other modes.
+func (t *state) switchModes(limits map[limitKey]float64) {
 	if len(limits) == 0 {
 		return
 	}
-	c := t.corner.clone()
-	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if _, ok := limits[t.limits[i].place()]; ok && t.kept(i) {
-			t.change(c, i)
+	c := t.switching.clone()
+	for i := len(t.limits) - t.switchLimits; i < len(t.limits); i++ {
+		if _, ok := limits[t.limits[i].key()]; ok && t.binding(i) {
+			t.switchMode(c, i)
 		}
 	}
-	t.setCorner(c)
+	t.setSwitching(c)
 }
 
-// sideAt is the side that a limit keeps a unit on.
-func (t *state) sideAt(i int) int8 {
+// modeAt is the mode that a limit keeps its unit in.
+func (t *state) modeAt(i int) int8 {
 	l := &t.limits[i]
-	if l.kind == ofShare {
-		return t.corner.active[l.at]
+	if l.kind == shareLimit {
+		return t.switching.active[l.element]
 	}
-	return t.corner.reactive[slices.Index(t.reactive, l.at)]
+	return t.switching.reactive[slices.Index(t.reactive, l.element)]
 }
 
-// kept says whether a limit keeps a unit on its side, at a price.
-func (t *state) kept(i int) bool { return t.z[i] > t.s[i] && t.z[i] >= leastMultiplier }
+// binding says whether a switching limit binds with a multiplier that counts.
+func (t *state) binding(i int) bool { return t.z[i] > t.s[i] && t.z[i] >= minMultiplier }
 
-// change takes the unit of a limit to the other side of that.
-func (t *state) change(c *corner, i int) {
+// switchMode moves the unit of limit i to the adjacent mode.
+func (t *state) switchMode(c *switching, i int) {
 	l := &t.limits[i]
-	var side *int8
-	if l.kind == ofShare {
-		side = &c.active[l.at]
+	var mode *int8
+	if l.kind == shareLimit {
+		mode = &c.active[l.element]
 	} else {
-		side = &c.reactive[slices.Index(t.reactive, l.at)]
+		mode = &c.reactive[slices.Index(t.reactive, l.element)]
 	}
-	if *side == 0 {
-		*side = int8(l.sign)
+	if *mode == 0 {
+		*mode = int8(l.sign)
 	} else {
-		*side = 0
+		*mode = 0
 	}
 }
 
-// across is the multiplier that the limit of a side would have on the other side of its corner, where a unit is
-// at the corner. Both sides meet there: with the unit held to the corner, all other multipliers are the same on
-// either. Where it is negative, the cost falls on the other side; where neither side's is, the corner is an
-// optimum of both.
-func (t *state) across(i int) float64 {
+// multiplierAcross is the multiplier that limit i would have in the adjacent mode, for a unit at the limit. Both
+// modes meet there, and all other multipliers agree. A negative value means that the cost falls in the adjacent
+// mode. Where neither mode's is negative, the point is optimal for both.
+func (t *state) multiplierAcross(i int) float64 {
 	l := &t.limits[i]
-	if l.kind == ofShare {
-		upper := float64(t.corner.active[l.at])
+	if l.kind == shareLimit {
+		upper := float64(t.switching.active[l.element])
 		if upper == 0 {
 			upper = l.sign
 		}
-		return upper*t.x[t.bus[t.sys.net.GenBus[l.at]]+ofActive] - t.z[i]
+		return upper*t.x[t.bus[t.sys.net.GenBus[l.element]]+activeDualOffset] - t.z[i]
 	}
-	place := slices.Index(t.reactive, l.at)
-	if side := t.corner.reactive[place]; side != 0 {
-		return float64(side) * t.x[t.bus[t.sys.hold[place]]+ofReactive]
+	place := slices.Index(t.reactive, l.element)
+	if mode := t.switching.reactive[place]; mode != 0 {
+		return float64(mode) * t.x[t.bus[t.sys.genBuses[place]]+reactiveDualOffset]
 	}
 	return l.sign * t.x[t.drop[place]] / dropUnit
 }
 
 const (
-	// leastMultiplier is what a multiplier has to be above to be a price, scaled.
-	leastMultiplier = 1e-5
-	leastPromise    = 1e-3
-	vainGrowth      = 2
+	// minMultiplier is the smallest scaled multiplier that counts as a price.
+	minMultiplier   = 1e-5
+	minReducedCost  = 1e-3
+	fruitlessGrowth = 2
 )
