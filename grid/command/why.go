@@ -30,7 +30,7 @@ type why struct {
 // explain relaxes a network at loads in pu.
 func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*why, error) {
 	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Prices{})
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Penalties{})
 	if err != nil {
 		return nil, err
 	}
