@@ -39,7 +39,7 @@ func (s *Solver) checkOutages(ctx context.Context, pd, qd, pg, vm, va []float64,
 	parallel.Each(threads, threads, func(_, part int) {
 		flows := solver.pool.Get().(*laneflow.Contingencies)
 		defer solver.pool.Put(flows)
-		flows.At(laneflow.Dispatch{Pd: pd, Qd: qd, Pg: pg, Vm: vm, Va: va})
+		flows.SetDispatch(laneflow.Dispatch{Pd: pd, Qd: qd, Pg: pg, Vm: vm, Va: va})
 		for k := part; k < groups && ctx.Err() == nil; k += threads {
 			solver.check(s, flows, checks, k*width, min((k+1)*width, len(checks)), vm, va, earlier)
 		}
@@ -73,7 +73,7 @@ func (y *laneFlows) check(s *Solver, flows *laneflow.Contingencies, checks []*Ch
 func (y *laneFlows) solveOne(s *system, o Outage, d laneflow.Dispatch) *Check {
 	flows := y.pool.Get().(*laneflow.Contingencies)
 	defer y.pool.Put(flows)
-	flows.At(d)
+	flows.SetDispatch(d)
 	c := y.solver.NewContingency(o.Branch, o.Unit)
 	copy(c.Vm, d.Vm)
 	copy(c.Va, d.Va)
@@ -88,7 +88,7 @@ func (k *earlierChecks) initialise(i int, c *laneflow.Contingency, vm, va []floa
 	if i >= len(k.checks) || !k.checks[i].Solved {
 		return
 	}
-	to := &Check{vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.Held}
+	to := &Check{vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.AtLimit}
 	k.initialiser(i, vm, va)(to)
 	c.Delta = to.Delta
 }
@@ -97,9 +97,9 @@ func (k *earlierChecks) initialise(i int, c *laneflow.Contingency, vm, va []floa
 func (s *system) checked(c *laneflow.Contingency) *Check {
 	out := &Check{
 		Outage: Outage{Branch: c.Branch, Unit: c.Unit}, Solved: true, Delta: c.Delta, Margin: c.Margin,
-		vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.Held, reference: -1,
+		vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.AtLimit, reference: -1,
 	}
-	for _, h := range c.Held {
+	for _, h := range c.AtLimit {
 		if h != 0 {
 			out.Switched++
 		}
