@@ -34,7 +34,7 @@ func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.
 	sol := s.NewSolution()
 	copy(sol.Vm, r.Vm)
 	copy(sol.Va, r.Va)
-	if err := s.Solve(in, powerflow.Options{Start: powerflow.Given, Context: ctx}, sol); err != nil {
+	if err := s.Solve(in, powerflow.Options{Start: powerflow.FromSolution, Context: ctx}, sol); err != nil {
 		return violation{}, err
 	}
 	if !sol.Converged() {

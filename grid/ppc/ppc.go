@@ -125,7 +125,7 @@ func (g *Grid) PowerFlow(ctx context.Context, given bool, opt powerflow.Options)
 	opt.Start, opt.Context = powerflow.FromFile, ctx
 	sol = s.NewSolution()
 	if !given {
-		opt.Start = powerflow.Given
+		opt.Start = powerflow.FromSolution
 		copy(sol.Va, g.Angles())
 		for b := range sol.Vm {
 			sol.Vm[b] = 1

@@ -54,7 +54,7 @@ func (pr FlowProblem) solve(s *powerflow.Solver, n *network.Network) (*powerflow
 	}
 	sol := s.NewSolution()
 	if pr.Vm != nil {
-		pr.Start = powerflow.Given
+		pr.Start = powerflow.FromSolution
 		copy(sol.Vm, pr.Vm)
 		copy(sol.Va, pr.Va)
 	}

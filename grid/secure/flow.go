@@ -237,7 +237,7 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 	if o.Unit >= 0 && delta == 0 {
 		delta = pg[o.Unit]
 	}
-	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Held: true, Tolerance: 1e-10, MaxIterations: 60}
+	opt := powerflow.Options{Start: powerflow.FromSolution, EnforceQ: true, KeepLimits: true, Tolerance: 1e-10, MaxIterations: 60}
 	var path secants
 	for k := 0; ; k++ {
 		slope := 0.0

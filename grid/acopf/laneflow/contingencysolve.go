@@ -348,8 +348,8 @@ func (c *Contingencies) SeedMagnitude(lane, bus int) {
 // SeedFlow sets the adjoint's gradient to that of |S| at one end of a branch.
 func (c *Contingencies) SeedFlow(lane, branch int, fromEnd bool) {
 	contingency := c.lane[lane].contingency
-	near, far, turn, byNear, byFar := powerflow.SizeGradient(c.y.net, branch, fromEnd, contingency.Vm, contingency.Va)
-	c.seed(lane, [2]int{near, far}, turn, [2]float64{byNear, byFar})
+	g := powerflow.SizeGradient(c.y.net, branch, fromEnd, contingency.Vm, contingency.Va)
+	c.seed(lane, [2]int{g.Bus, g.Remote}, g.Angle, [2]float64{g.Magnitude, g.RemoteMagnitude})
 }
 
 // seed sets a lane's gradient by the angle across two buses and by their magnitudes.

@@ -113,7 +113,7 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, visit func(k int
 			outage := powerflow.Outage{Solution: out}
 			switch {
 			case o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]):
-				if !o.scalar.Take(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
+				if !o.scalar.Adopt(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
 					remaining = append(remaining, k)
 					continue
 				}
@@ -121,7 +121,7 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, visit func(k int
 			case worst-worst == 0:
 				o.w.Voltages(lane, o.vm, o.va)
 				var err error
-				if outage, err = o.scalar.Retry(list[k], powerflow.Tried{Vm: o.vm, Va: o.va, Steps: o.w.steps[lane]}, out); err != nil {
+				if outage, err = o.scalar.Retry(list[k], powerflow.Attempt{Vm: o.vm, Va: o.va, Steps: o.w.steps[lane]}, out); err != nil {
 					return err
 				}
 			default:
