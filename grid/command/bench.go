@@ -147,23 +147,23 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	var count [5]int
 	iterations := 0
 	start := time.Now()
-	for done := 0; done < loads; done += chunk {
-		now := chains[:min(chunk, loads-done)]
-		for c := range now {
+	for first := 0; first < loads; first += chunk {
+		batch := chains[:min(chunk, loads-first)]
+		for c := range batch {
 			pd, qd := sampleLoads(rng, net, loadLeast+(loadGreatest-loadLeast)*rng.Float64())
-			at := c * len(preferences)
-			now[c] = acopf.Chain{Problems: problems[at : at+len(preferences)], Results: results[at : at+len(preferences)], Sweep: true}
+			offset := c * len(preferences)
+			batch[c] = acopf.Chain{Problems: problems[offset : offset+len(preferences)], Results: results[offset : offset+len(preferences)], Sweep: true}
 			for i, w := range preferences {
-				now[c].Problems[i] = acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
+				batch[c].Problems[i] = acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
 			}
 		}
-		if err := s.SolveChains(ctx, now); err != nil {
+		if err := s.SolveChains(ctx, batch); err != nil {
 			return err
 		}
-		for c := range now {
-			for i := range now[c].Results {
-				count[now[c].Results[i].Status]++
-				iterations += now[c].Results[i].Iterations
+		for c := range batch {
+			for i := range batch[c].Results {
+				count[batch[c].Results[i].Status]++
+				iterations += batch[c].Results[i].Iterations
 			}
 		}
 	}

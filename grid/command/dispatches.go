@@ -92,18 +92,18 @@ func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error
 	}
 	for kind, name := range opf.DispatchNames {
 		u := make([]float64, len(all[0].From[kind]))
-		kept, cost, optimum := 0, 0.0, 0.0
+		feasible, cost, optimum := 0, 0.0, 0.0
 		for i := range all {
 			d := &all[i]
 			copy(u, d.From[kind])
 			y.Project(d.S, d.C, u)
-			of, ok := y.StageCost(d, u)
+			stageCost, ok := y.StageCost(d, u)
 			if ok {
-				kept++
+				feasible++
 			}
-			cost, optimum = cost+of, optimum+d.Cost
+			cost, optimum = cost+stageCost, optimum+d.Cost
 		}
-		outcome := fmt.Sprintf("%d/%d keep the limits, %s %% above the optimum", kept, len(all), significant(100*(cost-optimum)/optimum))
+		outcome := fmt.Sprintf("%d/%d keep the limits, %s %% above the optimum", feasible, len(all), significant(100*(cost-optimum)/optimum))
 		if err := row("projection of "+name, outcome, func(d *opf.Decision) error {
 			copy(u, d.From[kind])
 			y.Project(d.S, d.C, u)

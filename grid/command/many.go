@@ -103,8 +103,8 @@ func expand(args []string) (files []networkFile, published string, err error) {
 	names := map[string]string{}
 	add := func(path string, size int64) error {
 		name := caseName(path)
-		if other, twice := names[name]; twice {
-			return fmt.Errorf("%s and %s have the same name, want files with different names", other, path)
+		if first, twice := names[name]; twice {
+			return fmt.Errorf("%s and %s have the same name, want files with different names", first, path)
 		}
 		names[name] = path
 		files = append(files, networkFile{path, size})
@@ -162,7 +162,7 @@ func caseName(path string) string { return strings.TrimSuffix(filepath.Base(path
 
 // run solves the files one after another and keeps the record up to date after each.
 func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, error) {
-	files, beside, err := expand(args)
+	files, foundTable, err := expand(args)
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
@@ -185,7 +185,7 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 		}
 	}
 	values := map[string]publishedValue{}
-	if table := cmp.Or(y.published, beside); table != "" {
+	if table := cmp.Or(y.published, foundTable); table != "" {
 		if values, err = readPublished(table); err != nil {
 			return nil, cli.BadInputf("--published: %w", err)
 		}
@@ -195,13 +195,13 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 	if err != nil {
 		return nil, err
 	}
-	var left int64
+	var remainingSize int64
 	for _, f := range files {
 		if r.Of(caseName(f.path)) == nil {
-			left += f.size
+			remainingSize += f.size
 		}
 	}
-	var done int64
+	var doneSize int64
 	start := time.Now()
 	for i, f := range files {
 		if ctx.Err() != nil {
@@ -217,12 +217,12 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 		}
 		r.Networks = append(r.Networks, *n)
 		if n.Status == notRead {
-			left -= f.size // its time says nothing about that of the others
+			remainingSize -= f.size // its time says nothing about that of the others
 			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s\n", i+1, len(files), name, n.Status)
 		} else {
-			done += f.size
+			doneSize += f.size
 			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s, %s, %.3g s%s\n", i+1, len(files), name, n.Status, count(n.Iterations, "iteration"), n.WallMS/1e3,
-				remaining(time.Since(start), done, left))
+				remaining(time.Since(start), doneSize, remainingSize))
 		}
 		if y.record != "" {
 			if err := r.Write(y.record); err != nil {
@@ -244,11 +244,11 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 }
 
 // remaining is how long the rest takes if time goes with the files' sizes.
-func remaining(spent time.Duration, done, all int64) string {
-	if done == 0 || done >= all {
+func remaining(elapsed time.Duration, doneSize, total int64) string {
+	if doneSize == 0 || doneSize >= total {
 		return ""
 	}
-	return fmt.Sprintf(", about %v left", (time.Duration(float64(spent)*float64(all-done)/float64(done)) + time.Second/2).Truncate(time.Second))
+	return fmt.Sprintf(", about %v left", (time.Duration(float64(elapsed)*float64(total-doneSize)/float64(doneSize)) + time.Second/2).Truncate(time.Second))
 }
 
 // notRead is the status of a network that was not solved, such as a file with a mistake.
@@ -318,9 +318,9 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		out.Where = err.Error()
+		out.Violated = err.Error()
 	default:
-		out.Violation, out.Where, out.Difference = &v.by, v.where, &v.difference
+		out.Violation, out.Violated, out.Difference = &v.excess, v.limit, &v.difference
 	}
 	return out, nil
 }
@@ -337,8 +337,8 @@ func peak() float64 {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			if err != nil {
 				return 0
 			}
@@ -359,7 +359,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 	return func(w io.Writer) {
 		rows := [][]string{{"network", "buses", "status", "objective $/h", "published", "gap", "iterations", "seconds", "violation pu"}}
 		var iterations []int
-		optimal, compared, within := 0, 0, 0
+		optimal, compared, close := 0, 0, 0
 		var reasons []string
 		for _, n := range r.Networks {
 			if n.Optimal() {
@@ -371,7 +371,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 			if n.Published != nil {
 				compared++
 				if n.Gap != nil && *n.Gap <= publishedDigits {
-					within++
+					close++
 				}
 			}
 			buses, iterations, seconds := strconv.Itoa(n.Buses), strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3)
@@ -384,7 +384,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 		cli.Table(w, rows)
 		fmt.Fprintf(w, "%d of %d optimal", optimal, len(r.Networks))
 		if compared > 0 {
-			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", within, compared, publishedDigits)
+			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", close, compared, publishedDigits)
 		}
 		if len(iterations) > 0 {
 			slices.Sort(iterations)

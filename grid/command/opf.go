@@ -43,8 +43,8 @@ type optimalFlow struct {
 	LossMW     *float64             `json:"loss_mw"`           // of all branches
 	Bus        []results.OptimalBus `json:"bus"`
 	results.Dispatch
-	Binding []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
-	Why     *why              `json:"why,omitempty"`
+	Binding    []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
+	Relaxation *relaxation       `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -184,7 +184,7 @@ Exit code 1 says that no optimum was found.`,
 				}
 			case explained:
 				pd, qd := n.Loads(y.scale)
-				if result.Why, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
+				if result.Relaxation, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
 					return err
 				}
 			}
@@ -225,10 +225,10 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	out.SetupMS = float64(time.Since(start)) / 1e6
 	if !objective.FileCost() {
 		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
-		var no acopf.StatusError
+		var statusError acopf.StatusError
 		switch {
-		case errors.As(err, &no):
-			out.Status = no.Status.String()
+		case errors.As(err, &statusError):
+			out.Status = statusError.Status.String()
 			return out, nil, nil
 		case err != nil:
 			return nil, nil, err
@@ -250,7 +250,8 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
-	out.Objective, out.Mismatch, out.Violation, out.J = &r.Objective, &r.KKT.Mismatch, &r.KKT.Violation, r.J[:]
+	out.Objective, out.Mismatch = &r.Objective, &r.KKT.Mismatch
+	out.Violation, out.J = &r.KKT.Violation, r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
 	out.Bus = results.OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
 	out.Dispatch = results.NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
@@ -268,8 +269,8 @@ func (r *optimalFlow) print(w io.Writer) {
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
-	if r.Why != nil {
-		r.Why.print(w)
+	if r.Relaxation != nil {
+		r.Relaxation.print(w)
 		return
 	}
 	if r.Objective == nil {

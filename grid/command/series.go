@@ -28,7 +28,7 @@ type seriesOf struct {
 
 // seriesCommand is gpc opf series.
 func seriesCommand(a *cli.App) *cobra.Command {
-	of := newOptimising()
+	base := newOptimising()
 	var y seriesOf
 	cmd := &cobra.Command{
 		Use:   "series FILE.m --loads FILE",
@@ -46,17 +46,17 @@ Exit code 1 says that at least one step has no optimum.`,
 			if y.loads == "" {
 				return cli.BadInputf("--loads is required: the table of the series")
 			}
-			if err := of.check(a); err != nil {
+			if err := base.check(a); err != nil {
 				return err
 			}
 			if err := y.check(args[0], y.loads); err != nil {
 				return err
 			}
-			_, n, err := of.read(cmd.Context(), a, args[0])
+			_, n, err := base.read(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			r, err := y.run(cmd.Context(), n, of.opt, a.Stderr)
+			r, err := y.run(cmd.Context(), n, base.opt, a.Stderr)
 			if err != nil {
 				return err
 			}
@@ -67,8 +67,8 @@ Exit code 1 says that at least one step has no optimum.`,
 	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with the loads of every step")
 	f.StringVar(&y.results, "results", "", "`folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
 	f.IntVar(&y.chains, "chains", series.DefaultChains, "number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
-	of.ruleFlag(f)
-	of.solverFlags(f)
+	base.ruleFlag(f)
+	base.solverFlags(f)
 	return cmd
 }
 
@@ -109,14 +109,14 @@ func (y *seriesOf) check(inputs ...string) error {
 	if err := cli.MakeFolder("--results", y.results); err != nil {
 		return err
 	}
-	var files, given []durable.File
+	var files, existing []durable.File
 	for _, name := range series.Files {
 		files = append(files, durable.File{Name: "--results", Path: filepath.Join(y.results, name)})
 	}
 	for _, path := range inputs {
-		given = append(given, durable.File{Name: "an input", Path: path})
+		existing = append(existing, durable.File{Name: "an input", Path: path})
 	}
-	return cli.CheckOutputs(files, given)
+	return cli.CheckOutputs(files, existing)
 }
 
 // run solves the series of a network.
@@ -181,14 +181,14 @@ func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Option
 
 func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterations []int) []int {
 	for k := range results {
-		got := &results[k]
-		if got.Status != acopf.Optimal {
-			r.WithoutOptimum = append(r.WithoutOptimum, seriesFailed{steps.First + k, steps.Time[k], got.Status.String(), got.Reason()})
+		result := &results[k]
+		if result.Status != acopf.Optimal {
+			r.WithoutOptimum = append(r.WithoutOptimum, seriesFailed{steps.First + k, steps.Time[k], result.Status.String(), result.Reason()})
 			continue
 		}
 		r.Optimal++
-		r.Objective += got.Objective
-		iterations = append(iterations, got.Iterations)
+		r.Objective += result.Objective
+		iterations = append(iterations, result.Iterations)
 	}
 	r.Steps += len(results)
 	return iterations

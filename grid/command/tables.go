@@ -17,11 +17,11 @@ const printedBroken = 40
 func printBroken(w io.Writer, title string, list []results.Broken) {
 	rows := [][]string{{title, "at", "value", "limit", "by", "unit"}}
 	for _, l := range list[:min(len(list), printedBroken)] {
-		rows = append(rows, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Value), fmt.Sprintf("%.4f", l.Bound), fmt.Sprintf("%.4f", l.By), l.Unit})
+		rows = append(rows, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Value), fmt.Sprintf("%.4f", l.Bound), fmt.Sprintf("%.4f", l.Excess), l.Unit})
 	}
 	cli.Table(w, rows)
-	if more := len(list) - printedBroken; more > 0 {
-		fmt.Fprintf(w, "and %d more\n", more)
+	if hidden := len(list) - printedBroken; hidden > 0 {
+		fmt.Fprintf(w, "and %d more\n", hidden)
 	}
 }
 
