@@ -22,7 +22,7 @@ import (
 // outageWords are what --outages takes, in pf and in opf.
 const outageWords = "branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\", rows of mpc.branch and mpc.gen from 1"
 
-// namedOutages are those that an argument names: by a word, or those of a file.
+// namedOutages are the outages of an argument: a word or a file.
 func namedOutages(n *network.Network, argument string) (list []secure.Outage, word bool, err error) {
 	if list, word = secure.Named(n, argument); word {
 		return list, true, nil
@@ -38,9 +38,9 @@ func namedOutages(n *network.Network, argument string) (list []secure.Outage, wo
 	return list, false, err
 }
 
-// analysing are the flags of gpc pf outages.
-type analysing struct {
-	flowing
+// outageFlags are the flags of gpc pf outages.
+type outageFlags struct {
+	flowFlags
 	outages         string
 	participation   string
 	emergency, band float64
@@ -48,7 +48,7 @@ type analysing struct {
 
 // outagesCommand is gpc pf outages.
 func outagesCommand(a *cli.App) *cobra.Command {
-	var y analysing
+	var y outageFlags
 	cmd := &cobra.Command{
 		Use:   "outages FILE.m",
 		Short: "AC power flows after each outage of a branch or unit, and the limits that they break",
@@ -92,7 +92,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	return cmd
 }
 
-// checkAfter refuses limits after an outage that are none.
+// checkAfter refuses invalid limits after an outage.
 func checkAfter(emergency, band float64) error {
 	if !(emergency >= 1 && emergency <= 100) {
 		return cli.BadInputf("--emergency %g: want a factor of 1 to 100", emergency)
@@ -103,7 +103,7 @@ func checkAfter(emergency, band float64) error {
 	return nil
 }
 
-// dispatchHint is what to do where a file of PGLib has no power flow.
+// dispatchHint suggests a remedy where a file of PGLib has no power flow.
 func dispatchHint(n *network.Network) string {
 	if !n.PGLib() {
 		return ""
@@ -111,8 +111,8 @@ func dispatchHint(n *network.Network) string {
 	return "; a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
 }
 
-// run solves the base and every outage, side by side.
-func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
+// run solves the base and every outage in parallel.
+func (y *outageFlags) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
 	list, _, err := namedOutages(n, y.outages)
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*r
 // printedOutages is how many outages a table lists.
 const printedOutages = 40
 
-// inShort is a reason in a table: what happened, without the numbers and hints behind a colon, which --json has.
-func inShort(reason string) string {
+// shortReason is a reason in a table, without the numbers and hints after a colon, which --json has.
+func shortReason(reason string) string {
 	short, _, _ := strings.Cut(reason, ":")
 	return short
 }
@@ -182,7 +182,7 @@ func outageRow(r *results.AfterOutage) []string {
 	worst, excess, unit := "", "", ""
 	switch {
 	case !r.Converged:
-		worst = inShort(r.Reason)
+		worst = shortReason(r.Reason)
 	case len(r.Violations) > 0:
 		l := r.Violations[0]
 		worst, excess, unit = l.Kind+" at "+l.Where(), fmt.Sprintf("%.4f", l.Excess), l.Unit
@@ -194,7 +194,7 @@ func outageRow(r *results.AfterOutage) []string {
 		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)}
 }
 
-// printMore says how many rows a table has not.
+// printMore counts the rows that a table leaves out.
 func printMore(w io.Writer, hidden int) {
 	if hidden > 0 {
 		fmt.Fprintf(w, "and %d more, which --json lists\n", hidden)

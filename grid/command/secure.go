@@ -19,8 +19,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// securing are the flags of gpc opf secure.
-type securing struct {
+// secureFlags are the flags of gpc opf secure.
+type secureFlags struct {
 	loads         string // of a series; "": those of the case
 	outages       string
 	participation string
@@ -30,7 +30,7 @@ type securing struct {
 
 // secureCommand is gpc opf secure.
 func secureCommand(a *cli.App) *cobra.Command {
-	base, y := newOptimising(), securing{opt: secure.DefaultOptions()}
+	base, y := newOptimalFlags(), secureFlags{opt: secure.DefaultOptions()}
 	var files outputs
 	cmd := &cobra.Command{
 		Use:   "secure FILE.m",
@@ -98,9 +98,9 @@ step has none.`,
 	return cmd
 }
 
-// list reads --outages. Branches that cut off a part of the network, which no dispatch survives, are left out of what
-// a word names; solver refuses them in a file.
-func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
+// list reads --outages. Words leave out branches that cut off a part of the network, which no dispatch survives;
+// solver refuses them in a file.
+func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
 	list, word, err := namedOutages(n, y.outages)
 	if err != nil || !word {
 		return list, err
@@ -131,8 +131,8 @@ func participation(n *network.Network, argument string) ([]float64, error) {
 	return out, err
 }
 
-// solver is that of the flags.
-func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
+// solver creates the solver of the flags.
+func (y *secureFlags) solver(n *network.Network) (*secure.Solver, error) {
 	var err error
 	if y.opt.Outages, err = y.list(n); err != nil {
 		return nil, gpc.BadInput(err)
@@ -147,10 +147,10 @@ func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	return s, nil
 }
 
-// quiet is how long a secure optimal power flow says nothing.
+// quietPeriod is the time before a secure optimal power flow reports progress.
 const quietPeriod = 2 * time.Second
 
-// rounds writes a line when another optimisation with more outages has begun, once the solve has taken a while.
+// rounds reports every optimisation with more outages, after the quiet period.
 func rounds(w io.Writer, elapsed func() time.Duration) func(secure.Iterate) {
 	outages := 0
 	return func(i secure.Iterate) {
@@ -161,9 +161,8 @@ func rounds(w io.Writer, elapsed func() time.Duration) func(secure.Iterate) {
 	}
 }
 
-// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
-// is none.
-func (y *securing) run(ctx context.Context, a *cli.App, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
+// run solves, and returns the dispatch in the file's units and as a case, which is nil without a dispatch.
+func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
 	started := time.Now()
 	y.opt.Trace = rounds(a.Stderr, func() time.Duration { return time.Since(started) })
 	s, err := y.solver(n)
@@ -193,7 +192,7 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 	printLeftOut(w, len(r.LeftOut))
 	switch {
 	case r.Plain == nil:
-	case r.Rounds == 0 && r.Objective == nil: // no outage was looked at
+	case r.Rounds == 0 && r.Objective == nil: // no outage was checked
 		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h\n", *r.Plain)
 	default:
 		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %s a limit\n", *r.Plain, countOf(len(r.Before), "outage breaks", "outages break"))
@@ -219,14 +218,14 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, "$/MWh"))
 }
 
-// printLeftOut says how many branches of --outages are not looked at.
+// printLeftOut says how many branches of --outages are left out.
 func printLeftOut(w io.Writer, branches int) {
 	if branches > 0 {
 		fmt.Fprintf(w, "%s a part of the network, which no dispatch survives: left out\n", countOf(branches, "branch cuts off", "branches cut off"))
 	}
 }
 
-// printChecks prints the worst of what outages break.
+// printChecks prints the worst violations after outages.
 func printChecks(w io.Writer, checks []results.Check) {
 	if len(checks) == 0 {
 		return
@@ -236,7 +235,7 @@ func printChecks(w io.Writer, checks []results.Check) {
 		if i == printedOutages {
 			break
 		}
-		severity, worst := "", inShort(c.Reason)
+		severity, worst := "", shortReason(c.Reason)
 		excess, unit := "", ""
 		if c.Severity != nil {
 			l := c.Violations[0]

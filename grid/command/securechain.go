@@ -17,7 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// secureChain is what gpc opf secure --loads prints.
+// secureChain is the output of gpc opf secure --loads.
 type secureChain struct {
 	Case    string            `json:"case"`     // name of the network
 	Loads   string            `json:"loads"`    // file of the series
@@ -47,7 +47,7 @@ type secureChainStep struct {
 }
 
 // chain solves a series of loads, each step from the one before.
-func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
+func (y *secureFlags) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, err

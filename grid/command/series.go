@@ -20,16 +20,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// seriesOf are the flags of an optimal power flow along a series of loads.
-type seriesOf struct {
+// seriesFlags are the flags of an optimal power flow along a series of loads.
+type seriesFlags struct {
 	loads, results string
 	chains         int
 }
 
 // seriesCommand is gpc opf series.
 func seriesCommand(a *cli.App) *cobra.Command {
-	base := newOptimising()
-	var y seriesOf
+	base := newOptimalFlags()
+	var y seriesFlags
 	cmd := &cobra.Command{
 		Use:   "series FILE.m --loads FILE",
 		Short: "Optimal power flows of a network along a series of loads",
@@ -72,8 +72,8 @@ Exit code 1 says that at least one step has no optimum.`,
 	return cmd
 }
 
-// seriesResult is what gpc opf series prints: counts and the iterations of optimal steps. Times
-// are of the solves alone.
+// seriesResult is the output of gpc opf series: counts and the iterations of optimal steps. Times are those of the
+// solves alone.
 type seriesResult struct {
 	Case           string         `json:"case"`               // name of the network
 	Loads          string         `json:"loads"`              // file of the series, without its folder
@@ -98,11 +98,11 @@ type seriesFailed struct {
 	Reason string `json:"reason"` // the same in a sentence
 }
 
-// seriesSteps are how many steps are in memory at a time.
+// seriesSteps is the number of steps in memory at a time.
 const seriesSteps = 1024
 
 // check refuses, before any work, a folder that cannot be written.
-func (y *seriesOf) check(inputs ...string) error {
+func (y *seriesFlags) check(inputs ...string) error {
 	if y.results == "" {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (y *seriesOf) check(inputs ...string) error {
 }
 
 // run solves the series of a network.
-func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Options, progress io.Writer) (*seriesResult, error) {
+func (y *seriesFlags) run(ctx context.Context, n *network.Network, opt acopf.Options, progress io.Writer) (*seriesResult, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterat
 	return iterations
 }
 
-// printedSteps is how many steps without an optimum are named.
+// printedSteps is the number of steps without an optimum in a listing.
 const printedSteps = 20
 
 func (r *seriesResult) print(w io.Writer) {

@@ -67,8 +67,8 @@ func (o *outputs) write(c *matpower.Case, comment string) error {
 	return nil
 }
 
-// solvedCase is a case with a solution at scale times its loads in it (pu and rad):
-// voltages, loads, generation, flows. What is out of service generates and carries nothing.
+// solvedCase is a case with a solution (pu and rad) at scale times its loads: voltages, loads, generation, flows.
+// Equipment out of service generates and carries nothing.
 func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg, qg []float64) *matpower.Case {
 	out := *c
 	out.Bus, out.Gen, out.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
@@ -135,7 +135,7 @@ var tables = []struct {
 	rows func(*matpower.Case) [][]string
 }{{"bus.csv", busRows}, {"gen.csv", genRows}, {"branch.csv", branchRows}}
 
-// rowOf is integers and then numbers as text; an infinite one or NaN is left out.
+// rowOf writes integers and then numbers as text; infinite ones and NaN are empty.
 func rowOf(integers []int, numbers ...float64) []string {
 	var out []string
 	for _, i := range integers {

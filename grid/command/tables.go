@@ -10,10 +10,10 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// printedBroken is how many broken limits a table lists.
+// printedBroken is the number of violated limits in a table.
 const printedBroken = 40
 
-// printBroken writes a table of broken limits under a title.
+// printBroken writes a table of violated limits under a title.
 func printBroken(w io.Writer, title string, list []results.Broken) {
 	rows := [][]string{{title, "at", "value", "limit", "by", "unit"}}
 	for _, l := range list[:min(len(list), printedBroken)] {

@@ -11,17 +11,17 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// violation is the largest of a dispatch by a power flow, pu and rad, what it is of, and how far
-// the voltages are from those of the optimum, pu.
+// violation is the largest violation of a dispatch by a power flow (pu and rad), its limit, and the largest
+// difference of the voltages from the optimum, pu.
 type violation struct {
 	excess     float64
 	limit      string
 	difference float64
 }
 
-// verify solves the power flow of an optimum's dispatch (active power and set-points) at loads in
-// pu from its voltages, and measures it against all limits. The reference's first unit takes up
-// what is left, and reactive power is shared among a bus's units by their ranges.
+// verify solves the power flow of an optimum's dispatch (active power and set-points) at loads in pu from its
+// voltages, and measures it against all limits. The reference's first unit takes up the balance. Units at a bus
+// share reactive power by their ranges.
 func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.Result) (violation, error) {
 	s, err := powerflow.New(n.WithUnitVoltages())
 	if err != nil {

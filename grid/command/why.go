@@ -13,8 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// why says what the limits of a network without an optimum would have to give: the
-// cheapest way to break some so that all others can be kept (acopf.Relax).
+// relaxation is the cheapest violation of limits of a network without an optimum (acopf.Relax).
 type relaxation struct {
 	Status     string  `json:"status"`     // of the search for the least relaxation; all of `why` is absent where there is an optimum, and with `--why=false`
 	Iterations int     `json:"iterations"` // of the interior point, in all rounds
@@ -27,7 +26,7 @@ type relaxation struct {
 	Limits    []results.Broken `json:"limits"`       // those that give; empty where all can be kept
 }
 
-// explain relaxes a network at loads in pu.
+// explain relaxes the limits of a network at loads in pu.
 func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*relaxation, error) {
 	start := time.Now()
 	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Penalties{})
