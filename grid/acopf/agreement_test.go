@@ -22,7 +22,7 @@ func mixture(tb testing.TB, s *Solver, n int) []Problem {
 		case 1:
 			problems[i].Objective = Objective{Weights: [3]float64{rng.Float64(), rng.Float64(), rng.Float64()}, Nadir: [3]float64{1e-3, 1e-3, 600}}
 		case 2:
-			problems[i].Tighten = Tightening{P: 10} // contradictory
+			problems[i].Tightening = Tightening{P: 10} // contradictory
 		case 3:
 			if i%2 == 0 { // leaves infinities and NaN behind in its lane
 				for l := range problems[i].BranchFactors {

@@ -2,9 +2,8 @@ package acopf
 
 import "math"
 
-// centre sets the target of s·z: by Mehrotra's rule from the affine step, or what a lane
-// holds it at.
-func (w *worker) centre() {
+// setBarriers sets the target of s·z: Mehrotra's rule from the affine step, or the monotone barrier.
+func (w *worker) setBarriers() {
 	p, m := w.plan, w.m
 	n := float64(len(p.s) + p.soft)
 	for l := range w.lane {
@@ -13,13 +12,13 @@ func (w *worker) centre() {
 		after := comp + aP*m.Get(p.dsz[0], l) + aD*m.Get(p.sdz[0], l) + aP*aD*m.Get(p.dsdz[0], l)
 		ratio := max(after, 0) / comp
 		sigma := ratio * ratio * ratio
-		least := w.leastBarrier(l)
-		mu, second := max(sigma*comp/n, least), 1.0
+		minBarrier := w.minBarrier(l)
+		mu, second := max(sigma*comp/n, minBarrier), 1.0
 		switch ln := &w.lane[l]; {
 		case ln.prediction == predict:
-			ln.prediction, ln.pending = predicted, true
+			ln.prediction, ln.pendingSlacks = predicted, true
 			mu, second = 0, 0
-		case w.holds(l, comp/n, least):
+		case w.keepsBarrier(l, comp/n, minBarrier):
 			mu, second = ln.barrier, 0
 		}
 		m.Set(p.renew[0], l, -1)
@@ -28,9 +27,8 @@ func (w *worker) centre() {
 	}
 }
 
-// leastBarrier is the least target of s·z: complementarity far below what is asked for only costs
-// accuracy elsewhere.
-func (w *worker) leastBarrier(l int) float64 {
+// minBarrier is the smallest target of s·z. Complementarity far below the tolerance costs accuracy elsewhere.
+func (w *worker) minBarrier(l int) float64 {
 	n := float64(len(w.plan.s) + w.plan.soft)
 	if w.lane[l].mode == restoring {
 		return 0.1 * infeasibleShare * w.infeasibility(l) / n
@@ -38,13 +36,13 @@ func (w *worker) leastBarrier(l int) float64 {
 	return 0.1 * w.solver.opt.Optimality * (1 + math.Abs(w.objective(l))) / n
 }
 
-// again gives lanes whose step by Mehrotra's rule is very short another target, and reports whether
-// any has one. The others keep theirs, so that their directions are the same once more.
-func (w *worker) again() bool {
+// shortenSteps changes the barrier of lanes with very short steps and reports whether there are any. The other lanes
+// compute the same direction again.
+func (w *worker) shortenSteps() bool {
 	any := false
 	for l := range w.lane {
 		renew := 1.0
-		if w.plan.soft == 0 && w.shortened(l) {
+		if w.plan.soft == 0 && w.shortenStep(l) {
 			renew, any = -1, true
 		}
 		w.m.Set(w.plan.renew[0], l, renew)
@@ -52,24 +50,23 @@ func (w *worker) again() bool {
 	return any
 }
 
-// shortened holds s·z of a lane where it is instead of a step that is very short: from a warm start
-// for this step alone.
-func (w *worker) shortened(l int) bool {
+// shortenStep keeps a lane's barrier in place of a very short step. A warm start does so for this step only.
+func (w *worker) shortenStep(l int) bool {
 	p, m, ln := w.plan, w.m, &w.lane[l]
-	if ln.mode != optimising || ln.turn != goOn || ln.pending || ln.barrier > 0 {
+	if ln.mode != optimising || ln.turn != proceed || ln.pendingSlacks || ln.barrier > 0 {
 		return false
 	}
 	barrier := m.Get(p.comp[0], l) / float64(len(p.s))
 	switch {
-	case ln.job.attempt == warm && ln.iteration < latestWarm:
+	case ln.job.attempt == warm && ln.iteration < warmAdaptive:
 		if ln.alpha >= shortWarmStep {
 			return false
 		}
-	case ln.alpha > leastStep || !ln.careful:
+	case ln.alpha > minStep || !ln.monotone:
 		return false
 	default:
 		ln.barrier = barrier
-		w.lower(l, w.leastBarrier(l))
+		w.lowerBarrier(l, w.minBarrier(l))
 		barrier = ln.barrier
 	}
 	m.Set(p.mu[0], l, barrier)
@@ -77,66 +74,64 @@ func (w *worker) shortened(l int) bool {
 	return true
 }
 
-// holds decides whether a lane follows Mehrotra's rule, which lets s·z fall as if the
-// problem were linear, or holds s·z until the conditions for that are met to ten times
-// as much, and then lowers it (Fiacco and McCormick's rule; the two together as in
-// J. Nocedal, A. Wächter, R. A. Waltz, SIAM J. Optim. 19, 2009). It is held after a short
-// step that has not lowered the error of the conditions by a tenth, until that is lower
-// by so much; from a warm start only after latestWarm iterations: its short steps are few and
-// near the end.
-func (w *worker) holds(l int, mean, least float64) bool {
+// keepsBarrier chooses between two rules. Mehrotra's rule lets s·z fall as if the problem were linear. The monotone
+// rule (Fiacco and McCormick) holds s·z until its conditions are met to ten times as much, then lowers it. The
+// combination follows J. Nocedal, A. Wächter, R. A. Waltz, SIAM J. Optim. 19, 2009. A short step without a tenth
+// less error starts the monotone rule, and such a decrease ends it. Warm starts use it only after warmAdaptive
+// iterations: their few short steps are near the end.
+func (w *worker) keepsBarrier(l int, mean, minBarrier float64) bool {
 	p, m, ln := w.plan, w.m, &w.lane[l]
-	if ln.mode != optimising || ln.job.attempt == warm && ln.iteration < latestWarm {
+	if ln.mode != optimising || ln.job.attempt == warm && ln.iteration < warmAdaptive {
 		return false
 	}
 	err := m.Get(p.sumGrad[0], l)/float64(len(p.v)+len(p.th)+len(p.u)) + (m.Get(p.sumG[0], l)+m.Get(p.sumR[0], l))/float64(2*p.nb+len(p.s)) + mean
 	short := shortStep
-	if ln.careful || ln.job.attempt == warm {
-		short = carefulShort
+	if ln.monotone || ln.job.attempt == warm {
+		short = monotoneShortStep
 	}
-	early := ln.iteration < earliestHold && !ln.stiff
-	if err <= enoughError*ln.error || ln.barrier == 0 && (early || ln.alpha > short) {
+	early := ln.iteration < firstMonotone && !ln.levelled
+	if err <= errorReduction*ln.error || ln.barrier == 0 && (early || ln.alpha > short) {
 		ln.error, ln.barrier = err, 0
 		return false
 	}
 	if ln.barrier == 0 {
-		ln.barrier, ln.careful = mean, true
+		ln.barrier, ln.monotone = mean, true
 	}
-	w.lower(l, least)
+	w.lowerBarrier(l, minBarrier)
 	return true
 }
 
-// lower lowers the s·z that a lane holds until the conditions for it are not met to ten times as much.
-func (w *worker) lower(l int, least float64) {
+// lowerBarrier lowers a monotone barrier while its conditions are met to ten times as much.
+func (w *worker) lowerBarrier(l int, minBarrier float64) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	k := w.conditions(l)
 	scale := max(1, (m.Get(p.maxL[0], l)+m.Get(p.maxZ[0], l))/100)
-	for ln.barrier > least {
-		off := 0.0
+	for ln.barrier > minBarrier {
+		residual := 0.0
 		for i := range p.s {
-			off = max(off, math.Abs(m.Get(p.s[i], l)*m.Get(p.z[i], l)-ln.barrier))
+			residual = max(residual, math.Abs(m.Get(p.s[i], l)*m.Get(p.z[i], l)-ln.barrier))
 		}
-		if max(k.Mismatch, k.Violation, m.Get(p.maxGrad[0], l)/scale, off/scale) > 10*ln.barrier {
+		if max(k.Mismatch, k.Violation, m.Get(p.maxGrad[0], l)/scale, residual/scale) > 10*ln.barrier {
 			break
 		}
-		ln.barrier = max(least, min(ln.barrier/5, math.Pow(ln.barrier, 1.5)))
+		ln.barrier = max(minBarrier, min(ln.barrier/5, math.Pow(ln.barrier, 1.5)))
 	}
-	ln.barrier = max(ln.barrier, least)
+	ln.barrier = max(ln.barrier, minBarrier)
 }
 
 const (
-	shortStep    = 0.05 // a primal step below this is short
-	leastStep    = 0.02 // and one that is not longer is not taken, once the barrier has been held
-	carefulShort = 0.5  // and this, once the barrier has been held
-	enoughError  = 0.9  // an error below this share of the last is lower by enough
-	earliestHold = 3    // iteration: the first steps of a flat start are short anywhere
-	latestWarm   = 12   // iteration: by then most warm starts are at an optimum
-	// A warm start whose primal steps are longer is on its way, though its balances wait for them.
+	shortStep         = 0.05 // a shorter primal step is short
+	minStep           = 0.02 // a primal step that is not longer is retried after a monotone phase
+	monotoneShortStep = 0.5  // shortStep after a monotone phase
+	errorReduction    = 0.9  // decrease of the error that counts as progress
+	firstMonotone     = 3    // iteration; the first steps of every flat start are short
+	warmAdaptive      = 12   // iteration; most warm starts have converged by then
+	// A warm start with longer primal steps makes progress, even while its balances do not.
 	shortWarmStep = 0.1
 )
 
-// lengths sets how far each lane goes along its step.
-func (w *worker) lengths() {
+// stepLengths sets the primal and dual step length of each lane.
+func (w *worker) stepLengths() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
 		ln := &w.lane[l]
@@ -145,7 +140,7 @@ func (w *worker) lengths() {
 		if ln.mode == idle {
 			aP, aD = 0, 0
 		}
-		if ln.pending { // slacks and multipliers follow from where it ends
+		if ln.pendingSlacks { // slacks and multipliers are initialised at its end
 			aP, aD = 1, 1
 		}
 		ln.alpha = aP

@@ -11,8 +11,8 @@ import (
 type Chain struct {
 	Problems []Problem
 	Results  []Result // len(Problems)
-	// Sweep says that the problems differ in their objective only, so that where one
-	// is infeasible the rest are, without being attempted (Iterations 0).
+	// Sweep says that the problems differ in their objective only. If one is infeasible, so are the rest, without
+	// an attempt (Iterations 0).
 	Sweep bool
 }
 
@@ -39,11 +39,11 @@ func (s *Solver) SolveChains(ctx context.Context, chains []Chain) error {
 
 // queue hands out problems or chains.
 type queue struct {
-	ctx      context.Context
-	problems []Problem
-	results  []Result
-	chains   []Chain
-	taken    atomic.Int64
+	ctx       context.Context
+	problems  []Problem
+	results   []Result
+	chains    []Chain
+	nextIndex atomic.Int64
 }
 
 // job is what a lane works on: one problem, of a chain when there is one.
@@ -67,7 +67,7 @@ func (j *job) next(q *queue) bool {
 		if j.chain != nil && j.advance() {
 			return true
 		}
-		i := int(q.taken.Add(1)) - 1
+		i := int(q.nextIndex.Add(1)) - 1
 		*j = job{}
 		switch {
 		case i < len(q.problems):

@@ -33,7 +33,7 @@ func newProbe(tb testing.TB, name string, opt Options, seed uint64) *probe {
 	if opt.CurrentLimits {
 		w.lane[0].job.problem.Objective.Weights[0] = 0
 	}
-	w.lane[0].job.problem.price = make([]float64, w.plan.soft)
+	w.lane[0].job.problem.penalties = make([]float64, w.plan.soft)
 	w.lane[0].job.begin()
 	if !w.load(0) {
 		tb.Fatal("contradictory limits")
@@ -56,8 +56,8 @@ func newProbe(tb testing.TB, name string, opt Options, seed uint64) *probe {
 	set(pl.lq, func() float64 { return rng.NormFloat64() })
 	set(pl.z, rng.Float64)
 	set(pl.s, func() float64 { return 0.5 + rng.Float64() })
-	set(pl.give, func() float64 { return 0.5 + rng.Float64() })
-	set(pl.hold, func() float64 { return 0.5 + rng.Float64() })
+	set(pl.elasticSlack, func() float64 { return 0.5 + rng.Float64() })
+	set(pl.elasticDual, func() float64 { return 0.5 + rng.Float64() })
 	m.Set(pl.shift[0], 0, 0)
 	return p
 }
@@ -154,7 +154,7 @@ func TestDerivativesAgainstCentralDifferences(t *testing.T) {
 					hess.Set(r, i, v)
 				}
 			}
-			s, z, give, hold := p.get(pl.s), p.get(pl.z), p.get(pl.give), p.get(pl.hold)
+			s, z, give, hold := p.get(pl.s), p.get(pl.z), p.get(pl.elasticSlack), p.get(pl.elasticDual)
 			var sigma mat.Dense
 			sigma.Apply(func(r, c int, v float64) float64 {
 				if r < pl.soft {
@@ -179,10 +179,10 @@ func TestDerivativesAgainstCentralDifferences(t *testing.T) {
 				}
 				for k, pair := range pl.pairs {
 					if pair == [2]int{i, j} {
-						return p.m.Get(pl.off[k]+lanes.Ref(4*row+col), 0)
+						return p.m.Get(pl.offDiag[k]+lanes.Ref(4*row+col), 0)
 					}
 					if pair == [2]int{j, i} {
-						return p.m.Get(pl.off[k]+lanes.Ref(4*col+row), 0)
+						return p.m.Get(pl.offDiag[k]+lanes.Ref(4*col+row), 0)
 					}
 				}
 				return 0

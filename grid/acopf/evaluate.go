@@ -28,7 +28,7 @@ func sums(n int, f func(lo, hi int)) {
 	}
 }
 
-func all(n int) []int {
+func indices(n int) []int {
 	index := make([]int, n)
 	for i := range index {
 		index[i] = i
@@ -56,14 +56,14 @@ func pick(values []int, index []int) []int {
 func (p *plan) evaluate(b *lanes.Builder) {
 	c := &p.cells
 	zero, one := p.constant(0), p.constant(1)
-	for _, t := range p.tied {
+	for _, t := range p.powerFactors {
 		b.SetMul(c.u[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.u[t.Gen:t.Gen+1])
 	}
 	b.SetMul(c.v2, c.v, c.v)
 	b.SetDiv(c.iv, one, c.v)
 	b.SetFMA(c.gp, c.gs, c.v2, c.pd)
 	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
-	groups(all(p.nl), func(l []int) {
+	groups(indices(p.nl), func(l []int) {
 		from, to := pick(p.net.From, l), pick(p.net.To, l)
 		sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
 		vv := b.Mul(c.v.At(from), c.v.At(to))
@@ -150,13 +150,13 @@ func (p *plan) limits(b *lanes.Builder) {
 	b.SetSub(part(c.h, r.uLo), c.uLo.At(p.bounded[0]), c.u.At(p.bounded[0]))
 	b.SetSub(part(c.h, r.uHi), c.u.At(p.bounded[1]), c.uHi.At(p.bounded[1]))
 	flow := func(h, pw, qw lanes.Col, bus []int) {
-		groups(all(len(p.rated)), func(k []int) {
+		groups(indices(len(p.rated)), func(k []int) {
 			l := pick(p.rated, k)
-			pl, ql, most := pw.At(l), qw.At(l), c.rate2.At(k)
+			pl, ql, limit := pw.At(l), qw.At(l), c.rate2.At(k)
 			if p.current {
-				most = b.Mul(most, c.v2.At(pick(bus, l)))
+				limit = b.Mul(limit, c.v2.At(pick(bus, l)))
 			}
-			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), most)
+			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), limit)
 		})
 	}
 	flow(part(c.h, r.sf), c.pf, c.qf, p.net.From)
@@ -184,17 +184,17 @@ func (p *plan) objectives(b *lanes.Builder) {
 	c := &p.cells
 	zero := p.constant(0)
 	b.Copy(c.j1, zero)
-	groups(all(len(p.rated)), func(k []int) {
+	groups(indices(len(p.rated)), func(k []int) {
 		l := pick(p.rated, k)
 		pl, ql, inverse := c.pf.At(l), c.qf.At(l), c.inverseRate.At(k)
 		s := b.Sqrt(b.FMA(pl, pl, b.Mul(ql, ql)))
-		over := b.Max(b.Sub(b.Mul(s, inverse), p.constant(ThermalThreshold)), zero)
-		over2 := b.Mul(over, over)
+		overload := b.Max(b.Sub(b.Mul(s, inverse), p.constant(ThermalThreshold)), zero)
+		over2 := b.Mul(overload, overload)
 		b.Dot(c.j1, over2, over2)
 		// With x = |S|², t = √x/S^max − τ: t' = 1/(2 S^max √x), t'' = −t'/(2x).
 		rs := b.Div(p.constant(0.5), b.Max(s, p.constant(1e-9)))
 		t1 := b.Mul(inverse, rs)
-		over3 := b.Mul(over2, over)
+		over3 := b.Mul(over2, overload)
 		first := b.Mul(p.constant(4), b.Mul(over3, t1))
 		b.SetMul(c.t1f.At(k), c.c1, first)
 		second := b.Mul(p.constant(12), b.Mul(over2, b.Mul(t1, t1)))
@@ -203,8 +203,8 @@ func (p *plan) objectives(b *lanes.Builder) {
 	})
 	b.Copy(c.j2, zero)
 	{
-		over := p.overVoltage(b)
-		b.Dot(c.j2, over, over)
+		overload := p.overVoltage(b)
+		b.Dot(c.j2, overload, overload)
 	}
 	b.Copy(c.j3, zero)
 	{
@@ -225,15 +225,15 @@ func (p *plan) objectives(b *lanes.Builder) {
 			b.Dot(c.j3, c.y, p.constant(1))
 		}
 		if p.soft > 0 {
-			b.Dot(c.j3, c.price, c.give)
+			b.Dot(c.j3, c.penalty, c.elasticSlack)
 		}
 	}
 }
 
 // overVoltage is max(0, |V − 1| − deadband).
 func (p *plan) overVoltage(b *lanes.Builder) lanes.Col {
-	off := b.Sub(p.v, p.constant(1))
-	magnitude := b.Max(off, b.Sub(p.constant(0), off))
+	deviation := b.Sub(p.v, p.constant(1))
+	magnitude := b.Max(deviation, b.Sub(p.constant(0), deviation))
 	return b.Max(b.Sub(magnitude, p.constant(VoltageDeadband)), p.constant(0))
 }
 

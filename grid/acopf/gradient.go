@@ -12,20 +12,20 @@ import "github.com/gpc-engine/gpc/internal/simd/lanes"
 func (p *plan) gradient(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero, two := p.constant(0), p.constant(2)
-	b.SetAdd(c.r, p.beyond(b), c.s)
+	b.SetAdd(c.r, p.excess(b), c.s)
 
 	// Buses: shunts and the voltage deadband.
 	b.Copy(c.g0th, zero)
-	groups(all(p.nb), func(i []int) {
+	groups(indices(p.nb), func(i []int) {
 		shunt := b.FNMA(c.lq.At(i), c.bs.At(i), b.Mul(c.lp.At(i), c.gs.At(i)))
 		b.SetMul(c.g0v.At(i), b.Mul(two, c.v.At(i)), shunt)
 	})
 	{
-		over := p.overVoltage(b)
-		down := b.Mul(p.constant(-2), over)
-		up := b.Mul(two, over)
-		off := b.Sub(c.v, p.constant(1))
-		b.SetFMA(c.g0v, c.c2, b.Select(off, down, up), c.g0v)
+		overvoltage := p.overVoltage(b)
+		down := b.Mul(p.constant(-2), overvoltage)
+		up := b.Mul(two, overvoltage)
+		deviation := b.Sub(c.v, p.constant(1))
+		b.SetFMA(c.g0v, c.c2, b.Select(deviation, down, up), c.g0v)
 	}
 	unrated, rated := p.split()
 	for _, set := range []struct {
@@ -69,10 +69,10 @@ func (p *plan) gradient(b *lanes.Builder) {
 			b.SetSub(c.g0u[i:i+1], zero, l)
 		}
 	}
-	for _, t := range p.tied {
-		of, with := c.g0u[t.Gen:t.Gen+1], c.g0u[p.ng+t.Gen:p.ng+t.Gen+1]
-		b.SetFMA(of, p.constant(t.Ratio), with, of)
-		b.Copy(with, zero)
+	for _, t := range p.powerFactors {
+		active, reactive := c.g0u[t.Gen:t.Gen+1], c.g0u[p.ng+t.Gen:p.ng+t.Gen+1]
+		b.SetFMA(active, p.constant(t.Ratio), reactive, active)
+		b.Copy(reactive, zero)
 	}
 	if len(p.linear) > 0 {
 		b.Copy(c.g0y, c.c3)
@@ -82,15 +82,15 @@ func (p *plan) gradient(b *lanes.Builder) {
 
 // split lists the branches without a limit, and the positions of p.rated.
 func (p *plan) split() (unrated, rated []int) {
-	at := 0
+	position := 0
 	for l := range p.nl {
-		if at < len(p.rated) && p.rated[at] == l {
-			at++
+		if position < len(p.rated) && p.rated[position] == l {
+			position++
 			continue
 		}
 		unrated = append(unrated, l)
 	}
-	return unrated, all(len(p.rated))
+	return unrated, indices(len(p.rated))
 }
 
 // flowMultipliers weigh Pf, Qf, Pt and Qt of some branches.
@@ -122,10 +122,10 @@ func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 	c := &p.cells
 	zero, nr := p.constant(0), len(p.rated)
 	from, to := pick(p.net.From, l), pick(p.net.To, l)
-	end := func(at int, x flowMultipliers, gf, bf, gt, bt lanes.Col) {
+	end := func(first int, x flowMultipliers, gf, bf, gt, bt lanes.Col) {
 		index := make([]int, len(k))
 		for i := range k {
-			index[i] = k[i] + at
+			index[i] = k[i] + first
 		}
 		t, u := p.combine(b, l, x)
 		b.Copy(c.qth.At(index), t)
@@ -164,8 +164,8 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 	b.SetAdd(high, high, part(mult, r.uHi))
 	nr := len(p.rated)
 	from, to := pick(p.net.From, p.rated), pick(p.net.To, p.rated)
-	for end, at := range [][2]int{r.sf, r.st} {
-		m := part(mult, at)
+	for end, rows := range [][2]int{r.sf, r.st} {
+		m := part(mult, rows)
 		g := func(q lanes.Col) lanes.Col { return q[end*nr : (end+1)*nr] }
 		if nr > 0 {
 			b.SetFMA(th.At(from), m, g(c.qth), th.At(from))
@@ -206,7 +206,7 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 		b.AbsSum(c.sumG, gp)
 		b.AbsSum(c.sumG, gq)
 	}
-	b.AbsMax(c.maxH, b.Max(p.beyond(b), zero))
+	b.AbsMax(c.maxH, b.Max(p.excess(b), zero))
 	b.AbsSum(c.sumR, c.r)
 	b.AbsMax(c.maxX, c.th)
 	b.AbsMax(c.maxX, c.v)
@@ -217,7 +217,7 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 	b.AbsMax(c.maxS, c.s)
 	b.Dot(c.comp, c.s, c.z)
 	if p.soft > 0 {
-		b.Dot(c.comp, c.give, c.hold)
+		b.Dot(c.comp, c.elasticSlack, c.elasticDual)
 	}
 	{
 		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)

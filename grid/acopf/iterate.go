@@ -2,28 +2,27 @@ package acopf
 
 import "math"
 
-// run solves what is in the queue until nothing is left. Lanes work side by
-// side, each on a problem of its own; one that ends takes the next.
+// run solves the queue. Each lane solves a problem of its own, and takes the next one when that ends.
 func (w *worker) run(q *queue) {
 	for {
-		if !w.fill(q) {
+		if !w.assign(q) {
 			return
 		}
 		if q.ctx.Err() != nil {
-			clear(w.lane) // results of what they are at stay NotSolved
+			clear(w.lane) // their results stay NotSolved
 			return
 		}
 		w.m.Run(programEvaluate)
 		for l := range w.lane {
-			if ln := &w.lane[l]; ln.mode != idle && ln.pending {
-				w.begin(l)
+			if ln := &w.lane[l]; ln.mode != idle && ln.pendingSlacks {
+				w.initialiseSlacks(l)
 			}
 		}
 		w.m.Run(programGradient)
 		busy := false
 		for l := range w.lane {
 			if w.lane[l].mode != idle {
-				w.judge(l)
+				w.assess(l)
 			}
 			busy = busy || w.lane[l].mode != idle
 		}
@@ -32,7 +31,7 @@ func (w *worker) run(q *queue) {
 		}
 		if w.solver.opt.Trace != nil {
 			for l := range w.lane {
-				w.tell(l)
+				w.trace(l)
 			}
 		}
 		w.factorise()
@@ -41,9 +40,9 @@ func (w *worker) run(q *queue) {
 		w.m.Run(programExpand)
 		w.pivotedExpand()
 		w.m.Run(programReach)
-		w.centre()
+		w.setBarriers()
 		w.correct()
-		if w.again() {
+		if w.shortenSteps() {
 			w.correct()
 		}
 		w.m.Run(programSave)
@@ -52,32 +51,32 @@ func (w *worker) run(q *queue) {
 	}
 }
 
-// correct computes every lane's direction for its target of s·z, and how far it goes along it.
+// correct computes every lane's direction for its barrier, and its step lengths.
 func (w *worker) correct() {
 	w.m.Run(programCorrector)
-	w.improve()
+	w.refine()
 	w.pivotedSolve()
 	w.m.Run(programExpand)
 	w.pivotedExpand()
 	w.m.Run(programReach)
-	w.lengths()
+	w.stepLengths()
 }
 
-// fill gives idle lanes their next problem and reports whether any lane works.
-func (w *worker) fill(q *queue) bool {
+// assign gives idle lanes their next problem and reports whether any lane works.
+func (w *worker) assign(q *queue) bool {
 	busy := false
 	for l := range w.lane {
 		ln := &w.lane[l]
 		for ln.mode == idle {
-			if ln.again {
-				ln.again = false
+			if ln.retry {
+				ln.retry = false
 			} else if !ln.job.next(q) {
 				break
 			} else {
-				ln.spent = 0
+				ln.earlierIterations = 0
 			}
 			if !w.load(l) {
-				w.empty(l, Infeasible)
+				w.finishEmpty(l, Infeasible)
 			}
 		}
 		if ln.mode != idle {
@@ -88,91 +87,123 @@ func (w *worker) fill(q *queue) bool {
 	return busy
 }
 
-// judge decides what a lane does after the evaluation of its iterate.
-func (w *worker) judge(l int) {
-	p, m, ln := w.plan, w.m, &w.lane[l]
-	opt := &w.solver.opt
-	k := w.conditions(l)
-	f := w.objective(l)
-	sum := m.Get(p.sumG[0], l) + m.Get(p.sumR[0], l)
-	if bad(sum) || bad(m.Get(p.sumGrad[0], l)) || bad(m.Get(p.comp[0], l)) {
-		w.stuck(l, Numerical)
+// assess decides what a lane does after the evaluation of its iterate.
+func (w *worker) assess(l int) {
+	ln, opt := &w.lane[l], &w.solver.opt
+	k, f := w.conditions(l), w.objective(l)
+	comp := w.m.Get(w.plan.comp[0], l)
+	if notFinite(w.residualSum(l)) || notFinite(w.m.Get(w.plan.sumGrad[0], l)) || notFinite(comp) {
+		w.restoreOrEnd(l, Numerical)
 		return
 	}
-	gap := m.Get(p.comp[0], l) / (1 + math.Abs(f))
-	first := math.IsNaN(ln.previousF)
-	ln.settled = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
+	gap := comp / (1 + math.Abs(f))
+	ln.dualConverged = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
 	switch ln.mode {
 	case optimising:
-		if ln.settled && max(k.Mismatch, k.Violation) <= opt.Feasibility && !first && k.Max() <= conditionLimit {
-			w.end(l, Optimal)
+		if w.optimal(l, k) {
+			w.finish(l, Optimal)
 			return
-		}
-		most, feasible := conditionLimit, opt.Feasibility
-		if p.soft > 0 {
-			most, feasible = softLimit, leastRelaxation/2
-		}
-		near := !first && k.Max() <= most
-		if near && ln.near > patience && max(k.Mismatch, k.Violation) <= feasible {
-			// Rounding keeps a problem whose multipliers are hardly determined from
-			// going further.
-			w.end(l, Optimal)
-			return
-		}
-		if near || ln.near > 0 {
-			ln.near++
 		}
 	case restoring:
-		// The dual gap and the gradient over distances of order one bound how far the
-		// minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here.
-		worst, phi := w.mismatch(l), w.infeasibility(l)
+		worst := w.mismatch(l)
 		if worst <= resumeBelow && k.Violation <= resumeBelow {
 			ln.turn = resume
 			return
 		}
-		small := infeasibleShare * phi
-		if worst >= leastInfeasibility && m.Get(p.comp[0], l) <= small && m.Get(p.sumGrad[0], l) <= small &&
-			m.Get(p.maxG[0], l) <= infeasibleShare*worst && m.Get(p.sumR[0], l) <= infeasibleShare*worst {
-			w.end(l, Infeasible)
+		if w.locallyInfeasible(l, worst) {
+			w.finish(l, Infeasible)
 			return
 		}
 	}
-	w.stall(l, gap, k.Gradient)
-	ln.previousF = f
-	limit := opt.MaxIterations
-	if ln.job.attempt == warm {
-		limit = min(limit, warmIterations)
-	}
-	if most := ln.job.problem.Limit; most > 0 {
-		limit = min(limit, most)
-	}
-	if ln.iteration >= limit {
-		w.end(l, IterationLimit)
+	w.detectStall(l, gap, k.Gradient)
+	ln.lastObjective = f
+	if ln.iteration >= w.iterationLimit(l) {
+		w.finish(l, IterationLimit)
 		return
 	}
 	ln.iteration++
-	// The limits' residuals of |S|² are squares: where flows are large they may grow while the
-	// balances close.
-	if balances := m.Get(p.sumG[0], l); balances < 0.9*ln.bestG {
-		ln.bestG, ln.slow = balances, 0
-	} else if sum < 0.9*ln.bestSum {
-		ln.bestSum, ln.slow = sum, 0
-	} else if ln.job.attempt != warm || ln.alpha < shortWarmStep {
-		ln.slow++
-	}
-	if mean := m.Get(p.comp[0], l) / float64(len(p.s)+p.soft); mean < 0.9*ln.lowest {
-		ln.lowest = mean
-		if ln.careful {
-			ln.slow = 0
-		}
-	}
-	most := patience
-	if ln.stiff || ln.careful {
-		most = carefulPatience
-	}
-	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.slow >= most && sum > 1e-5 {
+	w.measureProgress(l)
+	if w.needsRestoration(l) {
 		ln.turn = restore
 	}
+}
+
+// residualSum is the sum of the residuals of balances and limits.
+func (w *worker) residualSum(l int) float64 {
+	return w.m.Get(w.plan.sumG[0], l) + w.m.Get(w.plan.sumR[0], l)
+}
+
+// optimal says whether a lane is at an optimum. It counts the acceptable iterates, which end a solve after patience:
+// rounding prevents more where multipliers are hardly determined.
+func (w *worker) optimal(l int, k KKT) bool {
+	ln, opt := &w.lane[l], &w.solver.opt
+	first := math.IsNaN(ln.lastObjective)
+	infeasibility := max(k.Mismatch, k.Violation)
+	if ln.dualConverged && infeasibility <= opt.Feasibility && !first && k.Max() <= conditionLimit {
+		return true
+	}
+	maxCondition, feasible := conditionLimit, opt.Feasibility
+	if w.plan.soft > 0 {
+		maxCondition, feasible = softLimit, minRelaxation/2
+	}
+	acceptable := !first && k.Max() <= maxCondition
+	if acceptable && ln.acceptable > patience && infeasibility <= feasible {
+		return true
+	}
+	if acceptable || ln.acceptable > 0 {
+		ln.acceptable++
+	}
+	return false
+}
+
+// locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap and the gradient over
+// distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here.
+func (w *worker) locallyInfeasible(l int, worst float64) bool {
+	p, m := w.plan, w.m
+	small := infeasibleShare * w.infeasibility(l)
+	return worst >= minInfeasibility && m.Get(p.comp[0], l) <= small && m.Get(p.sumGrad[0], l) <= small &&
+		m.Get(p.maxG[0], l) <= infeasibleShare*worst && m.Get(p.sumR[0], l) <= infeasibleShare*worst
+}
+
+// iterationLimit is the most iterations of a lane's attempt.
+func (w *worker) iterationLimit(l int) int {
+	job, limit := &w.lane[l].job, w.solver.opt.MaxIterations
+	if job.attempt == warm {
+		limit = min(limit, warmIterations)
+	}
+	if job.problem.Limit > 0 {
+		limit = min(limit, job.problem.Limit)
+	}
+	return limit
+}
+
+// measureProgress counts iterations without a tenth less infeasibility. Residuals of limits of |S|² are squares: with large
+// flows they may grow while the balances close.
+func (w *worker) measureProgress(l int) {
+	p, m, ln := w.plan, w.m, &w.lane[l]
+	sum := w.residualSum(l)
+	if balances := m.Get(p.sumG[0], l); balances < 0.9*ln.bestBalance {
+		ln.bestBalance, ln.slowIterations = balances, 0
+	} else if sum < 0.9*ln.bestResidual {
+		ln.bestResidual, ln.slowIterations = sum, 0
+	} else if ln.job.attempt != warm || ln.alpha < shortWarmStep {
+		ln.slowIterations++
+	}
+	if mean := m.Get(p.comp[0], l) / float64(len(p.s)+p.soft); mean < 0.9*ln.lowestBarrier {
+		ln.lowestBarrier = mean
+		if ln.monotone {
+			ln.slowIterations = 0
+		}
+	}
+}
+
+// needsRestoration says whether a lane makes too little progress and has not tried the feasibility phase.
+func (w *worker) needsRestoration(l int) bool {
+	ln, limit := &w.lane[l], patience
+	if ln.levelled || ln.monotone {
+		limit = monotonePatience
+	}
+	return ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.slowIterations >= limit && w.residualSum(l) > 1e-5
 }
 
 // infeasibility is φ, the objective of the feasibility phase.
@@ -192,34 +223,32 @@ const warmIterations = 75
 // options ask for.
 const conditionLimit = 1e-6
 
-// softLimit takes its place in a relaxation, where flat costs and limits that just give or do not
-// keep the gradient from settling; what gives is measured at the point itself.
+// softLimit replaces conditionLimit in a relaxation: with flat costs and degenerate soft limits the gradient does
+// not settle. The violations are measured at the point itself.
 const softLimit = 1e-5
 
-// patience is how many iterations in a row may pass without a tenth less
-// infeasibility before a feasible point is looked for, and how many may follow one
-// within conditionLimit before another such is taken that balances as asked.
+// patience is the number of iterations in a row without a tenth less infeasibility before the feasibility phase. It
+// is also the number of iterates within conditionLimit before one that balances is accepted.
 const patience = 8
 
-// carefulPatience takes its place for infeasibility after a levelled start, and once the
-// barrier has been held: it falls with the barrier then, and a tenth less of either counts.
-const carefulPatience = 24
+// monotonePatience replaces it after a levelled start and with a monotone barrier. The infeasibility falls with the
+// barrier then, and a tenth less of either counts.
+const monotonePatience = 24
 
-func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// stuck ends a lane that cannot go on, or turns it to the feasibility phase
-// when that has not been tried.
-func (w *worker) stuck(l int, s Status) {
+// restoreOrEnd moves a lane that failed to the feasibility phase, or ends it where that was tried.
+func (w *worker) restoreOrEnd(l int, s Status) {
 	ln := &w.lane[l]
 	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.iteration < w.solver.opt.MaxIterations {
 		ln.iteration++
 		ln.turn = restore
 		return
 	}
-	w.end(l, s)
+	w.finish(l, s)
 }
 
-// mismatch is ‖g‖∞ of a lane, pu, whatever its mode.
+// mismatch is ‖g‖∞ of a lane, pu, in any mode.
 func (w *worker) mismatch(l int) float64 {
 	p, worst := w.plan, 0.0
 	for i := range p.nb {
@@ -247,35 +276,34 @@ func (w *worker) conditions(l int) KKT {
 		Complementarity: m.Get(p.comp[0], l) / (1 + x),
 		Mismatch:        g,
 		Violation:       h,
-		Cost:            math.Abs(f-ln.previousF) / (1 + math.Abs(ln.previousF)),
+		Cost:            math.Abs(f-ln.lastObjective) / (1 + math.Abs(ln.lastObjective)),
 	}
 	k.Feasibility = max(g, h) / (1 + max(x, m.Get(p.maxS[0], l)))
 	return k
 }
 
-// factorise assembles and factors the KKT matrix of every lane, with more
-// regularisation in those whose matrix has not as many negative eigenvalues as
-// balances.
+// factorise assembles and factors the KKT matrix of every lane. It increases the regularisation of lanes with the
+// wrong inertia: as many negative eigenvalues as balances.
 func (w *worker) factorise() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
 		ln := &w.lane[l]
-		ln.shift, ln.tried, ln.factored = leastShift, 0, false
-		if ln.settled {
-			ln.shift = settledShift
+		ln.shift, ln.shiftAttempts, ln.factored = minShift, 0, false
+		if ln.dualConverged {
+			ln.shift = dualConvergedShift
 		}
 		m.Set(p.shift[0], l, ln.shift)
 		m.Set(p.unitShift[0], l, ln.shift)
 		m.Set(p.rho[0], l, 0)
-		w.keepApart(l)
+		w.chooseUncondensed(l)
 	}
 	for {
 		m.Run(programAssemble)
 		m.Run(programFactor)
-		again := false
+		retry := false
 		for l := range w.lane {
 			ln := &w.lane[l]
-			if ln.mode == idle || ln.turn != goOn || ln.shift > largestShift {
+			if ln.mode == idle || ln.turn != proceed || ln.shift > largestShift {
 				continue
 			}
 			negative := int(m.Get(p.negative[0], l))
@@ -283,82 +311,84 @@ func (w *worker) factorise() {
 				negative = w.pivotedFactor(l)
 			}
 			if negative == 2*p.nb {
-				if ln.tried > 0 {
+				if ln.shiftAttempts > 0 {
 					ln.lastShift = ln.shift
 				}
 				continue
 			}
-			// A shift slows every direction for the sake of one. Where progress is slow it is
-			// sought more finely, and the units, whose costs are often flat, get little of it.
-			first, least, growth, share := firstShift, firstShift, 8.0, 1.0
-			if ln.careful {
-				first, least, growth, share = carefulShift, carefulLeast, 2, unitShare
+			// A shift slows all directions to convexify one. With slow progress the search is finer, and the
+			// units, whose costs are often flat, get little of it.
+			first, minimum := firstShift, firstShift
+			growth, share := 8.0, 1.0
+			if ln.monotone {
+				first, minimum = monotoneShift, monotoneMinShift
+				growth, share = 2, unitShare
 			}
 			if ln.mode == restoring {
-				first = min(first, max(carefulLeast, restoringShare*w.mismatch(l)))
-				least = first
+				first = min(first, max(monotoneMinShift, restoringShare*w.mismatch(l)))
+				minimum = first
 			}
 			switch {
-			case ln.tried == 0 && ln.lastShift == 0:
+			case ln.shiftAttempts == 0 && ln.lastShift == 0:
 				ln.shift = first
-			case ln.tried == 0:
-				ln.shift = max(least, ln.lastShift/3)
+			case ln.shiftAttempts == 0:
+				ln.shift = max(minimum, ln.lastShift/3)
 			case ln.lastShift == 0:
 				ln.shift *= 100
 			default:
 				ln.shift *= growth
 			}
-			ln.tried++
+			ln.shiftAttempts++
 			m.Set(p.shift[0], l, ln.shift)
-			m.Set(p.unitShift[0], l, max(leastShift, share*ln.shift))
+			m.Set(p.unitShift[0], l, max(minShift, share*ln.shift))
 			m.Set(p.rho[0], l, dualShift)
-			again = true
+			retry = true
 		}
-		if !again {
+		if !retry {
 			return
 		}
 	}
 }
 
-// improve corrects the last solve in the lanes whose residual is large.
-func (w *worker) improve() {
+// refine corrects the last solve in the lanes with large residuals.
+func (w *worker) refine() {
 	p, m := w.plan, w.m
 	for range 3 {
 		m.Run(programResidual)
-		again := false
+		unsolved := false
 		for l := range w.lane {
 			ln := &w.lane[l]
 			flag := 1.0
-			if ln.mode != idle && ln.turn == goOn && !ln.pivoted && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
-				flag, again = -1, true
+			if ln.mode != idle && ln.turn == proceed && !ln.pivoted && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
+				flag, unsolved = -1, true
 			}
 			m.Set(p.refine[0], l, flag)
 		}
-		if !again {
+		if !unsolved {
 			return
 		}
 		m.Run(programCorrect)
 	}
 }
 
-// end writes a lane's result and frees the lane. A start that came to nothing is
-// followed by the next kind.
-func (w *worker) end(l int, s Status) {
+// finish writes a lane's result and frees the lane. A failed attempt is followed by the next kind.
+func (w *worker) finish(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	restoring := ln.mode == restoring
-	ln.mode, ln.turn = idle, goOn
+	ln.mode, ln.turn = idle, proceed
 	if ln.job.attempt < fromFile && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
 		ln.job.attempt++
-		ln.again = true
-		ln.spent += ln.iteration
+		ln.retry = true
+		ln.earlierIterations += ln.iteration
 		return
 	}
 	if s == Numerical {
-		w.empty(l, s)
+		w.finishEmpty(l, s)
 		return
 	}
 	r := ln.job.result
-	r.Status, r.Iterations, r.objective, r.restoring = s, ln.spent+ln.iteration, ln.job.problem.Objective, restoring
+	r.Status, r.Iterations = s, ln.earlierIterations+ln.iteration
+	r.objective, r.restoring = ln.job.problem.Objective, restoring
 	n := len(p.s)
 	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)
@@ -372,8 +402,8 @@ func (w *worker) end(l int, s Status) {
 	m.Gather(r.LambdaQ, p.lq[0], l)
 	m.Gather(r.Multipliers, p.z[0], l)
 	if p.soft > 0 {
-		r.give = resize(r.give, p.soft)
-		m.Gather(r.give, p.give[0], l)
+		r.elasticSlacks = resize(r.elasticSlacks, p.soft)
+		m.Gather(r.elasticSlacks, p.elasticSlack[0], l)
 	}
 	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, r.Multipliers} {
 		for i := range v {
@@ -400,12 +430,12 @@ func (w *worker) end(l int, s Status) {
 	r.KKT.Mismatch = w.mismatch(l)
 }
 
-// empty writes a result without a point and frees the lane.
-func (w *worker) empty(l int, s Status) {
+// finishEmpty writes a result without a point and frees the lane.
+func (w *worker) finishEmpty(l int, s Status) {
 	ln := &w.lane[l]
 	ln.mode = idle
 	r := ln.job.result
-	*r = Result{Status: s, Iterations: ln.spent + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
+	*r = Result{Status: s, Iterations: ln.earlierIterations + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
 		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0]}
 }
 
@@ -416,30 +446,30 @@ func resize(v []float64, n int) []float64 {
 	return v[:n]
 }
 
-// stall turns a lane to pivots chosen by size where its barrier is down and its gradient does not
-// follow for stalledPatience iterations; those that only corrected the balance do not count.
-func (w *worker) stall(l int, gap, scaled float64) {
+// detectStall switches a lane to pivots chosen by size. Its barrier is at the end, and its gradient has not fallen
+// for stalledPatience iterations. Iterations that only corrected the balance do not count.
+func (w *worker) detectStall(l int, gap, scaled float64) {
 	ln := &w.lane[l]
 	gradient, opt := w.m.Get(w.plan.maxGrad[0], l), w.solver.opt.Optimality
 	switch {
 	case ln.mode != optimising || scaled <= opt || gap > stalledGap*opt || gradient <= stalledShare*ln.gradient:
 		ln.stalled = 0
-	case ln.shift != settledShift:
+	case ln.shift != dualConvergedShift:
 		ln.stalled++
 	}
-	most := stalledPatience
+	limit := stalledPatience
 	if !ln.job.problem.Objective.FileCost() {
-		// The penalties are flat over much of their range, where the gradient hardly falls and a
-		// point near the conditions is taken after patience.
-		most = flatPatience
+		// The penalties are flat over much of their range. The gradient hardly falls there, and a point near the
+		// conditions is accepted after patience.
+		limit = flatPatience
 	}
-	ln.pivoted = ln.pivoted || ln.stalled >= most
+	ln.pivoted = ln.pivoted || ln.stalled >= limit
 	ln.gradient = gradient
 }
 
 const (
-	stalledGap      = 10  // times the optimality asked for: the barrier is down
+	stalledGap      = 10  // times Options.Optimality: the barrier is at its end
 	stalledShare    = 0.5 // a gradient above this share of the last does not fall
-	stalledPatience = 2   // iterations of that
+	stalledPatience = 2   // such iterations
 	flatPatience    = patience + 4
 )

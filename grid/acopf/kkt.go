@@ -22,8 +22,8 @@ type blocks struct{ p *plan }
 
 func (p *plan) newBlocks() *blocks { return &blocks{p} }
 
-// pair is the position of a pair of places in pairs, and so in off.
-func (p *plan) pair(later, earlier int) (at int, found bool) {
+// pair is the index of two places in pairs and offDiag.
+func (p *plan) pair(later, earlier int) (index int, ok bool) {
 	return slices.BinarySearchFunc(p.pairs, [2]int{later, earlier}, byEarlier)
 }
 
@@ -36,16 +36,16 @@ func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 	return out
 }
 
-// between is the cell of (row of bus i, col of bus j) for each pair of buses.
-func (k *blocks) between(i, j []int, row, col int) lanes.Col {
+// offDiagonal is the cell of (row of bus i, col of bus j) for each pair of buses.
+func (k *blocks) offDiagonal(i, j []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(i))
 	for n := range i {
 		a, b := k.p.order.Position[i[n]], k.p.order.Position[j[n]]
-		at, _ := k.p.pair(max(a, b), min(a, b))
+		index, _ := k.p.pair(max(a, b), min(a, b))
 		if a > b {
-			out[n] = k.p.off[at] + lanes.Ref(4*row+col)
+			out[n] = k.p.offDiag[index] + lanes.Ref(4*row+col)
 		} else {
-			out[n] = k.p.off[at] + lanes.Ref(4*col+row)
+			out[n] = k.p.offDiag[index] + lanes.Ref(4*col+row)
 		}
 	}
 	return out
@@ -71,32 +71,32 @@ func (p *plan) assemble(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero, one, two := p.constant(0), p.constant(1), p.constant(2)
 	k := p.newBlocks()
-	buses := all(p.nb)
+	buses := indices(p.nb)
 	b.SetDiv(c.is, one, c.s)
 	{
 		sigma := p.weights(b)
-		if branches := b.Mul(sigma[r.sf[0]:r.aHi[1]], c.apart); len(c.apart) > 0 {
+		if branches := b.Mul(sigma[r.sf[0]:r.aHi[1]], c.condensed); len(c.condensed) > 0 {
 			sigma = slices.Concat(sigma[:r.sf[0]], branches, sigma[r.aHi[1]:])
 		}
 
 		b.Copy(k.diagonal(buses, rowAngle, rowAngle), c.shift)
-		for _, at := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
-			b.Copy(k.diagonal(buses, at[0], at[1]), zero)
+		for _, entry := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
+			b.Copy(k.diagonal(buses, entry[0], entry[1]), zero)
 		}
 		{
 			shunt := b.FNMA(c.lq, c.bs, b.Mul(c.lp, c.gs))
 			curvature := b.FMA(two, shunt, b.Add(part(sigma, r.vLo), part(sigma, r.vHi)))
-			outside := b.Select(b.Sub(zero, p.overVoltage(b)), two, zero)
-			b.SetAdd(k.diagonal(buses, rowMagnitude, rowMagnitude), b.FMA(c.c2, outside, curvature), c.shift)
+			active := b.Select(b.Sub(zero, p.overVoltage(b)), two, zero)
+			b.SetAdd(k.diagonal(buses, rowMagnitude, rowMagnitude), b.FMA(c.c2, active, curvature), c.shift)
 			b.SetMul(k.diagonal(buses, rowMagnitude, rowActive), b.Add(c.v, c.v), c.gs)
 			b.SetMul(k.diagonal(buses, rowReactive, rowMagnitude), b.Mul(p.constant(-2), c.v), c.bs)
 			dual := b.Sub(zero, b.Add(c.rho, c.elastic))
 			b.Copy(k.diagonal(buses, rowActive, rowActive), dual)
 			b.Copy(k.diagonal(buses, rowReactive, rowReactive), dual)
 		}
-		if len(c.off) > 0 {
+		if len(c.offDiag) > 0 {
 			var cells lanes.Col
-			for _, first := range c.off {
+			for _, first := range c.offDiag {
 				for i := range lanes.Ref(lanes.BlockCells) {
 					cells = append(cells, first+i)
 				}
@@ -106,7 +106,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 		b.Copy(c.negative, zero)
 		p.assembleUnits(b, sigma)
 		for i, bus := range p.unitBus {
-			if p.isTied[i] {
+			if p.followsActive[i] {
 				continue
 			}
 			row := rowActive
@@ -116,13 +116,13 @@ func (p *plan) assemble(b *lanes.Builder) {
 			d := k.diagonal([]int{bus}, row, row)
 			b.SetSub(d, d, c.iu[i:i+1])
 		}
-		for _, t := range p.tied {
+		for _, t := range p.powerFactors {
 			bus := []int{p.net.GenBus[t.Gen]}
-			across := b.Mul(p.constant(t.Ratio), c.iu[t.Gen:t.Gen+1])
+			coupling := b.Mul(p.constant(t.Ratio), c.iu[t.Gen:t.Gen+1])
 			d := k.diagonal(bus, rowReactive, rowActive)
-			b.SetSub(d, d, across)
+			b.SetSub(d, d, coupling)
 			d = k.diagonal(bus, rowReactive, rowReactive)
-			b.SetFNMA(d, p.constant(t.Ratio), across, d)
+			b.SetFNMA(d, p.constant(t.Ratio), coupling, d)
 		}
 		unrated, rated := p.split()
 		groups(unrated, func(l []int) { p.assembleBranches(b, k, nil, l, sigma) })
@@ -134,7 +134,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 				for _, d := range []lanes.Col{k.diagonal(from, rowAngle, rowAngle), k.diagonal(to, rowAngle, rowAngle)} {
 					b.SetAdd(d, d, s)
 				}
-				d := k.between(from, to, rowAngle, rowAngle)
+				d := k.offDiagonal(from, to, rowAngle, rowAngle)
 				b.SetSub(d, d, s)
 			}
 		}
@@ -150,9 +150,9 @@ func (p *plan) assemble(b *lanes.Builder) {
 		for i, pair := range p.pairs {
 			switch place {
 			case pair[0]:
-				b.Copy(lanes.Col{c.off[i], c.off[i] + 1, c.off[i] + 2, c.off[i] + 3}, zero)
+				b.Copy(lanes.Col{c.offDiag[i], c.offDiag[i] + 1, c.offDiag[i] + 2, c.offDiag[i] + 3}, zero)
 			case pair[1]:
-				b.Copy(lanes.Col{c.off[i], c.off[i] + 4, c.off[i] + 8, c.off[i] + 12}, zero)
+				b.Copy(lanes.Col{c.offDiag[i], c.offDiag[i] + 4, c.offDiag[i] + 8, c.offDiag[i] + 12}, zero)
 			}
 		}
 	}
@@ -168,10 +168,10 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	if len(poly) > 0 {
 		b.SetAdd(poly, poly, c.cost2.At(p.polynomialUnits()))
 	}
-	for _, t := range p.tied {
-		of, with := c.du2[t.Gen:t.Gen+1], c.du2[p.ng+t.Gen:p.ng+t.Gen+1]
-		b.SetFMA(of, p.constant(t.Ratio*t.Ratio), with, of)
-		b.Copy(with, p.constant(1))
+	for _, t := range p.powerFactors {
+		active, reactive := c.du2[t.Gen:t.Gen+1], c.du2[p.ng+t.Gen:p.ng+t.Gen+1]
+		b.SetFMA(active, p.constant(t.Ratio*t.Ratio), reactive, active)
+		b.Copy(reactive, p.constant(1))
 	}
 	low, high := c.du2.At(p.bounded[0]), c.du2.At(p.bounded[1])
 	b.SetAdd(low, low, part(sigma, r.uLo))
@@ -208,7 +208,8 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 	from, to := pick(p.net.From, l), pick(p.net.To, l)
 	iv, jv := c.iv.At(from), c.iv.At(to)
 	vf2, vt2 := b.Add(c.v.At(from), c.v.At(from)), b.Add(c.v.At(to), c.v.At(to))
-	A, B, C, D := c.a.At(l), c.b.At(l), c.c.At(l), c.d.At(l)
+	A, B := c.a.At(l), c.b.At(l)
+	C, D := c.c.At(l), c.d.At(l)
 	x := p.multipliers(b, l)
 	neg := func(x lanes.Col) lanes.Col { return b.Sub(zero, x) }
 
@@ -288,33 +289,33 @@ func (p *plan) addBranches(b *lanes.Builder, k *blocks, from, to []int, h [6]lan
 	const θ, v, λp, λq = rowAngle, rowMagnitude, rowActive, rowReactive
 	plus(k.diagonal(from, θ, θ), h[0])
 	plus(k.diagonal(to, θ, θ), h[0])
-	minus(k.between(from, to, θ, θ), h[0])
+	minus(k.offDiagonal(from, to, θ, θ), h[0])
 	plus(k.diagonal(from, v, θ), h[1])
-	minus(k.between(from, to, v, θ), h[1])
+	minus(k.offDiagonal(from, to, v, θ), h[1])
 	plus(k.diagonal(from, v, v), h[2])
-	plus(k.between(from, to, θ, v), h[3])
+	plus(k.offDiagonal(from, to, θ, v), h[3])
 	minus(k.diagonal(to, v, θ), h[3])
-	plus(k.between(from, to, v, v), h[4])
+	plus(k.offDiagonal(from, to, v, v), h[4])
 	plus(k.diagonal(to, v, v), h[5])
 	for _, e := range []struct {
-		j     row
-		bus   []int
-		other []int
-		row   int
-		own   int // column of j that is the bus's own magnitude
+		j      row
+		bus    []int
+		remote []int
+		row    int
+		column int // column of j that is the bus's own magnitude
 	}{{j[0], from, to, λp, 1}, {j[1], from, to, λq, 1}, {j[2], to, from, λp, 2}, {j[3], to, from, λq, 2}} {
 		ownAngle, otherAngle := plus, minus
-		if e.own == 2 {
+		if e.column == 2 {
 			ownAngle, otherAngle = minus, plus
 		}
 		ownAngle(k.diagonal(e.bus, e.row, θ), e.j[0])
-		otherAngle(k.between(e.bus, e.other, e.row, θ), e.j[0])
+		otherAngle(k.offDiagonal(e.bus, e.remote, e.row, θ), e.j[0])
 		if e.row == λp {
-			plus(k.diagonal(e.bus, v, λp), e.j[e.own]) // the lower part of (λp, v)
+			plus(k.diagonal(e.bus, v, λp), e.j[e.column]) // the lower part of (λp, v)
 		} else {
-			plus(k.diagonal(e.bus, λq, v), e.j[e.own])
+			plus(k.diagonal(e.bus, λq, v), e.j[e.column])
 		}
-		plus(k.between(e.bus, e.other, e.row, v), e.j[3-e.own])
+		plus(k.offDiagonal(e.bus, e.remote, e.row, v), e.j[3-e.column])
 	}
 }
 
@@ -335,12 +336,12 @@ func (p *plan) factor(b *lanes.Builder) {
 		for n, j := range below {
 			source := p.constant(0)
 			if i, ok := p.pair(j, k); ok {
-				source = cells(c.off[i : i+1])
+				source = cells(c.offDiag[i : i+1])
 			}
 			b.Copy(cells(p.column(c.fw, k)[n:n+1]), source)
 		}
 	}
-	var target, left, right lanes.Col
+	var target, rows, columns lanes.Col
 	for k, below := range p.order.Below {
 		b.Pivot(c.fd[k], c.fp[k], c.negative[0])
 		w, l := p.column(c.fw, k), p.column(c.fl, k)
@@ -348,21 +349,21 @@ func (p *plan) factor(b *lanes.Builder) {
 			continue
 		}
 		b.Scale(l, w, c.fp[k:k+1])
-		var on lanes.Col
+		var targets lanes.Col
 		for _, j := range below {
-			on = append(on, c.fd[j])
+			targets = append(targets, c.fd[j])
 		}
-		b.Symmetric(on, w, l)
-		target, left, right = target[:0], left[:0], right[:0]
+		b.Symmetric(targets, w, l)
+		target, rows, columns = target[:0], rows[:0], columns[:0]
 		for x, j := range below {
 			for y := range x {
 				row, _ := slices.BinarySearch(p.order.Below[below[y]], j)
 				target = append(target, p.column(c.fw, below[y])[row])
-				left, right = append(left, w[x]), append(right, l[y])
+				rows, columns = append(rows, w[x]), append(columns, l[y])
 			}
 		}
 		if len(target) > 0 {
-			b.Product(target, left, right)
+			b.Product(target, rows, columns)
 		}
 	}
 }
@@ -397,25 +398,25 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 func (p *plan) residual(b *lanes.Builder) {
 	c := &p.cells
 	b.Copy(c.res, c.rhs)
-	var upper, lower, own, by lanes.Col
+	var upper, lower, diagonal, solution lanes.Col
 	for k, d := range c.diag {
 		for row := range 4 {
 			for col := range row {
 				upper, lower = append(upper, d+lanes.Ref(4*col+row)), append(lower, d+lanes.Ref(4*row+col))
 			}
 		}
-		own, by = append(own, c.res[4*k]), append(by, c.sol[4*k])
+		diagonal, solution = append(diagonal, c.res[4*k]), append(solution, c.sol[4*k])
 	}
 	b.Copy(upper, lower)
-	b.Forward(own, c.diag, by)
+	b.Forward(diagonal, c.diag, solution)
 	var below, column, above, row lanes.Col
 	for _, pair := range p.pairs {
 		below, column = append(below, c.res[4*pair[0]]), append(column, c.sol[4*pair[1]])
 		above, row = append(above, c.res[4*pair[1]]), append(row, c.sol[4*pair[0]])
 	}
-	if len(c.off) > 0 {
-		b.Forward(below, c.off, column)
-		b.Backward(above, c.off, row)
+	if len(c.offDiag) > 0 {
+		b.Forward(below, c.offDiag, column)
+		b.Backward(above, c.offDiag, row)
 	}
 	b.Copy(c.maxRes, p.constant(0))
 	b.Copy(c.maxRhs, p.constant(0))

@@ -6,31 +6,28 @@ import (
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 )
 
-// Between neighbours with different limits the middles of their limits may be so far apart,
-// beside the impedance between them, that the flat start has flows beyond all load:
-// from there the interior point does not find its way. Magnitudes and angles are then
-// levelled along branches.
+// Neighbours with different limits may have midpoints so far apart, for the impedance between them, that the flat start
+// has larger flows than all load. The interior point fails from there. Magnitudes and angles are then levelled along
+// branches.
 
 const (
-	// stiffFlow times all load is more than the flows of a network add up to; those of a
-	// flat start that do make it a stiff one.
+	// stiffFlow, relative to all load, bounds the flows of a network. A flat start with more flow is stiff.
 	stiffFlow = 5
-	// One branch that carries more than stiffOverload times its rating, and more than stiffPower
-	// pu, makes it one too.
+	// One branch with more than stiffOverload times its rating, and more than stiffPower pu, makes it stiff too.
 	stiffOverload = 2
 	stiffPower    = 10
-	// anchor, pu, is the weight of the middle of a bus's limits beside the admittances
-	// of its branches; of the angle of the flat start it is a tenth.
-	anchor = 1
-	// levelMargin is how near a limit a magnitude may be levelled, as a share of the range.
+	// midpointWeight (pu) weighs the middle of a bus's limits against the admittances of its branches. The angle of
+	// the flat start has a tenth of it.
+	midpointWeight = 1
+	// levelMargin is the distance of levelled magnitudes from their limits, relative to the range.
 	levelMargin = 0.1
-	// pinned is the weight of a reference angle.
-	pinned = 1e9
+	// referenceWeight is the weight of a reference angle.
+	referenceWeight = 1e9
 )
 
-// stiff says whether the flows of a lane's flat start add up to more than stiffFlow times
-// the load, or one branch carries many times its rating.
-func (w *worker) stiff(l int) bool {
+// startIsStiff says whether the flows of the flat start add up to more than stiffFlow times the load, or one branch
+// carries many times its rating.
+func (w *worker) startIsStiff(l int) bool {
 	p, m := w.plan, w.m
 	load, flow := 0.0, 0.0
 	for i := range p.nb {
@@ -53,8 +50,8 @@ func (w *worker) stiff(l int) bool {
 	return flow > stiffFlow*load
 }
 
-// levelling is the structure of the systems of a levelled start: a variable a bus, in the order
-// of elimination, an entry a bus and one a branch.
+// newLevelling is the structure of the systems of a levelled start: a variable a bus in elimination order, an entry
+// a bus and one a branch.
 func (p *plan) newLevelling() *multifrontal.Structure {
 	sizes := make([]int, p.nb)
 	var row, col []int32
@@ -68,9 +65,8 @@ func (p *plan) newLevelling() *multifrontal.Structure {
 	return multifrontal.Analyse(sizes, 1, p.order.Below, row, col)
 }
 
-// level takes the voltages of a lane's flat start to those that leave little current in
-// branches without load: the least squares of V_f − ρ·V_t and θ_f − θ_t − φ weighted by
-// admittances, magnitudes within the limits.
+// level moves the voltages of the flat start to those with little current in branches without load. They are the
+// least squares of V_f − ρ·V_t and θ_f − θ_t − φ, weighted by admittances, with magnitudes within the limits.
 func (w *worker) level(l int) {
 	p, m := w.plan, w.m
 	n := p.nb + len(p.pairs)
@@ -78,17 +74,18 @@ func (w *worker) level(l int) {
 	v, th := make([]float64, p.nb), make([]float64, p.nb)
 	for i := range p.nb {
 		k := p.order.Position[i]
-		magnitude[k] = anchor
-		v[k] = anchor * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
-		angle[k] = anchor / 10.0
-		th[k] = anchor / 10.0 * p.net.Va0[p.net.Slack]
+		magnitude[k] = midpointWeight
+		v[k] = midpointWeight * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
+		angle[k] = midpointWeight / 10.0
+		th[k] = midpointWeight / 10.0 * p.net.Va0[p.net.Slack]
 	}
 	for k := range p.nl {
-		gft, bft, gtf, btf := m.Get(p.gft[k], l), m.Get(p.bft[k], l), m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
+		gft, bft := m.Get(p.gft[k], l), m.Get(p.bft[k], l)
+		gtf, btf := m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
 		y := math.Hypot(gft, bft)
 		f, t := p.order.Position[p.net.From[k]], p.order.Position[p.net.To[k]]
 		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l)) / math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l)))
-		if f == t || y == 0 || bad(ratio) {
+		if f == t || y == 0 || notFinite(ratio) {
 			continue
 		}
 		e, _ := p.pair(max(f, t), min(f, t))
@@ -103,8 +100,8 @@ func (w *worker) level(l int) {
 	}
 	for _, ref := range p.net.References {
 		k := p.order.Position[ref]
-		angle[k] += pinned
-		th[k] += float64(pinned * p.net.Va0[ref])
+		angle[k] += referenceWeight
+		th[k] += float64(referenceWeight * p.net.Va0[ref])
 	}
 	factor := multifrontal.NewFactor(w.solver.levelling())
 	factor.Factor(magnitude, nil)

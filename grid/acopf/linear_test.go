@@ -23,7 +23,7 @@ func (p *probe) dense() *mat.SymDense {
 	for n, pair := range pl.pairs {
 		for r := range 4 {
 			for c := range 4 {
-				k.SetSym(4*pair[0]+r, 4*pair[1]+c, p.m.Get(pl.off[n]+lanes.Ref(4*r+c), 0))
+				k.SetSym(4*pair[0]+r, 4*pair[1]+c, p.m.Get(pl.offDiag[n]+lanes.Ref(4*r+c), 0))
 			}
 		}
 	}

@@ -1,9 +1,8 @@
 package acopf
 
-// LimitMultipliers are the multipliers of an optimum's limits by what is limited: how
-// much the objective would fall for each unit that the limit gave way, per pu and rad.
-// All are nonnegative; 0 where there is no such limit. Where a lower and an upper limit of
-// the network are one value, one of the two has the difference and the other is 0.
+// LimitMultipliers are the multipliers of an optimum's limits: the decrease of the objective for each unit by which
+// the limit widens, per pu and rad. All are nonnegative; 0 where there is no such limit. Where a lower and an upper
+// limit of the network are equal, one of the two has the difference and the other is 0.
 type LimitMultipliers struct {
 	VMin, VMax             []float64 // buses
 	PMin, PMax, QMin, QMax []float64 // generators
@@ -17,7 +16,7 @@ type LimitMultipliers struct {
 // tightening.
 func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
 	p := s.plan
-	at := p.rows()
+	rows := p.rows()
 	z := func(part [2]int) []float64 { return r.Multipliers[part[0]:part[1]] }
 	spread := func(n int, index []int, values []float64) []float64 {
 		out := make([]float64, n)
@@ -26,22 +25,22 @@ func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
 		}
 		return out
 	}
-	lo, hi := spread(2*p.ng, p.bounded[0], z(at.uLo)), spread(2*p.ng, p.bounded[1], z(at.uHi))
+	lo, hi := spread(2*p.ng, p.bounded[0], z(rows.uLo)), spread(2*p.ng, p.bounded[1], z(rows.uHi))
 	m := LimitMultipliers{
-		VMin: spread(p.nb, all(p.nb), z(at.vLo)), VMax: spread(p.nb, all(p.nb), z(at.vHi)),
+		VMin: spread(p.nb, indices(p.nb), z(rows.vLo)), VMax: spread(p.nb, indices(p.nb), z(rows.vHi)),
 		PMin: lo[:p.ng], PMax: hi[:p.ng], QMin: lo[p.ng:], QMax: hi[p.ng:],
-		SFrom: spread(p.nl, p.rated, z(at.sf)), STo: spread(p.nl, p.rated, z(at.st)),
-		AngMin: spread(p.nl, p.angleLo, z(at.aLo)), AngMax: spread(p.nl, p.angleHi, z(at.aHi)),
+		SFrom: spread(p.nl, p.rated, z(rows.sf)), STo: spread(p.nl, p.rated, z(rows.st)),
+		AngMin: spread(p.nl, p.angleLo, z(rows.aLo)), AngMax: spread(p.nl, p.angleHi, z(rows.aHi)),
 	}
 	for _, l := range p.rated {
-		twice := 2 * (s.net.Rate[l] - pr.Tighten.S)
-		for _, by := range []struct {
+		twice := 2 * (s.net.Rate[l] - pr.Tightening.S)
+		for _, end := range []struct {
 			mu  []float64
 			bus int
 		}{{m.SFrom, s.net.From[l]}, {m.STo, s.net.To[l]}} {
-			by.mu[l] *= twice
+			end.mu[l] *= twice
 			if s.opt.CurrentLimits {
-				by.mu[l] *= r.Vm[by.bus] * r.Vm[by.bus]
+				end.mu[l] *= r.Vm[end.bus] * r.Vm[end.bus]
 			}
 		}
 	}
@@ -51,10 +50,10 @@ func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
 	return m
 }
 
-// oneValue is the distance (pu) of a lower and an upper limit that are one value to a solver.
+// oneValue is the distance (pu) below which a lower and an upper limit are equal to a solver.
 const oneValue = 1e-8
 
-// fold leaves of the multipliers of a pair of limits that are one value the difference.
+// fold replaces the multipliers of equal lower and upper limits by their difference.
 func fold(lower, upper, lo, hi []float64) {
 	for i := range lower {
 		if hi[i]-lo[i] <= oneValue {

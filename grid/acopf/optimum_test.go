@@ -148,7 +148,7 @@ func (c *checker) objectives(x point) (j [3]float64) {
 // limits are every h of h ≤ 0 in the order of Result.Multipliers, without the
 // segments of piecewise linear costs.
 func (c *checker) limits(x point) []float64 {
-	n, t := c.net, c.pr.Tighten
+	n, t := c.net, c.pr.Tightening
 	generator := make([]bool, n.Buses())
 	for _, b := range n.GenBus {
 		generator[b] = true
@@ -313,7 +313,7 @@ func TestOptimalMeansKKT(t *testing.T) {
 			pr.Objective = Objective{Weights: [3]float64{rng.Float64(), rng.Float64(), 0.01 + rng.Float64()}, Ideal: [3]float64{0, 0, 300}, Nadir: [3]float64{2e-3, 1e-3, 600}}
 		}
 		if rapid.Bool().Draw(rt, "tight") {
-			pr.Tighten = Tightening{VLoad: 0.003, VGen: 0.001, P: 0.002, Q: 0.005, S: 0.005, Angle: 0.001}
+			pr.Tightening = Tightening{VLoad: 0.003, VGen: 0.001, P: 0.002, Q: 0.005, S: 0.005, Angle: 0.001}
 		}
 		r := solveOne(t, s, pr)
 		if r.Status == Optimal && rapid.Bool().Draw(rt, "ramp") {

@@ -9,8 +9,8 @@ import (
 // Least ranges that PayoffTable returns: J₁ and J₂ are sums of powers that
 // vanish over whole regions, and a range is divided by.
 const (
-	leastPenaltyRange = 1e-6
-	leastCostRange    = 1e-3 // of the cost
+	minPenaltyRange = 1e-6
+	minCostRange    = 1e-3 // of the cost
 	// anchorShare is the weight of the objectives that an anchor does not minimise:
 	// enough to choose among its optima.
 	anchorShare = 0.01
@@ -30,7 +30,7 @@ func (s *Solver) PayoffTable(ctx context.Context, pr Problem) (ideal, nadir [3]f
 		return ideal, nadir, StatusError{r.Status}
 	}
 	j := anchors[2].J
-	floor := [3]float64{leastPenaltyRange, leastPenaltyRange, max(leastPenaltyRange, leastCostRange*math.Abs(j[2]))}
+	floor := [3]float64{minPenaltyRange, minPenaltyRange, max(minPenaltyRange, minCostRange*math.Abs(j[2]))}
 	var problems [2]Problem
 	for m := range problems {
 		problems[m] = pr

@@ -7,45 +7,43 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// The block LDLᵀ eliminates a bus at a time. Where a voltage is held by a limit of weight z/s
-// that costs digits: its balance then has no other variable to be a pivot with, and the
-// neighbours' blocks are left with numbers as large as the weight beside their own curvature.
-// The weight of a branch's limit costs them already where it is added to the matrix. A lane that
-// this keeps from its optimum goes on with pivots chosen by size, and with the multipliers of its
-// heavy branch limits kept in the matrix:
+// The block LDLᵀ eliminates a bus at a time. A voltage at a limit of large weight z/s costs digits: its balance has no
+// other variable for a pivot. The neighbours' blocks then add numbers as large as the weight to their own curvature.
+// The weight of a branch's limit costs digits as soon as it is added to the matrix. A lane that stalls for this reason
+// continues with pivots chosen by size. The multipliers of its heavy branch limits stay in the matrix:
 //
 //	[ K   Jᵀ    ] [dx]   [ rhs with z in the place of w ]
 //	[ J   −s/z  ] [dz] = [ s − r − target/z             ]
 
-// apartWeight is the weight z/s, times the square of the limit's largest derivative, from which a
-// branch's limit keeps its multiplier.
-const apartWeight = 1e4
+// uncondensedWeight is the weight z/s, times the square of the limit's largest derivative, from which a branch's
+// limit stays in the matrix.
+const uncondensedWeight = 1e4
 
-// pivoting is what lanes need for that, made once a network.
+// pivoting is the structure for pivots chosen by size, built once a network.
 type pivoting struct {
 	structure *multifrontal.Structure
 	entries   []matrixEntry
 	bus       []int // variable of each bus cell, in the order of rhs
-	limits    []apartLimit
+	limits    []uncondensedLimit
 	variables int
 }
 
-// matrixEntry is where a number of the matrix comes from: a cell times a sign.
+// matrixEntry is the source of a number of the matrix: a cell times a sign.
 type matrixEntry struct {
 	cell lanes.Ref
 	sign float64
 }
 
-// apartLimit is a branch limit that may keep its multiplier, by its place in apart.
-type apartLimit struct {
-	variable    int
-	first, last int // its entries, the diagonal the first
+// uncondensedLimit is a branch limit that may stay in the matrix, by its place in condensed.
+type uncondensedLimit struct {
+	variable   int
+	first, end int // range of its entries, the diagonal first
 }
 
 func (p *plan) newPivoting() *pivoting {
 	out := &pivoting{}
 	r, nr := p.rows(), len(p.rated)
-	// The variables of a block are the bus's four, then the limits of branches to buses after it.
+	// A block has the bus's four variables, then the limits of branches to later buses.
 	limits := make([][]int, p.nb)
 	branchOf := func(a int) (branch int) {
 		switch row := r.sf[0] + a; {
@@ -60,12 +58,12 @@ func (p *plan) newPivoting() *pivoting {
 		}
 	}
 	if p.soft == 0 {
-		for a := range p.apart {
+		for a := range p.condensed {
 			l := branchOf(a)
 			k := min(p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]])
 			limits[k] = append(limits[k], a)
 		}
-		out.limits = make([]apartLimit, len(p.apart))
+		out.limits = make([]uncondensedLimit, len(p.condensed))
 	}
 	sizes := make([]int, p.nb)
 	start := make([]int, p.nb)
@@ -95,7 +93,7 @@ func (p *plan) newPivoting() *pivoting {
 	for n, pair := range p.pairs {
 		for i := range 4 {
 			for j := range 4 {
-				entry(start[pair[0]]+i, start[pair[1]]+j, p.off[n]+lanes.Ref(4*i+j), 1)
+				entry(start[pair[0]]+i, start[pair[1]]+j, p.offDiag[n]+lanes.Ref(4*i+j), 1)
 			}
 		}
 	}
@@ -109,18 +107,18 @@ func (p *plan) newPivoting() *pivoting {
 		v := &out.limits[a]
 		v.first = len(out.entries)
 		entry(v.variable, v.variable, p.s[r.sf[0]+a], 0)
-		at := func(bus, c int) int { return start[p.order.Position[bus]] + c }
+		variable := func(bus, c int) int { return start[p.order.Position[bus]] + c }
 		angle := func(bus int, cell lanes.Ref, sign float64) {
 			if !reference[bus] {
-				entry(v.variable, at(bus, rowAngle), cell, sign)
+				entry(v.variable, variable(bus, rowAngle), cell, sign)
 			}
 		}
 		switch {
 		case a < 2*nr:
 			angle(from, p.qth[a], 1)
 			angle(to, p.qth[a], -1)
-			entry(v.variable, at(from, rowMagnitude), p.qvi[a], 1)
-			entry(v.variable, at(to, rowMagnitude), p.qvj[a], 1)
+			entry(v.variable, variable(from, rowMagnitude), p.qvi[a], 1)
+			entry(v.variable, variable(to, rowMagnitude), p.qvj[a], 1)
 		case r.sf[0]+a < r.aHi[0]:
 			angle(from, p.constant(1)[0], -1)
 			angle(to, p.constant(1)[0], 1)
@@ -128,7 +126,7 @@ func (p *plan) newPivoting() *pivoting {
 			angle(from, p.constant(1)[0], 1)
 			angle(to, p.constant(1)[0], -1)
 		}
-		v.last = len(out.entries)
+		v.end = len(out.entries)
 	}
 	out.structure = multifrontal.Analyse(sizes, 4, p.order.Below, row, col)
 	return out
@@ -139,8 +137,8 @@ type pivoted struct {
 	*pivoting
 	factor              *multifrontal.Factor
 	values              []float64
-	out                 []bool // variables that are not in the matrix
-	kept                int    // limits that are
+	omit                []bool // variables that are not in the matrix
+	uncondensed         int    // count of limits in the matrix
 	buses               []float64
 	rhs, x, best        []float64
 	residual, magnitude []float64
@@ -148,20 +146,20 @@ type pivoted struct {
 
 func newPivoted(p *pivoting) *pivoted {
 	n := p.variables
-	return &pivoted{pivoting: p, factor: multifrontal.NewFactor(p.structure), values: make([]float64, len(p.entries)), out: make([]bool, n),
+	return &pivoted{pivoting: p, factor: multifrontal.NewFactor(p.structure), values: make([]float64, len(p.entries)), omit: make([]bool, n),
 		buses: make([]float64, len(p.bus)), rhs: make([]float64, n), x: make([]float64, n), best: make([]float64, n), residual: make([]float64, n), magnitude: make([]float64, n)}
 }
 
-// keepApart chooses the branch limits of a lane that keep their multipliers, before the matrix is
-// assembled: none of a lane without pivots chosen by size.
-func (w *worker) keepApart(l int) {
+// chooseUncondensed chooses the branch limits that stay in the matrix, before it is assembled. Lanes without pivots
+// chosen by size have none.
+func (w *worker) chooseUncondensed(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	if !ln.pivoted {
-		if ln.apart {
-			for _, c := range p.apart {
+		if ln.uncondensed {
+			for _, c := range p.condensed {
 				m.Set(c, l, 1)
 			}
-			ln.apart = false
+			ln.uncondensed = false
 		}
 		return
 	}
@@ -169,26 +167,26 @@ func (w *worker) keepApart(l int) {
 		w.pivoted[l] = newPivoted(w.solver.pivoting())
 	}
 	v, first := w.pivoted[l], p.rows().sf[0]
-	ln.apart = true
-	v.kept = 0
+	ln.uncondensed = true
+	v.uncondensed = 0
 	for a := range v.limits {
 		s, z := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l)
 		largest := 1.0
 		if a < 2*len(p.rated) {
 			largest = max(math.Abs(m.Get(p.qth[a], l)), math.Abs(m.Get(p.qvi[a], l)), math.Abs(m.Get(p.qvj[a], l)))
 		}
-		keep, weight := z*largest*largest > apartWeight*s, 1.0
+		keep, weight := z*largest*largest > uncondensedWeight*s, 1.0
 		if keep {
 			weight = 0
-			v.kept++
+			v.uncondensed++
 		}
-		v.out[v.limits[a].variable] = !keep
-		m.Set(p.apart[a], l, weight)
+		v.omit[v.limits[a].variable] = !keep
+		m.Set(p.condensed[a], l, weight)
 	}
 }
 
-// pivotedFactor factors a lane's matrix and returns how many of its negative eigenvalues are not
-// those of kept multipliers, −1 where it is singular.
+// pivotedFactor factors a lane's matrix. It returns the number of negative eigenvalues without those of uncondensed
+// limits; −1 for a singular matrix.
 func (w *worker) pivotedFactor(l int) int {
 	v, m, p := w.pivoted[l], w.m, w.plan
 	for i, e := range v.entries {
@@ -196,39 +194,39 @@ func (w *worker) pivotedFactor(l int) int {
 	}
 	first := p.rows().sf[0]
 	for a, limit := range v.limits {
-		if v.out[limit.variable] {
-			clear(v.values[limit.first:limit.last])
+		if v.omit[limit.variable] {
+			clear(v.values[limit.first:limit.end])
 			continue
 		}
 		v.values[limit.first] = -m.Get(p.s[first+a], l) / m.Get(p.z[first+a], l)
 	}
-	v.factor.Factor(v.values, v.out)
+	v.factor.Factor(v.values, v.omit)
 	w.lane[l].factored = true
 	if v.factor.Zero > 0 {
 		return -1
 	}
-	return v.factor.Negative - v.kept
+	return v.factor.Negative - v.uncondensed
 }
 
-// Refinement of a solution ends at a residual within pivotedTolerance of what each row adds up,
-// or after so many corrections, or when one does not halve it.
 const (
+	// Refinement ends at a residual within pivotedTolerance of each row's magnitude, after pivotedCorrections, or
+	// when a correction does not halve it.
 	pivotedTolerance   = 1e-15
 	pivotedCorrections = 6
 )
 
-// pivotedSolve writes the direction of the buses in every lane with such a factor.
+// pivotedSolve writes the direction of the buses in every lane with pivots chosen by size.
 func (w *worker) pivotedSolve() {
 	p, m, first := w.plan, w.m, w.plan.rows().sf[0]
 	any := false
 	for l := range w.lane {
-		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != proceed || !ln.factored {
 			continue
 		}
 		any = true
 		v := w.pivoted[l]
 		for a, limit := range v.limits {
-			if !v.out[limit.variable] {
+			if !v.omit[limit.variable] {
 				m.Set(p.w[first+a], l, m.Get(p.z[first+a], l))
 			}
 		}
@@ -236,26 +234,26 @@ func (w *worker) pivotedSolve() {
 	if !any {
 		return
 	}
-	m.Run(programGather) // the others' are as they were
+	m.Run(programGather) // unchanged in the other lanes
 	for l := range w.lane {
-		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != proceed || !ln.factored {
 			continue
 		}
 		v := w.pivoted[l]
 		m.Gather(v.buses, p.rhs[0], l)
 		clear(v.rhs)
-		for i, at := range v.bus {
-			v.rhs[at] = v.buses[i]
+		for i, variable := range v.bus {
+			v.rhs[variable] = v.buses[i]
 		}
 		for a, limit := range v.limits {
-			if !v.out[limit.variable] {
+			if !v.omit[limit.variable] {
 				s, z := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l)
 				v.rhs[limit.variable] = s - m.Get(p.r[first+a], l) - m.Get(p.target[first+a], l)/z
 			}
 		}
 		v.solve()
-		for i, at := range v.bus {
-			v.buses[i] = v.best[at]
+		for i, variable := range v.bus {
+			v.buses[i] = v.best[variable]
 		}
 		m.Scatter(p.sol[0], l, v.buses)
 	}
@@ -266,25 +264,25 @@ func (v *pivoted) solve() {
 	clear(v.x)
 	clear(v.best)
 	copy(v.residual, v.rhs)
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	for range pivotedCorrections {
 		v.factor.Solve(v.residual)
 		for i, d := range v.residual {
 			v.x[i] += d
 		}
-		off := v.error()
-		if !(off < least) {
+		residual := v.error()
+		if !(residual < smallest) {
 			return
 		}
 		copy(v.best, v.x)
-		if off <= pivotedTolerance || off > least/2 {
+		if residual <= pivotedTolerance || residual > smallest/2 {
 			return
 		}
-		least = off
+		smallest = residual
 	}
 }
 
-// error writes the residual at x and returns its largest entry beside what its row adds up.
+// error writes the residual at x. It returns the largest entry relative to its row's magnitude.
 func (v *pivoted) error() float64 {
 	v.structure.Residual(v.values, v.x, v.rhs, v.residual, v.magnitude)
 	worst := 0.0
@@ -296,17 +294,16 @@ func (v *pivoted) error() float64 {
 	return worst
 }
 
-// pivotedExpand writes the steps of the limits that kept their multipliers: dz is of the solution,
-// ds of the complementarity.
+// pivotedExpand writes the steps of the uncondensed limits: dz from the solution, ds from the complementarity.
 func (w *worker) pivotedExpand() {
 	p, m, first := w.plan, w.m, w.plan.rows().sf[0]
 	for l := range w.lane {
-		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != proceed || !ln.factored {
 			continue
 		}
 		v := w.pivoted[l]
 		for a, limit := range v.limits {
-			if v.out[limit.variable] {
+			if v.omit[limit.variable] {
 				continue
 			}
 			s, z, dz := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l), v.best[limit.variable]

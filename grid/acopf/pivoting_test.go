@@ -110,7 +110,7 @@ func TestReasons(t *testing.T) {
 		says   string
 	}{
 		{"too much load", Options{}, Problem{Pd: pd, Qd: qd}, Infeasible, "a balance is off by"},
-		{"contradictory limits", Options{}, Problem{Tighten: Tightening{VLoad: 0.06}}, Infeasible, "a lower limit lies above its upper one"},
+		{"contradictory limits", Options{}, Problem{Tightening: Tightening{VLoad: 0.06}}, Infeasible, "a lower limit lies above its upper one"},
 		{"few iterations", Options{MaxIterations: 3}, Problem{}, IterationLimit, "after 6 iterations the conditions of an optimum are not met"},
 		{"few iterations for a feasible point", Options{}, Problem{Feasible: true, Limit: 3}, IterationLimit, "no point that keeps balances and limits was found, nor that there is none"},
 	} {

@@ -39,8 +39,8 @@ type plan struct {
 	angleHi       []int
 	bounded       [2][]int              // units with a lower and with an upper limit
 	linear        []int                 // units with piecewise linear cost
-	tied          []network.PowerFactor // units whose Q follows their P
-	isTied        []bool                // units: Q that follows
+	powerFactors  []network.PowerFactor // units whose Q follows their P
+	followsActive []bool                // units: Q that follows
 	segmentOf     []int                 // for each segment, the position in linear
 	segmentSlope  []float64
 	segmentOffset []float64
@@ -112,11 +112,11 @@ type cells struct {
 	g0th, g0v, g0u, g0y lanes.Col // ∇f + Jgᵀλ
 	qth, qvi, qvj       lanes.Col // ∇|S|² of from ends, then of to ends, by rated
 
-	apart                  lanes.Col // 0 for limits of branches whose multipliers stay in the matrix, else 1
+	condensed              lanes.Col // 0 for limits of branches whose multipliers stay in the matrix, else 1
 	is, w, target          lanes.Col // 1/s; Newton's multipliers of the limits; wanted s·z
 	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
 	kyy, kpy, iyy, ny      lanes.Col
-	diag, off              lanes.Col // KKT blocks
+	diag, offDiag          lanes.Col // KKT blocks
 	fd, fp, fw, fl         lanes.Col // factor: diagonal, its pivots, L·D and L
 	negative               lanes.Col
 	maxG, maxH, maxX, maxL lanes.Col
@@ -150,9 +150,9 @@ type rows struct {
 func (p *plan) rows() rows {
 	var r rows
 	take := func(n int) [2]int {
-		at := [2]int{r.n, r.n + n}
+		interval := [2]int{r.n, r.n + n}
 		r.n += n
-		return at
+		return interval
 	}
 	r.vLo, r.vHi = take(p.nb), take(p.nb)
 	r.uLo, r.uHi = take(len(p.bounded[0])), take(len(p.bounded[1]))
@@ -162,7 +162,7 @@ func (p *plan) rows() rows {
 	return r
 }
 
-func part(c lanes.Col, at [2]int) lanes.Col { return c[at[0]:at[1]] }
+func part(c lanes.Col, interval [2]int) lanes.Col { return c[interval[0]:interval[1]] }
 
 // newPlan analyses the network.
 func newPlan(net *network.Network, opt Options) (*plan, error) {
@@ -173,7 +173,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
-	if err := p.tie(opt.Dispatchable); err != nil {
+	if err := p.addPowerFactors(opt.Dispatchable); err != nil {
 		return nil, err
 	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
@@ -197,7 +197,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	p.order = elimination.MinimumDegree(p.nb, edges, net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
-		if p.isTied[i] {
+		if p.followsActive[i] {
 			continue // the limits of P are its limits
 		}
 		// A ramp may bound any active power, but soft limits have none.
@@ -225,7 +225,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	}
 	p.allocate()
 	if opt.soft {
-		p.soften()
+		p.allocateSoftLimits()
 	}
 	p.build()
 	return p, nil
@@ -268,7 +268,7 @@ func (p *plan) allocate() {
 			*c = n(size)
 		}
 	}
-	p.constantPool = n(64 + 2*len(p.tied))
+	p.constantPool = n(64 + 2*len(p.powerFactors))
 	c := &p.cells
 	col(p.nb, &c.th, &c.v, &c.lp, &c.lq, &c.th0, &c.v0, &c.pd, &c.qd, &c.vLo, &c.vHi, &c.gs, &c.bs,
 		&c.v2, &c.iv, &c.gp, &c.gq, &c.g0th, &c.g0v)
@@ -280,7 +280,7 @@ func (p *plan) allocate() {
 	col(nr, &c.rate2, &c.inverseRate, &c.t1f, &c.t2f)
 	col(2*nr, &c.qth, &c.qvi, &c.qvj)
 	r := p.rows()
-	col(r.aHi[1]-r.sf[0], &c.apart)
+	col(r.aHi[1]-r.sf[0], &c.condensed)
 	col(len(p.angleLo), &c.aLo)
 	col(len(p.angleHi), &c.aHi)
 	col(p.nl, &c.gff, &c.bff, &c.gft, &c.bft, &c.gtf, &c.btf, &c.gtt, &c.btt, &c.a, &c.b, &c.c, &c.d, &c.pf, &c.qf, &c.pt, &c.qt)
@@ -295,17 +295,17 @@ func (p *plan) allocate() {
 			*c = p.layout.Blocks(count)
 		}
 	}
-	p.pairs, p.fill = p.joined(), make([]int, p.nb+1)
+	p.pairs, p.fill = p.adjacentPairs(), make([]int, p.nb+1)
 	for k, below := range p.order.Below {
 		p.fill[k+1] = p.fill[k] + len(below)
 	}
 	blocks(p.nb, &c.diag, &c.fd, &c.fp)
-	blocks(len(p.pairs), &c.off)
+	blocks(len(p.pairs), &c.offDiag)
 	blocks(p.fill[p.nb], &c.fw, &c.fl)
 }
 
-// joined lists the pairs of places in the elimination order that a branch joins.
-func (p *plan) joined() [][2]int {
+// adjacentPairs lists the pairs of places in the elimination order that a branch connects.
+func (p *plan) adjacentPairs() [][2]int {
 	var out [][2]int
 	for l := range p.nl {
 		i, j := p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]]

@@ -99,9 +99,9 @@ type Tightening struct {
 // common and would have no optimum at all.
 func (t Tightening) Reactive(lo, hi float64) float64 { return min(t.Q, (hi-lo)/4) }
 
-// Out is what is not in service in a problem: branches carry nothing, units give nothing and cost
-// nothing. The solver's analysis holds all the same, so that problems with different outages are solved
-// side by side. Outages that leave load without a source leave no optimum.
+// Out lists what is out of service in a problem: branches carry nothing, units generate nothing and cost nothing.
+// The solver's analysis stays valid, so that problems with different outages are solved together. Outages that leave
+// load without a source leave no optimum.
 type Out struct {
 	Branches, Units []int // numbers in the network
 }
@@ -114,23 +114,21 @@ type Problem struct {
 	// BranchFactors multiply the branches' series admittances, one a branch; see
 	// network.ScaleBranches.
 	BranchFactors []float64
-	// Previous is the dispatch that the ramp limits start from, active power, one a
-	// generator, slack units included; nil for no ramp limits. |P − Previous| ≤ Ramp,
-	// taken together with the generators' own limits.
+	// Previous is the active power before the ramp, one a generator, slack units included; nil for no ramp limits.
+	// |P − Previous| ≤ Ramp holds together with the generators' own limits.
 	Previous, Ramp []float64
-	Tighten        Tightening
-	// Out is what is not in service.
+	Tightening     Tightening
+	// Out is what is out of service.
 	Out Out
-	// Start is a result to start from; nil is the flat start. It must be Optimal and
-	// of the same solver, and is read when the solve begins. One that is NotSolved and
-	// has no Multipliers is a point: voltages and generation.
+	// Start is the result of a warm start; nil is the flat start. It must be Optimal and of the same solver, and is
+	// read when the solve starts. A NotSolved one without Multipliers is a point: voltages and generation.
 	Start *Result
-	// Feasible begins the flat start with the feasibility phase: another way to an optimum, and,
-	// where there are several, to another one.
-	Feasible bool
-	price    []float64 // of each soft limit, nil for a solver without
-	// Limit, if it is not 0, ends the solve after so many iterations, with
-	// IterationLimit and the point that was reached; no other attempt follows.
+	// Feasible starts the flat start with the feasibility phase: another way to an optimum, and, where there are
+	// several, to another one.
+	Feasible  bool
+	penalties []float64 // of each soft limit; nil for a solver without them
+	// Limit, if it is not 0, ends the solve after that many iterations, with IterationLimit and the last point. No
+	// other attempt follows.
 	Limit int
 }
 
@@ -173,11 +171,11 @@ type Result struct {
 	// V upper (a bus each), P and Q lower, P and Q upper (generators with such a
 	// limit), |S|² from, |S|² to (branches with a limit), angle differences lower and
 	// upper, segments of piecewise linear costs.
-	Multipliers []float64
-	KKT         KKT
-	objective   Objective // that was minimised
-	restoring   bool      // it ended in the feasibility phase
-	give        []float64 // what each soft limit gave
+	Multipliers   []float64
+	KKT           KKT
+	objective     Objective // of the problem
+	restoring     bool      // it ended in the feasibility phase
+	elasticSlacks []float64 // of each soft limit
 }
 
 // Reason says in a sentence why there is no optimum; "" where there is one.
@@ -202,9 +200,8 @@ func (r *Result) Reason() string {
 
 // Options of New. The zero value is the default throughout.
 type Options struct {
-	// MaxIterations bounds one attempt, its feasibility phase included; 0 is 150. An
-	// attempt that comes to nothing is followed by one from another start: after a
-	// warm start the flat one, after that the file's voltages and generation.
+	// MaxIterations bounds one attempt, its feasibility phase included; 0 is 150. A failed attempt is followed by
+	// the next start: warm, then flat, then the file's voltages and generation.
 	MaxIterations int
 	// Threads of Solve; 0 is GOMAXPROCS.
 	Threads int
@@ -212,19 +209,18 @@ type Options struct {
 	// result, pu; 0 is 1e-9.
 	Feasibility float64
 	// Optimality bounds the scaled gradient and the duality gap relative to the
-	// objective; 0 is 1e-8. Where rounding keeps a problem from it for nine iterations
-	// after the four conditions of KKT were within 1e-6, a point within that and
-	// Feasibility is optimal too.
+	// objective; 0 is 1e-8. If rounding prevents that for nine iterations after the four conditions of KKT were
+	// within 1e-6, a point within 1e-6 and Feasibility is optimal too.
 	Optimality float64
 	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|:
-	// |S| ≤ rate·|V| at both ends. The thermal objective J₁ has no place beside it.
+	// |S| ≤ rate·|V| at both ends. It excludes the thermal objective J₁.
 	CurrentLimits bool
 	// Dispatchable says which units with PMin < 0 = PMax keep a constant power factor.
 	Dispatchable network.Dispatchable
 	// Trace, if not nil, is called with every iterate of every problem, from the goroutines that
 	// solve them.
 	Trace func(Iterate)
-	soft  bool // limits may be exceeded at Problem.price
+	soft  bool // limits are soft, at Problem.penalties
 }
 
 // MaxIterations is the most that may be asked for.

@@ -45,7 +45,7 @@ func relax(t *testing.T, net *network.Network, pd, qd []float64) *Relaxation {
 	if r := solveOne(t, newTestSolver(t, net, Options{}), Problem{Pd: pd, Qd: qd}); r.Status != Infeasible {
 		t.Errorf("%s: %v, want infeasible", net.Name, r.Status)
 	}
-	x, err := Relax(context.Background(), net, pd, qd, Options{}, Prices{})
+	x, err := Relax(context.Background(), net, pd, qd, Options{}, Penalties{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestTooLittleGenerationGives(t *testing.T) {
 func TestLoadGoesWhereItIsTheCheapest(t *testing.T) {
 	l := radial{0.8, 0.3, 0.02, 0.1}
 	net := l.network(t, func(c *matpower.Case) { c.Gen[0].PMax = 50 })
-	x, err := Relax(context.Background(), net, nil, nil, Options{}, Prices{Balance: 1, Generation: 3})
+	x, err := Relax(context.Background(), net, nil, nil, Options{}, Penalties{Balance: 1, Generation: 3})
 	if err != nil || x.Status != Optimal {
 		t.Fatal(x, err)
 	}
@@ -176,7 +176,7 @@ func TestNoOtherOverloadIsCheaper(t *testing.T) {
 			n := *net
 			n.Rate = append([]float64(nil), net.Rate...)
 			n.Rate[l] += share * by
-			other, err := Relax(context.Background(), &n, pd, qd, Options{}, Prices{})
+			other, err := Relax(context.Background(), &n, pd, qd, Options{}, Penalties{})
 			if err != nil || other.Status != Optimal {
 				t.Fatal(err, other)
 			}
@@ -197,7 +197,7 @@ func TestNoOtherOverloadIsCheaper(t *testing.T) {
 func TestFeasibleLimitsGiveNothing(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case30", "case118", "features"} {
 		net := load(t, name)
-		x, err := Relax(context.Background(), net, nil, nil, Options{}, Prices{})
+		x, err := Relax(context.Background(), net, nil, nil, Options{}, Penalties{})
 		if err != nil || x.Status != Optimal || x.Cost != 0 {
 			t.Errorf("%s: %+v, %v", name, x, err)
 			continue
@@ -210,15 +210,15 @@ func TestRelaxBadInput(t *testing.T) {
 	net := load(t, "case9")
 	for want, f := range map[string]func() error{
 		"not negative": func() error {
-			_, err := Relax(context.Background(), net, nil, nil, Options{}, Prices{Flow: -1})
+			_, err := Relax(context.Background(), net, nil, nil, Options{}, Penalties{Flow: -1})
 			return err
 		},
 		"currents": func() error {
-			_, err := Relax(context.Background(), net, nil, nil, Options{CurrentLimits: true}, Prices{})
+			_, err := Relax(context.Background(), net, nil, nil, Options{CurrentLimits: true}, Penalties{})
 			return err
 		},
 		"Pd has 1 values": func() error {
-			_, err := Relax(context.Background(), net, []float64{1}, nil, Options{}, Prices{})
+			_, err := Relax(context.Background(), net, []float64{1}, nil, Options{}, Penalties{})
 			return err
 		},
 	} {
@@ -239,7 +239,7 @@ func TestRoundsOfARelaxationGoOn(t *testing.T) {
 	}{{"case39", 1.6, 56, 72.610502}, {"pglib_opf_case118_ieee", 1.3, 84, 0.079135}, {"pglib_opf_case300_ieee", 1.3, 90, 40.050328}} {
 		net := load(t, c.name)
 		pd, qd := net.Loads(c.scale)
-		x, err := Relax(context.Background(), net, pd, qd, Options{}, Prices{})
+		x, err := Relax(context.Background(), net, pd, qd, Options{}, Penalties{})
 		if err != nil || x.Status != Optimal {
 			t.Fatal(x, err)
 		}

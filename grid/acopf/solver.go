@@ -25,7 +25,7 @@ type Solver struct {
 	teams []*team // widest first
 
 	compiling sync.Mutex
-	compiled  *lanes.Compiled // the first that was made; it has the programs' memory
+	compiled  *lanes.Compiled // the first one; it owns the programs' memory
 
 	pivoting  func() *pivoting
 	levelling func() *multifrontal.Structure
@@ -47,7 +47,7 @@ func New(net *network.Network, opt Options) (*Solver, error) {
 		return nil, err
 	}
 	kernels := []kernel{{level, lanes.Widths(level)[0]}}
-	// For one problem alone narrow cells are nearer: results are the same bitwise.
+	// One problem alone fits the caches better in narrow vectors. Results are bitwise the same.
 	narrow := min(level, isa.AVX2)
 	kernels = append(kernels, kernel{narrow, lanes.Widths(narrow)[1]})
 	return newSolver(net, opt, kernels)
@@ -133,9 +133,9 @@ func (s *Solver) work(ctx context.Context, problems []Problem, results []Result,
 	threads = min(threads, (jobs+t.lanes-1)/t.lanes)
 	if threads <= 1 {
 		w := t.workers.Get().(*worker)
-		w.own = queue{ctx: ctx, problems: problems, results: results, chains: chains}
-		w.run(&w.own)
-		w.own = queue{}
+		w.localQueue = queue{ctx: ctx, problems: problems, results: results, chains: chains}
+		w.run(&w.localQueue)
+		w.localQueue = queue{}
 		t.workers.Put(w)
 		return
 	}
@@ -163,7 +163,7 @@ func (s *Solver) check(pr *Problem) error {
 		name string
 		v    []float64
 		n    int
-		what string
+		kind string
 	}{
 		{"Pd", pr.Pd, s.plan.nb, "buses"}, {"Qd", pr.Qd, s.plan.nb, "buses"},
 		{"BranchFactors", pr.BranchFactors, s.plan.nl, "branches"},
@@ -174,7 +174,7 @@ func (s *Solver) check(pr *Problem) error {
 			continue
 		}
 		if len(c.v) != c.n {
-			return fmt.Errorf("%s has %d values for %d %s in service", c.name, len(c.v), c.n, c.what)
+			return fmt.Errorf("%s has %d values for %d %s in service", c.name, len(c.v), c.n, c.kind)
 		}
 		for i, x := range c.v {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -194,7 +194,7 @@ func (s *Solver) check(pr *Problem) error {
 	if (pr.Previous == nil) != (pr.Ramp == nil) {
 		return errors.New("one of Previous and Ramp is nil: give both or neither")
 	}
-	if t := pr.Tighten; !(min(t.VLoad, t.VGen, t.P, t.Q, t.S, t.Angle) >= 0) {
+	if t := pr.Tightening; !(min(t.VLoad, t.VGen, t.P, t.Q, t.S, t.Angle) >= 0) {
 		return fmt.Errorf("tightening %+v: want nonnegative numbers", t)
 	}
 	if st := pr.Start; st != nil {
@@ -207,13 +207,13 @@ func (s *Solver) check(pr *Problem) error {
 		}
 	}
 	for _, out := range []struct {
-		what string
+		kind string
 		list []int
 		n    int
 	}{{"branch", pr.Out.Branches, s.plan.nl}, {"unit", pr.Out.Units, s.plan.ng}} {
 		for _, i := range out.list {
 			if i < 0 || i >= out.n {
-				return fmt.Errorf("the outage of %s %d is not in the network: want an index of 0 to %d, which counts those in service", out.what, i, out.n-1)
+				return fmt.Errorf("the outage of %s %d is not in the network: want an index of 0 to %d, which counts those in service", out.kind, i, out.n-1)
 			}
 		}
 	}

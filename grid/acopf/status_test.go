@@ -47,9 +47,9 @@ func TestContradictoryLimitsAreInfeasibleAtOnce(t *testing.T) {
 	}
 	for name, pr := range map[string]Problem{
 		"ramp":    {Previous: far, Ramp: make([]float64, net.Gens())},
-		"voltage": {Tighten: Tightening{VLoad: 0.06}},
-		"flow":    {Tighten: Tightening{S: 0.2}},
-		"power":   {Tighten: Tightening{P: 1}},
+		"voltage": {Tightening: Tightening{VLoad: 0.06}},
+		"flow":    {Tightening: Tightening{S: 0.2}},
+		"power":   {Tightening: Tightening{P: 1}},
 	} {
 		r := solveOne(t, s, pr)
 		if r.Status != Infeasible || r.Iterations != 0 || len(r.Vm) != 0 {
@@ -144,8 +144,8 @@ func TestBadInputIsNamed(t *testing.T) {
 		"start belongs to another network": {Start: other},
 		"weight 2 is -1":                   {Objective: Objective{Weights: [3]float64{1, -1, 1}}},
 		"objective 3 has ideal 1 and":      {Objective: Objective{Weights: [3]float64{1, 1, 1}, Ideal: [3]float64{0, 0, 1}, Nadir: [3]float64{1, 1, 1}}},
-		"tightening {VLoad:-1":             {Tighten: Tightening{VLoad: -1}},
-		"tightening {VLoad:0 VGen:NaN":     {Tighten: Tightening{VGen: math.NaN()}},
+		"tightening {VLoad:-1":             {Tightening: Tightening{VLoad: -1}},
+		"tightening {VLoad:0 VGen:NaN":     {Tightening: Tightening{VGen: math.NaN()}},
 		"Previous[0] is +Inf":              {Previous: []float64{math.Inf(1), 0, 0}, Ramp: make([]float64, 3)},
 	} {
 		err := s.Solve(context.Background(), []Problem{{Start: good}, pr}, make([]Result, 2))
@@ -178,11 +178,11 @@ func TestNetworksWithoutCostsAreRefused(t *testing.T) {
 func TestNarrowReactiveRangeIsTightenedWithin(t *testing.T) {
 	c := networktest.Case(t, "case30")
 	tight := Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
-	q := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tighten: tight}).Qg
+	q := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tightening: tight}).Qg
 	for g, half := range map[int]float64{2: 0.002, 3: 0} { // pu
 		c.Gen[g].QMin, c.Gen[g].QMax = 100*(q[g]-half), 100*(q[g]+half)
 	}
-	r := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tighten: tight})
+	r := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tightening: tight})
 	if r.Status != Optimal || math.Abs(r.Qg[2]-q[2]) > 0.001+1e-9 || math.Abs(r.Qg[3]-q[3]) > 1e-8 {
 		t.Errorf("%v after %d iterations, reactive powers %v, want near %v", r.Status, r.Iterations, r.Qg, q)
 	}

@@ -46,13 +46,13 @@ func (p *plan) gather(b *lanes.Builder) {
 	b.SetFMA(active, c.elastic, c.lp, b.Sub(zero, c.gp))
 	b.SetFMA(reactive, c.elastic, c.lq, b.Sub(zero, c.gq))
 	for i, bus := range p.unitBus {
-		if p.isTied[i] {
+		if p.followsActive[i] {
 			continue
 		}
 		cell := p.balance(i, active, reactive)[bus : bus+1]
 		b.SetFMA(cell, c.nu[i:i+1], c.iu[i:i+1], cell)
 	}
-	for _, t := range p.tied {
+	for _, t := range p.powerFactors {
 		bus := p.net.GenBus[t.Gen]
 		cell := reactive[bus : bus+1]
 		b.SetFMA(cell, b.Mul(p.constant(t.Ratio), c.nu[t.Gen:t.Gen+1]), c.iu[t.Gen:t.Gen+1], cell)
@@ -62,7 +62,7 @@ func (p *plan) gather(b *lanes.Builder) {
 	}
 }
 
-// expand writes the step of everything that was eliminated.
+// expand writes the step of all eliminated variables.
 func (p *plan) expand(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
@@ -71,12 +71,12 @@ func (p *plan) expand(b *lanes.Builder) {
 	for i, bus := range p.unitBus {
 		b.SetAdd(c.du[i:i+1], c.nu[i:i+1], p.balance(i, active, reactive)[bus:bus+1])
 	}
-	for _, t := range p.tied {
-		of, bus := c.du[t.Gen:t.Gen+1], p.net.GenBus[t.Gen]
-		b.SetFMA(of, p.constant(t.Ratio), reactive[bus:bus+1], of)
+	for _, t := range p.powerFactors {
+		active, bus := c.du[t.Gen:t.Gen+1], p.net.GenBus[t.Gen]
+		b.SetFMA(active, p.constant(t.Ratio), reactive[bus:bus+1], active)
 	}
 	b.SetMul(c.du, c.du, c.iu)
-	for _, t := range p.tied {
+	for _, t := range p.powerFactors {
 		b.SetMul(c.du[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.du[t.Gen:t.Gen+1])
 	}
 	if len(p.linear) > 0 {
@@ -89,16 +89,16 @@ func (p *plan) expand(b *lanes.Builder) {
 		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
 	}
 	nr := len(p.rated)
-	for end, at := range [][2]int{r.sf, r.st} {
-		groups(all(nr), func(k []int) {
+	for end, interval := range [][2]int{r.sf, r.st} {
+		groups(indices(nr), func(k []int) {
 			l := pick(p.rated, k)
 			from, to := pick(p.net.From, l), pick(p.net.To, l)
 			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
 			t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
 			t = b.FMA(q(c.qvi), dv.At(from), t)
 			t = b.FMA(q(c.qvj), dv.At(to), t)
-			t = b.Add(t, part(c.r, at).At(k))
-			b.SetSub(part(c.ds, at).At(k), zero, t)
+			t = b.Add(t, part(c.r, interval).At(k))
+			b.SetSub(part(c.ds, interval).At(k), zero, t)
 		})
 	}
 	difference := func(l []int) lanes.Col {
@@ -123,7 +123,7 @@ func (p *plan) expand(b *lanes.Builder) {
 	p.softSteps(b)
 }
 
-// reach writes how far the step may go and the products that predict complementarity along it.
+// reach writes the longest step and the products that predict complementarity along it.
 func (p *plan) reach(b *lanes.Builder) {
 	c := &p.cells
 	zero := p.constant(0)
@@ -151,7 +151,7 @@ func (p *plan) primal() [][3]lanes.Col {
 		list = append(list, [3]lanes.Col{c.y, c.y0, c.dy})
 	}
 	if p.soft > 0 {
-		list = append(list, [3]lanes.Col{c.give, c.give0, c.dgive})
+		list = append(list, [3]lanes.Col{c.elasticSlack, c.elasticSlack0, c.dElasticSlack})
 	}
 	return list
 }
@@ -177,7 +177,7 @@ func (p *plan) moveDual(b *lanes.Builder) {
 	b.SetFMA(c.lq, c.alphaD, p.solCell(c.sol, rowReactive), c.lq)
 	b.SetFMA(c.z, c.alphaD, c.dz, c.z)
 	if p.soft > 0 {
-		b.SetFMA(c.hold, c.alphaD, c.dhold, c.hold)
+		b.SetFMA(c.elasticDual, c.alphaD, c.dElasticDual, c.elasticDual)
 	}
 }
 

@@ -2,50 +2,49 @@ package acopf
 
 import "math"
 
-// A warm start has to leave the limits by as much as the optimum moves: with less its first steps
-// end at limits that no longer bind, with more the limits that still bind have to be found again.
+// The slacks of a warm start should match the move of the optimum. Smaller slacks end the first steps at limits that no
+// longer bind. Larger ones lose the limits that still bind.
 const (
-	warmSlack  = 1e-2 // least slack of a warm start whose problem has moved in ways that are not measured
-	leastSlack = 3e-5 // and the least of any
-	farSlack   = 5e-2 // and of one from far away
-	// warmMultiplier, of the scaled objective, is the least multiplier of a limit at its least slack.
+	warmSlack = 1e-2 // smallest slack of a warm start after changes that are not measured
+	minSlack  = 3e-5 // smallest slack of any warm start
+	farSlack  = 5e-2 // smallest slack of a far warm start
+	// warmMultiplier, of the scaled objective, is the smallest multiplier of a limit at its smallest slack.
 	warmMultiplier = 3e-3
-	// From farNet on, the power that all units together have to give more or less as a share of all
-	// load, a start is from far away; up to nearNet it is near, and the slacks follow the data.
+	// Net imbalances, relative to all load: a start is far from farNet on, and near up to nearNet. Slacks of near
+	// starts follow the data.
 	nearNet = 2.5e-3
 	farNet  = 3e-2
-	// A start is near enough for a prediction up to nearMoved of all load that has moved, whichever way.
+	// nearMoved is the largest total change of load, relative to all load, for a prediction.
 	nearMoved = 0.01
-	// Slacks per square of the share of the load that has moved, whichever way, and of its sum.
+	// Slacks per square of the total and of the net change of load.
 	slackPerMove = 5
 	slackPerNet  = 1500
 	// Slacks per violation (pu) of the worst limit after a prediction.
 	slackPerViolation = 0.01
-	// movedLimit is the violation (pu) of a limit at an optimum that says that the limit has moved.
+	// movedLimit is the violation (pu) at an optimum from which its limit counts as moved.
 	movedLimit = 1e-6
 )
 
-// warmth is the least slack and the least s·z of a warm start, by what the old optimum's balances
-// lack at the present loads, and whether its first step is a prediction. They were measured on five networks of 118 to 2869 buses, whose loads
-// moved by 0.1 to 10 %, each by itself and all together.
-func (w *worker) warmth(l int) (slack, barrier float64, next prediction) {
+// warmStart returns the smallest slack and s·z of a warm start, and whether its first step is a prediction. They
+// follow from the imbalance of the old optimum at the present loads. They were measured on five networks of 118 to
+// 2869 buses, whose loads moved by 0.1 to 10 %, each by itself and all together.
+func (w *worker) warmStart(l int) (slack, barrier float64, next prediction) {
 	start := w.lane[l].job.problem.Start
-	net, all := w.lacking(l)
+	net, all := w.imbalance(l)
 	slack = warmSlack
 	switch {
-	case w.plan.soft > 0 || start.objective != w.lane[l].job.problem.Objective || bad(net) || w.limitsMoved(l):
+	case w.plan.soft > 0 || start.objective != w.lane[l].job.problem.Objective || notFinite(net) || w.limitsMoved(l):
 	case net > farNet:
 		slack = farSlack
 	case net <= nearNet && all <= nearMoved:
-		slack, next = leastSlack, predict
+		slack, next = minSlack, predict
 	case net <= nearNet:
 		slack = min(warmSlack, max(slackPerMove*all*all, slackPerNet*net*net))
 	}
 	return slack, warmMultiplier * slack, next
 }
 
-// limitsMoved says whether a lane's point violates a limit, as an optimum does where limits have
-// moved.
+// limitsMoved says whether the point violates a limit. An optimum does so only where limits have moved.
 func (w *worker) limitsMoved(l int) bool {
 	for _, h := range w.plan.h {
 		if w.m.Get(h, l) > movedLimit {
@@ -55,8 +54,8 @@ func (w *worker) limitsMoved(l int) bool {
 	return false
 }
 
-// lacking is what a lane's balances lack as shares of all load: of their sum, and of all of them.
-func (w *worker) lacking(l int) (net, all float64) {
+// imbalance returns the net and the total absolute imbalance of a lane, relative to all load.
+func (w *worker) imbalance(l int) (net, all float64) {
 	p, m, load := w.plan, w.m, 0.0
 	for i := range p.nb {
 		gp, gq := m.Get(p.gp[i], l), m.Get(p.gq[i], l)
@@ -67,23 +66,22 @@ func (w *worker) lacking(l int) (net, all float64) {
 	return math.Abs(net) / load, all / load
 }
 
-// follow gives slacks and multipliers where a prediction has ended, with one s·z for all limits: the
-// multiplier of a limit that binds is the predicted one, the slack of one that does not is its
-// distance. s·z is the larger the further the prediction is off.
-func (w *worker) follow(l int) {
+// followPrediction sets slacks and multipliers after a prediction, with one s·z for all limits. Binding limits keep
+// the predicted multiplier, others the distance as their slack. s·z grows with the error of the prediction.
+func (w *worker) followPrediction(l int) {
 	p, m, worst := w.plan, w.m, 0.0
 	for _, h := range p.h {
 		worst = max(worst, m.Get(h, l))
 	}
-	_, all := w.lacking(l)
-	slack := min(warmSlack, max(leastSlack, float64(slackPerViolation*worst)+all))
+	_, all := w.imbalance(l)
+	slack := min(warmSlack, max(minSlack, float64(slackPerViolation*worst)+all))
 	barrier := slack * slack
 	for i := range p.s {
-		z, least := m.Get(p.z[i], l), slack
+		z, limitSlack := m.Get(p.z[i], l), slack
 		if z > slack {
-			least = barrier / z
+			limitSlack = barrier / z
 		}
-		s := max(-m.Get(p.h[i], l), least)
+		s := max(-m.Get(p.h[i], l), limitSlack)
 		m.Set(p.s[i], l, s)
 		m.Set(p.z[i], l, max(z, barrier/s))
 	}

@@ -74,14 +74,14 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 	other := scaled(1.0001)
 	other.Objective.Weights = [3]float64{0, 0, 1}
 	tighter := scaled(1.0001)
-	tighter.Tighten.P = 0.01
+	tighter.Tightening.P = 0.01
 	for _, c := range []struct {
 		name    string
 		problem Problem
 		want    float64
 		next    prediction
 	}{
-		{"the same loads", scaled(1), leastSlack, predict}, {"loads by 0.01 %", scaled(1.0001), leastSlack, predict},
+		{"the same loads", scaled(1), minSlack, predict}, {"loads by 0.01 %", scaled(1.0001), minSlack, predict},
 		{"loads by 2 %", scaled(1.02), warmSlack, noPrediction}, {"loads by 10 %", scaled(0.9), farSlack, noPrediction},
 		{"another objective", other, warmSlack, noPrediction}, {"tighter limits", tighter, warmSlack, noPrediction},
 	} {
@@ -93,7 +93,7 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 			t.Fatalf("%s: limits contradict one another", c.name)
 		}
 		w.m.Run(programEvaluate)
-		if slack, barrier, next := w.warmth(0); slack != c.want || next != c.next || barrier != warmMultiplier*slack {
+		if slack, barrier, next := w.warmStart(0); slack != c.want || next != c.next || barrier != warmMultiplier*slack {
 			t.Errorf("%s: least slack %g and s·z %g, want %g and %g", c.name, slack, barrier, c.want, warmMultiplier*c.want)
 		}
 	}
@@ -117,19 +117,19 @@ func TestSlacksAfterAPrediction(t *testing.T) {
 		w.m.Set(p.z[i], 0, results[0].Multipliers[i]*ln.scale)
 	}
 	w.m.Set(p.z[0], 0, -1)
-	w.follow(0)
-	const barrier = leastSlack * leastSlack
+	w.followPrediction(0)
+	const barrier = minSlack * minSlack
 	binding := 0
 	for i := range p.s {
 		slack, z, was, away := w.m.Get(p.s[i], 0), w.m.Get(p.z[i], 0), results[0].Multipliers[i]*ln.scale, -w.m.Get(p.h[i], 0)
 		if i == 0 {
 			was = 0
 		}
-		if was > leastSlack && away < barrier/was {
+		if was > minSlack && away < barrier/was {
 			binding++
 			away = barrier / was
 		}
-		if away > leastSlack || was > leastSlack {
+		if away > minSlack || was > minSlack {
 			if want := max(barrier, was*away); !(math.Abs(slack*z-want) <= 1e-12*want) || slack != away {
 				t.Errorf("limit %d: slack %g and multiplier %g, want s·z = %g at a slack of %g", i, slack, z, want, away)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// mode is what a lane is doing.
+// mode is the phase that a lane is in.
 type mode int
 
 const (
@@ -17,17 +17,16 @@ const (
 	restoring       // interior point on min ‖g‖²/(2·elasticity) over the limits
 )
 
-// turn is what a lane is to do before the next evaluation.
+// turn is what a lane does before the next evaluation.
 type turn int
 
 const (
-	goOn    turn = iota
+	proceed turn = iota
 	restore      // look for a feasible point
-	resume       // optimise from the feasible point that was found
+	resume       // optimise from the feasible point
 )
 
-// attempt is where a solve starts from. One that comes to nothing is followed by
-// the next.
+// attempt is the start of a solve. A failed attempt is followed by the next one.
 type attempt int
 
 const (
@@ -36,27 +35,25 @@ const (
 	fromFile                // the file's voltages and generation
 )
 
-// prediction is where a warm start from near stands: its first step is a whole affine one, beyond
-// limits too, and slacks and multipliers are given where that ends.
+// prediction is the state of a warm start from a near optimum. Its first step is a full affine one, across limits
+// too. Slacks and multipliers are initialised where that step ends.
 type prediction int
 
 const (
 	noPrediction prediction = iota
 	predict                 // the next step
-	predicted               // from the step that is being made
+	predicted               // the current step
 )
 
-// elasticity is the weight of the balance multipliers in the feasibility phase:
-// its problem is min ‖g‖²/(2·elasticity) subject to the limits, whose λ is
-// g/elasticity.
+// elasticity is the weight of the balance multipliers in the feasibility phase. Its problem is min
+// ‖g‖²/(2·elasticity) subject to the limits, whose λ is g/elasticity.
 const elasticity = 0.1
 
 const (
-	// leastInfeasibility is the balance residual (pu) at a minimum of the feasibility
-	// phase from which a problem is called infeasible.
-	leastInfeasibility = 1e-5
-	// infeasibleShare is the largest share of φ that may still be gained when that is
-	// decided.
+	// minInfeasibility is the balance residual (pu) from which a minimum of the feasibility phase counts as
+	// infeasible.
+	minInfeasibility = 1e-5
+	// infeasibleShare is the largest share of φ that may still be gained there.
 	infeasibleShare = 0.01
 	// resumeBelow is the balance residual (pu) that ends the feasibility phase.
 	resumeBelow = 1e-6
@@ -64,62 +61,62 @@ const (
 
 // Interior-point constants.
 const (
-	boundaryFraction = 0.9995 // of the way to the boundary that a step may go
-	startSlack       = 0.1    // least slack of a flat start
-	startBarrier     = 0.1    // s·z of a flat start
-	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
-	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
-	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
-	leastShift       = 1e-7   // primal regularisation that is always there
-	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
-	firstShift       = 2e-3   // primal regularisation tried first when the inertia is wrong
-	dualShift        = 1e-8   // dual regularisation when the inertia is wrong
-	carefulShift     = 1e-4   // in the place of firstShift once the barrier has been held
-	carefulLeast     = 1e-6   // and the least that is tried after others
-	unitShare        = 0.01   // of such a shift for the units
-	largestShift     = 1e10
-	solveTolerance   = 1e-9 // KKT solves with a larger relative residual are corrected
+	boundaryFraction   = 0.9995 // of the way to the boundary
+	startSlack         = 0.1    // least slack of a flat start
+	startBarrier       = 0.1    // s·z of a flat start
+	nextBarrier        = 1e-4   // products of the next round of a relaxation
+	steepLimit         = 100    // slope from which a branch's limit starts with a larger slack after levelling
+	gradientScale      = 10     // largest marginal cost ($/h per pu) in the scaled objective
+	minShift           = 1e-7   // primal regularisation of every matrix
+	dualConvergedShift = 1e-3   // the same once only the balance has to converge: flat directions stay put
+	firstShift         = 2e-3   // primal regularisation tried first when the inertia is wrong
+	dualShift          = 1e-8   // dual regularisation when the inertia is wrong
+	monotoneShift      = 1e-4   // replaces firstShift after a monotone phase
+	monotoneMinShift   = 1e-6   // smallest shift there after earlier ones
+	unitShare          = 0.01   // part of such a shift for the units
+	largestShift       = 1e10
+	solveTolerance     = 1e-9 // KKT solves with a larger relative residual are corrected
 )
 
-// restoringShare, of ‖g‖∞, bounds the shift that is tried first in the feasibility phase, whose
-// curvature falls with g. With a fixed shift its last steps gain a constant share each; with one
-// proportional to ‖g‖ they converge quadratically (J. Fan, Y. Yuan, Computing 74, 2005).
+// restoringShare, relative to ‖g‖∞, bounds the first shift of the feasibility phase, whose curvature falls with g.
+// With a fixed shift the last steps gain a constant share each. With one proportional to ‖g‖ they converge
+// quadratically (J. Fan, Y. Yuan, Computing 74, 2005).
 const restoringShare = 0.05
 
 // lane is the state of one lane of a worker.
 type lane struct {
-	mode       mode
-	turn       turn
-	pending    bool // slacks and multipliers follow once the limits have been evaluated
-	warm       bool // they come from problem.Start
-	restored   bool // a feasibility phase has been run
-	job        job
-	near       int     // iterations since the first iterate within conditionLimit
-	again      bool    // the job's next attempt is to begin
-	spent      int     // iterations of the attempts before
-	scale      float64 // objective of the programs = scale × the problem's
-	coef       [3]float64
-	iteration  int
-	shift      float64 // regularisation of this iteration
-	lastShift  float64
-	tried      int     // shifts in this iteration
-	stiff      bool    // the flat start was levelled
-	careful    bool    // barrier has been held
-	barrier    float64 // s·z that is held, 0: Mehrotra's rule
-	error      float64 // of the KKT conditions when it last fell enough
-	alpha      float64 // length of the last primal step
-	previousF  float64
-	settled    bool    // optimal but for the balance
-	slow       int     // iterations without progress in feasibility
-	bestSum    float64 // sum of all residuals that was a tenth below the last such
-	bestG      float64 // and that of the balances
-	lowest     float64 // mean of s·z that was a tenth below the last such
-	prediction prediction
-	pivoted    bool    // the matrix is factored with pivots chosen by size
-	factored   bool    // it was, in this iteration
-	apart      bool    // limits of branches may have their multipliers in the matrix
-	stalled    int     // iterations at the end of the barrier whose gradient did not fall
-	gradient   float64 // at the last iterate
+	mode              mode
+	turn              turn
+	pendingSlacks     bool // slacks and multipliers are set after the next evaluation
+	warmMultipliers   bool // they are those of problem.Start
+	restored          bool // it had a feasibility phase
+	job               job
+	acceptable        int     // iterations since the first iterate within conditionLimit
+	retry             bool    // the job's next attempt follows
+	earlierIterations int     // of earlier attempts
+	scale             float64 // objective of the programs = scale × the problem's
+	coef              [3]float64
+	iteration         int
+	shift             float64 // regularisation of this iteration
+	lastShift         float64
+	shiftAttempts     int     // shifts in this iteration
+	levelled          bool    // the flat start was levelled
+	monotone          bool    // it had a monotone phase
+	barrier           float64 // monotone s·z, 0: Mehrotra's rule
+	error             float64 // of the KKT conditions at the last sufficient decrease
+	alpha             float64 // length of the last primal step
+	lastObjective     float64
+	dualConverged     bool    // optimal except for the balance
+	slowIterations    int     // iterations without progress in feasibility
+	bestResidual      float64 // sum of all residuals at its last decrease by a tenth
+	bestBalance       float64 // the same of the balances
+	lowestBarrier     float64 // the same of the mean s·z
+	prediction        prediction
+	pivoted           bool    // the matrix is factored with pivots chosen by size
+	factored          bool    // so in this iteration
+	uncondensed       bool    // multipliers of branch limits may be in the matrix
+	stalled           int     // iterations at the final barrier whose gradient did not fall
+	gradient          float64 // at the last iterate
 }
 
 // worker solves problems on the lanes of one machine.
@@ -129,9 +126,9 @@ type worker struct {
 	m      *lanes.Machine
 	lane   []lane
 	adm    *network.Admittance
-	// pivoted are the lanes' factors with pivots chosen by size; nil for lanes that had none.
-	pivoted []*pivoted
-	own     queue // of a solve on one thread, so that it need not be allocated
+	// pivoted are the lanes' factors with pivots chosen by size; nil for lanes without one.
+	pivoted    []*pivoted
+	localQueue queue // of a solve on one thread, without allocation
 }
 
 func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
@@ -163,10 +160,10 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	}
 	setAll(p.slope, p.segmentSlope)
 	setAll(p.offset, p.segmentOffset)
-	w.m.SetAll(p.shift[0], leastShift)
-	w.m.SetAll(p.unitShift[0], leastShift)
-	// Lanes that nothing has been loaded into yet compute on harmless numbers.
-	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold, p.apart} {
+	w.m.SetAll(p.shift[0], minShift)
+	w.m.SetAll(p.unitShift[0], minShift)
+	// Empty lanes compute on harmless numbers.
+	for _, c := range []lanes.Col{p.v, p.s, p.z, p.elasticSlack, p.elasticDual, p.condensed} {
 		for _, r := range c {
 			w.m.SetAll(r, 1)
 		}
@@ -174,8 +171,7 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	return w
 }
 
-// load writes the problem of a lane's job into the lane. It returns false when
-// its limits contradict one another.
+// load writes the problem of a lane's job into the lane. It returns false when its limits contradict one another.
 func (w *worker) load(l int) bool {
 	p, m, net := w.plan, w.m, w.plan.net
 	ln := &w.lane[l]
@@ -211,7 +207,7 @@ func (w *worker) load(l int) bool {
 		m.Scatter(p.gtt[0], l, y.Gtt)
 		m.Scatter(p.btt[0], l, y.Btt)
 	}
-	t := pr.Tighten
+	t := pr.Tightening
 	ok := true
 	box := func(cLo, cHi lanes.Ref, lo, hi float64) {
 		ok = ok && lo <= hi
@@ -242,9 +238,9 @@ func (w *worker) load(l int) bool {
 			ok = false
 		}
 		lo, hi = max(lo, -unbounded), min(hi, unbounded)
-		if hi-lo < 2*narrow { // a fixed power: the limits need an inside
+		if hi-lo < 2*fixedHalfWidth { // a fixed power: the limits need an interior
 			mid := (lo + hi) / 2
-			lo, hi = mid-narrow, mid+narrow
+			lo, hi = mid-fixedHalfWidth, mid+fixedHalfWidth
 		}
 		box(p.uLo[i], p.uHi[i], lo, hi)
 	}
@@ -258,26 +254,27 @@ func (w *worker) load(l int) bool {
 	for i, b := range p.angleLo {
 		m.Set(p.aLo[i], l, net.AngMin[b]+t.Angle)
 		if slices.Contains(pr.Out.Branches, b) {
-			m.Set(p.aLo[i], l, -anyAngle)
+			m.Set(p.aLo[i], l, -wideAngle)
 		}
 	}
 	for i, b := range p.angleHi {
 		m.Set(p.aHi[i], l, net.AngMax[b]-t.Angle)
 		if slices.Contains(pr.Out.Branches, b) {
-			m.Set(p.aHi[i], l, anyAngle)
+			m.Set(p.aHi[i], l, wideAngle)
 		}
 	}
 	if p.soft > 0 {
-		m.Scatter(p.price[0], l, pr.price)
+		m.Scatter(p.penalty[0], l, pr.penalties)
 	}
 	ln.coef, _ = pr.Objective.coefficients()
 	ln.scale = w.objectiveScale(l, ln.coef[2])
-	w.weigh(l, ln.scale)
+	w.setWeights(l, ln.scale)
 	m.Set(p.elastic[0], l, 0)
 	m.Set(p.rho[0], l, 0)
 	w.startPoint(l)
-	// Soft limits have a point that keeps them anywhere, and no feasibility phase.
-	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
+	// Soft limits are feasible everywhere and need no feasibility phase.
+	ln.mode, ln.turn, ln.pendingSlacks = optimising, proceed, true
+	ln.warmMultipliers, ln.restored = ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration = 0
 	ln.restart()
 	if pr.Feasible && ln.job.attempt == flat && p.soft == 0 {
@@ -286,14 +283,14 @@ func (w *worker) load(l int) bool {
 	return ok
 }
 
-// anyAngle is the limit (rad) of angle differences over a branch that is out.
-const anyAngle = 10
+// wideAngle is the limit (rad) of angle differences over a branch that is out.
+const wideAngle = 10
 
-// narrow is half the width that a fixed power is given, pu.
-const narrow = 5e-10
+// fixedHalfWidth is half the width (pu) that the interior of a fixed power gets.
+const fixedHalfWidth = 5e-10
 
-// weigh sets the coefficients of the objectives in a lane.
-func (w *worker) weigh(l int, scale float64) {
+// setWeights sets the weights of the objectives in a lane.
+func (w *worker) setWeights(l int, scale float64) {
 	p, c := w.plan, w.lane[l].coef
 	w.m.Set(p.c1[0], l, scale*c[0])
 	w.m.Set(p.c2[0], l, scale*c[1])
@@ -310,14 +307,14 @@ func (w *worker) objectiveScale(l int, cost float64) float64 {
 		if !ok {
 			continue
 		}
-		_, slope, _ := c.At(w.middle(l, i))
+		_, slope, _ := c.At(w.midpoint(l, i))
 		largest = max(largest, math.Abs(slope))
 	}
 	return min(1, gradientScale/(cost*largest))
 }
 
-// middle of a unit's limits in a lane.
-func (w *worker) middle(l, unit int) float64 {
+// midpoint is the middle of a unit's limits in a lane.
+func (w *worker) midpoint(l, unit int) float64 {
 	lo, hi := w.m.Get(w.plan.uLo[unit], l), w.m.Get(w.plan.uHi[unit], l)
 	switch {
 	case lo <= -unbounded && hi >= unbounded:
@@ -330,39 +327,39 @@ func (w *worker) middle(l, unit int) float64 {
 	return (lo + hi) / 2
 }
 
-// startPoint writes the point that the lane's attempt starts from.
+// startPoint writes the start of the lane's attempt.
 func (w *worker) startPoint(l int) {
 	p, m, net := w.plan, w.m, w.plan.net
-	w.lane[l].stiff = false
+	w.lane[l].levelled = false
 	switch job := &w.lane[l].job; job.attempt {
 	case warm:
-		from := job.problem.Start
-		m.Scatter(p.th[0], l, from.Va)
-		m.Scatter(p.v[0], l, from.Vm)
-		m.Scatter(p.u[0], l, from.Pg)
-		m.Scatter(p.u[p.ng], l, from.Qg)
+		start := job.problem.Start
+		m.Scatter(p.th[0], l, start.Va)
+		m.Scatter(p.v[0], l, start.Vm)
+		m.Scatter(p.u[0], l, start.Pg)
+		m.Scatter(p.u[p.ng], l, start.Qg)
 	case flat:
 		for i := range p.nb {
 			m.Set(p.th[i], l, net.Va0[net.Slack])
 			m.Set(p.v[i], l, (m.Get(p.vLo[i], l)+m.Get(p.vHi[i], l))/2)
 		}
 		for i := range p.unitBus {
-			m.Set(p.u[i], l, w.middle(l, i))
+			m.Set(p.u[i], l, w.midpoint(l, i))
 		}
-		if w.lane[l].stiff = w.stiff(l); w.lane[l].stiff {
+		if w.lane[l].levelled = w.startIsStiff(l); w.lane[l].levelled {
 			w.level(l)
 		}
 	case fromFile:
-		inside := func(c lanes.Col, i int, v float64, lo, hi lanes.Col) {
+		clamp := func(c lanes.Col, i int, v float64, lo, hi lanes.Col) {
 			m.Set(c[i], l, min(max(v, m.Get(lo[i], l)), m.Get(hi[i], l)))
 		}
 		m.Scatter(p.th[0], l, net.Va0)
 		for i := range p.nb {
-			inside(p.v, i, net.Vm0[i], p.vLo, p.vHi)
+			clamp(p.v, i, net.Vm0[i], p.vLo, p.vHi)
 		}
 		for i := range p.ng {
-			inside(p.u, i, net.Pg0[i], p.uLo, p.uHi)
-			inside(p.u, p.ng+i, net.Qg0[i], p.uLo, p.uHi)
+			clamp(p.u, i, net.Pg0[i], p.uLo, p.uHi)
+			clamp(p.u, p.ng+i, net.Qg0[i], p.uLo, p.uHi)
 		}
 	}
 	for _, ref := range net.References {
@@ -371,42 +368,41 @@ func (w *worker) startPoint(l int) {
 	for k := range p.linear {
 		m.Set(p.y[k], l, math.Inf(-1))
 	}
-	for k, of := range p.segmentOf {
-		v := p.segmentSlope[k]*m.Get(p.u[p.linear[of]], l) + p.segmentOffset[k]
-		m.Set(p.y[of], l, max(m.Get(p.y[of], l), v))
+	for k, piece := range p.segmentOf {
+		v := p.segmentSlope[k]*m.Get(p.u[p.linear[piece]], l) + p.segmentOffset[k]
+		m.Set(p.y[piece], l, max(m.Get(p.y[piece], l), v))
 	}
 }
 
-// begin gives a lane whose limits have been evaluated its slacks and
-// multipliers.
-func (w *worker) begin(l int) {
+// initialiseSlacks sets slacks and multipliers of a lane whose limits have been evaluated.
+func (w *worker) initialiseSlacks(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	if ln.prediction == predicted {
-		w.follow(l)
-		ln.pending, ln.prediction = false, noPrediction
+		w.followPrediction(l)
+		ln.pendingSlacks, ln.prediction = false, noPrediction
 		return
 	}
 	slack, barrier := startSlack, startBarrier
-	if ln.warm {
-		slack, barrier, ln.prediction = w.warmth(l)
+	if ln.warmMultipliers {
+		slack, barrier, ln.prediction = w.warmStart(l)
 	}
 	for i := range p.nb {
 		lp, lq := 0.0, 0.0
-		if ln.warm {
+		if ln.warmMultipliers {
 			lp, lq = ln.job.problem.Start.LambdaP[i]*ln.scale, ln.job.problem.Start.LambdaQ[i]*ln.scale
 		}
 		m.Set(p.lp[i], l, lp)
 		m.Set(p.lq[i], l, lq)
 	}
-	flows, steep := p.rows().sf[0], !ln.warm && ln.stiff && p.soft == 0
+	flows, steep := p.rows().sf[0], !ln.warmMultipliers && ln.levelled && p.soft == 0
 	for i := range p.s {
-		least := slack
+		limitSlack := slack
 		if k := i - flows; steep && k >= 0 && k < 2*len(p.rated) {
-			least *= max(1, w.steepness(l, k)/steepLimit)
+			limitSlack *= max(1, w.steepness(l, k)/steepLimit)
 		}
-		s := max(-m.Get(p.h[i], l), least)
+		s := max(-m.Get(p.h[i], l), limitSlack)
 		z := barrier / s
-		if ln.warm {
+		if ln.warmMultipliers {
 			z = max(z, ln.job.problem.Start.Multipliers[i]*ln.scale)
 			if p.soft > 0 {
 				s = max(-m.Get(p.h[i], l), nextBarrier/z)
@@ -415,12 +411,11 @@ func (w *worker) begin(l int) {
 		m.Set(p.s[i], l, s)
 		m.Set(p.z[i], l, z)
 	}
-	w.beginSoft(l)
-	ln.pending, ln.warm = false, false
+	w.initialiseSoftLimits(l)
+	ln.pendingSlacks, ln.warmMultipliers = false, false
 }
 
-// steepness is about how much a limit of |S|² changes with a voltage, per pu: k counts from ends,
-// then to ends.
+// steepness estimates how much a limit of |S|² changes with a voltage, per pu. k counts from ends, then to ends.
 func (w *worker) steepness(l, k int) float64 {
 	p, m, nr := w.plan, w.m, len(w.plan.rated)
 	if k < nr {
@@ -431,7 +426,7 @@ func (w *worker) steepness(l, k int) float64 {
 	return 2 * math.Hypot(m.Get(p.pt[b], l), m.Get(p.qt[b], l)) * math.Hypot(m.Get(p.gtf[b], l), m.Get(p.btf[b], l))
 }
 
-// prepare does what has to be done to a lane before the next evaluation.
+// prepare carries out a lane's turn before the next evaluation.
 func (w *worker) prepare(l int) {
 	m, p, ln := w.m, w.plan, &w.lane[l]
 	switch ln.turn {
@@ -440,26 +435,28 @@ func (w *worker) prepare(l int) {
 			m.Set(c[0], l, 0)
 		}
 		m.Set(p.elastic[0], l, elasticity)
-		// A warm point is one of other loads, where the balance may be worse than flat.
+		// A warm point belongs to other loads; its balance may be worse than the flat start's.
 		ln.job.attempt = max(ln.job.attempt, flat)
 		w.startPoint(l)
 		ln.mode, ln.restored = restoring, true
 	case resume:
-		w.weigh(l, ln.scale)
+		w.setWeights(l, ln.scale)
 		m.Set(p.elastic[0], l, 0)
 		ln.mode = optimising
 	default:
 		return
 	}
-	ln.turn, ln.pending = goOn, true
+	ln.turn, ln.pendingSlacks = proceed, true
 	ln.restart()
 }
 
-// restart forgets what a lane knows of its iterates.
+// restart resets the history of a lane's iterates.
 func (ln *lane) restart() {
-	ln.slow, ln.near, ln.lowest, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.slowIterations, ln.acceptable, ln.lowestBarrier = 0, 0, math.Inf(1)
+	ln.lastShift, ln.lastObjective = 0, math.NaN()
 	ln.prediction = noPrediction
-	ln.bestSum, ln.bestG = math.Inf(1), math.Inf(1)
-	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
+	ln.bestResidual, ln.bestBalance = math.Inf(1), math.Inf(1)
+	ln.monotone, ln.barrier = false, 0
+	ln.error, ln.alpha = math.Inf(1), 1
 	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
 }

@@ -20,13 +20,14 @@ import (
 
 // Loads of the optimal power flow rows.
 const (
-	loadLeast, loadGreatest = 0.6, 1.4 // × the file's, as the data set of Case 3 samples them
-	feasibleGreatest        = 0.98     // case30 has an optimum up to about 1.05
-	loadSpread              = 0.05     // standard deviation by bus
-	opfBatch                = 64
+	// minLoad and maxLoad are factors on the file's loads, as the data set of Case 3 samples them.
+	minLoad, maxLoad = 0.6, 1.4
+	maxFeasibleLoad  = 0.98 // case30 has an optimum up to about 1.05
+	loadSpread       = 0.05 // standard deviation by bus
+	opfBatch         = 64
 )
 
-// Operations are gpc bench's opf, opf-sweep and dispatch.
+// Operations are the operations opf, opf-sweep and dispatch of gpc bench.
 func Operations() []bench.Operation {
 	loads := 500
 	flags := flag.NewFlagSet("opf-sweep", flag.ContinueOnError)
@@ -53,8 +54,8 @@ func openNetwork(name string) (*network.Network, error) {
 	return network.New(c)
 }
 
-// optimalFlows solves case30, case39 and case118 alone on one thread from a flat start,
-// and a batch of case30 under loads that have an optimum on one and on all threads.
+// optimalFlows solves case30, case39 and case118 on one thread from a flat start. It also solves a batch of case30
+// under feasible loads, on one and on all threads.
 func optimalFlows(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 	for _, name := range []string{"case30", "case39", "case118"} {
 		net, err := openNetwork(name)
@@ -72,7 +73,7 @@ func optimalFlows(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 	rng := r.Rand()
 	problems := make([]acopf.Problem, opfBatch)
 	for i := range problems {
-		problems[i].Pd, problems[i].Qd = sampleLoads(rng, net, loadLeast+(feasibleGreatest-loadLeast)*rng.Float64())
+		problems[i].Pd, problems[i].Qd = sampleLoads(rng, net, minLoad+(maxFeasibleLoad-minLoad)*rng.Float64())
 	}
 	if err := row(ctx, r, net, 1, problems); err != nil {
 		return err
@@ -121,9 +122,8 @@ func result(op string, net *network.Network, s *acopf.Solver, threads, batch int
 	return bench.Result{Op: op, Case: net.Name, Size: fmt.Sprintf("%d buses", net.Buses()), Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: threads, Batch: batch}
 }
 
-// sweep attempts what the data set of Case 3 attempts: loads at a level drawn
-// from the whole range, each solved for 50 preferences in a chain of warm starts.
-// A load without a feasible point is found at its first preference. The row is one
+// sweep repeats the attempts of the data set of Case 3: loads at a level drawn from the whole range, each solved for
+// 50 preferences in a chain of warm starts. An infeasible load is found at its first preference. The row is one
 // call, with the number of attempts as its batch.
 func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	net, err := openNetwork("case30")
@@ -147,23 +147,23 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	var count [5]int
 	iterations := 0
 	start := time.Now()
-	for done := 0; done < loads; done += chunk {
-		now := chains[:min(chunk, loads-done)]
-		for c := range now {
-			pd, qd := sampleLoads(rng, net, loadLeast+(loadGreatest-loadLeast)*rng.Float64())
-			at := c * len(preferences)
-			now[c] = acopf.Chain{Problems: problems[at : at+len(preferences)], Results: results[at : at+len(preferences)], Sweep: true}
+	for first := 0; first < loads; first += chunk {
+		batch := chains[:min(chunk, loads-first)]
+		for c := range batch {
+			pd, qd := sampleLoads(rng, net, minLoad+(maxLoad-minLoad)*rng.Float64())
+			offset := c * len(preferences)
+			batch[c] = acopf.Chain{Problems: problems[offset : offset+len(preferences)], Results: results[offset : offset+len(preferences)], Sweep: true}
 			for i, w := range preferences {
-				now[c].Problems[i] = acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
+				batch[c].Problems[i] = acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
 			}
 		}
-		if err := s.SolveChains(ctx, now); err != nil {
+		if err := s.SolveChains(ctx, batch); err != nil {
 			return err
 		}
-		for c := range now {
-			for i := range now[c].Results {
-				count[now[c].Results[i].Status]++
-				iterations += now[c].Results[i].Iterations
+		for c := range batch {
+			for i := range batch[c].Results {
+				count[batch[c].Results[i].Status]++
+				iterations += batch[c].Results[i].Iterations
 			}
 		}
 	}
@@ -177,10 +177,10 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	return nil
 }
 
-// networksBySize are those of the axis of buses.
+// networksBySize are the networks of the axis of buses.
 var networksBySize = map[int]string{9: "case9", 14: "case14", 30: "case30", 39: "case39", 57: "pglib_opf_case57_ieee", 118: "case118", 300: "pglib_opf_case300_ieee"}
 
-// Axes are what the cost of optimal power flow is measured along by gpc bench scaling.
+// Axes are the axes of the cost of optimal power flow in gpc bench scaling.
 func Axes() []bench.Axis {
 	return []bench.Axis{{
 		Name: "buses", What: "an AC optimal power flow from a flat start on one thread; case9, 14, 30, 39 and 118 of MATPOWER, 57 and 300 of PGLib-OPF",

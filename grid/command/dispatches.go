@@ -21,7 +21,7 @@ const (
 	manyBuses         = 1000
 )
 
-// dispatchOperation is gpc bench's dispatch, with the flags that say of which network.
+// dispatchOperation is gpc bench's dispatch, with its flags for the network.
 func dispatchOperation() bench.Operation {
 	flags := flag.NewFlagSet("dispatch", flag.ContinueOnError)
 	file := flags.String("network", "case30.m", "MATPOWER `file` of dispatch, or the name of a network that comes with the program")
@@ -31,8 +31,8 @@ func dispatchOperation() bench.Operation {
 	}}
 }
 
-// dispatches times, at decisions along exact chains of test loads, the exact solver cold and
-// warm, and the projection of dispatches from several places; on one thread, a decision a call.
+// dispatches times the exact solver, cold and warm, and the projection of dispatches from several places. The
+// decisions are along exact chains of test loads; on one thread, one decision a call.
 func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error {
 	c, err := opf.FromFile(opf.FilePrefix + file)
 	if err != nil {
@@ -92,18 +92,18 @@ func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error
 	}
 	for kind, name := range opf.DispatchNames {
 		u := make([]float64, len(all[0].From[kind]))
-		kept, cost, optimum := 0, 0.0, 0.0
+		feasible, cost, optimum := 0, 0.0, 0.0
 		for i := range all {
 			d := &all[i]
 			copy(u, d.From[kind])
 			y.Project(d.S, d.C, u)
-			of, ok := y.StageCost(d, u)
+			stageCost, ok := y.StageCost(d, u)
 			if ok {
-				kept++
+				feasible++
 			}
-			cost, optimum = cost+of, optimum+d.Cost
+			cost, optimum = cost+stageCost, optimum+d.Cost
 		}
-		outcome := fmt.Sprintf("%d/%d keep the limits, %s %% above the optimum", kept, len(all), significant(100*(cost-optimum)/optimum))
+		outcome := fmt.Sprintf("%d/%d keep the limits, %s %% above the optimum", feasible, len(all), significant(100*(cost-optimum)/optimum))
 		if err := row("projection of "+name, outcome, func(d *opf.Decision) error {
 			copy(u, d.From[kind])
 			y.Project(d.S, d.C, u)

@@ -28,9 +28,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// many solves several files, or those of folders.
-type many struct {
-	optimising
+// batch solves several files, or those of folders.
+type batch struct {
+	optimalFlags
 	app       *cli.App
 	published string // file; "" looks beside the networks
 	record    string // file; "" for none
@@ -39,7 +39,7 @@ type many struct {
 
 // batchCommand is gpc opf batch.
 func batchCommand(a *cli.App) *cobra.Command {
-	y := many{optimising: newOptimising(), app: a}
+	y := batch{optimalFlags: newOptimalFlags(), app: a}
 	cmd := &cobra.Command{
 		Use:   "batch FILE.m|FOLDER...",
 		Short: "Optimal power flows of several networks, or of a folder, as a table",
@@ -91,20 +91,20 @@ func severalNetworks(args []string) bool {
 	return err == nil && info.IsDir()
 }
 
-// networkFile is one of them.
+// networkFile is a case file of a batch.
 type networkFile struct {
 	path string
 	size int64
 }
 
-// expand lists the files of arguments, folders with all that they hold, the smallest first, and
-// the table of published values that stands in one of the folders.
+// expand lists the files of arguments and folders, the smallest first, and the table of published values in one of
+// the folders.
 func expand(args []string) (files []networkFile, published string, err error) {
 	names := map[string]string{}
 	add := func(path string, size int64) error {
 		name := caseName(path)
-		if other, twice := names[name]; twice {
-			return fmt.Errorf("%s and %s have the same name, want files with different names", other, path)
+		if first, twice := names[name]; twice {
+			return fmt.Errorf("%s and %s have the same name, want files with different names", first, path)
 		}
 		names[name] = path
 		files = append(files, networkFile{path, size})
@@ -150,8 +150,8 @@ func expand(args []string) (files []networkFile, published string, err error) {
 	return files, published, nil
 }
 
-// based are the last elements of paths.
-func based(paths []string) (names []string) {
+// baseNames are the last elements of paths.
+func baseNames(paths []string) (names []string) {
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))
 	}
@@ -160,14 +160,14 @@ func based(paths []string) (names []string) {
 
 func caseName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".m") }
 
-// run solves the files one after another and keeps the record up to date after each.
-func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, error) {
-	files, beside, err := expand(args)
+// run solves the files one after another and updates the record after each.
+func (y *batch) run(ctx context.Context, args []string) (*optima.OptimalFlows, error) {
+	files, foundTable, err := expand(args)
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
 	r := &optima.OptimalFlows{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
-		Command: y.app.Name + " opf batch " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []optima.Network{}}
+		Command: y.app.Name + " opf batch " + strings.Join(baseNames(args), " "), Threads: max(1, y.opt.Threads), Networks: []optima.Network{}}
 	if e, err := gpc.OpenEngine(engine.Options{Threads: 1}); err == nil {
 		r.Device = e.Device()
 		e.Close()
@@ -185,7 +185,7 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 		}
 	}
 	values := map[string]publishedValue{}
-	if table := cmp.Or(y.published, beside); table != "" {
+	if table := cmp.Or(y.published, foundTable); table != "" {
 		if values, err = readPublished(table); err != nil {
 			return nil, cli.BadInputf("--published: %w", err)
 		}
@@ -195,13 +195,13 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 	if err != nil {
 		return nil, err
 	}
-	var left int64
+	var remainingSize int64
 	for _, f := range files {
 		if r.Of(caseName(f.path)) == nil {
-			left += f.size
+			remainingSize += f.size
 		}
 	}
-	var done int64
+	var doneSize int64
 	start := time.Now()
 	for i, f := range files {
 		if ctx.Err() != nil {
@@ -211,18 +211,18 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 		if r.Of(name) != nil {
 			continue
 		}
-		n, err := y.one(ctx, f.path, values)
+		n, err := y.solveOne(ctx, f.path, values)
 		if err != nil {
 			return nil, err
 		}
 		r.Networks = append(r.Networks, *n)
 		if n.Status == notRead {
-			left -= f.size // its time says nothing about that of the others
+			remainingSize -= f.size // its time does not predict the others
 			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s\n", i+1, len(files), name, n.Status)
 		} else {
-			done += f.size
+			doneSize += f.size
 			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s, %s, %.3g s%s\n", i+1, len(files), name, n.Status, count(n.Iterations, "iteration"), n.WallMS/1e3,
-				remaining(time.Since(start), done, left))
+				remaining(time.Since(start), doneSize, remainingSize))
 		}
 		if y.record != "" {
 			if err := r.Write(y.record); err != nil {
@@ -243,20 +243,20 @@ func (y *many) run(ctx context.Context, args []string) (*optima.OptimalFlows, er
 	return r, nil
 }
 
-// remaining is how long the rest takes if time goes with the files' sizes.
-func remaining(spent time.Duration, done, all int64) string {
-	if done == 0 || done >= all {
+// remaining estimates the remaining time from the files' sizes.
+func remaining(elapsed time.Duration, doneSize, total int64) string {
+	if doneSize == 0 || doneSize >= total {
 		return ""
 	}
-	return fmt.Sprintf(", about %v left", (time.Duration(float64(spent)*float64(all-done)/float64(done)) + time.Second/2).Truncate(time.Second))
+	return fmt.Sprintf(", about %v left", (time.Duration(float64(elapsed)*float64(total-doneSize)/float64(doneSize)) + time.Second/2).Truncate(time.Second))
 }
 
 // notRead is the status of a network that was not solved, such as a file with a mistake.
 const notRead = "not read"
 
-// one reads, solves and checks a network. What is wrong with a file is in what it returns; an
-// error is the context's end.
-func (y *many) one(ctx context.Context, path string, values map[string]publishedValue) (*optima.Network, error) {
+// solveOne reads, solves and checks a network. The result reports faults of the file; an error means that the
+// context ended.
+func (y *batch) solveOne(ctx context.Context, path string, values map[string]publishedValue) (*optima.Network, error) {
 	out := &optima.Network{Name: caseName(path), Status: notRead}
 	if v, ok := values[out.Name]; ok {
 		out.Published = &v.objective
@@ -265,7 +265,7 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 			out.PeerMS = &ms
 		}
 	}
-	runtime.GC() // of the network before; its workers wait in a pool for one collection more
+	runtime.GC() // of the previous network; its workers stay in a pool for one more collection
 	debug.FreeOSMemory()
 	forgetPeak()
 	c, err := readCase(ctx, y.app, path)
@@ -318,17 +318,17 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		out.Where = err.Error()
+		out.Violated = err.Error()
 	default:
-		out.Violation, out.Where, out.Difference = &v.by, v.where, &v.difference
+		out.Violation, out.Violated, out.Difference = &v.excess, v.limit, &v.difference
 	}
 	return out, nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// forgetPeak and peak measure the most memory of the process since then, MB; 0 where the system
-// does not say.
+// forgetPeak and peak measure the peak memory of the process since forgetPeak, MB; 0 where the system does not
+// report it.
 func forgetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func peak() float64 {
@@ -337,8 +337,8 @@ func peak() float64 {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			if err != nil {
 				return 0
 			}
@@ -359,7 +359,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 	return func(w io.Writer) {
 		rows := [][]string{{"network", "buses", "status", "objective $/h", "published", "gap", "iterations", "seconds", "violation pu"}}
 		var iterations []int
-		optimal, compared, within := 0, 0, 0
+		optimal, compared, close := 0, 0, 0
 		var reasons []string
 		for _, n := range r.Networks {
 			if n.Optimal() {
@@ -371,7 +371,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 			if n.Published != nil {
 				compared++
 				if n.Gap != nil && *n.Gap <= publishedDigits {
-					within++
+					close++
 				}
 			}
 			buses, iterations, seconds := strconv.Itoa(n.Buses), strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3)
@@ -384,7 +384,7 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 		cli.Table(w, rows)
 		fmt.Fprintf(w, "%d of %d optimal", optimal, len(r.Networks))
 		if compared > 0 {
-			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", within, compared, publishedDigits)
+			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", close, compared, publishedDigits)
 		}
 		if len(iterations) > 0 {
 			slices.Sort(iterations)
@@ -397,6 +397,6 @@ func optimaPrinted(r *optima.OptimalFlows) func(w io.Writer) {
 	}
 }
 
-// publishedDigits is how far above a published value, which has five digits, an optimum may lie to
-// be called the same.
+// publishedDigits is the relative difference from a published value, which has five digits, up to which an optimum
+// counts as equal.
 const publishedDigits = 1e-4

@@ -192,12 +192,12 @@ func TestViolationsByPowerFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := verify(t.Context(), n, n.Pd, n.Qd, &r[0])
-	if err != nil || v.by > 1e-6 || v.difference > 1e-6 {
+	if err != nil || v.excess > 1e-6 || v.difference > 1e-6 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	bus := n.GenBus[2]
 	r[0].Vm[bus] = n.VMax[bus] + 0.2
-	if v, err = verify(t.Context(), n, n.Pd, n.Qd, &r[0]); err != nil || v.by < 0.1 || v.where == "" {
+	if v, err = verify(t.Context(), n, n.Pd, n.Qd, &r[0]); err != nil || v.excess < 0.1 || v.limit == "" {
 		t.Errorf("with a voltage 0.2 pu too high: %+v, %v", v, err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
-// networkArgument is what commands that take a network say about it.
+// networkArgument describes the network argument of commands.
 func networkArgument() string {
 	text := `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. These names
 stand for networks inside the program:
@@ -36,11 +36,11 @@ stand for networks inside the program:
 	return text
 }
 
-// helpWidth is the columns of a line of help.
+// helpWidth is the width of a line of help.
 const helpWidth = 80
 
-// readNetwork reads the case an argument names and takes what is in service.
-// What the file says and the program does not use is named on stderr.
+// readNetwork reads the case of an argument and takes the equipment in service. It names unused data of the file on
+// stderr.
 func readNetwork(ctx context.Context, a *cli.App, argument string) (*matpower.Case, *network.Network, error) {
 	c, err := readCase(ctx, a, argument)
 	if err != nil {
@@ -63,7 +63,7 @@ func readNetwork(ctx context.Context, a *cli.App, argument string) (*matpower.Ca
 	return c, n, nil
 }
 
-// oneNetwork takes one, and says of several and of a folder which command has them.
+// oneNetwork accepts one network. Its error for several, or for a folder, names the command that takes them.
 func oneNetwork(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && severalNetworks(args) {
 		return cli.BadInputf("%s takes one network; a table of several, or of a folder, is `%s opf batch`", cmd.CommandPath(), cmd.Root().Name())
@@ -71,8 +71,8 @@ func oneNetwork(cmd *cobra.Command, args []string) error {
 	return cli.ExactArgs(1)(cmd, args)
 }
 
-// pointTo has a command and those below it say of a flag that they lack which command has it.
-func pointTo(cmd *cobra.Command, commands map[string]string) {
+// suggestCommand lets a command and its subcommands name the command that has a flag they lack.
+func suggestCommand(cmd *cobra.Command, commands map[string]string) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
@@ -85,7 +85,7 @@ func pointTo(cmd *cobra.Command, commands map[string]string) {
 	})
 }
 
-// checkScale refuses a factor on loads that is none.
+// checkScale refuses an invalid factor on loads.
 func checkScale(scale float64) error {
 	if !(scale >= 0) || math.IsInf(scale, 1) {
 		return cli.BadInputf("--scale %g: want a number of 0 or more", scale)

@@ -22,8 +22,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
-// MVAr and MVA, prices in $/MWh. The lists are empty where there is no optimum.
+// optimalFlow is the output of gpc opf: voltages in pu and degrees, powers in MW, MVAr and MVA, prices in $/MWh. The
+// lists are empty without an optimum.
 type optimalFlow struct {
 	Case       string               `json:"case"`             // of the network
 	Status     string               `json:"status"`           // optimal, or why not
@@ -43,8 +43,8 @@ type optimalFlow struct {
 	LossMW     *float64             `json:"loss_mw"`           // of all branches
 	Bus        []results.OptimalBus `json:"bus"`
 	results.Dispatch
-	Binding []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
-	Why     *why              `json:"why,omitempty"`
+	Binding    []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
+	Relaxation *relaxation       `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -64,38 +64,38 @@ func busTable(buses []results.OptimalBus, price string) [][]string {
 	return rows
 }
 
-// optimising are the flags that optimal power flows share.
-type optimising struct {
+// optimalFlags are the flags common to optimal power flows.
+type optimalFlags struct {
 	opt          acopf.Options
 	scale        float64
 	starts       int
 	dispatchable string
 }
 
-func newOptimising() optimising {
-	return optimising{acopf.Options{MaxIterations: 150, Feasibility: 1e-9, Optimality: 1e-8}, 1, 1, network.DispatchableByFile.String()}
+func newOptimalFlags() optimalFlags {
+	return optimalFlags{acopf.Options{MaxIterations: 150, Feasibility: 1e-9, Optimality: 1e-8}, 1, 1, network.DispatchableByFile.String()}
 }
 
-func (y *optimising) ruleFlag(f *pflag.FlagSet) {
+func (y *optimalFlags) ruleFlag(f *pflag.FlagSet) {
 	f.StringVar(&y.dispatchable, "dispatchable", y.dispatchable, "`rule` for units that are loads (PMIN < 0, PMAX = 0): power-factor keeps the constant power factor of MATPOWER, plain leaves P and Q free as PGLib does, file takes plain for cases of PGLib and power-factor for others")
 }
 
-func (y *optimising) scaleFlag(f *pflag.FlagSet) {
+func (y *optimalFlags) scaleFlag(f *pflag.FlagSet) {
 	f.Float64Var(&y.scale, "scale", y.scale, "factor on every load, active and reactive")
 }
 
-func (y *optimising) startsFlag(f *pflag.FlagSet) {
+func (y *optimalFlags) startsFlag(f *pflag.FlagSet) {
 	f.IntVar(&y.starts, "starts", y.starts, "2 also solves from the nearest feasible point, and takes the lower optimum")
 }
 
-func (y *optimising) solverFlags(f *pflag.FlagSet) {
+func (y *optimalFlags) solverFlags(f *pflag.FlagSet) {
 	f.IntVar(&y.opt.MaxIterations, "max-iterations", y.opt.MaxIterations, "largest number of interior-point iterations of one attempt; one that finds no optimum is followed by another")
 	f.Float64Var(&y.opt.Feasibility, "feasibility", y.opt.Feasibility, "largest mismatch of power and violation of a limit that counts as solved, pu")
 	f.Float64Var(&y.opt.Optimality, "optimality", y.opt.Optimality, "largest scaled gradient and relative duality gap that counts as optimal")
 }
 
-// check reads the flags, and refuses what they cannot be.
-func (y *optimising) check(a *cli.App) error {
+// check reads and validates the flags.
+func (y *optimalFlags) check(a *cli.App) error {
 	if err := cmp.Or(checkScale(y.scale), aboveZero("feasibility", y.opt.Feasibility), aboveZero("optimality", y.opt.Optimality)); err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (y *optimising) check(a *cli.App) error {
 	return checkStarts(y.starts)
 }
 
-// read is the network of an argument, with a note of what its units that are loads are taken for.
-func (y *optimising) read(ctx context.Context, a *cli.App, argument string) (*matpower.Case, *network.Network, error) {
+// read reads the network of an argument, and notes how its dispatchable loads are treated.
+func (y *optimalFlags) read(ctx context.Context, a *cli.App, argument string) (*matpower.Case, *network.Network, error) {
 	c, n, err := readNetwork(ctx, a, argument)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func (y *optimising) read(ctx context.Context, a *cli.App, argument string) (*ma
 
 // OptimalFlow is gpc opf.
 func OptimalFlow(a *cli.App) *cobra.Command {
-	y := newOptimising()
+	y := newOptimalFlags()
 	var weights []float64
 	explained := true
 	var files outputs
@@ -185,7 +185,7 @@ Exit code 1 says that no optimum was found.`,
 				}
 			case explained:
 				pd, qd := n.Loads(y.scale)
-				if result.Why, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
+				if result.Relaxation, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
 					return err
 				}
 			}
@@ -201,7 +201,7 @@ Exit code 1 says that no optimum was found.`,
 	y.startsFlag(f)
 	y.solverFlags(f)
 	cmd.AddCommand(batchCommand(a), seriesCommand(a), secureCommand(a))
-	pointTo(cmd, map[string]string{
+	suggestCommand(cmd, map[string]string{
 		"secure": "opf secure", "outages": "opf secure", "emergency": "opf secure", "voltage-band": "opf secure", "participation": "opf secure",
 		"loads": "opf series", "results": "opf series", "chains": "opf series",
 		"published": "opf batch", "record": "opf batch", "max-load": "opf batch", "any-load": "opf batch",
@@ -209,8 +209,8 @@ Exit code 1 says that no optimum was found.`,
 	return cmd
 }
 
-// runOptimalFlow solves and puts the solution in the file's units, and in the case, which is
-// nil where there is none.
+// runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an
+// optimum.
 func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64, starts int) (*optimalFlow, *matpower.Case, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
@@ -226,10 +226,10 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	out.SetupMS = float64(time.Since(start)) / 1e6
 	if !objective.FileCost() {
 		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
-		var no acopf.StatusError
+		var statusError acopf.StatusError
 		switch {
-		case errors.As(err, &no):
-			out.Status = no.Status.String()
+		case errors.As(err, &statusError):
+			out.Status = statusError.Status.String()
 			return out, nil, nil
 		case err != nil:
 			return nil, nil, err
@@ -251,7 +251,8 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
-	out.Objective, out.Mismatch, out.Violation, out.J = &r.Objective, &r.KKT.Mismatch, &r.KKT.Violation, r.J[:]
+	out.Objective, out.Mismatch = &r.Objective, &r.KKT.Mismatch
+	out.Violation, out.J = &r.KKT.Violation, r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
 	out.Bus = results.OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
 	out.Dispatch = results.NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
@@ -269,8 +270,8 @@ func (r *optimalFlow) print(w io.Writer) {
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
-	if r.Why != nil {
-		r.Why.print(w)
+	if r.Relaxation != nil {
+		r.Relaxation.print(w)
 		return
 	}
 	if r.Objective == nil {

@@ -22,25 +22,25 @@ import (
 // outageWords are what --outages takes, in pf and in opf.
 const outageWords = "branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\", rows of mpc.branch and mpc.gen from 1"
 
-// namedOutages are those that an argument names: by a word, or those of a file.
-func namedOutages(n *network.Network, what string) (list []secure.Outage, word bool, err error) {
-	if list, word = secure.Named(n, what); word {
+// namedOutages are the outages of an argument: a word or a file.
+func namedOutages(n *network.Network, argument string) (list []secure.Outage, word bool, err error) {
+	if list, word = secure.Named(n, argument); word {
 		return list, true, nil
 	}
-	f, err := os.Open(what)
+	f, err := os.Open(argument)
 	if err != nil {
 		return nil, false, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"", err)
 	}
 	defer f.Close()
-	if list, err = secure.ReadOutages(n, what, f); err != nil {
+	if list, err = secure.ReadOutages(n, argument, f); err != nil {
 		err = cli.BadInputf("--outages: %w", err)
 	}
 	return list, false, err
 }
 
-// analysing are the flags of gpc pf outages.
-type analysing struct {
-	flowing
+// outageFlags are the flags of gpc pf outages.
+type outageFlags struct {
+	flowFlags
 	outages         string
 	participation   string
 	emergency, band float64
@@ -48,7 +48,7 @@ type analysing struct {
 
 // outagesCommand is gpc pf outages.
 func outagesCommand(a *cli.App) *cobra.Command {
-	var y analysing
+	var y outageFlags
 	cmd := &cobra.Command{
 		Use:   "outages FILE.m",
 		Short: "AC power flows after each outage of a branch or unit, and the limits that they break",
@@ -92,7 +92,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	return cmd
 }
 
-// checkAfter refuses limits after an outage that are none.
+// checkAfter refuses invalid limits after an outage.
 func checkAfter(emergency, band float64) error {
 	if !(emergency >= 1 && emergency <= 100) {
 		return cli.BadInputf("--emergency %g: want a factor of 1 to 100", emergency)
@@ -103,7 +103,7 @@ func checkAfter(emergency, band float64) error {
 	return nil
 }
 
-// dispatchHint is what to do where a file of PGLib has no power flow.
+// dispatchHint suggests a remedy where a file of PGLib has no power flow.
 func dispatchHint(n *network.Network) string {
 	if !n.PGLib() {
 		return ""
@@ -111,8 +111,8 @@ func dispatchHint(n *network.Network) string {
 	return "; a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
 }
 
-// run solves the base and every outage, side by side.
-func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
+// run solves the base and every outage in parallel.
+func (y *outageFlags) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
 	list, _, err := namedOutages(n, y.outages)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*r
 			return nil, gpc.BadInput(err)
 		}
 	}
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, Shared: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}
@@ -135,10 +135,10 @@ func (y *analysing) run(ctx context.Context, n *network.Network, a *cli.App) (*r
 // printedOutages is how many outages a table lists.
 const printedOutages = 40
 
-// inShort is a reason in a table: what happened, without the numbers and hints behind a colon, which --json has.
-func inShort(reason string) string {
-	what, _, _ := strings.Cut(reason, ":")
-	return what
+// shortReason is a reason in a table, without the numbers and hints after a colon, which --json has.
+func shortReason(reason string) string {
+	short, _, _ := strings.Cut(reason, ":")
+	return short
 }
 
 func printSecurity(w io.Writer, y *results.Security) {
@@ -155,13 +155,13 @@ func printSecurity(w io.Writer, y *results.Security) {
 		printBroken(w, "broken before any outage", y.Violations)
 		fmt.Fprintln(w)
 	}
-	rows, more := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "limits broken", "buses cut off", "load lost MW"}}, 0
+	rows, hidden := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "limits broken", "buses cut off", "load lost MW"}}, 0
 	for _, r := range y.Outages {
 		if r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
 			continue
 		}
 		if len(rows) > printedOutages {
-			more++
+			hidden++
 			continue
 		}
 		rows = append(rows, outageRow(&r))
@@ -170,33 +170,33 @@ func printSecurity(w io.Writer, y *results.Security) {
 		return
 	}
 	cli.Table(w, rows)
-	printMore(w, more)
+	printMore(w, hidden)
 }
 
 // outageRow is an outage in the table.
 func outageRow(r *results.AfterOutage) []string {
-	at, severity := fmt.Sprintf("bus %d", r.From), ""
+	place, severity := fmt.Sprintf("bus %d", r.From), ""
 	if r.Kind == "branch" {
-		at = fmt.Sprintf("%d to %d", r.From, r.To)
+		place = fmt.Sprintf("%d to %d", r.From, r.To)
 	}
-	worst, by, unit := "", "", ""
+	worst, excess, unit := "", "", ""
 	switch {
 	case !r.Converged:
-		worst = inShort(r.Reason)
+		worst = shortReason(r.Reason)
 	case len(r.Violations) > 0:
 		l := r.Violations[0]
-		worst, by, unit = l.Kind+" at "+l.Where(), fmt.Sprintf("%.4f", l.By), l.Unit
+		worst, excess, unit = l.Kind+" at "+l.Where(), fmt.Sprintf("%.4f", l.Excess), l.Unit
 	}
 	if r.Severity != nil {
 		severity = fmt.Sprintf("%.3f", *r.Severity)
 	}
-	return []string{r.Kind, strconv.Itoa(r.Row), at, severity, worst, by, unit,
+	return []string{r.Kind, strconv.Itoa(r.Row), place, severity, worst, excess, unit,
 		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)}
 }
 
-// printMore says how many rows a table has not.
-func printMore(w io.Writer, more int) {
-	if more > 0 {
-		fmt.Fprintf(w, "and %d more, which --json lists\n", more)
+// printMore counts the rows that a table leaves out.
+func printMore(w io.Writer, hidden int) {
+	if hidden > 0 {
+		fmt.Fprintf(w, "and %d more, which --json lists\n", hidden)
 	}
 }

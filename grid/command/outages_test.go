@@ -202,7 +202,7 @@ func TestLimitsAfterAnOutageAreWider(t *testing.T) {
 		t.Errorf("%d secure, with wider limits %d of %+v", strict.Secure, wide.Secure, wide)
 	}
 	s, w := strict.Outages[0], wide.Outages[0]
-	if s.Row != w.Row || math.Abs(w.Violations[0].Bound-1.3*s.Violations[0].Bound) > 1e-9 || math.Abs(w.Violations[0].By-(s.Violations[0].By-0.3*s.Violations[0].Bound)) > 1e-6 {
+	if s.Row != w.Row || math.Abs(w.Violations[0].Bound-1.3*s.Violations[0].Bound) > 1e-9 || math.Abs(w.Violations[0].Excess-(s.Violations[0].Excess-0.3*s.Violations[0].Bound)) > 1e-6 {
 		t.Errorf("the worst is %+v, with wider limits %+v", s, w)
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// flowing are the flags of every power flow.
-type flowing struct {
+// flowFlags are the flags of every power flow.
+type flowFlags struct {
 	opt   powerflow.Options
 	flat  bool
 	scale float64
 }
 
-func (y *flowing) flags(f *pflag.FlagSet) {
+func (y *flowFlags) flags(f *pflag.FlagSet) {
 	f.BoolVar(&y.flat, "flat", false, "start from 1 pu and equal angles instead of the file's voltages")
 	f.BoolVar(&y.opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits, except at the reference bus")
 	f.Float64Var(&y.opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
@@ -33,8 +33,8 @@ func (y *flowing) flags(f *pflag.FlagSet) {
 	f.Float64Var(&y.scale, "scale", 1, "factor on every load, active and reactive; the reference bus takes up the difference")
 }
 
-// check reads the flags, and refuses what they cannot be.
-func (y *flowing) check(ctx context.Context) error {
+// check reads and validates the flags.
+func (y *flowFlags) check(ctx context.Context) error {
 	if y.opt.Context = ctx; y.flat {
 		y.opt.Start = powerflow.Flat
 	}
@@ -46,7 +46,7 @@ func (y *flowing) check(ctx context.Context) error {
 
 // PowerFlow is gpc pf.
 func PowerFlow(a *cli.App) *cobra.Command {
-	var y flowing
+	var y flowFlags
 	var files outputs
 	cmd := &cobra.Command{
 		Use:     "pf FILE.m",
@@ -92,11 +92,11 @@ Exit code 1 says that it does not converge.`,
 	y.flags(cmd.Flags())
 	files.flags(cmd.Flags())
 	cmd.AddCommand(outagesCommand(a))
-	pointTo(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages"})
+	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages"})
 	return cmd
 }
 
-// runPowerFlow solves at the file's loads by a factor, and puts the solution in the case.
+// runPowerFlow solves at the file's loads times a factor, and puts the solution in the case.
 func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64) (*results.PowerFlow, *matpower.Case, error) {
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)

@@ -100,7 +100,7 @@ func TestPowerFlowNamesTheLimitsItBreaks(t *testing.T) {
 		t.Fatalf("broken are %+v", r.Violations)
 	}
 	l, b := r.Violations[0], r.Branch[9]
-	if l.Kind != "rating" || l.Limit.Branch != 10 || b.Branch != 10 || l.End != "from" || math.Abs(l.Value-b.Sf) > 1e-9 || math.Abs(l.By-(b.Sf-32)) > 1e-9 {
+	if l.Kind != "rating" || l.Limit.Branch != 10 || b.Branch != 10 || l.End != "from" || math.Abs(l.Value-b.Sf) > 1e-9 || math.Abs(l.Excess-(b.Sf-32)) > 1e-9 {
 		t.Errorf("broken is %+v, branch %+v", l, b)
 	}
 	_, text, _ := run("pf", "case30")

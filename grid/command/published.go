@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// publishedTable is the file beside the networks of PGLib that has their published values.
+// publishedTable is the file of PGLib with the published values of its networks.
 const publishedTable = "BASELINE.md"
 
-// publishedValue is what a table says of a network.
+// publishedValue is the published value of a network.
 type publishedValue struct {
 	objective float64  // $/h
 	seconds   *float64 // nil where it says less than one
 }
 
-// readPublished reads tables of published optima: in Markdown, with a column "Case Name" and one
-// that begins with "AC ($/h)", as PGLib-OPF has them.
+// readPublished reads tables of published optima in Markdown, with a column "Case Name" and one that starts with "AC
+// ($/h)", as in PGLib-OPF.
 func readPublished(path string) (map[string]publishedValue, error) {
 	f, err := os.Open(path)
 	if err != nil {

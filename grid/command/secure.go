@@ -19,8 +19,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// securing are the flags of gpc opf secure.
-type securing struct {
+// secureFlags are the flags of gpc opf secure.
+type secureFlags struct {
 	loads         string // of a series; "": those of the case
 	outages       string
 	participation string
@@ -30,7 +30,7 @@ type securing struct {
 
 // secureCommand is gpc opf secure.
 func secureCommand(a *cli.App) *cobra.Command {
-	of, y := newOptimising(), securing{opt: secure.DefaultOptions()}
+	base, y := newOptimalFlags(), secureFlags{opt: secure.DefaultOptions()}
 	var files outputs
 	cmd := &cobra.Command{
 		Use:   "secure FILE.m",
@@ -50,7 +50,7 @@ step has none.`,
 		Example: "  " + a.Name + " opf secure case118 --outages branches",
 		Args:    oneNetwork,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(of.check(a), checkAfter(y.opt.Emergency, y.opt.Band)); err != nil {
+			if err := cmp.Or(base.check(a), checkAfter(y.opt.Emergency, y.opt.Band)); err != nil {
 				return err
 			}
 			for _, name := range []string{"out", "csv", "scale"} {
@@ -61,11 +61,11 @@ step has none.`,
 			if err := files.check(args[0]); err != nil {
 				return err
 			}
-			c, n, err := of.read(cmd.Context(), a, args[0])
+			c, n, err := base.read(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			y.opt.Threads, y.opt.Dispatchable = a.Threads(), of.opt.Dispatchable
+			y.opt.Threads, y.opt.Dispatchable = a.Threads(), base.opt.Dispatchable
 			if y.loads != "" {
 				r, err := y.chain(cmd.Context(), a, n, y.loads)
 				if err != nil {
@@ -73,7 +73,7 @@ step has none.`,
 				}
 				return a.PrintChecked(r.Secure >= r.Steps, r, r.print)
 			}
-			r, solved, err := y.run(cmd.Context(), a, c, n, of.scale)
+			r, solved, err := y.run(cmd.Context(), a, c, n, base.scale)
 			if err != nil {
 				return err
 			}
@@ -93,14 +93,14 @@ step has none.`,
 	f.IntVar(&y.opt.MaxIterations, "max-iterations", 0, "largest number of interior-point iterations of one round; 0: 200")
 	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find a secure dispatch for every step")
 	files.flags(f)
-	of.ruleFlag(f)
-	of.scaleFlag(f)
+	base.ruleFlag(f)
+	base.scaleFlag(f)
 	return cmd
 }
 
-// list reads --outages. Branches that cut off a part of the network, which no dispatch survives, are left out of what
-// a word names; solver refuses them in a file.
-func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
+// list reads --outages. Words leave out branches that cut off a part of the network, which no dispatch survives;
+// solver refuses them in a file.
+func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
 	list, word, err := namedOutages(n, y.outages)
 	if err != nil || !word {
 		return list, err
@@ -115,24 +115,24 @@ func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
 const participationWords = "how units share the missing power: by range (PMAX − PMIN), by pmax, equal, or by a `FILE` of lines such as \"unit 2 0.4\""
 
 // participation reads --participation: a factor a unit.
-func participation(n *network.Network, what string) ([]float64, error) {
-	if out, known := secure.NamedParticipation(n, what); known {
+func participation(n *network.Network, argument string) ([]float64, error) {
+	if out, ok := secure.NamedParticipation(n, argument); ok {
 		return out, nil
 	}
-	f, err := os.Open(what)
+	f, err := os.Open(argument)
 	if err != nil {
 		return nil, fmt.Errorf("--participation: %w: want range, pmax, equal or a file of lines such as \"unit 2 0.4\"", err)
 	}
 	defer f.Close()
-	out, err := secure.ReadParticipation(n, what, f)
+	out, err := secure.ReadParticipation(n, argument, f)
 	if err != nil {
 		err = fmt.Errorf("--participation: %w", err)
 	}
 	return out, err
 }
 
-// solver is that of the flags.
-func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
+// solver creates the solver of the flags.
+func (y *secureFlags) solver(n *network.Network) (*secure.Solver, error) {
 	var err error
 	if y.opt.Outages, err = y.list(n); err != nil {
 		return nil, gpc.BadInput(err)
@@ -147,25 +147,24 @@ func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	return s, nil
 }
 
-// quiet is how long a secure optimal power flow says nothing.
-const quiet = 2 * time.Second
+// quietPeriod is the time before a secure optimal power flow reports progress.
+const quietPeriod = 2 * time.Second
 
-// rounds writes a line when another optimisation with more outages has begun, once the solve has taken a while.
-func rounds(w io.Writer, since func() time.Duration) func(secure.Iterate) {
+// rounds reports every optimisation with more outages, after the quiet period.
+func rounds(w io.Writer, elapsed func() time.Duration) func(secure.Iterate) {
 	outages := 0
 	return func(i secure.Iterate) {
-		if i.Outages > outages && since() > quiet {
+		if i.Outages > outages && elapsed() > quietPeriod {
 			outages = i.Outages
-			fmt.Fprintf(w, "optimising with %s that break a limit, after %s and %.0f s\n", count(i.Outages, "outage"), count(i.Iteration, "iteration"), since().Seconds())
+			fmt.Fprintf(w, "optimising with %s that break a limit, after %s and %.0f s\n", count(i.Outages, "outage"), count(i.Iteration, "iteration"), elapsed().Seconds())
 		}
 	}
 }
 
-// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
-// is none.
-func (y *securing) run(ctx context.Context, a *cli.App, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
-	begun := time.Now()
-	y.opt.Trace = rounds(a.Stderr, func() time.Duration { return time.Since(begun) })
+// run solves, and returns the dispatch in the file's units and as a case, which is nil without a dispatch.
+func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *network.Network, scale float64) (*results.SecureFlow, *matpower.Case, error) {
+	started := time.Now()
+	y.opt.Trace = rounds(a.Stderr, func() time.Duration { return time.Since(started) })
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, nil, err
@@ -193,21 +192,21 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 	printLeftOut(w, len(r.LeftOut))
 	switch {
 	case r.Plain == nil:
-	case r.Rounds == 0 && r.Objective == nil: // no outage was looked at
+	case r.Rounds == 0 && r.Objective == nil: // no outage was checked
 		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h\n", *r.Plain)
 	default:
 		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %s a limit\n", *r.Plain, countOf(len(r.Before), "outage breaks", "outages break"))
 	}
 	printChecks(w, r.Before)
-	if len(r.Gives) > 0 {
+	if len(r.Relaxations) > 0 {
 		fmt.Fprintln(w, "what would have to give:")
 		rows := [][]string{{"after", "limit", "at", "gives", "to", "from", "unit"}}
-		for _, g := range r.Gives {
+		for _, g := range r.Relaxations {
 			bound := fmt.Sprintf("%.4f", g.Bound)
 			if l := g.Kind; l == "set-point" || l == "balance" {
 				bound = "" // a set-point is part of the dispatch that was not found; a balance has no limit
 			}
-			rows = append(rows, []string{g.After.Where(), g.Kind, g.Limit.Where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), bound, g.Unit})
+			rows = append(rows, []string{g.After.Where(), g.Kind, g.Limit.Where(), fmt.Sprintf("%.4f", g.Excess), fmt.Sprintf("%.4f", g.Value), bound, g.Unit})
 		}
 		cli.Table(w, rows)
 	}
@@ -219,14 +218,14 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, "$/MWh"))
 }
 
-// printLeftOut says how many branches of --outages are not looked at.
+// printLeftOut says how many branches of --outages are left out.
 func printLeftOut(w io.Writer, branches int) {
 	if branches > 0 {
 		fmt.Fprintf(w, "%s a part of the network, which no dispatch survives: left out\n", countOf(branches, "branch cuts off", "branches cut off"))
 	}
 }
 
-// printChecks prints the worst of what outages break.
+// printChecks prints the worst violations after outages.
 func printChecks(w io.Writer, checks []results.Check) {
 	if len(checks) == 0 {
 		return
@@ -236,12 +235,14 @@ func printChecks(w io.Writer, checks []results.Check) {
 		if i == printedOutages {
 			break
 		}
-		severity, worst, by, unit := "", inShort(c.Reason), "", ""
+		severity, worst := "", shortReason(c.Reason)
+		excess, unit := "", ""
 		if c.Severity != nil {
 			l := c.Violations[0]
-			severity, worst, by, unit = fmt.Sprintf("%.3f", *c.Severity), l.Kind+" at "+l.Where(), fmt.Sprintf("%.4f", l.By), l.Unit
+			severity, worst = fmt.Sprintf("%.3f", *c.Severity), l.Kind+" at "+l.Where()
+			excess, unit = fmt.Sprintf("%.4f", l.Excess), l.Unit
 		}
-		rows = append(rows, []string{c.Where(), severity, worst, by, unit, strconv.Itoa(len(c.Violations))})
+		rows = append(rows, []string{c.Where(), severity, worst, excess, unit, strconv.Itoa(len(c.Violations))})
 	}
 	cli.Table(w, rows)
 	printMore(w, len(checks)-printedOutages)

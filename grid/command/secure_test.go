@@ -56,11 +56,11 @@ func TestSecureDispatch(t *testing.T) {
 // Where no dispatch survives the exit code is 1, and what would have to give is named.
 func TestNoSecureDispatch(t *testing.T) {
 	r := runSecureJSON(t, 1, "case30", "--outages", "branches")
-	if r.Status != "no secure point found" || r.Reason == "" || len(r.Gives) == 0 || r.Objective != nil || len(r.Bus) != 0 {
+	if r.Status != "no secure point found" || r.Reason == "" || len(r.Relaxations) == 0 || r.Objective != nil || len(r.Bus) != 0 {
 		t.Errorf("%+v", r)
 	}
-	for _, g := range r.Gives {
-		if g.After.Row == 0 || g.By <= 0 || g.Kind == "" {
+	for _, g := range r.Relaxations {
+		if g.After.Row == 0 || g.Excess <= 0 || g.Kind == "" {
 			t.Errorf("gives %+v", g)
 		}
 	}
@@ -69,7 +69,7 @@ func TestNoSecureDispatch(t *testing.T) {
 // The text names a set-point without a limit that it would come from: it is part of the dispatch that was not found.
 func TestWhatGivesAsText(t *testing.T) {
 	r := results.SecureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []results.Check{{Outage: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Reason: "none"}},
-		Gives: []results.Give{{After: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Broken: results.Broken{Limit: results.Limit{Kind: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, By: 0.02}}}}
+		Relaxations: []results.Relaxation{{After: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Broken: results.Broken{Limit: results.Limit{Kind: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, Excess: 0.02}}}}
 	plain := 10.0
 	r.Plain = &plain
 	var text strings.Builder
@@ -95,7 +95,7 @@ func TestOutagesThatWereNotLookedAtAreNotCounted(t *testing.T) {
 // A solve that takes a while says on stderr that it goes on; a quick one says nothing.
 func TestASlowSolveSaysThatItGoesOn(t *testing.T) {
 	for since, want := range map[time.Duration]string{
-		quiet: "", time.Minute: "optimising with 3 outages that break a limit, after 7 iterations and 60 s\noptimising with 5 outages that break a limit, after 9 iterations and 60 s\n",
+		quietPeriod: "", time.Minute: "optimising with 3 outages that break a limit, after 7 iterations and 60 s\noptimising with 5 outages that break a limit, after 9 iterations and 60 s\n",
 	} {
 		var log strings.Builder
 		tell := rounds(&log, func() time.Duration { return since })

@@ -17,7 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// secureChain is what gpc opf secure --loads prints.
+// secureChain is the output of gpc opf secure --loads.
 type secureChain struct {
 	Case    string            `json:"case"`     // name of the network
 	Loads   string            `json:"loads"`    // file of the series
@@ -47,7 +47,7 @@ type secureChainStep struct {
 }
 
 // chain solves a series of loads, each step from the one before.
-func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
+func (y *secureFlags) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, err
@@ -73,13 +73,13 @@ func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, lo
 		}
 	}
 	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
-	begun, cpu := time.Now(), machine.CPUTime()
-	last, bar := cpu, a.Progress("steps")
+	started, cpu := time.Now(), machine.CPUTime()
+	previous, bar := cpu, a.Progress("steps")
 	err = s.Chain(ctx, steps, func(k int, warm bool, r *secure.Result) error {
-		now := machine.CPUTime()
+		current := machine.CPUTime()
 		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(r.Remembered), Rounds: r.Rounds,
-			Iterations: r.Iterations, Warm: warm, CPUMS: milliseconds(now - last)}
-		last = now
+			Iterations: r.Iterations, Warm: warm, CPUMS: milliseconds(current - previous)}
+		previous = current
 		if r.Plain != 0 {
 			step.Plain = &r.Plain
 		}
@@ -97,7 +97,7 @@ func (y *securing) chain(ctx context.Context, a *cli.App, n *network.Network, lo
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	out.WallMS, out.CPUMS = milliseconds(time.Since(begun)), milliseconds(machine.CPUTime()-cpu)
+	out.WallMS, out.CPUMS = milliseconds(time.Since(started)), milliseconds(machine.CPUTime()-cpu)
 	return out, nil
 }
 

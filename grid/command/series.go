@@ -20,16 +20,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// seriesOf are the flags of an optimal power flow along a series of loads.
-type seriesOf struct {
+// seriesFlags are the flags of an optimal power flow along a series of loads.
+type seriesFlags struct {
 	loads, results string
 	chains         int
 }
 
 // seriesCommand is gpc opf series.
 func seriesCommand(a *cli.App) *cobra.Command {
-	of := newOptimising()
-	var y seriesOf
+	base := newOptimalFlags()
+	var y seriesFlags
 	cmd := &cobra.Command{
 		Use:   "series FILE.m --loads FILE",
 		Short: "Optimal power flows of a network along a series of loads",
@@ -46,17 +46,17 @@ Exit code 1 says that at least one step has no optimum.`,
 			if y.loads == "" {
 				return cli.BadInputf("--loads is required: the table of the series")
 			}
-			if err := of.check(a); err != nil {
+			if err := base.check(a); err != nil {
 				return err
 			}
 			if err := y.check(args[0], y.loads); err != nil {
 				return err
 			}
-			_, n, err := of.read(cmd.Context(), a, args[0])
+			_, n, err := base.read(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			r, err := y.run(cmd.Context(), n, of.opt, a.Stderr)
+			r, err := y.run(cmd.Context(), n, base.opt, a.Stderr)
 			if err != nil {
 				return err
 			}
@@ -67,13 +67,13 @@ Exit code 1 says that at least one step has no optimum.`,
 	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with the loads of every step")
 	f.StringVar(&y.results, "results", "", "`folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
 	f.IntVar(&y.chains, "chains", series.DefaultChains, "number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
-	of.ruleFlag(f)
-	of.solverFlags(f)
+	base.ruleFlag(f)
+	base.solverFlags(f)
 	return cmd
 }
 
-// seriesResult is what gpc opf series prints: counts and the iterations of optimal steps. Times
-// are of the solves alone.
+// seriesResult is the output of gpc opf series: counts and the iterations of optimal steps. Times are those of the
+// solves alone.
 type seriesResult struct {
 	Case           string         `json:"case"`               // name of the network
 	Loads          string         `json:"loads"`              // file of the series, without its folder
@@ -98,29 +98,29 @@ type seriesFailed struct {
 	Reason string `json:"reason"` // the same in a sentence
 }
 
-// seriesSteps are how many steps are in memory at a time.
+// seriesSteps is the number of steps in memory at a time.
 const seriesSteps = 1024
 
 // check refuses, before any work, a folder that cannot be written.
-func (y *seriesOf) check(inputs ...string) error {
+func (y *seriesFlags) check(inputs ...string) error {
 	if y.results == "" {
 		return nil
 	}
 	if err := cli.MakeFolder("--results", y.results); err != nil {
 		return err
 	}
-	var files, given []durable.File
+	var files, existing []durable.File
 	for _, name := range series.Files {
 		files = append(files, durable.File{Name: "--results", Path: filepath.Join(y.results, name)})
 	}
 	for _, path := range inputs {
-		given = append(given, durable.File{Name: "an input", Path: path})
+		existing = append(existing, durable.File{Name: "an input", Path: path})
 	}
-	return cli.CheckOutputs(files, given)
+	return cli.CheckOutputs(files, existing)
 }
 
 // run solves the series of a network.
-func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Options, progress io.Writer) (*seriesResult, error) {
+func (y *seriesFlags) run(ctx context.Context, n *network.Network, opt acopf.Options, progress io.Writer) (*seriesResult, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
@@ -181,20 +181,20 @@ func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Option
 
 func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterations []int) []int {
 	for k := range results {
-		got := &results[k]
-		if got.Status != acopf.Optimal {
-			r.WithoutOptimum = append(r.WithoutOptimum, seriesFailed{steps.First + k, steps.Time[k], got.Status.String(), got.Reason()})
+		result := &results[k]
+		if result.Status != acopf.Optimal {
+			r.WithoutOptimum = append(r.WithoutOptimum, seriesFailed{steps.First + k, steps.Time[k], result.Status.String(), result.Reason()})
 			continue
 		}
 		r.Optimal++
-		r.Objective += got.Objective
-		iterations = append(iterations, got.Iterations)
+		r.Objective += result.Objective
+		iterations = append(iterations, result.Iterations)
 	}
 	r.Steps += len(results)
 	return iterations
 }
 
-// printedSteps is how many steps without an optimum are named.
+// printedSteps is the number of steps without an optimum in a listing.
 const printedSteps = 20
 
 func (r *seriesResult) print(w io.Writer) {

@@ -67,27 +67,32 @@ func (o *outputs) write(c *matpower.Case, comment string) error {
 	return nil
 }
 
-// solvedCase is a case with a solution at scale times its loads in it (pu and rad):
-// voltages, loads, generation, flows. What is out of service generates and carries nothing.
+// solvedCase is a case with a solution (pu and rad) at scale times its loads: voltages, loads, generation, flows.
+// Equipment out of service generates and carries nothing.
 func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg, qg []float64) *matpower.Case {
 	out := *c
 	out.Bus, out.Gen, out.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
 	out.HasFlows, out.HasMultipliers = true, false
 	for i := range out.Bus {
 		b := &out.Bus[i]
-		b.LamP, b.LamQ, b.MuVMax, b.MuVMin = 0, 0, 0, 0
+		b.LamP, b.LamQ = 0, 0
+		b.MuVMax, b.MuVMin = 0, 0
 	}
 	for i := range out.Gen {
 		g := &out.Gen[i]
-		g.Pg, g.Qg, g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin = 0, 0, 0, 0, 0, 0
+		g.Pg, g.Qg, g.MuPMax = 0, 0, 0
+		g.MuPMin, g.MuQMax, g.MuQMin = 0, 0, 0
 	}
 	for i := range out.Branch {
 		b := &out.Branch[i]
-		b.Pf, b.Qf, b.Pt, b.Qt, b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax = 0, 0, 0, 0, 0, 0, 0, 0
+		b.Pf, b.Qf, b.Pt = 0, 0, 0
+		b.Qt, b.MuSf, b.MuSt = 0, 0, 0
+		b.MuAngMin, b.MuAngMax = 0, 0
 	}
 	for i, row := range n.BusRow {
 		b := &out.Bus[row]
-		b.Vm, b.Va, b.Pd, b.Qd = vm[i], results.Degrees(va[i]), scale*b.Pd, scale*b.Qd
+		b.Vm, b.Va = vm[i], results.Degrees(va[i])
+		b.Pd, b.Qd = scale*b.Pd, scale*b.Qd
 	}
 	for i, row := range n.GenRow {
 		g := &out.Gen[row]
@@ -97,7 +102,8 @@ func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg,
 	n.BranchFlows(&n.Admittance, vm, va, flows)
 	for k, row := range n.BranchRow {
 		b := &out.Branch[row]
-		b.Pf, b.Qf, b.Pt, b.Qt = flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
+		b.Pf, b.Qf = flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA
+		b.Pt, b.Qt = flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
 	}
 	return &out
 }
@@ -107,12 +113,14 @@ func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *a
 	c.HasMultipliers = true
 	for i, row := range n.BusRow {
 		b := &c.Bus[row]
-		b.LamP, b.LamQ, b.MuVMax, b.MuVMin = r.LambdaP[i]/n.BaseMVA, r.LambdaQ[i]/n.BaseMVA, m.VMax[i], m.VMin[i]
+		b.LamP, b.LamQ = r.LambdaP[i]/n.BaseMVA, r.LambdaQ[i]/n.BaseMVA
+		b.MuVMax, b.MuVMin = m.VMax[i], m.VMin[i]
 	}
 	for i, row := range n.GenRow {
 		g := &c.Gen[row]
 		g.Vg = r.Vm[n.GenBus[i]]
-		g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin = m.PMax[i]/n.BaseMVA, m.PMin[i]/n.BaseMVA, m.QMax[i]/n.BaseMVA, m.QMin[i]/n.BaseMVA
+		g.MuPMax, g.MuPMin = m.PMax[i]/n.BaseMVA, m.PMin[i]/n.BaseMVA
+		g.MuQMax, g.MuQMin = m.QMax[i]/n.BaseMVA, m.QMin[i]/n.BaseMVA
 	}
 	for k, row := range n.BranchRow {
 		b := &c.Branch[row]
@@ -127,7 +135,7 @@ var tables = []struct {
 	rows func(*matpower.Case) [][]string
 }{{"bus.csv", busRows}, {"gen.csv", genRows}, {"branch.csv", branchRows}}
 
-// rowOf is integers and then numbers as text; an infinite one or NaN is left out.
+// rowOf writes integers and then numbers as text; infinite ones and NaN are empty.
 func rowOf(integers []int, numbers ...float64) []string {
 	var out []string
 	for _, i := range integers {
@@ -206,4 +214,4 @@ func branchRows(c *matpower.Case) [][]string {
 }
 
 // origin is the comment of a solved case.
-func origin(c *matpower.Case, what string) string { return fmt.Sprintf("%s, %s", c.Name, what) }
+func origin(c *matpower.Case, method string) string { return fmt.Sprintf("%s, %s", c.Name, method) }

@@ -11,23 +11,23 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// mostStarts is how many ways there are to begin an optimum.
-const mostStarts = 2
+// maxStarts is the number of different starts.
+const maxStarts = 2
 
-// lowerOptimum is by how much of itself an optimum has to be lower than that of an earlier start to take its place: more
-// than the tolerances leave.
-const lowerOptimum = 1e-6
+// minImprovement is the relative decrease from an earlier start's optimum that counts as lower: more than the
+// tolerances leave.
+const minImprovement = 1e-6
 
-// checkStarts says what is wrong with a number of starts.
+// checkStarts validates a number of starts.
 func checkStarts(starts int) error {
-	if starts < 1 || starts > mostStarts {
-		return cli.BadInputf("--starts %d: want 1 to %d", starts, mostStarts)
+	if starts < 1 || starts > maxStarts {
+		return cli.BadInputf("--starts %d: want 1 to %d", starts, maxStarts)
 	}
 	return nil
 }
 
-// solveFrom solves a problem from the flat start and, of two starts, from the feasible point
-// nearest to it too. It returns every start's end, and the number and result of the lower optimum.
+// solveFrom solves a problem from the flat start and, with two starts, from the nearest feasible point as well. It
+// returns the result of every start, and the index and result of the lower optimum.
 func solveFrom(ctx context.Context, s *acopf.Solver, pr acopf.Problem, starts int) (ends []optima.Start, best int, r *acopf.Result, err error) {
 	results := make([]acopf.Result, starts)
 	for i := range results {
@@ -47,11 +47,11 @@ func solveFrom(ctx context.Context, s *acopf.Solver, pr acopf.Problem, starts in
 	return ends, best, &results[best], nil
 }
 
-// lowest is the first of the optima that none is lower than by lowerOptimum of it; 0 where there is no optimum.
+// lowest is the first optimum that no other one is lower than by minImprovement; 0 without an optimum.
 func lowest(results []acopf.Result) (best int) {
 	for i := range results {
 		r, old := &results[i], &results[best]
-		if r.Status == acopf.Optimal && (old.Status != acopf.Optimal || r.Objective < old.Objective-lowerOptimum*math.Abs(old.Objective)) {
+		if r.Status == acopf.Optimal && (old.Status != acopf.Optimal || r.Objective < old.Objective-minImprovement*math.Abs(old.Objective)) {
 			best = i
 		}
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// printedBroken is how many broken limits a table lists.
+// printedBroken is the number of violated limits in a table.
 const printedBroken = 40
 
-// printBroken writes a table of broken limits under a title.
+// printBroken writes a table of violated limits under a title.
 func printBroken(w io.Writer, title string, list []results.Broken) {
 	rows := [][]string{{title, "at", "value", "limit", "by", "unit"}}
 	for _, l := range list[:min(len(list), printedBroken)] {
-		rows = append(rows, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Value), fmt.Sprintf("%.4f", l.Bound), fmt.Sprintf("%.4f", l.By), l.Unit})
+		rows = append(rows, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Value), fmt.Sprintf("%.4f", l.Bound), fmt.Sprintf("%.4f", l.Excess), l.Unit})
 	}
 	cli.Table(w, rows)
-	if more := len(list) - printedBroken; more > 0 {
-		fmt.Fprintf(w, "and %d more\n", more)
+	if hidden := len(list) - printedBroken; hidden > 0 {
+		fmt.Fprintf(w, "and %d more\n", hidden)
 	}
 }
 

@@ -11,45 +11,45 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// violation is the largest of a dispatch by a power flow, pu and rad, what it is of, and how far
-// the voltages are from those of the optimum, pu.
+// violation is the largest violation of a dispatch by a power flow (pu and rad), its limit, and the largest
+// difference of the voltages from the optimum, pu.
 type violation struct {
-	by         float64
-	where      string
+	excess     float64
+	limit      string
 	difference float64
 }
 
-// verify solves the power flow of an optimum's dispatch (active power and set-points) at loads in
-// pu from its voltages, and measures it against all limits. The reference's first unit takes up
-// what is left, and reactive power is shared among a bus's units by their ranges.
+// verify solves the power flow of an optimum's dispatch (active power and set-points) at loads in pu from its
+// voltages, and measures it against all limits. The reference's first unit takes up the balance. Units at a bus
+// share reactive power by their ranges.
 func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.Result) (violation, error) {
-	s, err := powerflow.New(n.UnitsHold())
+	s, err := powerflow.New(n.WithUnitVoltages())
 	if err != nil {
 		return violation{}, err
 	}
-	in := powerflow.Input{Pd: pd, Qd: qd, Pg: r.Pg, Vg: make([]float64, n.Gens())}
+	input := powerflow.Input{Pd: pd, Qd: qd, Pg: r.Pg, Vg: make([]float64, n.Gens())}
 	for g, bus := range n.GenBus {
-		in.Vg[g] = r.Vm[bus]
+		input.Vg[g] = r.Vm[bus]
 	}
 	sol := s.NewSolution()
 	copy(sol.Vm, r.Vm)
 	copy(sol.Va, r.Va)
-	if err := s.Solve(in, powerflow.Options{Start: powerflow.Given, Context: ctx}, sol); err != nil {
+	if err := s.Solve(input, powerflow.Options{Start: powerflow.FromSolution, Context: ctx}, sol); err != nil {
 		return violation{}, err
 	}
 	if !sol.Converged() {
 		return violation{}, fmt.Errorf("the power flow of the dispatch: %v", s.Reason(sol))
 	}
-	v := violation{by: math.Inf(-1)}
+	v := violation{excess: math.Inf(-1)}
 	for b := range sol.Vm {
 		v.difference = max(v.difference, math.Abs(sol.Vm[b]-r.Vm[b]))
 	}
 	p := results.NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
-	largest := func(count int, by func(int) float64, of func(int) results.Limit) {
+	largest := func(count int, excess func(int) float64, limit func(int) results.Limit) {
 		for i := range count {
-			if d := by(i); d > v.by {
-				l := of(i)
-				v.by, v.where = d, l.Kind+" at "+l.Where()
+			if d := excess(i); d > v.excess {
+				l := limit(i)
+				v.excess, v.limit = d, l.Kind+" at "+l.Where()
 			}
 		}
 	}
@@ -64,8 +64,8 @@ func verify(ctx context.Context, n *network.Network, pd, qd []float64, r *acopf.
 	angle := func(k int) float64 { return sol.Va[n.From[k]] - sol.Va[n.To[k]] }
 	largest(n.Branches(), func(k int) float64 { return n.AngMin[k] - angle(k) }, p.Angle("angmin", n.AngMin))
 	largest(n.Branches(), func(k int) float64 { return angle(k) - n.AngMax[k] }, p.Angle("angmax", n.AngMax))
-	if v.by <= 0 {
-		v.by, v.where = 0, ""
+	if v.excess <= 0 {
+		v.excess, v.limit = 0, ""
 	}
 	return v, nil
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// why says what the limits of a network without an optimum would have to give: the
-// cheapest way to break some so that all others can be kept (acopf.Relax).
-type why struct {
+// relaxation is the cheapest violation of limits of a network without an optimum (acopf.Relax).
+type relaxation struct {
 	Status     string  `json:"status"`     // of the search for the least relaxation; all of `why` is absent where there is an optimum, and with `--why=false`
 	Iterations int     `json:"iterations"` // of the interior point, in all rounds
 	WallMS     float64 `json:"wall_ms"`    // with its setup
@@ -27,22 +26,22 @@ type why struct {
 	Limits    []results.Broken `json:"limits"`       // those that give; empty where all can be kept
 }
 
-// explain relaxes a network at loads in pu.
-func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*why, error) {
+// explain relaxes the limits of a network at loads in pu.
+func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*relaxation, error) {
 	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Prices{})
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Penalties{})
 	if err != nil {
 		return nil, err
 	}
-	out := &why{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []results.Broken{}}
+	out := &relaxation{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []results.Broken{}}
 	if r.Status != acopf.Optimal {
 		return out, nil
 	}
 	p := results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
-	add := func(by []float64, unit float64, of func(int) results.Limit) {
-		for i, x := range by {
+	add := func(amounts []float64, unit float64, limit func(int) results.Limit) {
+		for i, x := range amounts {
 			if x != 0 {
-				out.Limits = append(out.Limits, results.Broken{Limit: of(i), By: math.Abs(x) * unit})
+				out.Limits = append(out.Limits, results.Broken{Limit: limit(i), Excess: math.Abs(x) * unit})
 			}
 		}
 	}
@@ -73,7 +72,7 @@ func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acop
 	return out, nil
 }
 
-func (y *why) print(w io.Writer) {
+func (y *relaxation) print(w io.Writer) {
 	switch {
 	case y.Status != acopf.Optimal.String():
 		fmt.Fprintf(w, "no least relaxation of its limits was found: %s after %d iterations\n", y.Status, y.Iterations)
@@ -93,7 +92,7 @@ func (y *why) print(w io.Writer) {
 				name = "power without use"
 			}
 		}
-		rows = append(rows, []string{name, l.Where(), fmt.Sprintf("%.4f", l.By), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
+		rows = append(rows, []string{name, l.Where(), fmt.Sprintf("%.4f", l.Excess), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
 	}
 	cli.Table(w, rows)
 	if *y.Shortfall > 0 {

@@ -116,13 +116,13 @@ func (k *checker) gens(c *Case, index map[int]int) {
 	inService := 0
 	for i, g := range c.Gen {
 		owner := fmt.Sprintf("generator %d at bus %d", i+1, g.Bus)
-		at, known := index[g.Bus]
-		if !known {
+		bus, ok := index[g.Bus]
+		if !ok {
 			k.fail(g.Line, "%s: there is no such bus", owner)
 			continue
 		}
 		k.finite(g.Line, owner, quantity{"Pg", g.Pg}, quantity{"Qg", g.Qg})
-		if g.InService && c.Bus[at].Type != Isolated {
+		if g.InService && c.Bus[bus].Type != Isolated {
 			inService++
 			k.limits(g.Line, owner, quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax})
 			k.limits(g.Line, owner, quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
@@ -149,8 +149,8 @@ func (k *checker) gens(c *Case, index map[int]int) {
 	}
 }
 
-func (k *checker) cost(c *Case, gen int, what string, cost Cost) {
-	owner := fmt.Sprintf("%s of generator %d at bus %d", what, gen+1, c.Gen[gen].Bus)
+func (k *checker) cost(c *Case, gen int, kind string, cost Cost) {
+	owner := fmt.Sprintf("%s of generator %d at bus %d", kind, gen+1, c.Gen[gen].Bus)
 	line := cost.Line
 	if line == 0 {
 		line = c.Gen[gen].Line
@@ -182,7 +182,7 @@ func (k *checker) branches(c *Case, index map[int]int) {
 	for i, br := range c.Branch {
 		owner := fmt.Sprintf("branch %d from bus %d to bus %d", i+1, br.From, br.To)
 		for _, end := range []int{br.From, br.To} {
-			if _, known := index[end]; !known {
+			if _, ok := index[end]; !ok {
 				k.fail(br.Line, "%s: there is no bus %d", owner, end)
 			}
 		}

@@ -46,14 +46,14 @@ func numbered(lists ...[]string) []namedColumn {
 
 // nameColumns gives the values to the names of an assignment, or to their own
 // names when given is nil.
-func (p *parser) nameColumns(values []namedColumn, given []string) {
+func (p *parser) nameColumns(values []namedColumn, names []string) {
 	for k, v := range values {
 		name := v.name
-		if given != nil {
-			if k >= len(given) {
+		if names != nil {
+			if k >= len(names) {
 				return
 			}
-			name = given[k]
+			name = names[k]
 		}
 		p.vars[name] = value{number: float64(v.column)}
 	}
@@ -62,11 +62,11 @@ func (p *parser) nameColumns(values []namedColumn, given []string) {
 // columnNames parses "[PQ, PV, …] = idx_bus".
 func (p *parser) columnNames() {
 	line := p.tok.line
-	var given []string
+	var names []string
 	for p.advance(); p.tok.kind != ']'; p.advance() {
 		switch p.tok.kind {
 		case tokenName, '~':
-			given = append(given, p.tok.text)
+			names = append(names, p.tok.text)
 		case ',':
 		case tokenEnd, tokenLine:
 			p.failf(line, "the bracket opened here is not closed on its line")
@@ -80,25 +80,25 @@ func (p *parser) columnNames() {
 	if p.tok.kind != tokenName || !ok {
 		p.failf(line, "a call with several results cannot be run: a case file gives its data as numbers")
 	}
-	if len(given) > len(values) {
-		p.failf(line, "%s has %d results, %d names are given", p.tok.text, len(values), len(given))
+	if len(names) > len(values) {
+		p.failf(line, "%s has %d results, %d names are given", p.tok.text, len(values), len(names))
 	}
-	p.nameColumns(values, given)
+	p.nameColumns(values, names)
 	p.advance()
 }
 
 // change parses "(rows, columns) = value" after the name of a table.
-func (p *parser) change(called, table string) {
+func (p *parser) change(name, table string) {
 	line := p.tok.line
 	m := p.out.tables[table]
 	if m == nil {
-		p.failf(line, "a part of %s is assigned before %s itself", called, called)
+		p.failf(line, "a part of %s is assigned before %s itself", name, name)
 	}
 	rows, columns := p.index(m)
 	p.expect('=', "\"=\"")
 	v := p.expression(false, 0)
 	if b := v.block; b != nil && (b.rows != len(rows) || b.columns != len(columns)) {
-		p.failf(line, "%d × %d numbers are assigned to %d × %d of %s", b.rows, b.columns, len(rows), len(columns), called)
+		p.failf(line, "%d × %d numbers are assigned to %d × %d of %s", b.rows, b.columns, len(rows), len(columns), name)
 	}
 	for a, i := range rows {
 		for c, j := range columns {
@@ -126,7 +126,7 @@ func (p *parser) index(m *matrix) (rows, columns []int) {
 
 // positions parses ":", a number or a list in brackets, and returns them
 // counted from 0.
-func (p *parser) positions(count int, what string) []int {
+func (p *parser) positions(count int, kind string) []int {
 	line := p.tok.line
 	if p.tok.kind == ':' {
 		p.advance()
@@ -139,10 +139,10 @@ func (p *parser) positions(count int, what string) []int {
 	var out []int
 	add := func(v float64) {
 		if v != math.Trunc(v) || v < 1 || v > float64(count) {
-			p.failf(line, "there is no %s %g: there are %d", what, v, count)
+			p.failf(line, "there is no %s %g: there are %d", kind, v, count)
 		}
 		if len(out) == maxColumns {
-			p.failf(line, "more than %d %ss in a list", maxColumns, what)
+			p.failf(line, "more than %d %ss in a list", maxColumns, kind)
 		}
 		out = append(out, int(v)-1)
 	}
@@ -155,7 +155,7 @@ func (p *parser) positions(count int, what string) []int {
 		case ',':
 			p.advance()
 		case tokenEnd, tokenLine, ';':
-			p.failf(line, "the list of %ss is not closed on its line", what)
+			p.failf(line, "the list of %ss is not closed on its line", kind)
 		default:
 			add(p.number(true))
 		}

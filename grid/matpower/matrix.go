@@ -12,9 +12,9 @@ func (m *matrix) rows() int           { return len(m.rowLine) }
 func (m *matrix) row(i int) []float64 { return m.data[i*m.columns : (i+1)*m.columns] }
 
 // matrix parses "[ … ]" of numbers.
-func (p *parser) matrix(called string) *matrix {
+func (p *parser) matrix(name string) *matrix {
 	if p.tok.kind != '[' {
-		p.failf(p.tok.line, "%s is %s, a matrix in brackets should be here", called, p.tok.describe())
+		p.failf(p.tok.line, "%s is %s, a matrix in brackets should be here", name, p.tok.describe())
 	}
 	m := &matrix{line: p.tok.line}
 	p.advance()
@@ -29,7 +29,7 @@ func (p *parser) matrix(called string) *matrix {
 			m.columns = len(row)
 		}
 		if len(row) != m.columns {
-			p.failf(rowLine, "%s: this row has %d numbers, the first has %d", called, len(row), m.columns)
+			p.failf(rowLine, "%s: this row has %d numbers, the first has %d", name, len(row), m.columns)
 		}
 		m.data, m.rowLine = append(m.data, row...), append(m.rowLine, rowLine)
 		row = row[:0]
@@ -37,12 +37,12 @@ func (p *parser) matrix(called string) *matrix {
 	for {
 		switch p.tok.kind {
 		case tokenEnd:
-			p.failf(m.line, "%s: the bracket opened here is not closed", called)
+			p.failf(m.line, "%s: the bracket opened here is not closed", name)
 		case ']':
 			endRow()
 			p.advance()
 			if p.tok.kind == '\'' {
-				p.failf(p.tok.line, "%s: a transposed matrix cannot be read", called)
+				p.failf(p.tok.line, "%s: a transposed matrix cannot be read", name)
 			}
 			return m
 		case ';', tokenLine:
@@ -51,7 +51,7 @@ func (p *parser) matrix(called string) *matrix {
 			p.advance()
 		case ',':
 			if comma || len(row) == 0 {
-				p.failf(p.tok.line, "%s: a comma with no number before it", called)
+				p.failf(p.tok.line, "%s: a comma with no number before it", name)
 			}
 			comma = true
 			p.advance()
@@ -60,7 +60,7 @@ func (p *parser) matrix(called string) *matrix {
 				rowLine = p.tok.line
 			}
 			if len(row) == maxColumns {
-				p.failf(p.tok.line, "%s: more than %d numbers in a row", called, maxColumns)
+				p.failf(p.tok.line, "%s: more than %d numbers in a row", name, maxColumns)
 			}
 			row = append(row, p.number(true))
 			comma = false

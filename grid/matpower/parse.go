@@ -92,9 +92,9 @@ func (p *parser) advance() {
 	p.tok = t
 }
 
-func (p *parser) expect(kind tokenKind, what string) token {
+func (p *parser) expect(kind tokenKind, wanted string) token {
 	if p.tok.kind != kind {
-		p.failf(p.tok.line, "found %s where %s should be", p.tok.describe(), what)
+		p.failf(p.tok.line, "found %s where %s should be", p.tok.describe(), wanted)
 	}
 	t := p.tok
 	p.advance()
@@ -249,26 +249,26 @@ func (p *parser) field(structName token) {
 	}
 	p.advance()
 	field := p.expect(tokenName, "the name of a field").text
-	whole := field
+	path := field
 	for p.tok.kind == '.' {
 		p.advance()
-		whole += "." + p.expect(tokenName, "the name of a field").text
+		path += "." + p.expect(tokenName, "the name of a field").text
 	}
-	called := structName.text + "." + whole
-	if p.tok.kind == '(' && slices.Contains(used, whole) {
-		p.change(called, whole)
+	fullName := structName.text + "." + path
+	if p.tok.kind == '(' && slices.Contains(used, path) {
+		p.change(fullName, path)
 		return
 	}
 	if p.tok.kind == '(' || p.tok.kind == '{' {
 		if field == "baseMVA" || field == "version" || refused[field] != "" {
-			p.failf(structName.line, "an assignment to a part of %s", called)
+			p.failf(structName.line, "an assignment to a part of %s", fullName)
 		}
 		p.balanced()
 	}
 	p.expect('=', "\"=\"")
 	line := p.tok.line
 	switch {
-	case whole == "version":
+	case path == "version":
 		p.out.versionLine = line
 		if p.tok.kind == tokenText {
 			p.out.version = p.tok.text
@@ -276,37 +276,37 @@ func (p *parser) field(structName token) {
 		} else {
 			p.out.version = strconv.FormatFloat(p.number(false), 'g', -1, 64)
 		}
-	case whole == "baseMVA":
-		p.once(p.out.baseLine, line, called)
+	case path == "baseMVA":
+		p.once(p.out.baseLine, line, fullName)
 		p.out.baseMVA = p.number(false)
 		p.out.baseLine = line
-	case slices.Contains(used, whole):
-		if m := p.out.tables[whole]; m != nil {
-			p.once(m.line, line, called)
+	case slices.Contains(used, path):
+		if m := p.out.tables[path]; m != nil {
+			p.once(m.line, line, fullName)
 		}
-		p.out.tables[whole] = p.matrix(called)
+		p.out.tables[path] = p.matrix(fullName)
 	case refused[field] != "":
-		p.mustBeEmpty(called, refused[field], structName.line)
+		p.mustBeEmpty(fullName, refused[field], structName.line)
 	default:
-		p.out.ignored = append(p.out.ignored, Field{Name: whole, Line: structName.line})
+		p.out.ignored = append(p.out.ignored, Field{Name: path, Line: structName.line})
 		p.skipValue()
 	}
 }
 
-func (p *parser) once(before, line int, called string) {
+func (p *parser) once(before, line int, name string) {
 	if before != 0 {
-		p.failf(line, "%s is given a second time; it was on line %d already", called, before)
+		p.failf(line, "%s is given a second time; it was on line %d already", name, before)
 	}
 }
 
 // mustBeEmpty passes [] or {} and refuses anything else. A table of DC lines
 // none of which is in service is as good as empty.
-func (p *parser) mustBeEmpty(called, what string, line int) {
-	if p.tok.kind == '[' && strings.HasSuffix(called, ".dcline") {
-		m := p.matrix(called)
+func (p *parser) mustBeEmpty(name, meaning string, line int) {
+	if p.tok.kind == '[' && strings.HasSuffix(name, ".dcline") {
+		m := p.matrix(name)
 		for i := range m.rows() {
 			if m.columns < 3 || m.row(i)[2] != 0 {
-				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", called, what)
+				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", name, meaning)
 			}
 		}
 		return
@@ -319,7 +319,7 @@ func (p *parser) mustBeEmpty(called, what string, line int) {
 			return
 		}
 	}
-	p.failf(line, "%s: %s cannot be honoured", called, what)
+	p.failf(line, "%s: %s cannot be honoured", name, meaning)
 }
 
 // balanced passes a bracket and all it holds.

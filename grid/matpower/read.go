@@ -109,9 +109,9 @@ const (
 )
 
 // whole converts a number that must be an integer a bus number can be.
-func (k *checker) whole(line int, what string, v float64) int {
+func (k *checker) integer(line int, name string, v float64) int {
 	if v != math.Trunc(v) || math.Abs(v) > 1<<31 {
-		k.fail(line, "%s is %g: want a whole number", what, v)
+		k.fail(line, "%s is %g: want a whole number", name, v)
 	}
 	return int(v)
 }
@@ -129,9 +129,9 @@ func (p *parsed) buses(c *Case, k *checker) {
 	c.HasMultipliers = c.HasMultipliers || m.columns >= busColumns+busMultipliers
 	m.each(busColumns+busMultipliers, func(line int, r []float64) {
 		c.Bus = append(c.Bus, Bus{
-			ID: k.whole(line, "the bus number", r[0]), Type: BusType(k.whole(line, "the bus type", r[1])),
-			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: k.whole(line, "the area", r[6]),
-			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: k.whole(line, "the zone", r[10]), VMax: r[11], VMin: r[12],
+			ID: k.integer(line, "the bus number", r[0]), Type: BusType(k.integer(line, "the bus type", r[1])),
+			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: k.integer(line, "the area", r[6]),
+			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: k.integer(line, "the zone", r[10]), VMax: r[11], VMin: r[12],
 			LamP: r[13], LamQ: r[14], MuVMax: r[15], MuVMin: r[16], Line: line,
 		})
 	})
@@ -142,7 +142,7 @@ func (p *parsed) gens(c *Case, k *checker) {
 	c.HasMultipliers = c.HasMultipliers || m.columns >= genColumns+genMultipliers
 	m.each(genColumns+genMultipliers, func(line int, r []float64) {
 		c.Gen = append(c.Gen, Gen{
-			Bus: k.whole(line, "the bus number", r[0]), Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: k.inService(line, r[7]),
+			Bus: k.integer(line, "the bus number", r[0]), Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: k.inService(line, r[7]),
 			PMax: r[8], PMin: r[9], Pc1: r[10], Pc2: r[11], Qc1Min: r[12], Qc1Max: r[13], Qc2Min: r[14], Qc2Max: r[15],
 			RampAGC: r[16], Ramp10: r[17], Ramp30: r[18], RampQ: r[19], APF: r[20],
 			MuPMax: r[21], MuPMin: r[22], MuQMax: r[23], MuQMin: r[24], Line: line,
@@ -156,7 +156,7 @@ func (p *parsed) branches(c *Case, k *checker) {
 	c.HasMultipliers = c.HasMultipliers || m.columns >= branchColumns+branchFlows+branchMultipliers
 	m.each(branchColumns+branchFlows+branchMultipliers, func(line int, r []float64) {
 		c.Branch = append(c.Branch, Branch{
-			From: k.whole(line, "the from bus", r[0]), To: k.whole(line, "the to bus", r[1]), R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
+			From: k.integer(line, "the from bus", r[0]), To: k.integer(line, "the to bus", r[1]), R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
 			Tap: r[8], ShiftDeg: r[9], InService: k.inService(line, r[10]), AngMin: r[11], AngMax: r[12],
 			Pf: r[13], Qf: r[14], Pt: r[15], Qt: r[16], MuSf: r[17], MuSt: r[18], MuAngMin: r[19], MuAngMax: r[20], Line: line,
 		})

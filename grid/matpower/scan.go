@@ -47,22 +47,22 @@ func (t token) describe() string {
 // scanner splits MATLAB source into tokens. Comments and continuations are gone
 // from what it returns.
 type scanner struct {
-	src     []byte
-	pos     int
-	line    int
-	nesting []byte // open brackets: what a quote or a blank means depends on them
-	last    tokenKind
+	src      []byte
+	pos      int
+	line     int
+	nesting  []byte // open brackets: what a quote or a blank means depends on them
+	previous tokenKind
 }
 
 func newScanner(src []byte) *scanner {
-	return &scanner{src: bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), line: 1, last: tokenLine}
+	return &scanner{src: bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), line: 1, previous: tokenLine}
 }
 
 func blank(c byte) bool  { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v' }
 func digit(c byte) bool  { return '0' <= c && c <= '9' }
 func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }
 
-func (s *scanner) at(offset int) byte {
+func (s *scanner) peek(offset int) byte {
 	if s.pos+offset < len(s.src) {
 		return s.src[s.pos+offset]
 	}
@@ -77,7 +77,7 @@ func (s *scanner) next() (token, string) {
 	}
 	t := token{line: s.line, spaceBefore: space}
 	start := s.pos
-	c := s.at(0)
+	c := s.peek(0)
 	switch {
 	case s.pos >= len(s.src):
 		return t, ""
@@ -85,12 +85,12 @@ func (s *scanner) next() (token, string) {
 		s.pos++
 		s.line++
 		t.kind = tokenLine
-	case digit(c) || c == '.' && digit(s.at(1)):
+	case digit(c) || c == '.' && digit(s.peek(1)):
 		if reason := s.number(&t); reason != "" {
 			return t, reason
 		}
 	case letter(c):
-		for letter(s.at(0)) || digit(s.at(0)) {
+		for letter(s.peek(0)) || digit(s.peek(0)) {
 			s.pos++
 		}
 		t.kind = tokenName
@@ -98,8 +98,8 @@ func (s *scanner) next() (token, string) {
 		if reason := s.quoted(&t, c); reason != "" {
 			return t, reason
 		}
-	case c == '.' && (s.at(1) == '*' || s.at(1) == '/' || s.at(1) == '^'):
-		t.kind = map[byte]tokenKind{'*': tokenTimes, '/': tokenOver, '^': tokenPower}[s.at(1)]
+	case c == '.' && (s.peek(1) == '*' || s.peek(1) == '/' || s.peek(1) == '^'):
+		t.kind = map[byte]tokenKind{'*': tokenTimes, '/': tokenOver, '^': tokenPower}[s.peek(1)]
 		s.pos += 2
 	case bytes.IndexByte([]byte("=()[]{},;+-*/^.:'@~<>&|!"), c) >= 0:
 		s.pos++
@@ -113,8 +113,8 @@ func (s *scanner) next() (token, string) {
 	if t.kind != tokenText {
 		t.text = string(s.src[start:s.pos])
 	}
-	t.spaceAfter = s.pos >= len(s.src) || blank(s.at(0)) || s.at(0) == '\n'
-	s.last = t.kind
+	t.spaceAfter = s.pos >= len(s.src) || blank(s.peek(0)) || s.peek(0) == '\n'
+	s.previous = t.kind
 	return t, ""
 }
 
@@ -135,7 +135,7 @@ func (s *scanner) skipBlanks() (bool, string) {
 				continue
 			}
 			s.skipLine()
-		case c == '.' && s.at(1) == '.' && s.at(2) == '.':
+		case c == '.' && s.peek(1) == '.' && s.peek(2) == '.':
 			s.skipLine()
 			if s.pos < len(s.src) {
 				s.pos++
@@ -173,7 +173,7 @@ func marks(line []byte, brace byte) bool {
 }
 
 // opensBlock says whether a block comment begins here: %{ alone on its line.
-func (s *scanner) opensBlock() bool { return s.at(1) == '{' && marks(s.lineText(), '{') }
+func (s *scanner) opensBlock() bool { return s.peek(1) == '{' && marks(s.lineText(), '{') }
 
 // blockComment passes the comment up to its %}, nested ones included.
 func (s *scanner) blockComment() string {
@@ -201,7 +201,7 @@ func (s *scanner) blockComment() string {
 // transpose says whether a quote here is an operator rather than the beginning
 // of a text.
 func (s *scanner) transpose(space bool) bool {
-	switch s.last {
+	switch s.previous {
 	case tokenNumber, tokenName, ')', ']', '}', '\'':
 	default:
 		return false
@@ -231,24 +231,24 @@ func (s *scanner) nest(c byte) string {
 // number reads a decimal number; MATLAB writes exponents with e, E, d or D.
 func (s *scanner) number(t *token) string {
 	start := s.pos
-	for digit(s.at(0)) {
+	for digit(s.peek(0)) {
 		s.pos++
 	}
 	// "1./x" is a division by elements, "1...": a continuation.
-	if s.at(0) == '.' && s.at(1) != '*' && s.at(1) != '/' && s.at(1) != '^' && s.at(1) != '.' {
+	if s.peek(0) == '.' && s.peek(1) != '*' && s.peek(1) != '/' && s.peek(1) != '^' && s.peek(1) != '.' {
 		s.pos++
-		for digit(s.at(0)) {
+		for digit(s.peek(0)) {
 			s.pos++
 		}
 	}
 	text := s.src[start:s.pos]
-	if e := s.at(0) | 0x20; e == 'e' || e == 'd' {
+	if e := s.peek(0) | 0x20; e == 'e' || e == 'd' {
 		k := 1
-		if s.at(k) == '+' || s.at(k) == '-' {
+		if s.peek(k) == '+' || s.peek(k) == '-' {
 			k++
 		}
-		if digit(s.at(k)) {
-			for digit(s.at(k)) {
+		if digit(s.peek(k)) {
+			for digit(s.peek(k)) {
 				k++
 			}
 			text = append(append([]byte(nil), text...), 'e')
@@ -256,9 +256,9 @@ func (s *scanner) number(t *token) string {
 			s.pos += k
 		}
 	}
-	if letter(s.at(0)) || s.at(0) == '.' && digit(s.at(1)) {
+	if letter(s.peek(0)) || s.peek(0) == '.' && digit(s.peek(1)) {
 		end := s.pos
-		for letter(s.at(end-s.pos)) || digit(s.at(end-s.pos)) || s.at(end-s.pos) == '.' {
+		for letter(s.peek(end-s.pos)) || digit(s.peek(end-s.pos)) || s.peek(end-s.pos) == '.' {
 			end++
 		}
 		return "\"" + string(s.src[start:end]) + "\" is not a number"
@@ -276,7 +276,7 @@ func (s *scanner) quoted(t *token, quote byte) string {
 	var text []byte
 	for s.pos++; s.pos < len(s.src) && s.src[s.pos] != '\n'; s.pos++ {
 		if s.src[s.pos] == quote {
-			if s.at(1) != quote {
+			if s.peek(1) != quote {
 				s.pos++
 				t.kind, t.text = tokenText, string(text)
 				return ""

@@ -11,8 +11,8 @@ import (
 //
 //	f_k = Σ_b Factor(k, b)·p_b + Offset[k]
 //
-// of the powers p that are injected at buses, with magnitudes of 1 pu and without losses. Whatever is
-// injected is taken out again at the first reference bus.
+// for powers p injected at buses, with magnitudes of 1 pu and without losses. The first reference bus takes out all
+// injected power.
 type DC struct {
 	Offset  []float64 // of phase shifters, pu
 	buses   int
@@ -24,11 +24,11 @@ type DC struct {
 // NewDC analyses a network of one island.
 func NewDC(n *Network) (*DC, error) {
 	nb, nl := n.Buses(), n.Branches()
-	at := make([]int, nb) // row of a bus in the reduced matrix
+	row := make([]int, nb) // row of a bus in the reduced matrix
 	next := 0
-	for b := range at {
-		if at[b] = -1; b != n.Slack {
-			at[b] = next
+	for b := range row {
+		if row[b] = -1; b != n.Slack {
+			row[b] = next
 			next++
 		}
 	}
@@ -43,7 +43,7 @@ func NewDC(n *Network) (*DC, error) {
 		// Of y = 1/(r + jx): −b/(g² + b²) is x.
 		weight[k] = -(n.gs[k]*n.gs[k] + n.bs[k]*n.bs[k]) / (n.bs[k] * n.tap[k])
 		shift[k] = math.Atan2(n.sinφ[k], n.cosφ[k])
-		i, j := at[f], at[n.To[k]]
+		i, j := row[f], row[n.To[k]]
 		add(i, i, weight[k])
 		add(j, j, weight[k])
 		add(i, j, -weight[k])
@@ -63,12 +63,12 @@ func NewDC(n *Network) (*DC, error) {
 	}
 	for k := range nl {
 		for b := range nb {
-			d.factors[k*nb+b] = weight[k] * (entry(at[n.From[k]], at[b]) - entry(at[n.To[k]], at[b]))
+			d.factors[k*nb+b] = weight[k] * (entry(row[n.From[k]], row[b]) - entry(row[n.To[k]], row[b]))
 		}
 	}
 	for k := range nl { // a phase shifter injects at its ends
 		for m, v := range shift {
-			d.Offset[k] += weight[m] * v * d.across(k, m)
+			d.Offset[k] += weight[m] * v * d.pairFactor(k, m)
 		}
 		d.Offset[k] -= weight[k] * shift[k]
 	}
@@ -86,9 +86,9 @@ func ones(n int) []float64 {
 // Factor is the power transfer distribution factor of a branch and a bus.
 func (d *DC) Factor(branch, bus int) float64 { return d.factors[branch*d.buses+bus] }
 
-// across is the flow in branch k of a unit that is sent along branch m's ends.
-func (d *DC) across(k, m int) float64 { return d.Factor(k, d.from[m]) - d.Factor(k, d.to[m]) }
+// pairFactor is the flow in branch k of a unit of power from one end of branch m to the other.
+func (d *DC) pairFactor(k, m int) float64 { return d.Factor(k, d.from[m]) - d.Factor(k, d.to[m]) }
 
-// OutageFactor is the line outage distribution factor: the share of branch m's flow that branch k carries
-// when m is out. It is not finite where that leaves an island.
-func (d *DC) OutageFactor(k, m int) float64 { return d.across(k, m) / (1 - d.across(m, m)) }
+// OutageFactor is the line outage distribution factor: the share of branch m's flow that branch k carries when m is
+// out. It is not finite where that leaves an island.
+func (d *DC) OutageFactor(k, m int) float64 { return d.pairFactor(k, m) / (1 - d.pairFactor(m, m)) }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Dispatchable says how units with PMin < 0 = PMax and reactive limits are taken.
+// Dispatchable says how to treat units with PMin < 0 = PMax and reactive limits.
 type Dispatchable int
 
 // MATPOWER takes such a unit for a load that keeps the power factor of its limits
 // (User's Manual §6.4.2), PGLib and PowerModels for a unit whose P and Q are free within them.
 const (
-	// DispatchableByFile keeps a power factor where MATPOWER defines one, but in no file whose
-	// name begins with pglib_opf_. One is defined where a reactive limit is 0 and the file's Pg
-	// and Qg agree with it. All other units are plain.
+	// DispatchableByFile keeps a power factor where MATPOWER defines one, except in files whose name begins with
+	// pglib_opf_. It is defined where a reactive limit is 0 and the file's Pg and Qg agree with it. All other units
+	// are plain.
 	DispatchableByFile Dispatchable = iota
 	// DispatchablePowerFactor keeps it everywhere; a unit without one is an error.
 	DispatchablePowerFactor
-	// DispatchablePlain takes all of them for plain units.
+	// DispatchablePlain treats all of them as plain units.
 	DispatchablePlain
 )
 
@@ -42,34 +42,33 @@ type PowerFactor struct {
 	Ratio float64
 }
 
-// sameFactor is the distance (pu) of a file's Qg from the one of the power factor that MATPOWER
-// lets pass.
+// sameFactor is the difference (pu) of a file's Qg from that of the power factor that MATPOWER accepts.
 const sameFactor = 1e-6
 
-// PowerFactors lists the units that keep a constant power factor, and those that could be
-// loads with one but are plain units, both ascending.
-func (n *Network) PowerFactors(d Dispatchable) (kept []PowerFactor, plain []int, err error) {
+// PowerFactors lists the units with a constant power factor, and the plain units that could be loads with one, both
+// ascending.
+func (n *Network) PowerFactors(d Dispatchable) (fixed []PowerFactor, plain []int, err error) {
 	pglib := n.PGLib()
 	for g := range n.Gens() {
 		if !(n.PMin[g] < 0 && n.PMax[g] == 0) || n.QMin[g] == 0 && n.QMax[g] == 0 {
 			continue
 		}
-		ratio, why := n.powerFactor(g)
+		ratio, reason := n.powerFactor(g)
 		switch {
-		case d == DispatchablePlain || d == DispatchableByFile && (pglib || why != ""):
+		case d == DispatchablePlain || d == DispatchableByFile && (pglib || reason != ""):
 			plain = append(plain, g)
-		case why != "":
+		case reason != "":
 			return nil, nil, fmt.Errorf("network %s, generator %d at bus %d counts as a load of constant power factor (PMIN < 0, PMAX = 0): %s",
-				n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], why)
+				n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], reason)
 		default:
-			kept = append(kept, PowerFactor{g, ratio})
+			fixed = append(fixed, PowerFactor{g, ratio})
 		}
 	}
-	return kept, plain, nil
+	return fixed, plain, nil
 }
 
-// powerFactor is Q/P of a dispatchable load by its limits, or why there is none.
-func (n *Network) powerFactor(g int) (ratio float64, why string) {
+// powerFactor is Q/P of a dispatchable load by its limits, or the reason why there is none.
+func (n *Network) powerFactor(g int) (ratio float64, reason string) {
 	limit := n.QMin[g] + n.QMax[g]
 	switch {
 	case n.QMin[g] != 0 && n.QMax[g] != 0:
@@ -84,20 +83,20 @@ func (n *Network) powerFactor(g int) (ratio float64, why string) {
 	return ratio, ""
 }
 
-// PGLib says by the case's name whether it is one of PGLib-OPF, whose files hold no dispatch: powers are the middle of
-// each unit's limits.
+// PGLib says by the case's name whether it is one of PGLib-OPF. Those files have no dispatch: powers are the middle
+// of each unit's limits.
 func (n *Network) PGLib() bool { return strings.HasPrefix(n.Name, "pglib_opf_") }
 
-// DispatchableNote says in a sentence how units that could be loads of constant power factor are
-// taken; "" where there is none.
+// DispatchableNote says in a sentence how units that could be loads of constant power factor are treated; "" where
+// there is none.
 func (n *Network) DispatchableNote(d Dispatchable) (string, error) {
-	kept, plain, err := n.PowerFactors(d)
-	if err != nil || len(kept)+len(plain) == 0 {
+	fixed, plain, err := n.PowerFactors(d)
+	if err != nil || len(fixed)+len(plain) == 0 {
 		return "", err
 	}
 	var parts []string
-	if len(kept) > 0 {
-		parts = append(parts, fmt.Sprintf("%d taken as loads of constant power factor", len(kept)))
+	if len(fixed) > 0 {
+		parts = append(parts, fmt.Sprintf("%d taken as loads of constant power factor", len(fixed)))
 	}
 	if len(plain) > 0 {
 		parts = append(parts, fmt.Sprintf("%d taken as plain units, whose P and Q are free", len(plain)))

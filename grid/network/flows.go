@@ -7,7 +7,7 @@ type Flows struct {
 	Pf, Qf, Pt, Qt []float64
 }
 
-// NewFlows has room for n branches.
+// NewFlows allocates the flows of n branches.
 func NewFlows(n int) *Flows {
 	s := make([]float64, 4*n)
 	return &Flows{s[:n:n], s[n : 2*n : 2*n], s[2*n : 3*n : 3*n], s[3*n:]}
@@ -29,8 +29,8 @@ func (n *Network) BranchFlows(y *Admittance, vm, va []float64, dst *Flows) {
 	}
 }
 
-// Injections writes the net power each bus sends into branches and shunt, per
-// unit: generation minus load where the network balances. It does not allocate.
+// Injections writes the net power from each bus into branches and shunt, per unit: generation minus load where the
+// network balances. It does not allocate.
 func (n *Network) Injections(y *Admittance, vm, va, p, q []float64) {
 	for i := range n.BusID {
 		v2 := vm[i] * vm[i]
@@ -48,8 +48,8 @@ func (n *Network) Injections(y *Admittance, vm, va, p, q []float64) {
 	}
 }
 
-// Reach is what neither |S| nor |I| at 1 pu exceeds at either end of a branch while its
-// voltages keep their limits, pu; infinite where these are.
+// Reach bounds |S|, and |I| at 1 pu, at both ends of a branch while its voltages are within their limits, pu;
+// infinite where these are.
 func (n *Network) Reach(branch int) float64 {
 	f, t := n.VMax[n.From[branch]], n.VMax[n.To[branch]]
 	current := func(gf, bf, gt, bt float64) float64 { return math.Hypot(gf, bf)*f + math.Hypot(gt, bt)*t }

@@ -24,7 +24,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 )
 
-// Kind is what a power flow holds fixed at a bus.
+// Kind says which quantities a power flow fixes at a bus.
 type Kind uint8
 
 // The kinds of a bus in service.
@@ -45,30 +45,29 @@ type Admittance struct {
 	Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt []float64
 }
 
-// NewAdmittance has room for n branches.
+// NewAdmittance allocates the admittances of n branches.
 func NewAdmittance(n int) *Admittance {
 	s := make([]float64, 8*n)
-	at := func(k int) []float64 { return s[k*n : (k+1)*n : (k+1)*n] }
-	return &Admittance{at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)}
+	part := func(k int) []float64 { return s[k*n : (k+1)*n : (k+1)*n] }
+	return &Admittance{part(0), part(1), part(2), part(3), part(4), part(5), part(6), part(7)}
 }
 
-// Network is a case in per unit. The slices are the network's own; after New
-// they are read-only to everyone who shares it.
+// Network is a case in per unit. It owns its slices; after New they are read-only to everyone who shares it.
 type Network struct {
 	Name    string
 	BaseMVA float64
 
 	// Buses.
-	BusID      []int // number in the file
-	BusRow     []int // row in Case.Bus
-	Kind       []Kind
-	Slack      int       // the first reference bus
-	References []int     // every reference bus, one or more an island
-	Moved      []Moved   // references of the file that another bus stands in for
-	Pd, Qd     []float64 // load, pu
-	Gs, Bs     []float64 // shunt admittance, pu
-	VMin, VMax []float64 // pu
-	Vm0, Va0   []float64 // the file's voltage, pu and rad
+	BusID           []int // number in the file
+	BusRow          []int // row in Case.Bus
+	Kind            []Kind
+	Slack           int              // the first reference bus
+	References      []int            // every reference bus, one or more an island
+	MovedReferences []MovedReference // references of the file that another bus replaces
+	Pd, Qd          []float64        // load, pu
+	Gs, Bs          []float64        // shunt admittance, pu
+	VMin, VMax      []float64        // pu
+	Vm0, Va0        []float64        // the file's voltage, pu and rad
 
 	// Generators.
 	GenBus       []int // bus index
@@ -106,37 +105,37 @@ func (n *Network) Gens() int { return len(n.GenBus) }
 // Branches is the number of branches in service.
 func (n *Network) Branches() int { return len(n.From) }
 
-// UnitsHold is the network with the voltage of every unit's bus held, whatever the file's type of the bus: that of a
-// dispatch, which has a set-point for each.
-func (n *Network) UnitsHold() *Network {
-	held := *n
-	held.Kind = slices.Clone(n.Kind)
+// WithUnitVoltages is the network with a fixed voltage at every bus with units, whatever the file's type of the bus.
+// A dispatch has a set-point for each.
+func (n *Network) WithUnitVoltages() *Network {
+	copied := *n
+	copied.Kind = slices.Clone(n.Kind)
 	for _, bus := range n.GenBus {
-		if held.Kind[bus] == PQ {
-			held.Kind[bus] = PV
+		if copied.Kind[bus] == PQ {
+			copied.Kind[bus] = PV
 		}
 	}
-	return &held
+	return &copied
 }
 
-// Loads are the file's loads times a factor, pu by bus; the caller's own.
+// Loads are the file's loads times a factor, pu by bus; the caller owns them.
 func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
-// Walk is the loads of steps, pu by bus, that move by up to a share at every step, half of it by each bus for itself and half by all
-// together, from a factor of the network's on. Steps lead back to it.
-func (n *Network) Walk(level, by float64, steps int, rng *rand.Rand) (pd, qd [][]float64) {
-	move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
-	factor, all := slices.Repeat([]float64{1}, n.Buses()), 1.0
+// Walk is a random walk of loads, pu by bus, from a factor of the network's loads. Every step moves by up to a
+// share: half of it by each bus alone and half by all together. Steps are drawn back to the start.
+func (n *Network) Walk(level, share float64, steps int, rng *rand.Rand) (pd, qd [][]float64) {
+	move := func(f float64) float64 { return f * (1 + share/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+	factor, common := slices.Repeat([]float64{1}, n.Buses()), 1.0
 	for range steps {
 		p, q := n.Loads(level)
 		for b, f := range factor {
-			p[b] *= all * f
-			q[b] *= all * f
+			p[b] *= common * f
+			q[b] *= common * f
 		}
 		pd, qd = append(pd, p), append(qd, q)
-		all = move(all)
+		common = move(common)
 		for b, f := range factor {
 			factor[b] = move(f)
 		}
@@ -151,11 +150,9 @@ var (
 	ErrCapability = errors.New("a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured")
 )
 
-// RequireCosts says why an optimal power flow of the file's costs and limits
-// cannot be posed: the case has no gencost matrix (one that has it has a cost for
-// every generator); a piecewise linear cost is not convex, so that it is not the
-// largest of its segments; a generator has a capability curve that cuts into its
-// box of limits.
+// RequireCosts says why the file's costs and limits do not pose an optimal power flow: the case has no gencost
+// matrix (one with it has a cost for every generator); a piecewise linear cost is not convex, so that it is not the
+// largest of its segments; or a generator has a capability curve that cuts into its box of limits.
 func (n *Network) RequireCosts() error {
 	if n.Cost == nil {
 		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)
@@ -174,15 +171,15 @@ func (n *Network) RequireCosts() error {
 	return nil
 }
 
-// cutByCurve says whether a generator's capability curve, the lines through
-// (Pc1, Qc1) and (Pc2, Qc2), cuts into the box of its limits. All zero is none.
+// cutByCurve says whether a generator's capability curve, the lines through (Pc1, Qc1) and (Pc2, Qc2), cuts into the
+// box of its limits. All zero is no curve.
 func cutByCurve(g matpower.Gen) bool {
 	if g.Pc1 == g.Pc2 {
 		return false
 	}
-	at := func(p, q1, q2 float64) float64 { return q1 + (p-g.Pc1)*(q2-q1)/(g.Pc2-g.Pc1) }
-	return at(g.PMin, g.Qc1Min, g.Qc2Min) > g.QMin || at(g.PMax, g.Qc1Min, g.Qc2Min) > g.QMin ||
-		at(g.PMin, g.Qc1Max, g.Qc2Max) < g.QMax || at(g.PMax, g.Qc1Max, g.Qc2Max) < g.QMax
+	line := func(p, q1, q2 float64) float64 { return q1 + (p-g.Pc1)*(q2-q1)/(g.Pc2-g.Pc1) }
+	return line(g.PMin, g.Qc1Min, g.Qc2Min) > g.QMin || line(g.PMax, g.Qc1Min, g.Qc2Min) > g.QMin ||
+		line(g.PMin, g.Qc1Max, g.Qc2Max) < g.QMax || line(g.PMax, g.Qc1Max, g.Qc2Max) < g.QMax
 }
 
 // New takes the part of a case that is in service. It checks the case first
@@ -270,8 +267,8 @@ func New(c *matpower.Case) (*Network, error) {
 	return n, nil
 }
 
-// angleLimits are the limits in rad of the file's degrees: (0, 0) is none, and
-// −360 or less, 360 or more, is none on that side.
+// angleLimits converts limits in degrees to rad. (0, 0) is no limit, and −360 or less, 360 or more, is none on that
+// side.
 func angleLimits(lo, hi float64) (float64, float64) {
 	l, h := math.Inf(-1), math.Inf(1)
 	if lo == 0 && hi == 0 {

@@ -389,8 +389,8 @@ func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
 		off(c)
 		c.Bus[1].Type = matpower.Reference
 	})
-	if !slices.Equal(two.References, []int{0, 1}) || len(two.Moved) != 0 {
-		t.Errorf("references %v, moved %v", two.References, two.Moved)
+	if !slices.Equal(two.References, []int{0, 1}) || len(two.MovedReferences) != 0 {
+		t.Errorf("references %v, moved %v", two.References, two.MovedReferences)
 	}
 }
 

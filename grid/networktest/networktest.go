@@ -37,38 +37,38 @@ func Load(t testing.TB, name string) *network.Network {
 }
 
 // apart is what the bus numbers of one copy differ by from the next one's.
-const apart = 1000
+const numberStep = 1000
 
 // Copies is a case so many times over, each copy tied to the one before by
 // branches, from a bus of that one to a bus of its own, with one reference bus in
 // all: a network of any size.
 func Copies(t testing.TB, c *matpower.Case, copies int, ties ...matpower.Branch) *network.Network {
 	t.Helper()
-	whole := &matpower.Case{Name: fmt.Sprintf("%d × %s", copies, c.Name), BaseMVA: c.BaseMVA, HasCost: c.HasCost}
+	joined := &matpower.Case{Name: fmt.Sprintf("%d × %s", copies, c.Name), BaseMVA: c.BaseMVA, HasCost: c.HasCost}
 	for k := range copies {
-		shift := k * apart
+		shift := k * numberStep
 		for _, b := range c.Bus {
 			if b.Type == matpower.Reference && k > 0 {
 				b.Type = matpower.PV
 			}
 			b.ID += shift
-			whole.Bus = append(whole.Bus, b)
+			joined.Bus = append(joined.Bus, b)
 		}
 		for _, g := range c.Gen {
 			g.Bus += shift
-			whole.Gen = append(whole.Gen, g)
+			joined.Gen = append(joined.Gen, g)
 		}
 		for _, l := range c.Branch {
 			l.From, l.To = l.From+shift, l.To+shift
-			whole.Branch = append(whole.Branch, l)
+			joined.Branch = append(joined.Branch, l)
 		}
 		if k == 0 {
 			continue
 		}
 		for _, tie := range ties {
-			tie.From, tie.To = tie.From+shift-apart, tie.To+shift
-			whole.Branch = append(whole.Branch, tie)
+			tie.From, tie.To = tie.From+shift-numberStep, tie.To+shift
+			joined.Branch = append(joined.Branch, tie)
 		}
 	}
-	return Of(t, whole)
+	return Of(t, joined)
 }

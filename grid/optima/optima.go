@@ -47,7 +47,7 @@ type Network struct {
 	// Violation is the largest, pu and rad, of the limits by a power flow of the dispatch, made by
 	// another solver; Where it is; Difference the largest of its voltages from the optimum's, pu.
 	Violation  *float64 `json:"max_violation_pu"`          // of the limits by a power flow of the dispatch, pu and rad; null without
-	Where      string   `json:"violated,omitempty"`        // where, or why there is no such power flow; absent without a violation
+	Violated   string   `json:"violated,omitempty"`        // where, or why there is no such power flow; absent without a violation
 	Difference *float64 `json:"max_voltage_difference_pu"` // of that power flow from the optimum
 	Starts     []Start  `json:"starts,omitempty"`          // where there are several: the flat one, then the nearest feasible point
 	PeakMB     float64  `json:"peak_mb,omitempty"`         // most memory of the process; absent where the system does not say
@@ -79,15 +79,15 @@ func (r *OptimalFlows) Of(name string) *Network {
 
 // Check says what is wrong with a record that was read.
 func (r *OptimalFlows) Check() error {
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, n := range r.Networks {
 		switch {
-		case n.Name == "" || seen[n.Name]:
+		case n.Name == "" || names[n.Name]:
 			return fmt.Errorf("network %q stands twice or has no name", n.Name)
 		case n.Buses < 0 || n.Iterations < 0 || !(n.WallMS >= 0):
 			return fmt.Errorf("network %s: %d buses, %d iterations, %g ms", n.Name, n.Buses, n.Iterations, n.WallMS)
 		}
-		seen[n.Name] = true
+		names[n.Name] = true
 	}
 	return nil
 }

@@ -43,14 +43,14 @@ func newBlockLU(n int, edges [][2]int32) *blockLU {
 		slices.Sort(a)
 		adjacency[i] = slices.Compact(a)
 	}
-	order, left := minimumDegree(adjacency)
+	order, eliminated := minimumDegree(adjacency)
 	f := &blockLU{n: n, place: make([]int32, n), start: make([]int32, n+1)}
 	for k, v := range order {
 		f.place[v] = int32(k)
 	}
-	for k, near := range left {
+	for k, neighbours := range eliminated {
 		from := len(f.row)
-		for _, w := range near {
+		for _, w := range neighbours {
 			f.row = append(f.row, f.place[w])
 		}
 		slices.Sort(f.row[from:])
@@ -60,9 +60,9 @@ func newBlockLU(n int, edges [][2]int32) *blockLU {
 	f.inverse = make([]float64, 4*n)
 	f.rhs = make([]float64, 2*n)
 	for k := range n {
-		near := f.row[f.start[k]:f.start[k+1]]
-		for _, i := range near {
-			for _, j := range near {
+		neighbours := f.row[f.start[k]:f.start[k+1]]
+		for _, i := range neighbours {
+			for _, j := range neighbours {
 				f.target = append(f.target, f.find(i, j))
 			}
 		}
@@ -75,12 +75,12 @@ func (f *blockLU) find(i, j int32) int32 {
 	if i == j {
 		return i
 	}
-	k, other := min(i, j), max(i, j)
-	at, ok := slices.BinarySearch(f.row[f.start[k]:f.start[k+1]], other)
+	k, later := min(i, j), max(i, j)
+	index, ok := slices.BinarySearch(f.row[f.start[k]:f.start[k+1]], later)
 	if !ok {
 		panic("powerflow: a block outside the pattern")
 	}
-	t := f.start[k] + int32(at)
+	t := f.start[k] + int32(index)
 	if i < j {
 		return f.upper(t)
 	}
@@ -167,22 +167,22 @@ func (f *blockLU) backward() {
 	}
 }
 
-// path appends, in ascending order, the positions on the ways of two to the root of the elimination
-// tree, where a position's parent is the first that it is joined to. Eliminating them touches no other.
+// path appends, in ascending order, the positions on the paths of a and b to the root of the elimination tree. A
+// position's parent is the first position that it is connected to. Their elimination touches no other position.
 func (f *blockLU) path(list []int32, a, b int32) []int32 {
-	none := int32(f.n)
-	up := func(k, at int32) int32 {
+	root := int32(f.n)
+	up := func(k, vertex int32) int32 {
 		switch {
-		case k != at:
+		case k != vertex:
 			return k
 		case f.start[k] == f.start[k+1]:
-			return none
+			return root
 		}
 		return f.row[f.start[k]]
 	}
 	for {
 		k := min(a, b)
-		if k == none {
+		if k == root {
 			return list
 		}
 		list = append(list, k)
@@ -190,17 +190,17 @@ func (f *blockLU) path(list []int32, a, b int32) []int32 {
 	}
 }
 
-// columns is how many columns halves takes: a branch changes so many rows at most.
+// columns is the number of columns of halves: a branch changes at most that many rows.
 const columns = 4
 
 // half is the two rows of a position in several columns: the first row of every column, then the second.
 type half [2 * columns]float64
 
-// halves overwrites columns of the identity by (I + L)⁻¹ and by (D + U)⁻ᵀ of them. Nothing but the
-// positions of the path is not zero.
-func (f *blockLU) halves(left, right []half, path []int32) {
+// halves overwrites columns of the identity by (I + L)⁻¹ and by (D + U)⁻ᵀ of them. Only positions of the path are
+// not zero.
+func (f *blockLU) halves(lowerHalves, upperHalves []half, path []int32) {
 	for _, k := range path {
-		y, z, i := &left[k], &right[k], (*[4]float64)(f.inverse[4*k:])
+		y, z, i := &lowerHalves[k], &upperHalves[k], (*[4]float64)(f.inverse[4*k:])
 		for c := range columns {
 			z[c], z[columns+c] = i[0]*z[c]+i[2]*z[columns+c], i[1]*z[c]+i[3]*z[columns+c]
 		}
@@ -208,7 +208,7 @@ func (f *blockLU) halves(left, right []half, path []int32) {
 		blocks := f.data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for a, r := range f.row[from:to] {
 			u, l := (*[4]float64)(blocks[8*a:]), (*[4]float64)(blocks[8*a+4:])
-			x, v := &left[r], &right[r]
+			x, v := &lowerHalves[r], &upperHalves[r]
 			for c := range columns {
 				x[c] -= l[0]*y[c] + l[1]*y[columns+c]
 				x[columns+c] -= l[2]*y[c] + l[3]*y[columns+c]
@@ -219,11 +219,10 @@ func (f *blockLU) halves(left, right []half, path []int32) {
 	}
 }
 
-// closure lists, in ascending order, the positions given and all that solveTransposed reads
-// on the way back to them.
-func (f *blockLU) closure(of []int32) (list []int32) {
+// closure lists, in ascending order, positions and all that solveTransposed reads on the way back to them.
+func (f *blockLU) closure(positions []int32) (list []int32) {
 	needed := make([]bool, f.n)
-	for _, k := range of {
+	for _, k := range positions {
 		needed[k] = true
 	}
 	for k := range f.n {
@@ -237,30 +236,29 @@ func (f *blockLU) closure(of []int32) (list []int32) {
 	return list
 }
 
-// SideBySide is how many right-hand sides solveTransposed takes at once: their sums do not
-// wait for each other, and the factors are read once.
-const SideBySide = 4
+// RightHandSides is the number of right-hand sides of solveTransposed: their sums are independent, and the factors
+// are read once.
+const RightHandSides = 4
 
-// solveTransposed overwrites right-hand sides of the transposed system with the solutions at
-// the positions of back, a closure; at the others stands what is left over. x has a
-// position's first number of every right-hand side, then the second. Positions whose numbers
-// are still zero cost nothing.
+// solveTransposed overwrites right-hand sides of the transposed system with the solutions at the positions of back,
+// a closure. The other positions are undefined. x has a position's first number of every right-hand side, then the
+// second. Positions whose numbers are still zero cost nothing.
 func (f *blockLU) solveTransposed(x []float64, back []int32) {
 	data := f.data
 	for k := range f.n {
-		y := (*[2 * SideBySide]float64)(x[2*SideBySide*k:])
+		y := (*[2 * RightHandSides]float64)(x[2*RightHandSides*k:])
 		if y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 0 && y[4] == 0 && y[5] == 0 && y[6] == 0 && y[7] == 0 {
 			continue
 		}
 		inv := (*[4]float64)(f.inverse[4*k:])
 		a0, a1, a2, a3 := inv[0]*y[0]+inv[2]*y[4], inv[0]*y[1]+inv[2]*y[5], inv[0]*y[2]+inv[2]*y[6], inv[0]*y[3]+inv[2]*y[7]
 		b0, b1, b2, b3 := inv[1]*y[0]+inv[3]*y[4], inv[1]*y[1]+inv[3]*y[5], inv[1]*y[2]+inv[3]*y[6], inv[1]*y[3]+inv[3]*y[7]
-		*y = [2 * SideBySide]float64{a0, a1, a2, a3, b0, b1, b2, b3}
+		*y = [2 * RightHandSides]float64{a0, a1, a2, a3, b0, b1, b2, b3}
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for b, r := range f.row[from:to] {
 			u := (*[4]float64)(blocks[8*b:])
-			v := (*[2 * SideBySide]float64)(x[2*SideBySide*r:])
+			v := (*[2 * RightHandSides]float64)(x[2*RightHandSides*r:])
 			v[0] -= u[0]*a0 + u[2]*b0
 			v[1] -= u[0]*a1 + u[2]*b1
 			v[2] -= u[0]*a2 + u[2]*b2
@@ -273,13 +271,13 @@ func (f *blockLU) solveTransposed(x []float64, back []int32) {
 	}
 	for i := len(back) - 1; i >= 0; i-- {
 		k := back[i]
-		y := (*[2 * SideBySide]float64)(x[2*SideBySide*k:])
+		y := (*[2 * RightHandSides]float64)(x[2*RightHandSides*k:])
 		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for a, r := range f.row[from:to] {
 			l := (*[4]float64)(blocks[8*a+4:])
-			v := (*[2 * SideBySide]float64)(x[2*SideBySide*r:])
+			v := (*[2 * RightHandSides]float64)(x[2*RightHandSides*r:])
 			a0 -= l[0]*v[0] + l[2]*v[4]
 			a1 -= l[0]*v[1] + l[2]*v[5]
 			a2 -= l[0]*v[2] + l[2]*v[6]
@@ -289,6 +287,6 @@ func (f *blockLU) solveTransposed(x []float64, back []int32) {
 			b2 -= l[1]*v[2] + l[3]*v[6]
 			b3 -= l[1]*v[3] + l[3]*v[7]
 		}
-		*y = [2 * SideBySide]float64{a0, a1, a2, a3, b0, b1, b2, b3}
+		*y = [2 * RightHandSides]float64{a0, a1, a2, a3, b0, b1, b2, b3}
 	}
 }

@@ -65,15 +65,15 @@ func TestFactorsSolve(t *testing.T) {
 				t.Fatalf("row %d: residual %g", i, r)
 			}
 		}
-		beside := make([]float64, 2*SideBySide*n)
-		each := make([][]float64, SideBySide)
+		beside := make([]float64, 2*RightHandSides*n)
+		each := make([][]float64, RightHandSides)
 		for k := range each {
 			each[k] = make([]float64, 2*n)
 			for i := range rhs {
 				if (i+k)%3 == 0 { // zeros are passed over
 					each[k][i] = rng.NormFloat64()
 				}
-				beside[SideBySide*(2*int(f.place[i/2])+i%2)+k] = each[k][i]
+				beside[RightHandSides*(2*int(f.place[i/2])+i%2)+k] = each[k][i]
 			}
 		}
 		part := append([]float64(nil), beside...)
@@ -88,7 +88,7 @@ func TestFactorsSolve(t *testing.T) {
 			for j := range dense {
 				r := -each[k][j]
 				for i, row := range dense {
-					r += row[j] * beside[SideBySide*(2*int(f.place[i/2])+i%2)+k]
+					r += row[j] * beside[RightHandSides*(2*int(f.place[i/2])+i%2)+k]
 				}
 				if !(math.Abs(r) < 1e-12) {
 					t.Fatalf("column %d: residual %g of the transposed system", j, r)
@@ -97,7 +97,7 @@ func TestFactorsSolve(t *testing.T) {
 		}
 		f.solveTransposed(part, f.closure(some))
 		for _, k := range some {
-			for i := 2 * SideBySide * k; i < 2*SideBySide*(k+1); i++ {
+			for i := 2 * RightHandSides * k; i < 2*RightHandSides*(k+1); i++ {
 				if part[i] != beside[i] {
 					t.Fatalf("position %d has %g among some, %g among all", k, part[i], beside[i])
 				}

@@ -7,37 +7,36 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Compensation ends after so many steps, or where one does not halve the mismatch.
+// Compensation ends after compensatedSteps, or where a step does not halve the mismatch.
 const compensatedSteps = 15
 
-// ready gives the solver the base's factors, kinds and injections. It says whether the input is usable.
-func (o *Outages) ready() bool {
+// restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
+func (o *Outages) restoreBase() bool {
 	s := o.s
-	if !o.present {
-		if err := s.specify(o.in); err != nil {
+	if !o.hasBaseFactors {
+		if err := s.specify(o.input); err != nil {
 			return false
 		}
-		// Where limits count, buses are as the base left them; one that would switch is for Newton.
-		copy(s.held, o.held)
+		// Enforced limits are those of the base. Newton's method solves outages that would switch one.
+		copy(s.atLimit, o.atLimit)
 		copy(s.qs, o.qs)
-		for b, h := range s.held {
+		for b, h := range s.atLimit {
 			if h != 0 {
 				s.kind[b] = network.PQ
 			}
 		}
 		copy(s.lu.data, o.data)
 		copy(s.lu.inverse, o.inverse)
-		o.present = true
+		o.hasBaseFactors = true
 	}
 	return true
 }
 
-// compensate iterates with the base factors, corrected by what the outage of a branch of a pair
-// changes of the Jacobian at the base solution. It says whether that came to a power flow that
-// keeps the reactive limits, if they count.
+// compensate iterates with the base factors, corrected by the outage's change of the Jacobian at the base solution.
+// It reports whether that found a power flow within enforced reactive limits.
 func (o *Outages) compensate(branch int, out *Solution) bool {
 	s := o.s
-	if !o.ready() {
+	if !o.restoreBase() {
 		return false
 	}
 	copy(s.vm, o.base.Vm)
@@ -47,7 +46,7 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	c := o.change(branch)
 	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
-	if c.n == 0 { // only references lose flow, and no other voltage changes
+	if c.n == 0 { // only references lose flow, and no voltage changes
 		s.inject()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		return o.accept(out, tolerance)
@@ -57,26 +56,25 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 		return false
 	}
 	o.lengths = o.lengths[:0]
-	for last := o.unbalance(c); ; last = out.Mismatch {
+	for previous := o.firstMismatch(c); ; previous = out.Mismatch {
 		o.solve(c, factors)
-		o.rest()
-		o.secant()
+		o.freezeIsland()
+		o.broyden()
 		out.Iterations++
 		scale := s.step()
-		s.turn(scale)
-		o.keep(scale)
+		s.rotate(scale)
+		o.addStep(scale)
 		s.inject()
 		if out.Mismatch, out.MismatchBus = s.mismatch(); out.Mismatch <= tolerance {
 			return o.accept(out, tolerance)
 		}
-		if !(out.Mismatch < last/2) || out.Iterations == compensatedSteps {
+		if !(out.Mismatch < previous/2) || out.Iterations == compensatedSteps {
 			return false
 		}
 	}
 }
 
-// accept says whether a compensated solution is a power flow that keeps the reactive limits, if
-// they count.
+// accept says whether a compensated solution is a power flow within enforced reactive limits.
 func (o *Outages) accept(out *Solution, tolerance float64) bool {
 	if !(out.Mismatch <= tolerance) {
 		return false
@@ -85,13 +83,13 @@ func (o *Outages) accept(out *Solution, tolerance float64) bool {
 	if !o.opt.EnforceQ {
 		return true
 	}
-	o.present = false // what is held may change
+	o.hasBaseFactors = false // enforce may switch buses
 	return !o.s.enforce(out)
 }
 
-// rest leaves the voltages of an island where they are: with the rows of its live neighbour
-// corrected the rest does not depend on them.
-func (o *Outages) rest() {
+// freezeIsland keeps the voltages of an island: with the rows of its live neighbour corrected the rest does not
+// depend on them.
+func (o *Outages) freezeIsland() {
 	s := o.s
 	if s.dead == nil {
 		return
@@ -103,8 +101,9 @@ func (o *Outages) rest() {
 	}
 }
 
-// unbalance writes the right-hand side of the first step: only the branch's ends are out of balance. It returns by how much.
-func (o *Outages) unbalance(c *change) (worst float64) {
+// firstMismatch writes the right-hand side of the first step, with mismatches at the branch's ends only, and returns
+// the largest.
+func (o *Outages) firstMismatch(c *change) (worst float64) {
 	clear(o.s.lu.rhs)
 	for i := range c.n {
 		o.s.lu.rhs[c.row[i]] = c.mismatch[i]
@@ -113,16 +112,16 @@ func (o *Outages) unbalance(c *change) (worst float64) {
 	return worst
 }
 
-// solve overwrites the right-hand side with the solution of the changed Jacobian. With the base's as
-// A·B of two triangular factors, the change E·C·Eᵀ of its rows, and Z = Eᵀ(A·B)⁻¹E, that is
-// B⁻¹(x − A⁻¹E·(I + C·Z)⁻¹C·(EᵀB⁻¹)x) of x = A⁻¹ times the right-hand side: EᵀB⁻¹ and A⁻¹E are the halves.
+// solve overwrites the right-hand side with the solution of the changed Jacobian. Let A·B be the base Jacobian's
+// triangular factors, E·C·Eᵀ the change of its rows, and Z = Eᵀ(A·B)⁻¹E. The solution is B⁻¹(x − A⁻¹E·(I +
+// C·Z)⁻¹C·(EᵀB⁻¹)x), with x = A⁻¹ times the right-hand side. EᵀB⁻¹ and A⁻¹E are the halves.
 func (o *Outages) solve(c *change, factors *smallLU) {
 	lu := o.s.lu
 	x := lu.rhs
 	lu.forward()
 	var u [columns]float64
 	for _, k := range o.path {
-		z, x0, x1 := &o.right[k], x[2*k], x[2*k+1]
+		z, x0, x1 := &o.upperHalves[k], x[2*k], x[2*k+1]
 		for i := range u {
 			u[i] += z[i]*x0 + z[columns+i]*x1
 		}
@@ -130,17 +129,16 @@ func (o *Outages) solve(c *change, factors *smallLU) {
 	y := c.times(&u)
 	factors.solve(&y)
 	for _, k := range o.path {
-		z := &o.left[k]
+		z := &o.lowerHalves[k]
 		x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
 		x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
 	}
 	lu.backward()
 }
 
-// secant makes a step of the changed base Jacobian one of Broyden's method, whose inverse Jacobians
-// are kept as the steps so far (C. T. Kelley, Iterative Methods for Linear and Nonlinear Equations,
-// SIAM 1995, section 7.3).
-func (o *Outages) secant() {
+// broyden turns a step of the changed base Jacobian into one of Broyden's method, whose inverse Jacobians are stored
+// as the earlier steps (C. T. Kelley, Iterative Methods for Linear and Nonlinear Equations, SIAM 1995, section 7.3).
+func (o *Outages) broyden() {
 	x, n := o.s.lu.rhs, len(o.lengths)
 	for j := range n {
 		share := dot(o.steps[j], x) / o.lengths[j]
@@ -156,8 +154,8 @@ func (o *Outages) secant() {
 	}
 }
 
-// keep adds a step to those of secant. It holds for whole steps alone: after a shortened one those before are forgotten.
-func (o *Outages) keep(scale float64) {
+// addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.
+func (o *Outages) addStep(scale float64) {
 	x, n := o.s.lu.rhs, len(o.lengths)
 	if scale != 1 {
 		o.lengths = o.lengths[:0]
@@ -170,7 +168,7 @@ func (o *Outages) keep(scale float64) {
 	o.lengths = append(o.lengths, dot(x, x))
 }
 
-// dot is the sum of products, in four parts that do not wait for each other.
+// dot is the sum of products, in four independent parts.
 func dot(a, b []float64) float64 {
 	var s [4]float64
 	b = b[:len(a)]
@@ -187,21 +185,22 @@ func dot(a, b []float64) float64 {
 	return s[0] + s[1] + s[2] + s[3]
 }
 
-// newSmall writes the halves and factors I + C·Z, with C the change of the rows and Z the inverse base Jacobian there.
+// newSmall writes the halves and factors I + C·Z, with the change C of the rows and the inverse base Jacobian Z
+// there.
 func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 	ends := [2]int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)}
 	o.path = o.s.lu.path(o.path[:0], ends[0], ends[1])
 	for _, k := range o.path {
-		o.left[k], o.right[k] = half{}, half{}
+		o.lowerHalves[k], o.upperHalves[k] = half{}, half{}
 	}
 	for j := range c.n {
-		of := columns*(c.row[j]%2) + j
-		o.left[c.row[j]/2][of], o.right[c.row[j]/2][of] = 1, 1
+		index := columns*(c.row[j]%2) + j
+		o.lowerHalves[c.row[j]/2][index], o.upperHalves[c.row[j]/2][index] = 1, 1
 	}
-	o.s.lu.halves(o.left, o.right, o.path)
+	o.s.lu.halves(o.lowerHalves, o.upperHalves, o.path)
 	var inverse, small [columns][columns]float64
 	for _, k := range o.path {
-		l, r := &o.left[k], &o.right[k]
+		l, r := &o.lowerHalves[k], &o.upperHalves[k]
 		for i := range columns {
 			for j := range columns {
 				inverse[i][j] += r[i]*l[j] + r[columns+i]*l[columns+j]
@@ -219,17 +218,17 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 	return factorSmall(small, c.n)
 }
 
-// finish writes what a compensated solve ended with.
+// finish writes the result of a compensated solve.
 func (o *Outages) finish(out *Solution) {
 	s := o.s
 	copy(out.Vm, s.vm)
 	copy(out.Va, s.va)
-	copy(out.AtLimit, s.held)
-	s.Share(o.in, s.p, s.q, out.Pg, out.Qg)
+	copy(out.AtLimit, s.atLimit)
+	s.Share(o.input, s.p, s.q, out.Pg, out.Qg)
 }
 
-// change is what a branch's outage does to the Jacobian at the base solution, in the rows and
-// columns of its buses: entries are added at row × row, and mismatch is left there.
+// change is a branch outage's change of the Jacobian at the base solution, in the rows and columns of its buses:
+// entries are added at row × row, and mismatch is the remaining mismatch there.
 type change struct {
 	n        int
 	row      [columns]int
@@ -237,7 +236,7 @@ type change struct {
 	mismatch [columns]float64
 }
 
-// times is the change's product with a vector of its columns.
+// times is the change times a vector of its columns.
 func (c *change) times(u *[columns]float64) (y [columns]float64) {
 	for i := range c.n {
 		for k := range c.n {
@@ -248,35 +247,35 @@ func (c *change) times(u *[columns]float64) (y [columns]float64) {
 }
 
 func (o *Outages) change(branch int) *change {
-	s, y, c := o.s, o.s.admitting, &change{}
+	s, y, c := o.s, o.s.admittance, &change{}
 	ends := [2]int{s.net.From[branch], s.net.To[branch]}
-	var at [2]int
+	var row [2]int
 	for i, b := range ends {
-		at[i] = -1
+		row[i] = -1
 		if k := int(s.position[b]); k >= 0 {
-			at[i] = c.n
+			row[i] = c.n
 			c.row[c.n], c.row[c.n+1] = 2*k, 2*k+1
 			c.n += 2
 		}
 	}
 	sin, cos := math.Sincos(o.base.Va[ends[0]] - o.base.Va[ends[1]])
-	across := o.base.Vm[ends[0]] * o.base.Vm[ends[1]]
-	own := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
+	product := o.base.Vm[ends[0]] * o.base.Vm[ends[1]]
+	self := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
 	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
 	for i, b := range ends {
-		if at[i] < 0 || s.dead != nil && s.dead[b] {
-			continue // of an island no row counts
+		if row[i] < 0 || s.dead != nil && s.dead[b] {
+			continue // no row of an island counts
 		}
 		v2 := o.base.Vm[b] * o.base.Vm[b]
-		x, d := across*cos, across*sin
+		x, d := product*cos, product*sin
 		if i == 1 {
 			d = -d
 		}
 		h, n := mutual[i][0]*d-mutual[i][1]*x, mutual[i][0]*x+mutual[i][1]*d
-		// The balance gains what the branch carried, n + v²G and h − v²B.
-		c.mismatch[at[i]] = s.ps[b] - o.p[b] + n + v2*own[i][0]
+		// The balance gains the branch's flow, n + v²G and h − v²B.
+		c.mismatch[row[i]] = s.ps[b] - o.p[b] + n + v2*self[i][0]
 		if s.kind[b] == network.PQ {
-			c.mismatch[at[i]+1] = s.qs[b] - o.q[b] + h - v2*own[i][1]
+			c.mismatch[row[i]+1] = s.qs[b] - o.q[b] + h - v2*self[i][1]
 		}
 		put := func(column int, block [4]float64) {
 			if column < 0 {
@@ -284,17 +283,17 @@ func (o *Outages) change(branch int) *change {
 			}
 			for r := range 2 {
 				if r == 0 || s.kind[b] == network.PQ {
-					c.entries[at[i]+r][column], c.entries[at[i]+r][column+1] = -block[2*r], -block[2*r+1]
+					c.entries[row[i]+r][column], c.entries[row[i]+r][column+1] = -block[2*r], -block[2*r+1]
 				}
 			}
 		}
-		put(at[i], [4]float64{-h, n + 2*v2*own[i][0], n, h - 2*v2*own[i][1]})
-		put(at[1-i], [4]float64{h, n, -n, h})
+		put(row[i], [4]float64{-h, n + 2*v2*self[i][0], n, h - 2*v2*self[i][1]})
+		put(row[1-i], [4]float64{h, n, -n, h})
 	}
 	return c
 }
 
-// smallLU are the factors of a matrix of up to four rows, with pivots of its columns.
+// smallLU are the factors of a matrix of up to four rows, with row pivots.
 type smallLU struct {
 	n   int
 	a   [columns][columns]float64

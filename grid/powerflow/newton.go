@@ -9,36 +9,34 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Solve runs a power flow and writes it to out, whose slices serve again where they have the
-// network's size. A power
-// flow that does not converge is no error: out.Status and out.Reason say so.
-// The error is for options or input of the wrong shape, or numbers that are
-// none.
-func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
+// Solve runs a power flow and writes it to out, whose slices are reused where they have the network's size. A power
+// flow that does not converge is no error: out.Status and Reason say so. The error is for options or input of the
+// wrong shape, or values that are not numbers.
+func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
 	if err := opt.Validate(); err != nil {
 		return err
 	}
-	if err := s.specify(in); err != nil {
+	if err := s.specify(input); err != nil {
 		return err
 	}
-	if opt.Start == Given {
-		if err := s.given(out); err != nil {
+	if opt.Start == FromSolution {
+		if err := s.fromSolution(out); err != nil {
 			return err
 		}
 	}
-	if opt.Start == Given && opt.EnforceQ && opt.Held && len(out.AtLimit) == len(s.held) {
+	if opt.Start == FromSolution && opt.EnforceQ && opt.KeepLimits && len(out.AtLimit) == len(s.atLimit) {
 		for b, side := range out.AtLimit {
 			switch {
 			case s.kind[b] != network.PV:
 			case side > 0:
-				s.hold(b, side, s.qhi[b])
+				s.toPQ(b, side, s.qhi[b])
 			case side < 0:
-				s.hold(b, side, s.qlo[b])
+				s.toPQ(b, side, s.qlo[b])
 			}
 		}
 	}
-	s.fit(out)
-	s.begin(opt.Start)
+	s.resize(out)
+	s.start(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)
 	for opt.EnforceQ && out.Status == Converged && s.enforce(out) {
@@ -50,51 +48,52 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 	s.warm = out.Status == Converged
 	copy(out.Vm, s.vm)
 	copy(out.Va, s.va)
-	copy(out.AtLimit, s.held)
-	s.Share(in, s.p, s.q, out.Pg, out.Qg)
+	copy(out.AtLimit, s.atLimit)
+	s.Share(input, s.p, s.q, out.Pg, out.Qg)
 	return nil
 }
 
-func pick(given, own []float64) []float64 {
-	if given == nil {
-		return own
+func pick(override, network []float64) []float64 {
+	if override == nil {
+		return network
 	}
-	return given
+	return override
 }
 
 // specify checks the input and sets injections, set-points and kinds.
-func (s *Solver) specify(in Input) error {
+func (s *Solver) specify(input Input) error {
 	n := s.net
 	for _, c := range []struct {
-		name  string
-		given []float64
-		want  int
-	}{{"Pd", in.Pd, n.Buses()}, {"Qd", in.Qd, n.Buses()}, {"Pg", in.Pg, n.Gens()}, {"Vg", in.Vg, n.Gens()}} {
-		if c.given == nil {
+		name   string
+		values []float64
+		want   int
+	}{{"Pd", input.Pd, n.Buses()}, {"Qd", input.Qd, n.Buses()}, {"Pg", input.Pg, n.Gens()}, {"Vg", input.Vg, n.Gens()}} {
+		if c.values == nil {
 			continue
 		}
-		if len(c.given) != c.want {
-			return fmt.Errorf("powerflow: %s has %d numbers, network %s wants %d", c.name, len(c.given), n.Name, c.want)
+		if len(c.values) != c.want {
+			return fmt.Errorf("powerflow: %s has %d numbers, network %s wants %d", c.name, len(c.values), n.Name, c.want)
 		}
-		for k, v := range c.given {
+		for k, v := range c.values {
 			if v-v != 0 {
 				return fmt.Errorf("powerflow: %s[%d] is %g: want a finite number", c.name, k, v)
 			}
 		}
 	}
-	pd, qd, pg, vg := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd), pick(in.Pg, n.Pg0), pick(in.Vg, n.Vg)
+	pd, qd := pick(input.Pd, n.Pd), pick(input.Qd, n.Qd)
+	pg, vg := pick(input.Pg, n.Pg0), pick(input.Vg, n.Vg)
 	for b := range s.ps {
 		s.ps[b], s.qs[b] = -pd[b], -qd[b]
 	}
 	copy(s.kind, n.Kind)
-	clear(s.held)
+	clear(s.atLimit)
 	clear(s.released)
 	copy(s.vset, n.Vm0)
-	if s.lost >= 0 && len(s.gensAt[n.GenBus[s.lost]]) == 0 && s.kind[n.GenBus[s.lost]] == network.PV {
-		s.kind[n.GenBus[s.lost]] = network.PQ
+	if s.outUnit >= 0 && len(s.gensAt[n.GenBus[s.outUnit]]) == 0 && s.kind[n.GenBus[s.outUnit]] == network.PV {
+		s.kind[n.GenBus[s.outUnit]] = network.PQ
 	}
 	for g, b := range n.GenBus {
-		if g == s.lost {
+		if g == s.outUnit {
 			continue
 		}
 		s.ps[b] += pg[g]
@@ -110,8 +109,8 @@ func (s *Solver) specify(in Input) error {
 	return nil
 }
 
-// given takes the start from a solution.
-func (s *Solver) given(out *Solution) error {
+// fromSolution takes the start from a solution.
+func (s *Solver) fromSolution(out *Solution) error {
 	if len(out.Vm) != len(s.vm) || len(out.Va) != len(s.va) {
 		return fmt.Errorf("powerflow: a start with %d magnitudes and %d angles, network %s has %d buses", len(out.Vm), len(out.Va), s.net.Name, len(s.vm))
 	}
@@ -125,12 +124,11 @@ func (s *Solver) given(out *Solution) error {
 	return nil
 }
 
-// begin sets the voltages Newton's method starts from. Angles of references are
-// the file's.
-func (s *Solver) begin(start Start) {
+// start sets the voltages at the start. Angles of references are the file's.
+func (s *Solver) start(start Start) {
 	n := s.net
 	switch {
-	case start == Given || start == Warm && s.warm:
+	case start == FromSolution || start == Warm && s.warm:
 	case start == Flat:
 		for b := range s.vm {
 			s.vm[b], s.va[b] = 1, n.Va0[n.Slack]
@@ -149,8 +147,7 @@ func (s *Solver) begin(start Start) {
 	}
 }
 
-// evaluate calculates the injections at the voltages and keeps what the
-// Jacobian needs of the pairs.
+// evaluate computes the injections at the voltages, and the pairs' products for the Jacobian.
 func (s *Solver) evaluate() {
 	for b, v := range s.vm {
 		sin, cos := math.Sincos(s.va[b])
@@ -159,7 +156,7 @@ func (s *Solver) evaluate() {
 	s.inject()
 }
 
-// inject calculates the injections at the voltages in rectangular form.
+// inject computes the injections at the voltages in rectangular form.
 func (s *Solver) inject() {
 	for b, v := range s.vm {
 		s.p[b], s.q[b] = v*v*s.gd[b], -v*v*s.bd[b]
@@ -177,18 +174,18 @@ func (s *Solver) inject() {
 	}
 }
 
-// smallTurn is the largest angle (rad) whose sine and cosine turn takes from their series: what is
-// left out is below 3e-18.
-const smallTurn = 0.125
+// smallAngle is the largest angle (rad) whose sine and cosine rotate takes from their series. The truncation error
+// is below 3e-18.
+const smallAngle = 0.125
 
-// turn moves the voltages in rectangular form as a step of that scale moved magnitudes and angles:
-// a product by 1 + Δv and by the sine and cosine of a small angle costs a tenth of those of any.
-func (s *Solver) turn(scale float64) {
+// rotate moves the voltages in rectangular form by a step of that scale. A product by 1 + Δv and by the sine and
+// cosine of a small angle costs a tenth of those of any angle.
+func (s *Solver) rotate(scale float64) {
 	x := s.lu.rhs
 	for k, b := range s.unknown {
 		d := scale * x[2*k]
 		var sin, cos float64
-		if math.Abs(d) <= smallTurn {
+		if math.Abs(d) <= smallAngle {
 			d2 := d * d
 			sin = d * (1 + d2*(-1.0/6+d2*(1.0/120+d2*(-1.0/5040+d2*(1.0/362880)))))
 			cos = 1 + d2*(-1.0/2+d2*(1.0/24+d2*(-1.0/720+d2*(1.0/40320+d2*(-1.0/3628800)))))
@@ -201,9 +198,8 @@ func (s *Solver) turn(scale float64) {
 	}
 }
 
-// mismatch is the largest imbalance and the bus it is at, and writes the
-// imbalances as the right-hand side.
-func (s *Solver) mismatch() (worst float64, at int) {
+// mismatch writes the mismatches as the right-hand side, and returns the largest one and its bus.
+func (s *Solver) mismatch() (worst float64, bus int) {
 	rhs := s.lu.rhs
 	for k, b := range s.unknown {
 		dp, dq := s.ps[b]-s.p[b], s.qs[b]-s.q[b]
@@ -216,10 +212,10 @@ func (s *Solver) mismatch() (worst float64, at int) {
 		rhs[2*k], rhs[2*k+1] = dp, dq
 		m := max(math.Abs(dp), math.Abs(dq))
 		if m > worst || math.IsNaN(m) {
-			worst, at = m, int(b)
+			worst, bus = m, int(b)
 		}
 	}
-	return worst, at
+	return worst, bus
 }
 
 // jacobian writes ∂(P, Q)/∂(θ, V/V) at the voltages last evaluated: by blocks
@@ -241,7 +237,8 @@ func (s *Solver) jacobian() {
 			d[2], d[3] = 0, 1
 		}
 		if s.dead != nil && s.dead[b] {
-			d[0], d[1], d[2], d[3] = 1, 0, 0, 1
+			d[0], d[1] = 1, 0
+			d[2], d[3] = 0, 1
 		}
 	}
 	for k := range s.pairs {
@@ -265,23 +262,21 @@ func (s *Solver) jacobian() {
 	}
 }
 
-// Hopeless: a mismatch this large (pu) has left the region Newton's method comes back
-// from: thousands of times any load.
+// Hopeless is the mismatch (pu) from which Newton's method does not recover: thousands of times any load.
 const Hopeless = 1e6
 
-// KeepFactors: factors made where the mismatch was at most this (pu) serve the iterations that
-// follow too: they are out of date by no more than a step of that size, and what
-// such a step leaves is a ten-thousandth of it.
+// KeepFactors is the mismatch (pu) up to which factors serve the following iterations too. They are out of date by a
+// step of at most that size, which leaves a ten-thousandth of it.
 const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
 	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, DefaultIterations)
-	made := math.Inf(1) // the mismatch that the factors were made at
-	if opt.Factors && slices.Equal(s.kind, s.factored) {
-		made = s.made
+	factorMismatch := math.Inf(1) // of the present factors
+	if opt.Factors && slices.Equal(s.kind, s.factorKinds) {
+		factorMismatch = s.factorMismatch
 	}
-	for last := math.Inf(1); ; last = out.Mismatch {
+	for previous := math.Inf(1); ; previous = out.Mismatch {
 		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
@@ -292,12 +287,12 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
 			return IterationLimit
 		}
-		if made > KeepFactors || out.Mismatch > last/2 {
+		if factorMismatch > KeepFactors || out.Mismatch > previous/2 {
 			if !s.Linearise() {
 				return Singular
 			}
-			made = out.Mismatch
-			s.made, s.factored = made, append(s.factored[:0], s.kind...)
+			factorMismatch = out.Mismatch
+			s.factorMismatch, s.factorKinds = factorMismatch, append(s.factorKinds[:0], s.kind...)
 			out.Factorisations++
 		}
 		s.lu.solve()
@@ -310,24 +305,27 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 // relative change of a voltage magnitude and a change of an angle (rad). Newton's steps are far shorter near a solution;
 // from a poor start a full one can carry a voltage below zero.
 const (
+	// MaxMagnitudeStep and MaxAngleStep bound the step of one iteration: a relative change of a voltage magnitude
+	// and a change of an angle (rad). Newton's steps are far shorter near a solution. From a poor start a full one
+	// can carry a voltage below zero.
 	MaxMagnitudeStep = 0.3
 	MaxAngleStep     = 1.5
 )
 
-// step adds the solution of the linear system to the voltages, shortened to the
-// longest step there is, and returns what it was scaled by.
+// step adds the solution of the linear system to the voltages, shortened to the longest allowed step, and returns
+// the scale.
 func (s *Solver) step() (scale float64) {
 	x := s.lu.rhs
-	turn, stretch := 0.0, 0.0
+	angle, magnitude := 0.0, 0.0
 	for k := 0; k+1 < len(x); k += 2 {
-		if a := math.Abs(x[k]); a > turn {
-			turn = a
+		if a := math.Abs(x[k]); a > angle {
+			angle = a
 		}
-		if m := math.Abs(x[k+1]); m > stretch {
-			stretch = m
+		if m := math.Abs(x[k+1]); m > magnitude {
+			magnitude = m
 		}
 	}
-	scale = min(1, MaxAngleStep/turn, MaxMagnitudeStep/stretch)
+	scale = min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude)
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]
@@ -335,7 +333,7 @@ func (s *Solver) step() (scale float64) {
 	return scale
 }
 
-// Reason says in words how the solve ended, naming the bus that was worst.
+// Reason says in words how the solve ended, with the worst bus.
 func (s *Solver) Reason(sol *Solution) string {
 	bus := s.net.BusID[sol.MismatchBus]
 	switch sol.Status {

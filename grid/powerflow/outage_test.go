@@ -160,7 +160,7 @@ func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {
 		"loose tolerance": {opt: free, other: Options{Tolerance: 0.5}},
 	} {
 		own, other := solve(c.in, c.opt), solve(c.otherIn, c.other)
-		if d := own.apart(other); !(d > sameBase) {
+		if d := own.distance(other); !(d > sameBase) {
 			t.Fatalf("%s: the bases lie %g apart: nothing is tested", name, d)
 		}
 		of := require.Get(s.Clone().NewOutages(c.in, c.opt, own))(t)
@@ -168,14 +168,14 @@ func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {
 			t.Errorf("%s: a base of the same options is not kept", name)
 		}
 		again := require.Get(s.Clone().NewOutages(c.in, c.opt, other))(t)
-		if d := again.Base().apart(own); !(d <= sameBase) {
+		if d := again.Base().distance(own); !(d <= sameBase) {
 			t.Errorf("%s: the base lies %g from that of the options", name, d)
 		}
 		want, got := s.NewSolution(), s.NewSolution()
 		for _, k := range []int{0, 7, 40, 120} {
 			require.Get(of.Branch(k, want))(t)
 			require.Get(again.Branch(k, got))(t)
-			if d := got.apart(want); want.Converged() && !(d <= sameBase) {
+			if d := got.distance(want); want.Converged() && !(d <= sameBase) {
 				t.Errorf("%s: the outage of branch %d lies %g from that of a base of its options", name, k, d)
 			}
 		}

@@ -1,14 +1,12 @@
-// Package powerflow solves the AC power flow: the voltages at which every bus's
-// balance holds, given loads, active generation and voltage set-points.
+// Package powerflow solves the AC power flow: the voltages that balance every bus, given loads, active generation
+// and voltage set-points.
 //
-// The central type is Solver: Newton's method in polar coordinates (W. F.
-// Tinney, C. E. Hart, "Power flow solution by Newton's method", IEEE Trans.
-// PAS-86, 1967) on the network package's per-unit view, and the sensitivities of
-// what it finds in what it was given (Linearise, Sensitivity). The Jacobian is kept as
-// 2×2 blocks, one row and column of blocks a bus that is not a reference; its
-// order of elimination and its factors' pattern are found once per topology, and
-// a bus that changes between PV and PQ changes a block's second row, not the
-// pattern. After New nothing is allocated.
+// The central type is Solver: Newton's method in polar coordinates (W. F. Tinney, C. E. Hart, "Power flow solution
+// by Newton's method", IEEE Trans. PAS-86, 1967) on the network package's per-unit view. Linearise and Sensitivity
+// give the sensitivities of a solution to its input. The Jacobian consists of 2×2 blocks, one row and column of
+// blocks for every bus except references. The order of elimination and the pattern of the factors are computed once
+// per topology. A bus that switches between PV and PQ changes a block's second row, not the pattern. Nothing is
+// allocated after New.
 //
 // Units are per unit and radian.
 package powerflow
@@ -21,15 +19,15 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Start is where Newton's method begins.
+// Start is the start of Newton's method.
 type Start int
 
 // The starts.
 const (
-	FromFile Start = iota // the case file's voltages
-	Flat                  // 1 pu and the angle of the reference bus
-	Warm                  // what the solver's last solve ended with; the file's before any, or after one that failed
-	Given                 // the Vm and Va that stand in the solution handed to Solve
+	FromFile     Start = iota // the case file's voltages
+	Flat                      // 1 pu and the angle of the reference bus
+	Warm                      // the solver's last solution; the file's voltages before any, or after a failure
+	FromSolution              // Vm and Va of the solution passed to Solve
 )
 
 // Options of a solve. The zero value is a solve from the file's voltages to
@@ -41,34 +39,33 @@ type Options struct {
 	Tolerance float64
 	// MaxIterations bounds the Newton steps in all. 0 is DefaultIterations.
 	MaxIterations int
-	// EnforceQ holds the reactive power of PV buses within their generators'
-	// limits: a bus that would break one is held at it and lets its voltage go.
-	// The reference bus is not switched.
+	// EnforceQ enforces the reactive limits of PV buses: a bus that would exceed one becomes PQ at the limit. The
+	// reference bus does not switch.
 	EnforceQ bool
-	// Held, with EnforceQ and Given, begins with the buses at a limit that the solution's AtLimit has
-	// there. They are released as any other.
-	Held bool
-	// Factors, where the solver's last solve had the same admittances and a start near this one, begins
-	// with that solve's factors in place of new ones.
+	// KeepLimits, with EnforceQ and FromSolution, starts with the buses at a limit that the solution's AtLimit has
+	// there. They are released like any other.
+	KeepLimits bool
+	// Factors starts with the factors of the last solve instead of new ones. That solve must have had the same
+	// admittances and a near start.
 	Factors bool
-	// Context ends the Newton steps with its error; nil: nothing does.
+	// Context ends the Newton steps with its error; nil: never.
 	Context context.Context
 }
 
-// DefaultTolerance is that of a solve, pu.
+// DefaultTolerance is the default of Options.Tolerance, pu.
 const DefaultTolerance = 1e-9
 
-// DefaultIterations is how many Newton steps there are at most where nothing is said.
+// DefaultIterations is the default of Options.MaxIterations.
 const DefaultIterations = 30
 
-// MaxIterations is the most Newton steps that may be asked for.
+// MaxIterations is the upper limit of Options.MaxIterations.
 const MaxIterations = 10_000
 
-// Validate says what is wrong with the options.
+// Validate checks the options.
 func (o Options) Validate() error {
 	switch {
-	case o.Start < FromFile || o.Start > Given:
-		return fmt.Errorf("powerflow: start %d: want FromFile, Flat, Warm or Given", o.Start)
+	case o.Start < FromFile || o.Start > FromSolution:
+		return fmt.Errorf("powerflow: start %d: want FromFile, Flat, Warm or FromSolution", o.Start)
 	case !(o.Tolerance >= 0) || o.Tolerance > 1:
 		return fmt.Errorf("powerflow: tolerance %g pu: want 0 (1e-9) to 1", o.Tolerance)
 	case o.MaxIterations < 0 || o.MaxIterations > MaxIterations:
@@ -77,15 +74,14 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Input is what a power flow is given. A nil slice stands for the network's own
-// values.
+// Input specifies a power flow. A nil slice stands for the network's own values.
 type Input struct {
 	Pd, Qd []float64 // load by bus
 	Pg     []float64 // active power by generator; the reference bus's first generator takes up the rest
 	Vg     []float64 // voltage set-point by generator; of several at a bus the last counts
 }
 
-// Status is how a solve ended.
+// Status says how a solve ended.
 type Status int
 
 // The statuses.
@@ -101,18 +97,18 @@ func (s Status) String() string {
 	return [...]string{"converged", "iteration limit", "diverged", "singular"}[s]
 }
 
-// Solution is what a solve ended with; unless Status is Converged its voltages
-// are those of the last iteration and are no power flow.
+// Solution is the result of a solve. Unless Status is Converged its voltages are those of the last iteration and no
+// power flow.
 type Solution struct {
 	Status         Status
 	Iterations     int
-	Factorisations int     // of the Jacobian: near a solution one serves several iterations
+	Factorisations int     // of the Jacobian; one serves several iterations near a solution
 	Mismatch       float64 // largest, pu
 	MismatchBus    int     // where
 	Vm, Va         []float64
 	Pg, Qg         []float64 // by generator, the reference's included
-	// AtLimit says, by bus, that its reactive power is held at the lower (−1) or
-	// the upper (+1) limit; 0 with EnforceQ off.
+	// AtLimit says, by bus, whether its reactive power is at the lower (−1) or the upper (+1) limit; 0 with EnforceQ
+	// off.
 	AtLimit  []int8
 	Switches int // how often a bus changed between PV and PQ
 }
@@ -127,39 +123,37 @@ type Solver struct {
 	lu      *blockLU
 	pairs   []pair
 	gd, bd  []float64 // diagonal of the bus admittance matrix
-	toPair  []int32   // by branch
+	pairOf  []int32   // by branch
 	flipped []bool    // by branch: it runs from the pair's j to its i
 
-	unknown   []int32 // buses that are not references, in elimination order
-	position  []int32 // by bus, −1 for a reference
-	gensAt    [][]int32
-	qlo, qhi  []float64 // sums over a bus's generators
-	kind      []network.Kind
-	held      []int8 // as Solution.AtLimit
-	released  []uint8
-	e, f      []float64
-	p, q      []float64 // calculated injections
-	ps, qs    []float64 // specified
-	vset      []float64
-	vm, va    []float64
-	h, nn     []float64 // Vi·Vj·sin(θi − θj) and Vi·Vj·cos(θi − θj) of the pairs
-	near      [][]int32 // branches at each bus
-	joints    []int32   // pairs that join a reference to another bus
-	warm      bool
-	admitting *network.Admittance
-	lost      int       // a unit that is out, −1 for none
-	dead      []bool    // buses that are, nil for none
-	beside    []float64 // right-hand sides of solveTransposed
-	// The mismatch and kinds that newton's last factors were made at.
-	made     float64
-	factored []network.Kind
-	// All positions; those of generators; and the closure of these and of a reference's
-	// neighbours.
-	everywhere, generating, towards []int32
+	unknown        []int32 // buses that are not references, in elimination order
+	position       []int32 // by bus, −1 for a reference
+	gensAt         [][]int32
+	qlo, qhi       []float64 // sums over a bus's generators
+	kind           []network.Kind
+	atLimit        []int8 // as Solution.AtLimit
+	released       []uint8
+	e, f           []float64
+	p, q           []float64 // calculated injections
+	ps, qs         []float64 // specified
+	vset           []float64
+	vm, va         []float64
+	h, nn          []float64 // Vi·Vj·sin(θi − θj) and Vi·Vj·cos(θi − θj) of the pairs
+	branchesAt     [][]int32 // branches at each bus
+	referencePairs []int32   // pairs of a reference and another bus
+	warm           bool
+	admittance     *network.Admittance
+	outUnit        int       // −1 for none
+	dead           []bool    // by bus: in an island; nil for none
+	rightHandSides []float64 // of solveTransposed
+	// The mismatch and kinds of newton's last factors.
+	factorMismatch float64
+	factorKinds    []network.Kind
+	// Positions: all of them; those of generators; and the closure of these and of a reference's neighbours.
+	all, generators, closure []int32
 }
 
-// pair is two buses joined by branches: one entry each way of the bus
-// admittance matrix.
+// pair is two buses connected by branches: one entry each way of the bus admittance matrix.
 type pair struct {
 	i, j           int32
 	gij, bij       float64
@@ -170,7 +164,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses), lost: -1}
+	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
 	for g, b := range n.GenBus {
 		s.gensAt[b] = append(s.gensAt[b], int32(g))
 	}
@@ -179,10 +173,10 @@ func New(n *network.Network) (*Solver, error) {
 			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
-	s.near = make([][]int32, buses)
+	s.branchesAt = make([][]int32, buses)
 	for k, from := range n.From {
-		s.near[from] = append(s.near[from], int32(k))
-		s.near[n.To[k]] = append(s.near[n.To[k]], int32(k))
+		s.branchesAt[from] = append(s.branchesAt[from], int32(k))
+		s.branchesAt[n.To[k]] = append(s.branchesAt[n.To[k]], int32(k))
 	}
 	s.analyse()
 	f64 := func() []float64 { return make([]float64, buses) }
@@ -197,7 +191,7 @@ func New(n *network.Network) (*Solver, error) {
 	return s, s.SetAdmittance(&n.Admittance)
 }
 
-// allocate makes what a solve writes to.
+// allocate allocates the results of a solve.
 func (s *Solver) allocate() {
 	buses := s.net.Buses()
 	all := make([]float64, 11*buses+2*len(s.pairs))
@@ -211,12 +205,11 @@ func (s *Solver) allocate() {
 	}
 	s.h, s.nn = take(len(s.pairs)), take(len(s.pairs))
 	s.kind = make([]network.Kind, buses)
-	s.held = make([]int8, buses)
+	s.atLimit = make([]int8, buses)
 	s.released = make([]uint8, buses)
 }
 
-// Clone is a solver of the same topology and admittances with working memory of
-// its own, for another goroutine.
+// Clone is a solver of the same topology and admittances with its own working memory, for another goroutine.
 func (s *Solver) Clone() *Solver {
 	c := *s
 	lu := *s.lu
@@ -229,7 +222,7 @@ func (s *Solver) Clone() *Solver {
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
 	c.warm = false
-	c.beside = make([]float64, len(s.beside))
+	c.rightHandSides = make([]float64, len(s.rightHandSides))
 	return &c
 }
 
@@ -237,16 +230,16 @@ func (s *Solver) Clone() *Solver {
 func (s *Solver) analyse() {
 	n := s.net
 	number := make(map[[2]int]int32)
-	s.toPair, s.flipped = make([]int32, n.Branches()), make([]bool, n.Branches())
+	s.pairOf, s.flipped = make([]int32, n.Branches()), make([]bool, n.Branches())
 	for k, from := range n.From {
 		i, j := min(from, n.To[k]), max(from, n.To[k])
-		at, ok := number[[2]int{i, j}]
+		index, ok := number[[2]int{i, j}]
 		if !ok {
-			at = int32(len(s.pairs))
-			number[[2]int{i, j}] = at
+			index = int32(len(s.pairs))
+			number[[2]int{i, j}] = index
 			s.pairs = append(s.pairs, pair{i: int32(i), j: int32(j)})
 		}
-		s.toPair[k], s.flipped[k] = at, from != i
+		s.pairOf[k], s.flipped[k] = index, from != i
 	}
 	vertex := make([]int32, n.Buses())
 	var buses []int32
@@ -279,42 +272,42 @@ func (s *Solver) analyse() {
 		case i >= 0 && j >= 0:
 			p.blockIJ, p.block = s.lu.block(i, j), s.lu.block(j, i)
 		case i >= 0 || j >= 0:
-			s.joints = append(s.joints, int32(k))
+			s.referencePairs = append(s.referencePairs, int32(k))
 		}
 	}
 	for b, k := range s.position {
 		if k >= 0 && len(s.gensAt[b]) > 0 {
-			s.generating = append(s.generating, k)
+			s.generators = append(s.generators, k)
 		}
 	}
 	for k := range s.unknown {
-		s.everywhere = append(s.everywhere, int32(k))
+		s.all = append(s.all, int32(k))
 	}
-	s.towards = slices.Clone(s.generating)
-	for _, k := range s.joints {
-		s.towards = append(s.towards, max(s.position[s.pairs[k].i], s.position[s.pairs[k].j]))
+	s.closure = slices.Clone(s.generators)
+	for _, k := range s.referencePairs {
+		s.closure = append(s.closure, max(s.position[s.pairs[k].i], s.position[s.pairs[k].j]))
 	}
-	s.towards = s.lu.closure(s.towards)
-	s.beside = make([]float64, 2*SideBySide*len(buses))
+	s.closure = s.lu.closure(s.closure)
+	s.rightHandSides = make([]float64, 2*RightHandSides*len(buses))
 }
 
-// Order lists the buses that are not references in the order of elimination. It is
-// the solver's own.
+// Order lists the buses that are not references in the order of elimination. The solver owns the slice.
 func (s *Solver) Order() []int32 { return s.unknown }
 
-// SetAdmittance takes other branch admittances, as network.ScaleBranches writes
-// them. They are copied, but BranchFlows uses y itself, which is kept.
+// SetAdmittance sets other branch admittances, as network.ScaleBranches writes them. They are copied. BranchFlows
+// uses y itself, which is kept.
 func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	n := s.net
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admitting, s.factored = y, s.factored[:0]
+	s.admittance, s.factorKinds = y, s.factorKinds[:0]
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {
 		p := &s.pairs[k]
-		p.gij, p.bij, p.gji, p.bji = 0, 0, 0, 0
+		p.gij, p.bij = 0, 0
+		p.gji, p.bji = 0, 0
 	}
 	for k, from := range n.From {
 		to := n.To[k]
@@ -322,17 +315,20 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 		s.bd[from] += y.Bff[k]
 		s.gd[to] += y.Gtt[k]
 		s.bd[to] += y.Btt[k]
-		p := &s.pairs[s.toPair[k]]
-		gij, bij, gji, bji := y.Gft[k], y.Bft[k], y.Gtf[k], y.Btf[k]
+		p := &s.pairs[s.pairOf[k]]
+		gij, bij := y.Gft[k], y.Bft[k]
+		gji, bji := y.Gtf[k], y.Btf[k]
 		if s.flipped[k] {
-			gij, bij, gji, bji = gji, bji, gij, bij
+			gij, gji = gji, gij
+			bij, bji = bji, bij
 		}
-		p.gij, p.bij, p.gji, p.bji = p.gij+gij, p.bij+bij, p.gji+gji, p.bji+bji
+		p.gij, p.bij = p.gij+gij, p.bij+bij
+		p.gji, p.bji = p.gji+gji, p.bji+bji
 	}
 	return nil
 }
 
-// NewSolution has room for a solution of the network.
+// NewSolution allocates a solution of the network.
 func (s *Solver) NewSolution() *Solution {
 	n := s.net
 	return &Solution{
@@ -341,16 +337,15 @@ func (s *Solver) NewSolution() *Solution {
 	}
 }
 
-// fit gives a solution room for one of the network, where it has none.
-func (s *Solver) fit(out *Solution) {
+// resize replaces a solution of the wrong size by a new one.
+func (s *Solver) resize(out *Solution) {
 	buses, units := s.net.Buses(), s.net.Gens()
 	if len(out.Vm) != buses || len(out.Va) != buses || len(out.AtLimit) != buses || len(out.Pg) != units || len(out.Qg) != units {
 		*out = *s.NewSolution()
 	}
 }
 
-// BranchFlows writes the flows of a solution, with the admittances the solver
-// has now.
+// BranchFlows writes the flows of a solution with the solver's present admittances.
 func (s *Solver) BranchFlows(sol *Solution, dst *network.Flows) {
-	s.net.BranchFlows(s.admitting, sol.Vm, sol.Va, dst)
+	s.net.BranchFlows(s.admittance, sol.Vm, sol.Va, dst)
 }

@@ -7,17 +7,16 @@ import (
 )
 
 const (
-	// A limit counts as broken beyond this, pu: well above what a solve to 1e-9
-	// leaves, well below what any rating is known to.
+	// reactiveSlack (pu) beyond a limit counts as an excess: well above the error of a solve to 1e-9, well below the
+	// accuracy of any rating.
 	reactiveSlack = 1e-7
-	// A bus comes back to PV at most this often in one solve; then it stays at its
-	// limit. Without a bound two buses close together can switch for ever.
+	// A bus returns to PV at most maxReleases times in one solve; then it stays at its limit. Two close buses could
+	// switch for ever.
 	maxReleases = 3
 )
 
-// enforce switches buses between PV and PQ after a converged power flow and
-// says whether any was. A bus held at a limit is released when its voltage has
-// passed the set-point, so that the limit no longer binds.
+// enforce switches buses between PV and PQ after a converged power flow and reports whether any did. A bus at a
+// limit returns to PV when its voltage has passed the set-point, so that the limit no longer binds.
 func (s *Solver) enforce(out *Solution) bool {
 	changed := false
 	for _, b := range s.unknown {
@@ -28,19 +27,19 @@ func (s *Solver) enforce(out *Solution) bool {
 			q := s.q[b] - s.qs[b] // qs is minus the load
 			switch {
 			case q > s.qhi[b]+reactiveSlack:
-				s.hold(int(b), +1, s.qhi[b])
+				s.toPQ(int(b), +1, s.qhi[b])
 			case q < s.qlo[b]-reactiveSlack:
-				s.hold(int(b), -1, s.qlo[b])
+				s.toPQ(int(b), -1, s.qlo[b])
 			default:
 				continue
 			}
-		case s.held[b] != 0 && float64(s.held[b])*(s.vm[b]-s.vset[b]) > reactiveSlack && s.released[b] < maxReleases:
+		case s.atLimit[b] != 0 && float64(s.atLimit[b])*(s.vm[b]-s.vset[b]) > reactiveSlack && s.released[b] < maxReleases:
 			limit := s.qhi[b]
-			if s.held[b] < 0 {
+			if s.atLimit[b] < 0 {
 				limit = s.qlo[b]
 			}
 			s.qs[b] -= limit
-			s.held[b] = 0
+			s.atLimit[b] = 0
 			s.released[b]++
 			s.kind[b] = network.PV
 			s.vm[b] = s.vset[b]
@@ -53,34 +52,33 @@ func (s *Solver) enforce(out *Solution) bool {
 	return changed
 }
 
-func (s *Solver) hold(bus int, side int8, limit float64) {
+func (s *Solver) toPQ(bus int, side int8, limit float64) {
 	s.kind[bus] = network.PQ
-	s.held[bus] = side
+	s.atLimit[bus] = side
 	s.qs[bus] += limit
 }
 
-// Share writes what every generator gives, pg and qg, where the buses inject p and q,
-// pu: at a reference the first takes what the others leave of P, and Q is shared in
-// proportion to the generators' reactive ranges, or as equally as their limits allow where one
-// has no finite range. A generator leaves its limits only where the bus's sum leaves the sum of
-// them. It reads nothing of a solve.
-func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
+// Share writes every generator's pg and qg for buses that inject p and q, pu. At a reference the first generator
+// takes the rest of P. Q is shared in proportion to the generators' reactive ranges, or as equally as their limits
+// allow where one has no finite range. Generators exceed their limits only where the bus exceeds the sum of them. It
+// reads nothing of a solve.
+func (s *Solver) Share(input Input, p, q, pg, qg []float64) {
 	n := s.net
-	pd, qd := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd)
-	copy(pg, pick(in.Pg, n.Pg0))
+	pd, qd := pick(input.Pd, n.Pd), pick(input.Qd, n.Qd)
+	copy(pg, pick(input.Pg, n.Pg0))
 	for b, gens := range s.gensAt {
 		if len(gens) == 0 {
 			continue
 		}
 		if n.Kind[b] == network.Slack {
-			rest := p[b] + pd[b]
+			remaining := p[b] + pd[b]
 			for _, g := range gens[1:] {
-				rest -= pg[g]
+				remaining -= pg[g]
 			}
-			pg[gens[0]] = rest
+			pg[gens[0]] = remaining
 		}
-		if s.lost >= 0 && b == n.GenBus[s.lost] {
-			qg[s.lost] = 0
+		if s.outUnit >= 0 && b == n.GenBus[s.outUnit] {
+			qg[s.outUnit] = 0
 		}
 		if n.Kind[b] == network.PQ {
 			for _, g := range gens {
@@ -101,28 +99,27 @@ func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
 	}
 }
 
-// shareEqually writes shares of a total of which each is the same level, or its generator's
-// limit where the level lies beyond that. lo and hi are the sums of the limits; a total beyond
-// them leaves every generator beyond its limit by the same.
+// shareEqually shares a total: every generator has the same level, or its limit where the level is beyond that. lo
+// and hi are the sums of the limits. A total beyond them puts every generator beyond its limit by the same amount.
 func (s *Solver) shareEqually(gens []int32, total, lo, hi float64, qg []float64) {
 	n := s.net
 	if len(gens) == 1 {
 		qg[gens[0]] = total
 		return
 	}
-	within := max(lo, min(total, hi))
-	beyond := (total - within) / float64(len(gens))
-	// A round finds the level of the generators that are free, and fixes at their limits those that
-	// lie beyond on one side: the lower one where the limits take the sum up, else the upper one.
-	rest, free := within, len(gens)
+	feasible := max(lo, min(total, hi))
+	excess := (total - feasible) / float64(len(gens))
+	// A round computes the level of the free generators. It fixes those beyond their limits on one side: the lower
+	// one where the limits raise the sum, else the upper one.
+	remaining, free := feasible, len(gens)
 	for _, g := range gens {
 		qg[g] = math.NaN()
 	}
 	for free > 0 {
-		level, over := rest/float64(free), 0.0
+		level, surplus := remaining/float64(free), 0.0
 		for _, g := range gens {
 			if math.IsNaN(qg[g]) {
-				over += min(max(level, n.QMin[g]), n.QMax[g]) - level
+				surplus += min(max(level, n.QMin[g]), n.QMax[g]) - level
 			}
 		}
 		fixed := false
@@ -131,14 +128,14 @@ func (s *Solver) shareEqually(gens []int32, total, lo, hi float64, qg []float64)
 				continue
 			}
 			switch {
-			case over >= 0 && level < n.QMin[g]:
+			case surplus >= 0 && level < n.QMin[g]:
 				qg[g] = n.QMin[g]
-			case over <= 0 && level > n.QMax[g]:
+			case surplus <= 0 && level > n.QMax[g]:
 				qg[g] = n.QMax[g]
 			default:
 				continue
 			}
-			rest -= qg[g]
+			remaining -= qg[g]
 			free--
 			fixed = true
 		}
@@ -151,9 +148,9 @@ func (s *Solver) shareEqually(gens []int32, total, lo, hi float64, qg []float64)
 			break
 		}
 	}
-	if beyond != 0 {
+	if excess != 0 {
 		for _, g := range gens {
-			qg[g] += beyond
+			qg[g] += excess
 		}
 	}
 }

@@ -219,7 +219,7 @@ func TestHeldBusesAreAStart(t *testing.T) {
 	if err := s.Solve(in, powerflow.Options{EnforceQ: true, MaxIterations: 100}, sol); err != nil || !sol.Converged() || sol.Switches == 0 {
 		t.Fatal(err, sol.Status, sol.Switches)
 	}
-	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Held: true, MaxIterations: 100}
+	opt := powerflow.Options{Start: powerflow.FromSolution, EnforceQ: true, KeepLimits: true, MaxIterations: 100}
 	for _, wrong := range []bool{false, true} {
 		copy(again.Vm, sol.Vm)
 		copy(again.Va, sol.Va)
@@ -254,7 +254,7 @@ func TestFactorsOfTheSolveBefore(t *testing.T) {
 	if err := s.Solve(in, opt, sol); err != nil || !sol.Converged() {
 		t.Fatal(err, sol.Status)
 	}
-	near := powerflow.Options{EnforceQ: true, MaxIterations: 100, Start: powerflow.Given, Held: true}
+	near := powerflow.Options{EnforceQ: true, MaxIterations: 100, Start: powerflow.FromSolution, KeepLimits: true}
 	in.Pg[5] += 1e-5
 	if err := s.Solve(in, near, sol); err != nil || sol.Factorisations != 1 {
 		t.Fatal(err, sol.Factorisations)

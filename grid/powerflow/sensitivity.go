@@ -14,62 +14,58 @@ import (
 // that its row of λ is the derivative in the set-point. A reference stands outside
 // the system; its set-point acts through the balances of its neighbours.
 
-// Linearise factorises the Jacobian at the voltages of the last solve, which the
-// calls of Sensitivity and Response after it use, until the next Solve. It reports false
-// where the Jacobian is singular.
+// Linearise factors the Jacobian at the voltages of the last solve. Later calls of Sensitivity and Response use it
+// until the next Solve. It returns false where the Jacobian is singular.
 func (s *Solver) Linearise() bool {
-	s.factored = s.factored[:0]
+	s.factorKinds = s.factorKinds[:0]
 	s.jacobian()
 	return s.lu.factorise()
 }
 
-// LineariseAt is Linearise at the voltages, and with the admittances, of another solver of
-// the topology (Clone), whose next solves leave this linearisation as it is.
-func (s *Solver) LineariseAt(other *Solver) bool {
-	if s != other {
-		copy(s.kind, other.kind)
-		copy(s.pairs, other.pairs)
-		for _, v := range [][2][]float64{{s.gd, other.gd}, {s.bd, other.bd}, {s.e, other.e}, {s.f, other.f}, {s.p, other.p}, {s.q, other.q}, {s.vm, other.vm}, {s.h, other.h}, {s.nn, other.nn}} {
+// LineariseAt is Linearise at the voltages and admittances of another solver of the topology (Clone), whose next
+// solves do not change this linearisation.
+func (s *Solver) LineariseAt(source *Solver) bool {
+	if s != source {
+		copy(s.kind, source.kind)
+		copy(s.pairs, source.pairs)
+		for _, v := range [][2][]float64{{s.gd, source.gd}, {s.bd, source.bd}, {s.e, source.e}, {s.f, source.f}, {s.p, source.p}, {s.q, source.q}, {s.vm, source.vm}, {s.h, source.h}, {s.nn, source.nn}} {
 			copy(v[0], v[1])
 		}
-		s.admitting = other.admitting
+		s.admittance = source.admittance
 	}
 	return s.Linearise()
 }
 
-// Sensitivity overwrites the gradient of a quantity in the voltages, by bus, in
-// angle (rad) and magnitude (pu), with its gradient in what the power flow was
-// given, by bus:
+// Sensitivity overwrites the gradient of a quantity by the voltages, by bus, in angle (rad) and magnitude (pu), with
+// its gradient by the input of the power flow, by bus:
 //
-//	angle      per pu of active power injected (generation less load); at a
-//	           reference, which takes up the balance, 0
+//	angle      per pu of active power injected (generation minus load); 0 at a
+//	           reference, which takes up the balance
 //	magnitude  at a PQ bus per pu of reactive power injected, at the others per pu
 //	           of the voltage set-point
 //
-// The quantity may depend on the voltages of references; only their angles are
-// fixed. What it depends on besides (the generation at a reference, say) is the
-// caller's to add. Linearise comes first. It does not allocate.
+// The quantity may depend on the voltages of references; only their angles are fixed. The caller adds other
+// dependencies, such as the generation at a reference. Call Linearise first. It does not allocate.
 func (s *Solver) Sensitivity(angle, magnitude []float64) {
-	s.sensitivities([][]float64{angle}, [][]float64{magnitude}, s.everywhere, s.everywhere)
+	s.sensitivities([][]float64{angle}, [][]float64{magnitude}, s.all, s.all)
 }
 
-// Sensitivities is Sensitivity of as many as SideBySide quantities at once, a gradient each
-// in angle and magnitude, at the buses with generators; the entries of others have no
-// meaning.
+// Sensitivities is Sensitivity of up to RightHandSides quantities at once, at the buses with generators. The other
+// entries are undefined.
 func (s *Solver) Sensitivities(angle, magnitude [][]float64) {
-	s.sensitivities(angle, magnitude, s.generating, s.towards)
+	s.sensitivities(angle, magnitude, s.generators, s.closure)
 }
 
-// sensitivities are those at positions and at references, back being the positions' closure.
+// sensitivities computes them at positions and at references; back is the positions' closure.
 func (s *Solver) sensitivities(angle, magnitude [][]float64, positions, back []int32) {
-	x := s.beside
+	x := s.rightHandSides
 	clear(x)
 	for i, a := range angle {
 		m := magnitude[i]
 		for b, k := range s.position {
-			if k >= 0 && (a[b] != 0 || m[b] != 0) { // few are
-				at := 2*SideBySide*int(k) + i
-				x[at], x[at+SideBySide] = a[b], s.vm[b]*m[b]
+			if k >= 0 && (a[b] != 0 || m[b] != 0) { // few entries are
+				index := 2*RightHandSides*int(k) + i
+				x[index], x[index+RightHandSides] = a[b], s.vm[b]*m[b]
 			}
 		}
 	}
@@ -77,8 +73,8 @@ func (s *Solver) sensitivities(angle, magnitude [][]float64, positions, back []i
 	for i, a := range angle {
 		m := magnitude[i]
 		for _, k := range positions {
-			b, at := s.unknown[k], 2*SideBySide*int(k)+i
-			a[b], m[b] = x[at], x[at+SideBySide]
+			b, index := s.unknown[k], 2*RightHandSides*int(k)+i
+			a[b], m[b] = x[index], x[index+RightHandSides]
 			if s.kind[b] != network.PQ {
 				m[b] /= s.vm[b]
 			}
@@ -86,22 +82,21 @@ func (s *Solver) sensitivities(angle, magnitude [][]float64, positions, back []i
 		for _, r := range s.net.References {
 			a[r] = 0
 		}
-		for _, k := range s.joints {
-			r, bus, byP, byQ := s.joint(&s.pairs[k], k)
-			at := 2*SideBySide*int(s.position[bus]) + i
-			v := x[at] * byP
-			if s.kind[bus] == network.PQ {
-				v += x[at+SideBySide] * byQ
+		for _, k := range s.referencePairs {
+			t := s.referencePair(&s.pairs[k], k)
+			index := 2*RightHandSides*int(s.position[t.bus]) + i
+			v := x[index] * t.dp
+			if s.kind[t.bus] == network.PQ {
+				v += x[index+RightHandSides] * t.dq
 			}
-			m[r] -= v / s.vm[r]
+			m[t.reference] -= v / s.vm[t.reference]
 		}
 	}
 }
 
-// Response overwrites changes of what the power flow was given, by bus as Sensitivity
-// has them, with the change of the voltages that they lead to, in angle (rad) and
-// magnitude (pu), by bus: it is Sensitivity's transpose. Linearise comes first. It does
-// not allocate.
+// Response is the transpose of Sensitivity. It overwrites changes of the input, by bus as in Sensitivity, with the
+// resulting change of the voltages, in angle (rad) and magnitude (pu), by bus. Call Linearise first. It does not
+// allocate.
 func (s *Solver) Response(angle, magnitude []float64) {
 	x := s.lu.rhs
 	for k, b := range s.unknown {
@@ -110,12 +105,12 @@ func (s *Solver) Response(angle, magnitude []float64) {
 			x[2*k+1] /= s.vm[b]
 		}
 	}
-	for _, k := range s.joints {
-		r, bus, byP, byQ := s.joint(&s.pairs[k], k)
-		at, change := 2*s.position[bus], magnitude[r]/s.vm[r]
-		x[at] -= change * byP
-		if s.kind[bus] == network.PQ {
-			x[at+1] -= change * byQ
+	for _, k := range s.referencePairs {
+		t := s.referencePair(&s.pairs[k], k)
+		index, change := 2*s.position[t.bus], magnitude[t.reference]/s.vm[t.reference]
+		x[index] -= change * t.dp
+		if s.kind[t.bus] == network.PQ {
+			x[index+1] -= change * t.dq
 		}
 	}
 	s.lu.solve()
@@ -127,61 +122,69 @@ func (s *Solver) Response(angle, magnitude []float64) {
 	}
 }
 
-// joint is the reference and the other bus of a pair with one, and the derivatives of
-// the other's P and Q in the logarithm of the reference's magnitude.
-func (s *Solver) joint(p *pair, k int32) (reference, bus int32, byP, byQ float64) {
-	c, d := s.nn[k], s.h[k]
-	if s.position[p.j] < 0 {
-		return p.j, p.i, p.gij*c + p.bij*d, p.gij*d - p.bij*c
-	}
-	return p.i, p.j, p.gji*c - p.bji*d, -p.gji*d - p.bji*c
+// referenceBranch is a pair of a reference and another bus, with the derivatives of the other's P and Q by the logarithm
+// of the reference's magnitude.
+type referenceBranch struct {
+	reference, bus int32
+	dp, dq         float64
 }
 
-// Injection is the net power that a bus sends into branches and shunt at the
-// voltages of the last solve, pu.
+func (s *Solver) referencePair(p *pair, k int32) referenceBranch {
+	c, d := s.nn[k], s.h[k]
+	if s.position[p.j] < 0 {
+		return referenceBranch{p.j, p.i, p.gij*c + p.bij*d, p.gij*d - p.bij*c}
+	}
+	return referenceBranch{p.i, p.j, p.gji*c - p.bji*d, -p.gji*d - p.bji*c}
+}
+
+// Injection is the net power from a bus into branches and shunt at the voltages of the last solve, pu.
 func (s *Solver) Injection(bus int) (p, q float64) { return s.p[bus], s.q[bus] }
 
-// AddFlowGradient adds to a gradient in the voltages, by bus, that of a·P + b·Q of
-// the power into a branch at its from end or its to end, at the voltages of the
-// last solve.
+// AddFlowGradient adds to a gradient by the voltages, by bus, that of a·P + b·Q of the power into a branch at its from or
+// to end, at the voltages of the last solve.
 func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) {
-	near, far, turn, byNear, byFar := s.flowGradient(branch, fromEnd, a, b)
-	angle[near] += turn
-	angle[far] -= turn
-	magnitude[near] += byNear
-	magnitude[far] += byFar
+	g := s.flowGradient(branch, fromEnd, a, b)
+	angle[g.Bus] += g.Angle
+	angle[g.Remote] -= g.Angle
+	magnitude[g.Bus] += g.Magnitude
+	magnitude[g.Remote] += g.RemoteMagnitude
 }
 
 // FlowChange is the change of that power with changes of the voltages, by bus.
 func (s *Solver) FlowChange(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) float64 {
-	near, far, turn, byNear, byFar := s.flowGradient(branch, fromEnd, a, b)
-	return turn*(angle[near]-angle[far]) + byNear*magnitude[near] + byFar*magnitude[far]
+	g := s.flowGradient(branch, fromEnd, a, b)
+	return g.Angle*(angle[g.Bus]-angle[g.Remote]) + g.Magnitude*magnitude[g.Bus] + g.RemoteMagnitude*magnitude[g.Remote]
 }
 
-// flowGradient has the derivatives of a·P + b·Q into a branch at one end in the angle
-// across it and in the magnitudes.
-func (s *Solver) flowGradient(branch int, fromEnd bool, a, b float64) (near, far int, turn, byNear, byFar float64) {
-	t := endOf(s.net, s.admitting, branch, fromEnd)
-	c := s.e[t.near]*s.e[t.far] + s.f[t.near]*s.f[t.far] // V·V·cos and V·V·sin of the angle
-	d := s.f[t.near]*s.e[t.far] - s.e[t.near]*s.f[t.far] // across the branch
+// EndGradient is the gradient of a quantity at one end of a branch: by the angle of Bus minus that of Remote, the bus at
+// the other end, and by their voltage magnitudes.
+type EndGradient struct {
+	Bus, Remote                       int
+	Angle, Magnitude, RemoteMagnitude float64
+}
+
+// flowGradient is the gradient of a·P + b·Q into a branch at one end.
+func (s *Solver) flowGradient(branch int, fromEnd bool, a, b float64) EndGradient {
+	t := endOf(s.net, s.admittance, branch, fromEnd)
+	c := s.e[t.bus]*s.e[t.remote] + s.f[t.bus]*s.f[t.remote] // V·V·cos and V·V·sin of the angle
+	d := s.f[t.bus]*s.e[t.remote] - s.e[t.bus]*s.f[t.remote] // across the branch
 	return t.gradient(a, b, c, d, s.vm)
 }
 
-// SizeGradient has the derivatives of |S| into a branch of a network at one end, at voltages by bus, in the angle
-// of the near end less that of the far one, and in the magnitudes. |S| is not to be zero.
-func SizeGradient(n *network.Network, branch int, fromEnd bool, vm, va []float64) (near, far int, turn, byNear, byFar float64) {
+// SizeGradient is the gradient of |S| into a branch of a network at one end, at voltages by bus. |S| must not be zero.
+func SizeGradient(n *network.Network, branch int, fromEnd bool, vm, va []float64) EndGradient {
 	t := endOf(n, &n.Admittance, branch, fromEnd)
-	sin, cos := math.Sincos(va[t.near] - va[t.far])
-	v := vm[t.near]
-	c, d := v*vm[t.far]*cos, v*vm[t.far]*sin
+	sin, cos := math.Sincos(va[t.bus] - va[t.remote])
+	v := vm[t.bus]
+	c, d := v*vm[t.remote]*cos, v*vm[t.remote]*sin
 	p, q := v*v*t.gs+t.gm*c+t.bm*d, -v*v*t.bs+t.gm*d-t.bm*c
 	size := math.Hypot(p, q)
 	return t.gradient(p/size, q/size, c, d, vm)
 }
 
-// end is that of a branch: its buses, and the admittances of its own voltage and of the other.
+// end is one end of a branch: its bus, the remote bus, and the self and mutual admittance.
 type end struct {
-	near, far      int
+	bus, remote    int
 	gs, bs, gm, bm float64
 }
 
@@ -192,20 +195,23 @@ func endOf(n *network.Network, y *network.Admittance, branch int, fromEnd bool) 
 	return end{n.To[branch], n.From[branch], y.Gtt[branch], y.Btt[branch], y.Gtf[branch], y.Btf[branch]}
 }
 
-// gradient is that of a·P + b·Q, where V·V·cos and V·V·sin of the angle across are c and d.
-func (t *end) gradient(a, b, c, d float64, vm []float64) (near, far int, turn, byNear, byFar float64) {
-	along, across := t.gm*c+t.bm*d, t.gm*d-t.bm*c // P and Q less their own V² terms
-	v := vm[t.near]
-	scale := a*along + b*across
-	return t.near, t.far, b*along - a*across, 2*v*(a*t.gs-b*t.bs) + scale/v, scale / vm[t.far]
+// gradient is that of a·P + b·Q, with V·V·cos and V·V·sin of the angle across the branch as c and d.
+func (t *end) gradient(a, b, c, d float64, vm []float64) EndGradient {
+	active, reactive := t.gm*c+t.bm*d, t.gm*d-t.bm*c // P and Q without their own V² terms
+	v := vm[t.bus]
+	scale := a*active + b*reactive
+	return EndGradient{
+		Bus: t.bus, Remote: t.remote, Angle: b*active - a*reactive,
+		Magnitude: 2*v*(a*t.gs-b*t.bs) + scale/v, RemoteMagnitude: scale / vm[t.remote],
+	}
 }
 
-// AddInjectionGradient adds to a gradient in the voltages, by bus, that of a·P +
-// b·Q of a bus's net injection (Injection).
+// AddInjectionGradient adds to a gradient by the voltages, by bus, that of a·P + b·Q of a bus's net injection
+// (Injection).
 func (s *Solver) AddInjectionGradient(bus int, a, b float64, angle, magnitude []float64) {
 	n := s.net
 	magnitude[bus] += 2 * s.vm[bus] * (a*n.Gs[bus] - b*n.Bs[bus])
-	for _, k := range s.near[bus] {
+	for _, k := range s.branchesAt[bus] {
 		s.AddFlowGradient(int(k), n.From[k] == bus, a, b, angle, magnitude)
 	}
 }
@@ -214,7 +220,7 @@ func (s *Solver) AddInjectionGradient(bus int, a, b float64, angle, magnitude []
 func (s *Solver) InjectionChange(bus int, a, b float64, angle, magnitude []float64) float64 {
 	n := s.net
 	change := 2 * s.vm[bus] * (a*n.Gs[bus] - b*n.Bs[bus]) * magnitude[bus]
-	for _, k := range s.near[bus] {
+	for _, k := range s.branchesAt[bus] {
 		change += s.FlowChange(int(k), n.From[k] == bus, a, b, angle, magnitude)
 	}
 	return change

@@ -154,7 +154,7 @@ func compareSideBySide(t *testing.T, n *network.Network, s *powerflow.Solver, al
 		t.Fatal(n.Name, "singular")
 	}
 	for from := 0; from < len(all); {
-		count := min(1+from%powerflow.SideBySide, len(all)-from)
+		count := min(1+from%powerflow.RightHandSides, len(all)-from)
 		angle, magnitude := make([][]float64, count), make([][]float64, count)
 		for k := range count {
 			angle[k], magnitude[k] = make([]float64, n.Buses()), make([]float64, n.Buses())
@@ -185,7 +185,7 @@ func TestAGivenStart(t *testing.T) {
 		for b := range got.Vm {
 			got.Vm[b], got.Va[b] = want.Vm[b]+off, want.Va[b]-off
 		}
-		if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.Given}, got); err != nil || !got.Converged() {
+		if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.FromSolution}, got); err != nil || !got.Converged() {
 			t.Fatal(err, s.Reason(got))
 		}
 		if off == 0 && got.Iterations != 0 || off == 1e-6 && got.Iterations > 2 {
@@ -206,7 +206,7 @@ func TestAGivenStart(t *testing.T) {
 		got = s.NewSolution()
 		copy(got.Vm, want.Vm)
 		spoil()
-		if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.Given}, got); err == nil {
+		if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.FromSolution}, got); err == nil {
 			t.Errorf("%s was taken as a start", name)
 		}
 	}

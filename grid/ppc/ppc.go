@@ -51,7 +51,7 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 	case n.Buses() != len(c.Bus) || n.Gens() != len(c.Gen) || n.Branches() != len(c.Branch):
 		return nil, fmt.Errorf("%s: %d of %d buses, %d of %d generators and %d of %d branches are in service: want all", name,
 			n.Buses(), len(c.Bus), n.Gens(), len(c.Gen), n.Branches(), len(c.Branch))
-	case len(n.Moved) > 0:
+	case len(n.MovedReferences) > 0:
 		return nil, fmt.Errorf("%s: %s", name, n.Notes()[0])
 	case len(admittance) != AdmittanceColumns*n.Branches():
 		return nil, fmt.Errorf("%s: %d admittances for %d branches: want %d each", name, len(admittance), n.Branches(), AdmittanceColumns)
@@ -65,8 +65,10 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 				return nil, fmt.Errorf("%s: admittance %d of branch %d from bus %d to bus %d is %g: want a finite number", name, i+1, k+1, n.BusID[n.From[k]], n.BusID[n.To[k]], v)
 			}
 		}
-		y.Gff[k], y.Bff[k], y.Gft[k], y.Bft[k] = row[0], row[1], row[2], row[3]
-		y.Gtf[k], y.Btf[k], y.Gtt[k], y.Btt[k] = row[4], row[5], row[6], row[7]
+		y.Gff[k], y.Bff[k] = row[0], row[1]
+		y.Gft[k], y.Bft[k] = row[2], row[3]
+		y.Gtf[k], y.Btf[k] = row[4], row[5]
+		y.Gtt[k], y.Btt[k] = row[6], row[7]
 		g.shift = append(g.shift, c.Branch[k].ShiftDeg*math.Pi/180)
 		if n.Rate[k] > n.Reach(k) {
 			n.Rate[k] = math.Inf(1)
@@ -87,26 +89,26 @@ func (g *Grid) Network() *network.Network { return g.net }
 // bus's less the phase shifts on the way.
 func (g *Grid) Angles() []float64 {
 	n := g.net
-	near := make([][]int, n.Buses())
+	adjacent := make([][]int, n.Buses())
 	for k, from := range n.From {
-		near[from] = append(near[from], k)
-		near[n.To[k]] = append(near[n.To[k]], k)
+		adjacent[from] = append(adjacent[from], k)
+		adjacent[n.To[k]] = append(adjacent[n.To[k]], k)
 	}
-	angle, known := make([]float64, n.Buses()), make([]bool, n.Buses())
+	angle, reached := make([]float64, n.Buses()), make([]bool, n.Buses())
 	queue := append([]int(nil), n.References...)
 	for _, r := range queue {
-		angle[r], known[r] = n.Va0[r], true
+		angle[r], reached[r] = n.Va0[r], true
 	}
 	for len(queue) > 0 {
 		b := queue[0]
 		queue = queue[1:]
-		for _, k := range near[b] {
+		for _, k := range adjacent[b] {
 			to, shift := n.To[k], -g.shift[k]
 			if to == b {
 				to, shift = n.From[k], g.shift[k]
 			}
-			if !known[to] {
-				angle[to], known[to] = angle[b]+shift, true
+			if !reached[to] {
+				angle[to], reached[to] = angle[b]+shift, true
 				queue = append(queue, to)
 			}
 		}
@@ -117,15 +119,15 @@ func (g *Grid) Angles() []float64 {
 // PowerFlow solves the AC power flow from the arrays' voltages, if given; otherwise magnitudes are 1 pu, or the
 // set-point of a unit, and angles those of Angles. Start and Context of opt are filled in. reason is a sentence where it
 // did not converge.
-func (g *Grid) PowerFlow(ctx context.Context, given bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
+func (g *Grid) PowerFlow(ctx context.Context, fromArrays bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
 	s, err := powerflow.New(g.net)
 	if err != nil {
 		return nil, "", err
 	}
 	opt.Start, opt.Context = powerflow.FromFile, ctx
 	sol = s.NewSolution()
-	if !given {
-		opt.Start = powerflow.Given
+	if !fromArrays {
+		opt.Start = powerflow.FromSolution
 		copy(sol.Va, g.Angles())
 		for b := range sol.Vm {
 			sol.Vm[b] = 1
@@ -149,7 +151,7 @@ func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
 // OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. It starts from the arrays'
 // voltages and generation, if given; otherwise magnitudes and generation are in the middle of their limits and angles
 // those of Angles.
-func (g *Grid) OptimalFlow(ctx context.Context, given bool, opt acopf.Options) (*Optimum, error) {
+func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Options) (*Optimum, error) {
 	opt.Threads = 1
 	s, err := acopf.New(g.net, opt)
 	if err != nil {
@@ -157,7 +159,7 @@ func (g *Grid) OptimalFlow(ctx context.Context, given bool, opt acopf.Options) (
 	}
 	n := g.net
 	start := &acopf.Result{Vm: n.Vm0, Va: n.Va0, Pg: n.Pg0, Qg: n.Qg0}
-	if !given {
+	if !fromArrays {
 		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: g.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
 	}
 	pr := acopf.Problem{Start: start}

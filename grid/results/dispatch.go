@@ -37,7 +37,7 @@ type BranchFlow struct {
 	Rate   float64 `json:"rate_mva"` // long-term rating; null without
 }
 
-// NewDispatch puts a solution, pu and rad, in the file's units.
+// NewDispatch converts a solution, pu and rad, to the file's units.
 func NewDispatch(n *network.Network, vm, va, pg, qg []float64) Dispatch {
 	d := NoDispatch
 	for g, b := range n.GenBus {
@@ -46,14 +46,15 @@ func NewDispatch(n *network.Network, vm, va, pg, qg []float64) Dispatch {
 	flows := network.NewFlows(n.Branches())
 	n.BranchFlows(&n.Admittance, vm, va, flows)
 	for k, from := range n.From {
-		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
+		pf, qf := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA
+		pt, qt := flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
 		d.Branch = append(d.Branch, BranchFlow{Branch: n.BranchRow[k] + 1, From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
 			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: n.Rate[k] * n.BaseMVA})
 	}
 	return d
 }
 
-// Loss is that of all branches, MW.
+// Loss is the loss of all branches, MW.
 func (d *Dispatch) Loss() float64 {
 	loss := 0.0
 	for _, b := range d.Branch {

@@ -28,8 +28,8 @@ type Limit struct {
 	Unit   string  `json:"unit"`   // pu, MW, MVAr, MVA or °
 }
 
-// Binding is one with a part in an optimum: its multiplier is how much the objective
-// would fall for one unit more of room, in $/h for the file's own.
+// Binding is a limit that binds at an optimum. Its multiplier is the decrease of the objective for one more unit of
+// room, in $/h for the file's own.
 type Binding struct {
 	Limit
 	Multiplier float64 `json:"multiplier"` // what the objective would fall by for a unit more of room, per hour
@@ -38,22 +38,22 @@ type Binding struct {
 // Broken is a limit and by how much it is broken, or would have to give.
 type Broken struct {
 	Limit
-	By float64 `json:"by"` // in its unit
+	Excess float64 `json:"by"` // in its unit
 }
 
 // Where names what is limited.
 func (l Limit) Where() string {
-	at := fmt.Sprintf("bus %d", l.Bus)
+	place := fmt.Sprintf("bus %d", l.Bus)
 	switch {
 	case l.Gen > 0:
-		at = fmt.Sprintf("unit %d at bus %d", l.Gen, l.Bus)
+		place = fmt.Sprintf("unit %d at bus %d", l.Gen, l.Bus)
 	case l.Branch > 0:
-		at = fmt.Sprintf("branch %d from bus %d to bus %d", l.Branch, l.From, l.To)
+		place = fmt.Sprintf("branch %d from bus %d to bus %d", l.Branch, l.From, l.To)
 	}
 	if l.End != "" {
-		at += ", " + l.End + " end"
+		place += ", " + l.End + " end"
 	}
-	return at
+	return place
 }
 
 // Point is a solution of a network with its flows, in pu and rad.
@@ -70,14 +70,14 @@ func NewPoint(n *network.Network, vm, va, pg, qg []float64) Point {
 	return p
 }
 
-// Bus are limits of voltages of a kind, by bus.
+// Bus are the voltage limits of a kind, by bus.
 func (p Point) Bus(kind string, bounds []float64) func(int) Limit {
 	return func(b int) Limit {
 		return Limit{Kind: kind, Bus: p.net.BusID[b], Value: p.Vm[b], Bound: bounds[b], Unit: "pu"}
 	}
 }
 
-// Gen are limits of active or reactive power of a kind, by unit.
+// Gen are the limits of active or reactive power of a kind, by unit.
 func (p Point) Gen(kind, unit string, values, bounds []float64) func(int) Limit {
 	return func(g int) Limit {
 		return Limit{Kind: kind, Bus: p.net.BusID[p.net.GenBus[g]], Gen: p.net.GenRow[g] + 1,
@@ -89,7 +89,7 @@ func (p Point) branch(kind string, k int) Limit {
 	return Limit{Kind: kind, Branch: p.net.BranchRow[k] + 1, From: p.net.BusID[p.net.From[k]], To: p.net.BusID[p.net.To[k]]}
 }
 
-// Flow are ratings at an end of branches, by branch.
+// Flow are the ratings at one end of branches, by branch.
 func (p Point) Flow(end string) func(int) Limit {
 	return func(k int) Limit {
 		l := p.branch("rating", k)
@@ -97,12 +97,13 @@ func (p Point) Flow(end string) func(int) Limit {
 		if end == "to" {
 			pw, qw = p.Flows.Pt[k], p.Flows.Qt[k]
 		}
-		l.End, l.Value, l.Bound, l.Unit = end, math.Hypot(pw, qw)*p.net.BaseMVA, p.net.Rate[k]*p.net.BaseMVA, "MVA"
+		l.End, l.Value = end, math.Hypot(pw, qw)*p.net.BaseMVA
+		l.Bound, l.Unit = p.net.Rate[k]*p.net.BaseMVA, "MVA"
 		return l
 	}
 }
 
-// Angle are limits of angle differences of a kind, by branch.
+// Angle are the limits of angle differences of a kind, by branch.
 func (p Point) Angle(kind string, bounds []float64) func(int) Limit {
 	return func(k int) Limit {
 		l := p.branch(kind, k)
@@ -111,13 +112,12 @@ func (p Point) Angle(kind string, bounds []float64) func(int) Limit {
 	}
 }
 
-// Degrees is an angle of rad.
+// Degrees converts rad to degrees.
 func Degrees(rad float64) float64 { return rad * 180 / math.Pi }
 
-// Binding keeps of an optimum's multipliers those of limits that bind, and lists these: an
-// interior point leaves some of every limit. A limit binds where its multiplier as a share
-// of the largest of all, prices of buses included, is above its slack in pu; the product
-// of the two is far below the one and the other.
+// Binding lists the limits that bind, and sets the multipliers of the others to zero: an interior point leaves a
+// small one at every limit. A limit binds where its multiplier, relative to the largest of all with the prices of
+// buses, exceeds its slack in pu. The product of both is far below either.
 func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
 	n := p.net
 	largest := 0.0
@@ -127,12 +127,12 @@ func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
 		}
 	}
 	out := []Binding{}
-	keep := func(mu []float64, unit float64, of func(int) Limit) {
+	keep := func(mu []float64, unit float64, limit func(int) Limit) {
 		for i, x := range mu {
 			if x == 0 {
 				continue
 			}
-			l := of(i)
+			l := limit(i)
 			if math.Abs(l.Value-l.Bound)/unit*largest >= x {
 				mu[i] = 0
 				continue
@@ -154,19 +154,19 @@ func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
 	return out
 }
 
-// Broken are the limits of voltages, ratings and units that a power flow breaks, the worst of each kind first. A power
-// flow keeps none of them by itself.
+// Broken lists the limits of voltages, ratings and units that a power flow violates, the worst of each kind first. A
+// power flow enforces none of them by itself.
 func (p Point) Broken() []Broken {
 	n, out := p.net, []Broken{}
-	keep := func(unit float64, count int, sign float64, of func(int) Limit) {
+	keep := func(unit float64, count int, sign float64, limit func(int) Limit) {
 		first := len(out)
 		for i := range count {
-			l := of(i)
-			if by := sign * (l.Value - l.Bound); by > leastViolation*unit {
-				out = append(out, Broken{l, by})
+			l := limit(i)
+			if excess := sign * (l.Value - l.Bound); excess > minViolation*unit {
+				out = append(out, Broken{l, excess})
 			}
 		}
-		slices.SortStableFunc(out[first:], func(a, b Broken) int { return cmp.Compare(b.By, a.By) })
+		slices.SortStableFunc(out[first:], func(a, b Broken) int { return cmp.Compare(b.Excess, a.Excess) })
 	}
 	keep(1, n.Buses(), -1, p.Bus("vmin", n.VMin))
 	keep(1, n.Buses(), 1, p.Bus("vmax", n.VMax))

@@ -37,14 +37,16 @@ type FlowBus struct {
 	Limit string  `json:"q_limit"` // min or max where a unit is held there; ""
 }
 
-// FlowProblem is what a power flow is of. With Vm and Va, by bus, pu and rad, it begins there whatever Options.Start says.
+// FlowProblem specifies a power flow. With Vm and Va, by bus, pu and rad, it starts there whatever Options.Start
+// says.
 type FlowProblem struct {
 	powerflow.Input
 	powerflow.Options
 	Vm, Va []float64
 }
 
-// solve is the power flow of the solver's network, and its input with the network's loads where none are given.
+// solve solves the power flow of the solver's network. It also returns the input, with the network's loads by
+// default.
 func (pr FlowProblem) solve(s *powerflow.Solver, n *network.Network) (*powerflow.Solution, powerflow.Input, error) {
 	if pr.Pd == nil {
 		pr.Pd = n.Pd
@@ -54,22 +56,22 @@ func (pr FlowProblem) solve(s *powerflow.Solver, n *network.Network) (*powerflow
 	}
 	sol := s.NewSolution()
 	if pr.Vm != nil {
-		pr.Start = powerflow.Given
+		pr.Start = powerflow.FromSolution
 		copy(sol.Vm, pr.Vm)
 		copy(sol.Va, pr.Va)
 	}
 	return sol, pr.Input, s.Solve(pr.Input, pr.Options, sol)
 }
 
-// Flow solves a power flow and puts it in the file's units. The solution is that of the solver; where it did not converge
-// the lists are empty.
+// Flow solves a power flow and converts it to the file's units. If it did not converge the lists are empty. The
+// solution is the solver's.
 func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, nil, err
 	}
 	start := time.Now()
-	sol, in, err := pr.solve(s, n)
+	sol, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +80,7 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
 		Bus: []FlowBus{}, Dispatch: NoDispatch, Violations: []Broken{},
 	}
-	for _, p := range in.Pd {
+	for _, p := range input.Pd {
 		r.LoadMW += p * n.BaseMVA
 	}
 	if !r.Converged {
@@ -87,7 +89,7 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 	for b, id := range n.BusID {
 		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[sol.AtLimit[b]]
 		r.Bus = append(r.Bus, FlowBus{ID: id, Type: n.Kind[b].String(), Vm: sol.Vm[b], Va: sol.Va[b] * 180 / math.Pi,
-			Pd: in.Pd[b] * n.BaseMVA, Qd: in.Qd[b] * n.BaseMVA, Limit: limit})
+			Pd: input.Pd[b] * n.BaseMVA, Qd: input.Qd[b] * n.BaseMVA, Limit: limit})
 	}
 	r.Dispatch = NewDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
 	loss := r.Dispatch.Loss()

@@ -12,21 +12,21 @@ type SecureFlow struct {
 	Reason    string   `json:"reason"`    // why there is no secure dispatch; ""
 	Objective *float64 `json:"objective"` // of the dispatch, $/h; null where there is none
 	// Plain is the cost of the optimum that looks at no outage.
-	Plain      *float64     `json:"plain_objective"` // of the optimum without outages
-	Rounds     int          `json:"rounds"`          // of constraint generation
-	Iterations int          `json:"iterations"`      // of the interior point, in all rounds
-	WallMS     float64      `json:"wall_ms"`         // of all
-	LoadMW     float64      `json:"load_mw"`         // of all buses
-	LossMW     *float64     `json:"loss_mw"`         // of all branches, before any outage
-	Emergency  float64      `json:"emergency"`       // factor on ratings after an outage
-	Band       float64      `json:"voltage_band_pu"` // what voltages may leave their limits by after one
-	Outages    int          `json:"outages"`         // how many are checked
-	LeftOut    []Outage     `json:"left_out"`        // branches that cut off a part of the network, which no dispatch survives
-	Before     []Check      `json:"before"`          // of the optimum without outages
-	Remembered []Outage     `json:"remembered"`
-	After      []Check      `json:"after"` // of the last dispatch; empty where it is secure
-	Gives      []Give       `json:"gives"`
-	Bus        []OptimalBus `json:"bus"`
+	Plain       *float64     `json:"plain_objective"` // of the optimum without outages
+	Rounds      int          `json:"rounds"`          // of constraint generation
+	Iterations  int          `json:"iterations"`      // of the interior point, in all rounds
+	WallMS      float64      `json:"wall_ms"`         // of all
+	LoadMW      float64      `json:"load_mw"`         // of all buses
+	LossMW      *float64     `json:"loss_mw"`         // of all branches, before any outage
+	Emergency   float64      `json:"emergency"`       // factor on ratings after an outage
+	Band        float64      `json:"voltage_band_pu"` // what voltages may leave their limits by after one
+	Outages     int          `json:"outages"`         // how many are checked
+	LeftOut     []Outage     `json:"left_out"`        // branches that cut off a part of the network, which no dispatch survives
+	Before      []Check      `json:"before"`          // of the optimum without outages
+	Remembered  []Outage     `json:"remembered"`
+	After       []Check      `json:"after"` // of the last dispatch; empty where it is secure
+	Relaxations []Relaxation `json:"gives"`
+	Bus         []OptimalBus `json:"bus"`
 	Dispatch
 }
 
@@ -40,7 +40,7 @@ type Check struct {
 }
 
 // Give is a limit that is not kept after an outage.
-type Give struct {
+type Relaxation struct {
 	After Outage `json:"after"`
 	Broken
 }
@@ -66,15 +66,15 @@ func OptimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []Optima
 	return out
 }
 
-// Secure puts a result of a solver with these options in the file's units; pr is the problem it solved.
+// Secure converts a result of a solver with these options to the file's units; pr is the problem it solved.
 func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.Problem, r *secure.Result) *SecureFlow {
 	out := &SecureFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason, Rounds: r.Rounds, Iterations: r.Iterations, Emergency: opt.Emergency, Band: opt.Band,
-		Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Gives: []Give{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
+		Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Relaxations: []Relaxation{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
 	for _, p := range pr.Pd {
 		out.LoadMW += p * n.BaseMVA
 	}
-	for _, g := range r.Gives {
-		out.Gives = append(out.Gives, Give{NewOutage(n, g.Outage), broken(n, g.Violation)})
+	for _, g := range r.Relaxations {
+		out.Relaxations = append(out.Relaxations, Relaxation{NewOutage(n, g.Outage), broken(n, g.Violation)})
 	}
 	if r.Plain != 0 {
 		out.Plain = &r.Plain
@@ -110,15 +110,15 @@ func checks(n *network.Network, list []*secure.Check) []Check {
 	return out
 }
 
-// broken puts a violation in the file's units.
+// broken converts a violation to the file's units.
 func broken(n *network.Network, v secure.Violation) Broken {
 	switch v.Kind {
 	case secure.LowVoltage:
-		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value + v.Excess, Unit: "pu"}, v.Excess}
 	case secure.HighVoltage:
-		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value - v.Excess, Unit: "pu"}, v.Excess}
 	case secure.SetPoint:
-		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.By}
+		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.Excess}
 	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
 		return power(n, v)
 	}
@@ -126,19 +126,19 @@ func broken(n *network.Network, v secure.Violation) Broken {
 	if v.Kind == secure.ToRating {
 		end = "to"
 	}
-	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
-		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.Element] + 1, From: n.BusID[n.From[v.Element]], To: n.BusID[n.To[v.Element]], End: end,
+		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.Excess) * n.BaseMVA, Unit: "MVA"}, v.Excess * n.BaseMVA}
 }
 
-// power puts a limit or balance of power that gives in the file's units.
+// power converts a violated limit or balance of power to the file's units.
 func power(n *network.Network, v secure.Violation) Broken {
 	l := Limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
-	by := v.By * n.BaseMVA
+	excess := v.Excess * n.BaseMVA
 	switch v.Kind {
 	case secure.LowActive, secure.HighActive:
-		l.Gen, l.Bus = n.GenRow[v.At]+1, n.BusID[n.GenBus[v.At]]
+		l.Gen, l.Bus = n.GenRow[v.Element]+1, n.BusID[n.GenBus[v.Element]]
 	default:
-		l.Bus = n.BusID[v.At]
+		l.Bus = n.BusID[v.Element]
 	}
 	switch v.Kind {
 	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:
@@ -146,15 +146,15 @@ func power(n *network.Network, v secure.Violation) Broken {
 	}
 	switch v.Kind {
 	case secure.LowActive:
-		l.Kind, l.Bound = "pmin", l.Value+by
+		l.Kind, l.Bound = "pmin", l.Value+excess
 	case secure.HighActive:
-		l.Kind, l.Bound = "pmax", l.Value-by
+		l.Kind, l.Bound = "pmax", l.Value-excess
 	case secure.LowReactive:
-		l.Kind, l.Bound = "qmin", l.Value+by
+		l.Kind, l.Bound = "qmin", l.Value+excess
 	case secure.HighReactive:
-		l.Kind, l.Bound = "qmax", l.Value-by
+		l.Kind, l.Bound = "qmax", l.Value-excess
 	default:
 		l.Kind = "balance"
 	}
-	return Broken{l, by}
+	return Broken{l, excess}
 }

@@ -28,7 +28,7 @@ type Security struct {
 	Outages    []AfterOutage `json:"outages"`
 }
 
-// AfterOutage is the power flow of one outage. Violations are those that the base has not, or has less of.
+// AfterOutage is the power flow of one outage. Violations are those that the base does not have, or has less of.
 type AfterOutage struct {
 	Outage
 	Converged   bool     `json:"converged"`    // whether there is a power flow
@@ -41,35 +41,35 @@ type AfterOutage struct {
 	Violations  []Broken `json:"violations"`   // ratings and voltages that are broken more than in the base
 }
 
-// SecurityOptions say which limits hold after an outage, and on how many threads power flows are solved.
+// SecurityOptions set the limits after an outage and the number of threads.
 type SecurityOptions struct {
-	// Emergency is the factor on ratings after an outage, 1 or more, and 1 where it is 0. Band is how far voltages may then
-	// leave their limits, pu.
+	// Emergency is the factor on every rating after an outage, 1 or more; 0 is 1. Band widens the voltage limits,
+	// pu.
 	Emergency, Band float64
-	// Shared says that units share the power that is missing after an outage, within their limits of active and reactive
-	// power, by the factors Participation as in package secure; else the reference takes it up, as it does in any case after a
-	// branch that cuts off a part of the network.
-	Shared        bool
+	// ShareMissing lets units share the missing power after an outage, within their limits of active and reactive
+	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
+	// does after a branch that cuts off a part of the network.
+	ShareMissing  bool
 	Participation []float64
 	Threads       int
-	// Progress, if not nil, is called after outages with how many are done, by one goroutine at a time.
+	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
 }
 
-// severities: an overload counts as its share of the rating, a voltage tenfold its pu, so that
-// 0.01 pu is as much as a tenth of a rating.
+// voltageSeverity: an overload counts relative to its rating, a voltage tenfold its pu, so that 0.01 pu equals a
+// tenth of a rating.
 const voltageSeverity = 10
 
-// leastViolation is what a limit has to be broken by to count, pu.
-const leastViolation = 1e-6
+// minViolation is the smallest violation that counts, pu.
+const minViolation = 1e-6
 
-// NoBaseError says why there is no power flow to begin with.
+// NoBaseError says why the base has no power flow.
 type NoBaseError struct{ Reason string }
 
 func (e NoBaseError) Error() string { return "without any outage: " + e.Reason }
 
-// After solves the base and every outage of a list, side by side. A base without a power flow is a NoBaseError. No result
-// depends on the number of threads.
+// After solves the base and every outage of a list in parallel. A base without a power flow is a NoBaseError. No
+// result depends on the number of threads.
 func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*Security, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
@@ -77,7 +77,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	}
 	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	start := time.Now()
-	base, in, err := pr.solve(s, n)
+	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
 	}
@@ -85,39 +85,39 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		return nil, NoBaseError{s.Reason(base)}
 	}
 	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
-	y := &securityRun{n: n, in: in, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
+	y := &securityRun{n: n, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
 	w := newSecurityWatch(n, y.limits)
 	y.before = make([]float64, w.count())
 	w.measure(base, nil, y.before)
-	flows := y.every()
-	if opt.Shared {
-		if flows, err = y.share(ctx, opt, base); err != nil {
+	flows := y.indices()
+	if opt.ShareMissing {
+		if flows, err = y.shareOutages(ctx, opt, base); err != nil {
 			return nil, err
 		}
 	}
-	if err := y.all(ctx, s, pr.Options, opt.Threads, base, flows); err != nil {
+	if err := y.solve(ctx, s, pr.Options, opt.Threads, base, flows); err != nil {
 		return nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
-	out.close()
+	out.rank()
 	return out, nil
 }
 
-// brokenBefore are the ratings and voltages that the base breaks.
+// brokenBefore lists the ratings and voltages that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	w := newSecurityWatch(n, limitsAfter(n, 1, 0))
-	by, list := make([]float64, w.count()), []Broken{}
-	w.measure(base, nil, by)
-	for i, x := range by {
-		if x > leastViolation {
+	excesses, list := make([]float64, w.count()), []Broken{}
+	w.measure(base, nil, excesses)
+	for i, x := range excesses {
+		if x > minViolation {
 			list = append(list, w.broken(i, x))
 		}
 	}
 	return list
 }
 
-// every are the numbers of all outages.
-func (y *securityRun) every() []int {
+// indices are the indices of all outages.
+func (y *securityRun) indices() []int {
 	all := make([]int, len(y.list))
 	for i := range all {
 		all[i] = i
@@ -125,8 +125,8 @@ func (y *securityRun) every() []int {
 	return all
 }
 
-// close counts the outages and puts the worst first.
-func (y *Security) close() {
+// rank counts the outages by result and sorts them, the worst first.
+func (y *Security) rank() {
 	for i := range y.Outages {
 		r := &y.Outages[i]
 		if r.LostMW != 0 {
@@ -152,23 +152,23 @@ func (y *Security) close() {
 	})
 }
 
-// all solves the power flows of some outages, by their numbers in the list, on so many threads.
-func (y *securityRun) all(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, most int, base *powerflow.Solution, flows []int) error {
+// solve solves the power flows of some outages, by their indices in the list.
+func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, base *powerflow.Solution, flows []int) error {
 	if len(flows) == 0 {
 		return nil
 	}
-	threads := min(max(1, most), len(flows))
+	threads := min(max(1, threadLimit), len(flows))
 	errs := make([]error, threads)
 	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
-		o, err := s.Clone().NewOutages(y.in, opt, base)
+		o, err := s.Clone().NewOutages(y.input, opt, base)
 		if err != nil {
 			return nil, err
 		}
 		return laneflow.ForOutages(o)
 	})
 	parallel.Each(threads, threads, func(_, part int) {
-		one := s.Clone()
-		alone, err := one.NewOutages(y.in, opt, base)
+		scalarSolver := s.Clone()
+		scalar, err := scalarSolver.NewOutages(y.input, opt, base)
 		if err != nil {
 			errs[part] = err
 			return
@@ -178,73 +178,73 @@ func (y *securityRun) all(ctx context.Context, s *powerflow.Solver, opt powerflo
 			errs[part] = err
 			return
 		}
-		errs[part] = y.part(ctx, one, laneflow.NewOutages(lanes, alone), alone, flows, part, threads)
+		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, flows, part, threads)
 	})
 	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
 
-// securityRun are the outages of one network.
+// securityRun is the analysis of one network's outages.
 type securityRun struct {
 	n      *network.Network
-	in     powerflow.Input
+	input  powerflow.Input
 	limits limits
 	before []float64 // by how much the base breaks each limit after an outage
 	out    *Security
 	list   []secure.Outage
 
 	mu       sync.Mutex // of done
-	done     int
+	finished int
 	progress func(done, total int)
 }
 
-// tell counts an outage that is done.
-func (y *securityRun) tell() {
+// reportProgress counts a finished outage.
+func (y *securityRun) reportProgress() {
 	if y.progress == nil {
 		return
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.done++
-	y.progress(y.done, len(y.list))
+	y.finished++
+	y.progress(y.finished, len(y.list))
 }
 
-// part solves every so-manieth of these outages.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, flows []int, part, of int) error {
+// part solves every stride-th of these outages, from the index part on.
+func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, flows []int, part, stride int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
-	now := make([]float64, w.count())
+	excesses := make([]float64, w.count())
 	var branches, positions []int
-	for at := part; at < len(flows); at += of {
-		i := flows[at]
+	for k := part; k < len(flows); k += stride {
+		i := flows[k]
 		if c := y.list[i]; c.Branch >= 0 {
 			branches, positions = append(branches, c.Branch), append(positions, i)
 			continue
 		}
-		got, err := alone.Unit(y.list[i].Unit, sol)
+		outage, err := scalar.Unit(y.list[i].Unit, sol)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		y.judge(i, s, got, w, now)
+		y.record(i, s, outage, w, excesses)
 	}
-	return o.Branches(branches, sol, func(k int, got powerflow.Outage) error {
-		y.judge(positions[k], s, got, w, now)
+	return o.Branches(branches, sol, func(k int, outage powerflow.Outage) error {
+		y.record(positions[k], s, outage, w, excesses)
 		return ctx.Err()
 	})
 }
 
-// judge writes the result of an outage.
-func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w *securityWatch, now []float64) {
-	defer y.tell()
-	n, c, sol := y.n, y.list[i], got.Solution
+// record writes the result of an outage.
+func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, w *securityWatch, excesses []float64) {
+	defer y.reportProgress()
+	n, c, sol := y.n, y.list[i], outage.Solution
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, Violations: []Broken{}}
-	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
-	for _, b := range got.Islanded {
+	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
+	for _, b := range outage.Islanded {
 		r.Islanded = append(r.Islanded, n.BusID[b])
-		r.LostMW += y.in.Pd[b] * n.BaseMVA
+		r.LostMW += y.input.Pd[b] * n.BaseMVA
 	}
 	slices.Sort(r.Islanded)
 	switch {
-	case got.Balance:
+	case outage.Balance:
 		r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
 		return
 	case !r.Converged:
@@ -252,17 +252,17 @@ func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w 
 		return
 	}
 	w.out = c
-	w.measure(sol, got.Islanded, now)
+	w.measure(sol, outage.Islanded, excesses)
 	severity := 0.0
-	for k, by := range now {
-		if by > leastViolation && by > max(y.before[k], 0)+leastViolation {
-			l := w.broken(k, by)
+	for k, excess := range excesses {
+		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
+			l := w.broken(k, excess)
 			r.Violations = append(r.Violations, l)
-			severity = max(severity, w.severity(k, by))
+			severity = max(severity, w.severity(k, excess))
 		}
 	}
 	r.Severity = &severity
 	slices.SortStableFunc(r.Violations, func(a, b Broken) int {
-		return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n))
+		return cmp.Compare(b.Excess/severityUnit(&b, n), a.Excess/severityUnit(&a, n))
 	})
 }

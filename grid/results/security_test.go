@@ -21,7 +21,7 @@ func TestAfterIsTheSameOnAnyNumberOfThreads(t *testing.T) {
 		var all [2]*Security
 		for i, threads := range []int{1, 3} {
 			told := 0
-			opt := SecurityOptions{Emergency: 1.3, Band: 0.05, Shared: shared, Threads: threads, Progress: func(done, total int) {
+			opt := SecurityOptions{Emergency: 1.3, Band: 0.05, ShareMissing: shared, Threads: threads, Progress: func(done, total int) {
 				if told++; done != told || total != len(list) {
 					t.Errorf("%d of %d after %d calls", done, total, told)
 				}

@@ -8,38 +8,38 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// share solves the outages after which units share what is missing, and returns the numbers of the others.
-func (y *securityRun) share(ctx context.Context, opt SecurityOptions, base *powerflow.Solution) (others []int, err error) {
+// shareOutages checks the outages after which units share the missing power, and returns the indices of the others.
+func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, base *powerflow.Solution) (remaining []int, err error) {
 	var list []secure.Outage
-	var at []int
+	var positions []int
 	bridges := y.n.Bridges()
 	for i, o := range y.list {
 		if o.Branch >= 0 && bridges[o.Branch] {
-			others = append(others, i)
+			remaining = append(remaining, i)
 			continue
 		}
-		list, at = append(list, o), append(at, i)
+		list, positions = append(list, o), append(positions, i)
 	}
 	if len(list) == 0 {
-		return others, nil
+		return remaining, nil
 	}
 	s, err := secure.New(y.n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
 	if err != nil {
 		return nil, err
 	}
-	checks, err := s.Check(ctx, y.in.Pd, y.in.Qd, base.Pg, base.Vm, base.Va)
+	checks, err := s.Check(ctx, y.input.Pd, y.input.Qd, base.Pg, base.Vm, base.Va)
 	if err != nil {
 		return nil, err
 	}
 	for k, c := range checks {
-		y.checked(at[k], c)
+		y.recordCheck(positions[k], c)
 	}
-	return others, nil
+	return remaining, nil
 }
 
-// checked writes the result of an outage after which units share.
-func (y *securityRun) checked(i int, c *secure.Check) {
-	defer y.tell()
+// recordCheck writes the result of an outage after which units share the missing power.
+func (y *securityRun) recordCheck(i int, c *secure.Check) {
+	defer y.reportProgress()
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, Violations: []Broken{}}
 	if !c.Solved {
@@ -47,7 +47,7 @@ func (y *securityRun) checked(i int, c *secure.Check) {
 	}
 	severity := 0.0
 	for _, v := range c.Violations {
-		if v.By > max(y.before[y.number(v)], 0)+leastViolation {
+		if v.Excess > max(y.before[y.limitIndex(v)], 0)+minViolation {
 			r.Violations = append(r.Violations, broken(y.n, v))
 			severity = max(severity, v.Severity)
 		}
@@ -55,16 +55,16 @@ func (y *securityRun) checked(i int, c *secure.Check) {
 	r.Severity = &severity
 }
 
-// number is that of a limit among securityWatch's.
-func (y *securityRun) number(v secure.Violation) int {
+// limitIndex is the index of a limit in securityWatch.
+func (y *securityRun) limitIndex(v secure.Violation) int {
 	nb, nl := y.n.Buses(), y.n.Branches()
 	switch v.Kind {
 	case secure.LowVoltage:
-		return v.At
+		return v.Element
 	case secure.HighVoltage:
-		return nb + v.At
+		return nb + v.Element
 	case secure.FromRating:
-		return 2*nb + v.At
+		return 2*nb + v.Element
 	}
-	return 2*nb + nl + v.At
+	return 2*nb + nl + v.Element
 }

@@ -19,7 +19,7 @@ func bordered(t *testing.T, name string, elastic bool) *interior {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &interior{sys: sys, threads: 1, width: 0.1, elastic: elastic}
+	p := &interior{sys: sys, threads: 1, smoothing: 0.1, elastic: elastic}
 	p.states = []*state{newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)}
 	for _, o := range []Outage{{2, -1}, {-1, 1}, {4, -1}, {5, -1}, {-1, 2}} {
 		p.states = append(p.states, newState(sys, o, true, n.Pd, n.Qd, nil))
@@ -33,15 +33,15 @@ func bordered(t *testing.T, name string, elastic bool) *interior {
 			st.x[v] = 0.3 * r.NormFloat64()
 		}
 		for b, at := range st.bus {
-			st.x[at+ofMagnitude] = n.Vm0[b]
+			st.x[at+magnitudeOffset] = n.Vm0[b]
 		}
 		for g, k := range sys.setP {
 			if k >= 0 && !st.after {
-				st.x[st.set[k]] = (n.PMin[g]+2*n.PMax[g])/3 + 0.05*r.NormFloat64() // inside corners: Δ is determined
+				st.x[st.setPoints[k]] = (n.PMin[g]+2*n.PMax[g])/3 + 0.05*r.NormFloat64() // inside corners: Δ is determined
 			}
 		}
 	}
-	p.begin(farStart)
+	p.begin(coldStart)
 	return p
 }
 
@@ -55,8 +55,8 @@ func (p *interior) whole() (a *mat.SymDense, place [][]int) {
 			at[v] = -1
 		}
 		if k > 0 {
-			for i, v := range t.set {
-				at[v] = place[0][p.states[0].set[i]]
+			for i, v := range t.setPoints {
+				at[v] = place[0][p.states[0].setPoints[i]]
 			}
 		}
 		for v := range at {
@@ -93,7 +93,7 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 				}
 				var inner []int
 				border := map[int]bool{}
-				for _, v := range st.set {
+				for _, v := range st.setPoints {
 					border[v] = true
 				}
 				for v := range st.variables {
@@ -109,12 +109,12 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 					dense[i][st.col[e]], dense[st.col[e]][i] = st.values[e], st.values[e]
 				}
 				k := mat.NewDense(len(inner), len(inner), nil)
-				b := mat.NewDense(len(inner), len(st.set), nil)
+				b := mat.NewDense(len(inner), len(st.setPoints), nil)
 				for x, i := range inner {
 					for y, j := range inner {
 						k.Set(x, y, dense[i][j])
 					}
-					for y, j := range st.set {
+					for y, j := range st.setPoints {
 						b.Set(x, y, dense[i][j])
 					}
 				}
@@ -123,15 +123,15 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 					t.Fatal(err)
 				}
 				product.Mul(b.T(), &solved)
-				schur, n, first := st.schur, len(st.set), st.variables-len(st.set)
+				schur, n, first := st.schur, len(st.setPoints), st.variables-len(st.setPoints)
 				scale := 0.0
-				for i, v := range st.set {
-					for j, w := range st.set {
+				for i, v := range st.setPoints {
+					for j, w := range st.setPoints {
 						scale = max(scale, math.Abs(dense[v][w]), math.Abs(product.At(i, j)))
 					}
 				}
-				for i, v := range st.set {
-					for j, w := range st.set {
+				for i, v := range st.setPoints {
+					for j, w := range st.setPoints {
 						x, y := v-first, w-first
 						got, want := schur[min(x, y)*n+max(x, y)], dense[v][w]-product.At(i, j)
 						if !(math.Abs(got-want) <= 1e-8*scale) {
@@ -151,7 +151,7 @@ func (p *interior) borderInLanes(at int) []float64 {
 	g.states = p.states[at+1 : at+2]
 	g.factor()
 	g.complements()
-	n, next := len(g.f.set), 0
+	n, next := len(g.f.borderVariables), 0
 	out := make([]float64, n*n)
 	for j := range n {
 		next += copy(out[j*n+j:(j+1)*n], g.schur[next:])
@@ -224,11 +224,11 @@ func TestLanesThatBreakDown(t *testing.T) {
 	if !p.factorise() || p.pivoted {
 		t.Fatalf("lanes do not give the inertia")
 	}
-	p.groups[0].run(func(st *state) []float64 { return make([]float64, len(st.values)) })
+	p.groups[0].factorInterior(func(st *state) []float64 { return make([]float64, len(st.values)) })
 	finite := func() bool {
 		p.direction(1, false)
 		worst, size := p.residual()
-		return worst <= laneTo*size
+		return worst <= laneTolerance*size
 	}
 	if !finite() || !p.pivoted {
 		t.Errorf("pivots chosen: %v, the direction is off", p.pivoted)

@@ -7,72 +7,75 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// columns write the programs of a factorisation in lanes, column by column of blocks in the order of their elimination.
+// columns writes the programs of a factorisation in lanes, one column of blocks after another in the order of
+// elimination.
 type columns struct {
 	order           elimination.Order
-	diagonal, pivot lanes.Col // of those that are eliminated
+	diagonal, pivot lanes.Col // of the eliminated nodes
 	negative        lanes.Ref
-	w, l            []lanes.Col              // of these, as order.Below
-	off             func(j, i int) lanes.Ref // the block of row j in column i, which is eliminated
-	to, ws, ls      lanes.Col                // memory of an update
+	w, l            []lanes.Col              // of the same nodes, as order.Below
+	offDiagonal     func(j, i int) lanes.Ref // the block of row j in the eliminated column i
+	to, ws, ls      lanes.Col                // reused by update
 }
 
-// eliminate writes the elimination of all columns but the border's, and returns those that meet the border.
-func (c *columns) eliminate(b *lanes.Builder) (across []int) {
-	inside := len(c.w)
-	for k, below := range c.order.Below[:inside] {
+// eliminate writes the elimination of all columns except the border's. It returns the columns with blocks in the
+// border's rows.
+func (c *columns) eliminate(b *lanes.Builder) (borderColumns []int) {
+	eliminated := len(c.w)
+	for k, below := range c.order.Below[:eliminated] {
 		b.Pivot(c.diagonal[k], c.pivot[k], c.negative)
 		if len(below) == 0 {
 			continue
 		}
 		b.Scale(c.l[k], c.w[k], c.pivot[k:k+1])
-		c.update(b, k, span{0, len(c.order.Below)}, span{0, inside}, c.inside)
-		if below[len(below)-1] >= inside {
-			across = append(across, k)
+		c.update(b, k, span{0, len(c.order.Below)}, span{0, eliminated}, c.interiorBlock)
+		if below[len(below)-1] >= eliminated {
+			borderColumns = append(borderColumns, k)
 		}
 	}
-	return across
+	return borderColumns
 }
 
-func (c *columns) inside(j, i int) lanes.Ref {
+func (c *columns) interiorBlock(j, i int) lanes.Ref {
 	if j == i {
 		return c.diagonal[j]
 	}
-	return c.off(j, i)
+	return c.offDiagonal(j, i)
 }
 
-// The border's Schur complement is found in tiles of tileNodes rows and columns of blocks. All have the same cells in turn, which
-// are added up over the lanes before the next: with a thousand set-points and eight lanes all blocks would be 33 MB. Within a
-// tile, squares of squareNodes stay in the nearest cache, for tileNodes eliminated columns after one another.
+// The border's Schur complement is computed in tiles of tileNodes rows and columns of blocks. All tiles reuse the
+// same cells, whose lanes are summed before the next tile. With a thousand set-points and eight lanes all blocks
+// together would take 33 MB. Squares of squareNodes within a tile stay in the first-level cache while tileNodes
+// columns are applied.
 const tileNodes, squareNodes = 16, 4
 
 // tile is a part of the border's Schur complement.
 type tile struct {
-	row, column int      // of its first block, from the border's first on
-	blocks      [][2]int // rows and columns in it of those that are not zero
+	row, column int      // of its first block, in blocks of the border
+	blocks      [][2]int // rows and columns within it of the blocks that are not zero
 }
 
-// tiles writes a program for each tile, whose blocks stand at a cell from which on there are tileNodes².
-func (c *columns) tiles(across []int, cells *lanes.Layout, first lanes.Ref) (list []tile, programs []*lanes.Program) {
-	inside, nodes := len(c.w), len(c.order.Below)
-	for row := inside; row < nodes; row += tileNodes {
-		for column := inside; column <= row; column += tileNodes {
+// tiles writes one program a tile. The blocks of a tile occupy tileNodes² blocks from the cell first on.
+func (c *columns) tiles(borderColumns []int, cells *lanes.Layout, first lanes.Ref) (list []tile, programs []*lanes.Program) {
+	eliminated, nodes := len(c.w), len(c.order.Below)
+	for row := eliminated; row < nodes; row += tileNodes {
+		for column := eliminated; column <= row; column += tileNodes {
 			var touched [tileNodes][tileNodes]bool
 			block := func(j, i int) lanes.Ref {
 				touched[j-row][i-column] = true
 				return blockOfTile(first, j-row, i-column)
 			}
 			b := lanes.NewBuilder(cells)
-			for some := range slices.Chunk(across, tileNodes) {
+			for chunk := range slices.Chunk(borderColumns, tileNodes) {
 				for y := row; y < row+tileNodes; y += squareNodes {
 					for x := column; x < column+tileNodes && x <= y; x += squareNodes {
-						for _, k := range some {
+						for _, k := range chunk {
 							c.update(b, k, span{y, y + squareNodes}, span{x, x + squareNodes}, block)
 						}
 					}
 				}
 			}
-			t := tile{row: row - inside, column: column - inside}
+			t := tile{row: row - eliminated, column: column - eliminated}
 			for y := range tileNodes {
 				for x := range tileNodes {
 					if touched[y][x] {
@@ -91,11 +94,11 @@ func blockOfTile(first lanes.Ref, row, column int) lanes.Ref {
 	return first + lanes.Ref(lanes.BlockCells*(tileNodes*row+column))
 }
 
-// update takes from the blocks in spans of rows and columns what an eliminated column changes.
+// update subtracts the contribution of an eliminated column from the blocks in these rows and columns.
 func (c *columns) update(b *lanes.Builder, k int, rows, columns span, block func(j, i int) lanes.Ref) {
 	below, w, l := c.order.Below[k], c.w[k], c.l[k]
-	x0, x1 := rows.in(below)
-	y0, y1 := columns.in(below)
+	x0, x1 := rows.locate(below)
+	y0, y1 := columns.locate(below)
 	to, ws, ls := c.to[:0], c.ws[:0], c.ls[:0]
 	if d0, d1 := max(x0, y0), min(x1, y1); d0 < d1 {
 		for _, j := range below[d0:d1] {
@@ -115,11 +118,11 @@ func (c *columns) update(b *lanes.Builder, k int, rows, columns span, block func
 	c.to, c.ws, c.ls = to, ws, ls
 }
 
-// span are numbers from one on that are less than another.
+// span is the half-open range [s[0], s[1]).
 type span [2]int
 
-// in is where an ascending list has the span's numbers.
-func (s span) in(list []int) (from, to int) {
+// locate returns the part of an ascending list that lies in the span.
+func (s span) locate(list []int) (from, to int) {
 	from, _ = slices.BinarySearch(list, s[0])
 	to, _ = slices.BinarySearch(list, s[1])
 	return from, to

@@ -12,7 +12,7 @@ import (
 // Schur complements are those that pivots chosen by size leave.
 func TestTilesOfSetPoints(t *testing.T) {
 	p := bordered(t, "case118", false)
-	if nodes := (len(p.sys.after.set) + 3) / 4; nodes <= tileNodes {
+	if nodes := (len(p.sys.after.setPoints) + 3) / 4; nodes <= tileNodes {
 		t.Fatalf("%d nodes of set-points, want more than a tile's %d", nodes, tileNodes)
 	}
 	if !p.factorise() || p.pivoted {
@@ -20,7 +20,7 @@ func TestTilesOfSetPoints(t *testing.T) {
 	}
 	p.factorWith(0, 0)
 	p.direction(1, false)
-	if worst, size := p.residual(); p.pivoted || !(worst <= laneTo*size) {
+	if worst, size := p.residual(); p.pivoted || !(worst <= laneTolerance*size) {
 		t.Errorf("pivots chosen: %v, the direction is off by %g of %g", p.pivoted, worst, size)
 	}
 	var inLanes [][]float64
@@ -30,7 +30,7 @@ func TestTilesOfSetPoints(t *testing.T) {
 	p.pivoted = true
 	p.factorWith(0, 0)
 	for at, st := range p.states[1:] {
-		n := len(st.set)
+		n := len(st.setPoints)
 		scale := 0.0
 		for _, x := range st.schur {
 			scale = max(scale, x, -x)
@@ -50,8 +50,8 @@ func TestComplementsAddUp(t *testing.T) {
 	p := bordered(t, "case118", false)
 	p.group()
 	g := p.groups[0]
-	if len(p.states) <= mostAlone+1 || len(g.states) <= mostAlone {
-		t.Fatalf("%d states after outages, %d side by side, want more than %d", len(p.states)-1, len(g.states), mostAlone)
+	if len(p.states) <= maxScalarStates+1 || len(g.states) <= maxScalarStates {
+		t.Fatalf("%d states after outages, %d side by side, want more than %d", len(p.states)-1, len(g.states), maxScalarStates)
 	}
 	for _, st := range p.states[1:] {
 		for v, dual := range st.dual {
@@ -62,7 +62,7 @@ func TestComplementsAddUp(t *testing.T) {
 	}
 	g.factor()
 	g.complements()
-	n := len(g.f.set)
+	n := len(g.f.borderVariables)
 	sum, scale := make([]float64, n*n), 0.0
 	for at := range g.states {
 		for k, v := range p.borderInLanes(at) {
@@ -77,11 +77,11 @@ func TestComplementsAddUp(t *testing.T) {
 			}
 		}
 	}
-	p.states = p.states[:mostAlone+1]
+	p.states = p.states[:maxScalarStates+1]
 	p.group()
 	for _, g := range p.groups {
-		if len(p.groups) != mostAlone || len(g.states) != 1 || g.f.compiled.Width() != 1 {
-			t.Errorf("%d groups for %d states, one with %d states in %d lanes", len(p.groups), mostAlone, len(g.states), g.f.compiled.Width())
+		if len(p.groups) != maxScalarStates || len(g.states) != 1 || g.f.compiled.Width() != 1 {
+			t.Errorf("%d groups for %d states, one with %d states in %d lanes", len(p.groups), maxScalarStates, len(g.states), g.f.compiled.Width())
 		}
 	}
 }
@@ -98,17 +98,17 @@ func TestSidesAfterSmoothCorners(t *testing.T) {
 	}
 	p, r := &interior{sys: s.sys, threads: 1}, &Result{}
 	defer p.release()
-	p.states = []*state{s.before(Problem{}, pd, qd, &plain[0])}
-	if !s.look(ctx, p, r) {
+	p.states = []*state{s.baseState(Problem{}, pd, qd, &plain[0])}
+	if !s.addViolated(ctx, p, r) {
 		t.Fatal("the plain optimum survives every outage")
 	}
-	s.smooth(ctx, p, r)
-	if len(p.smoothed) != len(p.states) {
-		t.Fatalf("%d of %d states have an optimum of narrow corners", len(p.smoothed), len(p.states))
+	s.solveSmoothed(ctx, p, r)
+	if len(p.smoothedStates) != len(p.states) {
+		t.Fatalf("%d of %d states have an optimum of narrow corners", len(p.smoothedStates), len(p.states))
 	}
 	off := func() (worst float64) {
 		for _, t := range p.states[1:] {
-			t.setCorner(t.corners())
+			t.setSwitching(t.modes())
 		}
 		p.evaluate()
 		return p.norms().mismatch
@@ -116,7 +116,7 @@ func TestSidesAfterSmoothCorners(t *testing.T) {
 	smooth := p.clone()
 	left := off()
 	p.restore(smooth)
-	s.settle(p, r)
+	s.moveToPowerFlows(p, r)
 	if settled := off(); !(settled < 1e-7 && settled < left/100) {
 		t.Errorf("balances are off by %g pu on the sides of power flows, by %g on those of smooth corners", settled, left)
 	}

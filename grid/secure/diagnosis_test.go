@@ -38,10 +38,10 @@ func TestEverySolveEndsWithADiagnosis(t *testing.T) {
 			survives(t, s, r, pd, qd)
 		case r.Status != Insecure || r.Reason == "":
 			t.Errorf("%s at %g of its load: %v: %s", c.name, c.scale, r.Status, r.Reason)
-		case len(r.Gives) > 0:
+		case len(r.Relaxations) > 0:
 			gives++
-			for i, g := range r.Gives {
-				if !(g.By > 0) || g.describe(n) == "" || i > 0 && g.Severity > r.Gives[i-1].Severity {
+			for i, g := range r.Relaxations {
+				if !(g.Excess > 0) || g.describe(n) == "" || i > 0 && g.Severity > r.Relaxations[i-1].Severity {
 					t.Errorf("%s at %g of its load: gives %+v", c.name, c.scale, g)
 				}
 			}
@@ -60,10 +60,10 @@ func TestWhatGivesAfterAUnitsOutage(t *testing.T) {
 	out := Outage{-1, 9}
 	opt.Outages = []Outage{out}
 	_, r := solve(t, n, opt, 0.9, nil)
-	if r.Status != Insecure || len(r.Gives) == 0 {
-		t.Fatalf("%v with %d gives: %s", r.Status, len(r.Gives), r.Reason)
+	if r.Status != Insecure || len(r.Relaxations) == 0 {
+		t.Fatalf("%v with %d gives: %s", r.Status, len(r.Relaxations), r.Reason)
 	}
-	for _, g := range r.Gives {
+	for _, g := range r.Relaxations {
 		if g.Outage != out {
 			t.Errorf("after %s", g.name(n))
 		}

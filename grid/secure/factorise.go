@@ -7,8 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
-// factorise factors the matrix, with as much added to its diagonal as it needs to have as many
-// negative eigenvalues as there are equations. After a step that needed some it begins with a third of that.
+// factorise factors the KKT matrix. It shifts the diagonal until the inertia is right: as many negative eigenvalues
+// as equations. After a shifted step it starts with a third of that shift.
 func (p *interior) factorise() bool {
 	want := 0
 	for _, t := range p.states {
@@ -18,21 +18,21 @@ func (p *interior) factorise() bool {
 			}
 		}
 	}
-	p.shift = leastShift
+	p.shift = minShift
 	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter(1) == nil
 	inLanes := !p.pivoted
 	rho, added, addedRho := 0.0, 0.0, 0.0
 	if p.shifted && p.lastShift/3 > firstShift/100 {
 		p.shift, rho = p.lastShift/3, dualShift
 	}
-	for tried := 0; ; tried++ {
+	for attempts := 0; ; attempts++ {
 		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
-		if negative != want && inLanes && tried == 1 && !p.shifted && p.sys.setCount <= mostPivoted { // a shift does not help the lanes either
+		if negative != want && inLanes && attempts == 1 && !p.shifted && p.sys.setCount <= maxPivotedSetPoints { // a shift does not help in lanes
 			p.pivoted = true
 			negative, zero = p.factorWith(0, 0)
 		}
 		if negative == want && zero == 0 {
-			if p.shifted = p.shift > leastShift; p.shifted {
+			if p.shifted = p.shift > minShift; p.shifted {
 				p.lastShift = p.shift
 			}
 			return true
@@ -40,12 +40,12 @@ func (p *interior) factorise() bool {
 		p.pivoted = !inLanes
 		added, addedRho = p.shift, rho
 		switch {
-		case tried == 0 && zero > 0 && negative <= want:
+		case attempts == 0 && zero > 0 && negative <= want:
 			rho = dualShift
 			p.shift = max(p.shift, p.lastShift/3)
-		case p.shift == leastShift && p.lastShift == 0:
+		case p.shift == minShift && p.lastShift == 0:
 			p.shift = firstShift
-		case p.shift == leastShift:
+		case p.shift == minShift:
 			p.shift = max(firstShift/100, p.lastShift/3)
 		default:
 			p.shift *= shiftGrowth
@@ -57,7 +57,7 @@ func (p *interior) factorise() bool {
 	}
 }
 
-// factorWith adds to the diagonals and factors every state, the one before any outage last.
+// factorWith adds shift and rho to the primal and dual diagonals and factors every state, the base state last.
 func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	add := func(t *state) {
 		for v, dual := range t.dual {
@@ -70,7 +70,7 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 			}
 		}
 		if t.after {
-			for _, v := range t.set {
+			for _, v := range t.setPoints {
 				t.values[t.diagonal[v]] -= shift
 			}
 		}
@@ -90,42 +90,43 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 		p.eachGroup((*laneGroup).factor)
 	}
 	base := p.states[0]
-	base.whole = append(base.whole[:0], base.values...)
+	base.condensed = append(base.condensed[:0], base.values...)
 	for _, t := range p.states[1:] {
 		negative, zero = negative+t.negative, zero+t.zeros
 		if p.pivoted {
-			t.addSchur(base.whole)
+			t.addSchur(base.condensed)
 		}
 	}
 	if !p.pivoted {
 		p.eachGroup((*laneGroup).complements)
 		for _, g := range p.groups {
-			g.addSchur(base.whole)
+			g.addSchur(base.condensed)
 		}
 	}
 	if p.pivoted {
-		base.factor.Factor(base.whole, base.omit)
+		base.factor.Factor(base.condensed, base.omit)
 		return negative + base.factor.Negative, zero + base.factor.Zero
 	}
-	p.root.run(func(t *state) []float64 { return t.whole })
+	p.root.factorInterior(func(t *state) []float64 { return t.condensed })
 	p.root.factorBorder()
 	return negative + base.negative, zero
 }
 
-// addSchur adds the Schur complement to the entries of the state before any outage.
+// addSchur adds the Schur complement to the entries of the base state.
 func (t *state) addSchur(to []float64) {
-	n, k := len(t.set), 0
+	n, k := len(t.setPoints), 0
 	for j := range n {
 		for i := j; i < n; i++ {
-			to[t.meets[k]] += t.schur[j*n+i]
+			to[t.schurEntries[k]] += t.schur[j*n+i]
 			k++
 		}
 	}
 }
 
-// direction solves for the step to s·z = mu; with second the products of the step before are
-// taken into account. The step to 0 only says which mu to go to, and is not refined. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
-// of s, give and hold leaves dz = (∇h·dx + q)/(s/z + give/hold).
+// direction solves for the step to s·z = mu. With second it includes the products of the predictor step. The
+// predictor (mu = 0) only chooses mu and is not refined. A soft limit has h − elasticSlack + s = 0 and z +
+// elasticDual = penalty. Elimination of s, elasticSlack and elasticDual leaves dz = (∇h·dx + q)/(s/z +
+// elasticSlack/elasticDual).
 func (p *interior) direction(mu float64, second bool) {
 	p.each(func(t *state) {
 		for i := range t.limits {
@@ -134,14 +135,14 @@ func (p *interior) direction(mu float64, second bool) {
 				t.target[i] -= t.ds[i] * t.dz[i]
 			}
 			t.q[i] = t.h[i] + t.target[i]/t.z[i]
-			if t.gives(i) {
-				t.giveTarget[i] = mu
+			if t.soft(i) {
+				t.elasticTarget[i] = mu
 				if second {
-					t.giveTarget[i] -= t.dgive[i] * t.dhold[i]
+					t.elasticTarget[i] -= t.dElasticSlack[i] * t.dElasticDual[i]
 				}
-				t.q[i] += -t.giveTarget[i]/t.hold[i] + t.give[i]/t.hold[i]*(t.price[i]-t.z[i]-t.hold[i])
+				t.q[i] += -t.elasticTarget[i]/t.elasticDual[i] + t.elasticSlack[i]/t.elasticDual[i]*(t.penalty[i]-t.z[i]-t.elasticDual[i])
 			}
-			t.dz[i] = t.weigh[i] * t.q[i]
+			t.dz[i] = t.limitWeights[i] * t.q[i]
 		}
 		clear(t.rhs)
 		t.addLimits(t.dz, t.rhs)
@@ -152,13 +153,13 @@ func (p *interior) direction(mu float64, second bool) {
 			}
 		}
 		if t.elastic != nil {
-			t.elastic.aim(t, mu, second)
+			t.elastic.setTargets(t, mu, second)
 		}
 	})
 	base := p.states[0]
 	for _, t := range p.states[1:] {
-		for k, v := range t.set {
-			base.rhs[base.set[k]] += t.rhs[v]
+		for k, v := range t.setPoints {
+			base.rhs[base.setPoints[k]] += t.rhs[v]
 			t.rhs[v] = 0
 		}
 	}
@@ -171,11 +172,11 @@ func (p *interior) direction(mu float64, second bool) {
 	}
 	p.each(func(t *state) {
 		for i := range t.limits {
-			t.dz[i] = t.weigh[i] * (t.along(i, t.d) + t.q[i])
+			t.dz[i] = t.limitWeights[i] * (t.directional(i, t.d) + t.q[i])
 			t.ds[i] = t.target[i]/t.z[i] - t.s[i] - t.s[i]/t.z[i]*t.dz[i]
-			if t.gives(i) {
-				t.dhold[i] = t.price[i] - t.z[i] - t.hold[i] - t.dz[i]
-				t.dgive[i] = t.giveTarget[i]/t.hold[i] - t.give[i] - t.give[i]/t.hold[i]*t.dhold[i]
+			if t.soft(i) {
+				t.dElasticDual[i] = t.penalty[i] - t.z[i] - t.elasticDual[i] - t.dz[i]
+				t.dElasticSlack[i] = t.elasticTarget[i]/t.elasticDual[i] - t.elasticSlack[i] - t.elasticSlack[i]/t.elasticDual[i]*t.dElasticDual[i]
 			}
 		}
 		if t.elastic != nil {
@@ -184,38 +185,38 @@ func (p *interior) direction(mu float64, second bool) {
 	})
 }
 
-// linear solves for the direction of the right-hand side.
+// linear solves the KKT system for the direction.
 func (p *interior) linear() {
 	p.each(func(t *state) { copy(t.d, t.rhs) })
 	p.solve(func(t *state) []float64 { return t.d })
 }
 
-// refine corrects the direction by what it leaves of the right-hand side, and says whether that is small enough.
+// refine improves the direction by iterative refinement and reports whether its residual is small enough.
 func (p *interior) refine() bool {
-	most := refinements
+	rounds := refinements
 	if !p.pivoted {
-		most = laneRefinements
+		rounds = laneRefinements
 	}
-	last := math.Inf(1)
+	previous := math.Inf(1)
 	for k := 0; ; k++ {
 		worst, size := p.residual()
-		if !(worst > refineTo*size) || k == most || !(worst < last/2) && !p.pivoted {
-			return p.pivoted || worst <= laneTo*size || p.sys.setCount > mostPivoted && worst <= size/2
+		if !(worst > refinementTolerance*size) || k == rounds || !(worst < previous/2) && !p.pivoted {
+			return p.pivoted || worst <= laneTolerance*size || p.sys.setCount > maxPivotedSetPoints && worst <= size/2
 		}
-		last = worst
+		previous = worst
 		p.correct()
 	}
 }
 
-// group gives states after outages their lanes, the last ones no more than they need.
+// group assigns the states after outages to lane groups. The last group is no wider than it has to be.
 func (p *interior) group() {
 	if p.root == nil {
 		p.root = p.sys.lanesBefore().group()
 	}
 	p.root.states = p.states[:1]
 	count := 0
-	for rest := p.states[1:]; len(rest) > 0; count++ {
-		f := p.sys.lanesAfter(len(rest))
+	for remaining := p.states[1:]; len(remaining) > 0; count++ {
+		f := p.sys.lanesAfter(len(remaining))
 		switch {
 		case count == len(p.groups):
 			p.groups = append(p.groups, f.group())
@@ -223,13 +224,13 @@ func (p *interior) group() {
 			p.groups[count].release()
 			p.groups[count] = f.group()
 		}
-		n := min(f.compiled.Width(), len(rest))
-		p.groups[count].states, rest = rest[:n], rest[n:]
+		n := min(f.compiled.Width(), len(remaining))
+		p.groups[count].states, remaining = remaining[:n], remaining[n:]
 	}
 	p.groups = p.groups[:count]
 }
 
-// release gives the lanes back. Nothing is factored after that.
+// release returns the lane groups to their pools. Nothing is factored afterwards.
 func (p *interior) release() {
 	if p.root == nil {
 		return
@@ -240,18 +241,18 @@ func (p *interior) release() {
 	p.root, p.groups = nil, nil
 }
 
-// eachGroup runs f for every group of lanes, side by side.
+// eachGroup runs f for every lane group in parallel.
 func (p *interior) eachGroup(f func(g *laneGroup)) {
 	parallel.Each(p.threads, len(p.groups), func(_, k int) { f(p.groups[k]) })
 }
 
-// solve writes the whole matrix's inverse times a vector over the vector. In states after an
-// outage the border's part is not read: what they add to it is in that of the first state.
-func (p *interior) solve(of func(t *state) []float64) {
+// solve overwrites a vector with the solution of the KKT system. It ignores the border's part of states after
+// outages, whose right-hand side is in the base state's set-points.
+func (p *interior) solve(vector func(t *state) []float64) {
 	p.each(func(t *state) {
 		if t.after {
-			x := of(t)
-			for _, v := range t.set {
+			x := vector(t)
+			for _, v := range t.setPoints {
 				x[v] = 0
 			}
 			if p.pivoted {
@@ -260,41 +261,40 @@ func (p *interior) solve(of func(t *state) []float64) {
 		}
 	})
 	if !p.pivoted {
-		p.eachGroup(func(g *laneGroup) { g.forward(of) })
+		p.eachGroup(func(g *laneGroup) { g.forward(vector) })
 	}
 	base := p.states[0]
-	x := of(base)
+	x := vector(base)
 	for _, t := range p.states[1:] {
-		from := of(t)
-		for k, v := range t.set {
-			x[base.set[k]] += from[v]
+		source := vector(t)
+		for k, v := range t.setPoints {
+			x[base.setPoints[k]] += source[v]
 		}
 	}
 	if p.pivoted {
 		base.factor.Solve(x)
 	} else {
-		p.root.forward(of)
-		p.root.solveBorder(of)
-		p.root.backward(of)
+		p.root.forward(vector)
+		p.root.solveBorder(vector)
+		p.root.backward(vector)
 	}
 	p.each(func(t *state) {
 		if t.after {
-			to := of(t)
-			for k, v := range t.set {
-				to[v] = x[base.set[k]]
+			target := vector(t)
+			for k, v := range t.setPoints {
+				target[v] = x[base.setPoints[k]]
 			}
 			if p.pivoted {
-				t.factor.Backward(to)
+				t.factor.Backward(target)
 			}
 		}
 	})
 	if !p.pivoted {
-		p.eachGroup(func(g *laneGroup) { g.backward(of) })
+		p.eachGroup(func(g *laneGroup) { g.backward(vector) })
 	}
 }
 
-// residual is what the direction leaves of the right-hand side, the largest entry, beside that of the
-// right-hand side.
+// residual returns the largest entries of the direction's residual and of the right-hand side.
 func (p *interior) residual() (worst, size float64) {
 	p.each(func(t *state) {
 		t.structure.Multiply(t.values, t.d, t.residual)
@@ -304,8 +304,8 @@ func (p *interior) residual() (worst, size float64) {
 	})
 	base := p.states[0]
 	for _, t := range p.states[1:] {
-		for k, v := range t.set {
-			base.residual[base.set[k]] += t.residual[v]
+		for k, v := range t.setPoints {
+			base.residual[base.setPoints[k]] += t.residual[v]
 			t.residual[v] = 0
 		}
 	}
@@ -317,7 +317,7 @@ func (p *interior) residual() (worst, size float64) {
 	return worst, size
 }
 
-// correct solves for the residual and adds that to the direction.
+// correct adds the solution for the residual to the direction.
 func (p *interior) correct() {
 	p.solve(func(t *state) []float64 { return t.residual })
 	p.each(func(t *state) {
@@ -327,7 +327,7 @@ func (p *interior) correct() {
 	})
 }
 
-// mostPivoted are the set-points up to which pivots are chosen by size where a shift does not help, or a direction in lanes
-// keeps a residual: with a thousand a factorisation of a block takes minutes. Above, a direction is taken that solves for
-// half of the right-hand side.
-const mostPivoted = 256
+// maxPivotedSetPoints is the largest number of set-points for which pivots are chosen by size where a shift or
+// refinement fails in lanes. With a thousand set-points one such factorisation takes minutes. Larger networks accept
+// a direction that leaves half of the right-hand side.
+const maxPivotedSetPoints = 256

@@ -22,7 +22,7 @@ func TestSharingEndsWhereNoBalanceShowsIt(t *testing.T) {
 		{"no unit has anything left", 1e-7, 0, 2, 1, true},
 		{"more is missing than any unit has left", 1e-5, 0, 2, 1, false},
 	} {
-		if got := shared(c.off, c.slope, c.correction, c.step); got != c.want {
+		if got := shareConverged(c.off, c.slope, c.correction, c.step); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -36,7 +36,7 @@ func TestSharingEndsWhereANetworkCanCarryNoMore(t *testing.T) {
 	delta := 0.42
 	for k := range shareIterations {
 		off := 1.2 * (most - delta) * (most - delta)
-		if shared(off, 1/first, k, 1) {
+		if shareConverged(off, 1/first, k, 1) {
 			if math.Abs(delta-most) > 1e-4 {
 				t.Errorf("units share %v, want %v", delta, most)
 			}

@@ -8,132 +8,131 @@ import (
 )
 
 const (
-	// firstPrice is what a limit after an outage may be exceeded at, per pu of |S|, scaled: ten times the
-	// largest marginal cost. It grows by priceGrowth where limits give.
-	firstPrice  = 10 * gradientScale
-	priceGrowth = 10
-	lastPrice   = 1e4
-	// What a balance after an outage may give costs more than a limit from the start on.
-	firstBalancePrice = 10 * firstPrice
-	lastBalancePrice  = 10 * lastPrice
-	leastGive         = 1e-7 // pu
-	boundaryFraction  = 0.9995
-	leastShift        = 1e-12 // added to every primal diagonal
-	firstShift        = 1e-4  // the first that is tried for inertia, then times shiftGrowth
-	shiftGrowth       = 8
-	largestShift      = 1e12
-	dualShift         = 1e-8
-	refinements       = 3
-	refineTo          = 1e-10 // of the right-hand side
-	laneRefinements   = 10
-	laneTo            = 1e-7 // where pivots in a fixed order do not come to it, they are chosen
-	conditionLimit    = 1e-6
-	hiddenGap         = 1e-6 // of the objective, where rounding hides the inertia
-	nearFeasibility   = 1e-8 // pu, where rounding keeps a point from more
-	patience          = 8
-	shortStep         = 0.1
-	enoughError       = 0.9
-	// So many steps with a shift so large say that balances have to give: the matrix is all shift.
+	// initialPenalty is the penalty of a limit after an outage, scaled, per pu of |S|: ten times the largest
+	// marginal cost. It grows by penaltyGrowth while elastic slacks remain.
+	initialPenalty = 10 * gradientScale
+	penaltyGrowth  = 10
+	maxPenalty     = 1e4
+	// Balances cost more than limits from the start on.
+	initialBalancePenalty = 10 * initialPenalty
+	maxBalancePenalty     = 10 * maxPenalty
+	minElasticSlack       = 1e-7 // pu
+	boundaryFraction      = 0.9995
+	minShift              = 1e-12 // added to every primal diagonal
+	firstShift            = 1e-4  // first shift for inertia, which grows by shiftGrowth
+	shiftGrowth           = 8
+	largestShift          = 1e12
+	dualShift             = 1e-8
+	refinements           = 3
+	refinementTolerance   = 1e-10 // of the right-hand side
+	laneRefinements       = 10
+	laneTolerance         = 1e-7 // residual above which pivots are chosen by size
+	conditionLimit        = 1e-6
+	hiddenGap             = 1e-6 // relative gap below which rounding hides the inertia
+	nearFeasibility       = 1e-8 // pu, accepted where rounding prevents more
+	patience              = 8
+	shortStep             = 0.1
+	errorReduction        = 0.9
+	// So many shifts of this size mean that the balances have to be elastic: the matrix is mostly shift.
 	hopelessShift, hopelessSteps = 1e5, 5
-	stuckStep, stuckSteps        = 0.03, 40 // so many steps in a row, none of them longer, lead nowhere
-	blockedSteps                 = 4        // so many short steps in a row say that limits stand too near for the barrier
+	stuckStep, stuckSteps        = 0.03, 40 // no progress: so many steps in a row that are shorter
+	blockedSteps                 = 4        // so many short steps in a row: limits are too close for the barrier
 )
 
-// start is what slacks and multipliers of limits begin with: s·z at a barrier, and slacks of so much at least.
-// Where known, a slack is at most what a limit's multiplier asks for.
-type start struct {
-	barrier, slack float64
-	known          bool
+// initialPoint sets slacks and multipliers of limits: their product is the barrier, and slacks are at least slack.
+// With usesMultipliers a slack is at most barrier over multiplier.
+type initialPoint struct {
+	barrier, slack  float64
+	usesMultipliers bool
 }
 
 var (
-	farStart    = start{1, 0.1, false}    // from no optimum
-	nearStart   = start{1e-3, 1e-2, true} // from that of another problem
-	raisedStart = start{0.1, 1e-2, true}  // where a price was raised and balances may give
-	cornerStart = start{1e-5, 1e-3, true} // where units have changed their sides
-	freeStart   = start{1e-3, 1e-2, true} // where limits near block one step after another
-	// From the optimum at other loads: of barriers from 1e-8 to 1e-3 and slacks from 3e-5 to 1e-2 these took the
-	// fewest iterations on pglib_opf_case118_ieee, whether loads had moved by 0.1 % or 3 %.
-	warmStart = start{1e-7, 1e-4, false}
+	coldStart       = initialPoint{1, 0.1, false}    // without an optimum
+	resumedStart    = initialPoint{1e-3, 1e-2, true} // at the optimum of another problem
+	raisedStart     = initialPoint{0.1, 1e-2, true}  // after a raised penalty, with elastic balances
+	switchedStart   = initialPoint{1e-5, 1e-3, true} // after units have switched
+	unblockingStart = initialPoint{1e-3, 1e-2, true} // where close limits block several steps
+	// From an optimum at other loads. These needed the fewest iterations on pglib_opf_case118_ieee of barriers 1e-8
+	// to 1e-3 and slacks 3e-5 to 1e-2, for changes of load of 0.1 % and 3 %.
+	warmStart = initialPoint{1e-7, 1e-4, false}
 )
 
 // interior is a primal–dual interior point over the states of a network.
 type interior struct {
 	sys    *system
-	states []*state // before any outage, then after each that is remembered
-	// The first of the states at the optimum of narrow smooth corners; nil: none was found.
-	smoothed []*state
-	threads  int
-	limits   int // of all states
+	states []*state // the base state, then one for each remembered outage
+	// The first states at the optimum of the narrow smoothing; nil: none was found.
+	smoothedStates []*state
+	threads        int
+	limits         int // of all states
 
 	shift, lastShift float64
 	barrier, error   float64
-	width            float64
-	elastic          bool // balances after outages may give
-	careful          bool // the barrier is held from the start
-	warm             bool // begun at an earlier result
-	blind            bool // an outage was added last that has no power flow at the dispatch
+	smoothing        float64
+	elastic          bool // balances after outages are elastic
+	monotone         bool // barrier held from the start
+	warm             bool // started at an earlier result
+	unsolvedOutage   bool // the last round added an outage without a power flow
 	iterations       int
 	kkt              KKT
-	previous         float64 // objective
+	lastObjective    float64
 	trace            func(Iterate)
 
-	pivoted bool         // states after outages were factored with pivots chosen by size, else in lanes
-	shifted bool         // the last factorisation took a shift
-	root    *laneGroup   // the state before any outage
-	groups  []*laneGroup // those after one
+	pivoted bool         // states after outages are factored with pivots chosen by size, not in lanes
+	shifted bool         // the last factorisation needed a shift
+	root    *laneGroup   // the base state
+	groups  []*laneGroup // states after outages
 }
 
-// crossed is how a solve begins in which units have changed their sides. Where balances give, the optimum may then
-// be far away.
-func (p *interior) crossed() start {
+// startAfterSwitch is the start after units have switched. With elastic balances the optimum may be far away.
+func (p *interior) startAfterSwitch() initialPoint {
 	if p.elastic {
-		return nearStart
+		return resumedStart
 	}
-	return cornerStart
+	return switchedStart
 }
 
-// each runs f for every state, side by side.
+// each runs f for every state in parallel.
 func (p *interior) each(f func(t *state)) {
 	parallel.Each(p.threads, len(p.states), func(_, k int) { f(p.states[k]) })
 }
 
-// begin gives limits slacks and multipliers for s·z at a barrier: those of a state that was
-// solved before stay where they are large.
-func (p *interior) begin(from start) {
-	barrier := from.barrier
+// begin sets slacks and multipliers of limits so that s·z is the barrier. Large values of a state that was solved
+// before stay.
+func (p *interior) begin(point initialPoint) {
+	barrier := point.barrier
 	p.limits = 0
 	p.evaluate()
 	for _, t := range p.states {
 		p.limits += len(t.limits)
 		for i := range t.limits {
-			least := from.slack
-			if from.known && t.z[i] > 0 {
-				least = min(barrier/t.z[i], least)
+			minSlack := point.slack
+			if point.usesMultipliers && t.z[i] > 0 {
+				minSlack = min(barrier/t.z[i], minSlack)
 			}
-			if !t.gives(i) {
-				t.s[i] = max(-t.h[i], least)
+			if !t.soft(i) {
+				t.s[i] = max(-t.h[i], minSlack)
 				t.z[i] = max(t.z[i], barrier/t.s[i])
 				continue
 			}
 			p.limits++
-			if t.z[i] == 0 && t.give[i] == 0 && from.known && !p.elastic {
-				// What a new outage breaks is left to the first steps: from what it gives, it would cost its whole price.
-				t.s[i] = max(-t.h[i], least)
-				t.z[i] = min(barrier/t.s[i], t.price[i]/2)
-				t.hold[i] = t.price[i] - t.z[i]
-				t.give[i] = barrier / t.hold[i]
+			if t.z[i] == 0 && t.elasticSlack[i] == 0 && point.usesMultipliers && !p.elastic {
+				// The first steps reduce a new violation. A start at its elastic slack would cost the full penalty.
+				t.s[i] = max(-t.h[i], minSlack)
+				t.z[i] = min(barrier/t.s[i], t.penalty[i]/2)
+				t.elasticDual[i] = t.penalty[i] - t.z[i]
+				t.elasticSlack[i] = barrier / t.elasticDual[i]
 				continue
 			}
 			if t.z[i] == 0 {
-				t.z[i] = centred(t.h[i], t.price[i], barrier)
-				t.hold[i] = t.price[i] - t.z[i]
-				t.s[i], t.give[i] = barrier/t.z[i], barrier/t.hold[i]
+				t.z[i] = centred(t.h[i], t.penalty[i], barrier)
+				t.elasticDual[i] = t.penalty[i] - t.z[i]
+				t.s[i], t.elasticSlack[i] = barrier/t.z[i], barrier/t.elasticDual[i]
 				continue
 			}
-			t.hold[i] = max(t.price[i]-t.z[i], 1e-6*t.price[i])
-			t.give[i] = max(t.give[i], barrier/t.hold[i])
-			t.s[i] = max(t.give[i]-t.h[i], least)
+			t.elasticDual[i] = max(t.penalty[i]-t.z[i], 1e-6*t.penalty[i])
+			t.elasticSlack[i] = max(t.elasticSlack[i], barrier/t.elasticDual[i])
+			t.s[i] = max(t.elasticSlack[i]-t.h[i], minSlack)
 			t.z[i] = max(t.z[i], barrier/t.s[i])
 		}
 		if t.elastic != nil {
@@ -141,12 +140,14 @@ func (p *interior) begin(from start) {
 			t.elastic.begin(t, barrier)
 		}
 	}
-	p.shift, p.lastShift, p.barrier, p.error, p.iterations, p.previous = 0, 0, 0, math.Inf(1), 0, math.NaN()
+	p.shift, p.lastShift, p.barrier = 0, 0, 0
+	p.iterations = 0
+	p.error, p.lastObjective = math.Inf(1), math.NaN()
 	p.evaluate()
 }
 
-// soften lets balances after outages give, and leaves a start that depends on voltages and powers alone.
-func (p *interior) soften() {
+// relaxBalances makes the balances after outages elastic and resets all multipliers. Voltages and powers stay.
+func (p *interior) relaxBalances() {
 	p.elastic = true
 	for _, t := range p.states {
 		clear(t.z)
@@ -156,7 +157,7 @@ func (p *interior) soften() {
 		if t.elastic == nil {
 			t.elastic = newElastic(t)
 		}
-		clear(t.elastic.give)
+		clear(t.elastic.slack)
 		for v, dual := range t.dual {
 			if dual {
 				t.x[v] = 0
@@ -165,78 +166,78 @@ func (p *interior) soften() {
 	}
 }
 
-// centred is the z in (0, price) at which μ/z − μ/(price − z) = −h: slack, what a limit gives and
-// their multipliers then fit together, with both products μ.
-func centred(h, price, mu float64) float64 {
-	// z²·h − z·(h·price − 2μ) − μ·price = 0
-	b := h*price - 2*mu
-	root := math.Sqrt(b*b + 4*h*mu*price)
-	z := price / 2
+// centred is the z in (0, penalty) with μ/z − μ/(penalty − z) = −h. There the slack, the elastic slack and their
+// multipliers are consistent, and both products are μ.
+func centred(h, penalty, mu float64) float64 {
+	// z²·h − z·(h·penalty − 2μ) − μ·penalty = 0
+	b := h*penalty - 2*mu
+	root := math.Sqrt(b*b + 4*h*mu*penalty)
+	z := penalty / 2
 	switch {
 	case b < 0:
-		z = 2 * mu * price / (root - b)
+		z = 2 * mu * penalty / (root - b)
 	case h > 0:
 		z = (b + root) / (2 * h)
 	}
-	return min(max(z, 1e-9*price), (1-1e-9)*price)
+	return min(max(z, 1e-9*penalty), (1-1e-9)*penalty)
 }
 
-// evaluate brings the set-points to every state and evaluates them.
+// evaluate copies the set-points to every state and evaluates the states.
 func (p *interior) evaluate() {
 	base := p.states[0]
 	p.each(func(t *state) {
 		if t.after {
-			for k, at := range t.set {
-				t.x[at] = base.x[base.set[k]]
+			for k, v := range t.setPoints {
+				t.x[v] = base.x[base.setPoints[k]]
 			}
 		}
-		t.evaluate(p.width)
+		t.evaluate(p.smoothing)
 	})
 	for _, t := range p.states[1:] {
-		for k, at := range t.set {
-			base.r[base.set[k]] += t.r[at]
-			t.r[at] = 0
+		for k, v := range t.setPoints {
+			base.r[base.setPoints[k]] += t.r[v]
+			t.r[v] = 0
 		}
 	}
 }
 
-// gap is the sum of all s·z.
+// gap is the sum of all complementarity products.
 func (p *interior) gap() (sum float64) {
 	for _, t := range p.states {
 		for i := range t.limits {
 			sum += t.s[i] * t.z[i]
-			if t.gives(i) {
-				sum += t.give[i] * t.hold[i]
+			if t.soft(i) {
+				sum += t.elasticSlack[i] * t.elasticDual[i]
 			}
 		}
 		if e := t.elastic; e != nil {
 			for i := range e.row {
-				sum += e.give[i] * e.hold[i]
+				sum += e.slack[i] * e.dual[i]
 			}
 		}
 	}
 	return sum
 }
 
-// objective is the scaled cost, with the price of what limits give.
+// objective is the scaled cost with the penalties of elastic slacks.
 func (p *interior) objective() float64 {
 	f := p.states[0].objective
 	for _, t := range p.states {
 		for i := range t.limits {
-			if t.gives(i) {
-				f += t.price[i] * t.give[i]
+			if t.soft(i) {
+				f += t.penalty[i] * t.elasticSlack[i]
 			}
 		}
 		if e := t.elastic; e != nil {
-			for _, give := range e.give {
-				f += e.price * give
+			for _, slack := range e.slack {
+				f += e.penalty * slack
 			}
 		}
 	}
 	return f
 }
 
-// norms are what an iterate is judged by.
+// norms measures an iterate.
 type norms struct{ gradient, mismatch, violation, slack, x, multiplier, s, average float64 }
 
 func (p *interior) norms() (m norms) {
@@ -257,22 +258,22 @@ func (p *interior) norms() (m norms) {
 			}
 		}
 		for i := range t.limits {
-			give := 0.0
-			if t.gives(i) {
-				give = t.give[i]
-				m.gradient = max(m.gradient, math.Abs(t.price[i]-t.z[i]-t.hold[i]))
+			slack := 0.0
+			if t.soft(i) {
+				slack = t.elasticSlack[i]
+				m.gradient = max(m.gradient, math.Abs(t.penalty[i]-t.z[i]-t.elasticDual[i]))
 			}
-			off := t.h[i] - give
-			m.violation = max(m.violation, off)
-			m.slack = max(m.slack, math.Abs(off+t.s[i]))
-			m.average += math.Abs(off + t.s[i])
+			residual := t.h[i] - slack
+			m.violation = max(m.violation, residual)
+			m.slack = max(m.slack, math.Abs(residual+t.s[i]))
+			m.average += math.Abs(residual + t.s[i])
 			m.multiplier = max(m.multiplier, t.z[i])
 			m.s = max(m.s, t.s[i])
 			count++
 		}
 		if e := t.elastic; e != nil {
 			for i := range e.row {
-				m.gradient = max(m.gradient, math.Abs(e.off(i, t)))
+				m.gradient = max(m.gradient, math.Abs(e.dualResidual(i, t)))
 			}
 		}
 	}
@@ -281,18 +282,18 @@ func (p *interior) norms() (m norms) {
 }
 
 // run iterates to an optimum.
-func (p *interior) run(ctx context.Context, most int, to ending) Status {
-	near, stuck := 0, 0
+func (p *interior) run(ctx context.Context, maxIterations int, goal tolerances) Status {
+	nearCount, stuck := 0, 0
 	length, hopeless := 1.0, 0
 	blocked, freed := 0, false
 	for {
 		gap, m := p.gap(), p.norms()
 		f := p.objective()
 		p.kkt = KKT{Mismatch: m.mismatch, Violation: m.violation, Feasibility: max(m.mismatch, m.violation) / (1 + max(m.x, m.s)),
-			Gradient: m.gradient / (1 + m.multiplier), Complementarity: gap / (1 + m.x), Cost: math.Abs(f-p.previous) / (1 + math.Abs(p.previous))}
-		p.previous = f
+			Gradient: m.gradient / (1 + m.multiplier), Complementarity: gap / (1 + m.x), Cost: math.Abs(f-p.lastObjective) / (1 + math.Abs(p.lastObjective))}
+		p.lastObjective = f
 		if p.trace != nil {
-			p.trace(Iterate{Iteration: p.iterations, Outages: len(p.states) - 1, Objective: f / p.states[0].scale, KKT: p.kkt, Barrier: gap / float64(max(1, p.limits)), Corner: p.width, Step: length, Shift: p.shift})
+			p.trace(Iterate{Iteration: p.iterations, Outages: len(p.states) - 1, Objective: f / p.states[0].scale, KKT: p.kkt, Barrier: gap / float64(max(1, p.limits)), Corner: p.smoothing, Step: length, Shift: p.shift})
 		}
 		switch {
 		case math.IsNaN(m.gradient+m.mismatch+gap) || math.IsInf(m.gradient+m.mismatch+gap, 0):
@@ -300,34 +301,34 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		case ctx.Err() != nil:
 			return NotSolved
 		}
-		good := max(m.mismatch, m.violation) <= to.feasibility && p.kkt.Gradient <= to.gradient
+		good := max(m.mismatch, m.violation) <= goal.feasibility && p.kkt.Gradient <= goal.gradient
 		if p.shifted {
-			good = good || p.kkt.Feasibility <= to.shiftedFeasibility && p.kkt.Gradient <= to.shiftedGradient
+			good = good || p.kkt.Feasibility <= goal.shiftedFeasibility && p.kkt.Gradient <= goal.shiftedGradient
 		}
 		nearly := max(m.mismatch, m.violation) <= nearFeasibility
-		if good && gap <= to.gap*(1+math.Abs(f)) && (to.gradient > conditionLimit || p.kkt.Max() <= conditionLimit) {
+		if good && gap <= goal.gap*(1+math.Abs(f)) && (goal.gradient > conditionLimit || p.kkt.Max() <= conditionLimit) {
 			return converged
 		}
-		if p.kkt.Max() <= conditionLimit || near > 0 {
-			if near > patience && nearly && p.kkt.Max() <= conditionLimit {
+		if p.kkt.Max() <= conditionLimit || nearCount > 0 {
+			if nearCount > patience && nearly && p.kkt.Max() <= conditionLimit {
 				return converged
 			}
-			near++
+			nearCount++
 		}
 		if stuck++; length > stuckStep {
 			stuck = 0
 		}
-		if p.iterations == most || stuck == stuckSteps {
+		if p.iterations == maxIterations || stuck == stuckSteps {
 			return IterationLimit
 		}
 		p.iterations++
 		if !p.factorise() {
 			if nearly && p.kkt.Gradient <= conditionLimit && gap <= hiddenGap*(1+math.Abs(f)) {
-				return converged // rounding hides the inertia at high prices
+				return converged // rounding hides the inertia at high penalties
 			}
 			return Numerical
 		}
-		if to.most > 0 && p.shift >= to.most {
+		if goal.maxShift > 0 && p.shift >= goal.maxShift {
 			return IterationLimit
 		}
 		if p.shift >= hopelessShift {
@@ -337,19 +338,19 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 			return IterationLimit
 		}
 		mean := gap / float64(max(1, p.limits))
-		least := 0.1 * min(to.gap*(1+math.Abs(f)), max(to.gap, conditionLimit)) / float64(max(1, p.limits))
-		if p.sys.setCount > mostPivoted { // lanes alone do not come to smaller products
-			least = 0.5 * min(to.gap*(1+math.Abs(f)), conditionLimit*(1+m.x)) / float64(max(1, p.limits))
+		minBarrier := 0.1 * min(goal.gap*(1+math.Abs(f)), max(goal.gap, conditionLimit)) / float64(max(1, p.limits))
+		if p.sys.setCount > maxPivotedSetPoints { // lanes alone reach no smaller products
+			minBarrier = 0.5 * min(goal.gap*(1+math.Abs(f)), conditionLimit*(1+m.x)) / float64(max(1, p.limits))
 		}
 		p.direction(0, false)
 		aP, aD := p.lengths(1)
 		after := p.gapAlong(aP, aD)
 		ratio := max(after, 0) / gap
-		mu, second := max(ratio*ratio*ratio*mean, least), true
-		if math.IsNaN(ratio) { // pivots in a fixed order came to nothing; the step that follows has them chosen
+		mu, second := max(ratio*ratio*ratio*mean, minBarrier), true
+		if math.IsNaN(ratio) { // pivots in a fixed order failed; the next step chooses them
 			mu, second = mean, false
 		}
-		if p.holds(m, mean, least, length) {
+		if p.keepsBarrier(m, mean, minBarrier, length) {
 			mu, second = p.barrier, false
 		}
 		p.direction(mu, second)
@@ -360,20 +361,20 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		if blocked++; length > shortStep {
 			blocked = 0
 		}
-		if blocked >= blockedSteps && !freed && mean < freeStart.barrier/10 {
+		if blocked >= blockedSteps && !freed && mean < unblockingStart.barrier/10 {
 			freed = true
-			at := p.iterations
-			p.begin(freeStart)
-			p.iterations = at
+			iterations := p.iterations
+			p.begin(unblockingStart)
+			p.iterations = iterations
 		}
 	}
 }
 
-// holds decides, as package acopf does, whether s·z is held until the conditions for that are
-// met.
-func (p *interior) holds(m norms, mean, least, length float64) bool {
+// keepsBarrier decides, as package acopf does, whether the barrier stays fixed until the iterate meets its
+// conditions.
+func (p *interior) keepsBarrier(m norms, mean, minBarrier, length float64) bool {
 	err := m.average + mean
-	if !p.careful && (err <= enoughError*p.error || p.barrier == 0 && (p.iterations < 3 || length > shortStep)) {
+	if !p.monotone && (err <= errorReduction*p.error || p.barrier == 0 && (p.iterations < 3 || length > shortStep)) {
 		p.error, p.barrier = err, 0
 		return false
 	}
@@ -381,28 +382,28 @@ func (p *interior) holds(m norms, mean, least, length float64) bool {
 		p.barrier = mean
 	}
 	scale := max(1, m.multiplier/100)
-	for p.barrier > least {
-		off := 0.0
+	for p.barrier > minBarrier {
+		residual := 0.0
 		for _, t := range p.states {
 			for i := range t.limits {
-				off = max(off, math.Abs(t.s[i]*t.z[i]-p.barrier))
+				residual = max(residual, math.Abs(t.s[i]*t.z[i]-p.barrier))
 			}
 			if e := t.elastic; e != nil {
 				for i := range e.row {
-					off = max(off, math.Abs(e.give[i]*e.hold[i]-p.barrier))
+					residual = max(residual, math.Abs(e.slack[i]*e.dual[i]-p.barrier))
 				}
 			}
 		}
-		if max(m.mismatch, m.slack, m.gradient/scale, off/scale) > 10*p.barrier {
+		if max(m.mismatch, m.slack, m.gradient/scale, residual/scale) > 10*p.barrier {
 			break
 		}
-		p.barrier = max(least, min(p.barrier/5, math.Pow(p.barrier, 1.5)))
+		p.barrier = max(minBarrier, min(p.barrier/5, math.Pow(p.barrier, 1.5)))
 	}
-	p.barrier = max(p.barrier, least)
+	p.barrier = max(p.barrier, minBarrier)
 	return true
 }
 
-// lengths are how far the step may go with every slack and multiplier staying positive.
+// lengths are the longest steps that keep every slack and multiplier positive.
 func (p *interior) lengths(fraction float64) (primal, dual float64) {
 	primal, dual = 1, 1
 	reach := func(length *float64, x, d float64) {
@@ -414,33 +415,33 @@ func (p *interior) lengths(fraction float64) (primal, dual float64) {
 		for i := range t.limits {
 			reach(&primal, t.s[i], t.ds[i])
 			reach(&dual, t.z[i], t.dz[i])
-			if t.gives(i) {
-				reach(&primal, t.give[i], t.dgive[i])
-				reach(&dual, t.hold[i], t.dhold[i])
+			if t.soft(i) {
+				reach(&primal, t.elasticSlack[i], t.dElasticSlack[i])
+				reach(&dual, t.elasticDual[i], t.dElasticDual[i])
 			}
 		}
 		if e := t.elastic; e != nil {
 			for i := range e.row {
-				reach(&primal, e.give[i], e.dgive[i])
-				reach(&dual, e.hold[i], e.dhold[i])
+				reach(&primal, e.slack[i], e.dslack[i])
+				reach(&dual, e.dual[i], e.ddual[i])
 			}
 		}
 	}
 	return primal, dual
 }
 
-// gapAlong is the sum of all s·z after a step.
+// gapAlong is the gap after a step.
 func (p *interior) gapAlong(primal, dual float64) (sum float64) {
 	for _, t := range p.states {
 		for i := range t.limits {
 			sum += (t.s[i] + primal*t.ds[i]) * (t.z[i] + dual*t.dz[i])
-			if t.gives(i) {
-				sum += (t.give[i] + primal*t.dgive[i]) * (t.hold[i] + dual*t.dhold[i])
+			if t.soft(i) {
+				sum += (t.elasticSlack[i] + primal*t.dElasticSlack[i]) * (t.elasticDual[i] + dual*t.dElasticDual[i])
 			}
 		}
 		if e := t.elastic; e != nil {
 			for i := range e.row {
-				sum += (e.give[i] + primal*e.dgive[i]) * (e.hold[i] + dual*e.dhold[i])
+				sum += (e.slack[i] + primal*e.dslack[i]) * (e.dual[i] + dual*e.ddual[i])
 			}
 		}
 	}
@@ -460,9 +461,9 @@ func (p *interior) move(primal, dual float64) {
 		for i := range t.limits {
 			t.s[i] += primal * t.ds[i]
 			t.z[i] += dual * t.dz[i]
-			if t.gives(i) {
-				t.give[i] += primal * t.dgive[i]
-				t.hold[i] += dual * t.dhold[i]
+			if t.soft(i) {
+				t.elasticSlack[i] += primal * t.dElasticSlack[i]
+				t.elasticDual[i] += dual * t.dElasticDual[i]
 			}
 		}
 		if t.elastic != nil {
@@ -471,25 +472,25 @@ func (p *interior) move(primal, dual float64) {
 	})
 }
 
-// raise makes what limits give dearer, and says whether any does that can be.
-func (p *interior) raise() (again bool) {
+// raisePenalties raises the penalties of positive elastic slacks and reports whether any could be raised.
+func (p *interior) raisePenalties() (raised bool) {
 	for _, t := range p.states {
 		for i := range t.limits {
-			if l := &t.limits[i]; t.gives(i) && t.give[i]*l.weight > leastGive && t.price[i] < lastPrice*l.weight {
-				t.price[i] *= priceGrowth
+			if l := &t.limits[i]; t.soft(i) && t.elasticSlack[i]*l.weight > minElasticSlack && t.penalty[i] < maxPenalty*l.weight {
+				t.penalty[i] *= penaltyGrowth
 				t.z[i] = 0
-				again = true
+				raised = true
 			}
 		}
-		if e := t.elastic; e != nil && e.price < lastBalancePrice {
-			if _, give := e.most(); give > leastGive {
-				e.price *= priceGrowth
-				clear(e.give)
-				again = true
+		if e := t.elastic; e != nil && e.penalty < maxBalancePenalty {
+			if _, slack := e.largest(); slack > minElasticSlack {
+				e.penalty *= penaltyGrowth
+				clear(e.slack)
+				raised = true
 			}
 		}
 	}
-	return again
+	return raised
 }
 
 // clone copies the states.
@@ -500,7 +501,7 @@ func (p *interior) clone() (list []*state) {
 	return list
 }
 
-// restore goes back to states that were cloned.
+// restore returns to cloned states.
 func (p *interior) restore(list []*state) {
 	for k, t := range p.states {
 		*t = *list[k]

@@ -10,36 +10,35 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// laneFactor factors the states after outages side by side, each in its lane of a vector: a block LDLᵀ with
-// 4×4 pivots in an order fixed beforehand. It does not choose pivots by size; interior compares the inertia with
-// the one wanted, corrects directions by their residual, and where either fails factors again with pivots chosen
-// (package multifrontal).
+// laneFactor factors the states after outages in lanes of vectors, one state a lane. It is a block LDLᵀ with 4×4
+// pivots in a fixed order. Pivots are not chosen by size. interior compares the inertia with the wanted one and
+// refines directions. Where either fails, package multifrontal factors again with pivots chosen by size.
 //
-// A pivot holds pairs of a variable and a multiplier that do not vanish together: (θ, λ_P) and (V, λ_Q) at a bus
-// without units; (V, drop) and (y, λ_Q), then (θ, λ_P), at one with units; and (Δ, λ_P of the reference) before
-// the border. Before any outage they are (θ, λ_P), with (V, λ_Q) or (Q, λ_Q), and a unit's power with λ_P of the
-// reference; set-points that are left are the border, whose Schur complement is positive definite if the inertia is right:
-// dense, it is factored by package dense.
+// A pivot pairs variables with multipliers so that it is not singular: (θ, λ_P) and (V, λ_Q) at a bus without units;
+// (V, drop) and (y, λ_Q), then (θ, λ_P), at a bus with units; (Δ, λ_P of the reference) last. In the base state
+// these are (θ, λ_P), with (V, λ_Q) or (Q, λ_Q), and a unit's power with λ_P of the reference. The remaining
+// set-points form the border. With the right inertia their Schur complement is positive definite; package dense
+// factors it.
 type laneFactor struct {
 	*cells
 	compiled *lanes.Compiled
 	groups   sync.Pool // of *laneGroup, whose cells are large
 }
 
-// cells say where the lanes have what.
+// cells says in which cells of the lanes everything is.
 type cells struct {
-	layout   *layout
-	entry    []placed    // entries of the matrix, but those between variables of the border
-	between  []between   // these
-	variable []lanes.Ref // by variable: right-hand side, then what Forward makes of the border
-	solution []lanes.Ref // by variable
-	diagonal []lanes.Ref // by variable
-	fill     lanes.Col   // places in blocks without a variable
-	negative lanes.Ref
-	one      lanes.Ref
-	set      []int     // variables of the border
-	tiles    []tile    // of their Schur complement
-	tile     lanes.Ref // where these have their blocks, one after the other
+	layout          *layout
+	entry           []placed    // entries of the matrix outside the border
+	between         []between   // entries within the border
+	variable        []lanes.Ref // by variable: right-hand side
+	solution        []lanes.Ref // by variable
+	diagonal        []lanes.Ref // by variable
+	fill            lanes.Col   // unused diagonal cells
+	negative        lanes.Ref
+	one             lanes.Ref
+	borderVariables []int
+	tiles           []tile    // of the border's Schur complement
+	tile            lanes.Ref // first cell of the blocks of a tile
 }
 
 // placed is an entry of the matrix and its cell.
@@ -48,30 +47,30 @@ type placed struct {
 	cell  lanes.Ref
 }
 
-// between is an entry of the matrix between variables of the border, and its place in the lower part by columns of these.
+// between is an entry of the matrix with both variables in the border, and its place in the packed lower triangle.
 type between struct{ entry, place int32 }
 
-// nodesAfter pairs the variables of a state after an outage.
+// nodesAfter groups the variables of a state after an outage into pivots.
 func (s *system) nodesAfter() (list [][]int, border int) {
 	l := s.after
-	slack := l.bus[s.net.Slack] + ofActive
-	for b, at := range l.bus {
-		active := except(slack, at+ofActive)
-		if i := s.at[b]; i >= 0 {
-			list = append(list, []int{at + ofMagnitude, l.drop[i], l.reactive[i], at + ofReactive}, []int{at + ofAngle, active})
+	slack := l.bus[s.net.Slack] + activeDualOffset
+	for b, bus := range l.bus {
+		active := except(slack, bus+activeDualOffset)
+		if i := s.genBusIndex[b]; i >= 0 {
+			list = append(list, []int{bus + magnitudeOffset, l.drop[i], l.reactive[i], bus + reactiveDualOffset}, []int{bus + angleOffset, active})
 		} else {
-			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive})
+			list = append(list, []int{bus + angleOffset, active, bus + magnitudeOffset, bus + reactiveDualOffset})
 		}
 	}
 	list = append(list, []int{l.delta, slack})
 	var set []int
-	for v := l.variables - len(l.set); v < l.variables; v++ {
+	for v := l.variables - len(l.setPoints); v < l.variables; v++ {
 		set = append(set, v)
 	}
 	return withBorder(list, set)
 }
 
-// withBorder appends nodes of a border's variables, and says how many.
+// withBorder appends the border's variables in nodes of four and counts these nodes.
 func withBorder(list [][]int, set []int) (all [][]int, border int) {
 	for four := range slices.Chunk(set, 4) {
 		list = append(list, four)
@@ -80,47 +79,47 @@ func withBorder(list [][]int, set []int) (all [][]int, border int) {
 	return list, border
 }
 
-// nodesBefore pairs those of the state before any outage.
+// nodesBefore groups the variables of the base state into pivots.
 func (s *system) nodesBefore() (list [][]int, border int) {
 	l, n := s.base, s.net
-	slack := l.bus[n.Slack] + ofActive
-	balance := -1 // the unit whose power goes with the balance of the reference
+	slack := l.bus[n.Slack] + activeDualOffset
+	balance := -1 // the unit whose power is paired with the balance of the reference
 	for g, k := range s.setP {
 		if k >= 0 && (balance < 0 || n.GenBus[g] == n.Slack && n.GenBus[balance] != n.Slack) {
 			balance = g
 		}
 	}
-	for b, at := range l.bus {
-		active, i := except(slack, at+ofActive), s.at[b]
+	for b, bus := range l.bus {
+		active, i := except(slack, bus+activeDualOffset), s.genBusIndex[b]
 		switch {
 		case i < 0:
-			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive})
-		case s.qhi[i]-s.qlo[i] <= narrow: // Q is not there
-			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive}, []int{l.reactive[i]})
+			list = append(list, []int{bus + angleOffset, active, bus + magnitudeOffset, bus + reactiveDualOffset})
+		case s.qhi[i]-s.qlo[i] <= fixedWidth: // Q is fixed
+			list = append(list, []int{bus + angleOffset, active, bus + magnitudeOffset, bus + reactiveDualOffset}, []int{l.reactive[i]})
 		default:
-			list = append(list, []int{at + ofAngle, active, l.reactive[i], at + ofReactive})
+			list = append(list, []int{bus + angleOffset, active, l.reactive[i], bus + reactiveDualOffset})
 		}
 	}
 	pair := []int{-1, slack}
-	var set []int // what a bus has stands together: a column that meets one of it meets all
-	for i, b := range s.hold {
-		if s.qhi[i]-s.qlo[i] > narrow {
-			set = append(set, l.bus[b]+ofMagnitude)
+	var set []int // variables of a bus are adjacent: a column with one of them has all
+	for i, b := range s.genBuses {
+		if s.qhi[i]-s.qlo[i] > fixedWidth {
+			set = append(set, l.bus[b]+magnitudeOffset)
 		}
 		for _, g := range s.units[i] {
 			switch k := s.setP[g]; {
 			case k < 0:
 			case g == balance:
-				pair[0] = l.set[k]
+				pair[0] = l.setPoints[k]
 			default:
-				set = append(set, l.set[k])
+				set = append(set, l.setPoints[k])
 			}
 		}
 	}
 	return withBorder(append(list, pair), set)
 }
 
-// except is a variable, or −1 where it is the one that stands elsewhere.
+// except returns v, or −1 where another node has it.
 func except(elsewhere, v int) int {
 	if v == elsewhere {
 		return -1
@@ -133,12 +132,12 @@ const (
 	programForward
 	programBackward
 	programClean
-	programTiles // and those behind it
+	programTiles // the first of the tiles' programs
 )
 
-// newLaneFactor writes the programs for a layout whose variables stand in nodes of four at most, −1 for none.
-// The border's nodes, the last ones, are not eliminated, and the one before them is the last that is. They run width states at
-// once. It is nil where the programs need more cells than lanes have.
+// newLaneFactor writes the programs for a layout. list has the variables of each node, four at most, −1 for none.
+// The last border nodes are not eliminated; the node before them is eliminated last. width states run at once. The
+// result is nil where lanes have too few cells.
 func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width int) *laneFactor {
 	node, place := make([]int, l.variables), make([]int, l.variables)
 	for k, variables := range list {
@@ -149,21 +148,21 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 		}
 	}
 	nodes := len(list)
-	inside := nodes - border
+	eliminated := nodes - border
 	var edges [][2]int
 	for e, i := range l.row {
 		edges = append(edges, [2]int{node[i], node[l.col[e]]})
 	}
 	var end []int
-	for k := inside - 1; k < nodes; k++ {
+	for k := eliminated - 1; k < nodes; k++ {
 		end = append(end, k)
 	}
 	order := elimination.MinimumDegree(nodes, edges, end)
 
 	var places lanes.Layout
-	f := &cells{layout: l, set: slices.Concat(list[inside:]...), negative: places.New(1)[0], one: places.New(1)[0]}
+	f := &cells{layout: l, borderVariables: slices.Concat(list[eliminated:]...), negative: places.New(1)[0], one: places.New(1)[0]}
 	zero := places.New(1)
-	fd, fp := places.Blocks(inside), places.Blocks(inside)
+	fd, fp := places.Blocks(eliminated), places.Blocks(eliminated)
 	fw, fl := map[[2]int]lanes.Ref{}, map[[2]int]lanes.Ref{}
 	var clears lanes.Col
 	block := func(first lanes.Ref) {
@@ -174,7 +173,7 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 	for _, first := range fd {
 		block(first)
 	}
-	for k, below := range order.Below[:inside] { // those of a column follow one another
+	for k, below := range order.Below[:eliminated] { // blocks of a column are contiguous
 		w, l := places.Blocks(len(below)), places.Blocks(len(below))
 		for i, j := range below {
 			key := [2]int{j, k}
@@ -182,8 +181,8 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 			block(w[i])
 		}
 	}
-	off := func(j, k int) lanes.Ref { return fw[[2]int{j, k}] }
-	at := func(i, j int) lanes.Ref {
+	offDiagonal := func(j, k int) lanes.Ref { return fw[[2]int{j, k}] }
+	cellOf := func(i, j int) lanes.Ref {
 		x, y := order.Position[node[i]], order.Position[node[j]]
 		switch {
 		case x == y:
@@ -191,42 +190,42 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 		case x < y:
 			i, j, x, y = j, i, y, x
 		}
-		return off(x, y) + lanes.Ref(4*place[i]+place[j])
+		return offDiagonal(x, y) + lanes.Ref(4*place[i]+place[j])
 	}
 	number := slices.Repeat([]int{-1}, l.variables)
-	for k, v := range f.set {
+	for k, v := range f.borderVariables {
 		number[v] = k
 	}
 	for e, i := range l.row {
 		a, b := number[i], number[l.col[e]]
 		if a < 0 || b < 0 {
-			f.entry = append(f.entry, placed{int32(e), at(int(i), int(l.col[e]))})
+			f.entry = append(f.entry, placed{int32(e), cellOf(int(i), int(l.col[e]))})
 			continue
 		}
 		first := min(a, b)
 		f.between = append(f.between, between{int32(e), int32(f.column(first) + max(a, b) - first)})
 	}
-	right, left := places.New(4*nodes), places.New(4*nodes)
+	rhs, solution := places.New(4*nodes), places.New(4*nodes)
 	used := make([]bool, 4*nodes)
 	for v := range l.variables {
 		k := 4*order.Position[node[v]] + place[v]
 		used[k] = true
-		f.variable, f.solution = append(f.variable, right[k]), append(f.solution, left[k])
-		diagonal := f.one // not read: a variable of the border is never left out
-		if k/4 < inside {
+		f.variable, f.solution = append(f.variable, rhs[k]), append(f.solution, solution[k])
+		diagonal := f.one // not read: no variable of the border is omitted
+		if k/4 < eliminated {
 			diagonal = fd[k/4] + lanes.Ref(5*(k%4))
 		}
 		f.diagonal = append(f.diagonal, diagonal)
 	}
-	for k, u := range used[:4*inside] {
+	for k, u := range used[:4*eliminated] {
 		if !u {
 			f.fill = append(f.fill, fd[k/4]+lanes.Ref(5*(k%4)))
 		}
 	}
 
 	factor, forward, backward := lanes.NewBuilder(&places), lanes.NewBuilder(&places), lanes.NewBuilder(&places)
-	e := &columns{order: order, diagonal: fd, pivot: fp, negative: f.negative, off: off}
-	for k, below := range order.Below[:inside] {
+	e := &columns{order: order, diagonal: fd, pivot: fp, negative: f.negative, offDiagonal: offDiagonal}
+	for k, below := range order.Below[:eliminated] {
 		var w, l lanes.Col
 		for _, j := range below {
 			w, l = append(w, fw[[2]int{j, k}]), append(l, fl[[2]int{j, k}])
@@ -236,27 +235,27 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 	f.tile = places.Blocks(tileNodes * tileNodes)[0]
 	var programs []*lanes.Program
 	f.tiles, programs = e.tiles(e.eliminate(factor), &places, f.tile)
-	starts := func(of lanes.Col, indices ...int) (out lanes.Col) {
+	blocks := func(vector lanes.Col, indices ...int) (out lanes.Col) {
 		for _, k := range indices {
-			out = append(out, of[4*k])
+			out = append(out, vector[4*k])
 		}
 		return out
 	}
-	for k, below := range order.Below[:inside] {
-		forward.Lower(right[4*k], fp[k], left[4*k])
+	for k, below := range order.Below[:eliminated] {
+		forward.Lower(rhs[4*k], fp[k], solution[4*k])
 		if len(below) > 0 {
-			forward.Forward(starts(right, below...), e.l[k], starts(right, k))
+			forward.Forward(blocks(rhs, below...), e.l[k], blocks(rhs, k))
 		}
 	}
-	for k := inside - 1; k >= 0; k-- {
+	for k := eliminated - 1; k >= 0; k-- {
 		if below := order.Below[k]; len(below) > 0 {
-			backward.Backward(starts(left, k), e.l[k], starts(left, below...))
+			backward.Backward(blocks(solution, k), e.l[k], blocks(solution, below...))
 		}
-		backward.Upper(left[4*k], fp[k])
+		backward.Upper(solution[4*k], fp[k])
 	}
 	clean := lanes.NewBuilder(&places)
 	clean.Copy(clears, zero)
-	clean.Copy(append(slices.Clone(right), left...), zero) // places without a variable keep nothing, no NaN above all
+	clean.Copy(append(slices.Clone(rhs), solution...), zero) // unused cells must not keep a NaN
 	clean.Copy(f.fill, lanes.Col{f.one})
 	clean.Copy(lanes.Col{f.negative}, zero)
 	programs = append([]*lanes.Program{factor.Program(), forward.Program(), backward.Program(), clean.Program()}, programs...)
@@ -264,59 +263,59 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 	if err != nil {
 		return nil
 	}
-	return f.in(compiled)
+	return f.withPrograms(compiled)
 }
 
-// column is where the lower part of the border has a column.
-func (c *cells) column(k int) int { return k*len(c.set) - k*(k-1)/2 }
+// column is the offset of a column in the packed lower triangle of the border.
+func (c *cells) column(k int) int { return k*len(c.borderVariables) - k*(k-1)/2 }
 
-// in is a factorisation with these programs.
-func (c *cells) in(compiled *lanes.Compiled) *laneFactor {
+// withPrograms returns a factorisation with these programs.
+func (c *cells) withPrograms(compiled *lanes.Compiled) *laneFactor {
 	f := &laneFactor{cells: c, compiled: compiled}
 	f.groups.New = func() any { return &laneGroup{f: f, m: lanes.NewMachine(compiled)} }
 	return f
 }
 
-// of is the factorisation in other lanes, fewer ones.
-func (f *laneFactor) of(level isa.Level, width int) *laneFactor {
+// forLanes is the same factorisation for another, smaller width.
+func (f *laneFactor) forLanes(level isa.Level, width int) *laneFactor {
 	compiled, err := f.compiled.For(level, width)
 	if err != nil {
 		return nil
 	}
-	return f.in(compiled)
+	return f.withPrograms(compiled)
 }
 
-// laneGroup are states that share the lanes of one machine.
+// laneGroup runs several states in the lanes of one machine.
 type laneGroup struct {
-	f      *laneFactor
-	m      *lanes.Machine
-	states []*state
-	of     [][]float64 // memory of vectors
-	schur  []float64   // of the border, added up over the states: the lower part by columns
-	// Of the state before any outage: its factorisation, and the right-hand side.
+	f           *laneFactor
+	m           *lanes.Machine
+	states      []*state
+	vectorLists [][]float64 // reused by vectors
+	schur       []float64   // of the border, summed over the states: packed lower triangle
+	// The base state's border: its factorisation and right-hand side.
 	dense *dense.LDL
 	x     []float64
 }
 
-// group is one that no other solve has, until it is released.
+// group takes a lane group from the pool. The caller releases it.
 func (f *laneFactor) group() *laneGroup { return f.groups.Get().(*laneGroup) }
 
 func (g *laneGroup) release() {
-	clear(g.of[:cap(g.of)])
+	clear(g.vectorLists[:cap(g.vectorLists)])
 	g.states = nil
 	g.f.groups.Put(g)
 }
 
-// run factors the matrices with these values of the entries, but their borders.
-func (g *laneGroup) run(of func(t *state) []float64) {
+// factorInterior factors the matrices with these entries, without their borders.
+func (g *laneGroup) factorInterior(values func(t *state) []float64) {
 	f := g.f
 	g.m.SetAll(f.one, 1)
 	g.m.Run(programClean)
-	vectors := g.vectors(of)
+	vectors := g.vectors(values)
 	for _, p := range f.entry {
 		to := g.m.Cell(p.cell)
-		for lane, values := range vectors {
-			to[lane] = values[p.entry]
+		for lane, entries := range vectors {
+			to[lane] = entries[p.entry]
 		}
 	}
 	for lane, t := range g.states {
@@ -332,49 +331,49 @@ func (g *laneGroup) run(of func(t *state) []float64) {
 	}
 }
 
-// vectors are the states'.
-func (g *laneGroup) vectors(of func(t *state) []float64) [][]float64 {
-	g.of = g.of[:0]
+// vectors lists a vector of each state.
+func (g *laneGroup) vectors(vector func(t *state) []float64) [][]float64 {
+	g.vectorLists = g.vectorLists[:0]
 	for _, t := range g.states {
-		g.of = append(g.of, of(t))
+		g.vectorLists = append(g.vectorLists, vector(t))
 	}
-	return g.of
+	return g.vectorLists
 }
 
-// factorBorder factors the Schur complement of the state before any outage, after run.
+// factorBorder factors the Schur complement of the base state, after factorInterior.
 func (g *laneGroup) factorBorder() {
 	if g.dense == nil {
-		g.dense, g.x = dense.NewLDL(len(g.f.set)), make([]float64, len(g.f.set))
+		g.dense, g.x = dense.NewLDL(len(g.f.borderVariables)), make([]float64, len(g.f.borderVariables))
 	}
-	g.complement(func(t *state) []float64 { return t.whole })
-	for k := range g.f.set {
+	g.complement(func(t *state) []float64 { return t.condensed })
+	for k := range g.f.borderVariables {
 		copy(g.dense.Row(k), g.schur[g.f.column(k):])
 	}
 	g.states[0].negative += g.dense.Factor()
 }
 
-// solveBorder writes the solution of the border over its part of the vector that forward leaves.
-func (g *laneGroup) solveBorder(of func(t *state) []float64) {
-	x := of(g.states[0])
-	for k, v := range g.f.set {
+// solveBorder solves for the border's part of the vector, after forward.
+func (g *laneGroup) solveBorder(vector func(t *state) []float64) {
+	x := vector(g.states[0])
+	for k, v := range g.f.borderVariables {
 		g.x[k] = x[v]
 	}
 	g.dense.Solve(g.x)
-	for k, v := range g.f.set {
+	for k, v := range g.f.borderVariables {
 		x[v] = g.x[k]
 	}
 }
 
-// complement finds the Schur complement of the border after run, for the same values of the entries.
-func (g *laneGroup) complement(of func(t *state) []float64) {
-	f, n := g.f, len(g.f.set)
+// complement computes the border's Schur complement from the same entries, after factorInterior.
+func (g *laneGroup) complement(values func(t *state) []float64) {
+	f, n := g.f, len(g.f.borderVariables)
 	if g.schur == nil {
 		g.schur = make([]float64, n*(n+1)/2)
 	}
 	clear(g.schur)
-	for _, values := range g.vectors(of) {
+	for _, entries := range g.vectors(values) {
 		for _, e := range f.between {
-			g.schur[e.place] += values[e.entry]
+			g.schur[e.place] += entries[e.entry]
 		}
 	}
 	for k, t := range f.tiles {
@@ -387,12 +386,12 @@ func (g *laneGroup) complement(of func(t *state) []float64) {
 	}
 }
 
-// gather adds a block of the Schur complement up over the states.
+// gather adds a block of the Schur complement, summed over the lanes.
 func (g *laneGroup) gather(row, column int, cells []float64) {
-	n, width, states := len(g.f.set), len(cells)/lanes.BlockCells, len(g.states)
+	n, width, states := len(g.f.borderVariables), len(cells)/lanes.BlockCells, len(g.states)
 	for c := range min(4, n-column) {
-		at := g.f.column(column+c) - (column + c)
-		to := g.schur[at+row : at+min(row+4, n)]
+		offset := g.f.column(column+c) - (column + c)
+		to := g.schur[offset+row : offset+min(row+4, n)]
 		for r := max(0, column+c-row); r < len(to); r++ {
 			v := cells[(4*r+c)*width:][:states]
 			sum := to[r]
@@ -409,21 +408,21 @@ func (g *laneGroup) gather(row, column int, cells []float64) {
 }
 
 // factor factors the matrices of states after outages.
-func (g *laneGroup) factor() { g.run(func(t *state) []float64 { return t.values }) }
+func (g *laneGroup) factor() { g.factorInterior(func(t *state) []float64 { return t.values }) }
 
-// complements finds their Schur complement.
+// complements computes the sum of their Schur complements.
 func (g *laneGroup) complements() { g.complement(func(t *state) []float64 { return t.values }) }
 
-// addSchur adds it to the entries of the state before any outage.
+// addSchur adds that sum to the entries of the base state.
 func (g *laneGroup) addSchur(to []float64) {
-	for k, at := range g.f.layout.meets {
-		to[at] += g.schur[k]
+	for k, entry := range g.f.layout.schurEntries {
+		to[entry] += g.schur[k]
 	}
 }
 
-// forward is multifrontal's Forward of the states' vectors.
-func (g *laneGroup) forward(of func(t *state) []float64) {
-	vectors := g.vectors(of)
+// forward is the forward substitution of multifrontal.Factor for all states of the group.
+func (g *laneGroup) forward(vector func(t *state) []float64) {
+	vectors := g.vectors(vector)
 	for lane, t := range g.states {
 		x := vectors[lane]
 		for v, omitted := range t.omit {
@@ -439,7 +438,7 @@ func (g *laneGroup) forward(of func(t *state) []float64) {
 		}
 	}
 	g.m.Run(programForward)
-	for _, v := range g.f.set {
+	for _, v := range g.f.borderVariables {
 		from := g.m.Cell(g.f.variable[v])
 		for lane, x := range vectors {
 			x[v] = from[lane]
@@ -447,10 +446,10 @@ func (g *laneGroup) forward(of func(t *state) []float64) {
 	}
 }
 
-// backward is multifrontal's Backward of the states' vectors, whose border is its solution, after forward.
-func (g *laneGroup) backward(of func(t *state) []float64) {
-	vectors := g.vectors(of)
-	for _, v := range g.f.set {
+// backward is the backward substitution, after forward and with the border solved.
+func (g *laneGroup) backward(vector func(t *state) []float64) {
+	vectors := g.vectors(vector)
+	for _, v := range g.f.borderVariables {
 		to := g.m.Cell(g.f.solution[v])
 		for lane, x := range vectors {
 			to[lane] = x[v]

@@ -8,8 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// weights are those of package acopf's objectives in the state before any outage. The zero value of a
-// state after one leaves all of them out.
+// weights are the weights of package acopf's objectives in the base state. States after outages have none.
 type weights struct{ thermal, voltage, cost float64 }
 
 // Constants of J₁ and J₂, package acopf's.
@@ -18,7 +17,7 @@ const (
 	voltageDeadband  = 0.05
 )
 
-// check says what is wrong with what a problem asks.
+// check reports what is wrong with a problem.
 func (pr *Problem) check(n *network.Network) error {
 	o := &pr.Objective
 	if o.Ideal != [3]float64{} || o.Nadir != [3]float64{} {
@@ -35,8 +34,8 @@ func (pr *Problem) check(n *network.Network) error {
 	return nil
 }
 
-// ask gives the state before any outage its objective, scaled, and the window of its powers.
-func (t *state) ask(pr Problem) {
+// applyProblem sets the base state's objective, its scale, and the ramp limits of its powers.
+func (t *state) applyProblem(pr Problem) {
 	s, n := t.sys, t.sys.net
 	t.weight = weights{pr.Objective.Weights[0], pr.Objective.Weights[1], pr.Objective.Weights[2]}
 	if pr.Objective.FileCost() {
@@ -56,21 +55,21 @@ func (t *state) ask(pr Problem) {
 	unit := map[int]int{}
 	for g, k := range s.setP {
 		if k >= 0 {
-			unit[t.set[k]] = g
+			unit[t.setPoints[k]] = g
 		}
 	}
 	for i := range t.limits {
 		l := &t.limits[i]
-		g, ok := unit[l.at]
-		if l.kind != ofVariable || !ok {
+		g, ok := unit[l.element]
+		if l.kind != variableLimit || !ok {
 			continue
 		}
 		lo, hi := n.PMin[g], n.PMax[g]
 		if pr.Previous != nil {
 			lo, hi = max(lo, pr.Previous[g]-pr.Ramp[g]), min(hi, pr.Previous[g]+pr.Ramp[g])
-			if hi-lo < narrow {
+			if hi-lo < fixedWidth {
 				middle := min(max((lo+hi)/2, n.PMin[g]), n.PMax[g])
-				lo, hi = middle-narrow/2, middle+narrow/2
+				lo, hi = middle-fixedWidth/2, middle+fixedWidth/2
 			}
 		}
 		if l.bound = hi; l.sign < 0 {
@@ -79,35 +78,33 @@ func (t *state) ask(pr Problem) {
 	}
 }
 
-// load adds J₁ of a branch whose squared flow at the from end is u to the objective, and returns its
-// derivatives by u.
-func (t *state) load(k int, u float64) (first, second float64) {
+// addLoadingCost adds J₁ of a branch with the squared flow u at its from end. It returns the derivatives by u.
+func (t *state) addLoadingCost(k int, u float64) (first, second float64) {
 	root, rate := math.Sqrt(u), t.sys.net.Rate[k]
-	over := root/rate - thermalThreshold
-	if over <= 0 {
+	overload := root/rate - thermalThreshold
+	if overload <= 0 {
 		return 0, 0
 	}
 	w := t.scale * t.weight.thermal
-	t.objective += w * over * over * over * over
+	t.objective += w * overload * overload * overload * overload
 	d := 1 / (2 * rate * root)
-	first = 4 * w * over * over * over * d
-	return first, 12*w*over*over*d*d - first/(2*u)
+	first = 4 * w * overload * overload * overload * d
+	return first, 12*w*overload*overload*d*d - first/(2*u)
 }
 
-// deviation adds J₂ of a bus.
-func (t *state) deviation(at int, v float64) {
+// addVoltageCost adds J₂ of a bus.
+func (t *state) addVoltageCost(variable int, v float64) {
 	d := math.Abs(v-1) - voltageDeadband
 	if d <= 0 {
 		return
 	}
 	w := t.scale * t.weight.voltage
 	t.objective += w * d * d
-	t.r[at] += 2 * w * math.Copysign(d, v-1)
-	t.values[t.diagonal[at]] += 2 * w
+	t.r[variable] += 2 * w * math.Copysign(d, v-1)
+	t.values[t.diagonal[variable]] += 2 * w
 }
 
-// Value is what a result is worth under the objective of its problem: the file's cost where that has
-// no weights, else the weighted sum.
+// Value is the objective of the problem at this result: the file's cost without weights, else the weighted sum.
 func (r *Result) Value(pr Problem) float64 {
 	if pr.Objective.FileCost() {
 		return r.Objective
@@ -115,16 +112,16 @@ func (r *Result) Value(pr Problem) float64 {
 	return pr.Objective.Value(r.J)
 }
 
-// objectives writes J of the state before any outage.
+// objectives writes J of the base state.
 func (r *Result) objectives(n *network.Network) {
 	r.J = [3]float64{2: r.Objective}
 	for k, rate := range n.Rate {
 		if math.IsInf(rate, 1) {
 			continue
 		}
-		w := flows(&n.Admittance, k, r.Va[n.From[k]]-r.Va[n.To[k]], r.Vm[n.From[k]], r.Vm[n.To[k]])
-		if over := math.Hypot(w.p[0], w.q[0])/rate - thermalThreshold; over > 0 {
-			r.J[0] += over * over * over * over
+		w := branchFlows(&n.Admittance, k, r.Va[n.From[k]]-r.Va[n.To[k]], r.Vm[n.From[k]], r.Vm[n.To[k]])
+		if overload := math.Hypot(w.p[0], w.q[0])/rate - thermalThreshold; overload > 0 {
+			r.J[0] += overload * overload * overload * overload
 		}
 	}
 	for _, v := range r.Vm {

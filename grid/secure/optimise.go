@@ -7,107 +7,107 @@ import (
 	"slices"
 )
 
-// optimise solves with the outages that are remembered. From an earlier result it begins where that stands, and
-// with new outages at their power flows. Where that does not converge, or without a result, it begins with smooth
-// corners, then on the sides that power flows are on at the dispatch where these ended: from nothing, that finds the
-// better optimum.
+// optimise solves with the remembered outages. A warm solve continues from the last result, with new outages at
+// their power flows. A cold solve, and a warm one that fails, first solves smoothed problems. It then fixes the
+// modes of the power flows there. Cold solves find the better optimum that way.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
-	if p.warm && !p.blind {
-		begun := p.clone()
+	if p.warm && !p.unsolvedOutage {
+		initial := p.clone()
 		for _, t := range p.states[1:] {
-			if t.corner == nil {
-				t.setCorner(t.corners())
+			if t.switching == nil {
+				t.setSwitching(t.modes())
 			}
 		}
-		if status := s.side(ctx, p, r, nearStart); status == converged || status == NotSolved {
+		if status := s.solveModes(ctx, p, r, resumedStart); status == converged || status == NotSolved {
 			return status
 		}
-		p.restore(begun)
+		p.restore(initial)
 	}
-	s.smooth(ctx, p, r)
-	s.settle(p, r)
+	s.solveSmoothed(ctx, p, r)
+	s.moveToPowerFlows(p, r)
 	for _, t := range p.states[1:] {
-		t.setCorner(t.corners())
+		t.setSwitching(t.modes())
 	}
-	return s.side(ctx, p, r, nearStart)
+	return s.solveModes(ctx, p, r, resumedStart)
 }
 
-// smooth solves with smooth corners, wide ones and then narrow ones, and adds the outages that break a limit at either. A
-// later round begins at the states that the last one had with narrow corners, and its new outages at their power flows; where
-// that comes to nothing, with wide ones. Where a width does not converge, the states are those before it, and at first those of
-// the power flows.
-func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
+// solveSmoothed solves with wide and then narrow smoothing and adds the outages that violate a limit at either. A
+// later round continues from the states of the last narrow smoothing, with new outages at their power flows. If that
+// fails it starts with the wide smoothing again. A width that does not converge leaves the states as they were.
+func (s *Solver) solveSmoothed(ctx context.Context, p *interior, r *Result) {
 	for _, t := range p.states[1:] {
-		t.setCorner(nil)
+		t.setSwitching(nil)
 	}
-	if p.smoothed != nil && !p.elastic {
+	if p.smoothedStates != nil && !p.elastic {
 		sided := p.clone()
-		for k, t := range p.smoothed {
+		for k, t := range p.smoothedStates {
 			*p.states[k] = *t.clone()
 		}
-		if s.narrow(ctx, p, r) == converged {
+		if s.solveNarrow(ctx, p, r) == converged {
 			return
 		}
 		for k, t := range sided {
 			*p.states[k] = *t
 		}
 	}
-	p.width = widest
-	if s.anew(ctx, p, r) != converged {
+	p.smoothing = wideSmoothing
+	if s.solveCold(ctx, p, r) != converged {
 		return
 	}
-	for s.look(ctx, p, r) {
-		if s.again(ctx, p, r, wideEnd) != converged && s.anew(ctx, p, r) != converged {
+	for s.addViolated(ctx, p, r) {
+		if s.solveWarm(ctx, p, r, wideTolerances) != converged && s.solveCold(ctx, p, r) != converged {
 			return
 		}
 	}
-	s.narrow(ctx, p, r)
+	s.solveNarrow(ctx, p, r)
 }
 
-// narrow solves with narrow corners, as long as these find outages.
-func (s *Solver) narrow(ctx context.Context, p *interior, r *Result) Status {
-	p.width = narrowest
+// solveNarrow solves with narrow smoothing while that finds new outages.
+func (s *Solver) solveNarrow(ctx context.Context, p *interior, r *Result) Status {
+	p.smoothing = narrowSmoothing
 	for {
-		if status := s.again(ctx, p, r, narrowEnd); status != converged {
+		if status := s.solveWarm(ctx, p, r, narrowTolerances); status != converged {
 			return status
 		}
-		p.smoothed = p.clone()
-		if !s.look(ctx, p, r) {
+		p.smoothedStates = p.clone()
+		if !s.addViolated(ctx, p, r) {
 			return converged
 		}
 	}
 }
 
-// anew solves from slacks and multipliers of no optimum. Where that does not converge, the states are those before it.
-func (s *Solver) anew(ctx context.Context, p *interior, r *Result) Status {
-	begun := p.clone()
-	status := s.attempt(ctx, p, r, farStart, wideEnd)
+// solveCold solves with new slacks and multipliers. If it does not converge, the states are restored.
+func (s *Solver) solveCold(ctx context.Context, p *interior, r *Result) Status {
+	initial := p.clone()
+	status := s.solveElastic(ctx, p, r, coldStart, wideTolerances)
 	if status != converged {
-		p.restore(begun)
+		p.restore(initial)
 	}
 	return status
 }
 
-// again solves from those of an optimum with other corners or fewer outages, in few iterations or not at all.
-func (s *Solver) again(ctx context.Context, p *interior, r *Result, to ending) Status {
-	begun := p.clone()
-	p.careful = false
-	p.begin(nearStart)
-	status := p.run(ctx, fewIterations, to)
+// solveWarm continues from an optimum with another smoothing or fewer outages. If it does not converge in a few
+// iterations, the states are restored.
+func (s *Solver) solveWarm(ctx context.Context, p *interior, r *Result, goal tolerances) Status {
+	initial := p.clone()
+	p.monotone = false
+	p.begin(resumedStart)
+	status := p.run(ctx, warmIterations, goal)
 	r.Iterations += p.iterations
 	if status != converged {
-		p.restore(begun)
+		p.restore(initial)
 	}
 	return status
 }
 
-// look adds the outages that break a limit at the dispatch of smooth corners, as another round, and says whether there are any.
-func (s *Solver) look(ctx context.Context, p *interior, r *Result) bool {
-	base, from := p.states[0], known{r.After, r.Vm, r.Va}
+// addViolated starts another round with the outages that violate a limit at the smoothed dispatch. It reports
+// whether there are any.
+func (s *Solver) addViolated(ctx context.Context, p *interior, r *Result) bool {
+	base, earlier := p.states[0], earlierChecks{r.After, r.Vm, r.Va}
 	r.read(s, base)
-	checks, err := s.screen(ctx, base.pd, base.qd, r.Pg, r.Vm, r.Va, p.states, from)
+	checks, err := s.checkOutages(ctx, base.pd, base.qd, r.Pg, r.Vm, r.Va, p.states, earlier)
 	if err != nil {
-		return false // the context's end
+		return false // the context ended
 	}
 	if r.After = checks; r.Rounds == s.sys.opt.Rounds || s.add(p, r, checks, base.pd, base.qd) == 0 {
 		return false
@@ -116,163 +116,163 @@ func (s *Solver) look(ctx context.Context, p *interior, r *Result) bool {
 	return true
 }
 
-// settle brings the states after outages to their last power flows, from where smooth corners have left them: where many
-// units are near a corner, these are on other sides.
-func (s *Solver) settle(p *interior, r *Result) {
+// moveToPowerFlows moves the states after outages to their last power flows. Near a limit these may be in another
+// mode than the smoothed states.
+func (s *Solver) moveToPowerFlows(p *interior, r *Result) {
 	for _, c := range r.After {
 		if k := slices.Index(r.Remembered, c.Outage); k >= 0 && c.Solved {
-			s.sys.place(p.states[k+1], p.states[0], c)
+			s.sys.initialise(p.states[k+1], p.states[0], c)
 		}
 	}
 }
 
-// side solves on the present sides of the corners. A unit that is not on its side at the optimum
-// changes it. Where limits, balances or sides give after that, their price was too low: it is raised as
-// long as that helps. Where a higher price cannot be solved for, the optimum at the last one stands.
-func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) Status {
-	var kept []*state
-	for range sideSolves {
-		if status := s.attempt(ctx, p, r, from, lastEnd); status != converged {
-			if kept == nil || status == NotSolved {
+// solveModes solves with fixed switching modes. Units that violate their modes at the optimum switch. If elastic
+// slacks remain after that, the penalties rise while this helps. The last optimum stands where a higher penalty
+// cannot be solved for.
+func (s *Solver) solveModes(ctx context.Context, p *interior, r *Result, initial initialPoint) Status {
+	var lastOptimum []*state
+	for range modeSolves {
+		if status := s.solveElastic(ctx, p, r, initial, finalTolerances); status != converged {
+			if lastOptimum == nil || status == NotSolved {
 				return status
 			}
-			p.restore(kept)
+			p.restore(lastOptimum)
 			break
 		}
-		if len(p.given()) > 0 {
-			kept = p.clone()
+		if len(p.relaxations()) > 0 {
+			lastOptimum = p.clone()
 		}
 		flipped := 0
 		for _, t := range p.states[1:] {
-			flipped += t.flip()
+			flipped += t.switchViolated()
 		}
-		if from = p.crossed(); flipped == 0 {
-			if !p.raise() {
+		if initial = p.startAfterSwitch(); flipped == 0 {
+			if !p.raisePenalties() {
 				break
 			}
-			if from = nearStart; p.elastic {
-				from = raisedStart
+			if initial = resumedStart; p.elastic {
+				initial = raisedStart
 			}
 		}
 	}
 	return converged
 }
 
-// attempt runs the interior point. Where that does not converge, it begins again with balances that may
-// give, and once more with the barrier held at every step. From an earlier result it does not: a solve from nothing is sooner at
-// an optimum than prices of balances are high enough, and at a cheaper one.
-func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, to ending) Status {
-	most := s.sys.opt.MaxIterations
-	first := most
+// solveElastic runs the interior point. If a cold solve does not converge, it restarts with elastic balances, and
+// once more with a monotone barrier. A warm solve does not: a cold solve is faster than the rise of balance
+// penalties, and finds a cheaper optimum.
+func (s *Solver) solveElastic(ctx context.Context, p *interior, r *Result, point initialPoint, goal tolerances) Status {
+	maxIterations := s.sys.opt.MaxIterations
+	budget := maxIterations
 	if !p.elastic {
-		first = min(most, hardIterations)
+		budget = min(maxIterations, hardIterations)
 	}
-	begun := make([][]float64, len(p.states))
+	initial := make([][]float64, len(p.states))
 	for k, t := range p.states {
-		begun[k] = slices.Clone(t.x)
+		initial[k] = slices.Clone(t.x)
 	}
-	p.careful = false
-	p.begin(from)
-	status := p.run(ctx, first, to)
+	p.monotone = false
+	p.begin(point)
+	status := p.run(ctx, budget, goal)
 	r.Iterations += p.iterations
-	for _, careful := range []bool{false, true} {
+	for _, monotone := range []bool{false, true} {
 		if status != IterationLimit && status != Numerical || p.warm && !p.elastic {
 			break
 		}
-		if !careful && p.elastic {
+		if !monotone && p.elastic {
 			continue
 		}
 		for k, t := range p.states {
-			copy(t.x, begun[k])
+			copy(t.x, initial[k])
 		}
-		p.soften()
-		p.careful = careful
-		p.begin(farStart)
-		status = p.run(ctx, most, to)
+		p.relaxBalances()
+		p.monotone = monotone
+		p.begin(coldStart)
+		status = p.run(ctx, maxIterations, goal)
 		r.Iterations += p.iterations
 	}
 	r.KKT = p.kkt
 	return status
 }
 
-// leastPromise is the least multiplier of another side that is tried: a cost of 1e-9 less comes of leastPromise at the
-// curvatures of case118, 2 scaled costs a pu². With a thousand set-points, where a change of sides takes as long as the solve
-// before, less than 1e-7 of the objective is left.
-func (p *interior) leastPromise(objective float64) float64 {
-	if p.sys.setCount > mostPivoted {
+// reducedCostThreshold is the smallest reduced cost that is tried. At case118's curvatures of two scaled costs a pu²
+// it gains 1e-9. With a thousand set-points a switch takes as long as a whole solve, and less than 1e-7 of the
+// objective is left.
+func (p *interior) reducedCostThreshold(objective float64) float64 {
+	if p.sys.setCount > maxPivotedSetPoints {
 		return 2 * math.Sqrt(coarseGain*math.Abs(objective))
 	}
-	return leastPromise
+	return minReducedCost
 }
 
-// polish takes units to the other side of their corners wherever that promises a lower cost, as long as the cost
-// falls, and says whether the dispatch has moved.
-func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool, status Status) {
+// improveModes switches units where reduced costs promise a lower cost, and repeats while the cost falls. It reports
+// whether the dispatch changed.
+func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (improved bool, status Status) {
 	best := p.objective()
-	var kept []*state
-	promised := make([]map[limitPlace]float64, len(p.states))
-	for range polishings {
+	var fallback []*state
+	gains := make([]map[limitKey]float64, len(p.states))
+	for range modeRounds {
 		changed := 0
 		for k, t := range p.states[1:] {
-			promised[k+1] = t.promises(p.leastPromise(best))
-			changed += len(promised[k+1])
+			gains[k+1] = t.reducedCosts(p.reducedCostThreshold(best))
+			changed += len(gains[k+1])
 		}
-		if changed == 0 || r.Iterations > enough*s.sys.opt.MaxIterations {
-			return moved, converged
+		if changed == 0 || r.Iterations > maxModeEffort*s.sys.opt.MaxIterations {
+			return improved, converged
 		}
-		kept = p.clone()
+		fallback = p.clone()
 		for k, t := range p.states[1:] {
-			t.cross(promised[k+1])
+			t.switchModes(gains[k+1])
 		}
-		if status := s.side(ctx, p, r, p.crossed()); status != converged && status != IterationLimit {
-			return moved, status
+		if status := s.solveModes(ctx, p, r, p.startAfterSwitch()); status != converged && status != IterationLimit {
+			return improved, status
 		}
 		f := p.objective()
-		if !(f < best-leastGain*math.Abs(best)) {
+		if !(f < best-minGain*math.Abs(best)) {
 			break
 		}
-		enough := p.sys.setCount > mostPivoted && best-f < coarseGain*math.Abs(best)
-		if best, moved, kept = f, true, nil; enough {
+		negligible := p.sys.setCount > maxPivotedSetPoints && best-f < coarseGain*math.Abs(best)
+		if best, improved, fallback = f, true, nil; negligible {
 			break
 		}
 	}
-	if kept == nil {
-		return moved, converged
+	if fallback == nil {
+		return improved, converged
 	}
-	p.restore(kept)
+	p.restore(fallback)
 	for k, t := range p.states[1:] {
-		if promise := promised[k+1]; len(promise) > 0 {
-			t.corner = t.corner.clone() // earlier results keep theirs
-			maps.Copy(t.corner.vain, promise)
+		if gain := gains[k+1]; len(gain) > 0 {
+			t.switching = t.switching.clone() // earlier results keep their own
+			maps.Copy(t.switching.fruitless, gain)
 		}
 	}
-	return moved, converged
+	return improved, converged
 }
 
 const (
-	polishings = 20
-	crossings  = 2  // changes of side of one unit, before being on the wrong one gets dearer
-	sideSolves = 12 // optimisations of one round at most
-	enough     = 5  // times the iterations of one optimisation, after which no other side is tried
-	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
+	modeRounds    = 20
+	maxSwitches   = 2  // of one unit, before its penalty rises
+	modeSolves    = 12 // optimisations of one round at most
+	maxModeEffort = 5  // in iterations of one optimisation, after which no unit switches
+	// Most optimisations take fewer iterations. One that does not restarts with elastic balances.
 	hardIterations = 100
-	leastGain      = 1e-9 // of the objective, by another side
+	minGain        = 1e-9 // relative decrease of the objective by a switch
 	coarseGain     = 1e-7 // with a thousand set-points
-	// Widths of smooth corners, pu, and the most iterations after the first solve with these.
-	widest, narrowest, fewIterations = 0.1, 0.01, 30
+	// Widths of the smoothing, pu, and the most iterations of its warm solves.
+	wideSmoothing, narrowSmoothing, warmIterations = 0.1, 0.01, 30
 )
 
-// ending is what the interior point has to come to: pu, gradient relative to the multipliers, and gap to the objective.
-// Where the matrix takes a shift, a share of the largest variable or slack and another gradient will do.
-type ending struct {
+// tolerances end the interior point: pu, gradient relative to the multipliers, gap relative to the objective. With a
+// shifted matrix the looser pair holds, relative to the largest variable or slack.
+type tolerances struct {
 	feasibility, gradient, gap          float64
 	shiftedFeasibility, shiftedGradient float64
-	most                                float64 // shift, from which on it comes to nothing; 0: hopelessShift, several times
+	maxShift                            float64 // of the matrix, above which the solve fails; 0: several times hopelessShift
 }
 
 var (
-	lastEnd = ending{feasibility, optimality, optimality, 0, optimality, 0}
-	// The smooth corners only say where to begin on the sides.
-	wideEnd   = ending{1e-4, 1e-3, 1e-3, 3e-7, 1e-3, 0}
-	narrowEnd = ending{1e-6, 1e-4, 1e-4, 3e-7, 1e-3, 1e3}
+	finalTolerances = tolerances{feasibility, optimality, optimality, 0, optimality, 0}
+	// Smoothed optima only choose the modes.
+	wideTolerances   = tolerances{1e-4, 1e-3, 1e-3, 3e-7, 1e-3, 0}
+	narrowTolerances = tolerances{1e-6, 1e-4, 1e-4, 3e-7, 1e-3, 1e3}
 )

@@ -12,12 +12,12 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Words name lists of outages: what Named takes.
+// Words are the names of lists of outages that Named accepts.
 var Words = []string{"branches", "units", "all"}
 
-// Named are the outages of a word: "branches" is every branch in service, "units" every unit, and "all" is both. Branches
-// that cut off a part of the network are among them.
-func Named(n *network.Network, word string) (list []Outage, known bool) {
+// Named returns the outages of a word: "branches" is every branch in service, "units" every unit, "all" both. The
+// list includes branches that cut off a part of the network.
+func Named(n *network.Network, word string) (list []Outage, ok bool) {
 	if !slices.Contains(Words, word) {
 		return nil, false
 	}
@@ -32,30 +32,30 @@ func Named(n *network.Network, word string) (list []Outage, known bool) {
 	return list, true
 }
 
-// Survivable parts a list into the outages that leave the network in one piece, and the branches whose outage cuts off
-// a part of it, which no dispatch survives.
-func Survivable(n *network.Network, list []Outage) (whole, cut []Outage) {
+// Survivable splits a list into outages that keep the network connected, and branches whose outage cuts off a part
+// of it. No dispatch survives the latter.
+func Survivable(n *network.Network, list []Outage) (survivable, cut []Outage) {
 	bridges := n.Bridges()
 	for _, o := range list {
 		if o.Branch >= 0 && bridges[o.Branch] {
 			cut = append(cut, o)
 		} else {
-			whole = append(whole, o)
+			survivable = append(survivable, o)
 		}
 	}
-	return whole, cut
+	return survivable, cut
 }
 
-// ReadOutages reads lines such as "branch 7" and "unit 2", which count rows of the case's tables from 1; what follows # is
-// left aside. name stands in errors. Outages that cut off a part of the network are among them.
+// ReadOutages reads lines such as "branch 7" and "unit 2". They count rows of the case's tables from 1; # starts a
+// comment. Errors name the source by name. The list includes outages that cut off a part of the network.
 func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, err error) {
-	seen := map[Outage]bool{}
+	listed := map[Outage]bool{}
 	err = eachLine(name, r, func(line string) error {
 		o, err := ParseOutage(n, line)
-		if err == nil && seen[o] {
+		if err == nil && listed[o] {
 			err = fmt.Errorf("%s is listed twice", o.name(n))
 		}
-		seen[o] = true
+		listed[o] = true
 		list = append(list, o)
 		return err
 	})
@@ -65,7 +65,7 @@ func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, e
 	return list, err
 }
 
-// ParseOutage reads one such line.
+// ParseOutage parses one such line.
 func ParseOutage(n *network.Network, line string) (Outage, error) {
 	words := strings.Fields(line)
 	switch {
@@ -79,9 +79,9 @@ func ParseOutage(n *network.Network, line string) (Outage, error) {
 	return Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)
 }
 
-// NamedParticipation are the factors of a word: "range" is in proportion to PMax − PMin (nil, as in Options), "pmax" to PMax,
-// and "equal" the same for all.
-func NamedParticipation(n *network.Network, word string) (out []float64, known bool) {
+// NamedParticipation returns the factors of a word: "range" is in proportion to PMax − PMin (nil, as in Options),
+// "pmax" to PMax, and "equal" the same for all.
+func NamedParticipation(n *network.Network, word string) (out []float64, ok bool) {
 	out = make([]float64, n.Gens())
 	switch word {
 	case "range":
@@ -100,7 +100,7 @@ func NamedParticipation(n *network.Network, word string) (out []float64, known b
 	return nil, false
 }
 
-// ReadParticipation reads lines such as "unit 2 0.4" likewise: the factor of every unit, 0 for those that are not named.
+// ReadParticipation reads lines such as "unit 2 0.4". Units without a line have factor 0.
 func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64, error) {
 	out := make([]float64, n.Gens())
 	return out, eachLine(name, r, func(line string) error {
@@ -122,28 +122,29 @@ func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64,
 
 func eachLine(name string, r io.Reader, visit func(line string) error) error {
 	lines := bufio.NewScanner(r)
-	at := 1
-	for ; lines.Scan(); at++ {
+	number := 1
+	for ; lines.Scan(); number++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		if err := visit(line); err != nil {
-			return fmt.Errorf("%s, line %d: %w", name, at, err)
+			return fmt.Errorf("%s, line %d: %w", name, number, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s, line %d: %w", name, at, err)
+		return fmt.Errorf("%s, line %d: %w", name, number, err)
 	}
 	return nil
 }
 
-// inService is which of the branches or units in service is a row of the case's table, from 1. rows are theirs, from 0.
-func inService(what, row string, rows []int) (int, error) {
+// inService is the index of the branch or unit in a row of the case's table, from 1. rows are the rows of those in
+// service, from 0.
+func inService(kind, row string, rows []int) (int, error) {
 	number, err := strconv.Atoi(row)
-	at := slices.Index(rows, number-1)
-	if err != nil || at < 0 {
-		return 0, fmt.Errorf("no %s in service is row %s of its table", what, row)
+	index := slices.Index(rows, number-1)
+	if err != nil || index < 0 {
+		return 0, fmt.Errorf("no %s in service is row %s of its table", kind, row)
 	}
-	return at, nil
+	return index, nil
 }

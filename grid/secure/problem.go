@@ -10,11 +10,10 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Outage is what goes out of service: a branch or a unit of the network, by number; the other
-// is −1.
+// Outage is a branch or unit that goes out of service, by index; the other index is −1.
 type Outage struct{ Branch, Unit int }
 
-// Branches are the outages of every branch that leaves no island.
+// Branches returns the outages of all branches that keep the network connected.
 func Branches(n *network.Network) (list []Outage) {
 	for k, bridge := range n.Bridges() {
 		if !bridge {
@@ -24,7 +23,7 @@ func Branches(n *network.Network) (list []Outage) {
 	return list
 }
 
-// Units are the outages of every unit.
+// Units returns the outages of all units.
 func Units(n *network.Network) (list []Outage) {
 	for g := range n.Gens() {
 		list = append(list, Outage{-1, g})
@@ -32,21 +31,21 @@ func Units(n *network.Network) (list []Outage) {
 	return list
 }
 
-// Islands says whether a branch's outage leaves buses without the reference.
+// Islands says whether a branch's outage cuts off buses from the reference.
 func Islands(n *network.Network, branch int) bool {
-	return !reach(n, branch, n.From[branch])[n.To[branch]]
+	return !connected(n, branch, n.From[branch])[n.To[branch]]
 }
 
-// CutOff says which units a branch's outage leaves without the reference.
+// CutOff says which units a branch's outage cuts off from the reference.
 func CutOff(n *network.Network, branch int) []bool {
-	seen, off := reach(n, branch, n.Slack), make([]bool, n.Gens())
+	reached, isolated := connected(n, branch, n.Slack), make([]bool, n.Gens())
 	for g, b := range n.GenBus {
-		off[g] = !seen[b]
+		isolated[g] = !reached[b]
 	}
-	return off
+	return isolated
 }
 
-// String names an outage by the rows of the file's tables.
+// name names an outage by the rows of the file's tables.
 func (o Outage) name(n *network.Network) string {
 	if o.Branch >= 0 {
 		return fmt.Sprintf("branch %d from bus %d to bus %d", n.BranchRow[o.Branch]+1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]])
@@ -54,20 +53,19 @@ func (o Outage) name(n *network.Network) string {
 	return fmt.Sprintf("unit %d at bus %d", n.GenRow[o.Unit]+1, n.BusID[n.GenBus[o.Unit]])
 }
 
-// Options say which outages a dispatch has to survive, and what holds after one.
+// Options set the outages that a dispatch has to survive, and the limits after one.
 type Options struct {
 	// Outages; nil is every branch that leaves no island, and every unit.
 	Outages []Outage
 	// Emergency is the factor on every rating after an outage, 1 or more; 0 is DefaultEmergency.
 	Emergency float64
-	// Band is how far voltages may be outside their limits after an outage, pu; DefaultBand in
-	// DefaultOptions, and 0 is none.
+	// Band widens the voltage limits after an outage, pu; DefaultBand in DefaultOptions, and 0 is none.
 	Band float64
-	// Participation are the shares in which units take up missing power after an outage, one a
-	// unit, not negative; nil is in proportion to PMax − PMin.
+	// Participation are the shares of units in missing power after an outage, one a unit, not negative; nil is in
+	// proportion to PMax − PMin.
 	Participation []float64
-	// Rounds of constraint generation at most; 0 is 100. MaxIterations is that of the interior point in
-	// each; 0 is 200.
+	// Rounds is the most rounds of constraint generation; 0 is 100. MaxIterations is the most interior-point
+	// iterations of each; 0 is 200.
 	Rounds, MaxIterations int
 	// Threads; 0 is GOMAXPROCS. No result depends on it.
 	Threads int
@@ -78,19 +76,18 @@ type Options struct {
 }
 
 const (
-	// DefaultEmergency is the factor on ratings after an outage: lines carry more for the minutes that a
-	// redispatch takes.
+	// DefaultEmergency is the factor on ratings after an outage: lines carry more for the minutes of a redispatch.
 	DefaultEmergency = 1.3
-	// DefaultBand is what voltages may leave their limits by after an outage, pu.
+	// DefaultBand widens the voltage limits after an outage, pu.
 	DefaultBand = 0.05
-	// Tolerance is what a limit has to be exceeded by, pu, to count as broken after an outage.
+	// Tolerance is the excess (pu) over a limit that counts as a violation after an outage.
 	Tolerance = 1e-6
 )
 
-// DefaultOptions are those of the command.
+// DefaultOptions are the defaults of the command.
 func DefaultOptions() Options { return Options{Emergency: DefaultEmergency, Band: DefaultBand} }
 
-// MaxIterations is the most that may be asked for.
+// MaxIterations is the upper limit of Options.MaxIterations.
 const MaxIterations = 10_000
 
 func (o Options) withDefaults() Options {
@@ -101,7 +98,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate says what is wrong with the options, apart from the network.
+// Validate checks the options without a network.
 func (o Options) Validate() error {
 	switch {
 	case o.Emergency != 0 && !(o.Emergency >= 1 && o.Emergency <= 100):
@@ -114,7 +111,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// check says what is wrong with the options on a network.
+// check checks the options on a network.
 func (o Options) check(n *network.Network) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -131,13 +128,13 @@ func (o Options) check(n *network.Network) error {
 	return nil
 }
 
-// shares are the participation factors, which sum to one.
+// shares returns the participation factors, which sum to one.
 func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 	out := make([]float64, n.Gens())
 	if o.Participation != nil && len(o.Participation) != len(out) {
 		return nil, fmt.Errorf("secure: %d participation factors for %d units", len(o.Participation), len(out))
 	}
-	sum, with := 0.0, 0
+	sum, participants := 0.0, 0
 	for g := range out {
 		if o.Participation != nil {
 			if out[g] = o.Participation[g]; !(out[g] >= 0) || math.IsInf(out[g], 1) {
@@ -150,11 +147,11 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 			out[g] = 0
 		}
 		if out[g] > 0 {
-			with++
+			participants++
 		}
 		sum += out[g]
 	}
-	if with == 0 {
+	if participants == 0 {
 		return nil, fmt.Errorf("secure: network %s: no unit replaces the power that an outage takes: give a factor above 0 to a unit whose power can change", n.Name)
 	}
 	for g := range out {
@@ -163,17 +160,16 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 	return out, nil
 }
 
-// Problem are loads, pu by bus; nil is the network's.
+// Problem holds loads, pu by bus; nil is the network's.
 type Problem struct {
 	Pd, Qd []float64
-	// Objective is package acopf's, of the state before any outage; without Ideal and Nadir.
+	// Objective is package acopf's, for the base state; without Ideal and Nadir.
 	Objective acopf.Objective
-	// Previous and Ramp bound the dispatch before any outage as in package acopf, pu by unit; nil is no
-	// bound. After an outage units move within their limits alone.
+	// Previous and Ramp bound the dispatch before any outage as in package acopf, pu by unit; nil is no bound. After
+	// an outage only the units' limits hold.
 	Previous, Ramp []float64
-	// Start, if not nil, is an earlier secure result of the solver: its dispatch, multipliers and
-	// remembered outages are where the solve begins. It may come to nothing where one without it does not: Chain then solves
-	// from nothing.
+	// Start, if not nil, is an earlier secure result of the solver. The solve starts at its dispatch, multipliers
+	// and remembered outages. It may fail where a solve without Start does not; Chain then solves cold.
 	Start *Result
 }
 
@@ -194,7 +190,7 @@ func (s Status) String() string {
 	return [...]string{"not solved", "secure", "no secure point found", "iteration limit", "numerical"}[s]
 }
 
-// converged is what the interior point ends with; the checks decide whether that is secure.
+// converged ends the interior point. The checks decide whether the dispatch is secure.
 const converged = Secure
 
 // KKT are the residuals of the optimality conditions of the last round, as in package acopf.
@@ -206,7 +202,7 @@ type KKT struct {
 // Max is the largest of the four conditions.
 func (k KKT) Max() float64 { return max(k.Feasibility, k.Gradient, k.Complementarity, k.Cost) }
 
-// Iterate is what a trace is told.
+// Iterate is one iterate for a trace.
 type Iterate struct {
 	Iteration, Outages           int
 	Objective                    float64

@@ -2,9 +2,8 @@ package secure
 
 import "math"
 
-// ramp is max(0, t) with its first two derivatives. Within width of zero it is the polynomial of
-// degree four that meets both branches with two derivatives; elsewhere it is exact. Width 0 is
-// the corner itself.
+// ramp is max(0, t) with its first two derivatives. Within width of zero it is the polynomial of degree four that
+// joins both branches with two continuous derivatives. Width 0 is the exact corner.
 func ramp(t, width float64) (value, first, second float64) {
 	switch {
 	case t >= width:
@@ -19,7 +18,7 @@ func ramp(t, width float64) (value, first, second float64) {
 	return value, first, second
 }
 
-// clip holds t between lo and hi, which may be infinite, with smooth corners.
+// clip limits t to [lo, hi], which may be infinite, with smoothed corners.
 func clip(t, lo, hi, width float64) (value, first, second float64) {
 	value, first = t, 1
 	if !math.IsInf(lo, -1) {

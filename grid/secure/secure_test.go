@@ -224,12 +224,12 @@ func TestNothingSurvives(t *testing.T) {
 	opt := DefaultOptions()
 	opt.Outages = Branches(n)
 	_, r := solve(t, n, opt, 1, nil)
-	if r.Status != Insecure || len(r.Gives) == 0 || !strings.Contains(r.Reason, "branch") {
-		t.Errorf("case30: %v, %d limits give: %s", r.Status, len(r.Gives), r.Reason)
+	if r.Status != Insecure || len(r.Relaxations) == 0 || !strings.Contains(r.Reason, "branch") {
+		t.Errorf("case30: %v, %d limits give: %s", r.Status, len(r.Relaxations), r.Reason)
 	}
-	for _, g := range r.Gives {
-		if !(g.By > Tolerance) {
-			t.Errorf("case30: a limit gives %g", g.By)
+	for _, g := range r.Relaxations {
+		if !(g.Excess > Tolerance) {
+			t.Errorf("case30: a limit gives %g", g.Excess)
 		}
 	}
 	_, r = solve(t, networktest.Load(t, "case9"), DefaultOptions(), 1.8, nil)

@@ -11,8 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Solver finds secure dispatches of one network. Its methods may be called from several
-// goroutines at once.
+// Solver finds secure dispatches of one network. Several goroutines may call its methods at once.
 type Solver struct {
 	net     *network.Network
 	sys     *system
@@ -20,31 +19,30 @@ type Solver struct {
 	plain   *acopf.Solver
 }
 
-// Result is a dispatch and what is known about it. Slices are its own.
+// Result is a dispatch with its checks. It owns its slices.
 type Result struct {
 	Status Status
 	Reason string // why it is not Secure; ""
-	// Objective is the file's cost of the dispatch, $/h; Plain that of the optimum without any
-	// outage.
+	// Objective is the file's cost of the dispatch, $/h. Plain is that of the optimum without outages.
 	Objective, Plain float64
-	// J are package acopf's objectives, the file's cost the last.
+	// J are package acopf's objectives; the last is the file's cost.
 	J      [3]float64
 	Vm, Va []float64 // before any outage, one a bus, pu and rad
 	Pg, Qg []float64 // one a unit, pu
-	// LambdaP and LambdaQ are the objective's derivatives by the load of each bus, per pu, in the
-	// states remembered all together.
+	// LambdaP and LambdaQ are the objective's derivatives by the load of each bus, per pu, summed over the
+	// remembered states.
 	LambdaP, LambdaQ []float64
-	// Remembered are the outages that the optimum was found with, in the order they came.
+	// Remembered are the outages in the optimisation, in the order they were added.
 	Remembered []Outage
-	// Before are the checks of the dispatch that the solve began with, the plain optimum or the
-	// earlier dispatch; After those of the result, each in the order of the solver's outages.
+	// Before are the checks of the first dispatch: the plain optimum or the earlier result. After are those of the
+	// result. Both are in the order of the solver's outages.
 	Before, After []*Check
 	Rounds        int
 	Iterations    int // of the interior point, in all rounds, without those of the plain optimum
 	KKT           KKT
 
-	// Gives are the limits after an outage that the dispatch does not keep; empty where it is secure.
-	Gives []Give
+	// Relaxations are the limits after an outage that the dispatch violates; empty where it is secure.
+	Relaxations []Relaxation
 
 	states []*state
 	sys    *system
@@ -56,12 +54,12 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 	if err := checkSupported(n); err != nil {
 		return nil, err
 	}
-	tied, _, err := n.PowerFactors(opt.Dispatchable)
+	constantFactor, _, err := n.PowerFactors(opt.Dispatchable)
 	if err != nil {
 		return nil, err
 	}
-	if len(tied) > 0 {
-		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: dispatchable loads read as plain leave their P and Q free", n.Name, len(tied))
+	if len(constantFactor) > 0 {
+		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: dispatchable loads read as plain leave their P and Q free", n.Name, len(constantFactor))
 	}
 	if err := opt.check(n); err != nil {
 		return nil, err
@@ -83,8 +81,8 @@ func (s *Solver) Outages() []Outage { return s.outages }
 // Shares are the participation factors, which sum to one, by unit.
 func (s *Solver) Shares() []float64 { return s.sys.share }
 
-// Check solves the power flow of every outage at a dispatch, from the voltages before: loads by bus and
-// powers by unit in pu; the voltages of buses with units are the set-points.
+// Check solves the power flow of every outage at a dispatch, from the voltages before: loads by bus and powers by
+// unit in pu. The voltages of buses with units are the set-points.
 func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Check, error) {
 	n := s.net
 	for _, v := range []struct {
@@ -97,15 +95,15 @@ func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Ch
 		}
 	}
 	checks := make([]*Check, len(s.outages))
-	return checks, s.single(ctx, pd, qd, pg, vm, va, nil, known{}, checks)
+	return checks, s.checkScalar(ctx, pd, qd, pg, vm, va, nil, earlierChecks{}, checks)
 }
 
-// A round of constraint generation adds so many outages at most, and a second one for the same limit up to so many: the
-// lanes of one vector, which cost the same where they are empty.
-const outagesARound, outagesBeside = 24, 8
+// A round of constraint generation adds at most outagesPerRound outages. A second one for the same limit joins only
+// up to outagesPerVector in all, the lanes of one vector: empty lanes cost the same.
+const outagesPerRound, outagesPerVector = 24, 8
 
-// Solve finds the cheapest dispatch that survives every outage. Without a start it begins at the
-// plain optimum. The error is for bad input or the context's end.
+// Solve finds the cheapest dispatch that survives every outage. Without a start it begins at the plain optimum. The
+// error is for bad input or the context's end.
 func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	n := s.net
 	pd, qd := n.Pd, n.Qd
@@ -120,11 +118,11 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	if err := pr.check(n); err != nil {
 		return nil, err
 	}
-	without := acopf.Problem{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}
+	baseProblem := acopf.Problem{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}
 	if pr.Start != nil && pr.Start.plain.Status == acopf.Optimal {
-		without.Start = &pr.Start.plain
+		baseProblem.Start = &pr.Start.plain
 	}
-	if err := s.plain.Solve(ctx, []acopf.Problem{without}, plain); err != nil {
+	if err := s.plain.Solve(ctx, []acopf.Problem{baseProblem}, plain); err != nil {
 		return nil, err
 	}
 	if plain[0].Status != acopf.Optimal {
@@ -132,51 +130,50 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		return r, nil
 	}
 	r.Plain, r.plain = plain[0].Objective, plain[0]
-	if r.Reason = s.short(pd); r.Reason != "" {
+	if r.Reason = s.capacityShortfall(pd); r.Reason != "" {
 		r.Status = Insecure
 		return r, nil
 	}
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
 	defer p.release()
-	base := s.before(pr, pd, qd, &plain[0])
+	base := s.baseState(pr, pd, qd, &plain[0])
 	p.states = []*state{base}
-	var from known
+	var earlier earlierChecks
 	if pr.Start != nil {
-		from = known{pr.Start.After, pr.Start.Vm, pr.Start.Va}
+		earlier = earlierChecks{pr.Start.After, pr.Start.Vm, pr.Start.Va}
 		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
 			return nil, err
 		}
-		p.states[0].ask(pr)
-		status := s.side(ctx, p, r, warmStart)
+		p.states[0].applyProblem(pr)
+		status := s.solveModes(ctx, p, r, warmStart)
 		if status == converged {
-			_, status = s.polish(ctx, p, r)
+			_, status = s.improveModes(ctx, p, r)
 		}
 		if status != converged {
-			return s.failed(ctx, p, r, status)
+			return s.unsolved(ctx, p, r, status)
 		}
 	}
-	return s.generate(ctx, p, r, pd, qd, from)
+	return s.generate(ctx, p, r, pd, qd, earlier)
 }
 
-// generate adds outages that break a limit until none is left, or until something gives at the last
-// price.
-func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, from known) (*Result, error) {
-	for polished, given := p.warm, false; ; {
+// generate adds violated outages until none is left, or until elastic slacks remain at the highest penalty.
+func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, earlier earlierChecks) (*Result, error) {
+	for polished, relaxed := p.warm, false; ; {
 		r.read(s, p.states[0])
-		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, from)
+		checks, err := s.checkOutages(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, earlier)
 		if err != nil {
 			return r, err
 		}
-		r.After, from = checks, known{checks, r.Vm, r.Va}
+		r.After, earlier = checks, earlierChecks{checks, r.Vm, r.Va}
 		if r.Before == nil {
 			r.Before = checks
 		}
-		if given {
-			return r.close(s, p, checks), nil
+		if relaxed {
+			return r.conclude(s, p, checks), nil
 		}
 		added := s.add(p, r, checks, pd, qd)
 		if added == 0 && polished {
-			return r.close(s, p, checks), nil
+			return r.conclude(s, p, checks), nil
 		}
 		if added > 0 && r.Rounds == s.sys.opt.Rounds {
 			r.Status = IterationLimit
@@ -184,34 +181,34 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 			return r, nil
 		}
 		r.Rounds++
-		status, moved := converged, added > 0
+		status, changed := converged, added > 0
 		if polished = added == 0; !polished {
 			status = s.optimise(ctx, p, r)
-			given = status == converged && len(p.given()) > 0
+			relaxed = status == converged && len(p.relaxations()) > 0
 		}
-		if status == converged && (polished || given) {
-			moved, status = s.polish(ctx, p, r)
-			given = len(p.given()) > 0
+		if status == converged && (polished || relaxed) {
+			changed, status = s.improveModes(ctx, p, r)
+			relaxed = len(p.relaxations()) > 0
 		}
 		if status != converged {
-			return s.failed(ctx, p, r, status)
+			return s.unsolved(ctx, p, r, status)
 		}
-		if !moved && !given { // what was checked stands
+		if !changed && !relaxed { // the checked dispatch stands
 			r.Rounds--
-			return r.close(s, p, checks), nil
+			return r.conclude(s, p, checks), nil
 		}
 	}
 }
 
-// failed ends a solve in which the interior point came to nothing.
-func (s *Solver) failed(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
+// unsolved ends a solve whose interior point failed.
+func (s *Solver) unsolved(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
 	r.Status = status
 	r.explain(s, p)
 	return r, ctx.Err()
 }
 
-// short says which unit leaves too little power when it is out, if one does.
-func (s *Solver) short(pd []float64) string {
+// capacityShortfall names the unit whose outage leaves less power than load; "" for none.
+func (s *Solver) capacityShortfall(pd []float64) string {
 	n := s.net
 	load, power := 0.0, 0.0
 	for _, p := range pd {
@@ -232,7 +229,7 @@ func (s *Solver) short(pd []float64) string {
 	return fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", worst.name(n), (power-n.PMax[worst.Unit])*n.BaseMVA, load*n.BaseMVA)
 }
 
-// resume takes the states of an earlier result at other loads. Outages that have long meant nothing are forgotten.
+// resume takes the states of an earlier result at other loads, without outages that have long been idle.
 func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
 	if start.sys != s.sys || len(start.states) == 0 {
 		return fmt.Errorf("secure: the start is not a result of this solver with its states")
@@ -248,7 +245,7 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 		c := t.clone()
 		c.pd, c.qd = pd, qd
 		if start.Status == Secure {
-			c.elastic = nil // no balance gives there
+			c.elastic = nil // its balances hold
 		}
 		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
@@ -263,18 +260,18 @@ const (
 	optimality  = 1e-8
 )
 
-// before is the state before any outage at the plain optimum.
-func (s *Solver) before(pr Problem, pd, qd []float64, plain *acopf.Result) *state {
+// baseState is the base state at the plain optimum.
+func (s *Solver) baseState(pr Problem, pd, qd []float64, plain *acopf.Result) *state {
 	t := newState(s.sys, Outage{-1, -1}, false, pd, qd, nil)
-	t.ask(pr)
-	for b, at := range t.bus {
-		t.x[at+ofAngle], t.x[at+ofMagnitude] = plain.Va[b], plain.Vm[b]
-		t.x[at+ofActive], t.x[at+ofReactive] = t.scale*plain.LambdaP[b], t.scale*plain.LambdaQ[b]
+	t.applyProblem(pr)
+	for b, first := range t.bus {
+		t.x[first+angleOffset], t.x[first+magnitudeOffset] = plain.Va[b], plain.Vm[b]
+		t.x[first+activeDualOffset], t.x[first+reactiveDualOffset] = t.scale*plain.LambdaP[b], t.scale*plain.LambdaQ[b]
 	}
 	for i, list := range s.sys.units {
 		for _, g := range list {
 			if k := s.sys.setP[g]; k >= 0 {
-				t.x[t.set[k]] = plain.Pg[g]
+				t.x[t.setPoints[k]] = plain.Pg[g]
 			}
 			t.x[t.reactive[i]] += plain.Qg[g]
 		}
@@ -285,12 +282,11 @@ func (s *Solver) before(pr Problem, pd, qd []float64, plain *acopf.Result) *stat
 	return t
 }
 
-// gradientScale is the largest marginal cost inside, as in package acopf.
+// gradientScale is the largest scaled marginal cost, as in package acopf.
 const gradientScale = 10
 
-// add gives the interior point the worst outages that it does not have yet, and says how many
-// there are.
-func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) (found int) {
+// add adds states for the worst outages that are not remembered. It returns the number of all that violate a limit.
+func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) (count int) {
 	var worst []*Check
 	for _, c := range checks {
 		if c.Severity() > 0 && !slices.Contains(r.Remembered, c.Outage) {
@@ -298,11 +294,11 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 		}
 	}
 	slices.SortStableFunc(worst, func(a, b *Check) int { return cmp.Compare(b.Severity(), a.Severity()) })
-	p.blind = false
-	for _, c := range apart(worst) {
-		p.blind = p.blind || !c.Solved
+	p.unsolvedOutage = false
+	for _, c := range selectOutages(worst) {
+		p.unsolvedOutage = p.unsolvedOutage || !c.Solved
 		t := newState(s.sys, c.Outage, true, pd, qd, nil)
-		s.sys.place(t, p.states[0], c)
+		s.sys.initialise(t, p.states[0], c)
 		if p.elastic {
 			t.elastic = newElastic(t)
 		}
@@ -312,29 +308,29 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 	return len(worst)
 }
 
-// apart are the outages that a round adds of those that break limits, the worst first: those without a power flow,
-// and the worst for each limit that some break most, then the second worst. What keeps a limit after these keeps it after
-// most others: on case118 with 100 outages, 82 break a limit of one of four buses.
-func apart(worst []*Check) (list []*Check) {
+// selectOutages selects the outages of a round from the violated ones, worst first: all without a power flow, the
+// worst one for each limit, then the second worst. Most others keep a limit that these keep: on case118 82 of 100
+// outages violate a limit at one of four buses.
+func selectOutages(worst []*Check) (list []*Check) {
 	type limit struct {
-		kind Kind
-		at   int
+		kind    Kind
+		element int
 	}
-	taken := map[limit]int{}
-	for _, pass := range []struct{ before, most int }{{0, outagesARound}, {1, outagesBeside}} {
+	counts := map[limit]int{}
+	for _, pass := range []struct{ earlier, limit int }{{0, outagesPerRound}, {1, outagesPerVector}} {
 		for _, c := range worst {
-			if len(list) >= pass.most {
+			if len(list) >= pass.limit {
 				break
 			}
 			if !c.Solved {
-				if pass.before == 0 {
+				if pass.earlier == 0 {
 					list = append(list, c)
 				}
 				continue
 			}
-			of := limit{c.Violations[0].Kind, c.Violations[0].At}
-			if taken[of] == pass.before && !slices.Contains(list, c) {
-				taken[of]++
+			key := limit{c.Violations[0].Kind, c.Violations[0].Element}
+			if counts[key] == pass.earlier && !slices.Contains(list, c) {
+				counts[key]++
 				list = append(list, c)
 			}
 		}
@@ -342,18 +338,17 @@ func apart(worst []*Check) (list []*Check) {
 	return list
 }
 
-// place begins a state after an outage at its power flow, or where there is none at the
-// voltages before.
-func (s *system) place(t, base *state, c *Check) {
-	for b, at := range t.bus {
-		from := base.bus[b]
-		t.x[at+ofAngle], t.x[at+ofMagnitude] = base.x[from+ofAngle], base.x[from+ofMagnitude]
+// initialise starts a state after an outage at its power flow. Without one it starts at the voltages before.
+func (s *system) initialise(t, base *state, c *Check) {
+	for b, first := range t.bus {
+		source := base.bus[b]
+		t.x[first+angleOffset], t.x[first+magnitudeOffset] = base.x[source+angleOffset], base.x[source+magnitudeOffset]
 		if c.Solved {
-			reference := c.va[s.net.Slack] - base.x[base.bus[s.net.Slack]+ofAngle]
-			t.x[at+ofAngle], t.x[at+ofMagnitude] = c.va[b]-reference, c.vm[b]
+			reference := c.va[s.net.Slack] - base.x[base.bus[s.net.Slack]+angleOffset]
+			t.x[first+angleOffset], t.x[first+magnitudeOffset] = c.va[b]-reference, c.vm[b]
 		}
 	}
-	for i, b := range s.hold {
+	for i, b := range s.genBuses {
 		lo, hi := t.reactiveLimits(i)
 		if lo > hi {
 			continue
@@ -364,7 +359,7 @@ func (s *system) place(t, base *state, c *Check) {
 		}
 		t.x[t.reactive[i]] = q
 		if c.Solved {
-			if drop := base.x[base.bus[b]+ofMagnitude] - c.vm[b]; math.Abs(drop) > reactiveSlack {
+			if drop := base.x[base.bus[b]+magnitudeOffset] - c.vm[b]; math.Abs(drop) > reactiveSlack {
 				t.x[t.reactive[i]] = q + dropUnit*drop
 			}
 		}
@@ -374,15 +369,16 @@ func (s *system) place(t, base *state, c *Check) {
 	}
 }
 
-// read takes the dispatch from the state before any outage.
+// read takes the dispatch from the base state.
 func (r *Result) read(s *Solver, t *state) {
 	n := s.net
 	nb, ng := n.Buses(), n.Gens()
-	r.Vm, r.Va, r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb), make([]float64, nb), make([]float64, nb)
+	r.Vm, r.Va = make([]float64, nb), make([]float64, nb)
+	r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb)
 	r.Pg, r.Qg = make([]float64, ng), make([]float64, ng)
-	for b, at := range t.bus {
-		r.Va[b], r.Vm[b] = t.x[at+ofAngle], t.x[at+ofMagnitude]
-		r.LambdaP[b], r.LambdaQ[b] = t.x[at+ofActive]/t.scale, t.x[at+ofReactive]/t.scale
+	for b, first := range t.bus {
+		r.Va[b], r.Vm[b] = t.x[first+angleOffset], t.x[first+magnitudeOffset]
+		r.LambdaP[b], r.LambdaQ[b] = t.x[first+activeDualOffset]/t.scale, t.x[first+reactiveDualOffset]/t.scale
 	}
 	r.Objective = 0
 	for i, list := range s.sys.units {
@@ -390,12 +386,12 @@ func (r *Result) read(s *Solver, t *state) {
 		for _, g := range list {
 			r.Pg[g] = (n.PMin[g] + n.PMax[g]) / 2
 			if k := s.sys.setP[g]; k >= 0 {
-				r.Pg[g] = t.x[t.set[k]]
+				r.Pg[g] = t.x[t.setPoints[k]]
 			}
 			value, _, _ := n.Cost[g].At(r.Pg[g])
 			r.Objective += value
 			switch {
-			case hi-lo > narrow && finite(lo) && finite(hi):
+			case hi-lo > fixedWidth && finite(lo) && finite(hi):
 				r.Qg[g] = n.QMin[g] + (q-lo)/(hi-lo)*(n.QMax[g]-n.QMin[g])
 			default:
 				r.Qg[g] = q / float64(len(list))
@@ -405,19 +401,19 @@ func (r *Result) read(s *Solver, t *state) {
 	r.objectives(n)
 }
 
-// close says whether what was checked last is secure, and where it is not, what stands in the way.
-func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
+// conclude sets the status by the last checks, and the reason where the dispatch is not secure.
+func (r *Result) conclude(s *Solver, p *interior, checks []*Check) *Result {
 	r.states, r.sys = p.states, s.sys
-	r.Status, r.Reason, r.Gives = Secure, "", nil
+	r.Status, r.Reason, r.Relaxations = Secure, "", nil
 	worst := slices.MaxFunc(checks, func(a, b *Check) int { return cmp.Compare(a.Severity(), b.Severity()) })
 	if worst.Severity() == 0 {
-		r.rest()
+		r.countIdle()
 		return r
 	}
-	r.Status, r.Gives = Insecure, p.given()
+	r.Status, r.Relaxations = Insecure, p.relaxations()
 	switch {
-	case len(r.Gives) > 0:
-		g := r.Gives[0]
+	case len(r.Relaxations) > 0:
+		g := r.Relaxations[0]
 		r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s, %s would have to give",
 			g.name(s.net), g.describe(s.net))
 	case !worst.Solved:
@@ -428,14 +424,14 @@ func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
 	return r
 }
 
-// rest counts the results in which a remembered outage has meant nothing.
-func (r *Result) rest() {
+// countIdle counts the results in a row in which a remembered outage was idle.
+func (r *Result) countIdle() {
 	for _, c := range r.After {
 		k := slices.Index(r.Remembered, c.Outage)
 		if k < 0 {
 			continue
 		}
-		if t := r.states[k+1]; t.idles(c) {
+		if t := r.states[k+1]; t.isIdle(c) {
 			t.idle++
 		} else {
 			t.idle = 0
@@ -443,25 +439,25 @@ func (r *Result) rest() {
 	}
 }
 
-// explain says which outage stood in the way.
+// explain says which state has the largest residual.
 func (r *Result) explain(s *Solver, p *interior) {
-	where, worst := "before any outage", 0.0
+	location, worst := "before any outage", 0.0
 	for _, t := range p.states {
-		off := 0.0
+		residual := 0.0
 		for v, x := range t.r {
 			if t.dual[v] && !t.omit[v] {
-				off = max(off, math.Abs(x))
+				residual = max(residual, math.Abs(x))
 			}
 		}
 		for i := range t.limits {
-			off = max(off, t.h[i])
+			residual = max(residual, t.h[i])
 		}
-		if off > worst {
-			worst = off
-			if where = "before any outage"; t.after {
-				where = "after the outage of " + t.outage.name(s.net)
+		if residual > worst {
+			worst = residual
+			if location = "before any outage"; t.after {
+				location = "after the outage of " + t.outage.name(s.net)
 			}
 		}
 	}
-	r.Reason = fmt.Sprintf("the interior point ended after %d iterations of round %d with a balance or limit off by %.2g pu %s", p.iterations, r.Rounds, worst, where)
+	r.Reason = fmt.Sprintf("the interior point ended after %d iterations of round %d with a balance or limit off by %.2g pu %s", p.iterations, r.Rounds, worst, location)
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// limit is one inequality h ≤ 0 of a state: of a variable, of an angle difference or of the
-// squared apparent power at one end of a branch.
+// limit is one inequality h ≤ 0 of a state: on a variable, an angle difference, or the squared apparent power at one
+// end of a branch.
 type limit struct {
-	kind   limitKind
-	at     int     // variable, or branch
-	sign   float64 // h = sign·(value − bound) where it is linear
-	bound  float64 // |S|² of a flow
-	weight float64 // price per unit of |S| or of the variable, where it may be exceeded; 0: it may not
+	kind    limitKind
+	element int     // variable, or branch
+	sign    float64 // h = sign·(value − bound) where it is linear
+	bound   float64 // |S|² of a flow
+	weight  float64 // penalty per unit of |S| or of the variable; 0: a hard limit
 }
 
 type limitKind uint8
 
 const (
-	ofVariable limitKind = iota
-	ofDifference
-	ofShare // P + share·Δ of a unit after an outage
-	atFrom
-	atTo
+	variableLimit limitKind = iota
+	angleLimit
+	shareLimit // P + share·Δ of a unit after an outage
+	fromFlowLimit
+	toFlowLimit
 )
 
-// state is the network before an outage or after one: its part of the iterate, of the residuals
-// of the optimality conditions, and of their matrix
+// state is the network before or after an outage: its part of the iterate, of the KKT residuals and of the KKT
+// matrix
 //
 //	before:  ⎡ K₀ + Σ_c S_c ⎤      after outage c:  ⎡ K_c  B_cᵀ ⎤   S_c = C_c − B_c K_c⁻¹ B_cᵀ
 //	                                                ⎣ B_c  C_c  ⎦
@@ -36,60 +36,60 @@ const (
 // in which B_c are the columns of the set-points.
 type state struct {
 	*layout
-	sys    *system
-	outage Outage
-	after  bool
-	corner *corner // which side of their corners units are on; nil: corners are smooth
-	pd, qd []float64
-	scale  float64 // of the objective
-	weight weights // before an outage
-	omit   []bool  // variables that are not there
-	zero   []int32 // their entries off the diagonal
+	sys       *system
+	outage    Outage
+	after     bool
+	switching *switching // nil: smoothed
+	pd, qd    []float64
+	scale     float64 // of the objective
+	weight    weights // before an outage
+	omit      []bool  // variables that do not exist
+	zero      []int32 // their entries off the diagonal
 
 	x, r, d, rhs    []float64 // iterate, residual of the conditions, direction, right-hand side
 	values          []float64
 	factor          *multifrontal.Factor
 	residual        []float64
-	whole           []float64 // before an outage: values with the Schur complements
-	schur           []float64 // after one, with pivots chosen: what its factorisation leaves of the border
+	condensed       []float64 // base state: values plus the Schur complements
+	schur           []float64 // after an outage, with pivots chosen by size: Schur complement of the border
 	negative, zeros int       // eigenvalues of the last factorisation
 
-	elastic *elastic // nil: balances hold
-	idle    int      // results in a row in which an outage meant nothing
+	elastic *elastic // nil: hard balances
+	idle    int      // results in a row in which the outage was idle
 
-	limits       []limit
-	sides        int       // of the limits, the last ones
-	h, s, z      []float64 // value, slack, multiplier
-	price        []float64 // of what a limit gives, +Inf for none
-	give, hold   []float64 // what it gives, and the multiplier of that being positive
-	ds, dz       []float64
-	dgive, dhold []float64
-	q            []float64
-	weigh        []float64 // weights of limits in the matrix
-	// Products s·z and give·hold that a step goes to.
-	target, giveTarget []float64
-	slope              [][4]float64 // of a flow's limit by θ_f, V_f, θ_t, V_t
-	flowRow            [2][]int     // by branch: its limit at either end, −1 for none
-	objective          float64
+	limits                      []limit
+	switchLimits                int       // count of switching limits, which are last
+	h, s, z                     []float64 // value, slack, multiplier
+	penalty                     []float64 // of the elastic slack, +Inf for a hard limit
+	elasticSlack, elasticDual   []float64 // slack of a soft limit, and its dual
+	ds, dz                      []float64
+	dElasticSlack, dElasticDual []float64
+	q                           []float64
+	limitWeights                []float64 // in the matrix
+	// Targets of the products s·z and elasticSlack·elasticDual.
+	target, elasticTarget []float64
+	slope                 [][4]float64 // of a flow's limit by θ_f, V_f, θ_t, V_t
+	flowRow               [2][]int     // by branch: its limit at either end, −1 for none
+	objective             float64
 }
 
-func newState(s *system, outage Outage, after bool, pd, qd []float64, c *corner) *state {
-	t := &state{corner: c, sys: s, outage: outage, after: after, pd: pd, qd: qd, layout: s.base, scale: 1}
+func newState(s *system, outage Outage, after bool, pd, qd []float64, c *switching) *state {
+	t := &state{switching: c, sys: s, outage: outage, after: after, pd: pd, qd: qd, layout: s.base, scale: 1}
 	if after {
 		t.layout = s.after
 	}
 	n := t.variables
 	t.omit = make([]bool, n)
-	t.omit[t.bus[s.net.Slack]+ofAngle] = true
+	t.omit[t.bus[s.net.Slack]+angleOffset] = true
 	if after {
-		for i := range s.hold {
-			if lo, hi := t.reactiveLimits(i); lo > hi { // no unit is left
+		for i := range s.genBuses {
+			if lo, hi := t.reactiveLimits(i); lo > hi { // all its units are out
 				t.omit[t.reactive[i]], t.omit[t.drop[i]] = true, true
 			}
 		}
 	} else {
-		for i := range s.hold {
-			if s.qhi[i]-s.qlo[i] <= narrow {
+		for i := range s.genBuses {
+			if s.qhi[i]-s.qlo[i] <= fixedWidth {
 				t.omit[t.reactive[i]] = true
 			}
 		}
@@ -105,23 +105,23 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64, c *corner)
 	t.values = make([]float64, len(t.row))
 	t.setLimits()
 	m := len(t.limits)
-	for _, v := range []*[]float64{&t.h, &t.s, &t.z, &t.price, &t.give, &t.hold, &t.ds, &t.dz, &t.dgive, &t.dhold, &t.q, &t.weigh, &t.target, &t.giveTarget} {
+	for _, v := range []*[]float64{&t.h, &t.s, &t.z, &t.penalty, &t.elasticSlack, &t.elasticDual, &t.ds, &t.dz, &t.dElasticSlack, &t.dElasticDual, &t.q, &t.limitWeights, &t.target, &t.elasticTarget} {
 		*v = make([]float64, m)
 	}
-	for i := range t.price {
-		t.price[i] = math.Inf(1)
+	for i := range t.penalty {
+		t.penalty[i] = math.Inf(1)
 		if w := t.limits[i].weight; w > 0 {
-			t.price[i] = firstPrice * w
+			t.penalty[i] = initialPenalty * w
 		}
 	}
 	t.slope = make([][4]float64, m)
 	return t
 }
 
-// reactiveLimits are those of the units in service at a bus; lo above hi where there are none.
+// reactiveLimits are the sums over the units in service at a bus; lo is above hi without any.
 func (t *state) reactiveLimits(i int) (lo, hi float64) {
 	s := t.sys
-	if !t.after || t.outage.Unit < 0 || s.net.GenBus[t.outage.Unit] != s.hold[i] {
+	if !t.after || t.outage.Unit < 0 || s.net.GenBus[t.outage.Unit] != s.genBuses[i] {
 		return s.qlo[i], s.qhi[i]
 	}
 	if len(s.units[i]) == 1 {
@@ -135,16 +135,16 @@ func (t *state) reactiveLimits(i int) (lo, hi float64) {
 	return lo, hi
 }
 
-// setLimits lists what a state is held to.
+// setLimits lists the limits of a state.
 func (t *state) setLimits() {
 	s, n := t.sys, t.sys.net
 	weight := 0.0
 	bounds := func(variable int, lo, hi float64) {
 		if finite(lo) {
-			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: -1, bound: lo, weight: weight})
+			t.limits = append(t.limits, limit{kind: variableLimit, element: variable, sign: -1, bound: lo, weight: weight})
 		}
 		if finite(hi) {
-			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: 1, bound: hi, weight: weight})
+			t.limits = append(t.limits, limit{kind: variableLimit, element: variable, sign: 1, bound: hi, weight: weight})
 		}
 	}
 	band, factor := 0.0, 1.0
@@ -153,10 +153,10 @@ func (t *state) setLimits() {
 	}
 	for b := range n.BusID {
 		lo, hi := n.VMin[b]-band, n.VMax[b]+band
-		if hi-lo <= narrow {
-			lo, hi = lo-narrow/2, hi+narrow/2
+		if hi-lo <= fixedWidth {
+			lo, hi = lo-fixedWidth/2, hi+fixedWidth/2
 		}
-		bounds(t.bus[b]+ofMagnitude, lo, hi)
+		bounds(t.bus[b]+magnitudeOffset, lo, hi)
 	}
 	t.flowRow = [2][]int{make([]int, n.Branches()), make([]int, n.Branches())}
 	for k := range n.Branches() {
@@ -167,9 +167,9 @@ func (t *state) setLimits() {
 			continue
 		}
 		rate := factor * n.Rate[k]
-		for end, kind := range []limitKind{atFrom, atTo} {
+		for end, kind := range []limitKind{fromFlowLimit, toFlowLimit} {
 			t.flowRow[end][k] = len(t.limits)
-			l := limit{kind: kind, at: k, bound: rate * rate}
+			l := limit{kind: kind, element: k, bound: rate * rate}
 			if t.after {
 				l.weight = 1 / (2 * rate)
 			}
@@ -177,28 +177,28 @@ func (t *state) setLimits() {
 		}
 	}
 	if t.after {
-		most := 0.0
+		maxDelta := 0.0
 		for g, a := range s.share {
 			if a > 0 && g != t.outage.Unit {
-				most = max(most, (n.PMax[g]-n.PMin[g])/a)
+				maxDelta = max(maxDelta, (n.PMax[g]-n.PMin[g])/a)
 			}
 		}
 		weight = 0
-		bounds(t.delta, -most, most)
-		t.setSides()
+		bounds(t.delta, -maxDelta, maxDelta)
+		t.addSwitchLimits()
 		return
 	}
 	for k := range n.From {
-		for side, bound := range [2]float64{n.AngMin[k], n.AngMax[k]} {
+		for end, bound := range [2]float64{n.AngMin[k], n.AngMax[k]} {
 			if !math.IsInf(bound, 0) {
-				t.limits = append(t.limits, limit{kind: ofDifference, at: k, sign: float64(2*side - 1), bound: bound})
+				t.limits = append(t.limits, limit{kind: angleLimit, element: k, sign: float64(2*end - 1), bound: bound})
 			}
 		}
 	}
-	for i := range s.hold {
+	for i := range s.genBuses {
 		for _, g := range s.units[i] {
 			if s.free[g] {
-				bounds(t.set[s.setP[g]], n.PMin[g], n.PMax[g])
+				bounds(t.setPoints[s.setP[g]], n.PMin[g], n.PMax[g])
 			}
 		}
 		if !t.omit[t.reactive[i]] {
@@ -207,13 +207,13 @@ func (t *state) setLimits() {
 	}
 }
 
-// gives says whether a limit may be exceeded at a price.
-func (t *state) gives(i int) bool { return !math.IsInf(t.price[i], 1) }
+// soft says whether a limit has an elastic slack.
+func (t *state) soft(i int) bool { return !math.IsInf(t.penalty[i], 1) }
 
-// idles says whether an outage means nothing to the optimum, and has much room.
-func (t *state) idles(c *Check) bool {
+// isIdle says whether an outage has small multipliers and a wide margin.
+func (t *state) isIdle(c *Check) bool {
 	for v, dual := range t.dual {
-		if dual && !t.omit[v] && math.Abs(t.x[v]) > idlePrice {
+		if dual && !t.omit[v] && math.Abs(t.x[v]) > idleMultiplier {
 			return false
 		}
 	}
@@ -221,42 +221,42 @@ func (t *state) idles(c *Check) bool {
 }
 
 const (
-	idlePrice   = 1e-3 // of power or voltage at any bus, scaled; what the optimum costs depends on its square
-	idleMargin  = 0.01 // pu
-	idleResults = 5    // in a row, after which an outage is no longer remembered
+	idleMultiplier = 1e-3 // of power or voltage at any bus, scaled; its effect on the cost is quadratic
+	idleMargin     = 0.01 // pu
+	idleResults    = 5    // in a row, after which an outage is forgotten
 )
 
-// heavy is the weight of a limit in the matrix: z/s, and less where the limit may give.
-func (t *state) heavy(i int) float64 {
-	if !t.gives(i) {
+// limitWeight is the weight of a limit in the matrix: z/s for a hard limit, less for a soft one.
+func (t *state) limitWeight(i int) float64 {
+	if !t.soft(i) {
 		return t.z[i] / t.s[i]
 	}
-	return 1 / (t.s[i]/t.z[i] + t.give[i]/t.hold[i])
+	return 1 / (t.s[i]/t.z[i] + t.elasticSlack[i]/t.elasticDual[i])
 }
 
-// evaluate writes the residual of the optimality conditions, what limits are, and the matrix at
-// the iterate. width is that of the corners of what units give after an outage.
+// evaluate writes the KKT residual, the limits and the matrix at the iterate. width is the smoothing of clip.
 func (t *state) evaluate(width float64) {
 	n := t.sys.net
-	x, r := t.x, t.r
+	x := t.x
+	r := t.r
 	clear(r)
 	clear(t.values)
 	t.objective = 0
-	for b, at := range t.bus {
-		v, lp, lq := x[at+ofMagnitude], x[at+ofActive], x[at+ofReactive]
-		r[at+ofActive] += n.Gs[b]*v*v + t.pd[b]
-		r[at+ofReactive] += -n.Bs[b]*v*v + t.qd[b]
+	for b, first := range t.bus {
+		v, lp, lq := x[first+magnitudeOffset], x[first+activeDualOffset], x[first+reactiveDualOffset]
+		r[first+activeDualOffset] += n.Gs[b]*v*v + t.pd[b]
+		r[first+reactiveDualOffset] += -n.Bs[b]*v*v + t.qd[b]
 		shunt := 2 * (lp*n.Gs[b] - lq*n.Bs[b])
-		r[at+ofMagnitude] += shunt * v
-		t.values[t.diagonal[at+ofMagnitude]] += shunt
+		r[first+magnitudeOffset] += shunt * v
+		t.values[t.diagonal[first+magnitudeOffset]] += shunt
 		t.values[t.shunt[b][0]] += 2 * v * n.Gs[b]
 		t.values[t.shunt[b][1]] -= 2 * v * n.Bs[b]
 		if t.weight.voltage > 0 {
-			t.deviation(at+ofMagnitude, v)
+			t.addVoltageCost(first+magnitudeOffset, v)
 		}
 	}
-	for i := range t.weigh {
-		t.weigh[i] = t.heavy(i)
+	for i := range t.limitWeights {
+		t.limitWeights[i] = t.limitWeight(i)
 	}
 	for k := range n.From {
 		if !t.after || k != t.outage.Branch {
@@ -266,27 +266,27 @@ func (t *state) evaluate(width float64) {
 	for i := range t.limits {
 		l := &t.limits[i]
 		switch l.kind {
-		case ofVariable:
-			t.h[i] = l.sign * (x[l.at] - l.bound)
-			r[l.at] += l.sign * t.z[i]
-			t.values[t.diagonal[l.at]] += t.weigh[i]
-		case ofDifference:
-			f, to := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
+		case variableLimit:
+			t.h[i] = l.sign * (x[l.element] - l.bound)
+			r[l.element] += l.sign * t.z[i]
+			t.values[t.diagonal[l.element]] += t.limitWeights[i]
+		case angleLimit:
+			f, to := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 			t.h[i] = l.sign * (x[f] - x[to] - l.bound)
 			r[f] += l.sign * t.z[i]
 			r[to] -= l.sign * t.z[i]
-			w := t.weigh[i]
+			w := t.limitWeights[i]
 			t.values[t.diagonal[f]] += w
 			t.values[t.diagonal[to]] += w
-			t.values[t.branch[l.at][0][4]] -= w
-		case ofShare:
-			p, a, w := t.set[t.sys.setP[l.at]], t.sys.share[l.at], t.weigh[i]
+			t.values[t.branch[l.element][0][4]] -= w
+		case shareLimit:
+			p, a, w := t.setPoints[t.sys.setP[l.element]], t.sys.share[l.element], t.limitWeights[i]
 			t.h[i] = l.sign * (x[p] + a*x[t.delta] - l.bound)
 			r[p] += l.sign * t.z[i]
 			r[t.delta] += l.sign * a * t.z[i]
 			t.values[t.diagonal[p]] += w
 			t.values[t.diagonal[t.delta]] += a * a * w
-			t.values[t.ofUnit[l.at].shared] += a * w
+			t.values[t.unitEntries[l.element].delta] += a * w
 		}
 	}
 	if t.after {
@@ -308,97 +308,101 @@ func (t *state) evaluate(width float64) {
 	}
 }
 
-// evaluateBefore adds what units cost and give before any outage.
+// evaluateBefore adds costs and powers of the units in the base state.
 func (t *state) evaluateBefore() {
-	s, n, x, r := t.sys, t.sys.net, t.x, t.r
-	for i, b := range s.hold {
-		at := t.bus[b]
+	s, n := t.sys, t.sys.net
+	x, r := t.x, t.r
+	for i, b := range s.genBuses {
+		bus := t.bus[b]
 		for _, g := range s.units[i] {
 			k := s.setP[g]
 			if k < 0 {
 				p := (n.PMin[g] + n.PMax[g]) / 2
 				value, _, _ := n.Cost[g].At(p)
 				t.objective += t.scale * t.weight.cost * value
-				r[at+ofActive] -= p
+				r[bus+activeDualOffset] -= p
 				continue
 			}
-			p := t.set[k]
+			p := t.setPoints[k]
 			value, first, second := n.Cost[g].At(x[p])
 			scale := t.scale * t.weight.cost
 			t.objective += scale * value
-			r[p] += scale*first - x[at+ofActive]
-			r[at+ofActive] -= x[p]
+			r[p] += scale*first - x[bus+activeDualOffset]
+			r[bus+activeDualOffset] -= x[p]
 			t.values[t.diagonal[p]] += scale * second
-			t.values[t.ofUnit[g].balance] = -1
+			t.values[t.unitEntries[g].balance] = -1
 		}
 		q := t.reactive[i]
-		r[at+ofReactive] -= x[q]
-		r[q] -= x[at+ofReactive]
-		t.values[t.ofPlace[i].balance] = -1
+		r[bus+reactiveDualOffset] -= x[q]
+		r[q] -= x[bus+reactiveDualOffset]
+		t.values[t.genBusEntries[i].balance] = -1
 	}
 }
 
-// evaluateAfter adds what units give after an outage, and which voltages they hold.
+// evaluateAfter adds powers and voltages of the units after an outage.
 func (t *state) evaluateAfter(width float64) {
-	s, n, x, r := t.sys, t.sys.net, t.x, t.r
-	for i, b := range s.hold {
-		at := t.bus[b]
+	s, n := t.sys, t.sys.net
+	x, r := t.x, t.r
+	for i, b := range s.genBuses {
+		bus := t.bus[b]
 		for _, g := range s.units[i] {
 			if g == t.outage.Unit {
 				continue
 			}
 			k := s.setP[g]
 			if k < 0 {
-				r[at+ofActive] -= (n.PMin[g] + n.PMax[g]) / 2
+				r[bus+activeDualOffset] -= (n.PMin[g] + n.PMax[g]) / 2
 				continue
 			}
-			p, share, lp := t.set[k], s.share[g], x[at+ofActive]
+			p, share, lp := t.setPoints[k], s.share[g], x[bus+activeDualOffset]
 			value, first, second := x[p], 1.0, 0.0
 			if share > 0 {
-				value, first, second = given(t.corner, func() int8 { return t.corner.active[g] }, x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], width)
+				value, first, second = clipInMode(t.switching, func() int8 { return t.switching.active[g] }, x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], width)
 			}
-			r[at+ofActive] -= value
+			r[bus+activeDualOffset] -= value
 			r[p] -= lp * first
 			r[t.delta] -= lp * first * share
-			t.values[t.ofUnit[g].balance] -= first
-			t.values[t.ofPlace[i].shared] -= first * share
+			t.values[t.unitEntries[g].balance] -= first
+			t.values[t.genBusEntries[i].deltaBalance] -= first * share
 			t.values[t.diagonal[p]] -= lp * second
-			t.values[t.ofUnit[g].shared] -= lp * second * share
+			t.values[t.unitEntries[g].delta] -= lp * second * share
 			t.values[t.diagonal[t.delta]] -= lp * second * share * share
 		}
 		lo, hi := t.reactiveLimits(i)
 		if lo > hi {
 			continue
 		}
-		y, drop, v, set, lq := t.reactive[i], t.drop[i], at+ofMagnitude, t.set[s.setV[i]], x[at+ofReactive]
-		value, first, second := given(t.corner, func() int8 { return t.corner.reactive[i] }, x[y], lo, hi, width)
-		r[at+ofReactive] -= value
+		y, drop, v := t.reactive[i], t.drop[i], bus+magnitudeOffset
+		set, lq := t.setPoints[s.setV[i]], x[bus+reactiveDualOffset]
+		value, first, second := clipInMode(t.switching, func() int8 { return t.switching.reactive[i] }, x[y], lo, hi, width)
+		r[bus+reactiveDualOffset] -= value
 		r[drop] += x[v] - x[set] + (x[y]-value)/dropUnit
 		r[v] += x[drop]
 		r[set] -= x[drop]
 		r[y] += x[drop]*(1-first)/dropUnit - lq*first
-		t.values[t.ofPlace[i].balance] -= first
-		t.values[t.ofPlace[i].beyond] += (1 - first) / dropUnit
-		t.values[t.ofPlace[i].voltage] += 1
-		t.values[t.ofPlace[i].set] -= 1
+		t.values[t.genBusEntries[i].balance] -= first
+		t.values[t.genBusEntries[i].parameterDrop] += (1 - first) / dropUnit
+		t.values[t.genBusEntries[i].voltageDrop] += 1
+		t.values[t.genBusEntries[i].setPointDrop] -= 1
 		t.values[t.diagonal[y]] -= (lq + x[drop]/dropUnit) * second
 	}
 }
 
-// two is a branch's flows at its from and its to end with their derivatives by θ_f, V_f, θ_t, V_t.
-type two struct {
+// branchEnds holds the flows of a branch at its from and to end, with their derivatives by θ_f, V_f, θ_t, V_t.
+type branchEnds struct {
 	p, q       [2]float64
 	dp, dq     [2][4]float64
 	a, b, c, d float64
 }
 
-// flows evaluates a branch; docs/acopf.md has the formulas.
-func flows(y *network.Admittance, k int, angle, vf, vt float64) (f two) {
+// branchFlows evaluates a branch; docs/reference/acopf.md has the formulas.
+func branchFlows(y *network.Admittance, k int, angle, vf, vt float64) (f branchEnds) {
 	sin, cos := math.Sincos(angle)
 	c, s := vf*vt*cos, vf*vt*sin
 	a, b := y.Gft[k]*c+y.Bft[k]*s, y.Gft[k]*s-y.Bft[k]*c
 	e, d := y.Gtf[k]*c-y.Btf[k]*s, y.Gtf[k]*s+y.Btf[k]*c
-	f.a, f.b, f.c, f.d = a, b, e, d
+	f.a, f.b = a, b
+	f.c, f.d = e, d
 	f.p = [2]float64{vf*vf*y.Gff[k] + a, vt*vt*y.Gtt[k] + e}
 	f.q = [2]float64{-vf*vf*y.Bff[k] + b, -vt*vt*y.Btt[k] - d}
 	f.dp = [2][4]float64{{-b, 2*vf*y.Gff[k] + a/vf, b, a / vt}, {-d, e / vf, d, 2*vt*y.Gtt[k] + e/vt}}
@@ -406,34 +410,33 @@ func flows(y *network.Admittance, k int, angle, vf, vt float64) (f two) {
 	return f
 }
 
-// evaluateBranch adds a branch's flows, the gradient and Hessian of its part of the Lagrangian, and
-// its limits of |S|².
+// evaluateBranch adds a branch's flows, its gradient and Hessian of the Lagrangian, and its limits of |S|².
 func (t *state) evaluateBranch(k int) {
 	n, y := t.sys.net, &t.sys.net.Admittance
 	f, to := t.bus[n.From[k]], t.bus[n.To[k]]
-	vf, vt := t.x[f+ofMagnitude], t.x[to+ofMagnitude]
-	w := flows(y, k, t.x[f]-t.x[to], vf, vt)
-	at := [4]int{f, f + ofMagnitude, to, to + ofMagnitude}
+	vf, vt := t.x[f+magnitudeOffset], t.x[to+magnitudeOffset]
+	w := branchFlows(y, k, t.x[f]-t.x[to], vf, vt)
+	variables := [4]int{f, f + magnitudeOffset, to, to + magnitudeOffset}
 	buses := [2]int{f, to}
-	var of [2][2]float64 // multipliers of P and Q at either end
+	var multipliers [2][2]float64 // multipliers of P and Q at either end
 	var h [4][4]float64
 	for end, bus := range buses {
-		t.r[bus+ofActive] += w.p[end]
-		t.r[bus+ofReactive] += w.q[end]
-		of[end] = [2]float64{t.x[bus+ofActive], t.x[bus+ofReactive]}
+		t.r[bus+activeDualOffset] += w.p[end]
+		t.r[bus+reactiveDualOffset] += w.q[end]
+		multipliers[end] = [2]float64{t.x[bus+activeDualOffset], t.x[bus+reactiveDualOffset]}
 		i := t.flowRow[end][k]
 		if i < 0 {
 			continue
 		}
 		p, q := w.p[end], w.q[end]
 		t.h[i] = p*p + q*q - t.limits[i].bound
-		first, weight := t.z[i], t.weigh[i]
+		first, weight := t.z[i], t.limitWeights[i]
 		if end == 0 && t.weight.thermal > 0 {
-			slope, curve := t.load(k, p*p+q*q)
+			slope, curve := t.addLoadingCost(k, p*p+q*q)
 			first, weight = first+slope, weight+curve
 		}
-		of[end][0] += 2 * first * p
-		of[end][1] += 2 * first * q
+		multipliers[end][0] += 2 * first * p
+		multipliers[end][1] += 2 * first * q
 		g := &t.slope[i]
 		for a := range 4 {
 			g[a] = 2 * (p*w.dp[end][a] + q*w.dq[end][a])
@@ -444,12 +447,13 @@ func (t *state) evaluateBranch(k int) {
 			}
 		}
 	}
-	for a, v := range at {
+	for a, v := range variables {
 		for end := range 2 {
-			t.r[v] += of[end][0]*w.dp[end][a] + of[end][1]*w.dq[end][a]
+			t.r[v] += multipliers[end][0]*w.dp[end][a] + multipliers[end][1]*w.dq[end][a]
 		}
 	}
-	alpha, beta, gamma, delta := of[0][0], of[0][1], of[1][0], of[1][1]
+	alpha, beta := multipliers[0][0], multipliers[0][1]
+	gamma, delta := multipliers[1][0], multipliers[1][1]
 	T := beta*w.a - alpha*w.b - gamma*w.d - delta*w.c
 	U := alpha*w.a + beta*w.b + gamma*w.c - delta*w.d
 	h[0][0] -= U
@@ -468,96 +472,96 @@ func (t *state) evaluateBranch(k int) {
 			t.values[place[2*a][2*b]] += h[a][b]
 		}
 		for end := range 2 {
-			t.values[place[2*a][4*end+ofActive]] += w.dp[end][a]
-			t.values[place[2*a][4*end+ofReactive]] += w.dq[end][a]
+			t.values[place[2*a][4*end+activeDualOffset]] += w.dp[end][a]
+			t.values[place[2*a][4*end+reactiveDualOffset]] += w.dq[end][a]
 		}
 	}
 }
 
-// addLimits adds the product of the limits' derivatives, transposed, with m.
+// addLimits adds the transposed derivatives of the limits times m.
 func (t *state) addLimits(m, to []float64) {
 	n := t.sys.net
 	for i := range t.limits {
 		l := &t.limits[i]
 		switch l.kind {
-		case ofVariable:
-			to[l.at] += l.sign * m[i]
-		case ofDifference:
-			to[t.bus[n.From[l.at]]] += l.sign * m[i]
-			to[t.bus[n.To[l.at]]] -= l.sign * m[i]
-		case ofShare:
-			to[t.set[t.sys.setP[l.at]]] += l.sign * m[i]
-			to[t.delta] += l.sign * t.sys.share[l.at] * m[i]
+		case variableLimit:
+			to[l.element] += l.sign * m[i]
+		case angleLimit:
+			to[t.bus[n.From[l.element]]] += l.sign * m[i]
+			to[t.bus[n.To[l.element]]] -= l.sign * m[i]
+		case shareLimit:
+			to[t.setPoints[t.sys.setP[l.element]]] += l.sign * m[i]
+			to[t.delta] += l.sign * t.sys.share[l.element] * m[i]
 		default:
-			f, u := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
+			f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 			g := &t.slope[i]
 			to[f] += g[0] * m[i]
-			to[f+ofMagnitude] += g[1] * m[i]
+			to[f+magnitudeOffset] += g[1] * m[i]
 			to[u] += g[2] * m[i]
-			to[u+ofMagnitude] += g[3] * m[i]
+			to[u+magnitudeOffset] += g[3] * m[i]
 		}
 	}
 }
 
-// along is a limit's derivative times a direction.
-func (t *state) along(i int, d []float64) float64 {
+// directional is a limit's directional derivative.
+func (t *state) directional(i int, d []float64) float64 {
 	n, l := t.sys.net, &t.limits[i]
 	switch l.kind {
-	case ofVariable:
-		return l.sign * d[l.at]
-	case ofDifference:
-		return l.sign * (d[t.bus[n.From[l.at]]] - d[t.bus[n.To[l.at]]])
-	case ofShare:
-		return l.sign * (d[t.set[t.sys.setP[l.at]]] + t.sys.share[l.at]*d[t.delta])
+	case variableLimit:
+		return l.sign * d[l.element]
+	case angleLimit:
+		return l.sign * (d[t.bus[n.From[l.element]]] - d[t.bus[n.To[l.element]]])
+	case shareLimit:
+		return l.sign * (d[t.setPoints[t.sys.setP[l.element]]] + t.sys.share[l.element]*d[t.delta])
 	}
-	f, u := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
+	f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 	g := &t.slope[i]
-	return g[0]*d[f] + g[1]*d[f+ofMagnitude] + g[2]*d[u] + g[3]*d[u+ofMagnitude]
+	return g[0]*d[f] + g[1]*d[f+magnitudeOffset] + g[2]*d[u] + g[3]*d[u+magnitudeOffset]
 }
 
-// clone is a copy that can be solved on.
+// clone is an independent copy.
 func (t *state) clone() *state {
-	o := t.with(t.corner)
-	for _, v := range o.known(t) {
+	o := t.withSwitching(t.switching)
+	for _, v := range o.limitArrays(t) {
 		copy(v[0], v[1])
 	}
 	return o
 }
 
-// with is the state on sides of its corners.
-func (t *state) with(c *corner) *state {
+// withSwitching is a copy with other switching modes.
+func (t *state) withSwitching(c *switching) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
 	o.scale, o.weight, o.idle = t.scale, t.weight, t.idle
 	copy(o.x, t.x)
 	if t.elastic != nil {
 		o.elastic = t.elastic.clone(t)
 	}
-	n := len(t.limits) - t.sides
-	copy(o.limits[:n], t.limits[:n]) // with the window of what was asked
-	for _, v := range o.known(t) {
+	n := len(t.limits) - t.switchLimits
+	copy(o.limits[:n], t.limits[:n]) // with the ramp limits of the problem
+	for _, v := range o.limitArrays(t) {
 		copy(v[0][:n], v[1][:n])
 	}
-	if t.corner == nil || c == nil || c == t.corner {
+	if t.switching == nil || c == nil || c == t.switching {
 		return o
 	}
-	// Units that stay on their side keep what is known about that; one that changes it begins almost free.
+	// Units that stay in their mode keep its slacks and multipliers. One that switches starts almost free.
 	place := map[limit]int{}
 	for i := n; i < len(t.limits); i++ {
 		place[t.limits[i]] = i
 	}
 	for i := n; i < len(o.limits); i++ {
-		if from, ok := place[o.limits[i]]; ok && o.sideAt(i) == t.sideAt(from) {
-			for _, v := range o.known(t) {
+		if from, ok := place[o.limits[i]]; ok && o.modeAt(i) == t.modeAt(from) {
+			for _, v := range o.limitArrays(t) {
 				v[0][i] = v[1][from]
 			}
 		} else {
-			o.z[i] = leastMultiplier
+			o.z[i] = minMultiplier
 		}
 	}
 	return o
 }
 
-// known pairs what is known about a state's limits with that of another.
-func (t *state) known(from *state) [5][2][]float64 {
-	return [5][2][]float64{{t.s, from.s}, {t.z, from.z}, {t.price, from.price}, {t.give, from.give}, {t.hold, from.hold}}
+// limitArrays pairs the arrays of two states' limits that a copy keeps.
+func (t *state) limitArrays(from *state) [5][2][]float64 {
+	return [5][2][]float64{{t.s, from.s}, {t.z, from.z}, {t.penalty, from.penalty}, {t.elasticSlack, from.elasticSlack}, {t.elasticDual, from.elasticDual}}
 }

@@ -30,17 +30,17 @@ func TestMatrixIsTheDerivativeOfTheResidual(t *testing.T) {
 				st.x[v] = 0.3 * r.NormFloat64()
 			}
 			for b, at := range st.bus {
-				st.x[at+ofMagnitude] = n.Vm0[b]
+				st.x[at+magnitudeOffset] = n.Vm0[b]
 			}
 			if st.after { // powers near corners and voltages near set-points
 				for g, k := range sys.setP {
 					if k >= 0 {
-						st.x[st.set[k]] = n.PMax[g] + 0.3*r.NormFloat64()
+						st.x[st.setPoints[k]] = n.PMax[g] + 0.3*r.NormFloat64()
 					}
 				}
 			}
 			for i := range st.limits {
-				st.s[i], st.z[i], st.price[i] = 1e30, r.Float64(), math.Inf(1)
+				st.s[i], st.z[i], st.penalty[i] = 1e30, r.Float64(), math.Inf(1)
 			}
 			const width, step = 0.5, 1e-6
 			st.evaluate(width)

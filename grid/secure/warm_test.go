@@ -73,7 +73,7 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 	rng := rand.New(rand.NewPCG(39, 3))
 	kinds := map[limitKind]int{}
 	for _, side := range []int8{-1, 0, 1} {
-		c := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, nil).corners()
+		c := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, nil).modes()
 		for g := range c.active {
 			c.active[g] = side
 		}
@@ -81,42 +81,58 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 			c.reactive[i] = side
 		}
 		at := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, c)
-		for i := len(at.limits) - at.sides; i < len(at.limits); i++ {
+		for i := len(at.limits) - at.switchLimits; i < len(at.limits); i++ {
 			l := at.limits[i]
 			for v := range at.x {
 				at.x[v] = 0.9 + 0.2*rng.Float64()
 			}
 			clear(at.z)
-			if l.kind == ofShare {
-				at.x[at.set[s.sys.setP[l.at]]] = l.bound - s.sys.share[l.at]*at.x[at.delta]
+			if l.kind == shareLimit {
+				at.x[at.setPoints[s.sys.setP[l.element]]] = l.bound - s.sys.share[l.element]*at.x[at.delta]
 				at.z[i] = rng.Float64()
 			} else {
-				at.x[l.at] = l.bound
+				at.x[l.element] = l.bound
 				at.evaluate(0)
-				at.z[i] = -l.sign * at.r[l.at] // as at an optimum
+				at.z[i] = -l.sign * at.r[l.element] // as at an optimum
 			}
 			at.evaluate(0)
-			other := at.corner.clone()
-			at.change(other, i)
-			o := at.with(other)
+			other := at.switching.clone()
+			at.switchMode(other, i)
+			o := at.withSwitching(other)
 			clear(o.z)
 			on := slices.IndexFunc(o.limits, func(m limit) bool {
-				return m.kind == l.kind && m.at == l.at && m.bound == l.bound && m.weight == l.weight
+				return m.kind == l.kind && m.element == l.element && m.bound == l.bound && m.weight == l.weight
 			})
-			o.z[on] = at.across(i)
+			o.z[on] = at.multiplierAcross(i)
 			o.evaluate(0)
 			for v := range o.r {
 				if math.Abs(o.r[v]-at.r[v]) > 1e-12 {
 					t.Errorf("side %d, limit of kind %d at %d: condition %d is off by %g on one side, by %g on the other",
-						side, l.kind, l.at, v, at.r[v], o.r[v])
+						side, l.kind, l.element, v, at.r[v], o.r[v])
 				}
 			}
 			kinds[l.kind]++
 		}
 	}
-	if kinds[ofVariable] == 0 || kinds[ofShare] == 0 {
+	if kinds[variableLimit] == 0 || kinds[shareLimit] == 0 {
 		t.Errorf("corners by kind: %v", kinds)
 	}
+}
+
+// powerFlowBefore is the power flow of a dispatch before any outage, and its powers with their shares of the balance.
+func powerFlowBefore(f *outageFlows, pg, vm []float64) (*Check, []float64, error) {
+	n := f.sys.net
+	check, err := f.solveOutage(Outage{-1, -1}, pg, vm, make([]float64, n.Buses()), nil)
+	if err != nil || !check.Solved {
+		return check, nil, err
+	}
+	pg = slices.Clone(pg)
+	for g, share := range f.sys.share {
+		if share > 0 {
+			pg[g], _, _ = clip(pg[g]+share*check.Delta, n.PMin[g], n.PMax[g], 0)
+		}
+	}
+	return check, pg, nil
 }
 
 // Checks side by side, from the voltages before an outage and from checks of an earlier dispatch, come to the power
@@ -129,11 +145,11 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var from known
+	var from earlierChecks
 	switched, begun, beside := 0, 0, 0
 	for _, level := range []float64{1, 1.01, 0.98} {
 		pd, qd := n.Loads(level)
-		base, pg, err := newOutageFlows(s.sys, pd, qd).base(Candidate{scaled(n.Pg0, level), n.Vm0})
+		base, pg, err := powerFlowBefore(newOutageFlows(s.sys, pd, qd), scaled(n.Pg0, level), n.Vm0)
 		if err != nil || !base.Solved {
 			t.Fatal(err, base.Reason)
 		}
@@ -141,7 +157,7 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near, err := s.screen(context.Background(), pd, qd, pg, base.vm, base.va, nil, from)
+		near, err := s.checkOutages(context.Background(), pd, qd, pg, base.vm, base.va, nil, from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +182,7 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 				}
 			}
 		}
-		from = known{alone, base.vm, base.va}
+		from = earlierChecks{alone, base.vm, base.va}
 	}
 	if switched == 0 || begun < len(s.outages) || beside < len(s.outages) {
 		t.Errorf("%d buses at a reactive limit, %d checks from earlier ones, %d side by side", switched, begun, beside)
@@ -221,7 +237,7 @@ func TestNoBalanceGivesBehindAnEarlierResult(t *testing.T) {
 		defer p.release()
 		p.warm, p.sys.opt.MaxIterations = warm, 1
 		s := &Solver{sys: p.sys}
-		if status := s.attempt(context.Background(), p, &Result{}, farStart, lastEnd); status != IterationLimit || p.elastic == warm {
+		if status := s.solveElastic(context.Background(), p, &Result{}, coldStart, finalTolerances); status != IterationLimit || p.elastic == warm {
 			t.Errorf("behind an earlier result %v: %v, balances give: %v", warm, status, p.elastic)
 		}
 	}

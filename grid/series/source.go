@@ -75,7 +75,7 @@ func (s *Source) layout(path string) error {
 		return nil
 	}
 	s.scale = slices.Index(names, "scale")
-	at := map[int]int{}
+	loadOf := map[int]int{}
 	for i, name := range names {
 		kind, id, ok := strings.Cut(name, "_")
 		if !ok || kind != "pd" && kind != "qd" {
@@ -85,14 +85,14 @@ func (s *Source) layout(path string) error {
 			continue
 		}
 		number, err := strconv.Atoi(id)
-		bus, there := s.index[number]
-		if err != nil || !there {
+		bus, exists := s.index[number]
+		if err != nil || !exists {
 			return fmt.Errorf("%s: column %q: network %s has no bus %s in service", path, name, s.n.Name, id)
 		}
-		k, seen := at[bus]
-		if !seen {
+		k, listed := loadOf[bus]
+		if !listed {
 			k = len(s.loads)
-			at[bus] = k
+			loadOf[bus] = k
 			s.loads = append(s.loads, load{bus, -1, -1})
 		}
 		if kind == "pd" {
@@ -108,9 +108,9 @@ func (s *Source) layout(path string) error {
 }
 
 // Next are up to so many further steps; io.EOF after the last.
-func (s *Source) Next(most int) (*Steps, error) {
+func (s *Source) Next(limit int) (*Steps, error) {
 	steps := &Steps{First: s.read}
-	for steps.Len() < most && !s.ended {
+	for steps.Len() < limit && !s.ended {
 		err := s.step(steps)
 		if errors.Is(err, io.EOF) {
 			s.ended = true
@@ -142,7 +142,7 @@ func (s *Source) step(steps *Steps) error {
 			return err
 		}
 		if scale < 0 {
-			return fmt.Errorf("%s, column scale: %g: want a number of 0 or more", s.t.where(), scale)
+			return fmt.Errorf("%s, column scale: %g: want a number of 0 or more", s.t.location(), scale)
 		}
 	}
 	pd, qd := s.n.Loads(scale)
@@ -170,12 +170,12 @@ func (s *Source) longStep(steps *Steps) error {
 		if err != nil {
 			return err
 		}
-		bus, there := s.index[int(id)]
-		if !there || id != math.Trunc(id) {
-			return fmt.Errorf("%s: network %s has no bus %g in service", s.t.where(), s.n.Name, id)
+		bus, ok := s.index[int(id)]
+		if !ok || id != math.Trunc(id) {
+			return fmt.Errorf("%s: network %s has no bus %g in service", s.t.location(), s.n.Name, id)
 		}
 		if named[bus] {
-			return fmt.Errorf("%s: bus %d appears twice at time %q", s.t.where(), s.n.BusID[bus], label)
+			return fmt.Errorf("%s: bus %d appears twice at time %q", s.t.location(), s.n.BusID[bus], label)
 		}
 		named[bus] = true
 		if err := s.put(row, load{bus, s.pd, s.qd}, pd, qd); err != nil {
@@ -222,10 +222,10 @@ func (s *Source) put(row []cell, l load, pd, qd []float64) error {
 }
 
 func (s *Source) number(row []cell, column int) (float64, error) {
-	if c := row[column]; c.is && !math.IsNaN(c.number) && !math.IsInf(c.number, 0) {
+	if c := row[column]; c.isNumber && !math.IsNaN(c.number) && !math.IsInf(c.number, 0) {
 		return c.number, nil
 	}
-	return 0, fmt.Errorf("%s, column %s: %q: want a finite number", s.t.where(), s.t.names()[column], row[column].text)
+	return 0, fmt.Errorf("%s, column %s: %q: want a finite number", s.t.location(), s.t.names()[column], row[column].text)
 }
 
 func (s *Source) label(row []cell) string {

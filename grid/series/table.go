@@ -21,15 +21,15 @@ import (
 type table interface {
 	names() []string
 	next() ([]cell, error)
-	where() string // of the latest row, for errors
+	location() string // of the latest row, for errors
 	Close() error
 }
 
 // cell is a number or a text.
 type cell struct {
-	text   string
-	number float64
-	is     bool // a number
+	text     string
+	number   float64
+	isNumber bool // a number
 }
 
 // open opens a table by the end of its file's name.
@@ -57,23 +57,23 @@ func open(path string) (table, error) {
 // csvTable is a CSV file with a row of names.
 type csvTable struct {
 	file   *os.File
-	in     *csv.Reader
+	reader *csv.Reader
 	header []string
 	cells  []cell
 	path   string
 }
 
 func newCSV(path string, f *os.File) (*csvTable, error) {
-	in := csv.NewReader(bufio.NewReaderSize(f, 1<<16))
-	in.ReuseRecord, in.Comment, in.TrimLeadingSpace = true, '#', true
-	first, err := in.Read()
+	reader := csv.NewReader(bufio.NewReaderSize(f, 1<<16))
+	reader.ReuseRecord, reader.Comment, reader.TrimLeadingSpace = true, '#', true
+	first, err := reader.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: the file is empty, want a first row with names of columns", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	t := &csvTable{file: f, in: in, path: path}
+	t := &csvTable{file: f, reader: reader, path: path}
 	for i, name := range first {
 		if i == 0 {
 			name = strings.TrimPrefix(name, "\ufeff")
@@ -87,26 +87,26 @@ func newCSV(path string, f *os.File) (*csvTable, error) {
 func (t *csvTable) names() []string { return t.header }
 func (t *csvTable) Close() error    { return t.file.Close() }
 
-func (t *csvTable) where() string {
-	line, _ := t.in.FieldPos(0)
+func (t *csvTable) location() string {
+	line, _ := t.reader.FieldPos(0)
 	return fmt.Sprintf("%s, line %d", t.path, line)
 }
 
 func (t *csvTable) next() ([]cell, error) {
-	row, err := t.in.Read()
+	row, err := t.reader.Read()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
 		if errors.Is(err, csv.ErrFieldCount) {
-			return nil, fmt.Errorf("%s has %d fields, want %d as in the first row", t.where(), len(row), len(t.header))
+			return nil, fmt.Errorf("%s has %d fields, want %d as in the first row", t.location(), len(row), len(t.header))
 		}
 		return nil, fmt.Errorf("%s: %w", t.path, err)
 	}
 	for i, text := range row {
 		text = strings.TrimSpace(text)
 		v, err := strconv.ParseFloat(text, 64)
-		t.cells[i] = cell{text: text, number: v, is: err == nil}
+		t.cells[i] = cell{text: text, number: v, isNumber: err == nil}
 	}
 	return t.cells, nil
 }
@@ -120,7 +120,7 @@ type parquetTable struct {
 	buffer []parquet.Row
 	cells  []cell
 	path   string
-	at     int
+	row    int
 }
 
 // newParquet opens a parquet file. The library may panic at a damaged one.
@@ -160,12 +160,12 @@ func (t *parquetTable) Close() error {
 	}
 	return errors.Join(t.rows.Close(), t.file.Close())
 }
-func (t *parquetTable) where() string { return fmt.Sprintf("%s, row %d", t.path, t.at) }
+func (t *parquetTable) location() string { return fmt.Sprintf("%s, row %d", t.path, t.row) }
 
 func (t *parquetTable) next() (cells []cell, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			cells, err = nil, fmt.Errorf("%s: damaged: %v", t.where(), p)
+			cells, err = nil, fmt.Errorf("%s: damaged: %v", t.location(), p)
 		}
 	}()
 	if t.rows == nil {
@@ -176,9 +176,9 @@ func (t *parquetTable) next() (cells []cell, err error) {
 		if err == nil || errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
-		return nil, fmt.Errorf("%s: %w", t.where(), err)
+		return nil, fmt.Errorf("%s: %w", t.location(), err)
 	}
-	t.at++
+	t.row++
 	for _, v := range t.buffer[0] {
 		t.cells[v.Column()] = parquetCell(v, t.kinds[v.Column()])
 	}
@@ -186,7 +186,7 @@ func (t *parquetTable) next() (cells []cell, err error) {
 }
 
 // parquetCell is a value; of a time stamp its text is as RFC 3339 has it.
-func parquetCell(v parquet.Value, of *format.LogicalType) cell {
+func parquetCell(v parquet.Value, logical *format.LogicalType) cell {
 	if v.IsNull() {
 		return cell{}
 	}
@@ -194,28 +194,28 @@ func parquetCell(v parquet.Value, of *format.LogicalType) cell {
 	case parquet.Boolean:
 		return cell{text: strconv.FormatBool(v.Boolean())}
 	case parquet.Int32:
-		return cell{text: strconv.FormatInt(int64(v.Int32()), 10), number: float64(v.Int32()), is: true}
+		return cell{text: strconv.FormatInt(int64(v.Int32()), 10), number: float64(v.Int32()), isNumber: true}
 	case parquet.Int64:
-		if stamp := timestampOf(v.Int64(), of); stamp != "" {
+		if stamp := timestampOf(v.Int64(), logical); stamp != "" {
 			return cell{text: stamp}
 		}
-		return cell{text: strconv.FormatInt(v.Int64(), 10), number: float64(v.Int64()), is: true}
+		return cell{text: strconv.FormatInt(v.Int64(), 10), number: float64(v.Int64()), isNumber: true}
 	case parquet.Float:
-		return cell{text: strconv.FormatFloat(float64(v.Float()), 'g', -1, 32), number: float64(v.Float()), is: true}
+		return cell{text: strconv.FormatFloat(float64(v.Float()), 'g', -1, 32), number: float64(v.Float()), isNumber: true}
 	case parquet.Double:
-		return cell{text: strconv.FormatFloat(v.Double(), 'g', -1, 64), number: v.Double(), is: true}
+		return cell{text: strconv.FormatFloat(v.Double(), 'g', -1, 64), number: v.Double(), isNumber: true}
 	}
 	return cell{text: string(v.ByteArray())}
 }
 
-func timestampOf(v int64, of *format.LogicalType) string {
-	if of == nil {
+func timestampOf(v int64, logical *format.LogicalType) string {
+	if logical == nil {
 		return ""
 	}
-	stamp, ok := of.Value.(*format.TimestampType)
+	stamp, ok := logical.Value.(*format.TimestampType)
 	if !ok {
 		return ""
 	}
-	at := time.Unix(0, 0).Add(time.Duration(v) * stamp.Unit.Value.Duration())
-	return at.UTC().Format(time.RFC3339Nano)
+	instant := time.Unix(0, 0).Add(time.Duration(v) * stamp.Unit.Value.Duration())
+	return instant.UTC().Format(time.RFC3339Nano)
 }

@@ -95,16 +95,16 @@ type Sink struct {
 // gives its results to the sink. An error of fill is returned as it is.
 func Write(folder string, n *network.Network, s *acopf.Solver, fill func(*Sink) error) error {
 	out := &Sink{n: n, s: s, flows: network.NewFlows(n.Branches())}
-	in := func(i int, next func(io.Writer) error) error {
+	create := func(i int, next func(io.Writer) error) error {
 		return durable.Create(filepath.Join(folder, Files[i]), next)
 	}
-	return in(0, func(w io.Writer) error {
+	return create(0, func(w io.Writer) error {
 		out.steps = writer[StepRow](w)
-		return in(1, func(w io.Writer) error {
+		return create(1, func(w io.Writer) error {
 			out.bus = writer[BusRow](w)
-			return in(2, func(w io.Writer) error {
+			return create(2, func(w io.Writer) error {
 				out.gen = writer[GenRow](w)
-				return in(3, func(w io.Writer) error {
+				return create(3, func(w io.Writer) error {
 					out.branch = writer[BranchRow](w)
 					if err := fill(out); err != nil {
 						return err
@@ -133,12 +133,12 @@ func (o *Sink) close() error {
 func (o *Sink) Add(steps *Steps, results []acopf.Result) error {
 	problems := steps.Problems()
 	for k := range results {
-		r, at := &results[k], int32(steps.First+k)
-		row := StepRow{Step: at, Time: steps.Time[k], Status: r.Status.String(), Reason: r.Reason(), Iterations: int32(r.Iterations),
+		r, step := &results[k], int32(steps.First+k)
+		row := StepRow{Step: step, Time: steps.Time[k], Status: r.Status.String(), Reason: r.Reason(), Iterations: int32(r.Iterations),
 			LoadMW: steps.LoadMW(o.n, k), Objective: math.NaN(), GenerationMW: math.NaN(), LossMW: math.NaN(), Mismatch: math.NaN(), Violation: math.NaN()}
 		if r.Status == acopf.Optimal {
 			m := o.s.LimitMultipliers(&problems[k], r)
-			o.optimum(at, steps, k, r, &m)
+			o.optimum(step, steps, k, r, &m)
 			row.Objective, row.Mismatch, row.Violation = r.Objective, r.KKT.Mismatch, r.KKT.Violation
 			row.GenerationMW, row.LossMW = 0, 0
 			for _, p := range r.Pg {
@@ -159,15 +159,15 @@ func (o *Sink) Add(steps *Steps, results []acopf.Result) error {
 }
 
 // optimum fills the rows of one step.
-func (o *Sink) optimum(at int32, steps *Steps, k int, r *acopf.Result, m *acopf.LimitMultipliers) {
+func (o *Sink) optimum(step int32, steps *Steps, k int, r *acopf.Result, m *acopf.LimitMultipliers) {
 	n, base, degree := o.n, o.n.BaseMVA, 180/math.Pi
 	o.rows.bus, o.rows.gen, o.rows.branch = o.rows.bus[:0], o.rows.gen[:0], o.rows.branch[:0]
 	for b, id := range n.BusID {
-		o.rows.bus = append(o.rows.bus, BusRow{at, int32(id), r.Vm[b], r.Va[b] * degree, steps.Pd[k][b] * base, steps.Qd[k][b] * base,
+		o.rows.bus = append(o.rows.bus, BusRow{step, int32(id), r.Vm[b], r.Va[b] * degree, steps.Pd[k][b] * base, steps.Qd[k][b] * base,
 			r.LambdaP[b] / base, r.LambdaQ[b] / base, m.VMin[b], m.VMax[b]})
 	}
 	for g, row := range n.GenRow {
-		o.rows.gen = append(o.rows.gen, GenRow{at, int32(row + 1), int32(n.BusID[n.GenBus[g]]), r.Pg[g] * base, r.Qg[g] * base,
+		o.rows.gen = append(o.rows.gen, GenRow{step, int32(row + 1), int32(n.BusID[n.GenBus[g]]), r.Pg[g] * base, r.Qg[g] * base,
 			m.PMin[g] / base, m.PMax[g] / base, m.QMin[g] / base, m.QMax[g] / base})
 	}
 	n.BranchFlows(&n.Admittance, r.Vm, r.Va, o.flows)
@@ -177,7 +177,7 @@ func (o *Sink) optimum(at int32, steps *Steps, k int, r *acopf.Result, m *acopf.
 		if rate := n.Rate[l]; !math.IsInf(rate, 1) {
 			loading = max(math.Hypot(f.Pf[l], f.Qf[l]), math.Hypot(f.Pt[l], f.Qt[l])) / rate
 		}
-		o.rows.branch = append(o.rows.branch, BranchRow{at, int32(row + 1), int32(n.BusID[n.From[l]]), int32(n.BusID[n.To[l]]),
+		o.rows.branch = append(o.rows.branch, BranchRow{step, int32(row + 1), int32(n.BusID[n.From[l]]), int32(n.BusID[n.To[l]]),
 			f.Pf[l] * base, f.Qf[l] * base, f.Pt[l] * base, f.Qt[l] * base, loading, m.SFrom[l] / base, m.STo[l] / base})
 	}
 }

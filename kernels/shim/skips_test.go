@@ -19,8 +19,6 @@ import (
 // skipped are the tests of the CUDA path that a GPU leaves out: those that fail calls of
 // the driver, which no device does on demand.
 var skipped = []string{
-	"paper/multiagent/plan TestFaultWhilePlanning",
-	"paper/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
 	"engine TestALostDeviceOfSeveral",
 	"engine TestAutoSurvivesAFaultAtEveryDriverCall",
 	"engine TestWorkersLoseOneContext",
@@ -29,6 +27,8 @@ var skipped = []string{
 	"kernels TestFaultsOfARound",
 	"kernels TestFaultsOfSeveralDevices",
 	"kernels TestFaultsSurface",
+	"paper/multiagent/plan TestFaultWhilePlanning",
+	"paper/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
 }
 
 // TestFaultsAloneAreSkippedOnADevice finds, in every package that tests kernels on

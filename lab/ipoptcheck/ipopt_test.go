@@ -96,7 +96,7 @@ func TestSameOptimumUnderOtherObjectives(t *testing.T) {
 		}
 		compare(t, fmt.Sprintf("case30 × %.2f, branch factors", level), n, acopf.Problem{Pd: pd, Qd: qd, BranchFactors: factors})
 		compare(t, fmt.Sprintf("case30 × %.2f, tightened", level), n, acopf.Problem{Pd: pd, Qd: qd,
-			Tighten: acopf.Tightening{VLoad: 0.003, VGen: 0.002, P: 0.001, Q: 0.005, S: 0.005}})
+			Tightening: acopf.Tightening{VLoad: 0.003, VGen: 0.002, P: 0.001, Q: 0.005, S: 0.005}})
 		previous, ramp := make([]float64, n.Gens()), make([]float64, n.Gens())
 		for g := range previous {
 			previous[g], ramp[g] = level*n.Pg0[g], 0.05*n.PMax[g]

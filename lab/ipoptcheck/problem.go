@@ -88,9 +88,9 @@ func (f *formulation) bounds(pr *acopf.Problem) {
 	for b := range n.BusID {
 		set(f.angle(b), math.Inf(-1), math.Inf(1))
 		f.x0[f.angle(b)] = n.Va0[n.Slack]
-		tighter := pr.Tighten.VLoad
+		tighter := pr.Tightening.VLoad
 		if generates[b] {
-			tighter = pr.Tighten.VGen
+			tighter = pr.Tightening.VGen
 		}
 		set(f.magnitude(b), n.VMin[b]+tighter, n.VMax[b]-tighter)
 	}
@@ -98,12 +98,12 @@ func (f *formulation) bounds(pr *acopf.Problem) {
 		set(f.angle(r), n.Va0[r], n.Va0[r])
 	}
 	for g := range n.GenBus {
-		lo, hi := n.PMin[g]+pr.Tighten.P, n.PMax[g]-pr.Tighten.P
+		lo, hi := n.PMin[g]+pr.Tightening.P, n.PMax[g]-pr.Tightening.P
 		if pr.Ramp != nil {
 			lo, hi = max(lo, pr.Previous[g]-pr.Ramp[g]), min(hi, pr.Previous[g]+pr.Ramp[g])
 		}
 		set(f.active(g), lo, hi)
-		tighter := pr.Tighten.Reactive(n.QMin[g], n.QMax[g])
+		tighter := pr.Tightening.Reactive(n.QMin[g], n.QMax[g])
 		set(f.reactive(g), n.QMin[g]+tighter, n.QMax[g]-tighter)
 	}
 	f.costs(func(number, variable int, c network.Cost) {
@@ -140,12 +140,12 @@ func (f *formulation) limits(pr *acopf.Problem) {
 	}
 	for range 2 {
 		for _, k := range f.rated {
-			rate := n.Rate[k] - pr.Tighten.S
+			rate := n.Rate[k] - pr.Tightening.S
 			add(math.Inf(-1), rate*rate)
 		}
 	}
 	for _, k := range f.angled {
-		add(n.AngMin[k]+pr.Tighten.Angle, n.AngMax[k]-pr.Tighten.Angle)
+		add(n.AngMin[k]+pr.Tightening.Angle, n.AngMax[k]-pr.Tightening.Angle)
 	}
 	for range f.segments {
 		add(math.Inf(-1), 0)

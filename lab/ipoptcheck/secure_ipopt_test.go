@@ -79,7 +79,7 @@ func solveSecure(t *testing.T, n *network.Network, opt *secure.Options, scale fl
 		}
 		t.Logf("%s: %s", n.Name, r.Reason)
 		hopeless := map[secure.Outage]bool{}
-		for _, g := range r.Gives {
+		for _, g := range r.Relaxations {
 			hopeless[g.Outage] = true
 		}
 		for _, c := range r.After {

@@ -35,13 +35,13 @@ func BenchmarkTightening(b *testing.B) {
 					for !ep.Done() {
 						ep.Observe(s, ctx)
 						problem := y.problemAt(s, ctx, pref, nil)
-						problem.Tighten = tight
+						problem.Tightening = tight
 						if err := y.solve(b.Context(), []acopf.Problem{problem}, results); err != nil {
 							b.Fatal(err)
 						}
 						if !usable(&results[0]) {
 							without++
-							problem.Tighten = acopf.Tightening{}
+							problem.Tightening = acopf.Tightening{}
 							if err := y.solve(b.Context(), []acopf.Problem{problem}, results); err != nil {
 								b.Fatal(err)
 							}

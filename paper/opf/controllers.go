@@ -90,12 +90,12 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 		y.Weigh(pref, problem.Objective.Weights[:])
 	}
 	var err error
-	problem.Tighten = m.tighten
+	problem.Tightening = m.tighten
 	if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
 		return domain.Decision{}, err
 	}
 	if !m.warm && m.tighten != (acopf.Tightening{}) {
-		problem.Tighten = acopf.Tightening{}
+		problem.Tightening = acopf.Tightening{}
 		if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
 			return domain.Decision{}, err
 		}

@@ -17,7 +17,7 @@ const exactTolerance = 1e-6
 func (y *System) problem(pd, qd, factors, previous []float64, weights [objectives]float64, tighten acopf.Tightening, start *acopf.Result) acopf.Problem {
 	p := acopf.Problem{
 		Pd: pd, Qd: qd, BranchFactors: factors, Objective: acopf.Objective{Weights: weights},
-		Previous: previous, Tighten: tighten,
+		Previous: previous, Tightening: tighten,
 	}
 	if previous != nil {
 		p.Ramp = y.Ramp

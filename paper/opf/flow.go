@@ -157,7 +157,7 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 	for i, v := range s[nb : 2*nb] {
 		w.solution.Va[i] = v - s[nb+w.system.Network.Slack]
 	}
-	w.solved = w.flow(powerflow.Given, u) || w.flow(powerflow.Flat, u)
+	w.solved = w.flow(powerflow.FromSolution, u) || w.flow(powerflow.Flat, u)
 	if !w.solved {
 		for k := range w.margin {
 			w.margin[k] = -1

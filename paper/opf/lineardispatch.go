@@ -97,7 +97,7 @@ func (d *linearDispatch) evaluate(t *plannedStep) bool {
 	w.known = false
 	copy(w.solution.Vm, t.vm)
 	copy(w.solution.Va, t.va)
-	if !w.flow(powerflow.Given, t.u) && !w.flow(powerflow.Flat, t.u) {
+	if !w.flow(powerflow.FromSolution, t.u) && !w.flow(powerflow.Flat, t.u) {
 		return false
 	}
 	copy(t.vm, w.solution.Vm)

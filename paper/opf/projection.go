@@ -52,7 +52,7 @@ type projection struct {
 	held    []place // limits that bound in the linearisation before
 	begun   bool    // there was one
 	// Gradients of limits by bus, and their sensitivities.
-	angle, magnitude [powerflow.SideBySide][]float64
+	angle, magnitude [powerflow.RightHandSides][]float64
 	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
 	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
 	// what is violated.
@@ -124,7 +124,7 @@ func newProjection(y *System) *projection {
 		}
 	}
 	p.program = newLeastChange(len(p.control))
-	for k := range powerflow.SideBySide {
+	for k := range powerflow.RightHandSides {
 		p.angle[k], p.magnitude[k] = make([]float64, y.layout.buses), make([]float64, y.layout.buses)
 	}
 	if p.enough = flowNoise; len(p.control) > mostModes+1 {
@@ -373,7 +373,7 @@ func (w *workspace) value(l *limit) (value, p, q float64) {
 func (w *workspace) addChosen() {
 	p := w.projection
 	for left := p.chosen; len(left) > 0; {
-		batch := left[:min(len(left), powerflow.SideBySide)]
+		batch := left[:min(len(left), powerflow.RightHandSides)]
 		left = left[len(batch):]
 		for i, k := range batch {
 			w.gradient(&p.limits[k], p.angle[i], p.magnitude[i])

@@ -97,7 +97,7 @@ func (y *security) solve(ctx context.Context, p acopf.Problem, start *secure.Res
 // attempt solves from one start. With tightening the optimum is that within the room of a map's samples.
 func (y *security) attempt(ctx context.Context, p acopf.Problem, start *secure.Result) (*secure.Result, error) {
 	solver := y.checker
-	if p.Tighten != (acopf.Tightening{}) {
+	if p.Tightening != (acopf.Tightening{}) {
 		solver = y.tight
 	}
 	by, err := solver()

@@ -89,7 +89,7 @@ func TestMarginsAfterOutagesAreThoseOfTheCheck(t *testing.T) {
 			} else if check.Solved && math.Abs(check.Margin-margin) > 1e-5 {
 				t.Errorf("after %v: margin %v, the check says %v", check.Outage, margin, check.Margin)
 			}
-			for b, side := range o.Held {
+			for b, side := range o.AtLimit {
 				if side != 0 {
 					held++
 				}
@@ -147,7 +147,7 @@ func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
 					out = append(out, o.To[rated])
 				}
 			}
-			return out, fmt.Sprint(o.Held, o.Inside)
+			return out, fmt.Sprint(o.AtLimit, o.Participating)
 		}
 		for j, at := range p.control {
 			const step = 2e-3

@@ -83,7 +83,7 @@ func (o *outages) group(g int) []int {
 
 // use puts a group into the lanes.
 func (o *outages) use(g int) {
-	o.flows.Use(g)
+	o.flows.SelectGroup(g)
 	o.now = g
 }
 
@@ -166,9 +166,9 @@ func (w *workspace) checkTogether(room float64) {
 	o := w.outages
 	for _, g := range o.due {
 		w.bringUp(g)
-		o.flows.Look(room)
+		o.flows.AcceptConverged(room)
 	}
-	o.flows.Finish(room)
+	o.flows.SolveRemaining(room)
 	for _, g := range o.due {
 		w.know(g, ample)
 	}
@@ -179,7 +179,7 @@ func (w *workspace) checkTogether(room float64) {
 func (w *workspace) bringUp(g int) {
 	o := w.outages
 	if !o.placed {
-		o.flows.At(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
+		o.flows.SetDispatch(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
 		o.placed = true
 	}
 	o.use(g)
@@ -190,9 +190,9 @@ func (w *workspace) bringUp(g int) {
 	group := o.group(g)
 	for at := range o.lanes() {
 		if at < len(group) {
-			o.flows.Begin(at, o.all[group[at]])
+			o.flows.Restart(at, o.all[group[at]])
 		} else {
-			o.flows.Leave(at)
+			o.flows.Unload(at)
 		}
 	}
 }

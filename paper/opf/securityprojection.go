@@ -70,10 +70,10 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
 		if d != nil && d.due(round) {
-			o.flows.Roughly(true)
+			o.flows.SetRough(true)
 			w.watched(false, room)
 			down := w.goesDown(d, c, u, round)
-			if o.flows.Roughly(false); down {
+			if o.flows.SetRough(false); down {
 				y.clip(c, u)
 				continue
 			}
@@ -195,9 +195,9 @@ func (w *workspace) addGroup() {
 		left -= len(p.batch)
 		for _, l := range p.batch {
 			if l.what == magnitude {
-				flows.OfMagnitude(l.lane, l.at)
+				flows.SeedMagnitude(l.lane, l.at)
 			} else {
-				flows.OfFlow(l.lane, l.at, l.what == flowFrom)
+				flows.SeedFlow(l.lane, l.at, l.what == flowFrom)
 			}
 		}
 		flows.Adjoint()

@@ -77,7 +77,7 @@ func (y *optima) at(o flowOptions, v views, pd, qd, pg, vm, va []float64) (*netw
 	if va != nil {
 		pr.Vm, pr.Va = vm, scaled(va, math.Pi/180)
 	}
-	return n.UnitsHold(), pr, pr.Validate()
+	return n.WithUnitVoltages(), pr, pr.Validate()
 }
 
 // scaled are numbers times a factor; nil stays nil.
@@ -177,7 +177,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads(), Progress: r.progress}
 		factors := viewed[float64](&v, "participation", shares, units, ng)
-		if limits.Shared = factors != nil || o.Participation != ""; limits.Shared {
+		if limits.ShareMissing = factors != nil || o.Participation != ""; limits.ShareMissing {
 			if !o.EnforceQ {
 				return wrongf("participation needs enforce_q: units that share missing power are held within their reactive limits")
 			}

@@ -25,7 +25,7 @@ func TestContingenciesBalance(t *testing.T) {
 	for _, at := range []isa.Level{level, isa.Generic} {
 		s := require.Get(forContingencies(n, share, rated, 1.3, 0.05, at, lanes.Widths(at)[0]))(t)
 		c := NewContingencies(s, 1e-9)
-		c.At(Dispatch{Pd: n.Pd, Qd: n.Qd, Pg: n.Pg0, Vm: n.Vm0, Va: n.Va0})
+		c.SetDispatch(Dispatch{Pd: n.Pd, Qd: n.Qd, Pg: n.Pg0, Vm: n.Vm0, Va: n.Va0})
 		var group []*Contingency
 		held, solved := 0, 0
 		end := func() {
@@ -90,7 +90,7 @@ func balances(t *testing.T, n *network.Network, share []float64, rated []int, of
 	const tolerance = 1e-7
 	for b := range p {
 		away := of.Vm[b] - n.Vm0[b]
-		switch side := of.Held[b]; {
+		switch side := of.AtLimit[b]; {
 		case math.Abs(p[b]) > tolerance:
 			t.Errorf("branch %d, unit %d: bus %d lacks %g pu", of.Branch, of.Unit, n.BusID[b], p[b])
 		case units[b] == 0 && math.Abs(q[b]) > tolerance:
@@ -100,7 +100,7 @@ func balances(t *testing.T, n *network.Network, share []float64, rated []int, of
 		case side > 0 && (math.Abs(q[b]-hi[b]) > tolerance || away > 2*tolerance), side < 0 && (math.Abs(q[b]-lo[b]) > tolerance || away < -2*tolerance):
 			t.Errorf("branch %d, unit %d: bus %d gives %g of %g to %g and is %g pu from its set-point", of.Branch, of.Unit, n.BusID[b], q[b], lo[b], hi[b], away)
 		}
-		if of.Held[b] != 0 {
+		if of.AtLimit[b] != 0 {
 			held++
 		}
 	}
@@ -171,21 +171,21 @@ func TestGroupsGoOnAtTheNextDispatch(t *testing.T) {
 	c, afresh := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
 	steps := 0
 	for i := range d {
-		c.At(d[i])
-		afresh.At(d[i])
+		c.SetDispatch(d[i])
+		afresh.SetDispatch(d[i])
 		steps = c.Steps
 		for g, group := range groups {
-			c.Use(g)
+			c.SelectGroup(g)
 			for at, of := range group {
 				if i == 0 {
-					c.Begin(at, of)
+					c.Restart(at, of)
 				}
 			}
 			c.Check(math.Inf(1))
 			for at, of := range group {
 				c.Read(at)
 				alone := s.NewContingency(of.Branch, of.Unit)
-				afresh.Begin(0, alone)
+				afresh.Restart(0, alone)
 				afresh.Solve([]*Contingency{alone})
 				if of.Solved != alone.Solved {
 					t.Errorf("dispatch %d, branch %d, unit %d: solved is %v, alone %v", i, of.Branch, of.Unit, of.Solved, alone.Solved)
@@ -195,7 +195,7 @@ func TestGroupsGoOnAtTheNextDispatch(t *testing.T) {
 				}
 				margin := math.Inf(1)
 				for b := range of.Vm {
-					if math.Abs(of.Vm[b]-alone.Vm[b]) > 1e-7 || math.Abs(of.Va[b]-alone.Va[b]) > 1e-7 || of.Held[b] != alone.Held[b] {
+					if math.Abs(of.Vm[b]-alone.Vm[b]) > 1e-7 || math.Abs(of.Va[b]-alone.Va[b]) > 1e-7 || of.AtLimit[b] != alone.AtLimit[b] {
 						t.Fatalf("dispatch %d, branch %d, unit %d, bus %d: %g pu at %g, alone %g at %g", i, of.Branch, of.Unit, n.BusID[b], of.Vm[b], of.Va[b], alone.Vm[b], alone.Va[b])
 					}
 					margin = min(margin, of.Vm[b]-n.VMin[b]+0.05, n.VMax[b]+0.05-of.Vm[b])
@@ -223,12 +223,12 @@ func TestEnoughIsEnough(t *testing.T) {
 		c := NewContingencies(s, 1e-9)
 		early, steps, full := 0, 0, 0
 		for i := range d {
-			c.At(d[i])
+			c.SetDispatch(d[i])
 			for g, group := range groups {
-				c.Use(g)
+				c.SelectGroup(g)
 				for at, of := range group {
 					if i == 0 {
-						c.Begin(at, of)
+						c.Restart(at, of)
 					}
 				}
 				before := c.Steps
@@ -262,10 +262,10 @@ func TestEnoughIsEnough(t *testing.T) {
 // bring puts a group into the lanes of each, with outages that begin there or those that are kept.
 func bring(s *Solver, g int, group []*Contingency, begins bool, into ...*Contingencies) {
 	for _, c := range into {
-		c.Use(g)
+		c.SelectGroup(g)
 		for at, of := range group {
 			if begins {
-				c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+				c.Restart(at, s.NewContingency(of.Branch, of.Unit))
 			}
 		}
 	}
@@ -278,21 +278,21 @@ func TestOutagesOfSeveralGroupsShareLanes(t *testing.T) {
 	for _, room := range []float64{-0.05, -0.02, 0.01} {
 		shared, own := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
 		for i := range d {
-			shared.At(d[i])
-			own.At(d[i])
+			shared.SetDispatch(d[i])
+			own.SetDispatch(d[i])
 			before := [2]int{shared.Steps, own.Steps}
 			for g, group := range groups {
 				bring(s, g, group, i == 0, shared, own)
-				shared.Look(room)
+				shared.AcceptConverged(room)
 				own.Check(room)
 			}
-			shared.Finish(room)
+			shared.SolveRemaining(room)
 			taken := [2]int{shared.Steps - before[0], own.Steps - before[1]}
 			if i == 1 && room < 0 && 4*taken[0] > 3*taken[1] {
 				t.Errorf("room %v: %d steps in shared lanes, %d in their own", room, taken[0], taken[1])
 			}
 			for g, group := range groups {
-				shared.Use(g)
+				shared.SelectGroup(g)
 				before := shared.Steps
 				var ended []float64
 				for at := range group {
@@ -322,14 +322,14 @@ func TestRoughFlowsAreForALinearModel(t *testing.T) {
 	c, whole := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
 	rough, full := 0, 0
 	for i := range d {
-		c.At(d[i])
-		whole.At(d[i])
+		c.SetDispatch(d[i])
+		whole.SetDispatch(d[i])
 		for g, group := range groups {
 			bring(s, g, group, i == 0, c, whole)
 			before := [2]int{c.Steps, whole.Steps}
-			c.Roughly(true)
+			c.SetRough(true)
 			c.Check(math.Inf(1))
-			c.Roughly(false)
+			c.SetRough(false)
 			whole.Check(math.Inf(1))
 			rough, full = rough+c.Steps-before[0], full+whole.Steps-before[1]
 			for at, of := range group {
@@ -356,7 +356,7 @@ func TestFactorsOfASmallStepServe(t *testing.T) {
 	c, e := NewContingencies(s, 1e-9), s.elimination
 	sensitivities := func(lanes int) (all [][]float64) {
 		for at := range lanes {
-			c.OfMagnitude(at, s.net.Buses()/2)
+			c.SeedMagnitude(at, s.net.Buses()/2)
 		}
 		c.Linearise()
 		c.Adjoint()
@@ -370,12 +370,12 @@ func TestFactorsOfASmallStepServe(t *testing.T) {
 	}
 	served := 0
 	for i := range d {
-		c.At(d[i])
+		c.SetDispatch(d[i])
 		for g, group := range groups {
-			c.Use(g)
+			c.SelectGroup(g)
 			for at, of := range group {
 				if i == 0 {
-					c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+					c.Restart(at, s.NewContingency(of.Branch, of.Unit))
 				}
 			}
 			c.Check(math.Inf(1))
@@ -384,7 +384,7 @@ func TestFactorsOfASmallStepServe(t *testing.T) {
 			if c.Factorisations == before {
 				served++
 			}
-			c.near = false
+			c.factorsCurrent = false
 			for at, want := range sensitivities(len(group)) {
 				if !c.Solved(at) {
 					continue

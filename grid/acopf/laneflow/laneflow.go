@@ -1,13 +1,12 @@
-// Package laneflow solves the AC power flow of one network for many inputs side by side,
-// one in each lane of a vector: loads, set-points, branch admittances and start of a lane
-// are its own, and what a lane computes does not depend on the others.
+// Package laneflow solves the AC power flow of one network for many inputs at once, one in each lane of a vector.
+// Every lane has its own loads, set-points, branch admittances and start, and its result does not depend on the
+// other lanes.
 //
-// The central type is Worker. It is Newton's method of package powerflow, in polar
-// coordinates with the same limits on a step, on a Jacobian whose elimination is written
-// down once, entry by entry, as a program of package lanes; factors are made at every
-// iteration. A lane that has not converged after the iterations that nearly all need is
-// said so and left to package powerflow, which decides what has a solution. Outages solves those
-// without one branch each, Contingencies those in which units share what an outage leaves missing.
+// The central type is Worker. It runs Newton's method of package powerflow, in polar coordinates with the same
+// limits on a step. The elimination of the Jacobian is written once, entry by entry, as a program of package lanes.
+// Factors are computed at every iteration. A lane that has not converged after the usual iterations is reported and
+// left to package powerflow, which decides solvability. Outages solves power flows without one branch each.
+// Contingencies solves those in which units share the missing power.
 //
 // Units are per unit and radian.
 package laneflow
@@ -22,60 +21,60 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// maxIterations of Newton's method: warm starts take two or three, flat ones four.
+// maxIterations of Newton's method: warm starts need two or three, flat ones four.
 const maxIterations = 8
 
-// Solver is the analysis of one network, for any number of workers at once.
+// Solver is the analysis of one network, shared by any number of workers.
 type Solver struct {
 	net      *network.Network
 	rated    []int
 	compiled *lanes.Compiled
 	plan     plan
-	turning  bool // voltages turn by steps' angles and start in rectangular form, see turn
-	// Of power flows after outages:
+	rotating bool // voltages are rotated by the steps' angles and start in rectangular form, see rotate
+	// For power flows after outages:
 	sharing     *sharing
 	elimination *elimination
 }
 
 // Programs of a plan.
 const (
-	programMismatch = iota // injections at the voltages, and the imbalance
-	programStep            // Jacobian, elimination, and the step of the lanes that go on
-	programFrom            // |S| at the from ends of the rated branches
-	programTo              // and at the to ends
-	programAgain           // a step by the factors of the last one
-	programFactors         // Jacobian and elimination alone
-	programAdjoint         // a solve with the transposed factors
-	programMargin          // the least margin
-	programFollow          // voltages after outages move as those before
+	programMismatch  = iota // injections at the voltages, and their mismatch
+	programStep             // Jacobian, elimination, and the step of running lanes
+	programFromFlows        // |S| at the from ends of the rated branches
+	programToFlows          // |S| at the to ends
+	programSolve            // a step with the last factors
+	programFactors          // Jacobian and elimination alone
+	programAdjoint          // a solve with the transposed factors
+	programMargin           // the largest violation
+	programShift            // shifts voltages after outages as those before
 	programs
 )
 
-// plan says which cell holds what. pairs are buses joined by branches, i < j.
+// plan says which cell holds which quantity. pairs are buses connected by branches, i < j.
 type plan struct {
 	layout    lanes.Layout
 	constants map[float64]lanes.Col
 
-	vm, va, ps, qs     lanes.Col // by bus: voltage, and injections as they are to be
+	vm, va, ps, qs     lanes.Col // by bus: voltage, and specified injections
 	gd, bd             lanes.Col // diagonal of the bus admittance matrix
 	gij, bij, gji, bji lanes.Col // by pair
 	gff, bff, gft, bft lanes.Col // by rated branch
 	gtf, btf, gtt, btt lanes.Col
 	e, f, p, q         lanes.Col // by bus, computed: voltage in rectangular form, injections
-	n, h, nt, ht       lanes.Col // by pair: what it adds to p and q at i, and at j
+	n, h, nt, ht       lanes.Col // by pair: its parts of p and q at i, and at j
 	sf, st             lanes.Col // by rated branch
-	worst, sum         lanes.Col // largest and summed imbalance
-	going              lanes.Col // < 0 where the lane goes on
+	worst, sum         lanes.Col // largest mismatch and sum of mismatches
+	running            lanes.Col // < 0 in running lanes
 	dp, dq             lanes.Col // by bus
 
 	pairs   [][2]int
-	toPair  []int  // by branch
+	pairOf  []int  // by branch
 	flipped []bool // by branch: it runs from the pair's j to its i
-	single  []bool // by pair: one branch alone joins it
+	single  []bool // by pair: exactly one branch joins it
 }
 
-// New analyses a network whose Kind says which magnitudes are held. rated are the branches
-// whose |S| is wanted. It is nil, without an error, where lanes have no instructions here.
+// New analyses a network whose Kind says which magnitudes are fixed. rated are the branches whose |S| is wanted. The
+// result is nil, without an error, where the machine has no vector instructions.
 func New(n *network.Network, rated []int) (*Solver, error) {
 	level, err := isa.Choose()
 	if err != nil || level == isa.Generic {
@@ -84,8 +83,8 @@ func New(n *network.Network, rated []int) (*Solver, error) {
 	return newSolver(n, rated, level, lanes.Widths(level)[0], false)
 }
 
-func newSolver(n *network.Network, rated []int, level isa.Level, width int, turning bool) (*Solver, error) {
-	return (&Solver{net: n, rated: rated, turning: turning}).compile(level, width)
+func newSolver(n *network.Network, rated []int, level isa.Level, width int, rotating bool) (*Solver, error) {
+	return (&Solver{net: n, rated: rated, rotating: rotating}).compile(level, width)
 }
 
 func (s *Solver) compile(level isa.Level, width int) (*Solver, error) {
@@ -93,14 +92,14 @@ func (s *Solver) compile(level isa.Level, width int) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := s.write(order.Order())
-	if s.compiled, err = lanes.Compile(level, width, made[:]...); err != nil {
+	programList := s.write(order.Order())
+	if s.compiled, err = lanes.Compile(level, width, programList[:]...); err != nil {
 		return nil, fmt.Errorf("laneflow: %w", err)
 	}
 	return s, nil
 }
 
-// constant is a cell that holds v in every lane.
+// constant is a cell with v in every lane.
 func (p *plan) constant(v float64) lanes.Col {
 	c, ok := p.constants[v]
 	if !ok {
@@ -109,25 +108,25 @@ func (p *plan) constant(v float64) lanes.Col {
 	return c
 }
 
-// Terms of the series of sine and cosine on [−π/2, π/2]: what is left out is below 2e-17.
+// highestTerm ends the series of sine and cosine on [−π/2, π/2]; the truncation error is below 2e-17.
 const highestTerm = 21
 
-// write lays the cells out and writes the programs.
+// write lays out the cells and writes the programs.
 func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	p, n := &s.plan, s.net
 	number := map[[2]int]int{}
-	p.toPair, p.flipped = make([]int, n.Branches()), make([]bool, n.Branches())
+	p.pairOf, p.flipped = make([]int, n.Branches()), make([]bool, n.Branches())
 	for k, from := range n.From {
 		pair := [2]int{min(from, n.To[k]), max(from, n.To[k])}
-		at, ok := number[pair]
+		index, ok := number[pair]
 		if !ok {
-			at = len(p.pairs)
-			number[pair] = at
+			index = len(p.pairs)
+			number[pair] = index
 			p.pairs = append(p.pairs, pair)
 		}
-		p.toPair[k], p.flipped[k] = at, from != pair[0]
+		p.pairOf[k], p.flipped[k] = index, from != pair[0]
 	}
-	p.single = singles(p.toPair, len(p.pairs))
+	p.single = singles(p.pairOf, len(p.pairs))
 	buses, pairs, rated := n.Buses(), len(p.pairs), len(s.rated)
 	l := &p.layout
 	for _, c := range []*lanes.Col{&p.vm, &p.va, &p.ps, &p.qs, &p.gd, &p.bd, &p.e, &p.f, &p.p, &p.q, &p.dp, &p.dq} {
@@ -139,7 +138,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	for _, c := range []*lanes.Col{&p.gff, &p.bff, &p.gft, &p.bft, &p.gtf, &p.btf, &p.gtt, &p.btt, &p.sf, &p.st} {
 		*c = l.New(rated)
 	}
-	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going} {
+	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.running} {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
@@ -149,23 +148,23 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		}
 	}
 	if s.sharing != nil {
-		s.sharing.layOut(l, rated)
+		s.sharing.allocate(l, rated)
 	}
 	elimination := s.eliminate(order)
 	if s.sharing != nil {
 		s.elimination = elimination
 	}
-	var made [programs]*lanes.Program
-	for at, write := range [programs]func(b *lanes.Builder){
-		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint, s.margin, s.follow,
+	var programList [programs]*lanes.Program
+	for index, write := range [programs]func(b *lanes.Builder){
+		s.mismatch, elimination.step, s.fromFlows, s.toFlows, elimination.solve, elimination.factors, elimination.adjoint, s.margin, s.shiftVoltages,
 	} {
 		b := lanes.NewBuilder(l)
-		if s.sharing != nil || at < programAgain {
+		if s.sharing != nil || index < programSolve {
 			write(b)
 		}
-		made[at] = b.Program()
+		programList[index] = b.Program()
 	}
-	return made
+	return programList
 }
 
 // series are the terms ±1/k! of sine and cosine.
@@ -180,11 +179,10 @@ func series() []float64 {
 	return terms
 }
 
-// piRest is π less its nearest float64.
+// piRest is π minus its nearest float64.
 const piRest = 1.2246467991473532e-16
 
-// group of buses or pairs that are worked on at a time, so that what is temporary stays in
-// the nearest cache.
+// group is the number of buses or pairs in one run of operations, so that temporaries stay in the first-level cache.
 const group = 8
 
 func groups(n int, f func(lo, hi int)) {
@@ -193,7 +191,7 @@ func groups(n int, f func(lo, hi int)) {
 	}
 }
 
-// sincos of angles: reduced by the nearest multiple of π, then the series.
+// sincos reduces angles by the nearest multiple of π and evaluates the series.
 func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	half := p.constant(0.5)
 	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))
@@ -201,12 +199,12 @@ func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	h := b.Mul(k, half)
 	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
 	sign := b.FNMA(odd, p.constant(4), p.constant(1))
-	sin, cos = p.near(b, r)
+	sin, cos = p.reducedSincos(b, r)
 	return b.Mul(sign, sin), b.Mul(sign, cos)
 }
 
-// near are sine and cosine of angles in [−π/2, π/2], by their series.
-func (p *plan) near(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
+// reducedSincos evaluates sine and cosine of angles in [−π/2, π/2] by their series.
+func (p *plan) reducedSincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	x2, terms := b.Mul(x, x), series()
 	horner := func(highest int) lanes.Col {
 		v := p.constant(terms[highest])
@@ -218,13 +216,13 @@ func (p *plan) near(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	return b.Mul(x, horner(highestTerm)), horner(highestTerm - 1)
 }
 
-// mismatch writes the injections at the voltages and how far they are from what they are to be.
+// mismatch writes the injections at the voltages and their differences from the specified ones.
 func (s *Solver) mismatch(b *lanes.Builder) {
 	p := &s.plan
 	zero := p.constant(0)
 	groups(s.net.Buses(), func(lo, hi int) {
 		v := p.vm[lo:hi]
-		if !s.turning {
+		if !s.rotating {
 			sin, cos := p.sincos(b, p.va[lo:hi])
 			b.SetMul(p.e[lo:hi], v, cos)
 			b.SetMul(p.f[lo:hi], v, sin)
@@ -238,11 +236,14 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 		for _, pair := range p.pairs[lo:hi] {
 			i, j = append(i, pair[0]), append(j, pair[1])
 		}
-		ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
+		ei, fi := p.e.At(i), p.f.At(i)
+		ej, fj := p.e.At(j), p.f.At(j)
 		c := b.FMA(ei, ej, b.Mul(fi, fj))  // Vi·Vj·cos(θi − θj)
 		d := b.FNMA(ei, fj, b.Mul(fi, ej)) // Vi·Vj·sin(θi − θj)
-		gij, bij, gji, bji := p.gij[lo:hi], p.bij[lo:hi], p.gji[lo:hi], p.bji[lo:hi]
-		n, h, nt, ht := p.n[lo:hi], p.h[lo:hi], p.nt[lo:hi], p.ht[lo:hi]
+		gij, bij := p.gij[lo:hi], p.bij[lo:hi]
+		gji, bji := p.gji[lo:hi], p.bji[lo:hi]
+		n, h := p.n[lo:hi], p.h[lo:hi]
+		nt, ht := p.nt[lo:hi], p.ht[lo:hi]
 		b.SetFMA(n, gij, c, b.Mul(bij, d))
 		b.SetFNMA(h, bij, c, b.Mul(gij, d))
 		b.SetFNMA(nt, bji, d, b.Mul(gji, c))
@@ -267,87 +268,88 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 			magnitudes = append(magnitudes, bus)
 		}
 	}
-	for _, of := range []struct {
+	for _, part := range []struct {
 		buses   []int
 		d, s, x lanes.Col
 	}{{angles, p.dp, p.ps, p.p}, {magnitudes, p.dq, p.qs, p.q}} {
-		d := of.d.At(of.buses)
-		b.SetSub(d, of.s.At(of.buses), of.x.At(of.buses))
+		d := part.d.At(part.buses)
+		b.SetSub(d, part.s.At(part.buses), part.x.At(part.buses))
 		b.AbsMax(p.worst, d)
 		b.AbsSum(p.sum, d)
 	}
 }
 
-// ends writes |S| at one end of the rated branches: with V its own voltage and W the other's,
-// P = V²·G + a, Q = −V²·B + d of the branch's two-port.
-func (s *Solver) ends(b *lanes.Builder, near, far []int, g, susceptance, gm, bm, size lanes.Col) {
+// endFlows writes |S| at one end of the rated branches. With V its own voltage and W the other's, P = V²·G + a and Q
+// = −V²·B + d of the branch's two-port.
+func (s *Solver) endFlows(b *lanes.Builder, buses, remote []int, g, susceptance, gm, bm, size lanes.Col) {
 	p := &s.plan
 	groups(len(s.rated), func(lo, hi int) {
 		var i, j []int
 		for _, k := range s.rated[lo:hi] {
-			i, j = append(i, near[k]), append(j, far[k])
+			i, j = append(i, buses[k]), append(j, remote[k])
 		}
-		c, d := p.across(b, i, j)
-		size2 := p.size2(b, p.vm.At(i), c, d, g[lo:hi], susceptance[lo:hi], gm[lo:hi], bm[lo:hi])
+		c, d := p.rectangularProducts(b, i, j)
+		size2 := p.squaredFlow(b, p.vm.At(i), c, d, g[lo:hi], susceptance[lo:hi], gm[lo:hi], bm[lo:hi])
 		b.Copy(size[lo:hi], b.Sqrt(size2))
 	})
 }
 
-// across are V·W·cos θ and V·W·sin θ from buses i to buses j.
-func (p *plan) across(b *lanes.Builder, i, j []int) (c, d lanes.Col) {
-	ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
+// rectangularProducts are V·W·cos θ and V·W·sin θ from buses i to buses j.
+func (p *plan) rectangularProducts(b *lanes.Builder, i, j []int) (c, d lanes.Col) {
+	ei, fi := p.e.At(i), p.f.At(i)
+	ej, fj := p.e.At(j), p.f.At(j)
 	return b.FMA(ei, ej, b.Mul(fi, fj)), b.FNMA(ei, fj, b.Mul(fi, ej))
 }
 
-// size2 is |S|² at an end of branches.
-func (p *plan) size2(b *lanes.Builder, v, c, d, g, susceptance, gm, bm lanes.Col) lanes.Col {
+// squaredFlow is |S|² at one end of branches.
+func (p *plan) squaredFlow(b *lanes.Builder, v, c, d, g, susceptance, gm, bm lanes.Col) lanes.Col {
 	v2 := b.Mul(v, v)
 	active := b.FMA(v2, g, b.FMA(gm, c, b.Mul(bm, d)))
 	reactive := b.FMA(gm, d, b.FNMA(bm, c, b.FNMA(v2, susceptance, p.constant(0))))
 	return b.FMA(active, active, b.Mul(reactive, reactive))
 }
 
-func (s *Solver) from(b *lanes.Builder) {
+func (s *Solver) fromFlows(b *lanes.Builder) {
 	p := &s.plan
-	s.ends(b, s.net.From, s.net.To, p.gff, p.bff, p.gft, p.bft, p.sf)
+	s.endFlows(b, s.net.From, s.net.To, p.gff, p.bff, p.gft, p.bft, p.sf)
 }
 
-func (s *Solver) to(b *lanes.Builder) {
+func (s *Solver) toFlows(b *lanes.Builder) {
 	p := &s.plan
-	s.ends(b, s.net.To, s.net.From, p.gtt, p.btt, p.gtf, p.btf, p.st)
+	s.endFlows(b, s.net.To, s.net.From, p.gtt, p.btt, p.gtf, p.btf, p.st)
 }
 
-// turn moves the voltages in rectangular form as a step moves the angles of the
-// buses in list by x, at most powerflow.MaxAngleStep: that costs half of sine and cosine of whole angles.
-func (p *plan) turn(b *lanes.Builder, list []int, x lanes.Col) {
+// rotate rotates the voltages in rectangular form by the angle steps x of the buses in list, at most
+// powerflow.MaxAngleStep. That costs half of sine and cosine of whole angles.
+func (p *plan) rotate(b *lanes.Builder, list []int, x lanes.Col) {
 	groups(len(list), func(lo, hi int) {
-		sin, cos := p.near(b, x[lo:hi])
+		sin, cos := p.reducedSincos(b, x[lo:hi])
 		e, f := p.e.At(list[lo:hi]), p.f.At(list[lo:hi])
-		turned := b.FNMA(f, sin, b.Mul(e, cos))
+		rotated := b.FNMA(f, sin, b.Mul(e, cos))
 		b.SetFMA(f, e, sin, b.Mul(f, cos))
-		b.Copy(e, turned)
+		b.Copy(e, rotated)
 	})
 }
 
-// Worker solves as many power flows as it has lanes. It is used by one goroutine.
+// Worker solves as many power flows at once as it has lanes. One goroutine uses it.
 type Worker struct {
 	solver *Solver
 	m      *lanes.Machine
 	state  []state
-	// tolerance and limit of Newton's method.
+	// Limits of Newton's method.
 	tolerance float64
 	limit     int
 	steps     []int // Newton steps by lane
 }
 
-// state is how a lane stands.
+// state is the state of a lane.
 type state uint8
 
 const (
 	idle state = iota
-	going
+	running
 	converged
-	given // up
+	gaveUp
 )
 
 // NewWorker returns a worker whose lanes have the network's own admittances.
@@ -363,10 +365,10 @@ func (s *Solver) NewWorker() *Worker {
 	return w
 }
 
-// Lanes is how many power flows it solves at once.
+// Lanes is the number of power flows that a worker solves at once.
 func (w *Worker) Lanes() int { return len(w.state) }
 
-// SetAdmittance gives a lane other branch admittances, as network.ScaleBranches writes them.
+// SetAdmittance sets the branch admittances of a lane, as network.ScaleBranches writes them.
 func (w *Worker) SetAdmittance(lane int, y *network.Admittance) {
 	n, p, m := w.solver.net, &w.solver.plan, w.m
 	for b := range n.Kind {
@@ -380,19 +382,21 @@ func (w *Worker) SetAdmittance(lane int, y *network.Admittance) {
 	}
 	add := func(r lanes.Ref, v float64) { m.Set(r, lane, m.Get(r, lane)+v) }
 	for k, from := range n.From {
-		to, at := n.To[k], p.toPair[k]
+		to, pair := n.To[k], p.pairOf[k]
 		add(p.gd[from], y.Gff[k])
 		add(p.bd[from], y.Bff[k])
 		add(p.gd[to], y.Gtt[k])
 		add(p.bd[to], y.Btt[k])
-		gij, bij, gji, bji := y.Gft[k], y.Bft[k], y.Gtf[k], y.Btf[k]
+		gij, bij := y.Gft[k], y.Bft[k]
+		gji, bji := y.Gtf[k], y.Btf[k]
 		if p.flipped[k] {
-			gij, bij, gji, bji = gji, bji, gij, bij
+			gij, gji = gji, gij
+			bij, bji = bji, bij
 		}
-		add(p.gij[at], gij)
-		add(p.bij[at], bij)
-		add(p.gji[at], gji)
-		add(p.bji[at], bji)
+		add(p.gij[pair], gij)
+		add(p.bij[pair], bij)
+		add(p.gji[pair], gji)
+		add(p.bji[pair], bji)
 	}
 	for r, k := range w.solver.rated {
 		for _, v := range []struct {
@@ -404,52 +408,52 @@ func (w *Worker) SetAdmittance(lane int, y *network.Admittance) {
 	}
 }
 
-// Set gives a lane its injections (generation less load) and its start by bus; where a
-// magnitude is held vm is its set-point, and at a reference va is its angle.
+// Set sets a lane's injections (generation minus load) and its start by bus. vm is the set-point where a magnitude
+// is fixed, and va the angle at a reference.
 func (w *Worker) Set(lane int, p, q, vm, va []float64) {
 	c := &w.solver.plan
 	w.m.Scatter(c.ps[0], lane, p)
 	w.m.Scatter(c.qs[0], lane, q)
 	w.m.Scatter(c.vm[0], lane, vm)
 	w.m.Scatter(c.va[0], lane, va)
-	w.state[lane], w.steps[lane] = going, 0
+	w.state[lane], w.steps[lane] = running, 0
 }
 
-// Solve solves in the lanes that were set since the last time, to powerflow.DefaultTolerance.
+// Solve solves the lanes set since the last call, to powerflow.DefaultTolerance.
 func (w *Worker) Solve() {
-	for w.look() {
+	for w.evaluate() {
 		w.step()
 	}
 }
 
-// look finds the imbalance in every lane, and says whether any goes on.
-func (w *Worker) look() (more bool) {
+// evaluate computes the mismatch of every lane and reports whether any is still running.
+func (w *Worker) evaluate() (active bool) {
 	c := &w.solver.plan
 	w.m.Run(programMismatch)
 	for lane, s := range w.state {
-		if s == going {
+		if s == running {
 			worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
 			switch {
 			case sum-sum != 0 || worst >= powerflow.Hopeless || w.steps[lane] == w.limit && !(worst <= w.tolerance):
-				w.state[lane] = given
+				w.state[lane] = gaveUp
 			case worst <= w.tolerance:
 				w.state[lane] = converged
 			}
 		}
-		if w.state[lane] == going {
-			more = true
-			w.m.Set(c.going[0], lane, -1)
+		if w.state[lane] == running {
+			active = true
+			w.m.Set(c.running[0], lane, -1)
 		} else {
-			w.m.Set(c.going[0], lane, 1)
+			w.m.Set(c.running[0], lane, 1)
 		}
 	}
-	return more
+	return active
 }
 
-// step takes a Newton step in the lanes that go on.
+// step takes a Newton step in the running lanes.
 func (w *Worker) step() {
 	for lane, s := range w.state {
-		if s == going {
+		if s == running {
 			w.steps[lane]++
 		}
 	}
@@ -478,10 +482,10 @@ func (w *Worker) Voltages(lane int, vm, va []float64) {
 
 // Flows computes |S| of the rated branches in every lane, at the from ends, and where both
 // is wanted at the to ends; From and To read them.
-func (w *Worker) Flows(both bool) {
-	w.m.Run(programFrom)
-	if both {
-		w.m.Run(programTo)
+func (w *Worker) Flows(toEnds bool) {
+	w.m.Run(programFromFlows)
+	if toEnds {
+		w.m.Run(programToFlows)
 	}
 }
 

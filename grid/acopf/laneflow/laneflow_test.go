@@ -57,7 +57,7 @@ func drawn(t testing.TB, n *network.Network, s *powerflow.Solver, rng *rand.Rand
 			f.vm[b] = f.in.Vg[g]
 		}
 	}
-	require.OK(t, s.Solve(f.in, powerflow.Options{Start: powerflow.Given}, f.solution))
+	require.OK(t, s.Solve(f.in, powerflow.Options{Start: powerflow.FromSolution}, f.solution))
 	if !f.solution.Converged() {
 		t.Fatal(s.Reason(f.solution))
 	}
@@ -240,7 +240,7 @@ func BenchmarkFlow(b *testing.B) {
 			for b.Loop() {
 				copy(solution.Vm, f.vm)
 				copy(solution.Va, f.va)
-				if err := reference.Solve(f.in, powerflow.Options{Start: powerflow.Given}, solution); err != nil || !solution.Converged() {
+				if err := reference.Solve(f.in, powerflow.Options{Start: powerflow.FromSolution}, solution); err != nil || !solution.Converged() {
 					b.Fatal(err, solution.Status)
 				}
 			}

@@ -8,53 +8,52 @@ import (
 	"slices"
 )
 
-// Order is an order of the buses in which the block LDLᵀ of a matrix with
-// the network's sparsity fills in little, and the pattern of its factor.
+// Order is an order of buses with little fill in the block LDLᵀ of a matrix with the network's sparsity, and the
+// pattern of its factor.
 type Order struct {
 	Order    []int // Order[k] is the bus eliminated k-th
 	Position []int // Position[Order[k]] = k
-	// Below[k] lists the ordered of the blocks below the diagonal in column k of the
+	// Below[k] lists the positions of the blocks below the diagonal in column k of the
 	// factor, ascending.
 	Below [][]int
 }
 
-// MinimumDegree orders n buses joined by edges by minimum degree: each time one with
-// the fewest neighbours left goes, the lowest number first among equals, and its
-// neighbours become neighbours of one another. The buses in last go last, in
-// that order.
-func MinimumDegree(n int, edges [][2]int, last []int) Order {
+// MinimumDegree orders n buses connected by edges by minimum degree. It eliminates the bus with the fewest remaining
+// neighbours, the lowest number first among equals, and connects its neighbours to one another. The buses in final
+// go last, in that order.
+func MinimumDegree(n int, edges [][2]int, final []int) Order {
 	adjacent := make([][]int32, n)
 	for _, e := range edges {
 		if i, j := int32(e[0]), int32(e[1]); i != j {
 			adjacent[i], adjacent[j] = append(adjacent[i], j), append(adjacent[j], i)
 		}
 	}
-	held := make([]bool, n)
-	for _, i := range last {
-		held[i] = true
+	isFinal := make([]bool, n)
+	for _, i := range final {
+		isFinal[i] = true
 	}
-	// A bus stands in the queue with each degree that it has had; the latest one holds.
+	// The queue has a bus once for each of its degrees; the last entry is valid.
 	var next queue
 	for i, list := range adjacent {
 		slices.Sort(list)
 		adjacent[i] = slices.Compact(list)
-		if !held[i] {
+		if !isFinal[i] {
 			next.push(entry(len(adjacent[i]), i))
 		}
 	}
 	e := Order{Position: make([]int, n)}
-	gone := make([]bool, n)
+	eliminated := make([]bool, n)
 	columns := make([][]int32, 0, n) // by bus numbers
 	var union []int32
-	take := func(i int32) {
+	eliminate := func(i int32) {
 		e.Position[i] = len(e.Order)
 		e.Order = append(e.Order, int(i))
-		gone[i] = true
+		eliminated[i] = true
 		column := adjacent[i]
 		for _, j := range column {
 			union = Union(union[:0], adjacent[j], column, i, j)
 			adjacent[j] = append(adjacent[j][:0], union...)
-			if !held[j] {
+			if !isFinal[j] {
 				next.push(entry(len(union), int(j)))
 			}
 		}
@@ -63,12 +62,12 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 	}
 	for len(next) > 0 {
 		degree, i := next.pop()
-		if !gone[i] && len(adjacent[i]) == degree {
-			take(int32(i))
+		if !eliminated[i] && len(adjacent[i]) == degree {
+			eliminate(int32(i))
 		}
 	}
-	for _, i := range last {
-		take(int32(i))
+	for _, i := range final {
+		eliminate(int32(i))
 	}
 	e.Below = make([][]int, n)
 	for k, column := range columns {

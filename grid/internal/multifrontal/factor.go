@@ -6,70 +6,71 @@ import (
 )
 
 const (
-	// threshold is how small a pivot may be beside the other entries of its column.
+	// threshold is the smallest stable ratio of a pivot to the other entries of its column.
 	threshold = 0.01
-	// singular is the scaled pivot below which one is none.
+	// singular is the scaled pivot below which the matrix counts as singular.
 	singular = 1e-14
 	// equilibrations make every row's largest entry nearly one.
 	equilibrations = 6
 )
 
-// Factor is a factorisation. It keeps its memory from one to the next.
+// Factor is a factorisation. The next one reuses its memory.
 type Factor struct {
-	s      *Structure
-	scale  []float64
-	out    []bool
-	done   []eliminated
-	passed []contribution
-	stack  []float64 // the matrices of contributions that wait for their parents
-	top    int
-	place  []int32 // of a variable in the front at work
-	dense  []float64
-	index  []int32
-	work   []float64
-	// Negative and Zero count the eigenvalues of these signs.
+	s             *Structure
+	scale         []float64
+	omitted       []bool
+	fronts        []eliminated
+	contributions []contribution
+	stack         []float64 // matrices of contributions not yet assembled
+	top           int
+	place         []int32 // by variable: position in the current front
+	dense         []float64
+	index         []int32
+	work          []float64
+	// Negative and Zero count the negative and zero eigenvalues.
 	Negative, Zero int
-	// Delayed counts the variables that went on to a parent, once for every front.
+	// Delayed counts delayed variables, once for every front.
 	Delayed int
 }
 
-// eliminated are the columns of L of one front. Column k holds its rows from k on; pivots of
-// order two have two columns.
+// eliminated holds the columns of L of one front. Column k holds its rows from k on; pivots of order two have two
+// columns.
 type eliminated struct {
 	vars  []int32 // of the pivots, then of the rest
 	count int     // pivots
 	l     []float64
-	// pair says that a column is the first of a pivot of order two, whose inverse has the
-	// diagonal d, the other one's d and off.
-	pair   []bool
-	d, off []float64
+	// pair marks the first column of a pivot of order two. Its inverse has the diagonal d, the next d, and
+	// offDiagonal.
+	pair           []bool
+	d, offDiagonal []float64
 }
 
-// contribution is what a front leaves to its parent: the lower part by columns, on the stack.
+// contribution is the Schur complement that a front passes to its parent: the lower part by columns, on the stack.
 type contribution struct {
 	vars    []int32
-	delayed int // the first of vars
-	at      int // on the stack
+	delayed int // count, first in vars
+	start   int // on the stack
 }
 
-// NewFactor has room for matrices of a structure.
+// NewFactor allocates a factorisation for matrices of a structure.
 func NewFactor(s *Structure) *Factor {
-	return &Factor{s: s, scale: make([]float64, s.n), done: make([]eliminated, len(s.fronts)), passed: make([]contribution, len(s.fronts)),
+	return &Factor{s: s, scale: make([]float64, s.n), fronts: make([]eliminated, len(s.fronts)), contributions: make([]contribution, len(s.fronts)),
 		place: make([]int32, s.n), work: make([]float64, s.n)}
 }
 
-// Factor factors the matrix with these values of its entries, without the rows and columns of the
-// variables that are left out, whose entries have to be zero; nil for none. Solve leaves 0 there.
+// Factor factors the matrix with these values of its entries. out marks variables whose rows and columns are
+// omitted, whose entries must be zero; nil for none. Solve leaves 0 there.
 func (f *Factor) Factor(values []float64, out []bool) {
-	f.out = out
+	f.omitted = out
 	f.equilibrate(values)
-	f.Negative, f.Zero, f.Delayed, f.top = 0, 0, 0, 0
+	f.Negative, f.Zero = 0, 0
+	f.Delayed, f.top = 0, 0
 	for _, k := range f.s.order {
 		f.eliminate(int(k), values)
 	}
 }
 
-// equilibrate finds the scaling S for which SAS has rows whose largest entry is nearly one.
+// equilibrate computes the scaling S for which the largest entry of every row of SAS is nearly one.
 func (f *Factor) equilibrate(values []float64) {
 	s := f.s
 	for i := range f.scale {
@@ -82,7 +83,7 @@ func (f *Factor) equilibrate(values []float64) {
 			v := math.Abs(a) * f.scale[i] * f.scale[j]
 			f.work[i], f.work[j] = max(f.work[i], v), max(f.work[j], v)
 		}
-		for i, v := range f.work[:s.n-s.border] { // the border's scale stays one
+		for i, v := range f.work[:s.n-s.border] { // the border is not scaled
 			if v > 0 {
 				f.scale[i] /= math.Sqrt(v)
 			}
@@ -92,19 +93,19 @@ func (f *Factor) equilibrate(values []float64) {
 
 // eliminate factors one front.
 func (f *Factor) eliminate(k int, values []float64) {
-	s, fr, out := f.s, &f.s.fronts[k], &f.done[k]
+	s, fr, out := f.s, &f.s.fronts[k], &f.fronts[k]
 	f.index = f.index[:0]
-	if !fr.stays {
-		f.index = f.left(f.index, fr.vars)
+	if !fr.border {
+		f.index = f.remaining(f.index, fr.vars)
 	}
 	for _, c := range fr.children {
-		f.index = append(f.index, f.passed[c].vars[:f.passed[c].delayed]...)
+		f.index = append(f.index, f.contributions[c].vars[:f.contributions[c].delayed]...)
 	}
 	candidates := len(f.index)
-	if fr.stays {
+	if fr.border {
 		f.index = append(f.index, fr.vars...)
 	} else {
-		f.index = f.left(f.index, fr.below)
+		f.index = f.remaining(f.index, fr.below)
 	}
 	m := len(f.index)
 	for i, v := range f.index {
@@ -126,14 +127,14 @@ func (f *Factor) eliminate(k int, values []float64) {
 	}
 	top := f.top
 	for _, c := range fr.children {
-		from := &f.passed[c]
-		n := len(from.vars)
-		top = min(top, from.at)
-		for j, vj := range from.vars {
+		child := &f.contributions[c]
+		n := len(child.vars)
+		top = min(top, child.start)
+		for j, vj := range child.vars {
 			y := int(f.place[vj])
-			column := f.stack[from.at+j*n : from.at+j*n+n]
+			column := f.stack[child.start+j*n : child.start+j*n+n]
 			for i := j; i < n; i++ {
-				x := int(f.place[from.vars[i]])
+				x := int(f.place[child.vars[i]])
 				if x >= y {
 					a[y*m+x] += column[i]
 				} else {
@@ -143,50 +144,50 @@ func (f *Factor) eliminate(k int, values []float64) {
 		}
 	}
 	t := dense{a, m, f.index}
-	out.pair, out.d, out.off = out.pair[:0], out.d[:0], out.off[:0]
-	at, left := 0, candidates
-	for at < left {
-		n := t.pivot(at, left, fr.parent < 0)
+	out.pair, out.d, out.offDiagonal = out.pair[:0], out.d[:0], out.offDiagonal[:0]
+	next, end := 0, candidates
+	for next < end {
+		n := t.pivot(next, end, fr.parent < 0)
 		if n == 0 {
 			break
 		}
-		f.take(&t, out, at, n)
-		at += n
+		f.eliminatePivot(&t, out, next, n)
+		next += n
 	}
-	out.count = at
+	out.count = next
 	out.vars = append(out.vars[:0], f.index...)
-	if cap(out.l) < at*m {
-		out.l = make([]float64, at*m)
+	if cap(out.l) < next*m {
+		out.l = make([]float64, next*m)
 	}
-	out.l = out.l[:at*m]
-	copy(out.l, a[:at*m])
-	p := &f.passed[k]
-	p.vars = append(p.vars[:0], f.index[at:]...)
-	p.delayed = candidates - at
+	out.l = out.l[:next*m]
+	copy(out.l, a[:next*m])
+	p := &f.contributions[k]
+	p.vars = append(p.vars[:0], f.index[next:]...)
+	p.delayed = candidates - next
 	f.Delayed += p.delayed
-	n := m - at
-	p.at, f.top = top, top+n*n // in the place of its children
+	n := m - next
+	p.start, f.top = top, top+n*n // replaces its children
 	if len(f.stack) < f.top {
 		f.stack = append(make([]float64, 0, max(f.top, f.s.stack, len(f.stack)+len(f.stack)/4)), f.stack[:top]...)
 		f.stack = f.stack[:cap(f.stack)]
 	}
 	for j := range n {
-		copy(f.stack[top+j*n+j:top+(j+1)*n], a[(at+j)*m+at+j:(at+j+1)*m])
+		copy(f.stack[top+j*n+j:top+(j+1)*n], a[(next+j)*m+next+j:(next+j+1)*m])
 	}
 }
 
-// left appends the variables that are not left out.
-func (f *Factor) left(list, vars []int32) []int32 {
+// remaining appends the variables that are not omitted.
+func (f *Factor) remaining(list, vars []int32) []int32 {
 	for _, v := range vars {
-		if f.out == nil || !f.out[v] {
+		if f.omitted == nil || !f.omitted[v] {
 			list = append(list, v)
 		}
 	}
 	return list
 }
 
-// Schur is what the factorisation leaves of the border: its Schur complement, the lower part by
-// columns, n a column for n variables. It holds until the next factorisation.
+// Schur is the border's Schur complement, the lower part by columns, n a column for n variables. It is valid until
+// the next factorisation.
 func (f *Factor) Schur() []float64 { return f.stack[:f.top] }
 
 // dense is a front, its lower part by columns: entry (i, j), i ≥ j, is a[j·m+i].
@@ -196,7 +197,7 @@ type dense struct {
 	vars []int32
 }
 
-func (t dense) at(i, j int) float64 {
+func (t dense) entry(i, j int) float64 {
 	if i < j {
 		i, j = j, i
 	}
@@ -213,7 +214,7 @@ func (t dense) swap(i, j int) {
 	}
 	a, m := t.a, t.m
 	t.vars[i], t.vars[j] = t.vars[j], t.vars[i]
-	for c := range i { // rows of columns before, eliminated ones too
+	for c := range i { // rows of earlier columns, eliminated ones too
 		a[c*m+i], a[c*m+j] = a[c*m+j], a[c*m+i]
 	}
 	for k := i + 1; k < j; k++ {
@@ -225,79 +226,79 @@ func (t dense) swap(i, j int) {
 	a[i*m+i], a[j*m+j] = a[j*m+j], a[i*m+i]
 }
 
-// largest is the largest entry of a column beside the diagonal and the row but, over all that is
-// left, and the place and size of the largest among the candidates.
-func (t dense) largest(c, at, left, but int) (all float64, partner int, among float64) {
+// largest is the largest entry of a column without the diagonal and the row except. It also returns the position and
+// size of the largest among the candidates.
+func (t dense) largest(c, first, end, except int) (largest float64, partner int, candidate float64) {
 	partner = -1
-	entry := at*t.m + c
-	for place := at; place < c; place++ { // the row before the diagonal, all candidates
-		if v := math.Abs(t.a[entry]); place != but {
-			all = max(all, v)
-			if partner < 0 || v > among {
-				partner, among = place, v
+	entry := first*t.m + c
+	for place := first; place < c; place++ { // the row before the diagonal, all candidates
+		if v := math.Abs(t.a[entry]); place != except {
+			largest = max(largest, v)
+			if partner < 0 || v > candidate {
+				partner, candidate = place, v
 			}
 		}
 		entry += t.m
 	}
 	column := t.a[c*t.m : c*t.m+t.m]
-	for i := c + 1; i < left; i++ {
-		if v := math.Abs(column[i]); i != but {
-			all = max(all, v)
-			if partner < 0 || v > among {
-				partner, among = i, v
+	for i := c + 1; i < end; i++ {
+		if v := math.Abs(column[i]); i != except {
+			largest = max(largest, v)
+			if partner < 0 || v > candidate {
+				partner, candidate = i, v
 			}
 		}
 	}
-	for _, v := range column[max(left, c+1):] {
-		all = max(all, math.Abs(v))
+	for _, v := range column[max(end, c+1):] {
+		largest = max(largest, math.Abs(v))
 	}
-	return all, partner, among
+	return largest, partner, candidate
 }
 
-// pivot brings a stable pivot of order one or two to place at and returns its order, 0 where
-// there is none among the candidates. At a root every candidate goes: the best is taken.
-func (t dense) pivot(at, left int, root bool) int {
+// pivot moves a stable pivot of order one or two to position first and returns its order, 0 where no candidate is
+// stable. At a root the best candidate is always taken.
+func (t dense) pivot(first, end int, root bool) int {
 	best, bestShare := -1, -1.0
-	for c := at; c < left; c++ {
-		all, partner, among := t.largest(c, at, left, -1)
-		d := math.Abs(t.at(c, c))
-		if d >= threshold*all && d > singular {
-			t.swap(at, c)
+	for c := first; c < end; c++ {
+		largest, partner, candidate := t.largest(c, first, end, -1)
+		d := math.Abs(t.entry(c, c))
+		if d >= threshold*largest && d > singular {
+			t.swap(first, c)
 			return 1
 		}
-		if share := d / (all + singular); share > bestShare {
+		if share := d / (largest + singular); share > bestShare {
 			best, bestShare = c, share
 		}
-		if partner < 0 || among <= singular {
+		if partner < 0 || candidate <= singular {
 			continue
 		}
 		// The inverse of [a b; b e] times the largest entries beside it bounds L.
-		x, b, y := t.at(c, c), t.at(partner, c), t.at(partner, partner)
-		mine, _, _ := t.largest(c, at, left, partner)
-		other, _, _ := t.largest(partner, at, left, c)
+		x, b, y := t.entry(c, c), t.entry(partner, c), t.entry(partner, partner)
+		ownLargest, _, _ := t.largest(c, first, end, partner)
+		partnerLargest, _, _ := t.largest(partner, first, end, c)
 		det := math.Abs(float64(x*y) - float64(b*b))
-		if det <= singular*singular || max(float64(math.Abs(y)*mine)+float64(math.Abs(b)*other), float64(math.Abs(b)*mine)+float64(math.Abs(x)*other))*threshold > det {
+		if det <= singular*singular || max(float64(math.Abs(y)*ownLargest)+float64(math.Abs(b)*partnerLargest), float64(math.Abs(b)*ownLargest)+float64(math.Abs(x)*partnerLargest))*threshold > det {
 			continue
 		}
-		t.swap(at, c)
-		if partner == at {
+		t.swap(first, c)
+		if partner == first {
 			partner = c
 		}
-		t.swap(at+1, partner)
+		t.swap(first+1, partner)
 		return 2
 	}
 	if !root {
 		return 0
 	}
-	t.swap(at, best)
+	t.swap(first, best)
 	return 1
 }
 
-// take eliminates a pivot of order n at place at.
-func (f *Factor) take(t *dense, out *eliminated, at, n int) {
+// eliminatePivot eliminates a pivot of order n at position place.
+func (f *Factor) eliminatePivot(t *dense, out *eliminated, place, n int) {
 	a, m := t.a, t.m
 	if n == 1 {
-		d := a[at*m+at]
+		d := a[place*m+place]
 		if math.Abs(d) <= singular {
 			f.Zero++
 			d = math.Copysign(singular, d)
@@ -305,9 +306,9 @@ func (f *Factor) take(t *dense, out *eliminated, at, n int) {
 			f.Negative++
 		}
 		inverse := 1 / d
-		out.pair, out.d, out.off = append(out.pair, false), append(out.d, inverse), append(out.off, 0)
-		column := a[at*m : at*m+m]
-		for j := at + 1; j < m; j++ {
+		out.pair, out.d, out.offDiagonal = append(out.pair, false), append(out.d, inverse), append(out.offDiagonal, 0)
+		column := a[place*m : place*m+m]
+		for j := place + 1; j < m; j++ {
 			x := column[j]
 			if x == 0 {
 				continue
@@ -320,12 +321,12 @@ func (f *Factor) take(t *dense, out *eliminated, at, n int) {
 				to[i] -= float64(l * v)
 			}
 		}
-		for i := at + 1; i < m; i++ {
+		for i := place + 1; i < m; i++ {
 			column[i] *= inverse
 		}
 		return
 	}
-	x, b, y := a[at*m+at], a[at*m+at+1], a[(at+1)*m+at+1]
+	x, b, y := a[place*m+place], a[place*m+place+1], a[(place+1)*m+place+1]
 	det := float64(x*y) - float64(b*b)
 	switch {
 	case det < 0:
@@ -334,9 +335,9 @@ func (f *Factor) take(t *dense, out *eliminated, at, n int) {
 		f.Negative += 2
 	}
 	ix, ib, iy := y/det, -b/det, x/det
-	out.pair, out.d, out.off = append(out.pair, true, false), append(out.d, ix, iy), append(out.off, ib, 0)
-	first, second := a[at*m:at*m+m], a[(at+1)*m:(at+1)*m+m]
-	for j := at + 2; j < m; j++ {
+	out.pair, out.d, out.offDiagonal = append(out.pair, true, false), append(out.d, ix, iy), append(out.offDiagonal, ib, 0)
+	first, second := a[place*m:place*m+m], a[(place+1)*m:(place+1)*m+m]
+	for j := place + 2; j < m; j++ {
 		p, q := first[j], second[j]
 		if p == 0 && q == 0 {
 			continue
@@ -349,11 +350,11 @@ func (f *Factor) take(t *dense, out *eliminated, at, n int) {
 			to[i] -= float64(lp*u[i]) + float64(lq*w[i])
 		}
 	}
-	for i := at + 2; i < m; i++ {
+	for i := place + 2; i < m; i++ {
 		p, q := first[i], second[i]
 		first[i], second[i] = float64(p*ix)+float64(q*ib), float64(p*ib)+float64(q*iy)
 	}
-	first[at+1] = 0 // the pivot's own entry is in its inverse
+	first[place+1] = 0 // the pivot's own entry is in its inverse
 }
 
 // Solve writes A⁻¹·x over x, for a matrix without a border.
@@ -362,17 +363,16 @@ func (f *Factor) Solve(x []float64) {
 	f.Backward(x)
 }
 
-// Forward writes D⁻¹L⁻¹·x over x. Where there is a border, its part becomes the right-hand side of
-// the Schur complement.
+// Forward writes D⁻¹L⁻¹·x over x. The border's part becomes the right-hand side of the Schur complement.
 func (f *Factor) Forward(x []float64) {
 	for i, v := range f.scale {
 		x[i] *= v
-		if f.out != nil && f.out[i] {
+		if f.omitted != nil && f.omitted[i] {
 			x[i] = 0
 		}
 	}
-	for k := range f.done {
-		e := &f.done[k]
+	for k := range f.fronts {
+		e := &f.fronts[k]
 		m := len(e.vars)
 		for c := range e.count {
 			v := x[e.vars[c]]
@@ -384,8 +384,8 @@ func (f *Factor) Forward(x []float64) {
 			}
 		}
 	}
-	for k := range f.done {
-		e := &f.done[k]
+	for k := range f.fronts {
+		e := &f.fronts[k]
 		for c := 0; c < e.count; c++ {
 			i := e.vars[c]
 			if !e.pair[c] {
@@ -394,15 +394,15 @@ func (f *Factor) Forward(x []float64) {
 			}
 			j := e.vars[c+1]
 			p, q := x[i], x[j]
-			x[i], x[j] = float64(e.d[c]*p)+float64(e.off[c]*q), float64(e.off[c]*p)+float64(e.d[c+1]*q)
+			x[i], x[j] = float64(e.d[c]*p)+float64(e.offDiagonal[c]*q), float64(e.offDiagonal[c]*p)+float64(e.d[c+1]*q)
 			c++
 		}
 	}
 }
 
-// Backward writes L⁻ᵀ·x over x, in which the border's part is its solution.
+// Backward writes L⁻ᵀ·x over x, whose border's part is its solution.
 func (f *Factor) Backward(x []float64) {
-	for _, e := range slices.Backward(f.done) {
+	for _, e := range slices.Backward(f.fronts) {
 		m := len(e.vars)
 		for c := e.count - 1; c >= 0; c-- {
 			v := x[e.vars[c]]
