@@ -56,7 +56,7 @@ type System struct {
 	StepSeconds float64
 	// Horizon says that the plant runs on, and how many decisions a plan looks ahead. Nothing then knows a clock: a
 	// decision depends on state and context alone. Behind the horizon a plan costs what the linear regulator about the best
-	// place to rest would cost (shooting.Options.Lasting), and an episode is a stretch of Steps decisions that a test drives.
+	// place to rest would cost (shooting.Options.TerminalCost), and an episode is a stretch of Steps decisions that a test drives.
 	// 0: an episode ends after Steps decisions, as a manoeuvre or a meal does.
 	Horizon int
 	// Real and Dual are the same equations at float64 and complex128.
@@ -192,7 +192,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 	}
 	fill(&opt.Perturbed, 10)
 	fill(&opt.PerturbScale, 0.1)
-	if opt.Lasting = y.Horizon > 0; opt.Lasting {
+	if opt.TerminalCost = y.Horizon > 0; opt.TerminalCost {
 		fill(&opt.Horizon, 2*y.Horizon)
 		fill(&opt.Keep, min(y.Horizon, opt.Horizon))
 	}
@@ -202,11 +202,11 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 		return domain.Case{}, err
 	}
 	if plain != nil {
-		solver = plain.Of(p)
+		solver = plain.WithProblem(p)
 	}
 	p.polish = solver.Polish
-	if opt.Lasting {
-		p.behind, p.behindPlans, p.settles = solver.Behind, solver.BehindPlans, solver.Settles
+	if opt.TerminalCost {
+		p.behind, p.behindPlans, p.settles = solver.TerminalCost, solver.PlanTerminalCost, solver.RegulatorMargin
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement, plant.Delay = solver.Oracle, y.Measurement, p.delay()

@@ -125,7 +125,7 @@ type solver struct {
 	Room         []float64 `json:"room,omitempty"`
 	Blocks       []int     `json:"-"` // the system's
 	Library      int       `json:"library,omitempty"`
-	Lasting      bool      `json:"-"` // the system's horizon
+	TerminalCost bool      `json:"-"` // the system's horizon
 }
 
 type training struct {
@@ -185,7 +185,7 @@ func headerOf(y *equations.System) (h header, err error) {
 	for _, s := range y.Soft {
 		h.Soft = append(h.Soft, soft(s))
 	}
-	h.Solver.StateScale, h.Solver.Blocks, h.Solver.Lasting, h.Training.Design = nil, nil, false, domain.WeightDesign{}
+	h.Solver.StateScale, h.Solver.Blocks, h.Solver.TerminalCost, h.Training.Design = nil, nil, false, domain.WeightDesign{}
 	switch {
 	case y.ODE != nil:
 		h.Integrator = &integrator{explicit, y.ODE.Span, y.ODE.Substeps}

@@ -16,8 +16,8 @@ const (
 	dualDifference   = 1e-7
 )
 
-// at copies the point of stage t into the buffer y, and views it as s, c, u.
-func (q *program) at(p *point, t int) (y, s, c, u []float64) {
+// loadStage copies the point of stage t into the buffer y, and views it as s, c, u.
+func (q *program) loadStage(p *point, t int) (y, s, c, u []float64) {
 	y = q.y
 	copy(y, p.x[t*q.nx:(t+1)*q.nx])
 	copy(y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
@@ -25,34 +25,34 @@ func (q *program) at(p *point, t int) (y, s, c, u []float64) {
 	return y, s, c, u
 }
 
-// first is the number of columns of stage t that are variables: its state is given
+// variableColumns is the number of columns of stage t that are variables: its state is given
 // at the first, unless it is a variable, too.
-func (q *program) first(t int) int {
-	if t == 0 && !q.sensitive {
+func (q *program) variableColumns(t int) int {
+	if t == 0 && !q.initialFree {
 		return q.nu
 	}
 	return q.nf
 }
 
-// fix makes the first state a given one again: nothing has a derivative in it.
-func (q *program) fix() {
-	q.sensitive = false
+// fixInitialState makes the first state a given one again: nothing has a derivative in it.
+func (q *program) fixInitialState() {
+	q.initialFree = false
 	for _, block := range []struct {
-		of   []float64
-		rows int
+		values []float64
+		rows   int
 	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
 		for i := range block.rows {
-			clear(block.of[i*q.d+q.nu : i*q.d+q.nf])
+			clear(block.values[i*q.d+q.nu : i*q.d+q.nf])
 		}
 	}
 	// h is a lower triangle, whose rows are variables too.
 	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 
-// either is the two sides of a central difference in component a.
-func (q *program) either(a int, at float64) (plus, minus float64) {
-	h := firstDifference * math.Max(q.scale[a], math.Abs(at))
-	return at + h, at - h
+// differencePoints is the two sides of a central difference in component a.
+func (q *program) differencePoints(a int, value float64) (plus, minus float64) {
+	h := firstDifference * math.Max(q.scale[a], math.Abs(value))
+	return value + h, value - h
 }
 
 // differentiate fills the first derivatives at an evaluated point. It reports false
@@ -109,20 +109,20 @@ func (q *program) differentiateDual(p *point, t int) bool {
 	complete := true
 	d := q.d
 	q.lift(p, t)
-	n := q.first(t)
+	n := q.variableColumns(t)
 	q.evaluations += int64(n)
 	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
 	for col := range n {
 		a := q.columns[col]
-		at := q.zy[a]
-		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
+		value := q.zy[a]
+		q.zy[a] = complex(real(value), q.scale[a]*domain.DualStep)
 		q.evaluateDual(t, true)
-		q.zy[a] = at
+		q.zy[a] = value
 		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = imag(q.zx[b]) * inverse / q.scale[b]
 			}
-			for b, moves := range q.moves {
+			for b, moves := range q.isActive {
 				if !moves && imag(q.zx[b]) != 0 {
 					complete = false
 				}
@@ -152,14 +152,14 @@ func (q *program) differentiateDual(p *point, t int) bool {
 func (q *program) differentiateStage(p *point, t int) bool {
 	complete := true
 	d := q.d
-	y, s, c, u := q.at(p, t)
-	n := q.first(t)
+	y, s, c, u := q.loadStage(p, t)
+	n := q.variableColumns(t)
 	q.evaluations += int64(2 * n)
 	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
 	for col := range n {
 		a := q.columns[col]
-		at := y[a]
-		plus, minus := q.either(a, at)
+		value := y[a]
+		plus, minus := q.differencePoints(a, value)
 		y[a] = plus
 		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
@@ -170,13 +170,13 @@ func (q *program) differentiateStage(p *point, t int) bool {
 			q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
 		}
 		q.problem.Margins(s, c, u, q.mm)
-		y[a] = at
+		y[a] = value
 		inverse := q.scale[a] / (plus - minus)
 		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = (q.fp[b] - q.fm[b]) * inverse / q.scale[b]
 			}
-			for b, moves := range q.moves {
+			for b, moves := range q.isActive {
 				if !moves && q.fp[b] != q.fm[b] {
 					complete = false
 				}
@@ -193,17 +193,17 @@ func (q *program) differentiateStage(p *point, t int) bool {
 // derivatives of σᵀJ, by central differences.
 func (q *program) differentiatePriority(p *point) {
 	for t := range q.steps {
-		y, s, c, u := q.at(p, t)
+		y, s, c, u := q.loadStage(p, t)
 		j := p.j[t*q.no : (t+1)*q.no]
-		for col := range q.first(t) {
+		for col := range q.variableColumns(t) {
 			a := q.columns[col]
-			at := y[a]
-			plus, minus := q.either(a, at)
+			value := y[a]
+			plus, minus := q.differencePoints(a, value)
 			y[a] = plus
 			q.priority(s, c, u, q.sp)
 			y[a] = minus
 			q.priority(s, c, u, q.sm)
-			y[a] = at
+			y[a] = value
 			inverse := q.scale[a] / (plus - minus)
 			for i := range q.no {
 				q.dsigma[(t*q.no+i)*q.d+col] = (q.sp[i] - q.sm[i]) * inverse
@@ -221,7 +221,7 @@ func (q *program) differentiateObjectives(p *point) {
 	rows := 1 + len(q.totals)
 	q.points.reset()
 	for t := range q.steps {
-		_, s, c, u := q.at(p, t)
+		_, s, c, u := q.loadStage(p, t)
 		q.points.addWeighted(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		for _, tot := range q.totals {
 			q.points.addWeighted(s, c, u, tot.e)
@@ -231,7 +231,7 @@ func (q *program) differentiateObjectives(p *point) {
 	for t := range q.steps {
 		for k := range rows {
 			row, r := q.objectiveRow(t, k), t*rows+k
-			for col := range q.first(t) {
+			for col := range q.variableColumns(t) {
 				switch a := q.columns[col]; {
 				case a >= q.nx:
 					row[col] = gu[r*q.nu+a-q.nx] * q.scale[a]
@@ -243,29 +243,29 @@ func (q *program) differentiateObjectives(p *point) {
 	}
 	q.points.reset()
 	for t := range q.steps {
-		y, s, c, u := q.at(p, t)
-		for col := q.nu; col < q.first(t); col++ {
+		y, s, c, u := q.loadStage(p, t)
+		for col := q.nu; col < q.variableColumns(t); col++ {
 			a := q.columns[col]
 			if a < q.ns {
 				continue
 			}
-			at := y[a]
-			plus, minus := q.either(a, at)
+			value := y[a]
+			plus, minus := q.differencePoints(a, value)
 			y[a] = plus
 			q.points.add(s, c, u)
 			y[a] = minus
 			q.points.add(s, c, u)
-			y[a] = at
+			y[a] = value
 		}
 	}
 	values := q.points.objectives()
 	for t := range q.steps {
-		for col := q.nu; col < q.first(t); col++ {
+		for col := q.nu; col < q.variableColumns(t); col++ {
 			a := q.columns[col]
 			if a < q.ns {
 				continue
 			}
-			plus, minus := q.either(a, p.x[t*q.nx+a])
+			plus, minus := q.differencePoints(a, p.x[t*q.nx+a])
 			inverse := q.scale[a] / (plus - minus)
 			up, down := values[:q.no], values[q.no:2*q.no]
 			values = values[2*q.no:]
@@ -293,12 +293,12 @@ func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float
 	for i, v := range q.objective[t*d : (t+1)*d] {
 		out[i] = objectiveScale * v
 	}
-	q.carried.Add(out, lambda[(t+1)*q.nX:], q.next[t*q.nX*d:])
+	q.costateProduct.Add(out, lambda[(t+1)*q.nX:], q.next[t*q.nX*d:])
 	if z == nil {
 		return
 	}
 	for k, zk := range z {
-		q.prices[k] = -zk
+		q.negatedDuals[k] = -zk
 	}
-	q.priced.Add(out, q.prices, q.margins[t*q.nm*d:])
+	q.dualProduct.Add(out, q.negatedDuals, q.margins[t*q.nm*d:])
 }

@@ -37,9 +37,9 @@ type library struct {
 
 // entry is a scenario of a library.
 type entry struct {
-	at   []float64 // the state and context that it begins with
-	plan [][]float64
-	cost float64 // +Inf where no plan is known
+	start []float64 // the state and context that it begins with
+	plan  [][]float64
+	cost  float64 // +Inf where no plan is known
 }
 
 // Prepare solves the library that scenarios share, once for a Solver; it does not depend on
@@ -54,8 +54,8 @@ func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*
 	if s.opt.Library == 0 {
 		return nil, nil
 	}
-	s.work.building.Lock()
-	defer s.work.building.Unlock()
+	s.work.libraryLock.Lock()
+	defer s.work.libraryLock.Unlock()
 	if s.work.library == nil {
 		l, err := s.build(ctx, progress)
 		if err != nil {
@@ -95,16 +95,16 @@ type libraryBuild struct {
 	progress func(done, total int)
 }
 
-// each calls f for every scenario and reports those of a turn as they are done.
-func (b *libraryBuild) each(turn int, f func(i int) error) error {
+// forEach calls f for every scenario and reports those of a turn as they are done.
+func (b *libraryBuild) forEach(turn int, f func(i int) error) error {
 	n := len(b.entries)
 	errs := make([]error, n)
-	var done atomic.Int64
+	var finished atomic.Int64
 	parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
-		if errs[i] = b.solver.until.Err(); errs[i] == nil {
+		if errs[i] = b.solver.ctx.Err(); errs[i] == nil {
 			errs[i] = f(i)
 		}
-		if k := done.Add(1); b.progress != nil && worker == 0 {
+		if k := finished.Add(1); b.progress != nil && worker == 0 {
 			b.progress(turn*n+int(k), (1+exchangeRounds)*n)
 		}
 	})
@@ -115,16 +115,16 @@ func (b *libraryBuild) each(turn int, f func(i int) error) error {
 func (b *libraryBuild) solve() error {
 	s := b.solver
 	spec := s.problem.Spec()
-	return b.each(0, func(i int) error {
+	return b.forEach(0, func(i int) error {
 		rng, p := rand.New(rand.NewPCG(librarySeed, uint64(i))), make([]float64, len(s.axes))
 		for j, a := range s.axes {
 			p[j] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
 		}
 		state, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		s.initial(p, state, c)
-		b.entries[i] = entry{at: slices.Concat(state, c), cost: math.Inf(1)}
+		b.entries[i] = entry{start: slices.Concat(state, c), cost: math.Inf(1)}
 		best, err := s.Minimise(state, c, s.opt.Horizon, domain.Preference{Adaptive: true}, domain.WeightedSum, uint64(i))
-		return b.entries[i].take(best, err)
+		return b.entries[i].improve(best, err)
 	})
 }
 
@@ -136,27 +136,27 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	measured := s.problem.Spec().MeasuredSize()
 	neighbours := make([][]int, n)
 	for i := range neighbours {
-		neighbours[i] = l.nearest(l.entries[i].at, i, exchangeNeighbours)
+		neighbours[i] = l.nearest(l.entries[i].start, i, exchangeNeighbours)
 	}
 	next, changed := make([]entry, n), slices.Repeat([]bool{true}, n)
 	for round := range exchangeRounds {
-		err := b.each(1+round, func(i int) error {
+		err := b.forEach(1+round, func(i int) error {
 			next[i] = l.entries[i]
-			again := task{solver: s, state: next[i].at[:measured], ctx: next[i].at[measured:], steps: s.opt.Horizon}
+			t := task{solver: s, state: next[i].start[:measured], ctx: next[i].start[measured:], steps: s.opt.Horizon}
 			for _, j := range neighbours[i] {
 				if changed[j] && l.entries[j].plan != nil {
-					again.starts = append(again.starts, l.entries[j].plan)
+					t.starts = append(t.starts, l.entries[j].plan)
 				}
 			}
-			if len(again.starts) == 0 {
+			if len(t.starts) == 0 {
 				return nil
 			}
-			ending := s.lastings.of(again.ctx, domain.Preference{Adaptive: true})
-			best, err := again.best(func(q *program) {
-				q.weigh(true, nil)
-				q.lasting = ending
+			ending := s.terminalCosts.forContext(t.ctx, domain.Preference{Adaptive: true})
+			best, err := t.solveStarts(func(q *program) {
+				q.setWeights(true, nil)
+				q.terminal = ending
 			})
-			return next[i].take(best, err)
+			return next[i].improve(best, err)
 		})
 		if err != nil {
 			return false, err
@@ -173,9 +173,9 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	return improved, nil
 }
 
-// take makes a solution the entry's where it is another and better optimum. It is no error
+// improve makes a solution the entry's where it is another and better optimum. It is no error
 // that there was none.
-func (e *entry) take(t *Trajectory, err error) error {
+func (e *entry) improve(t *Trajectory, err error) error {
 	if unsolved(err) {
 		return nil
 	}
@@ -187,11 +187,11 @@ func (e *entry) take(t *Trajectory, err error) error {
 
 // scales are 1 over the range of each component of where the entries begin.
 func scales(entries []entry) []float64 {
-	out := make([]float64, len(entries[0].at))
+	out := make([]float64, len(entries[0].start))
 	for j := range out {
 		lo, hi := math.Inf(1), math.Inf(-1)
 		for i := range entries {
-			lo, hi = math.Min(lo, entries[i].at[j]), math.Max(hi, entries[i].at[j])
+			lo, hi = math.Min(lo, entries[i].start[j]), math.Max(hi, entries[i].start[j])
 		}
 		if hi > lo {
 			out[j] = 1 / (hi - lo)
@@ -201,26 +201,26 @@ func scales(entries []entry) []float64 {
 }
 
 // nearest are the indices of up to k entries nearest to at, without entry self.
-func (l *library) nearest(at []float64, self, k int) []int {
+func (l *library) nearest(start []float64, self, k int) []int {
 	type candidate struct {
 		index    int
 		distance float64
 	}
-	var all []candidate
+	var candidates []candidate
 	for i := range l.entries {
 		if i == self {
 			continue
 		}
 		d := 0.0
-		for j, v := range l.entries[i].at {
-			e := (v - at[j]) * l.scale[j]
+		for j, v := range l.entries[i].start {
+			e := (v - start[j]) * l.scale[j]
 			d += e * e
 		}
-		all = append(all, candidate{i, d})
+		candidates = append(candidates, candidate{i, d})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var out []int
-	for _, c := range all[:min(k, len(all))] {
+	for _, c := range candidates[:min(k, len(candidates))] {
 		out = append(out, c.index)
 	}
 	return out
@@ -241,29 +241,29 @@ func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 
 // fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
 // scenarios, and the Solver's own starts.
-func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
+func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (*Trajectory, error) {
 	t, err := s.taskFromStart(state, ctx, steps, seed)
 	if err != nil {
 		return nil, err
 	}
-	return t.minimise(pref, how)
+	return t.minimise(pref, scalarization)
 }
 
 // taskFromStart is fromStart's.
 func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*task, error) {
-	l, err := s.library(s.until, nil)
+	l, err := s.library(s.ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	t := s.taskFrom(state, ctx, steps, seed)
 	if t.starts = l.plans(state, ctx, steps); len(t.starts) > 0 {
-		t.own = max(1, t.own-len(t.starts))
+		t.ownStarts = max(1, t.ownStarts-len(t.starts))
 	}
 	return t, nil
 }
 
-// Beginnings are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.
-type Beginnings struct {
+// ColdStarts are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.
+type ColdStarts struct {
 	// Starts are the Solver's own: the fallback held, its roll-out, and smooth actions, of which Waves has, for each behind these two
 	// and two more that are tried where none converges, level, two amplitudes and a phase of each action, in halves of the box.
 	Starts int
@@ -272,24 +272,24 @@ type Beginnings struct {
 	// [steps][action], and Scale weighs the components of a distance.
 	Nearest int
 	Scale   []float64
-	At      [][]float64
+	States  [][]float64
 	Plans   [][][]float64
 }
 
-// Beginnings are those of NewHorizon; the library is built where nothing has built it.
-func (s *Solver) Beginnings(ctx context.Context) (*Beginnings, error) {
+// ColdStarts are those of NewHorizon; the library is built where nothing has built it.
+func (s *Solver) ColdStarts(ctx context.Context) (*ColdStarts, error) {
 	l, err := s.library(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginnings{Starts: s.opt.Starts, Nearest: startNeighbours}
+	b := &ColdStarts{Starts: s.opt.Starts, Nearest: startNeighbours}
 	for k := 2; k < s.opt.Starts+retries; k++ {
 		b.Waves = append(b.Waves, waves(horizonSeed, k, s.problem.Spec().ActionSize()))
 	}
 	if l != nil {
 		b.Scale = l.scale
 		for _, e := range l.entries {
-			b.At, b.Plans = append(b.At, e.at), append(b.Plans, e.plan)
+			b.States, b.Plans = append(b.States, e.start), append(b.Plans, e.plan)
 		}
 	}
 	return b, nil

@@ -12,6 +12,6 @@ func (s *Solver) Polish(state, ctx []float64, pref domain.Preference, plan []flo
 	if _, err := r.Solve(state, ctx, len(plan)/r.p.q.nu, pref); err != nil {
 		return false
 	}
-	copy(plan, r.answer.u)
+	copy(plan, r.solution.u)
 	return true
 }

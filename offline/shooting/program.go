@@ -23,58 +23,58 @@ import (
 // differences, of exact first derivatives where there are such and of values otherwise:
 // their error costs iterations, never accuracy.
 type program struct {
-	problem    domain.Problem
-	may        *domain.ProblemAbilities
-	dual       *domain.Derivatives // nil: differences
-	staged     domain.Stages       // nil: stage by stage
-	failed     error               // why there are no stages where there should be some
-	linearised *point              // whose derivatives the stages hold, nil: none
-	ahead      bool                // whether derivatives are wanted of what is evaluated
-	far        []bool              // [steps], of a domain.Derivatives.Stages
+	problem     domain.Problem
+	abilities   *domain.ProblemAbilities
+	dual        *domain.Derivatives // nil: differences
+	staged      domain.Stages       // nil: stage by stage
+	stagesErr   error               // why there are no stages where there should be some
+	linearised  *point              // whose derivatives the stages hold, nil: none
+	wantsSlopes bool                // whether derivatives are wanted of what is evaluated
+	skipMargins []bool              // [steps], of a domain.Derivatives.Stages
 	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
 	// images that nobody looks at.
-	weightings, costates, hs, units, images, ofSigma []float64
-	spec                                             *domain.Spec
-	ns, nc, nu, no, nm                               int
-	nx                                               int // ns + nc
-	mid, half                                        []float64
-	bounded                                          []bool
-	scale                                            []float64 // typical sizes of s, c, u
-	points                                           points
-	adaptive                                         bool
-	weights                                          []float64 // ω, unused in the adaptive mode
-	tau                                              bool
-	tauCost                                          float64
-	totals                                           []total
-	steps                                            int
-	lasting                                          *lasting  // nil: nothing comes behind the last action
-	sensitive                                        bool      // whether the first state is a variable
-	active                                           []int     // components of (s, c) that some action moves
-	moves                                            []bool    // [nx], the same as a mask
-	na, naug, nX, nf, d                              int       // active, totals and τ, both; nu + na, nu + nX
-	columns                                          []int     // of the nf functions' variables, their places in (s, c, u)
-	next, margins                                    []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
-	objective                                        []float64 // ∂ωᵀJ, [steps][d]
-	varying                                          []float64 // of it, in the adaptive mode, J's part through σ
-	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
-	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
-	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
-	blocks                                           []int     // Options.Blocks of what is solved; nil: every action is free
-	blocked                                          []bool    // [steps]: the action is that of the stage before
-	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                                       []float64 // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
-	y, other                                         []float64 // (s, c, u)
-	fp, fm, mp, mm                                   []float64
-	sp, sm, delta, unit                              []float64
-	slope                                            []float64     // [d]
-	prices                                           []float64     // −z of a stage
-	carried, priced                                  dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
-	mixed                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
-	plus, minus, step                                []float64     // [d]
-	costate                                          []float64     // [nx]
-	zy, zx, zj, zm                                   []complex128
-	evaluations                                      int64 // stages whose functions were evaluated, at float64 and at dual numbers
+	weightings, costates, hs, units, images, prioritySlopes []float64
+	spec                                                    *domain.Spec
+	ns, nc, nu, no, nm                                      int
+	nx                                                      int // ns + nc
+	mid, half                                               []float64
+	bounded                                                 []bool
+	scale                                                   []float64 // typical sizes of s, c, u
+	points                                                  points
+	adaptive                                                bool
+	weights                                                 []float64 // ω, unused in the adaptive mode
+	tau                                                     bool
+	tauCost                                                 float64
+	totals                                                  []total
+	steps                                                   int
+	terminal                                                *terminalCost // nil: nothing comes behind the last action
+	initialFree                                             bool          // whether the first state is a variable
+	active                                                  []int         // components of (s, c) that some action moves
+	isActive                                                []bool        // [nx], the same as a mask
+	na, naug, nX, nf, d                                     int           // active, totals and τ, both; nu + na, nu + nX
+	columns                                                 []int         // of the nf functions' variables, their places in (s, c, u)
+	next, margins                                           []float64     // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective                                               []float64     // ∂ωᵀJ, [steps][d]
+	varying                                                 []float64     // of it, in the adaptive mode, J's part through σ
+	dj, dsigma                                              []float64     // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
+	totalSlopes                                             []float64     // [totals][nX]: ∂ of the constraints on the totals
+	h                                                       []float64     // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                                                      []float64     // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	blocks                                                  []int         // Options.Blocks of what is solved; nil: every action is free
+	blocked                                                 []bool        // [steps]: the action is that of the stage before
+	room                                                    []float64     // [nm] that margins are to keep to spare, nil: none
+	dx, dJ, dm                                              []float64     // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
+	y, other                                                []float64     // (s, c, u)
+	fp, fm, mp, mm                                          []float64
+	sp, sm, delta, unit                                     []float64
+	slope                                                   []float64     // [d]
+	negatedDuals                                            []float64     // −z of a stage
+	costateProduct, dualProduct                             dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
+	crossProduct                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
+	plus, minus, step                                       []float64     // [d]
+	costate                                                 []float64     // [nx]
+	zy, zx, zj, zm                                          []complex128
+	evaluations                                             int64 // stages whose functions were evaluated, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -101,12 +101,12 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		problem: p, spec: spec, points: newPoints(p),
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
-	q.may = domain.AbilitiesOfProblem(p)
-	if q.may.Derivatives.Dual() {
-		q.dual = &q.may.Derivatives
+	q.abilities = domain.AbilitiesOfProblem(p)
+	if q.abilities.Derivatives.Dual() {
+		q.dual = &q.abilities.Derivatives
 	}
-	if q.may.Derivatives.Stages != nil {
-		q.staged, q.failed = q.may.Derivatives.Stages()
+	if q.abilities.Derivatives.Stages != nil {
+		q.staged, q.stagesErr = q.abilities.Derivatives.Stages()
 	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
@@ -123,7 +123,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
 		q.scale[q.nx+j] = half
 	}
-	q.moves, q.costate = make([]bool, q.nx), make([]float64, q.nx)
+	q.isActive, q.costate = make([]bool, q.nx), make([]float64, q.nx)
 	for _, b := range []*[]float64{&q.y, &q.other, &q.plus, &q.minus, &q.step} {
 		*b = make([]float64, y)
 	}
@@ -140,14 +140,14 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 
 // transitions is how many stages have a state behind them that something looks at.
 func (q *program) transitions() int {
-	if q.lasting != nil {
+	if q.terminal != nil {
 		return q.steps
 	}
 	return q.steps - 1
 }
 
-// weigh makes the program that of a weighted sum.
-func (q *program) weigh(adaptive bool, weights []float64) {
+// setWeights makes the program that of a weighted sum.
+func (q *program) setWeights(adaptive bool, weights []float64) {
 	q.adaptive, q.weights, q.tau, q.tauCost, q.totals = adaptive, weights, false, 0, q.totals[:0]
 }
 
@@ -160,7 +160,7 @@ func (q *program) layout(steps int) {
 	for j := range q.nu {
 		q.columns = append(q.columns, q.nx+j)
 	}
-	for a, moves := range q.moves {
+	for a, moves := range q.isActive {
 		if moves {
 			q.active, q.columns = append(q.active, a), append(q.columns, a)
 		}
@@ -171,9 +171,9 @@ func (q *program) layout(steps int) {
 	}
 	q.nX, q.nf = q.na+q.naug, q.nu+q.na
 	q.d = q.nu + q.nX
-	q.carried, q.priced = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
-	q.mixed = dense.NewTransposed(q.d, q.no, q.d).Lower()
-	size(&q.prices, q.nm)
+	q.costateProduct, q.dualProduct = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
+	q.crossProduct = dense.NewTransposed(q.d, q.no, q.d).Lower()
+	size(&q.negatedDuals, q.nm)
 	size(&q.units, q.nf)
 	size(&q.next, steps*q.nX*q.d)
 	size(&q.margins, steps*q.nm*q.d)
@@ -187,12 +187,12 @@ func (q *program) layout(steps int) {
 	for _, b := range [][]float64{q.next, q.margins, q.objective, q.varying, q.dj, q.dsigma, q.h} {
 		clear(b)
 	}
-	size(&q.ends, len(q.totals)*q.nX)
-	clear(q.ends)
+	size(&q.totalSlopes, len(q.totals)*q.nX)
+	clear(q.totalSlopes)
 	for k, tot := range q.totals {
-		q.ends[k*q.nX+q.na+k] = -1
+		q.totalSlopes[k*q.nX+q.na+k] = -1
 		if q.tau {
-			q.ends[k*q.nX+q.nX-1] = tot.a
+			q.totalSlopes[k*q.nX+q.nX-1] = tot.a
 		}
 	}
 	// The totals and τ go on as they are, whatever else is added to them.
@@ -218,8 +218,8 @@ func block(blocked []bool, blocks []int) {
 	}
 }
 
-// join makes scaled actions the same within each block: their mean.
-func (q *program) join(v []float64) {
+// averageBlocks makes scaled actions the same within each block: their mean.
+func (q *program) averageBlocks(v []float64) {
 	if len(q.blocks) == 0 {
 		return
 	}
@@ -272,8 +272,8 @@ func (q *program) action(p *point, t int) []float64 {
 	return u
 }
 
-// marginsOf writes the margins beyond the room that they are to keep.
-func (q *program) marginsOf(s, c, u, m []float64) {
+// marginsBeyondRoom writes the margins beyond the room that they are to keep.
+func (q *program) marginsBeyondRoom(s, c, u, m []float64) {
 	q.problem.Margins(s, c, u, m)
 	for i, v := range q.room {
 		m[i] -= v
@@ -322,10 +322,10 @@ func (q *program) evaluate(p *point, rolled bool) {
 	if q.tau {
 		p.f += q.tauCost * p.y[q.naug-1]
 	}
-	p.f += q.lasting.cost(q, p)
+	p.f += q.terminal.value(q, p)
 	for t := range q.steps {
 		defect := p.defect[t*q.nX : (t+1)*q.nX]
-		y, after := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
+		y, nextTotals := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
 		for k, tot := range q.totals {
 			defect[q.na+k] = y[k] + tensor.DotInOrder(tot.e, p.j[t*q.no:(t+1)*q.no])
 		}
@@ -333,12 +333,12 @@ func (q *program) evaluate(p *point, rolled bool) {
 			defect[q.nX-1] = y[q.naug-1]
 		}
 		if rolled {
-			copy(after, defect[q.na:])
+			copy(nextTotals, defect[q.na:])
 			clear(defect)
 			continue
 		}
-		for k := range after {
-			defect[q.na+k] -= after[k]
+		for k := range nextTotals {
+			defect[q.na+k] -= nextTotals[k]
 		}
 		for i, a := range q.active {
 			defect[i] = 0
@@ -369,7 +369,7 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 				q.forward(p, t)
 			}
 		}
-		q.marginsOf(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
+		q.marginsBeyondRoom(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
 		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		if q.points.block != nil {
 			q.points.add(s, c, u)
@@ -382,34 +382,34 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 	}
 }
 
-// hold makes a point of the first measured state at every stage. The context follows: what it
+// holdState makes a point of the first measured state at every stage. The context follows: what it
 // remembers of the actions is of no size that would make a defect of it comparable.
-func (q *program) hold(p *point) {
+func (q *program) holdState(p *point) {
 	for t := range q.transitions() {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
 	}
 	for t := range q.steps {
 		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
 	}
-	q.carry(p, q.ns)
+	q.propagate(p, q.ns)
 }
 
-// carry takes what no action moves, and every component from the given one on, from the first
+// propagate takes what no action moves, and every component from the given one on, from the first
 // state along the horizon, and everything to the last stage, which a shift has left without a
 // state of its own; it evaluates the point.
-func (q *program) carry(p *point, from int) {
+func (q *program) propagate(p *point, firstComponent int) {
 	for t := range q.transitions() {
 		q.action(p, t)
 		q.forward(p, t)
-		for a, moves := range q.moves {
-			if !moves || a >= from || t == q.transitions()-1 {
+		for a, moves := range q.isActive {
+			if !moves || a >= firstComponent || t == q.transitions()-1 {
 				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
 			}
 		}
 	}
-	q.ahead = true
+	q.wantsSlopes = true
 	q.evaluate(p, false)
-	q.ahead = false
+	q.wantsSlopes = false
 }
 
 // finite reports whether every value of an evaluated point is.
@@ -425,9 +425,9 @@ func (q *program) finite(p *point) bool {
 
 // discoverStages marks those that a domain.Derivatives.Stages lists.
 func (q *program) discoverStages(p *point) {
-	clear(q.moves)
+	clear(q.isActive)
 	for _, a := range q.staged.Moving() {
-		q.moves[a] = true
+		q.isActive[a] = true
 	}
 	q.layout(q.steps)
 	q.resize(p)
@@ -435,24 +435,24 @@ func (q *program) discoverStages(p *point) {
 
 // discover marks the components that some action moves, along a roll-out.
 func (q *program) discover(p *point) {
-	for i := range q.moves {
-		q.moves[i] = true
+	for i := range q.isActive {
+		q.isActive[i] = true
 	}
 	q.layout(q.steps)
 	q.resize(p)
 	q.differentiate(p)
-	clear(q.moves)
-	for grown := true; grown; {
-		grown = false
+	clear(q.isActive)
+	for changed := true; changed; {
+		changed = false
 		for t := range q.transitions() {
 			for i := range q.nx {
-				if q.moves[i] {
+				if q.isActive[i] {
 					continue
 				}
 				row := q.next[(t*q.nX+i)*q.d : (t*q.nX+i+1)*q.d]
 				for col := range q.nf {
-					if row[col] != 0 && (col < q.nu || q.moves[q.columns[col]]) {
-						q.moves[i], grown = true, true
+					if row[col] != 0 && (col < q.nu || q.isActive[q.columns[col]]) {
+						q.isActive[i], changed = true, true
 						break
 					}
 				}

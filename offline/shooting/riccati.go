@@ -20,40 +20,40 @@ import (
 // eliminated in the first stage of its block alone.
 type riccati struct {
 	steps, nu, nX, d int
-	free             bool
+	lastFree         bool
 	blocked          []bool // [steps]; the first never is
 	// Of every stage: Cholesky factor of υ's block [nu][nu], the coupling Y
 	// [nX][nu] with feedback υ = −L⁻ᵀ(l + Yᵀξ), and the value function
 	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. Of a blocked stage the function
 	// ½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) itself, R in the place of the factor, lower triangle, and S in that of Y.
-	l, y, lead, P, p []float64
-	product, m, w    []float64
-	nothing, coupled []float64 // zeros, and S of a blocked stage beside zeros, [nX][d]
-	ahead            []float64 // p + P b of the next stage
-	minus            []float64 // −Yᵀ of a stage, [nu][nX]
-	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
-	flops            int64     // multiply-adds since it was made
+	l, y, feedforward, P, p []float64
+	product, m, w           []float64
+	zeros, coupled          []float64 // zeros, and S of a blocked stage beside zeros, [nX][d]
+	nextGradient            []float64 // p + P b of the next stage
+	negatedY                []float64 // −Yᵀ of a stage, [nu][nX]
+	vectors, values         []float64 // [nu][nu] and [nu], of a block that is reflected
+	flops                   int64     // multiply-adds since it was made
 	// P F, Fᵀ(P F), −Y Yᵀ, and rows times P and F.
-	onward, back, less, valued, adjoint dense.Product
+	forwardProduct, hessianProduct, schurProduct, rowTimesP, rowTimesF dense.Product
 }
 
-func (r *riccati) resize(blocked []bool, nu, nX int, free bool) {
+func (r *riccati) resize(blocked []bool, nu, nX int, lastFree bool) {
 	steps := len(blocked)
-	r.steps, r.nu, r.nX, r.d, r.free, r.blocked = steps, nu, nX, nu+nX, free, blocked
-	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
-	r.valued, r.adjoint = dense.New(1, nX, nX), dense.New(1, nX, r.d)
+	r.steps, r.nu, r.nX, r.d, r.lastFree, r.blocked = steps, nu, nX, nu+nX, lastFree, blocked
+	r.forwardProduct, r.hessianProduct, r.schurProduct = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
+	r.rowTimesP, r.rowTimesF = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
 	size(&r.y, steps*nX*nu)
-	size(&r.lead, steps*nu)
+	size(&r.feedforward, steps*nu)
 	size(&r.P, (steps+1)*nX*nX)
 	size(&r.p, (steps+1)*nX)
 	size(&r.product, nX*r.d)
-	size(&r.nothing, nX*r.d)
+	size(&r.zeros, nX*r.d)
 	size(&r.coupled, nX*r.d)
 	size(&r.m, r.d*r.d)
-	size(&r.minus, nu*nX)
+	size(&r.negatedY, nu*nX)
 	size(&r.w, r.d)
-	size(&r.ahead, nX)
+	size(&r.nextGradient, nX)
 	size(&r.vectors, nu*nu)
 	size(&r.values, nu)
 }
@@ -76,11 +76,11 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
 		ft := f[t*nX*d : (t+1)*nX*d]
-		held := t+1 < r.steps && r.blocked[t+1]
-		r.onward.Sum(r.product, r.couple(t+1, held), next, ft)
-		r.back.Sum(r.m, h[t*d*d:], ft, r.product)
-		if held {
-			r.keep(t+1, ft)
+		blocked := t+1 < r.steps && r.blocked[t+1]
+		r.forwardProduct.Sum(r.product, r.coupling(t+1, blocked), next, ft)
+		r.hessianProduct.Sum(r.m, h[t*d*d:], ft, r.product)
+		if blocked {
+			r.addBlocked(t+1, ft)
 		}
 		if shift != 0 {
 			for i := range d {
@@ -90,7 +90,7 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 		r.flops += int64(nX*nX*d + nX*d*(d+1)/2)
 		l, y, P := r.l[t*nu*nu:(t+1)*nu*nu], r.y[t*nX*nu:(t+1)*nX*nu], r.P[t*nX*nX:(t+1)*nX*nX]
 		if r.blocked[t] {
-			r.leave(l, y, P)
+			r.storeBlocked(l, y, P)
 			continue
 		}
 		if !cholesky(r.m, d, l, nu) {
@@ -109,20 +109,20 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 				yi[j] = (mi[j] - tensor.DotInOrder(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
 			}
 			for j, v := range yi {
-				r.minus[j*nX+i] = -v
+				r.negatedY[j*nX+i] = -v
 			}
 		}
-		r.less.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.minus) // of ξ's block, if there is one
+		r.schurProduct.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.negatedY) // of ξ's block, if there is one
 		mirror(P, nX)
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
 	}
-	return !r.free || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
+	return !r.lastFree || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
 }
 
-// couple is what P F is added to: S of stage t beside zeros where that is held, else zeros.
-func (r *riccati) couple(t int, held bool) []float64 {
-	if !held {
-		return r.nothing
+// coupling is what P F is added to: S of stage t beside zeros where that is held, else zeros.
+func (r *riccati) coupling(t int, blocked bool) []float64 {
+	if !blocked {
+		return r.zeros
 	}
 	clear(r.coupled)
 	for i := range r.nX {
@@ -131,8 +131,8 @@ func (r *riccati) couple(t int, held bool) []float64 {
 	return r.coupled
 }
 
-// keep adds to υ's block of the stage before what stage t, which is held, has besides: R + SᵀF.
-func (r *riccati) keep(t int, ft []float64) {
+// addBlocked adds to υ's block of the stage before what stage t, which is held, has besides: R + SᵀF.
+func (r *riccati) addBlocked(t int, ft []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
 		tensor.Axpy(1, r.l[(t*nu+i)*nu:(t*nu+i)*nu+i+1], r.m[i*d:])
@@ -145,8 +145,8 @@ func (r *riccati) keep(t int, ft []float64) {
 	r.flops += int64(nX * nu * (nu + 1) / 2)
 }
 
-// leave writes what a held stage leaves to the stage before: R, S and P of r.m.
-func (r *riccati) leave(l, y, P []float64) {
+// storeBlocked writes what a held stage leaves to the stage before: R, S and P of r.m.
+func (r *riccati) storeBlocked(l, y, P []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
 		copy(l[i*nu:i*nu+i+1], r.m[i*d:])
@@ -200,15 +200,15 @@ func (r *riccati) reflect() {
 	}
 	// Jacobi's rotations, in cyclic order; the block is small.
 	for range 30 {
-		off, all := 0.0, 0.0
+		off, sum := 0.0, 0.0
 		for i := range n {
 			for j := range n {
-				if all += a[i*d+j] * a[i*d+j]; i != j {
+				if sum += a[i*d+j] * a[i*d+j]; i != j {
 					off += a[i*d+j] * a[i*d+j]
 				}
 			}
 		}
-		if !(off > 1e-30*all) {
+		if !(off > 1e-30*sum) {
 			break
 		}
 		for i := range n {
@@ -260,20 +260,20 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	for t := r.steps - 1; t >= 0; t-- {
 		next, p := r.P[(t+1)*nX*nX:(t+2)*nX*nX], r.p[(t+1)*nX:(t+2)*nX]
 		bt := b[t*nX : (t+1)*nX]
-		r.valued.Sum(r.ahead, p, bt, next) // P is symmetric
-		r.adjoint.Sum(r.w, h[t*d:], r.ahead, f[t*nX*d:])
+		r.rowTimesP.Sum(r.nextGradient, p, bt, next) // P is symmetric
+		r.rowTimesF.Sum(r.w, h[t*d:], r.nextGradient, f[t*nX*d:])
 		if t+1 < r.steps && r.blocked[t+1] {
-			tensor.Axpy(1, r.lead[(t+1)*nu:(t+2)*nu], r.w)
+			tensor.Axpy(1, r.feedforward[(t+1)*nu:(t+2)*nu], r.w)
 			for k, v := range bt {
 				tensor.Axpy(v, r.y[((t+1)*nX+k)*nu:((t+1)*nX+k+1)*nu], r.w)
 			}
 		}
 		if r.blocked[t] {
-			copy(r.lead[t*nu:], r.w[:nu])
+			copy(r.feedforward[t*nu:], r.w[:nu])
 			copy(r.p[t*nX:], r.w[nu:])
 			continue
 		}
-		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
+		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.feedforward[t*nu:(t+1)*nu]
 		for j := range nu {
 			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
 		}
@@ -283,7 +283,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	}
 	xi := w[nu:d]
 	clear(xi)
-	if r.free {
+	if r.lastFree {
 		xi[nX-1] = -r.p[nX-1] / r.P[nX*nX-1]
 	}
 	for t := range r.steps {
@@ -291,7 +291,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		if r.blocked[t] {
 			copy(wt[:nu], w[(t-1)*d:])
 		} else {
-			copy(wt[:nu], r.lead[t*nu:(t+1)*nu])
+			copy(wt[:nu], r.feedforward[t*nu:(t+1)*nu])
 			r.feedback(t, wt[nu:], wt[:nu])
 		}
 		to := last
@@ -308,7 +308,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 			xi = w[t*d+nu : (t+1)*d]
 		}
 		to := lambda[t*nX : (t+1)*nX]
-		r.valued.Sum(to, r.p[t*nX:], xi, r.P[t*nX*nX:])
+		r.rowTimesP.Sum(to, r.p[t*nX:], xi, r.P[t*nX*nX:])
 		if t < r.steps && r.blocked[t] {
 			for i := range to {
 				to[i] += tensor.DotInOrder(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], w[t*d:t*d+nu])
@@ -336,8 +336,8 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 	}
 }
 
-// forget leaves stage t, of which nothing is known but what blocked stages hold, without a feedback.
-func (r *riccati) forget(t, nu, nX int) {
+// clearFeedback leaves stage t, of which nothing is known but what blocked stages hold, without a feedback.
+func (r *riccati) clearFeedback(t, nu, nX int) {
 	clear(r.y[t*nX*nu : (t+1)*nX*nu])
 	l := r.l[t*nu*nu : (t+1)*nu*nu]
 	clear(l)

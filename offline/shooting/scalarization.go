@@ -11,7 +11,7 @@ import (
 const augmentation = 1e-4
 
 func (q *program) chebyshev(w, ideal, spread []float64) {
-	q.weigh(false, make([]float64, q.no))
+	q.setWeights(false, make([]float64, q.no))
 	q.tau, q.tauCost = true, 1
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
@@ -31,7 +31,7 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 			primary = i
 		}
 	}
-	q.weigh(false, make([]float64, q.no))
+	q.setWeights(false, make([]float64, q.no))
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
 		if i == primary {
@@ -59,14 +59,14 @@ func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error
 			w[j] = 1e-3 / float64(m)
 		}
 		w[i] += 1 - 1e-3
-		own, err := t.best(func(q *program) { q.weigh(false, w) })
+		optimum, err := t.solveStarts(func(q *program) { q.setWeights(false, w) })
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("shooting: minimum of objective %d: %w", i, err)
 		}
-		for j, v := range own.Total() {
+		for j, v := range optimum.Total() {
 			ideal[j], nadir[j] = math.Min(ideal[j], v), math.Max(nadir[j], v)
 		}
-		plans = append(plans, own.U)
+		plans = append(plans, optimum.U)
 	}
 	for i := range spread {
 		spread[i] = math.Max(nadir[i]-ideal[i], 1e-6*(1+math.Abs(ideal[i])))

@@ -69,11 +69,11 @@ type Options struct {
 	// scenario's start then begin with the plans of the nearest too, where there is more than
 	// one basin.
 	Library int
-	// Lasting says that the plant goes on behind the horizon. Weighted sums then include what it costs there, to second
+	// TerminalCost says that the plant goes on behind the horizon. Weighted sums then include what it costs there, to second
 	// order about the place where resting is cheapest: the multipliers of that place (the gradient-correcting end penalty of
 	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. Where there is no such
 	// place, nothing is added. Other scalarizations are refused.
-	Lasting bool
+	TerminalCost bool
 }
 
 // Counts say what a Solver has done since it was made.
@@ -88,26 +88,26 @@ type Counts struct {
 // Solver solves scenarios of one problem. It is safe for concurrent use, and
 // what Solve returns depends on its arguments alone.
 type Solver struct {
-	problem domain.Problem
-	may     *domain.ProblemAbilities
-	axes    []domain.Variable
-	initial func(p, s, c []float64)
-	opt     Options
+	problem   domain.Problem
+	abilities *domain.ProblemAbilities
+	axes      []domain.Variable
+	initial   func(p, s, c []float64)
+	opt       Options
 
-	room     []float64 // of the present solves
-	blocks   []int     // likewise
-	lastings *lastings // nil: nothing comes behind a horizon
-	work     *work
-	until    context.Context // ends every solve
+	room          []float64      // of the present solves
+	blocks        []int          // likewise
+	terminalCosts *terminalCosts // nil: nothing comes behind a horizon
+	work          *work
+	ctx           context.Context // ends every solve
 }
 
 // work is what a Solver and those that end with a context share.
 type work struct {
-	spaces                      sync.Pool // of *ipm
+	workspaces                  sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
-	building                    sync.Mutex
+	libraryLock                 sync.Mutex
 	library                     *library
-	settlings                   sync.Pool // of *settling
+	regulators                  sync.Pool // of *settling
 	polishes                    sync.Pool // of *Receding
 }
 
@@ -120,9 +120,9 @@ func (s *Solver) Abilities() *domain.SolverAbilities {
 
 // Until is domain.SolverAbilities.Until.
 func (s *Solver) Until(ctx context.Context) domain.Solver {
-	own := *s
-	own.until = ctx
-	return &own
+	copied := *s
+	copied.ctx = ctx
+	return &copied
 }
 
 // New returns a solver. axes are the scenario's parameters with their ranges;
@@ -174,41 +174,41 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: the room of margin %d is %v, want a finite number of at least 0", i, v)
 		}
 	}
-	var ends *lastings
-	if opt.Lasting {
-		ends = newLastings(problem, opt.StateScale)
+	var costs *terminalCosts
+	if opt.TerminalCost {
+		costs = newTerminalCosts(problem, opt.StateScale)
 	}
-	return newSolver(problem, axes, initial, opt, ends), nil
+	return newSolver(problem, axes, initial, opt, costs), nil
 }
 
-func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
-	s := &Solver{problem: problem, may: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
-	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, terminal *terminalCosts) *Solver {
+	s := &Solver{problem: problem, abilities: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, terminalCosts: terminal, work: &work{}, ctx: context.Background()}
+	s.work.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
 	s.work.polishes.New = func() any {
 		r := newReceding(s, opt.Iterations, 0)
 		r.barrier = polishedBarrier
 		return r
 	}
-	s.work.settlings.New = func() any {
+	s.work.regulators.New = func() any {
 		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()
-		return &settling{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
+		return &regulatorSpace{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
 	}
 	return s
 }
 
-// sampling is the solver of samples, which keep room and hold actions.
-func (s *Solver) sampling() *Solver {
-	own := *s
-	own.room, own.blocks = s.opt.Room, s.opt.Blocks
-	return &own
+// forSamples is the solver of samples, which keep room and hold actions.
+func (s *Solver) forSamples() *Solver {
+	copied := *s
+	copied.room, copied.blocks = s.opt.Room, s.opt.Blocks
+	return &copied
 }
 
-// free is the solver whose receding horizons hold no action.
-func (s *Solver) free() *Solver {
-	own := *s
-	own.opt.Blocks = nil
-	return &own
+// withoutBlocks is the solver whose receding horizons hold no action.
+func (s *Solver) withoutBlocks() *Solver {
+	copied := *s
+	copied.opt.Blocks = nil
+	return &copied
 }
 
 // maxVariables bounds the memory of a solve.
@@ -240,7 +240,7 @@ type Trajectory struct {
 	Margins [][]float64 // [steps]
 	// Cost is what was minimised: Σσᵀ J for a weighted sum, the Chebyshev or
 	// ε-constraint objective otherwise. Beyond is its part behind the last step (Options.Lasting).
-	Cost, Beyond float64
+	Cost, TerminalCost float64
 	// KKT is the largest scaled residual of the optimality conditions, Violation
 	// the largest −margin.
 	KKT, Violation float64
@@ -273,12 +273,12 @@ func (t *Trajectory) Total() []float64 {
 // are those of the table of each objective's own minimum from the same state,
 // and 1e-4 of the sum of all objectives over their ranges is added so that the
 // solution is not only weakly optimal.
-func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
-	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, how)
+func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
+	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, scalarization)
 }
 
 // minimise is Minimise's, from the starts that the task has.
-func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Trajectory, error) {
+func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
 	spec, state, ctx, steps := t.solver.problem.Spec(), t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
 		return nil, fmt.Errorf("shooting: %w", err)
@@ -294,29 +294,29 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 			return nil, fmt.Errorf("shooting: start %d has %d steps, want %d", i, len(plan), steps)
 		}
 	}
-	if how != "" && how != domain.WeightedSum && pref.Adaptive {
-		return nil, fmt.Errorf("shooting: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", how, domain.WeightedSum)
+	if scalarization != "" && scalarization != domain.WeightedSum && pref.Adaptive {
+		return nil, fmt.Errorf("shooting: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", scalarization, domain.WeightedSum)
 	}
 	switch {
-	case how == "" || how == domain.WeightedSum:
-		ending := t.solver.lastings.of(ctx, pref)
-		return t.best(func(q *program) {
-			q.weigh(pref.Adaptive, pref.W)
-			q.lasting = ending
+	case scalarization == "" || scalarization == domain.WeightedSum:
+		ending := t.solver.terminalCosts.forContext(ctx, pref)
+		return t.solveStarts(func(q *program) {
+			q.setWeights(pref.Adaptive, pref.W)
+			q.terminal = ending
 		})
-	case t.solver.opt.Lasting:
-		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, how)
+	case t.solver.opt.TerminalCost:
+		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case len(t.solver.blocks) > 0:
-		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, how)
-	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
-		t.beside = nil // it has no totals, or those from another state
+		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+	case scalarization == domain.Chebyshev || scalarization == domain.EpsilonConstraint:
+		t.neighbour = nil // it has no totals, or those from another state
 		ideal, spread, plans, err := t.payoff()
 		if err != nil {
 			return nil, err
 		}
-		t.starts, t.own = append(t.starts, plans...), max(0, t.own-len(plans))
-		found, err := t.best(func(q *program) {
-			if how == domain.Chebyshev {
+		t.starts, t.ownStarts = append(t.starts, plans...), max(0, t.ownStarts-len(plans))
+		found, err := t.solveStarts(func(q *program) {
+			if scalarization == domain.Chebyshev {
 				q.chebyshev(pref.W, ideal, spread)
 			} else {
 				q.epsilonConstraint(pref.W, ideal, spread)
@@ -330,14 +330,14 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 		}
 		return found, nil
 	default:
-		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", how, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
 }
 
-// loses reports whether a trajectory leads through a state that is lost.
-func (s *Solver) loses(t *Trajectory) bool {
+// losesState reports whether a trajectory leads through a state that is lost.
+func (s *Solver) losesState(t *Trajectory) bool {
 	for i := range t.S[1:] {
-		if s.may.Lost(t.S[1+i], t.C[1+i]) {
+		if s.abilities.Lost(t.S[1+i], t.C[1+i]) {
 			return true
 		}
 	}

@@ -22,10 +22,10 @@ func (p tightened) Margins(s, c, u, m []float64) {
 
 // Tightened implements domain.Receding.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
-	return s.Of(tightened{s.problem, slices.Clone(slack)})
+	return s.WithProblem(tightened{s.problem, slices.Clone(slack)})
 }
 
-// Of is the solver of another problem of the same sizes, behind whose plans this problem's costs are counted (Options.Lasting).
-func (s *Solver) Of(p domain.Problem) *Solver {
-	return newSolver(p, s.axes, s.initial, s.opt, s.lastings)
+// WithProblem is the solver of another problem of the same sizes, behind whose plans this problem's costs are counted (Options.Lasting).
+func (s *Solver) WithProblem(p domain.Problem) *Solver {
+	return newSolver(p, s.axes, s.initial, s.opt, s.terminalCosts)
 }

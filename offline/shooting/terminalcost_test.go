@@ -8,20 +8,20 @@ import (
 )
 
 // behind is V of a solver at a state and context, with the lasting itself.
-func behind(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *lasting) {
+func behind(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *terminalCost) {
 	t.Helper()
-	l := s.lastings.of(c, pref)
+	l := s.terminalCosts.forContext(c, pref)
 	if l == nil {
 		t.Fatal("no place to rest")
 	}
-	return s.Behind(state, c, pref), l
+	return s.TerminalCost(state, c, pref), l
 }
 
 // long is the least cost of many steps with nothing behind them.
 func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Preference) float64 {
 	t.Helper()
 	plain := *s
-	plain.lastings, plain.opt.Lasting = nil, false
+	plain.terminalCosts, plain.opt.TerminalCost = nil, false
 	best, err := plain.Minimise(state, c, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -32,21 +32,21 @@ func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Pr
 // The regulator's cost-to-go is what a horizon of hundreds of steps costs: of a linear system with quadratic costs
 // exactly.
 func TestLastingIsALongHorizonOfALinearSystem(t *testing.T) {
-	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
+	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
 	pref := domain.Preference{W: []float64{0.6, 0.4}}
 	for _, state := range [][]float64{{1, 0}, {0, -1}, {-0.7, 0.4}} {
 		v, l := behind(t, s, state, nil, pref)
 		want := long(t, s, 300, state, nil, pref)
-		if math.Abs(v-want) > 1e-6*want || math.Abs(l.each) > 1e-12 {
-			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.each)
+		if math.Abs(v-want) > 1e-6*want || math.Abs(l.stageCost) > 1e-12 {
+			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.stageCost)
 		}
 		// So a horizon of three steps decides as one of 300 does.
 		best, err := s.Minimise(state, nil, 3, pref, domain.WeightedSum, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(best.Cost-want) > 1e-6*want || best.Beyond <= 0 {
-			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.Beyond, want)
+		if math.Abs(best.Cost-want) > 1e-6*want || best.TerminalCost <= 0 {
+			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.TerminalCost, want)
 		}
 	}
 }
@@ -57,15 +57,15 @@ func TestLastingIsRightToSecondOrder(t *testing.T) {
 	s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) {
 		s[0], s[1] = p[0], 0.4
 		c[0], c[1], c[2] = 0.5, 0.4, 0.1
-	}, Options{Lasting: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
+	}, Options{TerminalCost: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{0.8, 0.2}}, "adaptive": {Adaptive: true}} {
 		c := []float64{0.5, 0, 0}
 		_, l := behind(t, s, []float64{0.4, 0.4}, c, pref)
-		if l.each < 1e-4 {
-			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.each)
+		if l.stageCost < 1e-4 {
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.stageCost)
 		}
 		at := func(by float64) (state, context []float64) {
 			return []float64{l.At[0] + 0.1*by, l.At[1] - 0.06*by}, []float64{0.5, l.At[3] + 0.05*by, l.At[4] - 0.05*by}
@@ -98,7 +98,7 @@ func leaking() *functions {
 
 // Where resting is cheapest at a limit, V is the limit's multiplier: what having more than it asks for is worth.
 func TestLastingAtALimit(t *testing.T) {
-	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
+	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +119,13 @@ func TestNoLastingWhereNothingRests(t *testing.T) {
 		func(s, c, u, sn, cn []float64) { sn[0], cn[0] = 0.9*s[0]+u[0], c[0]+0.1 },
 		func(s, u, c, j []float64) { j[0] = (s[0]-math.Sin(c[0]))*(s[0]-math.Sin(c[0])) + u[0]*u[0] },
 		func(_, _, _, _ []float64) {})
-	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1})
+	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	best, err := s.Minimise([]float64{0.5}, []float64{0}, 20, domain.Preference{W: []float64{1}}, domain.WeightedSum, 1)
-	if err != nil || best.Beyond != 0 {
-		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.Beyond, err)
+	if err != nil || best.TerminalCost != 0 {
+		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.TerminalCost, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func recede(t *testing.T, s *Solver, horizon, steps int, state, c []float64, pre
 func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
 	of := func(lasting bool) *Solver {
 		s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) { s[0] = p[0] },
-			Options{Lasting: lasting, Horizon: 10, Keep: 1, Tolerance: 1e-7})
+			Options{TerminalCost: lasting, Horizon: 10, Keep: 1, Tolerance: 1e-7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,20 +190,20 @@ func TestLastingFromTheMiddleOfACell(t *testing.T) {
 		},
 		func(s, _, _, m []float64) { m[0] = 1 - s[0] })
 	p.spec.Context[0].Lo, p.spec.Context[0].Hi = 0.2, 0.84
-	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 10, Keep: 1})
+	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 10, Keep: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{1}}, "adaptive": {Adaptive: true}} {
 		for _, reference := range []float64{0.16, 0.21, 0.24, 0.5, 0.53, 0.6, 0.87} {
 			c := []float64{reference, 0}
-			got := s.lastings.of(c, pref)
-			rest := newResting(p, s.lastings.scale, c)
-			want := rest.find(c, pref)
+			got := s.terminalCosts.forContext(c, pref)
+			rest := newSteadyStateSolver(p, s.terminalCosts.scale, c)
+			want := rest.solve(c, pref)
 			if got == nil || want == nil {
 				t.Fatalf("%s, %v: found %v, by all searches %v", name, reference, got, want)
 			}
-			if near := rest.near(c, pref, s.lastings.of(rest.middle(c), pref)); near == nil {
+			if near := rest.warmSolve(c, pref, s.terminalCosts.forContext(rest.cellCentre(c), pref)); near == nil {
 				t.Errorf("%s, %v: nothing is found from the middle of the cell", name, reference)
 			}
 			for what, of := range map[string][2][]float64{
