@@ -16,13 +16,11 @@ const (
 	dualDifference   = 1e-7
 )
 
-// loadStage copies the point of stage t into the buffer y, and views it as s, c, u.
-func (q *program) loadStage(p *point, t int) (y, s, c, u []float64) {
-	y = q.y
-	copy(y, p.x[t*q.nx:(t+1)*q.nx])
-	copy(y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
-	s, c, u = q.split(y)
-	return y, s, c, u
+// loadStage copies (s, c, u) of stage t into a buffer and returns that.
+func (q *program) loadStage(p *point, t int) []float64 {
+	copy(q.y, p.x[t*q.nx:(t+1)*q.nx])
+	copy(q.y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
+	return q.y
 }
 
 // variableColumns is the number of columns of stage t that are variables: its state is given
@@ -152,7 +150,8 @@ func (q *program) differentiateDual(p *point, t int) bool {
 func (q *program) differentiateStage(p *point, t int) bool {
 	complete := true
 	d := q.d
-	y, s, c, u := q.loadStage(p, t)
+	y := q.loadStage(p, t)
+	s, c, u := q.split(y)
 	n := q.variableColumns(t)
 	q.evaluations += int64(2 * n)
 	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
@@ -193,7 +192,8 @@ func (q *program) differentiateStage(p *point, t int) bool {
 // derivatives of σᵀJ, by central differences.
 func (q *program) differentiatePriority(p *point) {
 	for t := range q.steps {
-		y, s, c, u := q.loadStage(p, t)
+		y := q.loadStage(p, t)
+		s, c, u := q.split(y)
 		j := p.j[t*q.no : (t+1)*q.no]
 		for col := range q.variableColumns(t) {
 			a := q.columns[col]
@@ -221,7 +221,7 @@ func (q *program) differentiateObjectives(p *point) {
 	rows := 1 + len(q.totals)
 	q.points.reset()
 	for t := range q.steps {
-		_, s, c, u := q.loadStage(p, t)
+		s, c, u := q.split(q.loadStage(p, t))
 		q.points.addWeighted(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		for _, tot := range q.totals {
 			q.points.addWeighted(s, c, u, tot.e)
@@ -243,7 +243,8 @@ func (q *program) differentiateObjectives(p *point) {
 	}
 	q.points.reset()
 	for t := range q.steps {
-		y, s, c, u := q.loadStage(p, t)
+		y := q.loadStage(p, t)
+		s, c, u := q.split(y)
 		for col := q.nu; col < q.variableColumns(t); col++ {
 			a := q.columns[col]
 			if a < q.ns {

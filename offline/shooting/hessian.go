@@ -201,7 +201,8 @@ func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, 
 // stage t over its variables. f is called at the same points in the same order each time.
 func (q *program) secondDifferences(p *point, t int, h []float64, f func(s, c, u []float64) float64) {
 	n, d := q.variableColumns(t), q.d
-	y, s, c, u := q.loadStage(p, t)
+	y := q.loadStage(p, t)
+	s, c, u := q.split(y)
 	base := f(s, c, u)
 	plus, minus, step := q.plus, q.minus, q.step
 	for i := range n {

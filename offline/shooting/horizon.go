@@ -47,7 +47,8 @@ func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.P
 		}
 		plan, states = append(plan, slices.Clone(next[:nu])), append(append(states, state...), ctx...)
 		s.problem.Step(state, ctx, next[:nu], nextS, nextC)
-		state, nextS, ctx, nextC = nextS, state, nextC, ctx
+		state, nextS = nextS, state
+		ctx, nextC = nextC, ctx
 	}
 	return plan, append(append(states, state...), ctx...)
 }

@@ -155,7 +155,8 @@ func barrierFor(e float64) float64 { return math.Min(1, 1e-4*e*e) }
 // is not finite.
 func (p *ipm) start(hold bool, states []float64) bool {
 	q := p.q
-	p.iterations, p.shift, p.missedActive, p.hasFeedback, p.keptStates = 0, 0, false, false, false
+	p.iterations, p.shift = 0, 0
+	p.missedActive, p.hasFeedback, p.keptStates = false, false, false
 	p.resize()
 	limit := 1 - math.Min(boxInset, 2*p.opt.mu)
 	for i, v := range p.cur.v {

@@ -26,7 +26,8 @@ func newPoints(p domain.Problem) points {
 
 func (p *points) reset() {
 	p.b.Rows = 0
-	p.b.S, p.b.U, p.b.C, p.b.Sigma = p.b.S[:0], p.b.U[:0], p.b.C[:0], p.b.Sigma[:0]
+	p.b.S, p.b.U, p.b.C = p.b.S[:0], p.b.U[:0], p.b.C[:0]
+	p.b.Sigma = p.b.Sigma[:0]
 }
 
 // add appends a point.
@@ -43,7 +44,8 @@ func (p *points) addWeighted(s, c, u, sigma []float64) {
 
 // objectives evaluates J at every point, [rows][no].
 func (p *points) objectives() []float64 {
-	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
+	ns, nu, nc := p.ns, p.nu, p.nc
+	no := p.no
 	p.b.J = slices.Grow(p.b.J[:0], p.b.Rows*no)[:p.b.Rows*no]
 	if p.block != nil {
 		if p.b.Rows > 0 {
@@ -60,7 +62,8 @@ func (p *points) objectives() []float64 {
 // gradients evaluates ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u at every point, [rows][ns] and
 // [rows][nu].
 func (p *points) gradients() (gs, gu []float64) {
-	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
+	ns, nu, nc := p.ns, p.nu, p.nc
+	no := p.no
 	p.b.GS, p.b.GU = slices.Grow(p.b.GS[:0], p.b.Rows*ns)[:p.b.Rows*ns], slices.Grow(p.b.GU[:0], p.b.Rows*nu)[:p.b.Rows*nu]
 	if p.block != nil {
 		b := p.b

@@ -64,7 +64,7 @@ type program struct {
 	blocked                                                 []bool        // [steps]: the action is that of the stage before
 	room                                                    []float64     // [nm] that margins are to keep to spare, nil: none
 	dx, dJ, dm                                              []float64     // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
-	y, other                                                []float64     // (s, c, u)
+	y                                                       []float64     // (s, c, u)
 	fp, fm, mp, mm                                          []float64
 	sp, sm, delta, unit                                     []float64
 	slope                                                   []float64     // [d]
@@ -124,7 +124,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.scale[q.nx+j] = half
 	}
 	q.isActive, q.costate = make([]bool, q.nx), make([]float64, q.nx)
-	for _, b := range []*[]float64{&q.y, &q.other, &q.plus, &q.minus, &q.step} {
+	for _, b := range []*[]float64{&q.y, &q.plus, &q.minus, &q.step} {
 		*b = make([]float64, y)
 	}
 	q.fp, q.fm = make([]float64, q.nx), make([]float64, q.nx)
@@ -133,7 +133,8 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		*b = make([]float64, q.no)
 	}
 	if q.dual != nil {
-		q.zy, q.zx, q.zj, q.zm = make([]complex128, y), make([]complex128, q.nx), make([]complex128, q.no), make([]complex128, q.nm)
+		q.zy, q.zx = make([]complex128, y), make([]complex128, q.nx)
+		q.zj, q.zm = make([]complex128, q.no), make([]complex128, q.nm)
 	}
 	return q
 }
@@ -148,7 +149,8 @@ func (q *program) transitions() int {
 
 // setWeights makes the program that of a weighted sum.
 func (q *program) setWeights(adaptive bool, weights []float64) {
-	q.adaptive, q.weights, q.tau, q.tauCost, q.totals = adaptive, weights, false, 0, q.totals[:0]
+	q.adaptive, q.weights = adaptive, weights
+	q.tau, q.tauCost, q.totals = false, 0, q.totals[:0]
 }
 
 // layout sizes everything for the active components; q.moves says which.

@@ -331,7 +331,8 @@ func (p *ipm) strayBarrier() float64 {
 
 // copySettings takes over what a solve has besides its stages.
 func (p *ipm) copySettings(previous *ipm) {
-	p.rho, p.mu, p.objectiveScale, p.hasFeedback = previous.rho, previous.mu, previous.objectiveScale, previous.hasFeedback
+	p.rho, p.mu = previous.rho, previous.mu
+	p.objectiveScale, p.hasFeedback = previous.objectiveScale, previous.hasFeedback
 	p.shift, p.minShift = 0, 0
 	copy(p.q.isActive, previous.q.isActive)
 }

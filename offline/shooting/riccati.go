@@ -39,7 +39,8 @@ type riccati struct {
 
 func (r *riccati) resize(blocked []bool, nu, nX int, lastFree bool) {
 	steps := len(blocked)
-	r.steps, r.nu, r.nX, r.d, r.lastFree, r.blocked = steps, nu, nX, nu+nX, lastFree, blocked
+	r.steps, r.nu, r.nX = steps, nu, nX
+	r.d, r.lastFree, r.blocked = nu+nX, lastFree, blocked
 	r.forwardProduct, r.hessianProduct, r.schurProduct = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
 	r.rowTimesP, r.rowTimesF = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
@@ -190,7 +191,8 @@ func cholesky(m []float64, d int, l []float64, n int) bool {
 
 // reflect replaces the eigenvalues of υ's block in r.m by their magnitudes.
 func (r *riccati) reflect() {
-	n, d, a, q := r.nu, r.d, r.m, r.vectors
+	n, d := r.nu, r.d
+	a, q := r.m, r.vectors
 	clear(q)
 	for i := range n {
 		q[i*n+i] = 1

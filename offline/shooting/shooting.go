@@ -279,7 +279,8 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 
 // minimise is Minimise's, from the starts that the task has.
 func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
-	spec, state, ctx, steps := t.solver.problem.Spec(), t.state, t.ctx, t.steps
+	spec := t.solver.problem.Spec()
+	state, ctx, steps := t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
 		return nil, fmt.Errorf("shooting: %w", err)
 	}
@@ -310,16 +311,16 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case scalarization == domain.Chebyshev || scalarization == domain.EpsilonConstraint:
 		t.neighbour = nil // it has no totals, or those from another state
-		ideal, spread, plans, err := t.payoff()
+		table, err := t.payoff()
 		if err != nil {
 			return nil, err
 		}
-		t.starts, t.ownStarts = append(t.starts, plans...), max(0, t.ownStarts-len(plans))
+		t.starts, t.ownStarts = append(t.starts, table.plans...), max(0, t.ownStarts-len(table.plans))
 		found, err := t.solveStarts(func(q *program) {
 			if scalarization == domain.Chebyshev {
-				q.chebyshev(pref.W, ideal, spread)
+				q.chebyshev(pref.W, table.ideal, table.spread)
 			} else {
-				q.epsilonConstraint(pref.W, ideal, spread)
+				q.epsilonConstraint(pref.W, table.ideal, table.spread)
 			}
 		})
 		if err != nil {

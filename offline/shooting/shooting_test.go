@@ -148,10 +148,11 @@ func TestScalarizations(t *testing.T) {
 	solver := newTanks(Options{Tolerance: 1e-6})
 	s0, c0 := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
 	task := task{solver: solver, state: s0, ctx: c0, steps: 20, ownStarts: 1}
-	ideal, spread, _, err := task.payoff()
+	table, err := task.payoff()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ideal, spread := table.ideal, table.spread
 	for _, w := range [][]float64{{0.5, 0.5}, {0.8, 0.2}, {0.25, 0.75}} {
 		pref := domain.Preference{W: w}
 		got := minimise(t, solver, s0, c0, 20, pref, domain.Chebyshev)

@@ -44,7 +44,8 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	if found != nil {
 		first = len(t.starts)
 	}
-	infeasible, lostStates, runs, lowest := 0, 0, 0, math.Inf(1)
+	infeasible, lostStates, runs := 0, 0, 0
+	lowest := math.Inf(1)
 	p := s.work.workspaces.Get().(*ipm)
 	defer func() { s.work.workspaces.Put(p) }()
 	if p.q.stagesErr != nil {
@@ -195,10 +196,10 @@ func (t *task) writeStart(q *program, to *point, k int) {
 	default:
 		// A constant and two slow waves per action, at random.
 		for j, wave := range waves(t.seed, k, q.nu) {
-			level, a, b, phase := wave[0], wave[1], wave[2], wave[3]
+			level, phase := wave[0], wave[3]
 			for step := range t.steps {
 				w := math.Pi * float64(step) / float64(t.steps)
-				scaled(step, j, q.mid[j]+q.half[j]*(level+a*math.Sin(w+phase)+b*math.Sin(2*w+phase)))
+				scaled(step, j, q.mid[j]+q.half[j]*(level+wave[1]*math.Sin(w+phase)+wave[2]*math.Sin(2*w+phase)))
 			}
 		}
 	}

@@ -212,7 +212,8 @@ func (s *Solver) RegulatorMargin(state, c []float64, steps int) (margin float64,
 			return margin, true
 		}
 		p.Step(space.s, space.c, space.u, space.nextS, space.nextC)
-		space.s, space.nextS, space.c, space.nextC = space.nextS, space.s, space.nextC, space.c
+		space.s, space.nextS = space.nextS, space.s
+		space.c, space.nextC = space.nextC, space.c
 		if !tensor.Finite(space.s) || !tensor.Finite(space.c) || s.abilities.Lost(space.s, space.c) {
 			return math.Inf(-1), true
 		}

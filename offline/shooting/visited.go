@@ -49,7 +49,8 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 			return nil, fmt.Errorf("policy at step %d: %w", k, err)
 		}
 		s.problem.Step(state, ctx, u, nextState, nextCtx)
-		state, nextState, ctx, nextCtx = nextState, state, nextCtx, ctx
+		state, nextState = nextState, state
+		ctx, nextCtx = nextCtx, ctx
 		previous.shift++
 	}
 	return samples, nil
