@@ -7,9 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Steps of the differences, relative to the size of the variable: the cube root
-// and the fourth root of the unit roundoff balance truncation and rounding, its
-// square root does where exact derivatives are differenced once.
+// Steps of the differences, relative to the size of the variable. The cube root and the fourth root of the unit
+// roundoff balance truncation and rounding; the square root does for differences of exact derivatives.
 const (
 	firstDifference  = 6e-6
 	secondDifference = 1.2e-4
@@ -23,8 +22,8 @@ func (q *program) loadStage(p *point, t int) []float64 {
 	return q.y
 }
 
-// variableColumns is the number of columns of stage t that are variables: its state is given
-// at the first, unless it is a variable, too.
+// variableColumns is the number of columns of stage t that are variables: the first stage's state is fixed, unless
+// initialFree.
 func (q *program) variableColumns(t int) int {
 	if t == 0 && !q.initialFree {
 		return q.nu
@@ -32,7 +31,7 @@ func (q *program) variableColumns(t int) int {
 	return q.nf
 }
 
-// fixInitialState makes the first state a given one again: nothing has a derivative in it.
+// fixInitialState fixes the initial state: it clears all derivatives with respect to it.
 func (q *program) fixInitialState() {
 	q.initialFree = false
 	for _, block := range []struct {
@@ -47,14 +46,14 @@ func (q *program) fixInitialState() {
 	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 
-// differencePoints is the two sides of a central difference in component a.
+// differencePoints are the two points of a central difference in component a.
 func (q *program) differencePoints(a int, value float64) (plus, minus float64) {
 	h := firstDifference * math.Max(q.scale[a], math.Abs(value))
 	return value + h, value - h
 }
 
-// differentiate fills the first derivatives at an evaluated point. It reports false
-// where a component that is not among the active ones turns out to move.
+// differentiate fills the first derivatives at an evaluated point. It returns false where an inactive component
+// moves.
 func (q *program) differentiate(p *point) bool {
 	if q.staged != nil {
 		q.differentiateStages(p)
@@ -80,7 +79,7 @@ func (q *program) differentiate(p *point) bool {
 	return complete
 }
 
-// lift copies stage t into dual numbers without a derivative.
+// lift copies stage t into dual numbers with zero derivatives.
 func (q *program) lift(p *point, t int) {
 	for i, v := range p.x[t*q.nx : (t+1)*q.nx] {
 		q.zy[i] = complex(v, 0)
@@ -90,7 +89,7 @@ func (q *program) lift(p *point, t int) {
 	}
 }
 
-// evaluateDual evaluates the functions of a stage at q.zy, its margins where they are asked for.
+// evaluateDual evaluates the functions of a stage at q.zy, with margins only where asked.
 func (q *program) evaluateDual(t int, margins bool) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
 	if t < q.transitions() {
@@ -214,8 +213,8 @@ func (q *program) differentiatePriority(p *point) {
 	}
 }
 
-// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the
-// problem's own gradients, and differences in the context.
+// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the problem's gradients, and differences in
+// the context.
 func (q *program) differentiateObjectives(p *point) {
 	d := q.d
 	rows := 1 + len(q.totals)
@@ -278,7 +277,7 @@ func (q *program) differentiateObjectives(p *point) {
 	}
 }
 
-// objectiveRow is where the derivatives of ωᵀJ (k = 0) or of a total of stage t are.
+// objectiveRow views the derivatives of ωᵀJ (k = 0) or of a total of stage t.
 func (q *program) objectiveRow(t, k int) []float64 {
 	if k == 0 {
 		return q.objective[t*q.d : (t+1)*q.d]
@@ -287,8 +286,8 @@ func (q *program) objectiveRow(t, k int) []float64 {
 	return q.next[r*q.d : (r+1)*q.d]
 }
 
-// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over
-// all its variables, [d], from the first derivatives; z is the stage's, nil for none.
+// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over all its variables, [d], from the
+// first derivatives. z is the stage's; nil leaves the margins out.
 func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float64) {
 	d := q.d
 	for i, v := range q.objective[t*d : (t+1)*d] {

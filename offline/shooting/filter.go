@@ -13,7 +13,7 @@ const (
 	armijo      = 1e-4
 	switchTheta = 1.1
 	switchPhi   = 2.3
-	defectWorth = 10 // of the largest multiplier of the dynamics; ours
+	defectWorth = 10 // times the largest multiplier of the dynamics; ours
 	corrections = 2
 	halvings    = 25
 )
@@ -37,11 +37,11 @@ func (p *ipm) newtonStep() bool {
 		p.defectPenalty = math.Max(p.defectPenalty, math.Abs(l))
 	}
 	p.defectPenalty *= defectWorth
-	// Below this the barrier function cannot tell two points apart.
+	// The barrier function cannot tell two points apart below this difference.
 	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
 	for try := range halvings {
-		q.wantsSlopes = try == 0 // most of them are taken
+		q.wantsSlopes = try == 0 // most are accepted
 		finite := p.evaluateStep(alpha)
 		q.wantsSlopes = false
 		newTheta := infeasibility(p.trial)
@@ -54,8 +54,8 @@ func (p *ipm) newtonStep() bool {
 		}
 		alpha /= 2
 	}
-	// From a point on the dynamics the step was a direction of descent: it was too
-	// long for what the functions do, and a larger shift shortens it.
+	// On the dynamics, the step was a descent direction but too long for the functions' curvature. A larger shift
+	// shortens it.
 	if theta <= 1e-10 || !p.restore() {
 		p.minShift = math.Max(p.shift, 1e-6) * 64
 		return p.minShift < largestShift
@@ -63,8 +63,8 @@ func (p *ipm) newtonStep() bool {
 	return true
 }
 
-// secondOrderCorrect tries second-order corrections of a first trial that is further from the
-// equations: the same matrices, with the trial's own errors.
+// secondOrderCorrect tries second-order corrections of a first trial with larger defects: the same matrices, with the
+// trial's own defects.
 func (p *ipm) secondOrderCorrect(alpha, theta, phi, slope, noise, previousTheta float64) bool {
 	for range corrections {
 		for i, d := range p.trial.defect {
@@ -85,14 +85,14 @@ func (p *ipm) secondOrderCorrect(alpha, theta, phi, slope, noise, previousTheta 
 		}
 		previousTheta = newTheta
 	}
-	// The step itself again.
+	// Restore the uncorrected step.
 	copy(p.defect, p.cur.defect)
 	p.solve()
 	return false
 }
 
-// filterAccepts says whether the filter takes a trial, and enters the iterate where its step
-// was not one of descent of the barrier function.
+// filterAccepts reports whether the filter accepts a trial. It enters the iterate into the filter unless the step is
+// an Armijo step of the barrier function.
 func (p *ipm) filterAccepts(theta, phi, newTheta, newPhi, alpha, slope, noise float64) bool {
 	if !(newTheta <= p.thetaMax) || math.IsNaN(newPhi) {
 		return false
@@ -110,7 +110,7 @@ func (p *ipm) filterAccepts(theta, phi, newTheta, newPhi, alpha, slope, noise fl
 	if newTheta > (1-filterTheta)*theta && newPhi > phi-filterPhi*theta+noise {
 		return false
 	}
-	// The price of violated margins is in φ: a smaller defect is not worth any rise of it.
+	// φ already charges violated margins: a smaller defect does not justify any rise of it.
 	if newPhi > phi+p.defectPenalty*math.Max(0, theta-newTheta)+noise {
 		return false
 	}
@@ -120,7 +120,7 @@ func (p *ipm) filterAccepts(theta, phi, newTheta, newPhi, alpha, slope, noise fl
 	return true
 }
 
-// takeStep takes the trial and moves the multipliers.
+// takeStep accepts the trial and moves the multipliers.
 func (p *ipm) takeStep(primal, dual float64) {
 	for i, l := range p.newLambda {
 		p.lambda[i] += primal * (l - p.lambda[i])
@@ -136,8 +136,7 @@ func (p *ipm) takeStep(primal, dual float64) {
 	p.accept()
 }
 
-// evaluateStep writes the trial at the given step and evaluates it; false where it is not
-// finite.
+// evaluateStep writes and evaluates the trial at a step length; false where it is not finite.
 func (p *ipm) evaluateStep(alpha float64) bool {
 	q := p.q
 	d := q.d
@@ -169,7 +168,7 @@ func (p *ipm) evaluateStep(alpha float64) bool {
 	return q.finite(p.trial)
 }
 
-// slope is the barrier function's along the step.
+// slope is the derivative of the barrier function along the step.
 func (p *ipm) slope() float64 {
 	q := p.q
 	sum := 0.0
@@ -193,7 +192,7 @@ func (p *ipm) slope() float64 {
 	return sum + tensor.DotInOrder(p.barrierSlopes, p.dg)
 }
 
-// boundary is the largest step ≤ alpha that takes no more than room.
+// boundary is the largest step length ≤ alpha whose decrease is at most room.
 func boundary(alpha, room, step float64) float64 {
 	if alpha*step < -room {
 		return -room / step

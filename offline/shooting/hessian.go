@@ -7,8 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
-// zᵀmargins, at an evaluated and differentiated point; of a barrier of parameter mu.
+// hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins, at an evaluated and
+// differentiated point with barrier parameter mu.
 func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	if q.staged != nil {
 		q.hessianStages(p, mu, objectiveScale, z, lambda)
@@ -23,7 +23,7 @@ func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []floa
 		}
 		return
 	}
-	var j []float64 // J at the points of the stages from collected to t, last stage first
+	var j []float64 // J at the points of stages t to collected, last stage first
 	collected := q.steps
 	for t := q.steps - 1; t >= 0; t-- {
 		if t < collected {
@@ -41,17 +41,16 @@ func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []floa
 	}
 }
 
-// A margin's share of a stage's gradient, in the scaled objective whose gradient is of the order of
-// 1, for which Newton's matrix can do without its curvature: negligible at the solution, and
-// farAway times the barrier parameter more before, where ∇g∇gᵀ z/s says enough of it.
+// Limits for leaving out a margin's curvature, by its share of the stage's gradient. The scaled objective's gradient
+// is of order 1: a share below negligible cannot matter at the solution. Before, farAway times the barrier parameter
+// adds to that limit, as ∇g∇gᵀ z/s dominates.
 const (
 	negligible = 1e-3
 	farAway    = 30
 )
 
-// curvedMargins is the part of z that belongs to the margins of stage t, nil where they weigh so little
-// that Newton's method needs as many iterations without their curvature. A stage is then spared
-// its margins, which with an escape are several steps of the dynamics.
+// curvedMargins are the duals of stage t's margins, or nil where they weigh too little to save an iteration by their
+// curvature. Margins with an escape cost several steps of the dynamics, which nil saves.
 func (q *program) curvedMargins(t int, mu float64, z []float64) []float64 {
 	zt := q.stageDuals(t, z)
 	for i, v := range zt {
@@ -64,13 +63,13 @@ func (q *program) curvedMargins(t int, mu float64, z []float64) []float64 {
 	return nil
 }
 
-// stageDuals views what z, [steps][nm] and what follows it, has of stage t.
+// stageDuals views the entries of stage t in z, [steps][nm] and more.
 func (q *program) stageDuals(t int, z []float64) []float64 { return z[t*q.nm : (t+1)*q.nm] }
 
-// stageHessian views that of stage t.
+// stageHessian views the Hessian of stage t.
 func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
 
-// hessianDual takes a stage's second derivatives with σ held: differences of the exact first ones.
+// hessianDual takes a stage's second derivatives with σ held: differences of exact first derivatives.
 func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.variableColumns(t)
@@ -113,9 +112,8 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 	}
 }
 
-// hessianPriority adds to a stage's Hessian what σᵀJ has of it beyond that with σ held:
-// ∇σ_i∇J_iᵀ, ∇J_i∇σ_iᵀ and J_i∇²σ_i, the last by second differences of the priority, which
-// evaluate no dynamics.
+// hessianPriority adds the terms of a variable σ in σᵀJ to a stage's Hessian: ∇σ_i∇J_iᵀ, ∇J_i∇σ_iᵀ and J_i∇²σ_i.
+// Second differences of the priority give the last term without evaluating the dynamics.
 func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	j := p.j[t*q.no : (t+1)*q.no]
 	q.secondDifferences(p, t, q.hp, func(s, c, u []float64) float64 {
@@ -125,7 +123,7 @@ func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	q.addPriority(t, objectiveScale, q.hp)
 }
 
-// addPriority adds the same from the part with J held, [d][d], to which it adds the rest.
+// addPriority adds the same terms; fixed, [d][d], holds J_i∇²σ_i and is overwritten.
 func (q *program) addPriority(t int, objectiveScale float64, fixed []float64) {
 	d, h := q.d, q.stageHessian(t)
 	sigma, j := q.dsigma[t*q.no*d:], q.dj[t*q.no*d:]
@@ -138,8 +136,7 @@ func (q *program) addPriority(t int, objectiveScale float64, fixed []float64) {
 	}
 }
 
-// dynamicsDual is λ_{t+1} of the dynamics per unit of the state itself, zero where nothing looks at the
-// state after the last action.
+// dynamicsDual is λ_{t+1} of the dynamics per unit of the unscaled state; zero where no function reads the image.
 func (q *program) dynamicsDual(t int, lambda []float64) []float64 {
 	clear(q.costate)
 	if t >= q.transitions() {
@@ -162,8 +159,8 @@ func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lam
 	return q.unit
 }
 
-// hessianValues takes second differences of the stage's Lagrangian. values begins with J at
-// the points of secondDifferences; the rest is returned.
+// hessianValues takes second differences of the stage's Lagrangian. values begins with J at the points of
+// secondDifferences; the rest is returned.
 func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, lambda, values []float64) []float64 {
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
 	costate := q.dynamicsDual(t, lambda)
@@ -179,7 +176,7 @@ func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, 
 			sum = tensor.DotInOrder(weights, values[:q.no])
 		}
 		values = values[q.no:]
-		// Differences from the values at the stage keep the digits.
+		// Differences from the values at the stage avoid cancellation.
 		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
 			for _, a := range q.active {
@@ -197,8 +194,8 @@ func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, 
 	return values
 }
 
-// secondDifferences writes into h, [d][d], the second differences of f about the point of
-// stage t over its variables. f is called at the same points in the same order each time.
+// secondDifferences writes the second differences of f over the variables of stage t into h, [d][d]. The points and
+// their order are the same in each call.
 func (q *program) secondDifferences(p *point, t int, h []float64, f func(s, c, u []float64) float64) {
 	n, d := q.variableColumns(t), q.d
 	y := q.loadStage(p, t)

@@ -12,9 +12,9 @@ import (
 
 var _ domain.Receding = (*Solver)(nil)
 
-// Oracle is the least cost over the given number of decisions from where a scenario begins,
-// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
-// plant that runs on the plan is that of one which does, and the cost that of its steps.
+// Oracle is the least cost over the given number of decisions from a scenario's start (s, c), and the plan
+// [steps][action] that attains it, for closedloop.Simulation. With an infinite horizon, the plan minimises stage
+// costs and terminal cost, and cost is that of the stages.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
 	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
 		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
@@ -29,9 +29,9 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 	return best.Cost - best.TerminalCost, best.U, nil
 }
 
-// simulateReceding is what a receding loop does in so many steps from a state and context, of a plant that runs on, and the states and
-// contexts before each, one behind the other: a long plan is far easier to find from there. nil where there is no such loop, or one
-// of its decisions is not solved.
+// simulateReceding drives the plant by a receding loop for the given steps. It returns the plan and the states and
+// contexts before each step, concatenated: a long plan is far easier to find from them. It returns nil for a finite
+// horizon, and where one decision fails.
 func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.Preference) (plan [][]float64, states []float64) {
 	spec := s.problem.Spec()
 	ahead := spec.LookAhead()
@@ -53,10 +53,10 @@ func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.P
 	return plan, append(append(states, state...), ctx...)
 }
 
-// NewHorizon implements domain.Receding. What a solve from the decision before does not
-// bring to a feasible optimum is solved again from the Solver's own starts. The first decision of an
-// episode begins from the Solver's library too, where it has the whole look-ahead; it builds what Prepare has not.
-// The last resort is the decision before, one on, and before there is one the problem's fallback.
+// NewHorizon implements domain.Receding. Each decision starts warm from the previous one. Where that misses a
+// feasible optimum, the Solver's own starts follow. The first decision of an episode also starts from the Solver's
+// library, where it has the whole look-ahead; the library is built where Prepare has not done so. The last resort is
+// the previous plan, shifted, or the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
@@ -65,14 +65,13 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
-// horizon is asked again and again: warm from the decision before, with its multipliers
-// where that was warm too, cold from the Solver's own starts.
+// horizon solves successive decisions: warm from the previous one, with multipliers where that was solved, else cold.
 type horizon struct {
-	shared *Solver // has the library
+	shared *Solver // holds the library
 	cold   *Solver
 	warm   *Receding
-	plan   []float64 // last solution or resort, or what Begin gave
-	// planGiven: plan is what Begin gave; own: it is the last solution of warm.
+	plan   []float64 // the last solution or resort, or the plan given to Begin
+	// planGiven: plan is from Begin; warmValid: plan is warm's last solution.
 	planGiven, warmValid bool
 }
 
@@ -139,8 +138,8 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 // horizonSeed draws a decision's random starts.
 const horizonSeed = 1
 
-// solveCold solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library's
-// plans too, all of its own starts kept: no first decision costs more than without a library.
+// solveCold solves from the Solver's own starts. A first decision with the whole look-ahead also tries the library's
+// plans, so it never costs more than without a library.
 func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
 	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, ownStarts: h.cold.opt.Starts, retries: retries}
 	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
@@ -153,8 +152,7 @@ func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (
 	return t.minimise(pref, domain.WeightedSum)
 }
 
-// shift makes plan that of a solve of the given size: as it was given, or one decision
-// on, its last action held.
+// shift resizes plan for a solve: a given plan as it is, another one step on. The last action repeats.
 func (h *horizon) shift(nu, size int) {
 	from := nu
 	if h.planGiven || len(h.plan) == nu {
@@ -167,7 +165,7 @@ func (h *horizon) shift(nu, size int) {
 	h.plan = h.plan[:size]
 }
 
-// unsolved says of an error that there is no solution, not that something is wrong.
+// unsolved reports whether an error means that no solution was found.
 func unsolved(err error) bool {
 	return errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged)
 }

@@ -9,51 +9,50 @@ import (
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
-// Each inequality is elastic: g + v = s with s, v > 0 and v charged ρ in the objective,
-// an exact penalty, so that a start need not be feasible and an infeasible problem still
-// has a solution, at which v says how far it is off. For given g both s and v have a
-// closed form that keeps the barrier problem's conditions s·z = μ and v·(ρ − z) = μ for
-// one z, so the iterates are the variables, the multipliers λ of the dynamics and z; g
-// itself may do what it likes. Newton's step with the primal–dual curvature of s and v
-// has the dynamics as its only equations and is solved by a Riccati recursion. Rules for
-// μ, the fraction to the boundary, the reset of multipliers, the filter and the
-// second-order correction are those of Wächter and Biegler (2006). Where their filter
-// asks for a restoration, a roll-out under the step's own feedback keeps every equation.
+//
+// Each inequality is elastic: g + v = s with s, v > 0, and the objective charges ρ per unit of v. This penalty is
+// exact. A start need not be feasible, and an infeasible problem still has a solution, whose v measures the
+// violation. For given g, both s and v have a closed form that keeps the barrier conditions s·z = μ and v·(ρ − z) = μ
+// for one z. The iterates are therefore the variables, the multipliers λ of the dynamics, and z.
+//
+// Newton's step uses the primal–dual curvature of s and v. Its only equations are the dynamics, so a Riccati
+// recursion solves it. The rules for μ, the fraction to the boundary, the reset of multipliers, the filter and the
+// second-order correction are those of Wächter and Biegler (2006). Where their filter restores feasibility, a
+// roll-out under the step's own feedback satisfies every equation.
 
 // ipmOptions of one solve.
 type ipmOptions struct {
-	tolerance  float64 // of the scaled KKT residual
+	tolerance  float64 // on the scaled KKT residual
 	iterations int
 	mu         float64   // first barrier parameter
-	warm       bool      // the start is a solution before
+	warm       bool      // the start shifts an earlier solution
 	deadline   time.Time // zero: none
-	// extraIterations iterations are made at most for a violation that the tolerance allows and
-	// the problem's own does not.
+	// extraIterations run at most while the tolerance allows a violation that the problem's own does not.
 	extraIterations int
 	ctx             context.Context // nil: none
 }
 
-// outOfTime reports whether the solve has no time left.
+// outOfTime reports whether the deadline has passed or the context has ended.
 func (o *ipmOptions) outOfTime() bool {
 	return !o.deadline.IsZero() && !time.Now().Before(o.deadline) || o.ctx != nil && o.ctx.Err() != nil
 }
 
-// lastBarrier is the parameter at which the tolerance is met.
+// lastBarrier is the barrier parameter that meets the tolerance.
 func (o ipmOptions) lastBarrier() float64 { return o.tolerance / 20 }
 
 // ipmResult is the last iterate.
 type ipmResult struct {
 	f          float64
 	kkt        float64 // scaled KKT residual of the problem itself: stationarity, violation, complementarity
-	elasticKKT float64 // that of the problem in which a violation has a price
+	elasticKKT float64 // the same for the elastic problem, in which violations cost ρ
 	violation  float64 // largest −g
 	iterations int
 }
 
-// slack is what each inequality has besides its value.
+// slack holds s and v of each inequality.
 type slack struct{ s, v []float64 }
 
-// ipm is the workspace of solves of one program, and what the next may start from.
+// ipm is the workspace of one program's solves. It keeps the last iterate for a warm start.
 type ipm struct {
 	q                      *program
 	r                      riccati
@@ -70,28 +69,28 @@ type ipm struct {
 	defect                 []float64 // right-hand sides of the dynamics
 	newLambda              []float64
 	slopes                 []float64 // of the stages' Lagrangians, [steps][d]
-	slopesValid            bool      // whether slopes are those of the iterate
-	blockSlopes            []float64 // slopes of the actions of a block, with the box's multipliers
+	slopesValid            bool      // slopes belong to the present iterate
+	blockSlopes            []float64 // a block's slopes by its action, with the box's multipliers
 	dz, dg                 []float64 // steps of z and of g
 	weighted               []float64 // margins of a stage times their weights, [nm][d]
 	squares                dense.Product
-	weights, barrierSlopes []float64 // of the inequalities: of their squares in the condensed Hessian, and of their gradients, −μ/s
+	weights, barrierSlopes []float64 // of the inequalities: weights in the condensed Hessian, and −μ/s
 	dzl, dzu               []float64
 	filter                 []filterEntry
 	thetaMax               float64
 	thetaMin               float64
-	defectPenalty          float64 // most that φ may rise for a unit of θ
+	defectPenalty          float64 // largest rise of φ per unit of θ
 	iterations             int
 	shift                  float64 // last diagonal shift that made the step matrix definite
-	hasFeedback            bool    // whether the recursion holds the feedback of a step
-	missedActive           bool    // a component that was taken to be constant moves
-	keptStates             bool    // whether the start kept the states of a plan that had led elsewhere
-	minShift               float64 // shift that a step begins with, after one that made no progress
+	hasFeedback            bool    // the recursion holds a step's feedback gains
+	missedActive           bool    // a component that counts as constant moves
+	keptStates             bool    // the start kept the states of a plan whose roll-out strayed
+	minShift               float64 // first shift of a step that follows one without progress
 }
 
 func newIPM(q *program) *ipm { return &ipm{q: q, cur: new(point), trial: new(point)} }
 
-// resize makes room for the program's present layout.
+// resize sizes the buffers for the program's layout.
 func (p *ipm) resize() {
 	q := p.q
 	q.resize(p.cur)
@@ -117,42 +116,40 @@ func (p *ipm) resize() {
 	size(&p.defect, q.steps*q.nX)
 }
 
-// Penalties of a violated constraint, in units of the scaled objective per unit
-// of g; the second is used when the first was too weak for a feasible problem.
+// Penalties of a violated constraint, in units of the scaled objective per unit of g. The second is for a feasible
+// problem that the first was too weak for.
 const (
 	firstPenalty  = 1e3
 	secondPenalty = 1e6
 )
 
-// First barrier parameters: of a roll-out of which nothing is known, of a start whose
-// states are held, of a plan, and of one near an optimum, which few iterations are to make better.
+// First barrier parameters.
 const (
-	firstBarrier    = 3.0
-	holdBarrier     = 0.3
-	plannedBarrier  = 1e-2
-	polishedBarrier = 1e-4
+	firstBarrier    = 3.0  // of a roll-out
+	holdBarrier     = 0.3  // of held states
+	plannedBarrier  = 1e-2 // of a plan
+	polishedBarrier = 1e-4 // of a plan near an optimum, for few iterations
 )
 
-// boxInset is how far from its box an action begins, in half widths, or less where the barrier parameter is small: its multiplier, the
-// parameter over that, is no more than half of the objective's largest first derivative.
+// boxInset is the least distance of a start's action from its box, in half widths; a small barrier parameter lowers
+// it. The multiplier, μ over this distance, stays below half of the objective's largest first derivative.
 const boxInset = 0.02
 
-// A warm start has so many iterations in the room that the size of its violation asks for, and
-// from then on that which the price of the violation asks for.
+// A warm start runs warmIterations with the barrier parameter of its violation. Afterwards the elastic residual sets
+// it.
 const warmIterations = 4
 
-// A start that has kept the states of a plan is rolled out after all where so many iterations have not closed its defects: no
-// plan near that one may lead on from the new state.
+// A start that keeps the states of a plan is rolled out after keptStateIterations with open defects: perhaps no plan
+// near the old one starts at the new state.
 const keptStateIterations = 30
 
-// barrierFor is the barrier parameter for a start of residual e: the further it is from a solution,
-// the more room its path needs.
+// barrierFor is the barrier parameter of a start with residual e: a start further from a solution needs a larger one.
 func barrierFor(e float64) float64 { return math.Min(1, 1e-4*e*e) }
 
-// start starts from the scaled actions and the first state in p.cur: from their roll-out,
-// or, held, from states that stay where they are, with defects, which an unstable system is
-// much nearer to an optimum in, or from the given states, if there are some. It finds out what moves, and reports false where the start
-// is not finite.
+// start prepares a solve from the scaled actions and the first state in p.cur. The states are the given ones, or,
+// with hold, the first state at every stage, or the roll-out. Held states have defects, but for an unstable system
+// they are much nearer to an optimum. start finds the active components. It returns false where the start is not
+// finite.
 func (p *ipm) start(hold bool, states []float64) bool {
 	q := p.q
 	p.iterations, p.shift = 0, 0
@@ -190,8 +187,7 @@ func (p *ipm) start(hold bool, states []float64) bool {
 	return q.finite(p.cur)
 }
 
-// widen takes every component of the state and context to move, and begins again from
-// the present actions.
+// widen marks every component active and rolls out the present actions again.
 func (p *ipm) widen() {
 	q := p.q
 	for i := range q.isActive {
@@ -204,8 +200,7 @@ func (p *ipm) widen() {
 	q.differentiate(p.cur)
 }
 
-// minBound is the smallest τ that keeps the totals of the roll-out in p.cur, and a
-// little room.
+// minBound is the smallest τ that satisfies the totals of the roll-out in p.cur, plus 0.1.
 func (p *ipm) minBound() float64 {
 	q := p.q
 	clear(p.cur.y[:q.naug])
@@ -220,9 +215,8 @@ func (p *ipm) minBound() float64 {
 	return bound + 0.1
 }
 
-// minimise solves the program from p.cur, which begin has made. feasible is false
-// when minimising the violation alone ends at a stationary point that still violates
-// a constraint by more than the tolerance.
+// minimise solves the program from p.cur, which start has prepared. feasible is false where minimising the violation
+// alone ends at a stationary point that still violates a constraint by more than the tolerance.
 func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	p.missedActive = !p.q.differentiate(p.cur)
 	scale := p.scale()
@@ -233,15 +227,16 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	p.rho = 1
 	feasibility := p.run(0)
 	if feasibility.violation > p.opt.tolerance {
-		// Only a stationary point of the violation says that there is no feasible
-		// point near; an iteration that stalled says nothing.
+		// A stationary point of the violation shows that no feasible point is near. A stalled iteration shows
+		// nothing.
 		return r, feasibility.kkt > math.Sqrt(p.opt.tolerance)
 	}
 	p.rho = secondPenalty
 	return p.run(scale), true
 }
 
-// acceptable reports whether a result keeps the constraints, or at least the limits without their room, where that is a result of its own.
+// acceptable reports whether a result satisfies the constraints. Where it satisfies the limits but not their room,
+// the elastic residual and the violation of the limits become the result's.
 func (p *ipm) acceptable(r *ipmResult) bool {
 	if r.violation <= p.opt.tolerance {
 		return true
@@ -254,7 +249,7 @@ func (p *ipm) acceptable(r *ipmResult) bool {
 	return true
 }
 
-// limitViolation is the largest violation of the limits themselves, +Inf where there is no room.
+// limitViolation is the largest violation of the limits without their room; +Inf where there is no room.
 func (p *ipm) limitViolation() float64 {
 	q := p.q
 	if q.room == nil {
@@ -270,8 +265,9 @@ func (p *ipm) limitViolation() float64 {
 	return worst
 }
 
-// scale of the objective: to a largest first derivative of one with respect to the
-// scaled actions and states of a stage at the iterate, one near the optimum excepted.
+// scale is the factor of the objective that makes its largest first derivative at the iterate one. The derivatives
+// are those with respect to the scaled actions and states of a stage. Near the optimum the objective's value bounds
+// it.
 func (p *ipm) scale() float64 {
 	largest := math.Max(1e-8, 1e-3*math.Abs(p.cur.f))
 	for _, v := range p.q.objective {
@@ -280,13 +276,12 @@ func (p *ipm) scale() float64 {
 	return 1 / largest
 }
 
-// computeSlacks writes s and v for constraint values g such that g + v = s and the barrier
-// conditions hold for one z.
+// computeSlacks writes s and v for constraint values g such that g + v = s and the barrier conditions hold for one z.
 func (p *ipm) computeSlacks(g, s, v []float64) {
 	half := 0.5 / p.rho
 	for i, gi := range g {
-		// v solves ρ = μ/v + μ/(g+v); the larger of s and v, at least 2μ/ρ, is computed without cancellation, the smaller from the
-		// barrier conditions' symmetry.
+		// v solves ρ = μ/v + μ/(g+v). The larger of s and v, at least 2μ/ρ, is computed without cancellation. The
+		// symmetry of the barrier conditions gives the smaller.
 		charged := p.rho * math.Abs(gi)
 		larger := (2*p.mu + charged + math.Sqrt(charged*charged+4*p.mu*p.mu)) * half
 		smaller := p.mu * larger / (p.rho*larger - p.mu)
@@ -298,8 +293,7 @@ func (p *ipm) computeSlacks(g, s, v []float64) {
 	}
 }
 
-// run solves from p.cur with the current penalty, from multipliers at the barrier's
-// own values.
+// run solves from p.cur with the current penalty. The multipliers begin at their barrier values.
 func (p *ipm) run(objectiveScale float64) ipmResult {
 	q := p.q
 	p.objectiveScale, p.mu = objectiveScale, p.opt.mu
@@ -323,7 +317,7 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 	return r
 }
 
-// iterate goes on from an evaluated and differentiated p.cur with its multipliers.
+// iterate continues from p.cur, evaluated and differentiated, with its multipliers.
 func (p *ipm) iterate() ipmResult {
 	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
@@ -333,7 +327,7 @@ func (p *ipm) iterate() ipmResult {
 	for further := p.opt.extraIterations; ; {
 		kkt, elastic, violation := p.residual(0)
 		if math.Min(kkt, elastic) <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
-			// The result is a trajectory: it is certified as one.
+			// The certificate is for a trajectory.
 			if p.missedActive {
 				break
 			}
@@ -377,7 +371,7 @@ func (p *ipm) iterate() ipmResult {
 	return ipmResult{f: p.cur.f, kkt: kkt, elasticKKT: elastic, violation: violation, iterations: p.iterations}
 }
 
-// raiseBarrier raises the barrier parameter to what a residual asks for.
+// raiseBarrier raises the barrier parameter to that of a residual.
 func (p *ipm) raiseBarrier(e float64) {
 	p.mu = math.Max(p.mu, barrierFor(e))
 	p.computeSlacks(p.cur.g, p.slacks.s, p.slacks.v)
@@ -385,7 +379,7 @@ func (p *ipm) raiseBarrier(e float64) {
 	p.filter = p.filter[:0]
 }
 
-// restore makes the iterate a roll-out of itself; false where none is finite.
+// restore replaces the iterate by its roll-out; false where no roll-out is finite.
 func (p *ipm) restore() bool {
 	if !p.rollOut(p.cur.x[:p.q.nx]) {
 		return false
@@ -396,9 +390,8 @@ func (p *ipm) restore() bool {
 	return true
 }
 
-// rollOut writes to the trial the roll-out of the iterate's actions from a state, under
-// the feedback of the last step, or of the actions alone where that is not finite; false
-// where neither is.
+// rollOut writes to the trial a roll-out of the iterate's actions from a state: under the feedback of the last step,
+// or open loop where that is not finite. It returns false where neither is finite.
 func (p *ipm) rollOut(initial []float64) bool {
 	for _, feedback := range [2]bool{true, false} {
 		if feedback && !p.hasFeedback {
@@ -413,9 +406,8 @@ func (p *ipm) rollOut(initial []float64) bool {
 	return false
 }
 
-// rollWithFeedback writes to the trial the roll-out of the iterate's actions from the
-// trial's first state, corrected by the feedback of the last step where the state is
-// another; within the box.
+// rollWithFeedback rolls the iterate's actions out from the trial's first state. With feedback, the last step's gains
+// correct the actions within the box.
 func (p *ipm) rollWithFeedback(feedback bool) {
 	q := p.q
 	copy(p.trial.y[:q.naug], p.cur.y[:q.naug])
@@ -443,7 +435,7 @@ func (p *ipm) rollWithFeedback(feedback bool) {
 	q.evaluate(p.trial, true)
 }
 
-// deviation is ξ of a state and context at beside that of the plan, in p.last.
+// deviation is ξ of a state and context relative to the plan's; p.finalXi holds it.
 func (p *ipm) deviation(state, plan []float64) []float64 {
 	clear(p.finalXi)
 	for i, a := range p.q.active {
@@ -460,8 +452,8 @@ func (p *ipm) accept() {
 	p.missedActive = !p.q.differentiate(p.cur) || p.missedActive
 }
 
-// resetDuals keeps multipliers within a wide factor of their barrier values at the
-// new point, Wächter and Biegler (2006), eq. 16.
+// resetDuals keeps multipliers within a wide factor of their barrier values at the new point, Wächter and Biegler
+// (2006), eq. 16.
 func (p *ipm) resetDuals() {
 	p.slopesValid = false
 	const kappa = 1e10
@@ -474,7 +466,7 @@ func (p *ipm) resetDuals() {
 	}
 	for i := range p.z {
 		z := clamp(p.z[i], p.slacks.s[i])
-		// Only where it is clamped: ρ − (ρ − z) has lost a small z.
+		// Only a clamped dual is recomputed: ρ − (ρ − z) loses a small z.
 		if upper := clamp(p.rho-z, p.slacks.v[i]); upper != p.rho-z {
 			z = max(p.rho-upper, low/p.slacks.s[i])
 		}

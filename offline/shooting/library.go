@@ -15,41 +15,40 @@ import (
 )
 
 const (
-	// exchangeNeighbours is from how many neighbours' plans a library scenario is solved again,
-	// exchangeRounds how often at most.
+	// exchangeNeighbours is the number of neighbours whose plans a library scenario tries, exchangeRounds the most
+	// rounds.
 	exchangeNeighbours = 4
 	exchangeRounds     = 6
-	// startNeighbours is how many library plans a new scenario begins from.
+	// startNeighbours is the number of library plans that a new scenario starts from.
 	startNeighbours = 3
-	// improvement is the relative fall in cost that counts as another optimum.
+	// improvement is the relative decrease in cost that counts as another optimum.
 	improvement = 1e-4
 	// librarySeed draws the scenarios.
 	librarySeed = 0x6c69_6272_6172_7921 // "library!"
 )
 
-// library is a set of solved scenarios under the adaptive priority. One solve finds one of
-// several local optima; a scenario that takes over its neighbours' plans, round after
-// round, leaves the worse ones, and neighbours come to agree on the way.
+// library is a set of solved scenarios under the adaptive priority. One solve finds one of several local optima.
+// Scenarios that take over their neighbours' plans, round by round, leave the worse ones and come to agree.
 type library struct {
 	entries []entry
-	scale   []float64 // of each component of entry.at, 1 over its range; 0: the same in all
+	scale   []float64 // of each component of entry.start: 1 over its range; 0 where all are equal
 }
 
 // entry is a scenario of a library.
 type entry struct {
-	start []float64 // the state and context that it begins with
+	start []float64 // the initial state and context
 	plan  [][]float64
-	cost  float64 // +Inf where no plan is known
+	cost  float64 // +Inf without a plan
 }
 
-// Prepare solves the library that scenarios share, once for a Solver; it does not depend on
-// the seed, so that all data and references of a problem have the same.
+// Prepare solves the Solver's library. It does not depend on the seed, so that all data and references of a problem
+// share it.
 func (s *Solver) Prepare(ctx context.Context, _ uint64, progress func(done, total int)) error {
 	_, err := s.library(ctx, progress)
 	return err
 }
 
-// library is made by whoever needs it first; nil where the options have none.
+// library builds the library at its first use; nil where the options have none.
 func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*library, error) {
 	if s.opt.Library == 0 {
 		return nil, nil
@@ -66,8 +65,8 @@ func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*
 	return s.work.library, nil
 }
 
-// build solves the library's scenarios from the Solver's own starts and exchanges their plans
-// until nothing improves. It has no entries where that improved none: there is one basin then.
+// build solves the library's scenarios from the Solver's own starts and exchanges their plans until none improves. It
+// has no entries where the exchange improved none: the problem then has one basin.
 func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*library, error) {
 	b := libraryBuild{solver: s.Until(ctx).(*Solver), entries: make([]entry, s.opt.Library), progress: progress}
 	if err := b.solve(); err != nil {
@@ -88,14 +87,14 @@ func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*li
 	return l, nil
 }
 
-// libraryBuild is a library under way.
+// libraryBuild is the state of a build.
 type libraryBuild struct {
-	solver   *Solver // ended by the build's context
+	solver   *Solver // with the build's context
 	entries  []entry
 	progress func(done, total int)
 }
 
-// forEach calls f for every scenario and reports those of a turn as they are done.
+// forEach calls f for every scenario and reports the progress of a turn.
 func (b *libraryBuild) forEach(turn int, f func(i int) error) error {
 	n := len(b.entries)
 	errs := make([]error, n)
@@ -128,9 +127,8 @@ func (b *libraryBuild) solve() error {
 	})
 }
 
-// exchange solves every scenario of l again from the plans of its neighbours, round by round, and
-// tells whether any was improved. A round reads the plans of the one before alone, so that the
-// order does not matter.
+// exchange solves every scenario of l from the plans of its neighbours, round by round, and reports whether any
+// improved. A round reads only the previous round's plans, so the order does not matter.
 func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	s, n := b.solver, len(l.entries)
 	measured := s.problem.Spec().MeasuredSize()
@@ -173,8 +171,7 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	return improved, nil
 }
 
-// improve makes a solution the entry's where it is another and better optimum. It is no error
-// that there was none.
+// improve stores a solution that is another and better optimum. An unsolved one is no error.
 func (e *entry) improve(t *Trajectory, err error) error {
 	if unsolved(err) {
 		return nil
@@ -185,7 +182,7 @@ func (e *entry) improve(t *Trajectory, err error) error {
 	return err
 }
 
-// scales are 1 over the range of each component of where the entries begin.
+// scales are 1 over the range of each component of the entries' starts.
 func scales(entries []entry) []float64 {
 	out := make([]float64, len(entries[0].start))
 	for j := range out {
@@ -200,7 +197,7 @@ func scales(entries []entry) []float64 {
 	return out
 }
 
-// nearest are the indices of up to k entries nearest to at, without entry self.
+// nearest are the indices of up to k entries nearest to start, without entry self.
 func (l *library) nearest(start []float64, self, k int) []int {
 	type candidate struct {
 		index    int
@@ -226,7 +223,7 @@ func (l *library) nearest(start []float64, self, k int) []int {
 	return out
 }
 
-// plans are those of the scenarios nearest to (state, ctx), of so many steps; none where there is no library.
+// plans are the plans of the scenarios nearest to (state, ctx), cut to the given steps; none without a library.
 func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 	if l == nil {
 		return nil
@@ -239,8 +236,8 @@ func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 	return plans
 }
 
-// fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
-// scenarios, and the Solver's own starts.
+// fromStart is Minimise from a scenario's start: from the plans of the nearest library scenarios, and the Solver's
+// own starts.
 func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (*Trajectory, error) {
 	t, err := s.taskFromStart(state, ctx, steps, seed)
 	if err != nil {
@@ -249,7 +246,7 @@ func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preferen
 	return t.minimise(pref, scalarization)
 }
 
-// taskFromStart is fromStart's.
+// taskFromStart is the task of fromStart.
 func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*task, error) {
 	l, err := s.library(s.ctx, nil)
 	if err != nil {
@@ -262,21 +259,22 @@ func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*t
 	return t, nil
 }
 
-// ColdStarts are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.
+// ColdStarts are the starts of a receding loop's decision where no previous plan leads to an optimum.
 type ColdStarts struct {
-	// Starts are the Solver's own: the fallback held, its roll-out, and smooth actions, of which Waves has, for each behind these two
-	// and two more that are tried where none converges, level, two amplitudes and a phase of each action, in halves of the box.
+	// Starts is the number of the Solver's own starts: the fallback held, its roll-out, then smooth actions. Waves
+	// describes the smooth ones, and two more for retries: level, two amplitudes and a phase of each action, in
+	// halves of the box.
 	Starts int
 	Waves  [][][4]float64
-	// Of a first decision also the plans of the scenarios nearest to it, Nearest of them: At are state and context, Plans
-	// [steps][action], and Scale weighs the components of a distance.
+	// A first decision also tries the plans of the Nearest scenarios. States are their states and contexts, Plans
+	// [steps][action] their plans, and Scale weighs the components of a distance.
 	Nearest int
 	Scale   []float64
 	States  [][]float64
 	Plans   [][][]float64
 }
 
-// ColdStarts are those of NewHorizon; the library is built where nothing has built it.
+// ColdStarts are those of NewHorizon. It builds the library where needed.
 func (s *Solver) ColdStarts(ctx context.Context) (*ColdStarts, error) {
 	l, err := s.library(ctx, nil)
 	if err != nil {

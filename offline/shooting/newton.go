@@ -8,15 +8,13 @@ import (
 
 // Constants of a factorisation.
 const (
-	// reflections are so many: more of them feed on one another along the recursion, and
-	// their steps are far too long.
+	// reflections is the most reflected stages: more of them amplify one another along the recursion and make steps
+	// far too long.
 	reflections = 2
-	// A shift of the diagonal that is not enough grows by shiftGrowth, to largestShift times
-	// the largest entry.
+	// A diagonal shift that is too small grows by shiftGrowth, up to largestShift times the largest entry.
 	shiftGrowth  = 8
 	largestShift = 1e12
-	// unboundedShift of the curvature in an action without a box; it shortens steps and
-	// moves no solution.
+	// unboundedShift is the extra curvature of an action without a box. It shortens steps and moves no solution.
 	unboundedShift = 1e-6
 )
 
@@ -36,7 +34,7 @@ func (p *ipm) assemble() {
 			if i := t*q.nu + j; q.bounded[j] {
 				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
 			} else {
-				// Without it one that has no effect goes where rounding takes it.
+				// Without it, rounding moves an action that has no effect.
 				h[j*d+j] += unboundedShift
 			}
 		}
@@ -95,8 +93,8 @@ func (p *ipm) linear() {
 	q.terminal.addGradient(q, p.cur, p.objectiveScale, end)
 }
 
-// solve computes the step for the defects in p.defect: every direction, and the largest
-// steps that keep the fraction to the boundary.
+// solve computes the step for the defects in p.defect: all directions, and the largest step lengths within the
+// fraction to the boundary.
 func (p *ipm) solve() (primal, dual float64) {
 	q := p.q
 	d := q.d
@@ -133,9 +131,8 @@ func (p *ipm) solve() (primal, dual float64) {
 	return primal, dual
 }
 
-// factor factors the quadratic program's matrices. Where they are not positive definite on
-// the null space of the dynamics it reflects the negative curvature of a few stages. For more
-// of them it shifts every diagonal entry, which for the sake of one would shorten all steps.
+// factor factors the quadratic program's matrices. Where they are not positive definite on the null space of the
+// dynamics, it reflects the negative curvature of a few stages. If more need it, it shifts every diagonal entry.
 func (p *ipm) factor() bool {
 	largest := 0.0
 	for i := range p.q.steps * p.q.d {

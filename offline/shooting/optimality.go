@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
-// in every state; that of τ at the first stage has no equation.
+// adjoint writes the multipliers of the dynamics that make the Lagrangian stationary in every state. τ of the first
+// stage has no equation.
 func (p *ipm) adjoint(objectiveScale float64) {
 	q := p.q
 	p.slopesValid = false
@@ -23,7 +23,7 @@ func (p *ipm) adjoint(objectiveScale float64) {
 	}
 }
 
-// largest is the largest magnitude seen; one that is not a number stays.
+// largest is the largest magnitude included; NaN stays.
 type largest float64
 
 func (l *largest) include(v float64) {
@@ -32,7 +32,7 @@ func (l *largest) include(v float64) {
 	}
 }
 
-// differentiateLagrangian writes the gradient of every stage's Lagrangian, which changes with the iterate and its multipliers alone.
+// differentiateLagrangian writes the gradient of every stage's Lagrangian, unless slopesValid.
 func (p *ipm) differentiateLagrangian() {
 	if p.slopesValid {
 		return
@@ -44,11 +44,9 @@ func (p *ipm) differentiateLagrangian() {
 	p.slopesValid = true
 }
 
-// residual is the largest entry of the optimality conditions with barrier
-// parameter mu, scaled as Wächter and Biegler (2006), eq. 5: by the mean size of
-// the multipliers where that exceeds 100. For mu = 0 they are those of the problem
-// itself, with the violation −g among them, and elastic those of the problem in
-// which g may be violated at ρ.
+// residual is the largest entry of the optimality conditions with barrier parameter mu, scaled as in Wächter and
+// Biegler (2006), eq. 5: by the mean size of the multipliers where that exceeds 100. For mu = 0, kkt is that of the
+// problem itself and includes the violation −g. elastic is that of the elastic problem, in which a violation costs ρ.
 func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	q := p.q
 	sum := 0.0
@@ -60,7 +58,7 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	}
 	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
 	p.differentiateLagrangian()
-	var scaled, unscaled largest // to be divided by scale, and as they are
+	var scaled, unscaled largest // before division by scale, and final
 	for t := range q.steps {
 		slope := p.slopes[t*q.d : (t+1)*q.d]
 		if !q.blocked[t] {
@@ -120,7 +118,7 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	return math.Max(worst, violation), elastic, violation
 }
 
-// infeasibility is what the filter holds against the barrier function.
+// infeasibility is θ of the filter: the sum of the defects.
 func infeasibility(pt *point) float64 {
 	sum := 0.0
 	for _, d := range pt.defect {
@@ -129,7 +127,7 @@ func infeasibility(pt *point) float64 {
 	return sum
 }
 
-// barrier is the function of the line search.
+// barrier is φ of the line search.
 func (p *ipm) barrier(pt *point, a slack) float64 {
 	violations, slacks, box := 0.0, newLogarithm(), newLogarithm()
 	for i, s := range a.s {
@@ -144,8 +142,8 @@ func (p *ipm) barrier(pt *point, a slack) float64 {
 	return p.objectiveScale*pt.f + p.rho*violations - p.mu*(slacks.value()+box.value())
 }
 
-// logarithm is that of a product of many positive numbers. It takes one of the product as long as that is far from where numbers
-// end, instead of one of each.
+// logarithm sums logarithms of positive numbers. It multiplies them and takes one logarithm before the product over-
+// or underflows.
 type logarithm struct{ product, sum float64 }
 
 func newLogarithm() logarithm { return logarithm{product: 1} }
@@ -153,7 +151,7 @@ func newLogarithm() logarithm { return logarithm{product: 1} }
 func (l *logarithm) add(v float64) {
 	l.product *= v
 	const far = 1e100
-	// One that is not a number stays.
+	// NaN stays.
 	if !(l.product > 1/far && l.product < far) {
 		l.sum += math.Log(l.product)
 		l.product = 1

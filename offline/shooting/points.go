@@ -6,9 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// points collects the points at which the objectives, or their gradients, are
-// wanted, so that a problem with a domain.Derivatives.Block evaluates them in one
-// call. Any other problem is called point by point.
+// points collects the points of objectives or gradients. A domain.Derivatives.Block evaluates them in one call;
+// without it they are evaluated point by point.
 type points struct {
 	problem        domain.Problem
 	ns, nu, nc, no int
@@ -16,7 +15,7 @@ type points struct {
 	b              domain.Block
 }
 
-// maxPoints bounds the memory of one block: further stages begin another.
+// maxPoints bounds the memory of one block; further stages start another.
 const maxPoints = 4096
 
 func newPoints(p domain.Problem) points {
@@ -36,7 +35,7 @@ func (p *points) add(s, c, u []float64) {
 	p.b.S, p.b.C, p.b.U = append(p.b.S, s...), append(p.b.C, c...), append(p.b.U, u...)
 }
 
-// addWeighted appends a point of gradients, with its weights of the objectives.
+// addWeighted appends a point of gradients with its weights of the objectives.
 func (p *points) addWeighted(s, c, u, sigma []float64) {
 	p.add(s, c, u)
 	p.b.Sigma = append(p.b.Sigma, sigma...)

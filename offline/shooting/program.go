@@ -6,75 +6,77 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// program is the transcription of one finite-horizon problem by multiple
-// shooting. The variables of stage t are υ_t, the actions scaled to [−1, 1] by
-// their box, and ξ_t: the components of (s_t, c_t) that some action moves, by their
-// typical sizes, then running totals of objectives and one bound τ where a
-// scalarization couples the stages.
+// program is the transcription of one finite-horizon problem by multiple shooting. Stage t has two kinds of
+// variables. υ_t are the actions, scaled to [−1, 1] by their box. ξ_t are the components of (s_t, c_t) that some
+// action moves, scaled by their typical sizes. Where a scalarization couples the stages, ξ_t also holds running
+// totals of the objectives and one bound τ.
 //
 //	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t) + V(s_N, c_N)
 //	s.t. (s_{t+1}, c_{t+1}) = F(s_t, c_t, u_t)
 //	     margins(s_t, c_t, u_t) ≥ 0             for every t
 //	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
-// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode, and V that of a plant that runs on (lasting). First derivatives are
-// those of domain.Derivatives; else those of J with respect to s and u are the problem's
-// own and the others central differences. Second derivatives are a domain.Curved's; else
-// differences, of exact first derivatives where there are such and of values otherwise:
-// their error costs iterations, never accuracy.
+// The weights ω_t are fixed, or σ(s_t, u_t; c_t) in the adaptive mode. V is the terminal cost of an infinite horizon.
+// First derivatives are those of domain.Derivatives. Without it, the problem's Gradient gives those of J with respect
+// to s and u, and central differences the others. Second derivatives are those of a domain.Curved, or differences: of
+// exact first derivatives where they exist, else of values. Their error costs iterations, never accuracy.
 type program struct {
 	problem     domain.Problem
 	abilities   *domain.ProblemAbilities
 	dual        *domain.Derivatives // nil: differences
 	staged      domain.Stages       // nil: stage by stage
-	stagesErr   error               // why there are no stages where there should be some
-	linearised  *point              // whose derivatives the stages hold, nil: none
-	wantsSlopes bool                // whether derivatives are wanted of what is evaluated
+	stagesErr   error               // why Stages failed
+	linearised  *point              // the point that the stages have linearised; nil: none
+	wantsSlopes bool                // evaluate with derivatives
 	skipMargins []bool              // [steps], of a domain.Derivatives.Stages
-	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
-	// images that nobody looks at.
-	weightings, costates, hs, units, images, prioritySlopes []float64
-	spec                                                    *domain.Spec
-	ns, nc, nu, no, nm                                      int
-	nx                                                      int // ns + nc
-	mid, half                                               []float64
-	bounded                                                 []bool
-	scale                                                   []float64 // typical sizes of s, c, u
-	points                                                  points
-	adaptive                                                bool
-	weights                                                 []float64 // ω, unused in the adaptive mode
-	tau                                                     bool
-	tauCost                                                 float64
-	totals                                                  []total
-	steps                                                   int
-	terminal                                                *terminalCost // nil: nothing comes behind the last action
-	initialFree                                             bool          // whether the first state is a variable
-	active                                                  []int         // components of (s, c) that some action moves
-	isActive                                                []bool        // [nx], the same as a mask
-	na, naug, nX, nf, d                                     int           // active, totals and τ, both; nu + na, nu + nX
-	columns                                                 []int         // of the nf functions' variables, their places in (s, c, u)
-	next, margins                                           []float64     // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
-	objective                                               []float64     // ∂ωᵀJ, [steps][d]
-	varying                                                 []float64     // of it, in the adaptive mode, J's part through σ
-	dj, dsigma                                              []float64     // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
-	totalSlopes                                             []float64     // [totals][nX]: ∂ of the constraints on the totals
-	h                                                       []float64     // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                                                      []float64     // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
-	blocks                                                  []int         // Options.Blocks of what is solved; nil: every action is free
-	blocked                                                 []bool        // [steps]: the action is that of the stage before
-	room                                                    []float64     // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                                              []float64     // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
-	y                                                       []float64     // (s, c, u)
-	fp, fm, mp, mm                                          []float64
-	sp, sm, delta, unit                                     []float64
-	slope                                                   []float64     // [d]
-	negatedDuals                                            []float64     // −z of a stage
-	costateProduct, dualProduct                             dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
-	crossProduct                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
-	plus, minus, step                                       []float64     // [d]
-	costate                                                 []float64     // [nx]
-	zy, zx, zj, zm                                          []complex128
-	evaluations                                             int64 // stages whose functions were evaluated, at float64 and at dual numbers
+	// Buffers of a domain.Derivatives.Stages, in the problem's units.
+	weightings                  []float64 // of J, [steps][no]
+	costates                    []float64 // λ, [steps][nx]
+	hs                          []float64 // Hessians, [steps][nf][nf]
+	units                       []float64 // sizes of the columns
+	images                      []float64 // discarded
+	prioritySlopes              []float64
+	spec                        *domain.Spec
+	ns, nc, nu, no, nm          int
+	nx                          int // ns + nc
+	mid, half                   []float64
+	bounded                     []bool
+	scale                       []float64 // typical sizes of s, c, u
+	points                      points
+	adaptive                    bool
+	weights                     []float64 // ω, unused in the adaptive mode
+	tau                         bool
+	tauCost                     float64
+	totals                      []total
+	steps                       int
+	terminal                    *terminalCost // nil: none
+	initialFree                 bool          // whether the first state is a variable
+	active                      []int         // components of (s, c) that some action moves
+	isActive                    []bool        // [nx], the same as a mask
+	na, naug, nX, nf, d         int           // active, totals and τ, both; nu + na, nu + nX
+	columns                     []int         // of the nf functions' variables, their places in (s, c, u)
+	next, margins               []float64     // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective                   []float64     // ∂ωᵀJ, [steps][d]
+	varying                     []float64     // the part of objective through σ, adaptive mode
+	dj, dsigma                  []float64     // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
+	totalSlopes                 []float64     // [totals][nX]: ∂ of the constraints on the totals
+	h                           []float64     // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                          []float64     // a part of one: σᵀJ with J held, or without its linear part, [d][d]
+	blocks                      []int         // Options.Blocks; nil: every action is free
+	blocked                     []bool        // [steps]: the stage repeats the action of the previous one
+	room                        []float64     // [nm]: distance to keep from each limit; nil: none
+	dx, dJ, dm                  []float64     // written by a domain.Derivatives.Stages: [nx], [no] and [nm] by the columns
+	y                           []float64     // (s, c, u)
+	fp, fm, mp, mm              []float64
+	sp, sm, delta, unit         []float64
+	slope                       []float64     // [d]
+	negatedDuals                []float64     // −z of a stage
+	costateProduct, dualProduct dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
+	crossProduct                dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
+	plus, minus, step           []float64     // [d]
+	costate                     []float64     // [nx]
+	zy, zx, zj, zm              []complex128
+	evaluations                 int64 // evaluations of a stage, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -139,7 +141,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	return q
 }
 
-// transitions is how many stages have a state behind them that something looks at.
+// transitions is the number of stages whose image matters: the terminal cost looks at the last one.
 func (q *program) transitions() int {
 	if q.terminal != nil {
 		return q.steps
@@ -153,7 +155,7 @@ func (q *program) setWeights(adaptive bool, weights []float64) {
 	q.tau, q.tauCost, q.totals = false, 0, q.totals[:0]
 }
 
-// layout sizes everything for the active components; q.moves says which.
+// layout sizes the buffers for the active components that isActive marks.
 func (q *program) layout(steps int) {
 	q.steps, q.linearised = steps, nil
 	size(&q.blocked, steps)
@@ -197,7 +199,7 @@ func (q *program) layout(steps int) {
 			q.totalSlopes[k*q.nX+q.nX-1] = tot.a
 		}
 	}
-	// The totals and τ go on as they are, whatever else is added to them.
+	// The totals and τ carry over from stage to stage.
 	for t := range steps {
 		for k := q.na; k < q.nX; k++ {
 			q.next[(t*q.nX+k)*q.d+q.nu+k] = 1
@@ -205,7 +207,7 @@ func (q *program) layout(steps int) {
 	}
 }
 
-// block marks the stages whose action is that of the stage before, by Options.Blocks.
+// block marks the stages that repeat the previous action, by Options.Blocks.
 func block(blocked []bool, blocks []int) {
 	clear(blocked)
 	if len(blocks) == 0 {
@@ -220,7 +222,7 @@ func block(blocked []bool, blocks []int) {
 	}
 }
 
-// averageBlocks makes scaled actions the same within each block: their mean.
+// averageBlocks replaces the scaled actions of each block by their mean.
 func (q *program) averageBlocks(v []float64) {
 	if len(q.blocks) == 0 {
 		return
@@ -242,7 +244,7 @@ func (q *program) averageBlocks(v []float64) {
 	}
 }
 
-// constraints is their number.
+// constraints is the number of inequalities.
 func (q *program) constraints() int { return q.steps*q.nm + len(q.totals) }
 
 func (q *program) resize(p *point) {
@@ -274,7 +276,7 @@ func (q *program) action(p *point, t int) []float64 {
 	return u
 }
 
-// marginsBeyondRoom writes the margins beyond the room that they are to keep.
+// marginsBeyondRoom writes the margins less the room to keep.
 func (q *program) marginsBeyondRoom(s, c, u, m []float64) {
 	q.problem.Margins(s, c, u, m)
 	for i, v := range q.room {
@@ -299,8 +301,7 @@ func (q *program) priority(s, c, u, w []float64) {
 	q.spec.Semantic.Priority(q.delta, w)
 }
 
-// roll makes p a trajectory of the dynamics: from its first state by its scaled
-// actions, and evaluates it.
+// roll makes p a trajectory and evaluates it: it applies the scaled actions from the first state.
 func (q *program) roll(p *point) {
 	for t := range q.steps {
 		q.action(p, t)
@@ -310,8 +311,8 @@ func (q *program) roll(p *point) {
 	q.evaluate(p, true)
 }
 
-// evaluate fills everything but the variables; with rolled the images are there
-// already, and totals follow the objectives. Values may be not finite.
+// evaluate fills everything except the variables. With rolled, the images exist already and the totals follow from
+// the objectives. Values may be non-finite.
 func (q *program) evaluate(p *point, rolled bool) {
 	q.evaluations += int64(q.steps)
 	p.rolled = rolled
@@ -359,7 +360,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
-// evaluateEach fills what the functions of the stages are, one after the other.
+// evaluateEach evaluates the functions stage by stage.
 func (q *program) evaluateEach(p *point, rolled bool) {
 	q.points.reset()
 	for t := range q.steps {
@@ -384,8 +385,8 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 	}
 }
 
-// holdState makes a point of the first measured state at every stage. The context follows: what it
-// remembers of the actions is of no size that would make a defect of it comparable.
+// holdState holds the first measured state at every stage. The context follows the dynamics: its memory of actions
+// has no typical size to measure a defect with.
 func (q *program) holdState(p *point) {
 	for t := range q.transitions() {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
@@ -396,9 +397,8 @@ func (q *program) holdState(p *point) {
 	q.propagate(p, q.ns)
 }
 
-// propagate takes what no action moves, and every component from the given one on, from the first
-// state along the horizon, and everything to the last stage, which a shift has left without a
-// state of its own; it evaluates the point.
+// propagate recomputes states by the dynamics and evaluates the point. It covers every inactive component, every
+// component from firstComponent on, and the whole last stage, which a shift leaves without a state of its own.
 func (q *program) propagate(p *point, firstComponent int) {
 	for t := range q.transitions() {
 		q.action(p, t)
@@ -414,7 +414,7 @@ func (q *program) propagate(p *point, firstComponent int) {
 	q.wantsSlopes = false
 }
 
-// finite reports whether every value of an evaluated point is.
+// finite reports whether every value of an evaluated point is finite.
 func (q *program) finite(p *point) bool {
 	sum := p.f - p.f
 	for _, b := range [][]float64{p.g, p.defect} {
@@ -425,7 +425,7 @@ func (q *program) finite(p *point) bool {
 	return sum == 0
 }
 
-// discoverStages marks those that a domain.Derivatives.Stages lists.
+// discoverStages marks the active components that a domain.Derivatives.Stages lists.
 func (q *program) discoverStages(p *point) {
 	clear(q.isActive)
 	for _, a := range q.staged.Moving() {
@@ -435,7 +435,7 @@ func (q *program) discoverStages(p *point) {
 	q.resize(p)
 }
 
-// discover marks the components that some action moves, along a roll-out.
+// discover marks the components that some action moves along a roll-out.
 func (q *program) discover(p *point) {
 	for i := range q.isActive {
 		q.isActive[i] = true

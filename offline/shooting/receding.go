@@ -9,40 +9,40 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Receding solves the decisions of one closed loop: each starts from the solution of
-// the one before, actions, states and multipliers a stage further on, under the
-// feedback of its last step where the state is not the one predicted. After the first
-// calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
+// Receding solves the decisions of one closed loop. Each starts from the previous solution, shifted by a stage:
+// actions, states and multipliers. The feedback of its last step corrects the actions where the state is not the
+// predicted one. After the first calls of the longest horizon it allocates nothing. It is not safe for concurrent
+// use.
 type Receding struct {
 	opt           Options
 	terminalCosts *terminalCosts
-	iterations    int           // of one decision
-	barrier       float64       // first barrier parameter of a plan that Begin gave
-	timeLimit     time.Duration // of its call; 0: any
+	iterations    int           // of a decision
+	barrier       float64       // first barrier parameter of a plan from Begin
+	timeLimit     time.Duration // of a decision; 0: none
 	p             *ipm
 	weights       []float64
 	first         []float64 // state and context
-	startPlan     []float64 // what Begin gave
-	ready         bool      // whether there is a decision to start from
+	startPlan     []float64 // the plan from Begin
+	ready         bool      // a previous decision can warm-start the next
 	solution      *point    // the plan
 	status        Status
 }
 
-// Status says what a decision's solve came to. Where no plan keeps the margins the
-// solve converges to one that violates them least, at a price of a thousand times the
-// objective's largest first derivative per unit: Violation tells such a plan.
+// Status describes the solve of a decision. Where no plan satisfies the margins, the solve converges to one that
+// violates them least, at a penalty per unit of a thousand times the objective's largest first derivative. Violation
+// marks such a plan.
 type Status struct {
 	Converged    bool    // KKT within the solver's tolerance
-	Warm         bool    // whether it began from the decision before
-	KKT          float64 // largest scaled residual of the optimality conditions, at that price
+	Warm         bool    // started from the previous decision
+	KKT          float64 // largest scaled residual of the optimality conditions, with that penalty
 	Violation    float64 // largest −margin of the plan
-	Cost         float64 // Σσᵀ J of the plan; with Beyond it is what was minimised
-	TerminalCost float64 // what is counted behind the plan (Options.Lasting)
+	Cost         float64 // Σσᵀ J of the plan; with TerminalCost it is the minimised value
+	TerminalCost float64 // beyond the plan (Options.TerminalCost)
 	Iterations   int
 }
 
-// Receding returns a controller's solver of the weighted sum. One decision has at most so many iterations, 0: the
-// solver's, within a time from the call, 0: any, which is looked at between iterations.
+// Receding returns a controller's solver of the weighted sum. iterations limits each decision, 0: the Solver's.
+// timeLimit limits its time, 0: none; it is checked between iterations.
 func (s *Solver) Receding(iterations int, timeLimit time.Duration) (*Receding, error) {
 	if iterations < 0 || timeLimit < 0 {
 		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", iterations, timeLimit)
@@ -59,19 +59,18 @@ func newReceding(s *Solver, iterations int, timeLimit time.Duration) *Receding {
 	return &Receding{opt: s.opt, terminalCosts: s.terminalCosts, iterations: iterations, timeLimit: timeLimit, p: p, barrier: plannedBarrier}
 }
 
-// Reset forgets the decision before: the next is solved from the problem's fallback
-// actions.
+// Reset forgets the previous decision: the next solve starts from the fallback action.
 func (r *Receding) Reset() { r.ready, r.startPlan = false, r.startPlan[:0] }
 
-// Begin makes plan, [steps·action], the start of the next decision in place of the one
-// before; its last action is held where that decision is of more steps.
+// Begin makes plan, [steps·action], the start of the next decision. Its last action repeats where that has more
+// steps.
 func (r *Receding) Begin(plan []float64) {
 	r.ready, r.startPlan = false, append(r.startPlan[:0], plan...)
 }
 
-// Solve plans n steps from a state and context. Whatever it ends with, the plan is a
-// roll-out of finite actions within their box, unless it returns an error: of sizes or
-// the preference, or domain.ErrNotConverged where not even the start has finite values.
+// Solve plans n steps from a state and context. Without an error, the plan is a roll-out of finite actions within
+// their box, converged or not. An error reports wrong sizes, the preference, or domain.ErrNotConverged where not even
+// the start is finite.
 func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
 	p, q := r.p, r.p.q
 	if q.stagesErr != nil {
@@ -131,11 +130,11 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	r.status.Converged = r.status.KKT <= r.opt.Tolerance
 	r.status.TerminalCost = q.terminal.value(q, p.cur)
 	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.TerminalCost, p.iterations
-	// From a point without progress the next would have none either.
+	// A stalled point cannot warm-start the next decision.
 	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.timeLimit == 0
 	r.solution, r.ready = p.cur, !stalled
 	if !p.cur.rolled {
-		// The next decision goes on from the iterate; the plan is a roll-out of it.
+		// The next decision continues from the iterate; the plan is its roll-out.
 		if !p.rollOut(p.cur.x[:q.nx]) {
 			r.ready = false
 			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
@@ -159,9 +158,9 @@ func (r *Receding) Action(t int) []float64 {
 // State views the plan's state and context before step t until the next Solve.
 func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.solution, t) }
 
-// Linearise prepares Correct for the last Solve, whose plan stays as it is: the derivatives of one
-// more iteration, with those in the first state. It reports false where that solve did not
-// converge, or its quadratic program is not convex.
+// Linearise prepares Correct for the last Solve and leaves its plan as it is. It computes the derivatives of one more
+// iteration, including those in the initial state. It returns false where that solve did not converge or its
+// quadratic program is not convex.
 func (r *Receding) Linearise() bool {
 	p, q := r.p, r.p.q
 	if !r.ready || !r.status.Converged {
@@ -176,9 +175,9 @@ func (r *Receding) Linearise() bool {
 	return p.hasFeedback
 }
 
-// Correct writes what the plan's first action becomes to first order from another first state
-// and context, within its box; Linearise comes first. What no action moves is taken as it was.
-// The barrier holds an action near its bound there, as it does margins.
+// Correct writes the plan's first action for another initial state and context, to first order, within its box.
+// Linearise comes first. Changes of inactive components are ignored. The barrier holds an action near its bound, and
+// margins alike.
 func (r *Receding) Correct(state, ctx, u []float64) {
 	p, q := r.p, r.p.q
 	copy(q.y, state)
@@ -194,10 +193,10 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 	}
 }
 
-// warmStart makes the last iterate of a solve of the same functions, which may be p's own, so many stages further on, the start
-// of the next of n steps from the given state and context. One that had converged is rolled out from there and
-// begins with the last barrier parameter, but keeps its states where that roll-out strays; another keeps its states, its defects
-// and its parameter. It reports false where nothing of it is finite.
+// warmStart starts a solve of n steps from the last iterate of an earlier one, shifted by the given stages. previous
+// may be p itself; its functions are the same. A converged iterate is rolled out and begins with the last barrier
+// parameter. It keeps its states where that roll-out strays. Any other iterate keeps its states, its defects and its
+// barrier parameter. warmStart returns false where no start is finite.
 func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, converged bool) bool {
 	q, oldSteps := p.q, previous.q.steps
 	if p != previous {
@@ -224,7 +223,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 	if converged {
 		p.mu = p.opt.lastBarrier()
 	}
-	// Actions on their bounds are moved inside to where their multipliers want them.
+	// Actions at their bounds move inside to where their multipliers place them.
 	for i, v := range p.cur.v {
 		if q.bounded[i%q.nu] {
 			low, high := math.Min(0.1, p.mu/p.zl[i]), math.Min(0.1, p.mu/p.zu[i])
@@ -236,7 +235,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 	if !rollOut {
 		p.keepStates(initial)
 	}
-	barrier := 0.0 // the barrier parameter that it asks for
+	barrier := 0.0 // the barrier parameter of a strayed roll-out
 	if p.keptStates = false; rollOut || !q.finite(p.cur) {
 		if !p.rollOut(initial) {
 			return false
@@ -258,7 +257,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 			b[i] *= ratio
 		}
 	}
-	// Multipliers not far below what the barrier asks for.
+	// Multipliers stay near their barrier values.
 	for i, g := range p.cur.g {
 		p.z[i] = math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
 	}
@@ -268,7 +267,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 			p.zu[i] = math.Max(p.zu[i], 0.1*p.mu/(1-v))
 		}
 	}
-	// The stage that is new at the end has no multiplier before it yet.
+	// The new last stage has no multiplier yet.
 	if clear(p.lambda[n*q.nX:]); q.terminal != nil {
 		q.terminal.addGradient(q, p.cur, p.objectiveScale, p.lambda[n*q.nX:])
 	}
@@ -286,32 +285,33 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 	return true
 }
 
-// keepStates makes the iterate start at another state and context, with its own states behind, of which the first equation is then
-// left open.
+// keepStates changes the iterate's initial state and context and keeps its other states. The first transition then
+// has a defect.
 func (p *ipm) keepStates(initial []float64) {
 	copy(p.cur.x, initial)
 	p.q.propagate(p.cur, p.q.nx)
 }
 
-// A roll-out of a plan from another state strays where it breaks a limit by more than brokenLimit, or comes further from the plan
-// than the state's typical sizes and strayedGrowth times as far as it begins: the plan's feedback moves no action that is at its
-// bound, and Newton's method would have to come back from there. It has less to do from the states of the plan, which keep the
-// limits. One that comes so far has room for another plan, strayedBarrier at least.
+// A roll-out from another state strays where it violates a limit by more than brokenLimit. It also strays where its
+// deviation from the plan exceeds the typical sizes and strayedGrowth times the first deviation. Feedback moves no
+// action at its bound, so Newton's method would have to undo the deviation. The plan's own states respect the limits
+// and leave less to do. A large deviation needs room for another plan: a barrier parameter of at least
+// strayedBarrier.
 const (
 	brokenLimit    = 1e-3 // in the margins' own units
 	strayedGrowth  = 10
 	strayedBarrier = 3e-3
 )
 
-// strayBarrier is the least barrier parameter for a start at the iterate's states in place of the trial, its roll-out; 0 where that
-// does not stray.
+// strayBarrier is the least barrier parameter for a start from the iterate's states instead of the trial, its
+// roll-out; 0 where that does not stray.
 func (p *ipm) strayBarrier() float64 {
 	q := p.q
 	far := 1.0
 	for t := range q.transitions() + 1 {
 		var furthest largest
 		for i, component := range p.deviation(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:])[:q.na] {
-			// What the context remembers of the actions has no typical size.
+			// The context's memory of actions has no typical size.
 			if q.active[i] < q.ns {
 				furthest.include(component)
 			}
@@ -329,7 +329,7 @@ func (p *ipm) strayBarrier() float64 {
 	return 0
 }
 
-// copySettings takes over what a solve has besides its stages.
+// copySettings copies the settings of a solve that do not depend on its stages.
 func (p *ipm) copySettings(previous *ipm) {
 	p.rho, p.mu = previous.rho, previous.mu
 	p.objectiveScale, p.hasFeedback = previous.objectiveScale, previous.hasFeedback
@@ -337,8 +337,8 @@ func (p *ipm) copySettings(previous *ipm) {
 	copy(p.q.isActive, previous.q.isActive)
 }
 
-// shiftStages writes every stage's entries to the stage so many before, drops the first ones and
-// repeats the last as often as the new number of stages asks for; the two may be the same.
+// shiftStages moves every stage's entries to the front by shift stages and repeats the last one up to newSteps. to
+// and old may be the same.
 func shiftStages(to *[]float64, old []float64, oldSteps, newSteps, shift, width int) {
 	size(to, newSteps*width)
 	for t := range newSteps {

@@ -12,28 +12,27 @@ import (
 //	min  Σ_t ½ wᵀH_t w + h_tᵀw  +  ½ ξ_NᵀP_N ξ_N + p_Nᵀξ_N,   w = (υ_t, ξ_t)
 //	s.t. ξ_{t+1} = F_t w + b_t,
 //
-// by the Riccati recursion: one factorisation of υ's block a stage, O(N·(nu + nX)³).
-// ξ_0 is fixed but for its last component where free says so. H_t is given by its
-// lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
+// by the Riccati recursion, which factors υ's block of each stage: O(N·(nu + nX)³). ξ_0 is fixed, except for its last
+// component with lastFree. H_t is given by its lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
 //
-// A blocked stage has the υ of the stage before. What is left from there on is a quadratic function of (υ, ξ), and υ is
-// eliminated in the first stage of its block alone.
+// A blocked stage repeats the previous υ. Its cost-to-go is a quadratic function of (υ, ξ). The first stage of the
+// block eliminates υ.
 type riccati struct {
 	steps, nu, nX, d int
 	lastFree         bool
 	blocked          []bool // [steps]; the first never is
-	// Of every stage: Cholesky factor of υ's block [nu][nu], the coupling Y
-	// [nX][nu] with feedback υ = −L⁻ᵀ(l + Yᵀξ), and the value function
-	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. Of a blocked stage the function
-	// ½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) itself, R in the place of the factor, lower triangle, and S in that of Y.
+	// Of each stage: the Cholesky factor of υ's block [nu][nu], and the coupling Y [nX][nu] with feedback υ = −L⁻ᵀ(l
+	// + Yᵀξ). The cost-to-go is ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. A blocked stage stores the function ½(υ,
+	// ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) instead: the lower triangle of R in place of the factor, and S in place of
+	// Y.
 	l, y, feedforward, P, p []float64
 	product, m, w           []float64
-	zeros, coupled          []float64 // zeros, and S of a blocked stage beside zeros, [nX][d]
+	zeros, coupled          []float64 // zeros, and [S 0] of a blocked stage, [nX][d]
 	nextGradient            []float64 // p + P b of the next stage
 	negatedY                []float64 // −Yᵀ of a stage, [nu][nX]
 	vectors, values         []float64 // [nu][nu] and [nu], of a block that is reflected
-	flops                   int64     // multiply-adds since it was made
-	// P F, Fᵀ(P F), −Y Yᵀ, and rows times P and F.
+	flops                   int64     // multiply-adds so far
+	// P F, Fᵀ(P F) and −Y Yᵀ; a row times P, and a row times F.
 	forwardProduct, hessianProduct, schurProduct, rowTimesP, rowTimesF dense.Product
 }
 
@@ -59,7 +58,7 @@ func (r *riccati) resize(blocked []bool, nu, nX int, lastFree bool) {
 	size(&r.values, nu)
 }
 
-// size makes *b n long and zero where it has to grow, and keeps what it holds otherwise.
+// size sets the length of *b to n. It keeps the values, or allocates zeros where the capacity is too small.
 func size[T any](b *[]T, n int) {
 	if cap(*b) < n {
 		*b = make([]T, n)
@@ -67,11 +66,10 @@ func size[T any](b *[]T, n int) {
 	*b = (*b)[:n]
 }
 
-// factor runs the recursion of the matrices with shift added to every diagonal
-// entry of H; P_N is read from its place. It reports false where υ's block of some
-// stage is not positive definite: H is then not positive definite on the null space
-// of the dynamics, and a larger shift is wanted. In so many stages as reflections says the
-// block's negative eigenvalues are replaced by their magnitudes instead.
+// factor runs the recursion of the matrices with shift added to the diagonal of H; P holds P_N. It returns false
+// where υ's block of a stage is not positive definite: H is then not positive definite on the null space of the
+// dynamics, and needs a larger shift. In at most reflections stages, the magnitudes of the block's eigenvalues
+// replace them instead.
 func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	nu, nX, d := r.nu, r.nX, r.d
 	for t := r.steps - 1; t >= 0; t-- {
@@ -113,14 +111,14 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 				r.negatedY[j*nX+i] = -v
 			}
 		}
-		r.schurProduct.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.negatedY) // of ξ's block, if there is one
+		r.schurProduct.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.negatedY) // of ξ's block, if any
 		mirror(P, nX)
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
 	}
 	return !r.lastFree || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
 }
 
-// coupling is what P F is added to: S of stage t beside zeros where that is held, else zeros.
+// coupling is the matrix that P F is added to: [S 0] of stage t where that is blocked, else zeros.
 func (r *riccati) coupling(t int, blocked bool) []float64 {
 	if !blocked {
 		return r.zeros
@@ -132,7 +130,7 @@ func (r *riccati) coupling(t int, blocked bool) []float64 {
 	return r.coupled
 }
 
-// addBlocked adds to υ's block of the stage before what stage t, which is held, has besides: R + SᵀF.
+// addBlocked adds the terms R + SᵀF of the blocked stage t to υ's block of the previous stage.
 func (r *riccati) addBlocked(t int, ft []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
@@ -146,7 +144,7 @@ func (r *riccati) addBlocked(t int, ft []float64) {
 	r.flops += int64(nX * nu * (nu + 1) / 2)
 }
 
-// storeBlocked writes what a held stage leaves to the stage before: R, S and P of r.m.
+// storeBlocked stores R, S and P of r.m for a blocked stage.
 func (r *riccati) storeBlocked(l, y, P []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
@@ -179,7 +177,7 @@ func cholesky(m []float64, d int, l []float64, n int) bool {
 				l[i*n+j] = v / l[j*n+j]
 				continue
 			}
-			// A pivot that is rounding of what it came from says nothing of its sign.
+			// The sign of a pivot of rounding errors means nothing.
 			if !(v > 1e-14*math.Abs(m[i*d+i])) || math.IsInf(v, 0) {
 				return false
 			}
@@ -254,9 +252,8 @@ func rotate(a []float64, d int, q []float64, n, i, j int) {
 	}
 }
 
-// solve writes the minimiser, w [steps][d], ξ_N, and the multipliers λ [steps+1][nX]
-// of ξ_t's equation, for the linear terms h [steps][d] and defects b [steps][nX] with
-// the matrices last factored; p_N is read from its place.
+// solve writes the minimiser, w [steps][d] and ξ_N, and the multipliers λ [steps+1][nX] of ξ_t's equation. It takes
+// the linear terms h [steps][d] and defects b [steps][nX], with the last factorisation; p holds p_N.
 func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for t := r.steps - 1; t >= 0; t-- {
@@ -320,7 +317,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
 }
 
-// feedback replaces what υ holds by −L⁻ᵀ(υ + Yᵀξ) of stage t, which is not blocked.
+// feedback replaces υ by −L⁻ᵀ(υ + Yᵀξ) of stage t, which is not blocked.
 func (r *riccati) feedback(t int, xi, u []float64) {
 	nu, nX := r.nu, r.nX
 	for i, v := range xi {
@@ -338,7 +335,7 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 	}
 }
 
-// clearFeedback leaves stage t, of which nothing is known but what blocked stages hold, without a feedback.
+// clearFeedback removes the feedback of stage t, which held the terms of a blocked stage.
 func (r *riccati) clearFeedback(t, nu, nX int) {
 	clear(r.y[t*nX*nu : (t+1)*nX*nu])
 	l := r.l[t*nu*nu : (t+1)*nu*nu]

@@ -11,9 +11,8 @@ import (
 // Parameters are the scenario's axes.
 func (s *Solver) Parameters() []domain.Variable { return s.axes }
 
-// Solve returns the samples of one scenario: the kept steps of the optimal
-// trajectory, then the perturbed ones, each a trajectory of its own. Errors are
-// those of Minimise.
+// Solve returns the samples of one scenario: the kept steps of the optimal trajectory, then the perturbed ones, each
+// a trajectory of its own. Errors are those of Minimise.
 func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	s = s.forSamples()
 	spec := s.problem.Spec()
@@ -53,8 +52,8 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	return out, nil
 }
 
-// perturbedOptimum is the optimum of so many steps from a perturbed state and context of stage at of a solve that kept its workspace; nil where
-// none is found.
+// perturbedOptimum is the optimum over the given steps from a perturbed state and context of a stage; nil where none
+// is found. workspace is that of the trajectory's solve.
 func (s *Solver) perturbedOptimum(t *Trajectory, scenarioAxes []float64, stage, steps int, workspace *ipm, rng *rand.Rand, pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
 	from, ctx := s.perturbState(t.S[stage], rng), s.perturbContext(t, stage, workspace.q, scenarioAxes, rng)
 	s.retreatToFeasible(from, ctx, t.S[stage], t.C[stage], t.U[stage])
@@ -68,7 +67,7 @@ func (s *Solver) perturbedOptimum(t *Trajectory, scenarioAxes []float64, stage, 
 	return optimum, err
 }
 
-// perturbState is a state about another, at a normal distance of PerturbScale in typical sizes.
+// perturbState adds normal noise of PerturbScale typical sizes.
 func (s *Solver) perturbState(state []float64, rng *rand.Rand) []float64 {
 	perturbed := slices.Clone(state)
 	for i := range perturbed {
@@ -77,9 +76,9 @@ func (s *Solver) perturbState(state []float64, rng *rand.Rand) []float64 {
 	return perturbed
 }
 
-// perturbContext is the context of a scenario about the one of these parameters, at a normal distance of PerturbScale of their ranges, in
-// place of the one of stage at of a solution: those entries change that no action moves and that stay as they are along it. Where the
-// plant runs on none does, as what it costs behind its horizon is found for each context anew.
+// perturbContext is a stage's context with the constant entries of a perturbed scenario: those that no action moves
+// and that do not change along the trajectory. The noise is normal, PerturbScale of the axes' ranges. With a terminal
+// cost the context stays as it is: each new context would need a steady state.
 func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, scenarioAxes []float64, rng *rand.Rand) []float64 {
 	ctx := slices.Clone(t.C[stage])
 	if s.opt.TerminalCost {
@@ -103,11 +102,11 @@ func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, scenarioAx
 	return ctx
 }
 
-// blockedSamples are the samples of a scenario whose plans hold their actions (Options.Blocks): those of a receding loop, each solved
-// from its own state. What comes behind a plan's first action is no decision of that loop.
+// blockedSamples are the samples of a scenario with move blocking: those of a receding loop, each solved from its own
+// state. Later actions of a plan are no decisions of that loop.
 func (s *Solver) blockedSamples(scenario int, scenarioAxes, state, ctx []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
-	perturbed := make([]int, s.opt.Perturbed) // at these steps
+	perturbed := make([]int, s.opt.Perturbed) // their steps
 	for k := range perturbed {
 		perturbed[k] = rng.IntN(s.opt.Keep)
 	}
@@ -149,11 +148,11 @@ func (s *Solver) blockedSamples(scenario int, scenarioAxes, state, ctx []float64
 	}
 }
 
-const maxRetreats = 3 // halvings of the way to a perturbed state, at most
+const maxRetreats = 3 // most halvings of the distance to a perturbed state
 
-// retreatToFeasible takes a state and context half way back to those of the trajectory, whose action is u, as long as
-// the projection finds no action that keeps the limits there: no closed loop comes to such a state, and
-// a solve takes longest to find out that it has no way.
+// retreatToFeasible halves the distance of a state and context to the trajectory, whose action is u, while the
+// projection finds no feasible action. No closed loop reaches such a state, and a solve takes longest to prove it
+// infeasible.
 func (s *Solver) retreatToFeasible(state, ctx, trajectory, c, u []float64) {
 	action := make([]float64, len(u))
 	for range maxRetreats {
@@ -170,8 +169,8 @@ func (s *Solver) retreatToFeasible(state, ctx, trajectory, c, u []float64) {
 	}
 }
 
-// appendPerturbed appends the leading rows of an optimum from beside the trajectory, as the trajectory of
-// that number, which begins at step.
+// appendPerturbed appends the leading rows of a perturbed optimum as a trajectory with the given number, from the
+// given step on.
 func (s *Solver) appendPerturbed(samples []domain.Sample, t *Trajectory, number, step, rows, scenario int, pref domain.Preference) []domain.Sample {
 	for row := range min(rows, s.opt.Keep-step) {
 		sample := s.sample(t, row, scenario, pref)
@@ -181,7 +180,7 @@ func (s *Solver) appendPerturbed(samples []domain.Sample, t *Trajectory, number,
 	return samples
 }
 
-// sample is step number step of a trajectory.
+// sample is one step of a trajectory.
 func (s *Solver) sample(t *Trajectory, step, scenario int, pref domain.Preference) domain.Sample {
 	spec := s.problem.Spec()
 	u := make([]float64, 0, spec.PlanSize())

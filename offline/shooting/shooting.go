@@ -29,14 +29,12 @@ type Options struct {
 	// Horizon is the number of steps optimised; 0: Spec.Steps + Spec.Plan − 1, so
 	// that every step of an episode has a whole plan.
 	Horizon int
-	// Keep is the number of leading steps that become samples; 0: all that have
-	// a whole plan. Without the time among the context, a tail of the horizon is
-	// another function of the state than its head: keep fewer steps then.
+	// Keep is the number of leading steps that become samples; 0: all that have a whole plan. Where the context lacks
+	// the time, the optimal action at the horizon's end is another function of the state: keep fewer steps.
 	Keep int
-	// Starts is the number of starting points; 0: 1. The first is the problem's fallback
-	// action, with the state held where it is; the second the roll-out of its base plan,
-	// others those of actions that are random and smooth.
-	// One suffices for a convex problem. Where none converges two more are tried.
+	// Starts is the number of starting points; 0: 1. The first holds the fallback action and the state. The second
+	// rolls out the base plan. Others roll out smooth random actions. One suffices for a convex problem. Two more are
+	// tried where none converges.
 	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
 	// The objective is scaled to a largest first derivative of one at the start, with
@@ -48,45 +46,42 @@ type Options struct {
 	// StateScale holds the typical size of each measured component, for residuals,
 	// differences and perturbations; nil: all 1.
 	StateScale []float64
-	// Perturbed is the number of extra samples per trajectory that are solved
-	// again from a perturbed state: a random step's state plus normal noise of
-	// PerturbScale (0: 0.02) × StateScale, with the context of a scenario as near.
+	// Perturbed is the number of extra samples per trajectory, solved from a perturbed state: that of a random step
+	// plus normal noise of PerturbScale (0: 0.02) × StateScale. Its context is that of an equally perturbed scenario.
 	Perturbed    int
 	PerturbScale float64
-	// Follow is the number of leading steps of each perturbed solution that become samples;
-	// 0: 1. What follows is optimal as well and costs nothing, where a solve is dear.
+	// Follow is the number of leading steps of each perturbed solution that become samples; 0: 1. Later steps are
+	// optimal as well and save a solve.
 	Follow int
-	// Room of each margin, in its unit, is what samples keep to spare where they can, at a price
-	// that only the limits themselves outweigh; nil: none. A map that errs beside a limit is projected
-	// away from it, which may cost much more than the room. Minimise and Oracle use all of the room.
+	// Room is the distance that samples keep from each limit, in the margin's unit, where possible; nil: none. Only
+	// the limits themselves have a higher penalty. A map that errs near a limit is projected away from it, which may
+	// cost much more than the room. Minimise and Oracle keep none.
 	Room []float64
-	// Blocks are the numbers of steps that the actions of a plan stay for, one after the other; the last number repeats to the
-	// plan's end. Samples and receding horizons hold their actions so (move blocking). nil: each step has an action of its own, as in
-	// Minimise and Oracle always. Only weighted sums are solved so.
+	// Blocks are the numbers of steps that a plan holds each of its actions (move blocking); the last number repeats.
+	// Samples and receding horizons use them, Minimise and Oracle never do. nil: each step has an action of its own.
+	// Only weighted sums support blocks.
 	Blocks []int
-	// Library is the number of scenarios that are solved first, under the adaptive priority, and
-	// take over the plans of their neighbours while that is better; 0: none. The solves from a
-	// scenario's start then begin with the plans of the nearest too, where there is more than
-	// one basin.
+	// Library is the number of scenarios that are solved first, under the adaptive priority; 0: none. They exchange
+	// plans with their neighbours while that lowers the cost. Where the problem has several basins, solves from a
+	// scenario's start also begin from the plans of the nearest library scenarios.
 	Library int
-	// TerminalCost says that the plant goes on behind the horizon. Weighted sums then include what it costs there, to second
-	// order about the place where resting is cheapest: the multipliers of that place (the gradient-correcting end penalty of
-	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. Where there is no such
-	// place, nothing is added. Other scalarizations are refused.
+	// TerminalCost makes the horizon infinite. Weighted sums then include the cost beyond the horizon, to second
+	// order about the optimal steady state: the multipliers of that state (the gradient-correcting end penalty of
+	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. It
+	// is zero where no steady state is found. Other scalarizations are refused.
 	TerminalCost bool
 }
 
-// Counts say what a Solver has done since it was made.
+// Counts are totals since the Solver was made.
 type Counts struct {
 	Starts     int64 // interior point runs
 	Iterations int64
-	// PerturbedDropped are perturbed states without a converged continuation;
-	// they give no sample.
+	// PerturbedDropped counts perturbed states whose solve did not converge; they give no sample.
 	PerturbedDropped int64
 }
 
-// Solver solves scenarios of one problem. It is safe for concurrent use, and
-// what Solve returns depends on its arguments alone.
+// Solver solves scenarios of one problem. It is safe for concurrent use. Results of Solve depend on its arguments
+// alone.
 type Solver struct {
 	problem   domain.Problem
 	abilities *domain.ProblemAbilities
@@ -96,12 +91,12 @@ type Solver struct {
 
 	room          []float64      // of the present solves
 	blocks        []int          // likewise
-	terminalCosts *terminalCosts // nil: nothing comes behind a horizon
+	terminalCosts *terminalCosts // nil: finite horizon
 	work          *work
-	ctx           context.Context // ends every solve
+	ctx           context.Context // cancels every solve
 }
 
-// work is what a Solver and those that end with a context share.
+// work is what a Solver shares with its copies.
 type work struct {
 	workspaces                  sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
@@ -197,14 +192,14 @@ func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s
 	return s
 }
 
-// forSamples is the solver of samples, which keep room and hold actions.
+// forSamples is the solver of samples, with room and blocks.
 func (s *Solver) forSamples() *Solver {
 	copied := *s
 	copied.room, copied.blocks = s.opt.Room, s.opt.Blocks
 	return &copied
 }
 
-// withoutBlocks is the solver whose receding horizons hold no action.
+// withoutBlocks is the solver without move blocking.
 func (s *Solver) withoutBlocks() *Solver {
 	copied := *s
 	copied.opt.Blocks = nil
@@ -214,12 +209,12 @@ func (s *Solver) withoutBlocks() *Solver {
 // maxVariables bounds the memory of a solve.
 const maxVariables = 100_000
 
-// Bounds are the Tolerance and the Iterations that solves have.
+// Bounds are the Tolerance and the Iterations of a solve.
 func (s *Solver) Bounds() (tolerance float64, iterations int) {
 	return s.opt.Tolerance, s.opt.Iterations
 }
 
-// Blocked are, of a receding horizon of so many steps, those whose action is that of the step before.
+// Blocked marks the steps of a receding horizon that repeat the previous action.
 func (s *Solver) Blocked(steps int) []bool {
 	blocked := make([]bool, steps)
 	block(blocked, s.opt.Blocks)
@@ -238,8 +233,8 @@ type Trajectory struct {
 	Sigma   [][]float64 // [steps] weights of the objectives, σ or W
 	J       [][]float64 // [steps]
 	Margins [][]float64 // [steps]
-	// Cost is what was minimised: Σσᵀ J for a weighted sum, the Chebyshev or
-	// ε-constraint objective otherwise. Beyond is its part behind the last step (Options.Lasting).
+	// Cost is the minimised value: Σσᵀ J for a weighted sum, else the Chebyshev or ε-constraint objective.
+	// TerminalCost is its part beyond the last step.
 	Cost, TerminalCost float64
 	// KKT is the largest scaled residual of the optimality conditions, Violation
 	// the largest −margin.
@@ -258,26 +253,23 @@ func (t *Trajectory) Total() []float64 {
 	return sum
 }
 
-// Minimise solves the problem over the given number of steps from a state and
-// context, with the preference and scalarization as Solve takes them. It
-// returns the best of the starts, and an error that wraps domain.ErrInfeasible
-// when none has a feasible point near it, or each leads through a state that is
-// lost (domain.ProblemAbilities.Failed), domain.ErrNotConverged when none
-// reaches the tolerance. Further start plans [steps][action] come before the
-// built-in ones.
+// Minimise solves the problem over the given number of steps from a state and context. Preference and scalarization
+// are those of Solve. starts are further start plans [steps][action], tried before the built-in ones.
 //
-// A weighted sum minimises Σ_t σᵀJ: σ = W, or σ(s_t) along the trajectory in
-// the adaptive mode, differentiated with it. Chebyshev minimises the largest
-// w_i(ΣJ_i − ideal_i)/range_i, ε-constraint the objective of the largest weight
-// subject to ΣJ_j ≤ ideal_j + (1 − w_j)·range_j for the others; ideal and range
-// are those of the table of each objective's own minimum from the same state,
-// and 1e-4 of the sum of all objectives over their ranges is added so that the
-// solution is not only weakly optimal.
+// It returns the best of the starts. The error wraps domain.ErrInfeasible where no start has a feasible point near
+// it, or each passes through a lost state (domain.ProblemAbilities.Failed). It wraps domain.ErrNotConverged where
+// none reaches the tolerance.
+//
+// A weighted sum minimises Σ_t σᵀJ: σ = W, or σ(s_t) along the trajectory in the adaptive mode, differentiated with
+// it. Chebyshev minimises the largest w_i(ΣJ_i − ideal_i)/range_i. ε-constraint minimises the objective of the
+// largest weight subject to ΣJ_j ≤ ideal_j + (1 − w_j)·range_j for the others. ideal and range come from each
+// objective's own minimum from the same state. Both add 1e-4 of the sum of all objectives over their ranges, so that
+// the solution is not only weakly optimal.
 func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
 	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, scalarization)
 }
 
-// minimise is Minimise's, from the starts that the task has.
+// minimise solves a task as Minimise does.
 func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
 	spec := t.solver.problem.Spec()
 	state, ctx, steps := t.state, t.ctx, t.steps
@@ -310,7 +302,7 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	case len(t.solver.blocks) > 0:
 		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case scalarization == domain.Chebyshev || scalarization == domain.EpsilonConstraint:
-		t.neighbour = nil // it has no totals, or those from another state
+		t.neighbour = nil // a warm start has no totals, or those of another state
 		table, err := t.payoff()
 		if err != nil {
 			return nil, err
@@ -335,7 +327,7 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	}
 }
 
-// losesState reports whether a trajectory leads through a state that is lost.
+// losesState reports whether a trajectory passes through a lost state.
 func (s *Solver) losesState(t *Trajectory) bool {
 	for i := range t.S[1:] {
 		if s.abilities.Lost(t.S[1+i], t.C[1+i]) {

@@ -2,7 +2,7 @@ package shooting
 
 import "github.com/gpc-engine/gpc/tensor"
 
-// evaluateStages is evaluateEach by a domain.Derivatives.Stages. Images of a roll-out stay those of Step.
+// evaluateStages is evaluateEach by a domain.Derivatives.Stages. A roll-out keeps the images of Step.
 func (q *program) evaluateStages(p *point, rolled bool) {
 	if !rolled {
 		for t := range q.steps {
@@ -31,8 +31,8 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 	}
 }
 
-// linearise evaluates all stages with their derivatives, for differentiateStages and hessianStages. Values that are nil are not
-// wanted.
+// linearise evaluates all stages with their derivatives, for differentiateStages and hessianStages. Nil values are
+// skipped.
 func (q *program) linearise(p *point, image, j, g []float64) {
 	q.evaluations += int64(q.steps)
 	size(&q.dx, q.steps*q.nx*q.nf)
@@ -94,7 +94,7 @@ func (q *program) weighObjectives(p *point, t, n int) {
 // hessianStages writes the Hessians of all stages by a domain.Derivatives.Stages.
 func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	nf := q.nf
-	if q.linearised != p { // but a trial that was not taken
+	if q.linearised != p { // a rejected trial
 		q.linearise(p, nil, nil, nil)
 	}
 	q.evaluations += int64(q.steps)
@@ -120,7 +120,7 @@ func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda 
 	}
 }
 
-// scaleHessian writes the lower triangle of stage t, of hs, in the units of the variables, [d][d].
+// scaleHessian writes the lower triangle of stage t, from hs, in the variables' units, [d][d].
 func (q *program) scaleHessian(t int, h []float64) {
 	for i := range q.variableColumns(t) {
 		from := q.hs[(t*q.nf+i)*q.nf:]

@@ -8,29 +8,30 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// steadyStateSolver finds where resting is cheapest: the least σᵀJ(s, u; c) of all states that their action leads back to, with the
-// limits kept. Its method is a primal–dual interior point from several places, with a dense Newton step.
+// steadyStateSolver finds the optimal steady state: the least σᵀJ(s, u; c) of all states with F(s, u; c) = (s, c),
+// within the limits. It is a primal–dual interior point method from several starts, with a dense Newton step.
 type steadyStateSolver struct {
-	q       *program // of one stage, whose state is a variable
+	q       *program // one stage with a free initial state
 	pt      *point
 	n, m    int       // variables of (υ, ξ), equations
-	w, step []float64 // the iterate, [n], and its step
-	base    []float64 // [nx]: the components that do not move, and where others begin
+	w, step []float64 // the iterate, [n]; the step of w and of the equations' multipliers, [n+m]
+	base    []float64 // [nx]: inactive components, and the origin of the active ones
 	slack   []float64 // of the margins
 	z       []float64
 	zl, zu  []float64
-	lambda  []float64 // [2][m], as the program counts them: of the one transition in the second row
+	lambda  []float64 // [2][m] as in a program; the transition's are in the second row
 	kkt     []float64
 	rhs     []float64
 	r       riccati
 }
 
-// newSteadyStateSolver finds out what moves, by the stages' list or along a roll-out from a middle of the states.
+// newSteadyStateSolver finds the active components, by the stages' list or along a roll-out from the middle of the
+// ranges.
 func newSteadyStateSolver(p domain.Problem, scale []float64, c []float64) *steadyStateSolver {
 	q := newProgram(p, scale)
 	r := &steadyStateSolver{q: q, pt: new(point), base: make([]float64, q.nx)}
 	if q.stagesErr != nil {
-		return r // the solve itself says so
+		return r // setPreference fails
 	}
 	copy(r.base[q.ns:], c)
 	for i, v := range q.spec.Measured {
@@ -63,23 +64,23 @@ func newSteadyStateSolver(p domain.Problem, scale []float64, c []float64) *stead
 }
 
 const (
-	// Places that a search for rest begins from: the middle of the states' ranges, and others at random.
+	// Starts of a search: the middle of the states' ranges, then random points.
 	steadyStarts = 9
-	// Cells that the range of a context's entry has.
+	// Cells per range of a context's entry.
 	contextCells = 8
 )
 
-// Constants of a search.
+// Constants of a solve.
 const (
-	steadyTolerance  = 1e-9 // of its optimality conditions, in the program's units
+	steadyTolerance  = 1e-9 // on the optimality conditions, in the program's units
 	steadyBarrier    = 1e-10
 	steadyIterations = 150
-	// The barrier parameter and the least slack that it begins with: anywhere, and at a place near.
+	// First barrier parameter and least slack: of a cold start, and of a warm one.
 	coldBarrier, coldSlack = 0.1, 0.1
 	warmBarrier, warmSlack = 1e-6, 1e-4
 )
 
-// cellCentre is a context with every entry that no action moves in the middle of its cell; what has no range stays.
+// cellCentre moves every inactive, bounded entry of a context to the middle of its cell.
 func (r *steadyStateSolver) cellCentre(c []float64) []float64 {
 	centre := slices.Clone(c)
 	for i, v := range r.q.spec.Context {
@@ -90,7 +91,8 @@ func (r *steadyStateSolver) cellCentre(c []float64) []float64 {
 	return centre
 }
 
-// warmSolve is the lasting of a context whose place is near one that is known; nil where none is found from there.
+// warmSolve is the terminal cost of a context, solved from the steady state of a neighbouring one; nil where that
+// fails.
 func (r *steadyStateSolver) warmSolve(c []float64, pref domain.Preference, neighbour *terminalCost) *terminalCost {
 	q := r.q
 	if !r.setPreference(pref) {
@@ -114,7 +116,7 @@ func (r *steadyStateSolver) warmSolve(c []float64, pref domain.Preference, neigh
 	return r.terminalCost()
 }
 
-// setPreference takes a preference; false where the problem's functions have failed.
+// setPreference sets the objective; false where the problem's stages failed.
 func (r *steadyStateSolver) setPreference(pref domain.Preference) bool {
 	if r.q.stagesErr != nil {
 		return false
@@ -124,7 +126,7 @@ func (r *steadyStateSolver) setPreference(pref domain.Preference) bool {
 	return true
 }
 
-// setAction begins at an action, so far inside its box.
+// setAction starts from an action, at least slack inside its box.
 func (r *steadyStateSolver) setAction(action []float64, slack float64) {
 	q := r.q
 	for j, u := range action {
@@ -134,13 +136,13 @@ func (r *steadyStateSolver) setAction(action []float64, slack float64) {
 	}
 }
 
-// converges searches from the iterate for a place that is none of a lost state, and is kept.
+// converges solves from the iterate. The result must be steady in every component and not a lost state.
 func (r *steadyStateSolver) converges(mu, slack float64) bool {
 	q := r.q
 	return r.minimise(mu, slack) && !q.abilities.Lost(r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) && r.isSteady()
 }
 
-// solve is the lasting of a context and a preference, nil where no place to rest is found.
+// solve is the terminal cost of a context and a preference from all starts; nil where no steady state is found.
 func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminalCost {
 	q := r.q
 	if !r.setPreference(pref) {
@@ -165,7 +167,7 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 		for i := range q.active {
 			r.w[q.nu+i] = 0
 		}
-		// What of the context moves begins where the first step leads: it may remember the action.
+		// Active context entries start at their first image: they may remember the action.
 		r.evaluate()
 		for _, a := range q.active {
 			if a >= q.ns {
@@ -185,7 +187,7 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 	return best
 }
 
-// splitmix draws numbers in [−1, 1), the same from the same seed.
+// splitmix draws numbers in [−1, 1), the same for the same seed.
 func splitmix(seed uint64) func() float64 {
 	return func() float64 {
 		seed += 0x9e3779b97f4a7c15
@@ -208,7 +210,7 @@ func (r *steadyStateSolver) evaluate() {
 	q.evaluate(r.pt, false)
 }
 
-// isSteady reports whether what no action moves stays where it is, too.
+// isSteady reports whether the inactive components keep their values too.
 func (r *steadyStateSolver) isSteady() bool {
 	q := r.q
 	for a, moves := range q.isActive {
@@ -219,7 +221,7 @@ func (r *steadyStateSolver) isSteady() bool {
 	return true
 }
 
-// transitionSlope is row i of the derivative of F − ξ by the variables.
+// transitionSlope is the derivative of F − ξ, row i, by variable col.
 func (r *steadyStateSolver) transitionSlope(i, col int) float64 {
 	v := r.q.next[i*r.n+col]
 	if col == r.q.nu+i {
@@ -228,8 +230,8 @@ func (r *steadyStateSolver) transitionSlope(i, col int) float64 {
 	return v
 }
 
-// minimise solves from the iterate and its multipliers, with a barrier parameter and slacks of at least room; false where it
-// does not converge.
+// minimise solves from the iterate and its multipliers with a first barrier parameter and slacks of at least slack.
+// It returns false where it does not converge.
 func (r *steadyStateSolver) minimise(mu, slack float64) bool {
 	q := r.q
 	if r.evaluate(); !q.finite(r.pt) {
@@ -299,7 +301,7 @@ func (r *steadyStateSolver) residual(mu float64) float64 {
 	return worst
 }
 
-// lagrangianSlope is a derivative of the Lagrangian without the box.
+// lagrangianSlope is the derivative of the Lagrangian by variable col, without the box.
 func (r *steadyStateSolver) lagrangianSlope(col int) float64 {
 	v := r.q.objective[col]
 	for i := range r.m {
@@ -333,7 +335,7 @@ func (r *steadyStateSolver) newtonStep(mu float64) bool {
 				v += r.lambda[r.m+i] * r.transitionSlope(i, a)
 			}
 			for i, g := range r.pt.g {
-				// The slack's step is that of the margin and what it lacks.
+				// The slack's step is the margin's step plus g − s.
 				v -= (mu/r.slack[i] + r.z[i]/r.slack[i]*(r.slack[i]-g)) * q.margins[i*n+a]
 			}
 			if a < q.nu && q.bounded[a] {
@@ -357,8 +359,8 @@ func (r *steadyStateSolver) newtonStep(mu float64) bool {
 	return false
 }
 
-// isConvex reports whether the Hessian in kkt is positive definite where the equations hold: with their squares added at
-// a price it is everywhere.
+// isConvex reports whether the Hessian in kkt is positive definite on the null space of the equations: adding their
+// weighted squares makes it positive definite everywhere.
 func (r *steadyStateSolver) isConvex(n, k int) bool {
 	largest := 1.0
 	for a := range n {
@@ -410,7 +412,7 @@ func solveLinear(a, b []float64, k int) bool {
 	return tensor.Finite(b)
 }
 
-// merit is the barrier function with what the equations lack, at a price.
+// merit is the barrier function plus penalty times the residuals of the equations.
 func (r *steadyStateSolver) merit(mu, penalty float64) float64 {
 	q := r.q
 	sum := r.pt.f
@@ -428,7 +430,7 @@ func (r *steadyStateSolver) merit(mu, penalty float64) float64 {
 	return sum
 }
 
-// lineSearch takes as much of the step as lowers the merit; false where nothing does.
+// lineSearch halves the step until the merit falls; false where it never does.
 func (r *steadyStateSolver) lineSearch(mu, penalty float64) bool {
 	q, n := r.q, r.n
 	const fraction = 0.99
@@ -473,17 +475,18 @@ func (r *steadyStateSolver) lineSearch(mu, penalty float64) bool {
 	return false
 }
 
-// Constants of the Riccati equation: its recursion ends where the cost-to-go changes by no more than this share, or
-// has not come to an end. Newton's method (Kleinman, 1968) would end it sooner, but is wrong where places to rest lie beside one
-// another: the feedback does not lead from one to the other, and errors of what it costs to stay have no end.
+// Constants of the Riccati recursion. It ends where the cost-to-go changes by at most the share regulatorChange, and
+// gives up after regulatorSteps. Newton's method (Kleinman, 1968) would take fewer steps but fails where steady
+// states form a continuum: the feedback does not lead from one to another, so errors in the stationary cost
+// accumulate without bound.
 const (
 	regulatorChange = 1e-11
 	regulatorSteps  = 50_000
 )
 
-// terminalCost is that of the place that search has found. P is the limit of the cost-to-go of n steps with nothing behind them. An
-// action at its bound stays there. Limits that the place lies at count by their multipliers, in g, and in P not at all: it
-// costs nothing to be inside of them.
+// terminalCost is that of the steady state that minimise found. P is the limit of the cost-to-go of n steps without a
+// terminal cost. An action at its bound stays there. Active limits count through their multipliers in g. They add
+// nothing to P, as moving inside of them is free.
 func (r *steadyStateSolver) terminalCost() *terminalCost {
 	q := r.q
 	terminal := newTerminalCost(q)
@@ -503,7 +506,7 @@ func (r *steadyStateSolver) terminalCost() *terminalCost {
 	clear(nextCost)
 	for range regulatorSteps {
 		if !r.r.factor(q.h, q.next, 0, 0) || !tensor.Finite(costToGo) {
-			return terminal // to first order
+			return terminal // P did not converge: first order only
 		}
 		change, largest := 0.0, 0.0
 		for i, v := range costToGo {
@@ -523,7 +526,7 @@ func (r *steadyStateSolver) terminalCost() *terminalCost {
 	return terminal
 }
 
-// feedbackGains are those of the feedback that was factored last.
+// feedbackGains are the gains of the last factorisation.
 func (r *steadyStateSolver) feedbackGains() []float64 {
 	q := r.q
 	k, xi, u := make([]float64, q.nu*q.nx), make([]float64, r.m), make([]float64, q.nu)

@@ -9,35 +9,35 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// task is one state to solve from.
+// task is one solve from a state.
 type task struct {
 	solver     *Solver
 	state, ctx []float64
 	steps      int
 	seed       uint64
 	starts     [][][]float64
-	// states, [steps+1][nx], are those of the first of starts: it begins there instead of at a roll-out, which an unstable
-	// plant leaves by rounding alone. nil: none.
+	// states, [steps+1][nx], are those of the first of starts; nil: a roll-out. A roll-out of an unstable plant
+	// leaves a long plan by rounding alone.
 	states    []float64
-	ownStarts int // starts of the Solver's own behind these
-	retries   int // of them, where none of these converged
-	// neighbour is a solve near by; what it ended with, so many stages further on, is tried in place of starts. nil: none.
+	ownStarts int // the Solver's own starts, after these
+	retries   int // more of them, where none converges
+	// neighbour is a solve nearby. Its last iterate, shifted, is tried in place of starts. nil: none.
 	neighbour *ipm
 	shift     int
-	// keepWorkspace says that the workspace of the solution is wanted in kept, for solves beside it; whoever wants it puts it back.
+	// keepWorkspace asks for the solution's workspace, for warm starts; the caller puts it back.
 	keepWorkspace bool
 	workspace     *ipm
 }
 
-// taskFrom is Minimise's.
+// taskFrom is the task of Minimise.
 func (s *Solver) taskFrom(state, ctx []float64, steps int, seed uint64, starts ...[][]float64) *task {
 	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, ownStarts: max(0, s.opt.Starts-len(starts)), retries: retries}
 }
 
-// retries are a solve's, unless it is one of many.
+// retries of a single solve.
 const retries = 2
 
-// solveStarts runs every start and returns the solution of the least cost.
+// solveStarts runs every start and returns the solution of least cost.
 func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
 	found, first := t.solveWarm(configure), 0
@@ -107,14 +107,14 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	}
 }
 
-// configure gives a workspace the options of a solve.
+// configure sets up a workspace for a solve.
 func (t *task) configure(p *ipm, configure func(*program), iterations int) {
 	configure(p.q)
 	p.q.room, p.q.blocks = t.solver.room, t.solver.blocks
 	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, extraIterations: 5, ctx: t.solver.ctx}
 }
 
-// exchangeWorkspace takes the workspace of a solution, if the task keeps one, and returns one to go on with.
+// exchangeWorkspace stores a solution's workspace, if the task keeps one, and returns another.
 func (t *task) exchangeWorkspace(p *ipm) *ipm {
 	if !t.keepWorkspace {
 		return p
@@ -127,11 +127,11 @@ func (t *task) exchangeWorkspace(p *ipm) *ipm {
 	return spare
 }
 
-// warmTaskIterations are those that a solve beside another has; a start of its own takes fewer than more of them.
+// warmTaskIterations bound a warm solve; a cold start would take fewer than more of them.
 const warmTaskIterations = 40
 
-// solveWarm is the solution that begins where the solve beside it ended: actions under the feedback of its last step, with its
-// multipliers. nil where that leads to none, and another start may.
+// solveWarm solves from the neighbour's last iterate: actions under its feedback, with its multipliers. nil where
+// that does not converge.
 func (t *task) solveWarm(configure func(*program)) *Trajectory {
 	s := t.solver
 	if t.neighbour == nil {
@@ -194,7 +194,7 @@ func (t *task) writeStart(q *program, to *point, k int) {
 			}
 		}
 	default:
-		// A constant and two slow waves per action, at random.
+		// A random constant and two slow waves per action.
 		for j, wave := range waves(t.seed, k, q.nu) {
 			level, phase := wave[0], wave[3]
 			for step := range t.steps {
@@ -205,7 +205,7 @@ func (t *task) writeStart(q *program, to *point, k int) {
 	}
 }
 
-// waves are the constant, the amplitudes of two slow waves and their phase, of each action of start k.
+// waves are, for each action of start k: the constant, the amplitudes of two slow waves, and their phase.
 func waves(seed uint64, k, actions int) [][4]float64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(k)))
 	out := make([][4]float64, actions)
@@ -216,7 +216,7 @@ func waves(seed uint64, k, actions int) [][4]float64 {
 	return out
 }
 
-// setInitialState sets the state that the next solve starts from.
+// setInitialState sets the initial state of the next solve.
 func (p *ipm) setInitialState(state, ctx []float64, steps int) {
 	q := p.q
 	q.layout(steps)
@@ -226,7 +226,7 @@ func (p *ipm) setInitialState(state, ctx []float64, steps int) {
 	copy(p.cur.x[q.ns:], ctx)
 }
 
-// trajectory copies the solution out.
+// trajectory copies the solution.
 func (p *ipm) trajectory(r ipmResult) *Trajectory {
 	q, solution := p.q, p.cur
 	rows := func(flat []float64, count, width int) [][]float64 {

@@ -10,21 +10,21 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// terminalCost is what a plan costs behind its horizon, to second order about a place to rest: with δ the way from
-// there in units of scale,
+// terminalCost is the cost beyond the horizon, to second order about the optimal steady state. With δ the deviation
+// from it in units of scale,
 //
 //	V(s, c) = gᵀδ + ½ δᵀPδ, g its Slope and P its Curvature.
 //
-// g are the multipliers of the place's own equation and P is the cost-to-go of the linear regulator. The cost of
-// resting itself, which every plan pays, is left out. A nil one costs nothing.
+// g are the multipliers of the steady-state equation. P is the cost-to-go of the linear regulator. V leaves out the
+// stage cost of the steady state, which every plan pays. A nil terminalCost is zero.
 type terminalCost struct {
-	domain.Quadratic           // of (s, c), [nx]: zero where no action moves an entry
-	action           []float64 // that rests
-	stageCost        float64   // what resting costs a step
-	gains            []float64 // of the regulator, [nu][nx]: halves of the box by units of scale; nil where P is not known
+	domain.Quadratic           // of (s, c), [nx]; zero for inactive entries
+	action           []float64 // of the steady state
+	stageCost        float64   // of the steady state
+	gains            []float64 // of the regulator, [nu][nx]: half widths of the box per unit of scale; nil where P did not converge
 }
 
-// newTerminalCost is one that costs nothing.
+// newTerminalCost is zero.
 func newTerminalCost(q *program) *terminalCost {
 	return &terminalCost{Quadratic: domain.Quadratic{At: make([]float64, q.nx), Slope: make([]float64, q.nx), Curvature: make([]float64, q.nx*q.nx), Scale: q.scale[:q.nx:q.nx]}}
 }
@@ -60,8 +60,8 @@ func (l *terminalCost) addHessian(q *program, scale float64, out []float64) {
 	}
 }
 
-// terminalCosts finds the lasting of every context and preference once. It is safe for concurrent use, and what it returns
-// depends on the context's entries that no action moves, and on the preference, alone.
+// terminalCosts caches the terminal cost of each context and preference. It is safe for concurrent use. A result
+// depends only on the preference and the inactive context entries.
 type terminalCosts struct {
 	problem domain.Problem
 	scale   []float64
@@ -71,14 +71,14 @@ type terminalCosts struct {
 	key     []byte
 }
 
-// maxTerminalCosts bounds the memory of a loop whose context varies; behind it everything is forgotten.
+// maxTerminalCosts bounds the memory of a loop whose context varies; a full cache is cleared.
 const maxTerminalCosts = 4096
 
 func newTerminalCosts(p domain.Problem, stateScale []float64) *terminalCosts {
 	return &terminalCosts{problem: p, scale: stateScale, cache: map[string]*terminalCost{}}
 }
 
-// forContext is the lasting of a context under a preference; nil where there is no place to rest.
+// forContext is the terminal cost of a context under a preference; nil where there is no steady state.
 func (l *terminalCosts) forContext(c []float64, pref domain.Preference) *terminalCost {
 	if l == nil {
 		return nil
@@ -91,8 +91,8 @@ func (l *terminalCosts) forContext(c []float64, pref domain.Preference) *termina
 	return l.lookUp(c, pref)
 }
 
-// lookUp is of, with the lock held. A context that is not known yet begins at the place of the middle of its cell, so that a
-// context that is estimated, and new at every decision, takes one search.
+// lookUp is forContext with the lock held. A new context is solved from the steady state of its cell's centre. An
+// estimated context, new at every decision, then takes one search.
 func (l *terminalCosts) lookUp(c []float64, pref domain.Preference) *terminalCost {
 	l.key = l.key[:0]
 	for i, v := range c {
@@ -125,8 +125,8 @@ func (l *terminalCosts) lookUp(c []float64, pref domain.Preference) *terminalCos
 	return found
 }
 
-// TerminalCost is what a plan that ends in a state and context costs behind its horizon under a preference (Options.Lasting), less what
-// resting would; 0 where nothing is counted there.
+// TerminalCost is the cost beyond the horizon of a plan that ends in a state and context (Options.TerminalCost), less
+// that of the optimal steady state. It is 0 without a terminal cost.
 func (s *Solver) TerminalCost(state, c []float64, pref domain.Preference) float64 {
 	l := s.terminalCosts.forContext(c, pref)
 	if l == nil {
@@ -135,13 +135,14 @@ func (s *Solver) TerminalCost(state, c []float64, pref domain.Preference) float6
 	return l.Value(state, c)
 }
 
-// PlanTerminalCost is Behind of all plans of so many steps from a state and context, which differ where they end only in what actions
-// move; nil where nothing is counted there. It reports false where what no action moves leaves the numbers.
+// PlanTerminalCost is TerminalCost as a quadratic form, for all plans of that many steps from a state and context:
+// their ends differ only in active components. It is nil without a terminal cost. It returns false where an inactive
+// component becomes non-finite.
 func (s *Solver) PlanTerminalCost(state, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if s.terminalCosts == nil {
 		return nil, true
 	}
-	s.terminalCosts.forContext(c, pref) // finds what moves
+	s.terminalCosts.forContext(c, pref) // finds the active components
 	p, moves := s.problem, s.terminalCosts.steady.q.isActive
 	current, next := slices.Concat(state, c), make([]float64, len(state)+len(c))
 	u := make([]float64, p.Spec().PlanSize())
@@ -156,7 +157,7 @@ func (s *Solver) PlanTerminalCost(state, c []float64, steps int, pref domain.Pre
 			}
 		}
 		if current, next = next, current; constant {
-			break // as from then on
+			break // constant from here on
 		}
 	}
 	for i, v := range c {
@@ -171,11 +172,12 @@ func (s *Solver) PlanTerminalCost(state, c []float64, steps int, pref domain.Pre
 	return &l.Quadratic, true
 }
 
-// regulatorSpace is what one roll-out of a regulator computes in.
+// regulatorSpace holds the buffers of one roll-out of a regulator.
 type regulatorSpace struct{ s, c, nextS, nextC, u, m []float64 }
 
-// RegulatorMargin is the smallest margin of so many steps of the linear regulator about the place to rest under the adaptive priority,
-// within the box and projected where a limit asks for it; −Inf where a state is lost. It reports false where there is no regulator.
+// RegulatorMargin is the smallest margin over the given steps of the linear regulator about the optimal steady state
+// under the adaptive priority. Actions are clipped to the box and projected where they violate a limit. It is −Inf
+// where a state is lost. It returns false where there is no regulator.
 func (s *Solver) RegulatorMargin(state, c []float64, steps int) (margin float64, ok bool) {
 	l := s.terminalCosts.forContext(c, domain.Preference{Adaptive: true})
 	if l == nil || l.gains == nil {

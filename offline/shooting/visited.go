@@ -7,14 +7,13 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// visitedRows of the optimum from a visited state are kept: the state's own and
-// its successor, for the losses that look at both.
+// visitedRows are the samples of a visited state's optimum: the state's own and its successor, for the losses that
+// use both.
 const visitedRows = 2
 
-// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives by the known dynamics
-// for the steps that are kept. The first optimum is Solve's; that from each later state is
-// solved from what is left of the one before it, and from the Solver's own starts where that
-// does not converge. It ends where the state is lost or no longer finite.
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps. The
+// first optimum is Solve's. Each later state starts warm from the previous optimum, else from the Solver's own
+// starts. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	s = s.forSamples()
 	spec := s.problem.Spec()
@@ -30,7 +29,7 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	var samples []domain.Sample
 	rows := visitedRows
 	if len(s.blocks) > 0 {
-		rows = 1 // what comes behind is no decision
+		rows = 1 // later rows are no decisions
 	}
 	previous := previousOptimum{solver: s}
 	defer previous.setWorkspace(nil)
@@ -56,7 +55,7 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	return samples, nil
 }
 
-// previousOptimum is what is left of the last optimum so many steps later: its plan, and the solve that found it.
+// previousOptimum is the last optimum, shift steps ago: its plan and its workspace.
 type previousOptimum struct {
 	solver    *Solver
 	plan      [][]float64
@@ -64,7 +63,7 @@ type previousOptimum struct {
 	shift     int
 }
 
-// setWorkspace makes a solve's workspace the leftover's, or that of none.
+// setWorkspace stores a solve's workspace and releases the last one.
 func (l *previousOptimum) setWorkspace(workspace *ipm) {
 	if l.workspace != nil {
 		l.solver.work.workspaces.Put(l.workspace)
@@ -72,8 +71,7 @@ func (l *previousOptimum) setWorkspace(workspace *ipm) {
 	l.workspace, l.shift = workspace, 0
 }
 
-// resolve is the optimum from a state, begun from what is left of the last one where there is one;
-// nil where none was found.
+// resolve is the optimum from a state, warm from the previous one if there is one; nil where none is found.
 func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, previous *previousOptimum) (*Trajectory, error) {
 	fresh := s.taskFrom(state, ctx, steps, seed)
 	if steps == s.opt.Horizon {
