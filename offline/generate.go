@@ -43,7 +43,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if err := begin(opt.OutDir, &h); err != nil {
 		return Counters{}, err
 	}
-	total, missing, err := earlier(opt.OutDir, &h)
+	total, missing, err := resume(opt.OutDir, &h)
 	if err != nil {
 		return total, err
 	}
@@ -61,9 +61,8 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	return total, err
 }
 
-// earlier reads the parts that an earlier run left: what they count together, and the chunks
-// of the header's shard that have none.
-func earlier(dir string, h *Header) (made Counters, missing []int, err error) {
+// resume reads the parts of an earlier run. It returns their counters and the chunks of the shard without a part.
+func resume(dir string, h *Header) (counters Counters, missing []int, err error) {
 	for _, chunk := range h.ownChunks() {
 		m, err := readManifest(dir, h, chunk)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -71,14 +70,14 @@ func earlier(dir string, h *Header) (made Counters, missing []int, err error) {
 			continue
 		}
 		if err != nil {
-			return made, nil, err
+			return counters, nil, err
 		}
 		if err := h.decode(dir, &m, newColumns(h.Layout, m.Rows), 0); err != nil {
-			return made, nil, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
+			return counters, nil, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
 		}
-		made.Add(m.Counters)
+		counters.Add(m.Counters)
 	}
-	return made, missing, nil
+	return counters, missing, nil
 }
 
 // graceContext is a context that ends a second after ctx.
