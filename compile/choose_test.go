@@ -150,7 +150,7 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	y := system()
 	y.Margins[0].Name = "stop"
 	y.Scenario = []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: -0.7}, {Name: "v", Unit: "m/s", Lo: 0.6, Hi: 1.2}}
-	y.Real, y.Dual = equations.Of[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Of[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
+	y.Real, y.Dual = equations.Functions[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Functions[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
 	def := require.Get(y.Case())(t)
 	var calls atomic.Int64
 	solve := def.Rescue

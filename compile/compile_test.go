@@ -31,8 +31,8 @@ func objectives[T dual.Scalar](_, _, u, n, j []T) {
 
 func margins[T dual.Scalar](_, _, _, n, m []T) { m[0] = 1 - n[1] }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 // sled is a mass with a speed limit, and a training of a moment.

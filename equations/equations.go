@@ -19,10 +19,10 @@ import (
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
-// Of are the equations in one type of number. They must depend on their arguments alone,
+// Functions are the equations in one type of number. They must depend on their arguments alone,
 // and be smooth near solutions. c holds the context of System, then the clock: the share of
 // the episode that has passed; where the plant runs on (System.Horizon) there is no clock.
-type Of[T dual.Scalar] struct {
+type Functions[T dual.Scalar] struct {
 	// Step writes the state after u, and into cNext, which holds c already, what changes
 	// of the context besides the clock. Where System.ODE or System.Stiff has written sNext it only
 	// does the latter, and may be nil.
@@ -60,8 +60,8 @@ type System struct {
 	// 0: an episode ends after Steps decisions, as a manoeuvre or a meal does.
 	Horizon int
 	// Real and Dual are the same equations at float64 and complex128.
-	Real Of[float64]
-	Dual Of[complex128]
+	Real Functions[float64]
+	Dual Functions[complex128]
 
 	// Optional from here on.
 
@@ -147,15 +147,15 @@ type Plants struct {
 
 // shifts are the cases of these systems, and of those whose actuators have other gains.
 func (p *Problem) shifts() *domain.Shifts {
-	own, plants := &p.spec, p.given.gained()
+	spec, plants := &p.spec, p.original.withActuatorGains()
 	return &domain.Shifts{Parameters: plants.Parameters, New: func(factors []float64) (domain.Case, error) {
 		c, err := plants.New(factors).Case()
 		if err != nil {
 			return c, err
 		}
-		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
-			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
-			return c, fmt.Errorf("system %q: Plants.New makes the system %q or another size: want the same name and sizes, with other parameters", own.Name, s.Name)
+		if s := c.Problem.Spec(); s.Name != spec.Name || s.MeasuredSize() != spec.MeasuredSize() || s.ContextSize() != spec.ContextSize() ||
+			s.ActionSize() != spec.ActionSize() || s.ObjectiveSize() != spec.ObjectiveSize() || len(s.Margins) != len(spec.Margins) {
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q or another size: want the same name and sizes, with other parameters", spec.Name, s.Name)
 		}
 		return c, nil
 	}}
@@ -177,11 +177,11 @@ func (y System) Case() (domain.Case, error) {
 	if err := delay.Validate(&p.spec); err != nil {
 		return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	return p.system.caseOf(p, nil)
+	return p.system.newCase(p, nil)
 }
 
-// caseOf is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
-func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) {
+// newCase is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
+func (y System) newCase(p *Problem, plain *shooting.Solver) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale, opt.Blocks = p.system.StateScale, y.Blocks
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -206,7 +206,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 	}
 	p.polish = solver.Polish
 	if opt.TerminalCost {
-		p.behind, p.behindPlans, p.settles = solver.TerminalCost, solver.PlanTerminalCost, solver.RegulatorMargin
+		p.terminalCost, p.planTerminalCost, p.regulatorMargin = solver.TerminalCost, solver.PlanTerminalCost, solver.RegulatorMargin
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement, plant.Delay = solver.Oracle, y.Measurement, p.delay()
@@ -219,7 +219,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 		return p.Project(s, c, u)
 	}
 	tightened := func(b *domain.Backoff) (domain.Case, error) {
-		c, err := y.caseOf(p.keepingOff(b), solver)
+		c, err := y.newCase(p.withBackoff(b), solver)
 		c.Plant = plant
 		return c, err
 	}
@@ -227,9 +227,9 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 }
 
 // initial is Initial with the clock, if there is one, at zero.
-func (p *Problem) initial(at, s, c []float64) {
+func (p *Problem) initial(parameters, s, c []float64) {
 	clear(c)
-	p.system.Initial(at, s, c)
+	p.system.Initial(parameters, s, c)
 	if p.clock >= 0 {
 		c[p.clock] = 0
 	}

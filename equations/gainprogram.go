@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-// scaled is the source of a system whose actuators have gains: the program of the system without them, rewritten.
-type scaled struct {
+// gainSource is the source of a system whose actuators have gains: the program of the system without them, rewritten.
+type gainSource struct {
 	of System // without these gains, with a source of its own
 	// constants are the gains of a plant; nil: they are entries of the context behind own others, and the last of the scenario.
 	constants       []float64
@@ -15,7 +15,7 @@ type scaled struct {
 }
 
 // withGains is the Source of y with such gains; nil where y has none.
-func (y *System) withGains(k scaled) *Source {
+func (y *System) withGains(k gainSource) *Source {
 	if y.Source == nil {
 		return nil
 	}
@@ -25,13 +25,13 @@ func (y *System) withGains(k scaled) *Source {
 }
 
 // read is the program of p, which is k.of with the gains.
-func (k *scaled) read(p *Problem) (*program.Program, error) {
+func (k *gainSource) read(p *Problem) (*program.Program, error) {
 	plain, err := New(k.of)
 	if err != nil {
 		return nil, err
 	}
 	integrated := k.of.ODE != nil || k.of.Stiff != nil
-	return p.rewritten(plain, func(read *program.Program, g signature) *program.Function {
+	return p.rewriteProgram(plain, func(read *program.Program, g signature) *program.Function {
 		f := read.Function(g.name)
 		if f == nil {
 			return nil
@@ -41,12 +41,12 @@ func (k *scaled) read(p *Problem) (*program.Program, error) {
 }
 
 // outputs of a system with gains are not known.
-func (k *scaled) outputs(*Problem, signature) (*program.Function, error) {
+func (k *gainSource) outputs(*Problem, signature) (*program.Function, error) {
 	return nil, errUnreadOutputs
 }
 
 // rewrite is f as a function of g's arguments. moves: it takes what acts in the place of an action.
-func (k *scaled) rewrite(g signature, f *program.Function, moves bool) *program.Function {
+func (k *gainSource) rewrite(g signature, f *program.Function, moves bool) *program.Function {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
 	var inputs, gains []program.Value
@@ -79,7 +79,7 @@ func (k *scaled) rewrite(g signature, f *program.Function, moves bool) *program.
 }
 
 // gainsOf are the gains in a context, and what else is in it.
-func (k *scaled) gainsOf(c []program.Value) (gains, rest []program.Value) {
+func (k *gainSource) gainsOf(c []program.Value) (gains, rest []program.Value) {
 	n := len(k.of.Action)
 	return c[k.own : k.own+n], slices.Concat(c[:k.own], c[k.own+n:])
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// independent is the share of a constraint's normal that has to lie outside the span of the
+// independence is the share of a constraint's normal that has to lie outside the span of the
 // active ones.
-const independent = 1e-10
+const independence = 1e-10
 
 // leastDistance is the quadratic program min ‖x‖² subject to aₖᵀx ≥ bₖ, solved by the dual
 // active set method of Goldfarb and Idnani (Mathematical Programming 27, 1983). The last entry
@@ -44,16 +44,16 @@ func (q *leastDistance) solve(slack bool) bool {
 	clear(q.x)
 	q.active = q.active[:0]
 	for range 10 * (q.constraints + n) {
-		worst, at := 1e-14, -1
+		violation, row := 1e-14, -1
 		for k := range q.constraints {
-			if v := q.b[k] - tensor.DotInOrder(q.row(k)[:n], q.x); v > worst*(1+math.Abs(q.b[k])) {
-				worst, at = v/(1+math.Abs(q.b[k])), k
+			if v := q.b[k] - tensor.DotInOrder(q.row(k)[:n], q.x); v > violation*(1+math.Abs(q.b[k])) {
+				violation, row = v/(1+math.Abs(q.b[k])), k
 			}
 		}
-		if at < 0 {
+		if row < 0 {
 			return true
 		}
-		if !q.add(at, n) {
+		if !q.add(row, n) {
 			return false
 		}
 	}
@@ -74,7 +74,7 @@ func (q *leastDistance) add(k, n int) bool {
 		}
 		// full is the step to the constraint, partial the step at which a multiplier is 0.
 		full, partial, drop := math.Inf(1), math.Inf(1), -1
-		if size > independent*length {
+		if size > independence*length {
 			full = (q.b[k] - tensor.DotInOrder(normal, q.x)) / size
 		}
 		for j := range q.active {

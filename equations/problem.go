@@ -14,26 +14,26 @@ import (
 
 // Problem is a System as a domain.Problem.
 type Problem struct {
-	system System // what Soft and Rates declare is part of its functions
-	given  System
-	spec   domain.Spec
-	clock  int       // its index in the context; −1: the plant runs on and has none
-	half   []float64 // of each action's box, 1 where it has none
-	works  sync.Pool
+	system   System // what Soft and Rates declare is part of its functions
+	original System
+	spec     domain.Spec
+	clock    int       // its index in the context; −1: the plant runs on and has none
+	half     []float64 // of each action's box, 1 where it has none
+	works    sync.Pool
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	declared             *declared // nil: given has neither Soft nor Rates
 	program              func() (*program.Program, error)
-	valued               func() (*valued, error)
-	laned                func() (*laned, error)
-	ofState              []bool // of each of Margins: it is of the state alone
+	valueCode            func() (*valueCode, error)
+	derivativeCode       func() (*derivativeCode, error)
+	stateOnly            []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
 	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
-	behind      func(s, c []float64, pref domain.Preference) float64
-	behindPlans func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
-	settles     func(s, c []float64, steps int) (float64, bool)
-	polish      func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
+	terminalCost     func(s, c []float64, pref domain.Preference) float64
+	planTerminalCost func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
+	regulatorMargin  func(s, c []float64, steps int) (float64, bool)
+	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
 }
 
 var _ domain.Problem = (*Problem)(nil)
@@ -56,26 +56,26 @@ type work struct {
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
 	// Of a projection: the action that is asked for, and the best so far.
-	wanted, best []float64
-	program      leastDistance
+	requested, best []float64
+	program         leastDistance
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step and its margins: who
 // asks for a step asks for its objectives and margins next, and who projects an action asks for its margins again.
 type path[T dual.Scalar] struct {
-	s, c, u, next, after []T // the step
-	margins              []T // of the step and of the escape after it, nothing kept off
-	stepped, limited     bool
-	states, contexts     [2][]T // along the escape
-	escape               []T
-	same                 func(a, b []T) bool
+	s, c, u, next, nextContext []T // the step
+	margins                    []T // of the step and of the escape after it, nothing kept off
+	stepValid, marginsValid    bool
+	states, contexts           [2][]T // along the escape
+	escape                     []T
+	equal                      func(a, b []T) bool
 }
 
-func newPath[T dual.Scalar](ns, nc, nu, nm int, same func(a, b []T) bool) path[T] {
+func newPath[T dual.Scalar](ns, nc, nu, nm int, equal func(a, b []T) bool) path[T] {
 	row := func(n int) []T { return make([]T, n) }
 	return path[T]{
-		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc), margins: row(nm),
-		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), nextContext: row(nc), margins: row(nm),
+		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), equal: equal,
 	}
 }
 
@@ -90,11 +90,12 @@ func sameDualBits(a, b []complex128) bool {
 }
 
 func (p *Problem) newWork() any {
-	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
+	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
+	nj, nm := len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
 		real: newPath(ns, nc, nu, nm, tensor.SameBits), dual: newPath(ns, nc, nu, nm, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
+		program: newLeastDistance(nu, nm+2*nu), requested: make([]float64, nu), best: make([]float64, nu),
 	}
 }
 
@@ -111,7 +112,7 @@ func (p *Problem) Fingerprint() [32]byte {
 
 // System is what the problem was made of, its optional parts completed.
 func (p *Problem) System() System {
-	y := p.given
+	y := p.original
 	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
 	return y
 }
@@ -126,9 +127,9 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
 // advance is a step of the system and of the clock, if there is one.
-func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+func advance[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
-	move(p, of, s, c, u, sNext, cNext)
+	stateStep(p, f, s, c, u, sNext, cNext)
 	if p.clock >= 0 {
 		cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
 	}
@@ -150,64 +151,64 @@ func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
 	return true
 }
 
-// move is the step of ODE or Stiff, then Step, cNext holding c.
-func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+// stateStep is the step of ODE or Stiff, then Step, cNext holding c.
+func stateStep[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {
 	integrate(&p.system, s, c, u, sNext)
-	if of.Step != nil {
-		of.Step(s, c, u, sNext, cNext)
+	if f.Step != nil {
+		f.Step(s, c, u, sNext, cNext)
 	}
 }
 
-// take is the step of an action, into w.next and w.after.
-func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
-	if w.stepped && w.same(w.s, s) && w.same(w.c, c) && w.same(w.u, u) {
+// takeStep is the step of an action, into w.next and w.after.
+func takeStep[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u []T) {
+	if w.stepValid && w.equal(w.s, s) && w.equal(w.c, c) && w.equal(w.u, u) {
 		return
 	}
 	copy(w.s, s)
 	copy(w.c, c)
 	copy(w.u, u)
-	w.stepped, w.limited = false, false // until they are, whatever the system's functions do
-	advance(p, of, s, c, u, w.next, w.after)
-	w.stepped = true
+	w.stepValid, w.marginsValid = false, false // until they are, whatever the system's functions do
+	advance(p, f, s, c, u, w.next, w.nextContext)
+	w.stepValid = true
 }
 
-// costOf is the objectives of an action.
-func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
-	take(p, of, w, s, c, u)
-	of.Objectives(s, c, u, w.next, j)
+// evaluateObjectives is the objectives of an action.
+func evaluateObjectives[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, u, c, j []T) {
+	takeStep(p, f, w, s, c, u)
+	f.Objectives(s, c, u, w.next, j)
 }
 
-// marginsOf is the margins of an action, then those of the escape from the state after it.
-func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+// evaluateMargins is the margins of an action, then those of the escape from the state after it.
+func evaluateMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	if len(p.system.Margins) == 0 {
 		return
 	}
-	take(p, of, w, s, c, u)
-	if !w.limited {
-		limit(p, of, w, s, c, u, w.margins)
-		w.limited = true
+	takeStep(p, f, w, s, c, u)
+	if !w.marginsValid {
+		systemMargins(p, f, w, s, c, u, w.margins)
+		w.marginsValid = true
 	}
 	copy(m, w.margins)
-	keepOff(p, clockOf(p, c), m)
+	subtractBackoff(p, clockReading(p, c), m)
 }
 
-// limit writes the margins of the step that w has taken, then those of the escape after it.
-func limit[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+// systemMargins writes the margins of the step that w has taken, then those of the escape after it.
+func systemMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	n := len(p.system.Margins)
-	of.Margins(s, c, u, w.next, m[:n])
-	s, c = w.next, w.after
+	f.Margins(s, c, u, w.next, m[:n])
+	s, c = w.next, w.nextContext
 	for k := range p.system.EscapeSteps {
-		escapeTo(p, of, s, c, w.escape)
+		escapeAction(p, f, s, c, w.escape)
 		sNext, cNext := w.states[k%2], w.contexts[k%2]
-		advance(p, of, s, c, w.escape, sNext, cNext)
-		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
+		advance(p, f, s, c, w.escape, sNext, cNext)
+		f.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
 	}
 }
 
-// escapeTo is the escape's action, within the box.
-func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
-	of.Escape(s, c, u)
+// escapeAction is the escape's action, within the box.
+func escapeAction[T dual.Scalar](p *Problem, f *Functions[T], s, c, u []T) {
+	f.Escape(s, c, u)
 	for i, a := range p.spec.Action {
 		if a.Bounded() {
 			u[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), u[i]))
@@ -218,54 +219,54 @@ func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
 // Step is the system's, and the clock's.
 func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
 	w := p.borrow()
-	take(p, &p.system.Real, &w.real, s, c, u)
+	takeStep(p, &p.system.Real, &w.real, s, c, u)
 	copy(sNext, w.real.next)
-	copy(cNext, w.real.after)
+	copy(cNext, w.real.nextContext)
 	p.works.Put(w)
 }
 
 // StepDual is Step with derivatives, as the methods named so below are of others.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
 	w := p.borrow()
-	take(p, &p.system.Dual, &w.dual, s, c, u)
+	takeStep(p, &p.system.Dual, &w.dual, s, c, u)
 	copy(sNext, w.dual.next)
-	copy(cNext, w.dual.after)
+	copy(cNext, w.dual.nextContext)
 	p.works.Put(w)
 }
 
 // Objectives evaluates the dynamics once, where the last call did not.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
-	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
 	p.works.Put(w)
 }
 
 // ObjectivesDual is Objectives at dual numbers.
 func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	w := p.borrow()
-	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
+	evaluateObjectives(p, &p.system.Dual, &w.dual, s, u, c, j)
 	p.works.Put(w)
 }
 
 // Margins evaluates the dynamics as Objectives does, and once for each step of the escape.
 func (p *Problem) Margins(s, c, u, m []float64) {
 	w := p.borrow()
-	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	evaluateMargins(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
 // MarginsDual is Margins at dual numbers.
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	w := p.borrow()
-	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)
+	evaluateMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 
 // Score is domain.ProblemAbilities.Score by both.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
-	costOf(p, &p.system.Real, &w.real, s, u, c, j)
-	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
+	evaluateMargins(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
@@ -276,19 +277,19 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	widen(w.u, u)
 	widen(w.c, c)
 	j := w.out[:len(sigma)]
-	for _, by := range [2]struct {
-		at []complex128
-		g  []float64
+	for _, input := range [2]struct {
+		values []complex128
+		g      []float64
 	}{{w.s, gs}, {w.u, gu}} {
-		for i, v := range by.at {
-			by.at[i] = dual.Seed(real(v), 1)
-			costOf(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
-			by.at[i] = v
+		for i, v := range input.values {
+			input.values[i] = dual.Seed(real(v), 1)
+			evaluateObjectives(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
+			input.values[i] = v
 			sum := 0.0
 			for k, x := range j {
 				sum += sigma[k] * dual.Derivative(x)
 			}
-			by.g[i] = sum
+			input.g[i] = sum
 		}
 	}
 	p.works.Put(w)
@@ -326,28 +327,28 @@ func (p *Problem) Remaining(c []float64) int {
 // Behind is domain.ProblemAbilities.Behind by the horizon solver of the case; a problem without one, and one whose episodes end, has
 // nothing behind its plans.
 func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
-	if p.behind == nil {
+	if p.terminalCost == nil {
 		return 0
 	}
-	return p.behind(s, c, pref)
+	return p.terminalCost(s, c, pref)
 }
 
 // BehindPlans is domain.ProblemAbilities.BehindPlans.
 func (p *Problem) BehindPlans(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
-	if p.behindPlans == nil {
+	if p.planTerminalCost == nil {
 		return nil, true
 	}
-	return p.behindPlans(s, c, steps, pref)
+	return p.planTerminalCost(s, c, steps, pref)
 }
 
 // TerminalMargin is domain.ProblemAbilities.TerminalMargin for a plant that runs on: a plan may end where the linear regulator about the place to
 // rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
 func (p *Problem) TerminalMargin(s, c []float64) float64 {
-	if p.settles == nil || p.system.EscapeSteps > 0 {
+	if p.regulatorMargin == nil || p.system.EscapeSteps > 0 {
 		return math.Inf(1)
 	}
-	margin, known := p.settles(s, c, p.spec.Horizon)
-	if !known {
+	margin, found := p.regulatorMargin(s, c, p.spec.Horizon)
+	if !found {
 		return math.Inf(1)
 	}
 	return margin
@@ -364,8 +365,8 @@ func (p *Problem) Picture(s, c []float64) []domain.Shape {
 	return p.system.Picture(s, c)
 }
 
-// specOf is the Spec, with the defaults that follow from the sizes.
-func (y *System) specOf() domain.Spec {
+// spec is the Spec, with the defaults that follow from the sizes.
+func (y *System) spec() domain.Spec {
 	measured, scenarios := len(y.State), max(5, len(y.Scenario))
 	inputs := measured + len(y.Context)
 	hidden := 64

@@ -14,28 +14,28 @@ func (p *Problem) findStateMargins(starts [][]float64) {
 	if n == 0 {
 		return
 	}
-	p.ofState = slices.Repeat([]bool{true}, n)
+	p.stateOnly = slices.Repeat([]bool{true}, n)
 	unknown := slices.Repeat([]float64{math.NaN()}, max(len(y.State), len(y.Action)))
 	for _, x := range starts {
 		s, c, u := split(p, x)
 		m := unwritten(n)
-		if within(func() { y.Real.Margins(s, c, unknown[:len(u)], unknown[:len(s)], m) }) != nil {
-			clear(p.ofState)
+		if recovered(func() { y.Real.Margins(s, c, unknown[:len(u)], unknown[:len(s)], m) }) != nil {
+			clear(p.stateOnly)
 			return
 		}
 		for i, v := range m {
-			p.ofState[i] = p.ofState[i] && isFinite(v)
+			p.stateOnly[i] = p.stateOnly[i] && isFinite(v)
 		}
 	}
 }
 
 // MarginsOfState is domain.ProblemAbilities.MarginsOfState. Margins along the escape are none of these.
 func (p *Problem) MarginsOfState(s, c, m []float64) {
-	if slices.Contains(p.ofState, true) {
+	if slices.Contains(p.stateOnly, true) {
 		p.MarginsInPlace(s, c, m)
 	}
 	for i := range m {
-		if i >= len(p.ofState) || !p.ofState[i] {
+		if i >= len(p.stateOnly) || !p.stateOnly[i] {
 			m[i] = math.Inf(1)
 		}
 	}

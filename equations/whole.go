@@ -42,14 +42,14 @@ func (p *Problem) Equations() (*program.System, error) {
 
 // Optimised are what a solver needs besides Equations: the adaptive priority as a function of (s, c), and the entries of (s, c) that an
 // action moves, ascending.
-func (p *Problem) Optimised() (priority *program.Function, moving []int, err error) {
+func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
 	read, err := p.Program()
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := p.laned()
+	code, err := p.derivativeCode()
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.priority(read), slices.Clone(known.moving), nil
+	return p.priority(read), slices.Clone(code.active), nil
 }

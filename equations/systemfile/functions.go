@@ -64,8 +64,8 @@ func (f *File) bind(y *equations.System) {
 type evaluator[T dual.Scalar] func(out []T, in ...[]T)
 
 // functionsOf are the equations in one type of number. solved says that an integrator writes the state, timed that there is a clock.
-func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Of[T] {
-	var e equations.Of[T]
+func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Functions[T] {
+	var e equations.Functions[T]
 	step := compile(of("step"))
 	if solved {
 		e.Step = func(s, c, u, sNext, cNext []T) {
