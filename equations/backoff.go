@@ -5,8 +5,7 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// withBackoff is the same problem whose margins are less by what b keeps off them at their stage. What b
-// holds is a constant to every derivative.
+// withBackoff is the same problem with margins reduced by the backoff of their stage, a constant to every derivative.
 func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
 	copied := &Problem{
 		system: p.system, original: p.original, declared: p.declared, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
@@ -17,7 +16,7 @@ func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
 	return copied
 }
 
-// clockReading is the clock's reading in a context, 0 where the plant runs on.
+// clockReading is the clock in a context, 0 with an infinite horizon.
 func clockReading[T dual.Scalar](p *Problem, c []T) float64 {
 	if p.clock < 0 {
 		return 0
@@ -25,7 +24,7 @@ func clockReading[T dual.Scalar](p *Problem, c []T) float64 {
 	return dual.Value(c[p.clock])
 }
 
-// subtractBackoff takes from margins what is kept off them at a clock's reading.
+// subtractBackoff subtracts the backoff at a clock's reading from margins.
 func subtractBackoff[T dual.Scalar](p *Problem, clock float64, m []T) {
 	if p.backoff == nil {
 		return

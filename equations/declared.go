@@ -10,16 +10,16 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// Soft is a limit that may be exceeded, at a price. Exceeding it is never unsafe.
+// Soft is a limit that may be violated at a penalty. Violating it is never unsafe.
 type Soft struct {
-	// Margin is the name of one of System.Margins: the excess is how far that is below zero.
+	// Margin is the name of one of System.Margins. The excess is its violation.
 	Margin string
-	// Linear and Quadratic are what an excess e costs in a decision, Linear·e + Quadratic·e². Every objective has it, so that it
-	// costs as much under every weighting. The excess is smoothed over a thousandth of the margin's range, or of its unit where
-	// it has none.
+	// Linear and Quadratic are the penalties of an excess e in a decision, Linear·e + Quadratic·e². Every objective
+	// includes them, so that every weighting has the same penalty. The excess is smoothed over a thousandth of the
+	// margin's range, or of its unit without a range.
 	Linear, Quadratic float64
-	// Priority orders soft limits: of two that cannot both be kept that of the higher one is. It multiplies the price by
-	// 100 for each step.
+	// Priority orders soft limits: where two conflict, the higher one is satisfied. Each step multiplies the penalty
+	// by 100.
 	Priority int
 }
 
@@ -29,12 +29,12 @@ const (
 	smoothed     = 1e-3
 )
 
-// declared is what Soft and Rates make of a system: objectives with the price of soft limits, which are no margins any more, and
-// margins of the change of actions, whose values before are entries of the context behind all others.
+// declared applies Soft and Rates to a system. Objectives include the penalties of soft limits, which are no margins
+// any more. Changes of actions have margins. The previous actions are the last entries of the context.
 type declared struct {
 	inner        System                   // without Soft and Rates
-	innerProblem func() (*Problem, error) // of that, made once
-	ownContext   int                      // entries of the context that its functions know
+	innerProblem func() (*Problem, error) // of inner, made once
+	ownContext   int                      // entries of the context that inner's functions get
 	hard         []int                    // margins that stay
 	soft         []softLimit
 	limited      []int     // actions with a rate
@@ -46,7 +46,7 @@ type softLimit struct {
 	linear, quadratic, width float64
 }
 
-// applyDeclarations is y with all its declarations made part of its functions; y itself where it has none.
+// applyDeclarations is y with its declarations applied to its functions; y itself where it has none.
 func (y System) applyDeclarations() (System, *declared, error) {
 	if len(y.Soft) == 0 && len(y.Rates) == 0 {
 		return y, nil, nil
@@ -80,7 +80,7 @@ func (y System) applyDeclarations() (System, *declared, error) {
 	return y, d, nil
 }
 
-// takeSoftLimits takes the soft limits from the margins of y.
+// takeSoftLimits removes the soft limits from the margins of y.
 func (k *declared) takeSoftLimits(y *System) error {
 	isSoft := make([]bool, len(y.Margins))
 	for i, s := range y.Soft {
@@ -115,7 +115,7 @@ func (k *declared) takeSoftLimits(y *System) error {
 	return nil
 }
 
-// addRates gives y the margins of its rates, and the names of the actions before.
+// addRates adds the margins of rates and the previous actions to y.
 func (k *declared) addRates(y *System) error {
 	if y.Rates != nil && len(y.Rates) != len(y.Action) {
 		return fmt.Errorf("System.Rates has %d entries, want one for each of the %d entries of Action", len(y.Rates), len(y.Action))
@@ -142,7 +142,7 @@ func (k *declared) addRates(y *System) error {
 	return nil
 }
 
-// wrapFunctions gives y the functions of both.
+// wrapFunctions gives y the functions with soft limits and rates.
 func (k *declared) wrapFunctions(y *System) {
 	y.Real, y.Dual = withDeclared(k, y.Real), withDeclared(k, y.Dual)
 	if len(k.limited) == 0 {
@@ -181,7 +181,7 @@ func (k *declared) wrapFunctions(y *System) {
 	}
 }
 
-// withDeclared are the functions of both in one type of number.
+// withDeclared are the functions with soft limits and rates in one type of number.
 func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 	y, nc := inner, k.ownContext
 	rows := sync.Pool{New: func() any {
@@ -244,14 +244,14 @@ func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 	return y
 }
 
-// softPenalty is what a soft limit costs at a margin.
+// softPenalty is the penalty of a soft limit at a margin.
 func softPenalty[T dual.Scalar](l softLimit, m T) T {
 	width := dual.Const[T](l.width)
 	e := dual.Const[T](0.5) * (dual.Sqrt(m*m+width*width) - m)
 	return dual.Const[T](l.linear)*e + dual.Const[T](l.quadratic)*(e*e)
 }
 
-// softLimits is domain.ProblemAbilities.Soft; nil where there are none.
+// softLimits is domain.ProblemAbilities.Soft; nil without soft limits.
 func (p *Problem) softLimits() *domain.SoftLimits {
 	k := p.declared
 	if k == nil || len(k.soft) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-// read is the program of p, which is k.of with Soft and Rates.
+// read is the program of p: k.inner with Soft and Rates.
 func (k *declared) read(p *Problem) (*program.Program, error) {
 	inner, err := k.innerProblem()
 	if err != nil {
@@ -22,7 +22,7 @@ func (k *declared) read(p *Problem) (*program.Program, error) {
 	})
 }
 
-// rewrite is f, of the program read, as a function of g's arguments. f is nil for margins of rates alone.
+// rewrite is f, of the program read, with g's arguments. f is nil for margins of rates alone.
 func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *program.Function) *program.Function {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
@@ -75,7 +75,7 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 	return b.Function(out, results)
 }
 
-// penalty is what soft limits cost at all margins.
+// penalty is the penalty of the soft limits.
 func (k *declared) penalty(b *program.Builder, margins []program.Value) program.Value {
 	sum := b.Const(0)
 	for _, l := range k.soft {
@@ -88,7 +88,7 @@ func (k *declared) penalty(b *program.Builder, margins []program.Value) program.
 	return sum
 }
 
-// outputs is what k.of's Measurement measures, of p.
+// outputs is the function of inner's Measurement with p's context.
 func (k *declared) outputs(p *Problem, _ signature) (*program.Function, error) {
 	if k.inner.Measurement == nil {
 		return nil, errors.New("the system has no Measurement of its own, whose text is known")
@@ -107,7 +107,7 @@ func (k *declared) outputs(p *Problem, _ signature) (*program.Function, error) {
 	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:k.ownContext], b.In(2)))), nil
 }
 
-// OwnProgram is the program of the functions that the system was given, which Soft and Rates have no part in.
+// OwnProgram is the program of the original functions, without Soft and Rates.
 func (p *Problem) OwnProgram() (*program.Program, error) {
 	if p.declared == nil {
 		return p.Program()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// withActuatorGains are the systems around y whose actuators make more or less of each action: what every system has as parameters
-// of its plant, behind those of y.Plants.
+// withActuatorGains are the systems around y with other actuator gains. Every system has these parameters, after
+// those of y.Plants.
 func (y *System) withActuatorGains() *Plants {
 	plants := Plants{New: func([]float64) System { return *y }}
 	if y.Plants != nil {
@@ -52,8 +52,8 @@ func scale[T dual.Scalar](gains []float64, u []T) []T {
 	return applied
 }
 
-// withActuator is the system that real and dual(c, u) move in place of u. Objectives, margins and what ODE leaves to Step are
-// of u.
+// withActuator is the system with real and dual(c, u) in place of u in its dynamics. Objectives, margins and Step
+// next to an ODE still get u.
 func (y System) withActuator(real func(c, u []float64) []float64, dualOf func(c, u []complex128) []complex128) System {
 	switch {
 	case y.ODE != nil:
@@ -76,10 +76,9 @@ func (y System) withActuator(real func(c, u []float64) []float64, dualOf func(c,
 	return y
 }
 
-// UncertainGains is the system with the gain of every actuator as a parameter: an entry of the context that the
-// scenario draws from 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is
-// known; the filter estimates it beside the state, and methods are given the estimate. Its name is y's with "-gains"
-// behind it.
+// UncertainGains is the system with the gain of every actuator as a parameter. It is an entry of the context, drawn
+// from 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is known: the
+// filter estimates it with the state, and methods get the estimate. The name is y's and "-gains".
 func (y System) UncertainGains(share float64) (System, error) {
 	if !(share > 0) || share >= 1 {
 		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a number above 0 and below 1", y.Name, share)
@@ -88,7 +87,7 @@ func (y System) UncertainGains(share float64) (System, error) {
 		return System{}, fmt.Errorf("system %q: no action changes its state, so that there are no gains to vary", y.Name)
 	}
 	nc, parameters, gains := len(y.Context), len(y.Scenario), len(y.Action)
-	inner := y // before its context grows
+	inner := y // before its context is extended
 	y.Name, y.Description = y.Name+"-gains", y.Description+", whose actuators have gains that are not known"
 	y.Source, y.Plants = inner.withGains(gainSource{}), inner.plantsWithGains(share)
 	y.Context, y.Scenario = slices.Clone(y.Context), slices.Clone(y.Scenario)
@@ -101,7 +100,7 @@ func (y System) UncertainGains(share float64) (System, error) {
 		copy(c[nc:nc+gains], p[parameters:])
 	}
 	y.gains, y.share = make([]domain.Unknown, gains), share
-	for i := range y.gains { // uniform in its range
+	for i := range y.gains { // of a uniform distribution
 		y.gains[i] = domain.Unknown{Context: nc + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
 	}
 	if inner.Measurement != nil {
@@ -127,13 +126,13 @@ func (y System) UncertainGains(share float64) (System, error) {
 	return y.withActuator(func(c, u []float64) []float64 { return multiply(c[nc:], u) }, func(c, u []complex128) []complex128 { return multiply(c[nc:], u) }), nil
 }
 
-// UncertainGains is the share of a system with UncertainGains, and the gains as what its Measurement does not know; 0 and none of
-// another system.
+// UncertainGains is the share of a system with UncertainGains, and the gains as unknowns of its Measurement; 0 and
+// none of another system.
 func (p *Problem) UncertainGains() (share float64, unknown []domain.Unknown) {
 	return p.system.share, slices.Clone(p.system.gains)
 }
 
-// plantsWithGains are the systems around y with the same gains.
+// plantsWithGains are the plants of y with the same uncertain gains.
 func (y *System) plantsWithGains(share float64) *Plants {
 	if y.Plants == nil {
 		return nil
@@ -142,7 +141,7 @@ func (y *System) plantsWithGains(share float64) *Plants {
 	return &Plants{Parameters: plants.Parameters, New: func(factors []float64) System {
 		varied, err := plants.New(factors).UncertainGains(share)
 		if err != nil {
-			return System{} // whose name is that of no system
+			return System{} // shifts refuses it by its name
 		}
 		return varied
 	}}
@@ -156,8 +155,7 @@ func multiply[T dual.Scalar](gains, u []T) []T {
 	return applied
 }
 
-// ownContext is a context as the functions of the system itself know it: its own entries, and then the clock, where there
-// is one.
+// ownContext is a context without gains: the system's own entries, then the clock, if any.
 func ownContext[T dual.Scalar](c []T, nc, gains int) []T {
 	if len(c) == nc+gains {
 		return c[:nc]
@@ -165,7 +163,7 @@ func ownContext[T dual.Scalar](c []T, nc, gains int) []T {
 	return append(c[:nc:nc], c[nc+gains:]...)
 }
 
-// withGainContext are functions whose contexts have gains behind own entries.
+// withGainContext are functions whose context has gains after the first nc entries.
 func withGainContext[T dual.Scalar](inner Functions[T], nc, gains int) Functions[T] {
 	y := inner
 	if inner.Step != nil {

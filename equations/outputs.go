@@ -12,8 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// Outputs is what a Measurement of the system measures, y of (s, c, u), as a function "outputs". One that has no functions is of the
-// states themselves; Real of another is read from the Source, at Measurement.Real, and held to it as the functions of Program are.
+// Outputs is the measurement y of (s, c, u) as a function "outputs". Without functions a Measurement is of the
+// states. Real of another is read from the Source, at Measurement.Real, and compared with it as Program does.
 func (p *Problem) Outputs(measurement *domain.Measurement) (*program.Function, error) {
 	f, err := p.outputFunction(measurement)
 	if err != nil {
@@ -28,8 +28,8 @@ func (p *Problem) outputFunction(measurement *domain.Measurement) (*program.Func
 	}
 	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
 	g := signature{name: "outputs", field: "Measurement.Real", parameters: []parameter{
-		{name: "s", vector: "state", size: ns, reads: true}, {name: "c", vector: "context", size: nc, reads: true}, {name: "u", vector: "action", size: nu, reads: true},
-		{name: "y", size: len(measurement.Outputs), writes: true},
+		{name: "s", vector: "state", size: ns, input: true}, {name: "c", vector: "context", size: nc, input: true}, {name: "u", vector: "action", size: nu, input: true},
+		{name: "y", size: len(measurement.Outputs), output: true},
 	}}
 	if measurement.Real == nil {
 		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Of: "state"}, program.Argument{Name: "c", Size: nc, Of: "context"}, program.Argument{Name: "u", Size: nu, Of: "action"})
@@ -73,7 +73,7 @@ func (k goText) outputs(p *Problem, g signature) (*program.Function, error) {
 	return traced, nil
 }
 
-// compareOutputs compares what was read with the function itself, at random.
+// compareOutputs compares the function that was read with the original, at random points.
 func (p *Problem) compareOutputs(read *program.Function, measurement *domain.Measurement) error {
 	computed, expected := make([]float64, read.Results()), make([]float64, read.Results())
 	rng := rand.New(rand.NewPCG(5, 0x6f757470757473)) // "outputs"
@@ -95,7 +95,7 @@ func (p *Problem) compareOutputs(read *program.Function, measurement *domain.Mea
 
 // run calls the function of the source that makes the System.
 func (k goText) run() (*gotrace.Object, error) {
-	pkg, err := gotrace.Load(k.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, k.others...)...)
+	pkg, err := gotrace.Load(k.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, k.imports...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -14,26 +14,26 @@ import (
 
 // Problem is a System as a domain.Problem.
 type Problem struct {
-	system   System // what Soft and Rates declare is part of its functions
+	system   System // with Soft and Rates applied to its functions
 	original System
 	spec     domain.Spec
-	clock    int       // its index in the context; −1: the plant runs on and has none
-	half     []float64 // of each action's box, 1 where it has none
+	clock    int       // its index in the context; −1: infinite horizon, no clock
+	half     []float64 // half width of each action's box; 1 without a box
 	works    sync.Pool
-	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
-	// functions write at the starts and actions that they are tried at.
+	// constants are System.Constants as JSON, nil for none; behaviour is a digest of the functions' outputs at random
+	// starts and actions.
 	constants, behaviour []byte
-	declared             *declared // nil: given has neither Soft nor Rates
+	declared             *declared // nil: neither Soft nor Rates
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
-	stateOnly            []bool // of each of Margins: it is of the state alone
+	stateOnly            []bool // of each of Margins: it depends on the state alone
 	backoff              *domain.Backoff
-	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
+	// Of an infinite horizon, by its case's solver; nil: unknown.
 	terminalCost     func(s, c []float64, pref domain.Preference) float64
 	planTerminalCost func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
 	regulatorMargin  func(s, c []float64, steps int) (float64, bool)
-	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
+	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: none
 }
 
 var _ domain.Problem = (*Problem)(nil)
@@ -48,23 +48,23 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	}
 }
 
-// work is what one call computes in.
+// work holds the buffers of one call.
 type work struct {
 	real    path[float64]
 	dual    path[complex128]
 	m       []float64
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
-	// Of a projection: the action that is asked for, and the best so far.
+	// Of a projection: the requested action, and the best so far.
 	requested, best []float64
 	program         leastDistance
 }
 
-// path is where the functions of the system are evaluated. It remembers the last step and its margins: who
-// asks for a step asks for its objectives and margins next, and who projects an action asks for its margins again.
+// path evaluates the functions of the system. It remembers the last step and its margins: a caller of Step asks for
+// objectives and margins next, and a projection asks for its margins again.
 type path[T dual.Scalar] struct {
-	s, c, u, next, nextContext []T // the step
-	margins                    []T // of the step and of the escape after it, nothing kept off
+	s, c, u, next, nextContext []T // of the last step
+	margins                    []T // of the step and of the escape after it, without backoff
 	stepValid, marginsValid    bool
 	states, contexts           [2][]T // along the escape
 	escape                     []T
@@ -104,13 +104,13 @@ func (p *Problem) borrow() *work { return p.works.Get().(*work) }
 // Spec implements domain.Problem, as do the methods below.
 func (p *Problem) Spec() *domain.Spec { return &p.spec }
 
-// Fingerprint is domain.ProblemAbilities.Fingerprint: it is of the Spec, of Constants, and of what the
-// functions write at some starts and actions, so that an edited equation makes another problem.
+// Fingerprint is domain.ProblemAbilities.Fingerprint. It covers the Spec, Constants and the digest of the functions'
+// outputs, so that an edited equation makes another problem.
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
 
-// System is what the problem was made of, its optional parts completed.
+// System is the original system with its optional parts completed.
 func (p *Problem) System() System {
 	y := p.original
 	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
@@ -126,7 +126,7 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
-// advance is a step of the system and of the clock, if there is one.
+// advance is a step of the system and of the clock, if any.
 func advance[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
 	stateStep(p, f, s, c, u, sNext, cNext)
@@ -135,10 +135,10 @@ func advance[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext [
 	}
 }
 
-// tick is how far a step moves the clock.
+// tick is the clock's increment per step.
 func (p *Problem) tick() float64 { return 1 / float64(p.spec.Steps) }
 
-// integrate is the step of ODE or Stiff, and reports whether there is one of them.
+// integrate is the step of ODE or Stiff; false without either.
 func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
 	switch {
 	case y.ODE != nil:
@@ -159,7 +159,7 @@ func stateStep[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext
 	}
 }
 
-// takeStep is the step of an action, into w.next and w.after.
+// takeStep computes the step of an action, into w.next and w.nextContext.
 func takeStep[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u []T) {
 	if w.stepValid && w.equal(w.s, s) && w.equal(w.c, c) && w.equal(w.u, u) {
 		return
@@ -167,18 +167,18 @@ func takeStep[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u []
 	copy(w.s, s)
 	copy(w.c, c)
 	copy(w.u, u)
-	w.stepValid, w.marginsValid = false, false // until they are, whatever the system's functions do
+	w.stepValid, w.marginsValid = false, false // stays so where a function panics
 	advance(p, f, s, c, u, w.next, w.nextContext)
 	w.stepValid = true
 }
 
-// evaluateObjectives is the objectives of an action.
+// evaluateObjectives computes the objectives of an action.
 func evaluateObjectives[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, u, c, j []T) {
 	takeStep(p, f, w, s, c, u)
 	f.Objectives(s, c, u, w.next, j)
 }
 
-// evaluateMargins is the margins of an action, then those of the escape from the state after it.
+// evaluateMargins computes the margins of an action, then those of the escape from the next state.
 func evaluateMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	if len(p.system.Margins) == 0 {
 		return
@@ -192,7 +192,7 @@ func evaluateMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, 
 	subtractBackoff(p, clockReading(p, c), m)
 }
 
-// systemMargins writes the margins of the step that w has taken, then those of the escape after it.
+// systemMargins writes the margins of the path's step, then those of the escape after it, without backoff.
 func systemMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	n := len(p.system.Margins)
 	f.Margins(s, c, u, w.next, m[:n])
@@ -225,7 +225,7 @@ func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
 	p.works.Put(w)
 }
 
-// StepDual is Step with derivatives, as the methods named so below are of others.
+// StepDual is Step at dual numbers.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
 	w := p.borrow()
 	takeStep(p, &p.system.Dual, &w.dual, s, c, u)
@@ -234,7 +234,7 @@ func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
 	p.works.Put(w)
 }
 
-// Objectives evaluates the dynamics once, where the last call did not.
+// Objectives evaluates the dynamics once, unless the last call did.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
 	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
@@ -262,7 +262,7 @@ func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	p.works.Put(w)
 }
 
-// Score is domain.ProblemAbilities.Score by both.
+// Score is domain.ProblemAbilities.Score.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
 	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
@@ -295,14 +295,14 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	p.works.Put(w)
 }
 
-// widen writes numbers as dual ones that do not vary.
+// widen writes numbers as dual numbers with zero derivatives.
 func widen(to []complex128, from []float64) {
 	for i, v := range from {
 		to[i] = complex(v, 0)
 	}
 }
 
-// Indicators depend on the state alone: what it would cost to stay in it at rest.
+// Indicators depend on the state alone: the cost of staying in it at rest.
 func (p *Problem) Indicators(s, _, c, delta []float64) {
 	if p.system.Urgency != nil {
 		p.system.Urgency(s, c, delta)
@@ -315,7 +315,7 @@ func (p *Problem) Indicators(s, _, c, delta []float64) {
 	}
 }
 
-// Remaining is domain.ProblemAbilities.Remaining by the clock, and by the horizon of a plant that runs on.
+// Remaining is domain.ProblemAbilities.Remaining by the clock, or the horizon where that is infinite.
 func (p *Problem) Remaining(c []float64) int {
 	if p.clock < 0 {
 		return p.spec.Horizon
@@ -324,8 +324,7 @@ func (p *Problem) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
 }
 
-// Behind is domain.ProblemAbilities.Behind by the horizon solver of the case; a problem without one, and one whose episodes end, has
-// nothing behind its plans.
+// Behind is domain.ProblemAbilities.Behind by the case's horizon solver; 0 without one, and where episodes end.
 func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
 	if p.terminalCost == nil {
 		return 0
@@ -341,8 +340,9 @@ func (p *Problem) BehindPlans(s, c []float64, steps int, pref domain.Preference)
 	return p.planTerminalCost(s, c, steps, pref)
 }
 
-// TerminalMargin is domain.ProblemAbilities.TerminalMargin for a plant that runs on: a plan may end where the linear regulator about the place to
-// rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
+// TerminalMargin is domain.ProblemAbilities.TerminalMargin for an infinite horizon. A plan may end where the linear
+// regulator about the optimal steady state satisfies the limits for another horizon. It is +Inf where the escape's
+// steps are among the margins, and where there is no regulator.
 func (p *Problem) TerminalMargin(s, c []float64) float64 {
 	if p.regulatorMargin == nil || p.system.EscapeSteps > 0 {
 		return math.Inf(1)
@@ -365,7 +365,7 @@ func (p *Problem) Picture(s, c []float64) []domain.Shape {
 	return p.system.Picture(s, c)
 }
 
-// spec is the Spec, with the defaults that follow from the sizes.
+// spec is the Spec with the defaults that follow from the sizes.
 func (y *System) spec() domain.Spec {
 	measured, scenarios := len(y.State), max(5, len(y.Scenario))
 	inputs := measured + len(y.Context)
@@ -396,7 +396,7 @@ func (y *System) spec() domain.Spec {
 	fill(&v.RetractionMix, 0.5)
 	fill(&v.Smoothing, 0.3)
 	fill(&v.PriorityFilter, 1)
-	fill(&v.Neighbours, t.Latent+4) // spans the latent: what of it fewer leave out is lost where codes are sparse
+	fill(&v.Neighbours, t.Latent+4) // spans the latent; fewer neighbours lose directions where codes are sparse
 	semantic := y.Semantic
 	if semantic.K == nil {
 		semantic.K = slices.Repeat([]float64{3}, len(y.Objectives))
@@ -428,7 +428,7 @@ func (y *System) spec() domain.Spec {
 	}
 }
 
-// clockName is that of the context's last entry, unless the plant runs on.
+// clockName is the name of the context's last entry, unless the horizon is infinite.
 const clockName = "clock"
 
 // fill replaces a zero value by its default.

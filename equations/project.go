@@ -9,21 +9,20 @@ import (
 
 // Constants of the projection.
 const (
-	// relinearisations bounds how often margins are linearised anew: it converges
-	// quadratically where they are smooth, and at once where they are linear in u.
+	// relinearisations bounds the linearisations of the margins: the method converges quadratically where they are
+	// smooth, at once where they are linear in u.
 	relinearisations = 10
-	// converged is a step, relative to the boxes, that ends it.
+	// converged is the step, relative to the boxes, that ends the projection.
 	converged = 1e-9
-	// slackWeight is how much dearer a unit of violation is than a half box of action,
-	// where no action keeps all linearised margins.
+	// slackWeight is the penalty of a unit of violation relative to half a box of action, where no action satisfies
+	// all linearised margins.
 	slackWeight = 1e4
 )
 
-// Project writes the nearest action that keeps box and margins, in the norm in which every
-// box is of one size: the box alone where that keeps the margins, else the solutions of
-// quadratic programs with the margins linearised at the last one. Where these find none it
-// is the escape's action if that keeps them, else the one of about the least violation, and
-// false.
+// Project writes the nearest action within box and margins, in half widths of the box. The clipped action suffices
+// where it satisfies the margins. Else quadratic programs follow, with the margins linearised at the last solution.
+// Where these fail, Project writes the escape's action if that satisfies the margins, else one of about the least
+// violation, and returns false.
 func (p *Problem) Project(s, c, u []float64) bool {
 	w := p.borrow()
 	defer p.works.Put(w)
@@ -79,7 +78,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	return p.spec.Keeps(smallest)
 }
 
-// smallestMargin is the least margin, −Inf if one is NaN.
+// smallestMargin is the smallest margin, −Inf if one is NaN.
 func smallestMargin(m []float64) float64 {
 	smallest := math.Inf(1)
 	for _, v := range m {
@@ -91,7 +90,7 @@ func smallestMargin(m []float64) float64 {
 	return smallest
 }
 
-// linearise writes the constraints on x = (u − wanted)/half at u, whose margins are w.m.
+// linearise writes the constraints on x = (u − requested)/half at u, whose margins are w.m.
 func (p *Problem) linearise(w *work, s, c, u []float64) {
 	q := &w.program
 	nu, nm := len(u), len(w.m)
@@ -113,7 +112,7 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 		}
 	}
 	for k := range nm {
-		// Of unit length, so that violations of all limits are of one size.
+		// Unit length makes violations of all limits comparable.
 		length := 0.0
 		for _, v := range q.row(k)[:nu] {
 			length = math.Hypot(length, v)

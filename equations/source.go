@@ -13,27 +13,28 @@ import (
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// Source is where the Go text of a system's functions is, so that they can be read as a program: differentiated exactly, and
-// taken to other languages. A binary carries it:
+// Source holds the Go text of a system's functions. It is read as a program, which is differentiated exactly and
+// exported to other languages. A binary carries it:
 //
 //	//go:embed *.go
 //	var source embed.FS
 //
-// The compiler embeds what it compiles, so that the two cannot differ. From says which function makes the System.
+// The compiler embeds the files that it compiles, so the two cannot differ. From names the function that makes the
+// System.
 type Source struct{ sourceText }
 
-// sourceText is what a problem's functions are read from: text of Go, a program, or the system that this one was made of.
+// sourceText is the text of a problem's functions: Go text, a program, or the system that this one was made of.
 type sourceText interface {
 	// read is the program of p.
 	read(p *Problem) (*program.Program, error)
-	// outputs is the function g of p, of what its Measurement measures.
+	// outputs is the function g of p, of the outputs of its Measurement.
 	outputs(p *Problem, g signature) (*program.Function, error)
 }
 
-// Given is the source of a system whose functions are evaluated from a program, which Program then returns.
+// Given is the source of a system that evaluates a program; Program returns that.
 func Given(p *program.Program) *Source { return &Source{givenProgram{p}} }
 
-// givenProgram is a program that is there.
+// givenProgram is an existing program.
 type givenProgram struct{ program *program.Program }
 
 func (k givenProgram) read(*Problem) (*program.Program, error) { return k.program, nil }
@@ -45,10 +46,10 @@ func (k givenProgram) outputs(_ *Problem, g signature) (*program.Function, error
 	return nil, errUnreadOutputs
 }
 
-// goText are the files of a package in Go, with those of others that it imports.
+// goText holds the Go files of a package and of its imports.
 type goText struct {
 	main     gotrace.Source
-	others   []gotrace.Source
+	imports  []gotrace.Source
 	function string // makes the System
 	args     []any
 }
@@ -59,17 +60,18 @@ func From(files fs.FS, function string, args ...any) *Source {
 	return &Source{goText{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}}
 }
 
-// With adds a package that equations call, by the path it is imported by; packages that it imports are added before it.
-// It panics where the source is not one of From.
+// With adds a package that the equations import, by its path. Packages that it imports come before it. It panics
+// where the source is not one of From.
 func (s *Source) With(path string, files fs.FS) *Source {
 	extended := s.sourceText.(goText)
-	extended.others = append(slices.Clone(extended.others), gotrace.Source{Path: path, Files: files})
+	extended.imports = append(slices.Clone(extended.imports), gotrace.Source{Path: path, Files: files})
 	return &Source{extended}
 }
 
 const dualPath = "github.com/gpc-engine/gpc/equations/dual"
 
-// scatter is how far from starts a program is held to the functions, as a share of the sizes.
+// scatter is the distance from starts at which a program is compared with the functions, as a share of the state's
+// sizes.
 const scatter = 0.3
 
 // Names of the functions of a system's program.
@@ -84,9 +86,9 @@ const (
 	failedFunction     = "failed"
 )
 
-// Program reads the system's functions from its Source: ode is that of ODE or Stiff, the others are named as they are
-// here. What cannot be followed is an error with file and line. The program is held to the functions at random starts
-// and actions: it is an error where they differ, such as by a variable that was changed meanwhile.
+// Program reads the system's functions from its Source. ode is that of ODE or Stiff; the others have the names above.
+// Text that cannot be followed is an error with file and line. Program compares the result with the functions at
+// random starts and actions. They differ, for example, where a variable has changed.
 func (y System) Program() (*program.Program, error) {
 	if y.Source == nil {
 		return nil, y.noSource()
@@ -106,7 +108,7 @@ func (y *System) noSource() error {
 // Program is that of the System, read once.
 func (p *Problem) Program() (*program.Program, error) { return p.program() }
 
-// readProgram reads the source and holds it to the functions.
+// readProgram reads the source and compares it with the functions.
 func (p *Problem) readProgram() (*program.Program, error) {
 	if p.system.Source == nil {
 		return nil, p.system.noSource()
@@ -124,13 +126,13 @@ func (p *Problem) readProgram() (*program.Program, error) {
 	return read, nil
 }
 
-// parameter is one of a function that is read: an input, an output, or both.
+// parameter is a parameter of a function: an input, an output, or both.
 type parameter struct {
 	name, vector string
 	size         int
-	reads        bool
-	writes       bool
-	initialised  string // of an output: the input that it holds already
+	input        bool
+	output       bool
+	initialised  string // of an output: the input that it starts from
 }
 
 // signature is a function of System.
@@ -140,7 +142,7 @@ type signature struct {
 	returns     bool // a condition
 }
 
-// signatures are those of the system's functions, with the vectors that they are of.
+// signatures are those of the system's functions, with the vectors of their parameters.
 func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	y := &p.system
 	vector := func(name string, entries []string) int {
@@ -154,10 +156,10 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	nm := vector("margins", namesOf(y.Margins))
 	np := vector("scenario", namesOf(y.Scenario))
 	in := func(name, entries string, size int) parameter {
-		return parameter{name: name, vector: entries, size: size, reads: true}
+		return parameter{name: name, vector: entries, size: size, input: true}
 	}
 	out := func(name, entries string, size int) parameter {
-		return parameter{name: name, vector: entries, size: size, writes: true}
+		return parameter{name: name, vector: entries, size: size, output: true}
 	}
 	s, c, u := in("s", "state", ns), in("c", "context", nc), in("u", "action", nu)
 	n := in("sNext", "state", ns)
@@ -185,7 +187,8 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	}
 }
 
-// rewriteProgram is the program of p, made of that of the system below it function by function; what f leaves nil is not in it.
+// rewriteProgram makes the program of p from that of an inner system, function by function. It leaves out the nil
+// results of f.
 func (p *Problem) rewriteProgram(inner *Problem, f func(read *program.Program, g signature) *program.Function) (*program.Program, error) {
 	read, err := inner.system.Source.read(inner)
 	if err != nil {
@@ -232,7 +235,7 @@ func (k goText) read(p *Problem) (*program.Program, error) {
 	return out, nil
 }
 
-// constantContextStep is the step of a context in which nothing but a clock changes.
+// constantContextStep is the step of a context in which only a clock changes.
 func (p *Problem) constantContextStep(g signature) *program.Function {
 	var in []program.Argument
 	for _, a := range g.parameters[:4] {
@@ -246,13 +249,13 @@ func (p *Problem) constantContextStep(g signature) *program.Function {
 	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
 }
 
-// arguments are what the program's function reads and writes.
+// arguments are the inputs and outputs of the program's function.
 func (g *signature) arguments() (in, out []program.Argument) {
 	for _, a := range g.parameters {
-		if a.reads {
+		if a.input {
 			in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.vector})
 		}
-		if a.writes {
+		if a.output {
 			out = append(out, program.Argument{Name: a.name, Size: a.size, Of: a.vector})
 		}
 	}
@@ -273,11 +276,11 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 	for _, a := range g.parameters {
 		names = append(names, a.name)
 		switch {
-		case a.reads:
+		case a.input:
 			args = append(args, gotrace.Values(named[a.name]))
 		case a.initialised != "":
 			args = append(args, gotrace.Values(named[a.initialised]))
-		case g.name == initialFunction && a.name == "c": // the context is zero before
+		case g.name == initialFunction && a.name == "c": // the context starts at zero
 			args = append(args, gotrace.Values(slices.Repeat([]program.Value{b.Const(0)}, a.size)))
 		default:
 			args = append(args, make([]gotrace.Entry, a.size))
@@ -294,7 +297,7 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 			if !ok {
 				return nil, fmt.Errorf("it does not write %s[%d]", a.name, i)
 			}
-			if a.writes {
+			if a.output {
 				if g.name == initialFunction && a.name == "c" && i == p.clock {
 					v = b.Const(0)
 				}
@@ -313,7 +316,7 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 	return b.Function(out, results), nil
 }
 
-// compare compares a program with the functions of the system, where they are tried.
+// compare compares a program with the functions of the system at random points.
 func (p *Problem) compare(read *program.Program) error {
 	rng := rand.New(rand.NewPCG(3, 0x70726f6772616d)) // "program"
 	for range 100 {
@@ -355,8 +358,8 @@ func (p *Problem) sample(rng *rand.Rand) samplePoint {
 	return samplePoint{parameters, initial, s, c, u}
 }
 
-// agrees reports whether a program gives the number that the function gives. Processors that fuse products and sums round
-// the functions and not the program so.
+// agrees reports whether a program and the function give the same number. Processors that fuse products and sums
+// round the two differently.
 func agrees(a, b float64) bool {
 	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*(1+math.Abs(b))
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// valueCode is a system's program for the lanes of vectors, without derivatives.
+// valueCode is a system's program compiled for vector lanes, without derivatives.
 type valueCode struct {
 	system                          stages.System
 	level                           isa.Level
 	width                           int
-	values, margins                 *stages.Code // margins are of a system with an escape
+	values, margins                 *stages.Code // margins: only with an escape
 	compiledValues, compiledMargins *lanes.Compiled
 }
 
-// derivativeCode is the same program with derivatives too.
+// derivativeCode also has derivatives.
 type derivativeCode struct {
 	*valueCode
 	active, constrained              []int
@@ -31,7 +31,8 @@ type derivativeCode struct {
 	compiledSlopes, compiledPriority *lanes.Compiled
 }
 
-// NewStages is domain.Derivatives.Stages where the system has a Source. Its error says what of the source cannot be followed.
+// NewStages is domain.Derivatives.Stages where the system has a Source. Its error names the source text that cannot
+// be followed.
 func (p *Problem) NewStages() (domain.Stages, error) {
 	if p.system.Source == nil {
 		return nil, nil
@@ -43,7 +44,7 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	return &workspace{derivativeCode: code, evaluations: p.evaluations(code.valueCode), priorities: code.priority.NewMachine(code.compiledPriority)}, nil
 }
 
-// compileValues makes the code without derivatives, which is the same for all who evaluate.
+// compileValues compiles the code without derivatives, which all evaluations share.
 func (p *Problem) compileValues() (*valueCode, error) {
 	read, err := p.program()
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *Problem) compileValues() (*valueCode, error) {
 	return k, nil
 }
 
-// compileDerivatives makes the code of all workspaces.
+// compileDerivatives compiles the code that all workspaces share.
 func (p *Problem) compileDerivatives() (*derivativeCode, error) {
 	read, err := p.program()
 	if err != nil {
@@ -146,7 +147,7 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 		urgency[i] = b.Apply(program.Div, b.Apply(program.Mul, b.Const(m.K[i]), d), b.Const(m.Epsilon[i]))
 		top = b.Apply(program.Max, top, urgency[i])
 	}
-	// σ does not depend on what everything is divided by.
+	// σ does not depend on the common divisor.
 	top = b.Apply(program.Detach, top)
 	scale := b.Apply(program.Exp, b.Apply(program.Neg, top))
 	sigma, sum := make([]program.Value, nj), b.Const(0)
@@ -161,8 +162,8 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 	return b.Function([]program.Argument{{Name: "sigma", Size: nj}}, sigma)
 }
 
-// manyMargins is domain.ProblemAbilities.ManyMargins, of a system with a Source: without an escape an action has the margins of the
-// state after it, which the roll-out knows, and without vectors the functions themselves are the faster.
+// manyMargins is domain.ProblemAbilities.ManyMargins of a system with a Source. Without an escape the roll-out knows
+// an action's margins, those of the next state. Without vector instructions the functions are faster.
 func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
 	if p.system.Source == nil || p.system.EscapeSteps == 0 {
 		return nil
@@ -201,8 +202,8 @@ func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
 	}
 }
 
-// manyValues is domain.ProblemAbilities.ManyValues, of a system with a Source: without vectors the functions themselves are
-// the faster.
+// manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the
+// functions are faster.
 func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 	if p.system.Source == nil {
 		return nil
@@ -233,7 +234,7 @@ func (p *Problem) evaluations(code *valueCode) evaluations {
 	}
 }
 
-// workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
+// workspace implements domain.Stages. Each set of lanes keeps the results of Linearise for Curvature.
 type workspace struct {
 	*derivativeCode
 	evaluations
@@ -252,7 +253,7 @@ func (w *workspace) Limiting() []int { return w.constrained }
 
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 
-// load writes decisions from first on into all lanes, the last one of n into those that are left.
+// load writes decisions from first on into all lanes; decision n − 1 fills the rest.
 func (w *evaluations) load(m *stages.Machine, first, n int, x, u []float64) {
 	for lane := range m.Lanes() {
 		i := min(first+lane, n-1)
@@ -271,7 +272,7 @@ func (w *evaluations) Evaluate(n int, x, u, next, j, margins []float64) {
 	}
 }
 
-// store writes the values of decision i from the lanes of a machine whose first is that of another.
+// store writes the values of decision i from the lanes of a machine; lane 0 holds decision first.
 func (w *evaluations) store(m *stages.Machine, first, i int, x, next, j, margins []float64) {
 	image := row(next, w.nx, i)
 	m.Values(i-first, image[:w.ns], image[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
@@ -317,7 +318,7 @@ func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []floa
 	}
 }
 
-// escapeSteps is how many of its steps have margins that weigh anything in w.z, none where those are far, whose weights it clears.
+// escapeSteps is the number of escape steps whose margins have weight in w.z. With far it clears their weights.
 func (w *workspace) escapeSteps(far bool) int {
 	if w.stepMargins == 0 {
 		return 0
@@ -334,7 +335,7 @@ func (w *workspace) escapeSteps(far bool) int {
 	return 0
 }
 
-// prioritise writes decisions from first on into the lanes that have a priority.
+// prioritise writes decisions from first on into the lanes of the priority.
 func (w *workspace) prioritise(first int) (n int) {
 	n = min(w.priorities.Lanes(), len(w.x)/w.nx-first)
 	for lane := range n {

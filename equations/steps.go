@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/stages"
 )
 
-// NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff, whose dual numbers know the solution of a step that was
-// just taken. All lanes have the same point and share the directions.
+// NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff: dual numbers of a stiff system
+// reuse the last step's solution. All lanes have the same point and share the directions.
 func (p *Problem) NewSteps(directions []int) (func(s, c, u, ofNext []float64), error) {
 	if p.system.Source == nil || p.system.Stiff != nil {
 		return nil, nil

@@ -15,8 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// New checks a system, completes its optional parts, and makes its problem. The system's
-// slices are kept.
+// New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
 	original := y
 	y, declarations, err := y.applyDeclarations()
@@ -52,7 +51,7 @@ func New(y System) (*Problem, error) {
 	return p, nil
 }
 
-// constants are Constants with what else tells maps and datasets apart; nil for none.
+// constants are Constants and Blocks, which tell maps and datasets apart; nil for none.
 func (y *System) constants() any {
 	if y.Blocks == nil {
 		return y.Constants
@@ -63,7 +62,7 @@ func (y *System) constants() any {
 	}{y.Constants, y.Blocks}
 }
 
-// validate says, by the name of the field, what cannot be.
+// validate reports impossible fields by name.
 func (y *System) validate() error {
 	if y.Name == "" {
 		return errors.New("System.Name is empty, want a name")
@@ -187,12 +186,11 @@ func (y *System) complete() {
 	}
 }
 
-// trials is the number of random starts and actions that the functions are tried at.
+// trials is the number of random starts and actions to test the functions at.
 const trials = 32
 
-// tryFunctions calls the functions: each has to write finite numbers, as many as there are names,
-// the two instantiations the same ones, and with their derivatives. Then it completes
-// ObjectiveScale.
+// tryFunctions calls the functions. Each has to write as many finite numbers as there are names. Both instantiations
+// have to write the same ones, with the right derivatives. It then completes ObjectiveScale.
 func (p *Problem) tryFunctions() error {
 	y, spec := &p.system, &p.spec
 	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
@@ -206,7 +204,7 @@ func (p *Problem) tryFunctions() error {
 	suspects := map[string]int{}
 	example := map[string]string{}
 	scale := make([]float64, len(spec.Objectives))
-	var trialRows [][]float64 // what the functions were tried at and wrote
+	var trialRows [][]float64 // inputs and outputs of each trial
 	for range trials {
 		parameters, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
 		for i, v := range y.Scenario {
@@ -266,7 +264,7 @@ func (p *Problem) tryFunctions() error {
 		}
 	}
 	for key, n := range suspects {
-		if n > trials/2 { // a kink or a steep place is met now and then
+		if n > trials/2 { // some trials may meet a kink or a steep place
 			return errors.New(example[key])
 		}
 	}
@@ -289,11 +287,11 @@ func (p *Problem) tryFunctions() error {
 	return p.digestBehaviour(trialRows)
 }
 
-// maxDeviations is beyond so many standard deviations from what is known of an unknown entry of the context at first: the filter, which
-// takes a measured value so far off for an outlier, would not believe what it finds.
+// maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations: the
+// filter takes a measured value further off for an outlier.
 const maxDeviations = 6
 
-// checkEstimates refuses an unknown entry of the context that no start has anywhere near to where its estimate begins, such as a mass
+// checkEstimates refuses an unknown entry of the context whose estimate begins far from every start, such as a mass
 // without a Mean.
 func (p *Problem) checkEstimates(starts [][]float64) error {
 	if p.system.Measurement == nil {
@@ -312,8 +310,8 @@ func (p *Problem) checkEstimates(starts [][]float64) error {
 	return nil
 }
 
-// digestBehaviour writes behaviour, of what the functions wrote: each row has scenario, s, c and u before
-// it. Urgency, Failed and Rest belong to it.
+// digestBehaviour writes behaviour from the trials: each row holds scenario, s, c, u and outputs. It adds Urgency,
+// Failed and Rest.
 func (p *Problem) digestBehaviour(rows [][]float64) error {
 	spec := &p.spec
 	delta := make([]float64, len(spec.Objectives))
@@ -334,11 +332,11 @@ func (p *Problem) digestBehaviour(rows [][]float64) error {
 	return nil
 }
 
-// digits of a value, binary and relative to the largest of its column, are in a digest: many
-// fewer than processors agree in.
+// digits are the binary digits of a value in a digest, relative to the largest of its column: far fewer than
+// processors agree in.
 const digits = 20
 
-// digest tells rows apart, column by column.
+// digest is a hash of rows, rounded column by column.
 func digest(rows [][]float64) []byte {
 	sum := sha256.New()
 	for k := range rows[0] {
@@ -351,7 +349,7 @@ func digest(rows [][]float64) []byte {
 		for _, row := range rows {
 			rounded := math.Round(math.Ldexp(row[k], digits-exponent))
 			if rounded == 0 {
-				rounded = 0 // of two zeros the one
+				rounded = 0 // removes the sign of zero
 			}
 			fmt.Fprintln(sum, rounded)
 		}
@@ -359,7 +357,7 @@ func digest(rows [][]float64) []byte {
 	return sum.Sum(nil)
 }
 
-// output is what one function of the system writes.
+// output is the output of one function of the system.
 type output struct {
 	name, argument string
 	values         []float64
@@ -411,7 +409,7 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 	return append(outputs, output{"Step", "cNext", nextContext}), nil
 }
 
-// outputsDual are the same at complex128, with the derivative along a direction.
+// outputsDual are the outputs at complex128, with the derivative along a direction.
 func (p *Problem) outputsDual(x, direction []float64) (outputs [5][]complex128, err error) {
 	y := &p.system
 	z := make([]complex128, len(x))
@@ -437,7 +435,7 @@ func (p *Problem) outputsDual(x, direction []float64) (outputs [5][]complex128, 
 	return [5][]complex128{next, j, m, escape, nextContext}, err
 }
 
-// split views x, s, c and u joined, as its parts.
+// split views x as (s, c, u).
 func split[T dual.Scalar](p *Problem, x []T) (s, c, u []T) {
 	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
 	return x[:ns:ns], x[ns:nx:nx], x[nx:]
@@ -464,8 +462,7 @@ var sentinel = math.Float64frombits(0x7ff8_6571_7561_0001)
 
 func unwritten(n int) []float64 { return slices.Repeat([]float64{sentinel}, n) }
 
-// recovered calls f; a panic in it, such as an index beyond what the lists of names have, is
-// an error.
+// recovered calls f and returns a panic, such as an index beyond the lists of names, as an error.
 func recovered(f func()) (err error) {
 	defer func() {
 		if e := recover(); e != nil {
