@@ -29,24 +29,24 @@ func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, span float64, s
 	n := len(s)
 	pool, lent := borrow[T](3 * n)
 	defer pool.Put(lent)
-	at, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
+	point, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
 	length := span / float64(substeps)
 	h, half, sixth := Const[T](length), Const[T](length/2), Const[T](length/6)
 	copy(next, s)
 	for range substeps {
 		ode(next, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = k, next[i]+half*k
+			sum[i], point[i] = k, next[i]+half*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+half*k
+			sum[i], point[i] = sum[i]+2*k, next[i]+half*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+h*k
+			sum[i], point[i] = sum[i]+2*k, next[i]+h*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
 			next[i] += sixth * (sum[i] + k)
 		}
