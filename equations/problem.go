@@ -43,7 +43,7 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, BehindPlans: p.BehindPlans, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), TerminalCost: p.TerminalCost, PlanTerminalCost: p.PlanTerminalCost, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 		Polish: p.polish,
 	}
 }
@@ -324,16 +324,16 @@ func (p *Problem) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
 }
 
-// Behind is domain.ProblemAbilities.Behind by the case's horizon solver; 0 without one, and where episodes end.
-func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
+// TerminalCost is domain.ProblemAbilities.TerminalCost by the case's horizon solver; 0 without one, and where episodes end.
+func (p *Problem) TerminalCost(s, c []float64, pref domain.Preference) float64 {
 	if p.terminalCost == nil {
 		return 0
 	}
 	return p.terminalCost(s, c, pref)
 }
 
-// BehindPlans is domain.ProblemAbilities.BehindPlans.
-func (p *Problem) BehindPlans(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+// PlanTerminalCost is domain.ProblemAbilities.PlanTerminalCost.
+func (p *Problem) PlanTerminalCost(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if p.planTerminalCost == nil {
 		return nil, true
 	}
