@@ -30,7 +30,7 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 	for i, a := range in {
 		v := b.In(i)
 		named[a.Name] = v
-		if a.Of == "context" {
+		if a.Vector == "context" {
 			v = v[:k.ownContext]
 		}
 		inputs = append(inputs, v...)

@@ -57,11 +57,11 @@ func (k *gainSource) rewrite(g signature, f *program.Function, applyGains bool) 
 	for i, a := range in {
 		v := b.In(i)
 		switch {
-		case a.Of == "context" && k.constants == nil:
+		case a.Vector == "context" && k.constants == nil:
 			gains, v = k.splitContext(v)
-		case a.Of == "scenario" && k.constants == nil:
+		case a.Vector == "scenario" && k.constants == nil:
 			gains, v = v[k.parameters:], v[:k.parameters]
-		case a.Of == "action" && applyGains:
+		case a.Vector == "action" && applyGains:
 			for n := range v {
 				v[n] = b.Apply(program.Mul, gains[n], v[n])
 			}
@@ -71,7 +71,7 @@ func (k *gainSource) rewrite(g signature, f *program.Function, applyGains bool) 
 	results := b.Inline(f, inputs)
 	offset := 0
 	for _, a := range out {
-		if a.Of == "context" && k.constants == nil {
+		if a.Vector == "context" && k.constants == nil {
 			results = slices.Insert(results, offset+k.nc, gains...)
 		}
 		offset += a.Size

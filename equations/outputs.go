@@ -32,7 +32,7 @@ func (p *Problem) outputFunction(measurement *domain.Measurement) (*program.Func
 		{name: "y", size: len(measurement.Outputs), output: true},
 	}}
 	if measurement.Real == nil {
-		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Of: "state"}, program.Argument{Name: "c", Size: nc, Of: "context"}, program.Argument{Name: "u", Size: nu, Of: "action"})
+		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Vector: "state"}, program.Argument{Name: "c", Size: nc, Vector: "context"}, program.Argument{Name: "u", Size: nu, Vector: "action"})
 		states := b.In(0)
 		y := make([]program.Value, len(measurement.Outputs))
 		for i := range y {

@@ -239,24 +239,24 @@ func (k goText) read(p *Problem) (*program.Program, error) {
 func (p *Problem) constantContextStep(g signature) *program.Function {
 	var in []program.Argument
 	for _, a := range g.parameters[:4] {
-		in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.vector})
+		in = append(in, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 	}
 	b := program.NewBuilder(g.name, in...)
 	c := b.In(1)
 	if p.clock >= 0 {
 		c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
 	}
-	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
+	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Vector: "context"}}, c)
 }
 
 // arguments are the inputs and outputs of the program's function.
 func (g *signature) arguments() (in, out []program.Argument) {
 	for _, a := range g.parameters {
 		if a.input {
-			in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.vector})
+			in = append(in, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 		}
 		if a.output {
-			out = append(out, program.Argument{Name: a.name, Size: a.size, Of: a.vector})
+			out = append(out, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 		}
 	}
 	if g.returns {

@@ -118,9 +118,9 @@ func (w *writer) argument(a Argument) {
 	w.raw(`{"name":`)
 	w.text(a.Name)
 	w.raw(`,"size":` + strconv.Itoa(a.Size))
-	if a.Of != "" {
+	if a.Vector != "" {
 		w.raw(`,"of":`)
-		w.text(a.Of)
+		w.text(a.Vector)
 	}
 	w.raw(`}`)
 }
@@ -359,10 +359,10 @@ func readArgument(place string, raw json.RawMessage) (a Argument, err error) {
 		return a, fmt.Errorf("%s.%w", place, err)
 	}
 	if _, ok := d.fields["of"]; ok {
-		if err := d.text("of", &a.Of); err != nil {
+		if err := d.text("of", &a.Vector); err != nil {
 			return a, fmt.Errorf("%s.%w", place, err)
 		}
-		if a.Of == "" {
+		if a.Vector == "" {
 			return a, fmt.Errorf("%s.of is empty: leave it out", place)
 		}
 	}

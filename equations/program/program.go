@@ -30,8 +30,8 @@ type node struct {
 type Argument struct {
 	Name string
 	Size int
-	// Of, optional, is the name of the Program's vector that names the entries.
-	Of string
+	// Vector, optional, is the name of the Program's vector that names the entries; "of" in a file.
+	Vector string
 }
 
 // Function computes outputs from inputs. It is immutable and may be shared by goroutines.
@@ -267,13 +267,13 @@ func checkArguments(field string, list []Argument, sizes map[string]int) (total 
 		if a.Size < 0 || a.Size > maxSize {
 			return 0, fmt.Errorf("%s[%d].size is %d, want 0 to %d", field, i, a.Size, maxSize)
 		}
-		if a.Of != "" {
-			n, ok := sizes[a.Of]
+		if a.Vector != "" {
+			n, ok := sizes[a.Vector]
 			if !ok {
-				return 0, fmt.Errorf("%s[%d].of is %.64q, want the name of one of vectors", field, i, a.Of)
+				return 0, fmt.Errorf("%s[%d].of is %.64q, want the name of one of vectors", field, i, a.Vector)
 			}
 			if n != a.Size {
-				return 0, fmt.Errorf("%s[%d].size is %d, the vector %q has %d entries", field, i, a.Size, a.Of, n)
+				return 0, fmt.Errorf("%s[%d].size is %d, the vector %q has %d entries", field, i, a.Size, a.Vector, n)
 			}
 		}
 		total += a.Size
