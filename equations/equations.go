@@ -84,11 +84,11 @@ type System struct {
 	// allows. The context then ends with the previous action, "last " and its name; an episode begins with Rest. The
 	// system's functions do not get it.
 	Rates []float64
-	// Blocks are the numbers of periods that a plan holds its actions (move blocking). {1, 1, 2, 4} plans one action
-	// for each of the first two periods, one for the next two, and one for every four after that: the last number
-	// repeats. The exact solver plans so, and the samples of a map are its decisions. Each period still has a
-	// decision of its own, which begins the blocks anew. References of tests hold no action: the regret includes the
-	// cost of holding. nil: the action may change in each period.
+	// Blocks are the numbers of periods that a plan holds its actions (move blocking); the last number repeats. {1,
+	// 1, 2, 4} plans one action for each of the first two periods, one for the next two, and one for every later
+	// four. The exact solver plans so, and the samples of a map are its decisions. Each period still has a decision
+	// of its own, which begins the blocks anew. References of tests hold no action: the regret includes the cost of
+	// holding. nil: the action may change in each period.
 	Blocks []int
 
 	// Failed reports a lost state, such as a fall, whatever the margins are.

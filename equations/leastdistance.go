@@ -9,7 +9,7 @@ import (
 // independence is the least share of a constraint's normal outside the span of the active ones.
 const independence = 1e-10
 
-// leastDistance is the quadratic program min ‖x‖² subject to aₖᵀx ≥ bₖ, solved by the dual active set method of
+// leastDistance is the quadratic program min ‖x‖² subject to aₖᵀx ≥ bₖ. It uses the dual active set method of
 // Goldfarb and Idnani (Mathematical Programming 27, 1983). The last entry of x is a slack, which solve uses only on
 // request.
 type leastDistance struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 )
 
-// A few samples cause most of the regret: a map that is off by 0.006 on average is off by 0.1 where a constraint is
-// about to bind, and there an error costs most. A share of each epoch is therefore drawn by the present errors.
+// A few samples cause most of the regret. A map that is off by 0.006 on average is off by 0.1 where a constraint is
+// about to bind. An error costs most there. A share of each epoch is therefore drawn by the present errors.
 
 // emphasisInterval is the number of epochs that use the same measured errors: decoding the training set costs about a
 // tenth of an epoch.

@@ -57,9 +57,8 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep int) (*neighbou
 	return n, nil
 }
 
-// kernelWidth is σ_p²: the median over samples of the squared distance to the
-// κ-th neighbour, so that the kernel falls to 1/e at the edge of a typical
-// neighbourhood whatever the density of the data.
+// kernelWidth is σ_p²: the median over samples of the squared distance to the κ-th neighbour. The kernel then falls
+// to 1/e at the edge of a typical neighbourhood, whatever the density of the data.
 func kernelWidth(dist2 []float32, k int) float64 {
 	last := make([]float32, 0, len(dist2)/k)
 	for i := k - 1; i < len(dist2); i += k {
@@ -90,9 +89,8 @@ func (n *neighbourhood) drawnFor(from, to int) (neighbours []int32, kernel []flo
 	return n.draws.rows[from:to], n.draws.weights[from:to]
 }
 
-// draw picks perStep of each row's neighbours uniformly without replacement,
-// weighted by κ/perStep, so that the expectation of the drawn sum is the sum
-// over all κ. Its result depends on the seed and the step alone.
+// draw picks perStep of each row's neighbours uniformly without replacement, with weights κ/perStep. The expectation
+// of the drawn sum is the sum over all κ. The result depends on the seed and the step alone.
 func (n *neighbourhood) draw(rows []int32, seed uint64, step int, neighbours []int32, kernel []float32) {
 	rng := rand.New(rand.NewPCG(seed, streamNeighbours|uint64(uint32(step))))
 	scale := float32(n.k) / float32(n.perStep)

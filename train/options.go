@@ -81,8 +81,8 @@ const (
 	// perStep of the κ neighbours are drawn anew for every sample and step, weighted by
 	// κ/perStep: the gradient is unbiased and E_x costs 1 + perStep passes instead of 1 + κ.
 	perStep = 1
-	// rolloutRate is the learning rate of the rollout phase at its start as a share of the
-	// manifold phase's, since D_u starts from a trained optimum.
+	// rolloutRate is the initial learning rate of the rollout phase as a share of the manifold phase's. D_u starts
+	// from a trained optimum.
 	rolloutRate = 0.25
 	// validationShare of the scenarios is held out. At least one scenario is held out and at
 	// least one is trained on.
@@ -98,12 +98,10 @@ const plainReconstruction = 1e-4
 // iclr-training-loss, of a problem that names none.
 const defaultActionWeight = 10
 
-// defaultManifoldLoss is the composite objective of sec:loss: 1 for the state
-// reconstructions, ω_1 = 1, ω_2 = 0.5 as in "Experimental Setup". What the paper
-// leaves open: β is 0.1, and λ_u is well above 1, because consistency and locality otherwise cost
-// action accuracy (E_o does not see the whole context, so the two codes cannot
-// agree without E_x forgetting some of it; locality contracts the latent). See
-// docs/explain/training.md for the measurement.
+// defaultManifoldLoss is the composite objective of sec:loss. As in "Experimental Setup", the state reconstructions
+// have weight 1, ω_1 = 1 and ω_2 = 0.5. The paper leaves β and λ_u open: β is 0.1. λ_u is well above 1, because
+// consistency and locality cost action accuracy. E_o does not see the whole context, so the two codes cannot agree
+// without E_x forgetting some of it. Locality contracts the latent. See docs/explain/training.md for the measurement.
 func defaultManifoldLoss() backend.ManifoldLoss {
 	return backend.ManifoldLoss{
 		ReconX: 1, Action: defaultActionWeight, ReconO: 1,
@@ -112,10 +110,9 @@ func defaultManifoldLoss() backend.ManifoldLoss {
 	}
 }
 
-// defaultRolloutLoss is eq. du_obj with the navigator's own Lie constants; the
-// paper names λ_δ, λ_roll, λ_flow, λ_Lie, α and α_f without values. α = 1 puts
-// the rolled-out latent at the successor, where its target u*_{h+1} is exact; a
-// smaller α teaches a latent between two samples the later one's action.
+// defaultRolloutLoss is eq. du_obj with the navigator's own Lie constants. The paper names λ_δ, λ_roll, λ_flow,
+// λ_Lie, α and α_f without values. α = 1 puts the rolled-out latent at the successor, where its target u*_{h+1} is
+// exact. A smaller α teaches a latent between two samples the later one's action.
 func defaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
 	return backend.RolloutLoss{
 		Delta: 0.1, Roll: 0.5, Flow: 0.1, Lie: 0.1,

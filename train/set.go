@@ -35,11 +35,9 @@ const constantColumn = 1e-6
 // statisticsColumns is the number of float32 columns that share a cache line.
 const statisticsColumns = 16
 
-// statistics returns mean and standard deviation of every column, accumulated
-// in float64. A constant column gets the scale |mean|, or 1 for a column of
-// zeros, so that a deviation that training never saw enters the networks at its
-// own relative size and not amplified. Columns are spread over the cores, so that
-// each is summed in the order of its rows.
+// statistics returns mean and standard deviation of every column, accumulated in float64. A constant column gets the
+// scale |mean|, or 1 for a column of zeros: a deviation that training never saw keeps its relative size. All cores
+// share the columns; each is summed in the order of its rows.
 func statistics(m tensor.Matrix) model.Normalizer {
 	n := model.Normalizer{Mean: make([]float32, m.Cols), Scale: make([]float32, m.Cols)}
 	parallel.Each(runtime.GOMAXPROCS(0), (m.Cols+statisticsColumns-1)/statisticsColumns, func(_, chunk int) {
@@ -74,8 +72,8 @@ func statistics(m tensor.Matrix) model.Normalizer {
 	return n
 }
 
-// fade gives all steps of a plan one scale for each component of the action, the
-// root mean square over the steps, times 1 at the first step to 1 + f at the last.
+// fade gives all steps of a plan one scale for each component of the action: the root mean square over the steps. A
+// factor grows from 1 at the first step to 1 + f at the last.
 func fade(n *model.Normalizer, action int, f float64) {
 	steps := n.Size() / action
 	for j := range action {

@@ -21,8 +21,8 @@ const (
 	radauIterations  = 40
 )
 
-// Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with c and u held, over
-// Span in the unit of time of the ode, in Substeps equal steps. The fields are set once.
+// Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with constant c and u. Span is in the ode's unit of
+// time; Substeps are equal steps. The fields are set once.
 type Stiff struct {
 	ODE      func(s, c, u, ds []complex128)
 	Span     float64

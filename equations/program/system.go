@@ -12,8 +12,8 @@ const (
 	Radau                          // Radau IIA of two stages, implicit
 )
 
-// System is a controlled system as data. Its functions are named ode, step, objectives, margins, escape, initial,
-// urgency and failed, as far as it has them, with inputs s, c, u, sNext and p (docs/reference/program.md).
+// System is a controlled system as data. Its functions are ode, step, objectives, margins, escape, initial, urgency
+// and failed, as far as it has them. Their inputs are s, c, u, sNext and p (docs/reference/program.md).
 type System struct {
 	*Program
 	// Integrator computes sNext from the ode, over Span in its unit of time, in Substeps equal steps.

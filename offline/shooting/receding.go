@@ -29,7 +29,7 @@ type Receding struct {
 }
 
 // Status describes the solve of a decision. Where no plan satisfies the margins, the solve converges to one that
-// violates them least, at a penalty per unit of a thousand times the objective's largest first derivative. Violation
+// violates them least. The penalty per unit is a thousand times the objective's largest first derivative. Violation
 // marks such a plan.
 type Status struct {
 	Converged    bool    // KKT within the solver's tolerance

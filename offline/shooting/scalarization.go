@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// augmentation is the share of all objectives that makes solutions of the
-// Chebyshev and ε-constraint problems properly optimal; it moves them by less
-// than one part in a thousand of an objective's range.
+// augmentation is the share of all objectives in the Chebyshev and ε-constraint problems. It makes their solutions
+// properly optimal, and moves them by less than one part in a thousand of an objective's range.
 const augmentation = 1e-4
 
 func (q *program) chebyshev(w, ideal, spread []float64) {

@@ -1,14 +1,10 @@
-// Package shooting is the reference solver for a problem that has none of its
-// own: it solves the finite-horizon problem of eq. iclr-control by multiple
-// shooting over the known dynamics with a primal–dual interior point method whose
-// steps are Riccati recursions, from several starts, and makes the dataset's samples
-// of the solution.
+// Package shooting is the reference solver for any problem without one of its own. It solves the finite-horizon problem
+// of eq. iclr-control by multiple shooting over the known dynamics. The method is a primal–dual interior point method
+// whose steps are Riccati recursions, from several starts. The package also makes the dataset's samples of solutions.
 //
-// The central type is Solver. It needs only a domain.Problem, the scenario's
-// axes and the initial state of a scenario. Derivatives that the problem does not
-// give, by domain.Derivatives or its Gradient, are central differences in float64, so its
-// functions should be smooth near solutions. A step of the method costs
-// O(steps·(states + actions)³).
+// The central type is Solver. It needs only a domain.Problem, the scenario's axes and the initial state of a scenario.
+// Derivatives come from domain.Derivatives or the problem's Gradient. The others are central differences in float64, so
+// functions should be smooth near solutions. A step of the method costs O(steps·(states + actions)³).
 package shooting
 
 import (
@@ -36,10 +32,9 @@ type Options struct {
 	// rolls out the base plan. Others roll out smooth random actions. One suffices for a convex problem. Two more are
 	// tried where none converges.
 	Starts int
-	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
-	// The objective is scaled to a largest first derivative of one at the start, with
-	// respect to a stage's actions in halves of their box and states in StateScale;
-	// violation is in the margins' own units.
+	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5. The scale makes the objective's
+	// largest first derivative at the start one. Derivatives are by a stage's actions in halves of their box and
+	// states in StateScale. Violation is in the margins' own units.
 	Tolerance float64
 	// Iterations bounds the steps of one start; 0: 200.
 	Iterations int
