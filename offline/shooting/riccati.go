@@ -21,16 +21,21 @@ type riccati struct {
 	steps, nu, nX, d int
 	lastFree         bool
 	blocked          []bool // [steps]; the first never is
-	// Of each stage: the Cholesky factor of υ's block [nu][nu], and the coupling Y [nX][nu] with feedback υ = −L⁻ᵀ(l
-	// + Yᵀξ). The cost-to-go is ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. A blocked stage stores the function ½(υ,
-	// ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) instead: the lower triangle of R in place of the factor, and S in place of
-	// Y.
+	// Of each stage: the Cholesky factor of υ's block [nu][nu], and the coupling Y [nX][nu] with feedback
+	//
+	//	υ = −L⁻ᵀ(l + Yᵀξ).
+	//
+	// The cost-to-go is ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. A blocked stage stores
+	//
+	//	½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ)
+	//
+	// instead: the lower triangle of R in place of the factor, and S in place of Y.
 	l, y, feedforward, P, p []float64
 	product, m, w           []float64
 	zeros, coupled          []float64 // zeros, and [S 0] of a blocked stage, [nX][d]
 	nextGradient            []float64 // p + P b of the next stage
 	negatedY                []float64 // −Yᵀ of a stage, [nu][nX]
-	vectors, values         []float64 // [nu][nu] and [nu], of a block that is reflected
+	vectors, values         []float64 // [nu][nu] and [nu], of a reflected block
 	flops                   int64     // multiply-adds so far
 	// P F, Fᵀ(P F) and −Y Yᵀ; a row times P, and a row times F.
 	forwardProduct, hessianProduct, schurProduct, rowTimesP, rowTimesF dense.Product
