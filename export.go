@@ -505,7 +505,7 @@ func (c *Case) middleScenario() (p []float64) {
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
 	solver, ok := c.def.Solver.(interface {
 		Bounds() (tolerance float64, iterations int)
-		Beginnings(ctx context.Context) (*shooting.Beginnings, error)
+		Beginnings(ctx context.Context) (*shooting.ColdStarts, error)
 		Blocked(steps int) []bool
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
@@ -537,7 +537,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 		return nil, err
 	}
 	exact.Starts, exact.Waves, exact.Nearest, exact.Scale = from.Starts, from.Waves, from.Nearest, from.Scale
-	for i, at := range from.At {
+	for i, at := range from.States {
 		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
 	}
 	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, off, nil); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-func heaterOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func heaterOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step:       func(s, _, u, n, _ []T) { n[0] = dual.Const[T](0.8)*s[0] + dual.Const[T](0.2)*u[0] },
 		Objectives: func(_, c, u, n, j []T) { e := n[0] - c[0]; j[0], j[1] = e*e, dual.Const[T](1e-4)*u[0]*u[0] },
 		Margins:    func(_, _, _, n, m []T) { m[0] = 40 - n[0] },

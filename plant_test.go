@@ -19,8 +19,8 @@ import (
 )
 
 // sledOf are the equations of a mass of which each push moves so much.
-func sledOf[T dual.Scalar](push float64) equations.Of[T] {
-	return equations.Of[T]{
+func sledOf[T dual.Scalar](push float64) equations.Functions[T] {
+	return equations.Functions[T]{
 		Step: func(s, _, u, n, _ []T) {
 			a := dual.Const[T](push) * u[0]
 			n[0], n[1] = s[0]+dual.Const[T](0.2)*s[1]+dual.Const[T](0.02)*a, s[1]+dual.Const[T](0.2)*a

@@ -47,7 +47,7 @@ func (r *Refiner) refineOnDevice(ctx context.Context, opt *RefineOptions, steps 
 		NoiseScales: r.noiseScales(), Seed: q.Seed,
 	}
 	var known bool
-	if in.Behind, known = r.ends.of(r.loaded, q.S, q.C, steps, q.Preference); !known {
+	if in.TerminalCost, known = r.ends.of(r.loaded, q.S, q.C, steps, q.Preference); !known {
 		return nil, backend.ErrNoRefiner
 	}
 	in.Neighbours, in.Sweep, in.Around = shares(q, opt.Mixture)

@@ -62,7 +62,7 @@ type scratch struct {
 func newRollouts(l *loaded) *rollouts {
 	r := &rollouts{loaded: l, scored: l.may.Score, block: l.may.Derivatives.Block, failed: l.may.Failed}
 	if l.spec.Horizon > 0 && l.spec.Plan == 1 {
-		r.behind = l.may.Behind
+		r.behind = l.may.TerminalCost
 	}
 	r.advanceRows = func(part, from, to int) { r.step(&r.batch, r.h, from, to, &r.scratch[part]) }
 	return r

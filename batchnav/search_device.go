@@ -59,7 +59,7 @@ func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float
 		return false, nil
 	}
 	n := r.offsets.Rows
-	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, Behind: behind, NoProjection: r.noProjection}
+	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, TerminalCost: behind, NoProjection: r.noProjection}
 	out := backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}
 	if r.failed != nil {
 		out.Kept = r.kept[:n]
@@ -91,7 +91,7 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 		return false, nil
 	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
-	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, TerminalCost: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
 	if within > 0 { // one round, and as many more as are known to fit
 		d.in.Rounds = 1
 		if d.round > 0 {
@@ -129,7 +129,7 @@ type ending struct {
 	known    bool
 }
 
-// of is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
+// of is ProblemAbilities.PlanTerminalCost, nil of a problem with nothing behind.
 func (e *ending) of(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if !backend.Ends(l.problem) {
 		return nil, true
@@ -137,7 +137,7 @@ func (e *ending) of(l *loaded, s, c []float64, steps int, pref domain.Preference
 	if steps != e.steps || pref.Adaptive != e.adaptive || !slices.Equal(s, e.s) || !slices.Equal(c, e.c) || !slices.Equal(pref.W, e.w) {
 		e.s, e.c, e.w = append(e.s[:0], s...), append(e.c[:0], c...), append(e.w[:0], pref.W...)
 		e.steps, e.adaptive = steps, pref.Adaptive
-		e.behind, e.known = l.may.BehindPlans(s, c, steps, pref)
+		e.behind, e.known = l.may.PlanTerminalCost(s, c, steps, pref)
 	}
 	return e.behind, e.known
 }

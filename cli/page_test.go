@@ -56,7 +56,7 @@ func TestThePageOfAnOwnSystemShowsWhatIsPrinted(t *testing.T) {
 // Times of a compilation are never printed in powers of ten.
 func TestTimesOfACompilationArePlain(t *testing.T) {
 	var out bytes.Buffer
-	beside := compile.Beside{Score: compile.Score{Prepare: &closedloop.Quantiles{P50: 72.1, P99: 14400}}, Period: 5e9, Fits: true}
+	beside := compile.ExactSolver{Score: compile.Score{Prepare: &closedloop.Quantiles{P50: 72.1, P99: 14400}}, Period: 5e9, Fits: true}
 	writeCompiled(&out, &compile.Report{Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1), Met: true, Ended: "target met", Solver: &beside})
 	if want := "it takes 0.0721 ms, p99 14.4, of a period of 5000000 ms"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out.String())

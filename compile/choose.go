@@ -11,116 +11,116 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// candidate is a method that may be chosen, by what it does from so many held-out starts.
+// candidate is a method that may be chosen, with its number of held-out starts.
 type candidate struct {
 	method string
 	starts int
 }
 
-// candidates are in the order of what a decision takes.
+// candidates are in the order of their time per decision.
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {r.search(searches[0]), r.searched()}}
-	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
+	list := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {r.searchMethod(searches[0]), r.searchStarts()}}
+	return slices.DeleteFunc(list, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
-// searches are the roll-outs between decisions of those that may be chosen. 128 is none of them: it has twice the rounds of 64, as small,
-// where 256 and 512 have larger ones, and in several basins it is no better.
+// searches are the roll-outs between decisions of the candidates. 128 is left out: it has twice the rounds of 64,
+// equally small, while 256 and 512 have larger ones. In several basins it is no better.
 var searches = []int{64, 256, 512}
 
-// search is the method of so many roll-outs between decisions, whose best the problem's solver improves where it can.
-func (r *run) search(rollouts int) string {
+// searchMethod is the method with the given number of roll-outs between decisions; the problem's solver polishes the
+// best, where it can.
+func (r *run) searchMethod(rollouts int) string {
 	if name := fmt.Sprintf("refine-%d-polish-ahead", rollouts); r.has(name) {
 		return name
 	}
 	return fmt.Sprintf("refine-%d-ahead", rollouts)
 }
 
-// searched are the held-out starts that a search is compared from.
-func (r *run) searched() int { return (r.opt.Starts + 3) / 4 }
+// searchStarts is the number of held-out starts of a search.
+func (r *run) searchStarts() int { return (r.opt.Starts + 3) / 4 }
 
-// trial is what methods do from the held-out starts: the first of the scores is the chosen one's.
-type trial struct {
+// comparison holds the scores of methods from the held-out starts; the first is the chosen one's.
+type comparison struct {
 	scores []Score
-	chosen []outcome // of the first
+	best   []outcome // of the first
 }
 
-// choose compares the methods of a map from the held-out starts; the first of the scores is
-// the chosen one's: the fastest but for those that beat it, and the largest search of those that each cost less than the
-// one before.
+// choose compares the methods of a map from the held-out starts; the first score is that of the chosen one. It takes
+// the fastest, unless a slower one beats it. Of searches it takes the largest that costs less than the previous one.
 func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
-	var t trial
+	var t comparison
 	for i, c := range r.candidates() {
 		if i > 0 && t.scores[0].meets(&r.opt) {
-			break // nothing behind it is as fast
+			break // the others are slower
 		}
-		score, ended, err := r.try(ctx, m, c)
+		score, outcomes, err := r.driveHeldOut(ctx, m, c)
 		if err != nil {
 			return nil, err
 		}
-		t.add(score, ended, i == 0 || r.fits(&score) && beats(ended, t.chosen))
+		t.add(score, outcomes, i == 0 || r.fits(&score) && beats(outcomes, t.best))
 	}
-	err := r.enlarge(ctx, m, &t)
+	err := r.tryLargerSearches(ctx, m, &t)
 	return t.scores, err
 }
 
-// enlarge goes on to larger searches where a search is chosen that misses the target, for as long as each costs less than
-// the one before: they cost nothing but time that nothing else uses.
-func (r *run) enlarge(ctx context.Context, m *model.Model, t *trial) error {
+// tryLargerSearches tries larger searches where the chosen search misses the target, while each costs less than the
+// previous one. They only use time that nothing else needs.
+func (r *run) tryLargerSearches(ctx context.Context, m *model.Model, t *comparison) error {
 	for i, rollouts := range searches[1:] {
 		smaller, times := &t.scores[0], float64(rollouts)/float64(searches[i])
-		if smaller.Method != r.search(searches[i]) || smaller.meets(&r.opt) || !r.has(r.search(rollouts)) || !r.affords(smaller, times) {
+		if smaller.Method != r.searchMethod(searches[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
-		began := r.now()
-		score, ended, err := r.try(ctx, m, candidate{r.search(rollouts), r.searched()})
+		start := r.clock()
+		score, outcomes, err := r.driveHeldOut(ctx, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
 		if err != nil {
 			return err
 		}
-		r.journal.Pace.Episodes[score.Method] = r.since(began) / float64(score.Episodes)
-		lost, less, _ := compared(ended, t.chosen)
-		t.add(score, ended, r.fits(&score) && (lost < 0 || lost == 0 && less < 0))
+		r.journal.Pace.Episodes[score.Method] = r.since(start) / float64(score.Episodes)
+		lostMore, costMore, _ := compareOutcomes(outcomes, t.best)
+		t.add(score, outcomes, r.fits(&score) && (lostMore < 0 || lostMore == 0 && costMore < 0))
 	}
 	return nil
 }
 
-// add puts a method that is chosen before the others, another behind them.
-func (t *trial) add(score Score, ended []outcome, chosen bool) {
+// add puts a better method first, another one last.
+func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 	t.scores = append(t.scores, score)
-	if last := len(t.scores) - 1; chosen {
-		t.scores[0], t.scores[last], t.chosen = t.scores[last], t.scores[0], ended
+	if last := len(t.scores) - 1; better {
+		t.scores[0], t.scores[last], t.best = t.scores[last], t.scores[0], outcomes
 	}
 }
 
-// try drives a method from the held-out starts.
-func (r *run) try(ctx context.Context, m *model.Model, c candidate) (Score, []outcome, error) {
-	ended := make([]outcome, c.starts)
+// driveHeldOut drives a method from the held-out starts.
+func (r *run) driveHeldOut(ctx context.Context, m *model.Model, c candidate) (Score, []outcome, error) {
+	outcomes := make([]outcome, c.starts)
 	score, err := r.drive(ctx, loops{
-		of: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, threads: 1,
-		visit: func(e *closedloop.EpisodeRecord) { ended[e.Episode] = r.outcome(e) },
+		gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, threads: 1,
+		visit: func(e *closedloop.EpisodeRecord) { outcomes[e.Episode] = r.outcome(e) },
 	})
-	return score, ended, err
+	return score, outcomes, err
 }
 
 // period is the time between two decisions, µs.
 func (r *run) period() closedloop.Number { return closedloop.Number(1e6 * r.c.Spec().StepSeconds) }
 
-// fits reports whether what a method does between decisions takes at most the time between two in 99 of 100.
+// fits reports whether a method's work between decisions fits into a period in 99 % of them.
 func (r *run) fits(s *Score) bool { return s.Prepare == nil || s.Prepare.P99 <= r.period() }
 
-// affords reports whether so many times what a method does between decisions fits there, and whether it can be tried and
-// tested in the time that is left.
+// affords reports whether a multiple of a method's work between decisions fits into a period, and whether its trial
+// and test fit into the budget.
 func (r *run) affords(s *Score, times float64) bool {
-	took := times * r.journal.Pace.Episodes[s.Method]
-	needed := float64(r.searched())*took + r.testing(cmp.Or(r.opt.TestStarts, leastTests), took)
-	return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()) && needed <= r.opt.Budget.Seconds()-r.spent()
+	seconds := times * r.journal.Pace.Episodes[s.Method]
+	total := float64(r.searchStarts())*seconds + r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), seconds)
+	return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()) && total <= r.opt.Budget.Seconds()-r.spent()
 }
 
-// outcome is how an episode ended.
+// outcome is the result of an episode.
 type outcome struct {
-	// lost: unsafe although there is a way, or a decision took longer than the time between two, for
-	// which a plant does not wait.
-	lost   bool
-	regret float64 // at most the cap, %; NaN if it is not known
+	// failed: unsafe although the reference finds a safe way, or a decision took longer than a period: a plant does
+	// not wait.
+	failed bool
+	regret float64 // at most the cap, %; NaN if unknown
 }
 
 func (r *run) outcome(e *closedloop.EpisodeRecord) outcome {
@@ -128,44 +128,46 @@ func (r *run) outcome(e *closedloop.EpisodeRecord) outcome {
 	if !ok {
 		pct = math.NaN()
 	}
-	return outcome{lost: lost(e) || late(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
+	return outcome{failed: unsafeWithoutCause(e) || lateDecisions(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
 }
 
-// lost reports whether an episode was not safe although there is a way.
-func lost(e *closedloop.EpisodeRecord) bool { return !e.End.Safe && e.End.OracleFailure == "" }
+// unsafeWithoutCause reports whether an episode was unsafe although the reference finds a safe way.
+func unsafeWithoutCause(e *closedloop.EpisodeRecord) bool {
+	return !e.End.Safe && e.End.OracleFailure == ""
+}
 
-// late are the decisions of an episode that took longer than a period, s.
-func late(e *closedloop.EpisodeRecord, period float64) (n int) {
+// lateDecisions is the number of an episode's decisions that took longer than a period, s.
+func lateDecisions(e *closedloop.EpisodeRecord, period float64) (n int) {
 	for i := range e.Lines {
 		n += count(float64(e.Lines[i].Latency) > 1e6*period)
 	}
 	return n
 }
 
-// beats reports whether a slower method did better from the starts that another had too: lost fewer,
-// or as many and cost less by more than the 95 % interval of what it cost less.
-func beats(slower, other []outcome) bool {
-	lost, more, half := compared(slower, other)
-	return lost < 0 || lost == 0 && more+half < 0
+// beats reports whether a slower method did better from the common starts: it failed from fewer, or from as many and
+// cost less by more than the 95 % interval of the difference.
+func beats(slower, faster []outcome) bool {
+	lostMore, costMore, half := compareOutcomes(slower, faster)
+	return lostMore < 0 || lostMore == 0 && costMore+half < 0
 }
 
-// compared is how many more of the starts that both had one method lost than another, and how much more it cost in the
-// mean, %, with its 95 % interval.
-func compared(one, other []outcome) (lost int, more, half closedloop.Number) {
+// compareOutcomes compares two methods over their common starts: how many more the first failed from, and how much
+// more it cost in the mean, %, with its 95 % interval.
+func compareOutcomes(one, two []outcome) (lostMore int, costMore, half closedloop.Number) {
 	var costs []float64
-	for i := range min(len(one), len(other)) {
-		a, b := one[i], other[i]
-		lost += count(a.lost) - count(b.lost)
+	for i := range min(len(one), len(two)) {
+		a, b := one[i], two[i]
+		lostMore += count(a.failed) - count(b.failed)
 		if d := a.regret - b.regret; !math.IsNaN(d) {
 			costs = append(costs, d)
 		}
 	}
-	more, half = closedloop.MeanAndInterval(costs)
-	return lost, more, half
+	costMore, half = closedloop.MeanAndInterval(costs)
+	return lostMore, costMore, half
 }
 
-func count(is bool) int {
-	if is {
+func count(condition bool) int {
+	if condition {
 		return 1
 	}
 	return 0

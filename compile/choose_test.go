@@ -37,8 +37,8 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 		{"the first starts alone are compared", of(2, 3), of(2.1, 3.1, 0, 0, 0), true},
 		{"an unknown regret is not compared", of(1, nan, 3, 4), of(2, 0, 4.1, nan), true},
 		{"one start says nothing", of(1), of(9), false},
-		{"a start that is not lost", []outcome{{regret: 9}, {regret: 9}}, []outcome{{lost: true, regret: nan}, {regret: 1}}, true},
-		{"a start that is lost", []outcome{{lost: true, regret: nan}, {regret: 1}, {regret: 1}}, of(9, 9, 9.1), false},
+		{"a start that is not lost", []outcome{{regret: 9}, {regret: 9}}, []outcome{{failed: true, regret: nan}, {regret: 1}}, true},
+		{"a start that is lost", []outcome{{failed: true, regret: nan}, {regret: 1}, {regret: 1}}, of(9, 9, 9.1), false},
 	} {
 		if got := beats(v.slower, v.other); got != v.want {
 			t.Errorf("%s: %v", v.what, got)
@@ -56,11 +56,11 @@ func TestALateDecisionLosesAnEpisode(t *testing.T) {
 	r := &run{c: sled(t)}
 	r.journal.Cap = 10
 	e := &closedloop.EpisodeRecord{Lines: []closedloop.Line{{Latency: 10}, {Latency: 2e7}}, End: closedloop.End{Safe: true, Cost: 3, OracleCost: 2}}
-	if got := r.outcome(e); got.lost || got.regret != 10 {
+	if got := r.outcome(e); got.failed || got.regret != 10 {
 		t.Errorf("in time: %+v", got)
 	}
 	e.Lines[1].Latency++
-	if got := r.outcome(e); !got.lost {
+	if got := r.outcome(e); !got.failed {
 		t.Errorf("a decision in 20.000001 s of 20: %+v", got)
 	}
 }
@@ -68,7 +68,7 @@ func TestALateDecisionLosesAnEpisode(t *testing.T) {
 // TestALargerSearchIsTriedWhereItHasRoom: between decisions, of which there are 20 s, and in what is left of the budget.
 func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 	now := time.Unix(0, 0)
-	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 1, Budget: 1000 * time.Second}, now: func() time.Time { return now }, began: now}
+	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 1, Budget: 1000 * time.Second}, clock: func() time.Time { return now }, start: now}
 	r.journal.Pace.Episodes = map[string]float64{"refine-64-ahead": 1}
 	for _, v := range []struct {
 		prepare closedloop.Number // µs, in 99 of 100
@@ -80,12 +80,12 @@ func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 		{1, 320, true}, // at four seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 680 s
 		{1, 321, false},
 	} {
-		r.earlier = v.spent
+		r.earlierSeconds = v.spent
 		if got := r.affords(&Score{Method: "refine-64-ahead", Prepare: &closedloop.Quantiles{P99: v.prepare}}, 4); got != v.want {
 			t.Errorf("%v µs between decisions after %v s: %v", v.prepare, v.spent, got)
 		}
 	}
-	r.earlier = 0
+	r.earlierSeconds = 0
 	if r.affords(&Score{Method: "refine-64-ahead"}, 4) {
 		t.Error("a method that does nothing between decisions is no search there")
 	}
@@ -120,7 +120,7 @@ func TestSearchesGrowWhereTheTargetIsMissed(t *testing.T) {
 	of := require.Get(system().Case())(t)
 	of.Problem = unpolished{of.Problem}
 	c := require.Get(gpc.NewCase(of))(t)
-	search := (&run{c: c}).search
+	search := (&run{c: c}).searchMethod
 	got := require.Get(Run(context.Background(), c, opt))(t)
 	cost, last := map[string]closedloop.Number{}, 0
 	for _, s := range got.Choice {
@@ -150,7 +150,7 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	y := system()
 	y.Margins[0].Name = "stop"
 	y.Scenario = []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: -0.7}, {Name: "v", Unit: "m/s", Lo: 0.6, Hi: 1.2}}
-	y.Real, y.Dual = equations.Of[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Of[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
+	y.Real, y.Dual = equations.Functions[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Functions[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
 	def := require.Get(y.Case())(t)
 	var calls atomic.Int64
 	solve := def.Rescue

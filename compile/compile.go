@@ -1,9 +1,9 @@
-// Package compile makes a map from a case's equations until it meets a target for its extra cost. In rounds
-// it solves scenarios, trains a map, and drives that in closed loop from held-out starts. Where the mean or the
-// largest extra cost misses the target, it adds data or epochs, until the budget of time is spent.
+// Package compile makes a map from a case's equations until it meets a target for its extra cost. In rounds it solves
+// scenarios, trains a map, and drives it in closed loop from held-out starts. Where the mean or the largest extra
+// cost misses the target, it adds data or epochs, until the time budget is spent.
 //
-// The central function is Run. Everything between lies in a folder beside the model,
-// so that an interrupted run goes on where it stopped.
+// The central function is Run. A folder next to the model holds all intermediate files, so that an interrupted run
+// continues.
 package compile
 
 import (
@@ -31,36 +31,34 @@ type Options struct {
 	// Out is the model file; Out + ".compile" is the folder of data, maps and the
 	// journal of all rounds.
 	Out string
-	// Target is the mean regret, %, and Tail the largest, that held-out starts may have,
-	// all of them safe. 0: 0.5, and twenty times the target.
+	// Target is the mean regret, %, and Tail the largest, that held-out starts may have; all of them must be safe. 0:
+	// 0.5, and twenty times the target.
 	Target, Tail float64
-	// Budget is the time of the whole run: a round that would leave less than choice and test
-	// are estimated to take is made smaller or not begun; at most half of the budget is kept for
-	// them. 0: 15 minutes. Time of earlier, interrupted runs counts.
+	// Budget is the time of the whole run; 0: 15 minutes. Time of earlier, interrupted runs counts. Choice and test
+	// keep their estimated time, at most half of the budget: a round that would use it is made smaller or left out.
 	Budget time.Duration
-	// BudgetCPU counts the CPU time of the process over its threads in place of wall time, everywhere: in the
-	// budget, in what parts of it are estimated to take and in the times of decisions. It is for machines that
-	// compute other things beside, and for runs that are stopped and continued.
+	// BudgetCPU counts the CPU time of the process over its threads instead of wall time: in the budget, its
+	// estimates and the times of decisions. It is for busy machines, and for runs that are stopped and continued.
 	BudgetCPU bool
-	// Plain also trains a plain network on what the map was trained on, behind all decisions and outside the
-	// budget; see Report.Plain.
+	// Plain also trains a plain network on the map's data, after all decisions and outside the budget; see
+	// Report.Plain.
 	Plain bool
-	// Rounds is how many there are at most; 0: what the budget allows.
+	// Rounds is the most rounds; 0: as many as the budget allows.
 	Rounds int
 	// Scenarios of the first round; 0: the case's.
 	Scenarios int
-	// Starts held out for the decisions between rounds; as many others are probed for the
-	// worst. 0: 200, or down to 50 where their references would take a large share of the budget.
-	// TestStarts are for the report alone; 0: 1000, or down to 100 where there is no time for more.
+	// Starts is the number of held-out starts for the decisions between rounds, and of those probed for the worst. 0:
+	// 200, or down to 50 where their references would take a large share of the budget. TestStarts are for the report
+	// alone; 0: 1000, or down to 100 where time is short.
 	Starts, TestStarts int
 	Seed               uint64
 	Threads            int // 0: all
 	Command            string
-	// Progress, if set, is called from one goroutine; a Round when one is finished.
+	// Progress, if set, is called from one goroutine. Round is set when one is finished.
 	Progress func(Progress)
 }
 
-// Progress is what Run reports.
+// Progress is a report of Run.
 type Progress struct {
 	Stage       string
 	Done, Total int
@@ -82,27 +80,27 @@ const (
 type Round struct {
 	Kind Kind   `json:"kind"` // what the round added
 	Why  string `json:"why"`  // its reason
-	// From is the round whose map it went on from; the first went on from none.
+	// From is the round whose map it continued from; the first continued from none.
 	From int `json:"from"` // number of the round whose map it went on from, from 0
-	// Of the Wanted scenarios so many were solved anew before the time was up, Focused of them
-	// near starts that the map before did worst from.
+	// Of the Wanted scenarios, Scenarios were solved in time, Focused of them near starts where the previous map did
+	// worst.
 	Wanted    int `json:"wanted"`    // scenarios that it was to add
 	Scenarios int `json:"scenarios"` // solved anew before the time was up
 	Focused   int `json:"focused"`   // of them near starts that the map before did worst from
-	// Solves had samples, of these scenarios each under several preferences, where Report.KeptOff asks for room. NoRoom are those
-	// that keep off the limits by less than Report.KeptOff: from their start no plan keeps off so much.
+	// Solves is the number of solves with samples, where Report.KeptOff asks for room. NoRoom counts those that keep
+	// off the limits by less than Report.KeptOff: no plan from their start keeps off so much.
 	Solves int `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
 	NoRoom int `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
-	// Samples are all that the map was trained on.
+	// Samples is the size of the map's training data.
 	Samples  int   `json:"samples"`
 	Epochs   int   `json:"epochs"`   // of the training
 	Training Score `json:"training"` // of the map without a guard from starts of its own data
 	Probed   Score `json:"probed"`   // likewise from new starts
 	HeldOut  Score `json:"held_out"` // of `direct` as it is used
-	// Confirmed is that from 5 to 25 times as many starts, new in each round, where HeldOut
-	// meets the target; nil elsewhere.
+	// Confirmed is HeldOut from 5 to 25 times as many starts, new in each round, where HeldOut meets the target; nil
+	// otherwise.
 	Confirmed *Score `json:"confirmed,omitempty"` // from 5 to 25 times as many starts, where the target is met
-	// Worst are the probed starts to solve around where a round goes on from this one's map.
+	// Worst are the probed starts to solve around in a round that continues from this map.
 	Worst   [][]float64 `json:"worst,omitempty"`
 	Seconds Seconds     `json:"seconds"`
 }
@@ -119,72 +117,69 @@ type Score struct {
 	Method   string `json:"method"`   // that drove
 	Episodes int    `json:"episodes"` // driven
 	Unsafe   int    `json:"unsafe"`   // of them
-	// NoWay are those of Unsafe that begin where the reference finds no way to keep the
-	// limits either: a target does not ask for them.
+	// NoWay counts those of Unsafe where the reference finds no safe way either: a target does not ask for them.
 	NoWay  int               `json:"no_way"`            // of the unsafe: begin where the reference finds no way to keep the limits either
 	NoRoom int               `json:"no_room,omitempty"` // episodes whose first plan keeps off the limits by less than `kept_off`, of a method that plans to the end; absent: 0
 	Mean   closedloop.Number `json:"mean_pct"`          // mean regret
-	// Floored is the mean with no episode counted as less than nothing, which is what the target
-	// is held to: where the reference was no optimum, its loss is not the map's gain.
+	// Floored is the mean with negative regrets counted as zero. It is compared with the target: a reference that was
+	// no optimum is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
-	// Capped is that with no episode counted as more than the largest regret that was asked
-	// for: what decisions between rounds and maps look at.
+	// Capped also counts no episode above the largest regret asked for. Decisions between rounds and maps use it.
 	Capped   closedloop.Number `json:"capped_pct"` // that with no episode counted as more than the largest regret that was asked for
 	Median   closedloop.Number `json:"median_pct"` // median regret
 	P90      closedloop.Number `json:"p90_pct"`    // 90 % quantile
 	Max      closedloop.Number `json:"max_pct"`    // largest
 	Min      closedloop.Number `json:"min_pct"`    // least: below zero where the reference was no optimum
 	Unsolved int               `json:"unsolved"`   // episodes without a reference
-	// Rescued are the decisions for which the guard asked a solver, Replaced those in which
-	// something other than the method's own action was executed: a plan is followed that the guard
-	// has accepted, the solver's too, for as long as it is the better.
+	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
+	// than the method's: the guard follows an accepted plan, the solver's too, while that is the better.
 	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
 	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
-	// Late are the decisions that took longer than the time between two.
+	// Late are the decisions that took longer than a period.
 	Late closedloop.Number `json:"late_pct"`
 	P50  closedloop.Number `json:"p50_us"` // median time of a decision behind an episode's first
 	P99  closedloop.Number `json:"p99_us"` // its 99 % quantile
-	// Cold are the first decisions of episodes, apart from P50 and P99 where it is there.
+	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
 	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
-	// Prepare are the times between decisions of a method that works there.
+	// Prepare are the times of a method's work between decisions.
 	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
 
 const (
-	// mostRescued of the decisions, %, is what a map may need of its guard: a rescue costs what a
-	// solver does. mostReplaced may follow what a rescue found, whose regret is the solver's.
-	mostRescued  = 1
-	mostReplaced = 5
+	// maxRescued and maxReplaced bound the decisions, %, that a map may leave to its guard. A rescue takes the time
+	// of a solver; following its plan has the solver's regret.
+	maxRescued  = 1
+	maxReplaced = 5
 )
 
 func (s *Score) meets(o *Options) bool {
 	return s.Unsafe == s.NoWay && s.mean() <= o.Target && float64(s.Max) <= o.Tail && !s.reliesOnGuard()
 }
 
-// mean is what the target is held to; reports of an earlier program have no floored one.
+// mean is the value compared with the target; reports of earlier programs have no floored one.
 func (s *Score) mean() float64 { return float64(max(s.Mean, s.Floored)) }
 
-// reliesOnGuard says that much of what was driven was the guard's.
-func (s *Score) reliesOnGuard() bool { return s.Rescued > mostRescued || s.Replaced > mostReplaced }
+// reliesOnGuard reports whether the guard decided too often.
+func (s *Score) reliesOnGuard() bool { return s.Rescued > maxRescued || s.Replaced > maxReplaced }
 
-// skewed says that a few episodes cost nearly all of the mean.
+// skewed reports whether a few episodes make nearly all of the mean.
 func (s *Score) skewed() bool { return s.Median > 0 && s.Mean > skewness*s.Median }
 
-// skewness is a mean in medians that no spread around a map's usual error explains: maps of the gallery
-// have 1 to 5, a chain of masses at its wall had 400.
+// skewness is a ratio of mean to median that a map's usual errors do not explain: maps of the gallery have 1 to 5, a
+// chain of masses at its wall had 400.
 const skewness = 40
 
 // better orders scores: safe before cheap.
-func (s *Score) better(than *Score) bool {
-	if a, b := s.rate(), than.rate(); a != b {
+func (s *Score) better(o *Score) bool {
+	if a, b := s.rate(), o.rate(); a != b {
 		return a < b
 	}
-	return s.Capped < than.Capped || math.IsNaN(float64(than.Capped)) && !math.IsNaN(float64(s.Capped))
+	return s.Capped < o.Capped || math.IsNaN(float64(o.Capped)) && !math.IsNaN(float64(s.Capped))
 }
 
 func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Episodes) }
 
-// Report is what a run did and how good its model is.
+// Report describes a run and its model.
 type Report struct {
 	Case   string  `json:"case"`   // its name
 	Model  string  `json:"model"`  // file written, without its folder: the report lies beside it
@@ -194,16 +189,15 @@ type Report struct {
 	Clock  string  `json:"clock"`  // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
 	Rounds []Round `json:"rounds"`
 	Best   int     `json:"best"` // number of the round whose map it is, from 0
-	// Choice are the methods that were compared on the held-out starts; the first is
-	// the one chosen.
+	// Choice are the methods compared on the held-out starts; the first is chosen.
 	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
-	// Test is the chosen method from starts that no decision has looked at; its times are
-	// those of the first tenth, one after another.
-	Test      Score   `json:"test"`                // of the chosen method from starts that no decision has looked at
-	Solver    *Beside `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
-	Plain     *Plain  `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
-	Disturbed bool    `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
-	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
+	// Test is the chosen method from starts that no decision has used. Its times are those of the first tenth, one
+	// after another.
+	Test      Score        `json:"test"`                // of the chosen method from starts that no decision has looked at
+	Solver    *ExactSolver `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
+	Plain     *Plain       `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
+	Disturbed bool         `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
+	// Measured: every method got estimates from measurements, in the declared plant.
 	Measured bool    `json:"measured,omitempty"` // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
 	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
 	Plant    string  `json:"plant,omitempty"`    // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
@@ -217,27 +211,26 @@ type Report struct {
 	Advice     string  `json:"advice"`      // what is left to do where the target is not met; ""
 	Seconds    float64 `json:"seconds"`     // time by the clock, earlier runs of the folder included
 	EndSeconds float64 `json:"end_seconds"` // of these, choice and test of this run
-	// Load is the machine's, TimesLoad that while the times of Test were taken; absent where
-	// it is not known.
+	// Load is the machine's load, TimesLoad that during the timing of Test; absent where unknown.
 	Load      *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
 	TimesLoad *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
 }
 
 // run is one run in progress.
 type run struct {
-	opt     Options
-	c       *gpc.Case
-	plant   *closedloop.Simulation // nil: another plant, whose starts cannot be chosen
-	optima  optima
-	dir     string
-	journal journal
-	now     func() time.Time
-	began   time.Time
-	earlier float64 // seconds of the runs before
-	aside   float64 // seconds of this one that the budget does not count
+	opt             Options
+	c               *gpc.Case
+	plant           *closedloop.Simulation // nil: a plant whose starts cannot be chosen
+	optima          optima
+	dir             string
+	journal         journal
+	clock           func() time.Time
+	start           time.Time
+	earlierSeconds  float64 // seconds of earlier runs
+	excludedSeconds float64 // seconds outside the budget
 
-	continued bool // there were some
-	remembers bool // an action is in the context of the next
+	continued         bool // there were some
+	contextHasActions bool // the context holds previous actions
 }
 
 // Run compiles a case that has a solver and a plant.
@@ -252,7 +245,7 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 	return compile(ctx, c, opt, func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime() / threads) })
 }
 
-func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time) (*Report, error) {
+func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Time) (*Report, error) {
 	opt.Target = cmp.Or(opt.Target, 0.5)
 	opt.Tail = cmp.Or(opt.Tail, 20*opt.Target)
 	opt.Budget = cmp.Or(opt.Budget, 15*time.Minute)
@@ -275,17 +268,17 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	case def.Learned != nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is of another problem than its plant, which compile cannot make: use dataset and train", c.Name()))
 	}
-	told := opt.Progress
-	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", now: now, began: now()}
+	report := opt.Progress
+	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", clock: clock, start: clock()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
-		if err := r.remember(plant); err != nil {
+		if err := r.reuseOptima(plant); err != nil {
 			return nil, err
 		}
-		r.remembers = remembersActions(plant)
+		r.contextHasActions = remembersActions(plant)
 	}
 	r.opt.Progress = func(p Progress) {
 		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
-		told(p)
+		report(p)
 	}
 	release, err := r.open()
 	if err != nil {
@@ -296,45 +289,44 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	if err != nil {
 		return nil, err
 	}
-	r.earlier = r.journal.Seconds
+	r.earlierSeconds = r.journal.Seconds
 	if err := r.timeReferences(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.holdOut(); err != nil {
 		return nil, err
 	}
-	ended, err := r.rounds(ctx)
+	reason, err := r.rounds(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return r.finish(ctx, ended, watch)
+	return r.finish(ctx, reason, watch)
 }
 
-// remember makes the case one whose plant solves for the optimum of a start once, and again
-// from what was driven where that is better.
-func (r *run) remember(plant *closedloop.Simulation) (err error) {
-	own := *plant
-	r.plant = &own
-	if own.Oracle == nil {
+// reuseOptima gives the case a plant that solves each start once, and again from a driven plan where that is better.
+func (r *run) reuseOptima(original *closedloop.Simulation) (err error) {
+	plant := *original
+	r.plant = &plant
+	if plant.Oracle == nil {
 		return nil
 	}
-	r.optima.solve, r.optima.known = own.Oracle, map[string]optimum{}
-	own.Oracle = r.optima.of
+	r.optima.solve, r.optima.cache = plant.Oracle, map[string]optimum{}
+	plant.Oracle = r.optima.lookUp
 	def := *r.c.Definition()
-	def.Plant = r.driven(r.plant)
+	def.Plant = r.improvedPlant(r.plant)
 	r.c, err = gpc.NewCase(def)
 	return err
 }
 
-// remembersActions tells whether a plant's context depends on the action before: whether two
-// actions at a start lead to two contexts.
+// remembersActions reports whether a plant's context depends on the previous action: whether two actions at a start
+// lead to two contexts.
 func remembersActions(plant *closedloop.Simulation) bool {
 	p, spec := plant.Problem, plant.Problem.Spec()
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	plant.Initial(plant.Start(0, 0), s, c)
 	u, next := make([]float64, spec.ActionSize()), make([]float64, spec.MeasuredSize())
 	p.Fallback(s, c, u)
-	one, other := make([]float64, len(c)), make([]float64, len(c))
+	one, two := make([]float64, len(c)), make([]float64, len(c))
 	p.Step(s, c, u, next, one)
 	for i, a := range spec.Action {
 		if middle := (a.Lo + a.Hi) / 2; u[i] != middle {
@@ -343,13 +335,13 @@ func remembersActions(plant *closedloop.Simulation) bool {
 			u[i] += cmp.Or((a.Hi-a.Lo)/4, 1)
 		}
 	}
-	p.Step(s, c, u, next, other)
-	return !slices.Equal(one, other)
+	p.Step(s, c, u, next, two)
+	return !slices.Equal(one, two)
 }
 
-func (r *run) spent() float64 { return r.earlier + r.since(r.began) - r.aside }
+func (r *run) spent() float64 { return r.earlierSeconds + r.since(r.start) - r.excludedSeconds }
 
-// clock is what the budget is counted by.
+// clock names the budget's clock.
 func (o *Options) clock() string {
 	if o.BudgetCPU {
 		return "cpu"
@@ -358,10 +350,9 @@ func (o *Options) clock() string {
 }
 
 // since is in seconds.
-func (r *run) since(began time.Time) float64 { return r.now().Sub(began).Seconds() }
+func (r *run) since(start time.Time) float64 { return r.clock().Sub(start).Seconds() }
 
-// ownData and nearData are the folders of a round's own scenarios, those near the worst starts
-// apart, mapFile the map it has trained.
+// ownData and nearData are the folders of a round's scenarios, the latter near the worst starts; mapFile is its map.
 func (r *run) ownData(round int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round))
 }
@@ -373,13 +364,13 @@ func (r *run) mapFile(round int) string {
 }
 
 // finish chooses map and method, tests them, and writes the model.
-func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*Report, error) {
+func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (*Report, error) {
 	rounds := r.journal.Rounds
 	if len(rounds) == 0 {
 		return nil, option.Errorf("compile: the budget of %v is too short for one round: give a larger {Budget}", r.opt.Budget)
 	}
-	best, began := r.best(), r.now()
-	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Rounds: rounds, Best: best, Ended: ended}
+	best, start := r.best(), r.clock()
+	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Rounds: rounds, Best: best, Ended: reason}
 	if m := r.c.Definition().Measurement; m != nil {
 		out.Disturbed = m.Acts()
 	}
@@ -395,8 +386,8 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	method := out.Choice[0].Method
 	regrets := map[int]float64{}
-	tests := r.tests(method)
-	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: tests, visit: func(e *closedloop.EpisodeRecord) {
+	tests := r.testStarts(method)
+	test := loops{gpcCase: r.c, model: m, method: method, purpose: tested, episodes: tests, visit: func(e *closedloop.EpisodeRecord) {
 		if pct, ok := e.Regret(); ok {
 			regrets[e.Episode] = pct
 		}
@@ -409,7 +400,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	test.episodes, test.threads = timed(tests), 1
+	test.episodes, test.threads = timedStarts(tests), 1
 	alone, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
@@ -417,8 +408,9 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
-	out.Test.P50, out.Test.P99, out.Test.Cold, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Cold, alone.Late, alone.Prepare
-	if out.Solver, err = r.driveSolver(ctx, m, regrets); err != nil {
+	out.Test.P50, out.Test.P99, out.Test.Cold = alone.P50, alone.P99, alone.Cold
+	out.Test.Late, out.Test.Prepare = alone.Late, alone.Prepare
+	if out.Solver, err = r.driveExactSolver(ctx, m, regrets); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
@@ -428,7 +420,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err := m.WriteFile(r.opt.Out); err != nil {
 		return nil, err
 	}
-	out.Seconds, out.EndSeconds = r.spent(), r.since(began)
+	out.Seconds, out.EndSeconds = r.spent(), r.since(start)
 	if out.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -436,7 +428,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		out.Load.Partial = r.continued
 	}
 	if r.opt.Plain {
-		if out.Plain, err = r.plain(ctx, best, m, &out.Test); err != nil {
+		if out.Plain, err = r.comparePlain(ctx, best, m, &out.Test); err != nil {
 			return nil, err
 		}
 	}
@@ -472,7 +464,7 @@ func (r *run) has(name string) bool {
 	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Called(name) })
 }
 
-// advice says in a line what keeps a map from its target.
+// advice describes in a line why a map misses its target.
 func advice(out *Report, o *Options) string {
 	last, best := &out.Rounds[len(out.Rounds)-1], &out.Rounds[out.Best]
 	switch {

@@ -31,8 +31,8 @@ func objectives[T dual.Scalar](_, _, u, n, j []T) {
 
 func margins[T dual.Scalar](_, _, _, n, m []T) { m[0] = 1 - n[1] }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 // sled is a mass with a speed limit, and a training of a moment.
@@ -232,7 +232,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
 		t.Errorf("first round %+v", first)
 	}
-	if got.Ended != noRoom {
+	if got.Ended != noTimeLeft {
 		t.Errorf("ended by %q", got.Ended)
 	}
 }
@@ -241,7 +241,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 func TestAPartThatWasInterruptedIsFinished(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Scenarios, opt.Rounds = 400, 1
-	chunk := (opt.Scenarios + parts - 1) / parts
+	chunk := (opt.Scenarios + maxParts - 1) / maxParts
 	ctx, cancel := context.WithCancel(context.Background())
 	opt.Progress = func(p Progress) {
 		if p.Stage == "solve" && p.Done > chunk {
@@ -253,7 +253,7 @@ func TestAPartThatWasInterruptedIsFinished(t *testing.T) {
 	}
 	begun := len(require.Get(filepath.Glob(opt.Out + ".compile/data-00-*"))(t))
 	opt.Budget, opt.Progress = time.Nanosecond, nil
-	if got := require.Get(Run(context.Background(), sled(t), opt))(t); begun < 2 || begun == parts || got.Rounds[0].Scenarios != begun*chunk {
+	if got := require.Get(Run(context.Background(), sled(t), opt))(t); begun < 2 || begun == maxParts || got.Rounds[0].Scenarios != begun*chunk {
 		t.Errorf("%d scenarios of %d parts that were begun, want %d in each", got.Rounds[0].Scenarios, begun, chunk)
 	}
 }
@@ -305,14 +305,14 @@ func TestNextRound(t *testing.T) {
 		{"a held-out start is not safe", []func(*Round){func(r *Round) { r.Probed.Unsafe = 1 }}, 1000, Data, 300, 10, ""},
 		{"less time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 45, Data, 148, 10, ""},
 		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
-		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, noRoom},
+		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, noTimeLeft},
 		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 10, ""},
 		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "target met"},
 		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},
 		{"a mean that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.7, Max: 20} }}, 1000, Data, 300, 10, ""},
 	} {
 		began := time.Unix(0, 0) // and no time passes
-		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, now: func() time.Time { return began }, began: began, journal: journal{Cap: 10}}
+		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, clock: func() time.Time { return began }, start: began, journal: journal{Cap: 10}}
 		for _, change := range x.rounds {
 			round := base()
 			change(&round)
@@ -321,7 +321,7 @@ func TestNextRound(t *testing.T) {
 			}
 			r.journal.Rounds = append(r.journal.Rounds, round)
 		}
-		w, ended := r.next()
+		w, ended := r.nextRound()
 		if ended != x.ended || w.kind != x.kind || w.epochs != x.epochs || math.Abs(float64(w.scenarios-x.scenarios)) > 2 {
 			t.Errorf("%s: %+v, ended %q; want %s of %d scenarios and %d epochs, %q", x.name, w, ended, x.kind, x.scenarios, x.epochs, x.ended)
 		}
@@ -375,7 +375,7 @@ func TestFocusIsOnTheWorst(t *testing.T) {
 		points[i], regret[i] = []float64{float64(i)}, float64(i%7)
 	}
 	regret[11] = math.Inf(1)
-	got := focus(points, regret)
+	got := worstStarts(points, regret)
 	if len(got) != 2 || got[0][0] != 11 || got[1][0] != 6 {
 		t.Errorf("%v", got)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// optima are the reference optima of the starts that are driven from more than once: the
-// held-out ones, in every round and by every method.
+// optima caches the reference optima of starts that are driven from more than once: the held-out ones, in every round
+// and by every method.
 type optima struct {
 	solve func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error)
 	mu    sync.Mutex
-	known map[string]optimum
+	cache map[string]optimum
 }
 
 type optimum struct {
@@ -22,8 +22,8 @@ type optimum struct {
 	err  error
 }
 
-// of is solve, remembered.
-func (o *optima) of(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+// lookUp is solve with a cache.
+func (o *optima) lookUp(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 	var key []byte
 	for _, part := range [][]float64{s, c, pref.W, {float64(steps)}} {
 		for _, v := range part {
@@ -31,12 +31,12 @@ func (o *optima) of(s, c []float64, steps int, pref domain.Preference) (float64,
 		}
 	}
 	o.mu.Lock()
-	found, ok := o.known[string(key)]
+	found, ok := o.cache[string(key)]
 	o.mu.Unlock()
 	if !ok {
 		found.cost, found.plan, found.err = o.solve(s, c, steps, pref)
 		o.mu.Lock()
-		o.known[string(key)] = found
+		o.cache[string(key)] = found
 		o.mu.Unlock()
 	}
 	return found.cost, found.plan, found.err

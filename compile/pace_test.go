@@ -45,7 +45,7 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 		}
 	}
 	got := require.Get(compile(context.Background(), require.Get(gpc.NewCase(def))(t), opt, now))(t)
-	if got.Ended != noRoom || len(got.Rounds) < 2 {
+	if got.Ended != noTimeLeft || len(got.Rounds) < 2 {
 		t.Errorf("ended by %q after %d rounds", got.Ended, len(got.Rounds))
 	}
 	// The test solves for 300 references.
@@ -80,14 +80,14 @@ func TestTheFirstRoundFitsTheBudget(t *testing.T) {
 // at least and 25 times at most; where no round can follow, no more than have to be.
 func TestConfirming(t *testing.T) {
 	now := time.Unix(0, 0)
-	r := &run{c: sled(t), opt: Options{Starts: 200, TestStarts: 1, Threads: 2, Budget: 1000 * time.Second}, now: func() time.Time { return now }, began: now}
+	r := &run{c: sled(t), opt: Options{Starts: 200, TestStarts: 1, Threads: 2, Budget: 1000 * time.Second}, clock: func() time.Time { return now }, start: now}
 	for _, v := range []struct {
 		reference float64
 		rounds    int
 		want      int
 	}{{0.001, 0, 5000}, {0.1, 0, 2500}, {10, 0, 1000}, {0.001, 1, 1000}} {
 		r.journal.Pace.Reference, r.opt.Rounds = v.reference, v.rounds
-		if got := r.confirming(0); got < v.want-5 || got > v.want {
+		if got := r.confirmationStarts(0); got < v.want-5 || got > v.want {
 			t.Errorf("%v s a reference, %d rounds: %d starts, want %d", v.reference, v.rounds, got, v.want)
 		}
 	}
@@ -114,7 +114,7 @@ func TestReserve(t *testing.T) {
 // TestAsManyTestsAsThereIsTimeFor: a thousand or down to a hundred, unless a number was asked for.
 func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 	now := time.Unix(0, 0)
-	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return now }, began: now}
+	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 2, Budget: 600 * time.Second}, clock: func() time.Time { return now }, start: now}
 	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "refine-64-polish-ahead": 0.5}}
 	for _, v := range []struct {
 		method           string
@@ -129,17 +129,17 @@ func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 		{"refine-64-polish-ahead", 700, 30, 30},
 		{"refine-64-polish-ahead", 700, 5000, 5000},
 	} {
-		r.earlier, r.opt.TestStarts = v.spent, int(v.requested)
-		if got := r.tests(v.method); got != v.want {
+		r.earlierSeconds, r.opt.TestStarts = v.spent, int(v.requested)
+		if got := r.testStarts(v.method); got != v.want {
 			t.Errorf("%s after %v of 600 s, %v asked for: %d starts, want %d", v.method, v.spent, v.requested, got, v.want)
 		}
 	}
-	r.earlier, r.opt.TestStarts, r.opt.BudgetCPU = 450, 0, true // three quarters of a second each, and 12.5 s: CPU time knows no beside
-	if got := r.tests("refine-64-polish-ahead"); got != 150 {
+	r.earlierSeconds, r.opt.TestStarts, r.opt.BudgetCPU = 450, 0, true // three quarters of a second each, and 12.5 s: CPU time knows no beside
+	if got := r.testStarts("refine-64-polish-ahead"); got != 150 {
 		t.Errorf("of CPU time there is enough for %d starts, want 150", got)
 	}
 	for tests, want := range map[int]int{10: 10, 100: 20, 500: 50, 1000: 100, 5000: 100} {
-		if got := timed(tests); got != want {
+		if got := timedStarts(tests); got != want {
 			t.Errorf("%d of %d are timed, want %d", got, tests, want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAsManyHeldOutAsTheBudgetBears(t *testing.T) {
 		reference       float64
 		requested, want int
 	}{{0, 0, 200}, {0.01, 0, 200}, {0.0625, 0, 160}, {1, 0, 50}, {1, 300, 300}} {
-		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.requested, Budget: 200 * time.Second}, now: func() time.Time { return now }, began: now}
+		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.requested, Budget: 200 * time.Second}, clock: func() time.Time { return now }, start: now}
 		r.journal.Pace.Reference = v.reference
 		require.OK(t, r.holdOut())
 		if r.opt.Starts != v.want {
@@ -171,15 +171,15 @@ func TestAsManyHeldOutAsTheBudgetBears(t *testing.T) {
 func TestALaterRoundFitsTheBudget(t *testing.T) {
 	for _, v := range []struct{ added, want int }{{1000, 60}, {9000, 40}, {1000000, 6}} {
 		now := time.Unix(0, 0)
-		r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 200, TestStarts: 1, Threads: 1, Budget: 500 * time.Second}, now: func() time.Time { return now }, began: now}
+		r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 200, TestStarts: 1, Threads: 1, Budget: 500 * time.Second}, clock: func() time.Time { return now }, start: now}
 		// 0.1 ms a sample and epoch: 10000 samples for 40 epochs take 40 s, of 50 that are left.
 		r.journal.Rounds = []Round{{Kind: First, Samples: 1000, Epochs: 60, Seconds: Seconds{Train: 6, Evaluate: 5}}}
-		r.earlier = 450
+		r.earlierSeconds = 450
 		for range 2 {
 			if got, err := r.affordableEpochs(context.Background(), 1, 60, v.added); got != v.want || err != nil {
 				t.Errorf("%d samples more: %d epochs (%v), want %d", v.added, got, err, v.want)
 			}
-			r.earlier = 490 // of no more concern
+			r.earlierSeconds = 490 // of no more concern
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 		starts, ended int
 		want          int
 	}{{0.001, 200, 0, 200}, {0.4, 200, 0, 136}, {30, 200, 0, 50}, {30, 0, 0, 70}, {30, 200, 1, 200}} {
-		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return time.Time{} }, dir: t.TempDir()}
+		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, clock: func() time.Time { return time.Time{} }, dir: t.TempDir()}
 		r.plant = r.c.Definition().Plant.(*closedloop.Simulation)
 		if v.starts > 0 {
 			r.opt.Starts = v.starts

@@ -72,13 +72,13 @@ func TestWhatDiffersBetweenPlants(t *testing.T) {
 			Outputs: []domain.Variable{{Name: "x", Unit: "m"}, {Name: "v", Unit: "m/s"}}, Deviation: []float64{0.01, deviation},
 		}}
 		c.Delay.Periods = delay
-		return plantOf(c)
+		return describePlant(c)
 	}
 	one, other := of(0.1, 0), of(0.2, 1)
-	if got, back := differing(one, other), differing(other, one); got != "measured: v ± 0.1 m/s" || back != "measured: v ± 0.2 m/s; delay: 1 periods" {
+	if got, back := describeDifference(one, other), describeDifference(other, one); got != "measured: v ± 0.1 m/s" || back != "measured: v ± 0.2 m/s; delay: 1 periods" {
 		t.Errorf("%q, and the other way %q", got, back)
 	}
-	if got := differing(one, of(0.1, 1)); got != "no more than this" {
+	if got := describeDifference(one, of(0.1, 1)); got != "no more than this" {
 		t.Errorf("%q of a plant that has one thing less", got)
 	}
 }

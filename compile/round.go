@@ -22,19 +22,19 @@ import (
 	"github.com/gpc-engine/gpc/train"
 )
 
-// purpose of a seed: what a decision has looked at is never what is reported.
+// purpose of a seed: reports use no starts that a decision has used.
 type purpose uint64
 
 const (
 	solved purpose = iota + 1
-	near
+	focusedSeed
 	heldOut
 	confirmed
 	probed
 	tested
 )
 
-// startsOf are what closed loops of a purpose begin from, in words.
+// startsOf describes the starts of a purpose's closed loops.
 var startsOf = map[purpose]string{solved: "its own starts", heldOut: "held-out starts", confirmed: "more starts", probed: "new starts", tested: "the test's starts"}
 
 // seed of a purpose in a round.
@@ -42,18 +42,18 @@ func (r *run) seed(p purpose, round int) uint64 {
 	return rand.NewPCG(r.opt.Seed, uint64(p)<<32|uint64(round)).Uint64()
 }
 
-// round makes the data, trains on all so far, and drives the map.
-func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
-	out := &Round{Kind: w.kind, Why: w.why, From: w.from, Wanted: w.scenarios}
-	began := r.now()
+// makeRound makes the data, trains on all data so far, and drives the map.
+func (r *run) makeRound(ctx context.Context, number int, w roundTask) (*Round, error) {
+	out := &Round{Kind: w.kind, Why: w.reason, From: w.from, Wanted: w.scenarios}
+	start := r.clock()
 	if w.kind != Epochs {
-		added, err := r.data(ctx, number, w, out)
+		newSamples, err := r.makeData(ctx, number, w, out)
 		if err != nil {
 			return nil, err
 		}
-		out.Seconds.Solve = r.since(began)
-		began = r.now()
-		if w.epochs, err = r.affordableEpochs(ctx, number, w.epochs, added); err != nil {
+		out.Seconds.Solve = r.since(start)
+		start = r.clock()
+		if w.epochs, err = r.affordableEpochs(ctx, number, w.epochs, newSamples); err != nil {
 			return nil, err
 		}
 	}
@@ -62,60 +62,60 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Samples, out.Seconds.Train = samples, r.since(began)
-	began = r.now()
+	out.Samples, out.Seconds.Train = samples, r.since(start)
+	start = r.clock()
 	if err := r.evaluate(ctx, number, m, out); err != nil {
 		return nil, err
 	}
-	out.Seconds.Evaluate = r.since(began)
+	out.Seconds.Evaluate = r.since(start)
 	return out, nil
 }
 
-// data solves the scenarios of a round, those near the worst starts first, for which there is half
-// of the time, and returns how many samples they give.
-func (r *run) data(ctx context.Context, number int, w work, out *Round) (samples int, err error) {
+// makeData solves the scenarios of a round, first those near the worst starts, for half of the time. It returns the
+// number of samples.
+func (r *run) makeData(ctx context.Context, number int, w roundTask, out *Round) (samples int, err error) {
 	spread, focused, err := r.points(number, out)
 	if err != nil {
 		return 0, err
 	}
-	began, within, visited := r.now(), solvable*r.left(), 0
+	start, limit, visited := r.clock(), solveShare*r.secondsLeft(), 0
 	if len(focused) > 0 {
-		reached, made, err := r.solve(ctx, r.nearData(number), r.seed(near, number), focused, r.mapFile(w.from), within/2)
+		solvedFocused, counters, err := r.solve(ctx, r.nearData(number), r.seed(focusedSeed, number), focused, r.mapFile(w.from), limit/2)
 		if err != nil {
 			return 0, err
 		}
-		r.room(out, &made)
-		out.Focused, visited = reached, int(made.Samples)
+		r.countRoom(out, &counters)
+		out.Focused, visited = solvedFocused, int(counters.Samples)
 	}
-	n, made, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", within-r.since(began))
-	r.room(out, &made)
+	n, counters, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", limit-r.since(start))
+	r.countRoom(out, &counters)
 	out.Scenarios = n + out.Focused
-	return int(made.Samples) + visited, err
+	return int(counters.Samples) + visited, err
 }
 
-// room counts the solves that keep off the limits what is asked for, of a case that keeps off them.
-func (r *run) room(of *Round, made *offline.Counters) {
+// countRoom counts the solves that keep the requested distance from the limits, where the case asks for one.
+func (r *run) countRoom(round *Round, counters *offline.Counters) {
 	if r.c.Definition().Level > 0 {
-		of.Solves += int(made.Solves - made.Infeasible - made.NotConverged)
-		of.NoRoom += int(made.NoRoom)
+		round.Solves += int(counters.Solves - counters.Infeasible - counters.NotConverged)
+		round.NoRoom += int(counters.NoRoom)
 	}
 }
 
 const (
-	// focusShare of a later round's scenarios lie around the worst starts, at a normal
-	// distance of focusWidth of each parameter's range.
+	// focusShare of a later round's scenarios lie around the worst starts, at a normal distance of focusWidth of each
+	// parameter's range.
 	focusShare = 0.3
 	focusWidth = 0.05
 )
 
-// points are the scenarios that a round wants: a Latin hypercube, and in later rounds others
-// around the starts that the map it goes on from did worst from.
-func (r *run) points(number int, of *Round) (spread, focused [][]float64, err error) {
+// points are the scenarios of a round: a Latin hypercube, and in later rounds others around the worst starts of the
+// previous map.
+func (r *run) points(number int, round *Round) (spread, focused [][]float64, err error) {
 	axes := r.c.Definition().Solver.Parameters()
 	if number > 0 {
-		if worst := r.journal.Rounds[of.From].Worst; len(worst) > 0 {
-			rng := rand.New(rand.NewPCG(r.seed(near, number), 0))
-			for i := range int(focusShare * float64(of.Wanted)) {
+		if worst := r.journal.Rounds[round.From].Worst; len(worst) > 0 {
+			rng := rand.New(rand.NewPCG(r.seed(focusedSeed, number), 0))
+			for i := range int(focusShare * float64(round.Wanted)) {
 				p := make([]float64, len(axes))
 				for j, a := range axes {
 					p[j] = worst[i%len(worst)][j] + focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()
@@ -125,43 +125,43 @@ func (r *run) points(number int, of *Round) (spread, focused [][]float64, err er
 			}
 		}
 	}
-	spread, err = offline.LatinHypercube(axes, of.Wanted-len(focused), r.seed(solved, number))
+	spread, err = offline.LatinHypercube(axes, round.Wanted-len(focused), r.seed(solved, number))
 	return spread, focused, err
 }
 
 const (
-	// solvable is the share of what the rounds have left of the budget that one may spend on
-	// solving; training and closed loops have the rest.
-	solvable = 0.5
-	// parts are the most of a round's scenarios, with leastPart in each; the time is looked at
-	// before each but the first, and but one that an interrupted run has begun.
-	parts     = 32
-	leastPart = 8
+	// solveShare is the share of the rounds' remaining time that one may spend on solving; training and closed loops
+	// have the rest.
+	solveShare = 0.5
+	// A round's scenarios have at most maxParts parts of at least minPart. Before each, except the first and an
+	// interrupted one, the time is checked.
+	maxParts = 32
+	minPart  = 8
 )
 
-// solve makes a part of the data, with a map also the optimum from the states that it
-// visits, and returns how many of the scenarios were reached within so many seconds, in their order,
-// and what they give.
-func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached int, total offline.Counters, err error) {
+// solve makes a part of the data, with a policy also at its visited states. It returns the number of scenarios solved
+// within limit seconds, in order, and their counters.
+func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, limit float64) (scenarios int, total offline.Counters, err error) {
 	opt := r.c.DatasetDefaults()
-	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
+	opt.Scenarios, opt.Points, opt.Seed = len(points), points, seed
+	opt.Threads, opt.Command = r.opt.Threads, r.opt.Command
 	visited := policy
 	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited == nil {
 		visited = ""
 	}
-	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)
+	opt.Chunk = max((len(points)+maxParts-1)/maxParts, minPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
-	began := r.now()
-	for done := 0; done < len(points); done += opt.Chunk {
+	start := r.clock()
+	for first := 0; first < len(points); first += opt.Chunk {
 		opt.OutDir = part(folder, opt.Shard.Index)
-		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
+		if k := float64(opt.Shard.Index); k > 0 && r.since(start)*(k+1)/k > limit {
 			if _, err := os.Stat(opt.OutDir); err != nil {
-				return done, total, nil
+				return first, total, nil
 			}
 		}
 		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p offline.Progress) {
 			if p.Stage == "solve" {
-				p.Done, p.Total = done+p.Done, len(points)
+				p.Done, p.Total = first+p.Done, len(points)
 			}
 			r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total})
 		})
@@ -180,8 +180,8 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 // part is the folder of a part of a round's data.
 func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder, index) }
 
-// train goes on from an earlier round's map with all data so far, and keeps the map.
-func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
+// train continues from an earlier round's map with all data so far, and stores the map.
+func (r *run) train(ctx context.Context, number int, w roundTask) (*model.Model, int, error) {
 	var opt train.Options
 	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
 	if number > 0 {
@@ -190,24 +190,24 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 			return nil, 0, err
 		}
 	}
-	got, err := r.trained(ctx, number, w.epochs, opt, func(p train.Progress) {
+	result, err := r.trainRounds(ctx, number, w.epochs, opt, func(p train.Progress) {
 		r.opt.Progress(Progress{Stage: "train", Done: p.Step, Total: p.Steps})
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := got.Model.WriteFile(r.mapFile(number)); err != nil {
+	if err := result.Model.WriteFile(r.mapFile(number)); err != nil {
 		return nil, 0, err
 	}
-	return got.Model, got.Rows, os.Remove(opt.Checkpoint)
+	return result.Model, result.Rows, os.Remove(opt.Checkpoint)
 }
 
-// trained trains for so many epochs on the data of the rounds until this one.
-func (r *run) trained(ctx context.Context, number, epochs int, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
+// trainRounds trains for the given epochs on the data of the rounds up to this one.
+func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
 	var dirs []string
 	for i := range number + 1 {
 		for _, folder := range [2]string{r.ownData(i), r.nearData(i)} {
-			for k := range parts {
+			for k := range maxParts {
 				if _, err := os.Stat(part(folder, k)); err == nil {
 					dirs = append(dirs, part(folder, k))
 				} else if !errors.Is(err, fs.ErrNotExist) {
@@ -235,63 +235,63 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	if err != nil {
 		return err
 	}
-	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
+	if out.HeldOut, err = r.drive(ctx, loops{gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
 		return err
 	}
-	if starts := r.confirming(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.left() { // else the test alone tells
-		more, err := r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
+	if starts := r.confirmationStarts(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.secondsLeft() { // else only the test confirms
+		confirmation, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
 		if err != nil {
 			return err
 		}
-		out.Confirmed = &more
+		out.Confirmed = &confirmation
 	}
 	if r.plant == nil {
 		return nil
 	}
-	// The map alone: where its projected action breaks a limit, no solver is asked either.
-	alone := *r.c.Definition()
-	alone.Guard, alone.Rescue = domain.Guard{Off: true}, nil
-	bare, err := gpc.NewCase(alone)
+	// The map alone: a violated limit asks no solver either.
+	bareCase := *r.c.Definition()
+	bareCase.Guard, bareCase.Rescue = domain.Guard{Off: true}, nil
+	bare, err := gpc.NewCase(bareCase)
 	if err != nil {
 		return err
 	}
-	if err := r.revisit(ctx, bare, number, m, out); err != nil {
+	if err := r.driveOwnStarts(ctx, bare, number, m, out); err != nil {
 		return err
 	}
 	return r.probe(ctx, bare, number, m, out)
 }
 
-// revisit drives a map without a guard from starts of its own data.
-func (r *run) revisit(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) error {
-	var own [][]float64
+// driveOwnStarts drives a map without a guard from starts of its own data.
+func (r *run) driveOwnStarts(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) error {
+	var points [][]float64
 	for i := range number + 1 {
-		of := out
+		round := out
 		if i < number {
-			of = &r.journal.Rounds[i]
+			round = &r.journal.Rounds[i]
 		}
-		if of.Wanted > 0 {
-			spread, focused, err := r.points(i, of)
+		if round.Wanted > 0 {
+			spread, focused, err := r.points(i, round)
 			if err != nil {
 				return err
 			}
-			own = append(append(own, spread[:of.Scenarios-of.Focused]...), focused[:of.Focused]...)
+			points = append(append(points, spread[:round.Scenarios-round.Focused]...), focused[:round.Focused]...)
 		}
 	}
-	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
-	own = own[:min(len(own), r.opt.Starts)]
-	fixed := *r.plant
-	fixed.Starts = own
+	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	points = points[:min(len(points), r.opt.Starts)]
+	plant := *r.plant
+	plant.Starts = points
 	def := *bare.Definition()
-	def.Plant = r.driven(&fixed)
+	def.Plant = r.improvedPlant(&plant)
 	c, err := gpc.NewCase(def)
 	if err != nil {
 		return err
 	}
-	out.Training, err = r.drive(ctx, loops{of: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(own)})
+	out.Training, err = r.drive(ctx, loops{gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
 	return err
 }
 
-// probe drives a map without a guard from new starts, and keeps the worst to solve around.
+// probe drives a map without a guard from new starts, and records the worst to solve around.
 func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) (err error) {
 	probes := make([][]float64, r.opt.Starts)
 	regret := make([]float64, len(probes))
@@ -299,13 +299,13 @@ func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Mo
 		probes[i] = r.plant.Start(r.seed(probed, number), i)
 	}
 	out.Probed, err = r.drive(ctx, loops{
-		of: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes),
+		gpcCase: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes),
 		visit: func(e *closedloop.EpisodeRecord) {
 			pct, ok := e.Regret()
 			switch {
 			case ok:
 				regret[e.Episode] = pct
-			case lost(e): // where there is no way nothing is to be learnt
+			case unsafeWithoutCause(e): // without a safe way there is nothing to learn
 				regret[e.Episode] = math.Inf(1)
 			}
 		},
@@ -313,23 +313,23 @@ func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Mo
 	if err != nil {
 		return err
 	}
-	out.Worst = focus(probes, regret)
+	out.Worst = worstStarts(probes, regret)
 	return nil
 }
 
-// loops are the closed loops of a method of a map, each from a start of its own.
+// loops are closed loops of a map's method, each from its own start.
 type loops struct {
-	of       *gpc.Case
+	gpcCase  *gpc.Case
 	model    *model.Model
 	method   string
-	purpose  purpose // with the round, what the starts are drawn by
+	purpose  purpose // with the round, the seed of the starts
 	round    int
 	episodes int
 	threads  int                             // 0: the run's
-	visit    func(*closedloop.EpisodeRecord) // is called after each episode; nil: nothing is
+	visit    func(*closedloop.EpisodeRecord) // called after each episode; nil: none
 }
 
-// decisions is the clock that decisions are timed by; nil: the wall's.
+// decisions is the clock of decisions; nil: wall time.
 func (r *run) decisions() func() time.Time {
 	if !r.opt.BudgetCPU {
 		return nil
@@ -337,12 +337,12 @@ func (r *run) decisions() func() time.Time {
 	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
 }
 
-// drive runs loops to their end and sums up.
+// drive runs loops and sums up.
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
-	floored, capped, known := 0.0, 0.0, 0
-	period, tardy := l.of.Spec().StepSeconds, 0
-	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
+	floored, capped, n := 0.0, 0.0, 0
+	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
+	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(),
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
@@ -353,9 +353,9 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			}
 			if pct, ok := e.Regret(); ok {
 				pct = max(pct, 0)
-				floored, capped, known = floored+pct, capped+min(pct, r.journal.Cap), known+1
+				floored, capped, n = floored+pct, capped+min(pct, r.journal.Cap), n+1
 			}
-			tardy += late(e, period)
+			lateCount += lateDecisions(e, period)
 			if l.visit != nil {
 				l.visit(e)
 			}
@@ -367,24 +367,25 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
-	out.Mean, out.Median, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.Median, got.Regret.P90, got.Regret.Max, got.RegretMin
-	out.Floored, out.Capped = closedloop.Number(floored/float64(known)), closedloop.Number(capped/float64(known))
-	if running := got.Latency.Running; running != nil {
+	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
+	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
+	out.Max, out.Min = result.Regret.Max, result.RegretMin
+	out.Floored, out.Capped = closedloop.Number(floored/float64(n)), closedloop.Number(capped/float64(n))
+	if running := result.Latency.Running; running != nil {
 		out.P50, out.P99 = running.P50, running.P99
 	}
-	out.Cold, out.Prepare = got.Latency.Cold, got.Prepare
-	out.Replaced = closedloop.Number(100 * float64(got.Fallback) / float64(got.Decisions))
-	out.Late = closedloop.Number(100 * float64(tardy) / float64(got.Decisions))
-	if got.Guard != nil {
-		out.Rescued = 100 * got.Guard.RescueRate
+	out.Cold, out.Prepare = result.Latency.Cold, result.Prepare
+	out.Replaced = closedloop.Number(100 * float64(result.Fallback) / float64(result.Decisions))
+	out.Late = closedloop.Number(100 * float64(lateCount) / float64(result.Decisions))
+	if result.Guard != nil {
+		out.Rescued = 100 * result.Guard.RescueRate
 	}
 	return out, nil
 }
 
-// focus are the starts that a probe did worst from: those that were not safe, then the
-// dearest, a tenth of all.
-func focus(points [][]float64, regret []float64) [][]float64 {
+// worstStarts are the starts where a probe did worst, a tenth of all: those that were unsafe, then the most
+// expensive.
+func worstStarts(points [][]float64, regret []float64) [][]float64 {
 	order := make([]int, len(points))
 	for i := range order {
 		order[i] = i
@@ -397,133 +398,131 @@ func focus(points [][]float64, regret []float64) [][]float64 {
 	return worst
 }
 
-// affordableEpochs is how many of so many epochs on a round's data, of which samples were added, the time
-// that is left has room for.
-func (r *run) affordableEpochs(ctx context.Context, number, wanted, added int) (int, error) {
+// affordableEpochs is the number of the requested epochs on a round's data that fits into the remaining time; added
+// is the number of new samples.
+func (r *run) affordableEpochs(ctx context.Context, number, requested, added int) (int, error) {
 	p := &r.journal.Pace
 	for len(p.Epochs) <= number {
 		p.Epochs = append(p.Epochs, 0)
 	}
 	if p.Epochs[number] > 0 {
-		return min(p.Epochs[number], wanted), nil
+		return min(p.Epochs[number], requested), nil
 	}
-	var epoch, around float64
+	var epoch, overhead float64
 	if number == 0 {
 		var err error
-		if epoch, around, err = r.timeEpoch(ctx); err != nil {
+		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
 			return 0, err
 		}
-		around += r.references(r.opt.Starts)
+		overhead += r.references(r.opt.Starts)
 	} else {
 		last := &r.journal.Rounds[number-1]
-		epoch, around = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
+		epoch, overhead = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
 	}
-	fitted := wanted
-	if room := (usable*r.left() - around) / epoch; epoch > 0 {
-		fitted = int(max(float64((wanted+leastEpochs-1)/leastEpochs), min(float64(wanted), room)))
+	epochs := requested
+	if room := (usableShare*r.secondsLeft() - overhead) / epoch; epoch > 0 {
+		epochs = int(max(float64((requested+minEpochsShare-1)/minEpochsShare), min(float64(requested), room)))
 	}
-	p.Epochs[number] = fitted
-	return fitted, r.save()
+	p.Epochs[number] = epochs
+	return epochs, r.save()
 }
 
-// timeEpoch trains for one epoch on the first round's data: its time, and that around epochs, for a
-// training begins by reading its data and ends by calibrating.
-func (r *run) timeEpoch(ctx context.Context) (epoch, around float64, err error) {
-	began := r.now()
+// timeEpoch trains for one epoch on the first round's data. It returns the time of an epoch, and the overhead of
+// reading data and calibrating.
+func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error) {
+	start := r.clock()
 	var first, last time.Time
-	var updates, of int
-	if _, err := r.trained(ctx, 0, 1, train.Options{}, func(now train.Progress) {
-		r.opt.Progress(Progress{Stage: "time training", Done: now.Step, Total: now.Steps})
-		if last = r.now(); first.IsZero() {
+	var updates, steps int
+	if _, err := r.trainRounds(ctx, 0, 1, train.Options{}, func(p train.Progress) {
+		r.opt.Progress(Progress{Stage: "time training", Done: p.Step, Total: p.Steps})
+		if last = r.clock(); first.IsZero() {
 			first = last
 		} else {
 			updates++
 		}
-		of = now.Steps
+		steps = p.Steps
 	}); err != nil {
 		return 0, 0, err
 	}
-	epoch = last.Sub(first).Seconds() * float64(of) / float64(max(1, updates))
-	return epoch, max(0, r.since(began)-epoch), nil
+	epoch = last.Sub(first).Seconds() * float64(steps) / float64(max(1, updates))
+	return epoch, max(0, r.since(start)-epoch), nil
 }
 
-// driven is a plant that takes what was driven for a start of its reference too, where that
-// cost less than the optimum that the solver's own starts led to, or where they led to none:
-// a map may have found another basin.
-type driven struct {
+// improvedPlant is a plant whose reference also starts from the driven plan. It does so where that cost less than the
+// optimum from the solver's own starts, or these found none: a map may have found another basin.
+type improvedPlant struct {
 	*closedloop.Simulation
 	solver domain.Receding
 }
 
-// driven is the plant itself where there is nothing to solve with, where what is decided acts later, and where it is another than
-// the model that would be solved.
-func (r *run) driven(plant *closedloop.Simulation) domain.Plant {
+// improvedPlant is the plant itself without a solver, with delayed actions, and where its model is not the solver's.
+func (r *run) improvedPlant(plant *closedloop.Simulation) domain.Plant {
 	solver, ok := r.c.Definition().Solver.(domain.Receding)
 	if !ok || plant.Oracle == nil || plant.Delay.Periods > 0 || plant.Problem != r.c.Definition().Problem {
 		return plant
 	}
-	return driven{plant, solver}
+	return improvedPlant{plant, solver}
 }
 
 // Episode implements domain.Plant.
-func (p driven) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+func (p improvedPlant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	ep, err := p.Simulation.Episode(seed, index, opt)
 	if err != nil {
 		return nil, err
 	}
 	spec := p.Problem.Spec()
-	e := &drivenEpisode{
-		Episode: ep, solver: p.solver, preference: opt.Preference, spec: spec, kept: true,
+	e := &improvedEpisode{
+		Episode: ep, solver: p.solver, preference: opt.Preference, spec: spec, feasible: true,
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
-		anew: func() (domain.Episode, error) { return p.Simulation.Episode(seed, index, opt) },
+		restart: func() (domain.Episode, error) { return p.Simulation.Episode(seed, index, opt) },
 	}
 	ep.Observe(e.s, e.c)
 	return e, nil
 }
 
-// drivenEpisode remembers its actions and what they cost.
-type drivenEpisode struct {
+// improvedEpisode records its actions and their cost.
+type improvedEpisode struct {
 	domain.Episode
 	solver     domain.Receding
 	preference domain.Preference
 	spec       *domain.Spec
-	anew       func() (domain.Episode, error) // the same from its start
+	restart    func() (domain.Episode, error) // starts the same episode again
 	s, c       []float64                      // the start
 	plan       [][]float64
 	cost       float64
-	kept       bool // every margin, and no state lost
+	feasible   bool // every margin is satisfied, and no state is lost
 }
 
 // Apply implements domain.Episode.
-func (e *drivenEpisode) Apply(u []float64) (domain.Outcome, error) {
+func (e *improvedEpisode) Apply(u []float64) (domain.Outcome, error) {
 	out, err := e.Episode.Apply(u)
 	if err == nil {
 		e.plan, e.cost = append(e.plan, slices.Clone(u)), e.cost+out.Cost
-		e.kept = e.kept && !out.Failed && e.spec.Keeps(out.Margin)
+		e.feasible = e.feasible && !out.Failed && e.spec.Keeps(out.Margin)
 	}
 	return out, err
 }
 
-// Abilities implements domain.Able: what is measured is the plant's own.
-func (e *drivenEpisode) Abilities() *domain.EpisodeAbilities {
+// Abilities implements domain.Able: the plant's own measurement.
+func (e *improvedEpisode) Abilities() *domain.EpisodeAbilities {
 	return &domain.EpisodeAbilities{Measure: domain.AbilitiesOfEpisode(e.Episode).Measure}
 }
 
 // Oracle implements domain.Episode.
-func (e *drivenEpisode) Oracle() (float64, [][]float64, error) {
+func (e *improvedEpisode) Oracle() (float64, [][]float64, error) {
 	cost, plan, err := e.Episode.Oracle()
-	if !e.Done() || !e.kept || err == nil && !(cost > e.cost) {
+	if !e.Done() || !e.feasible || err == nil && !(cost > e.cost) {
 		return cost, plan, err
 	}
-	if own, better, ok := e.improve(); ok && !(own >= cost) {
-		return own, better, nil
+	if improved, better, ok := e.improve(); ok && !(improved >= cost) {
+		return improved, better, nil
 	}
 	return cost, plan, err
 }
 
-// improve is the optimum that what was driven leads to; false where the solver does not
-// converge or leads through a state that is lost.
-func (e *drivenEpisode) improve() (float64, [][]float64, bool) {
+// improve is the optimum from the driven plan; false where the solver does not converge or passes through a lost
+// state.
+func (e *improvedEpisode) improve() (float64, [][]float64, bool) {
 	flat := slices.Concat(e.plan...)
 	horizon := e.solver.NewHorizon(0)
 	horizon.Begin(flat)
@@ -531,13 +530,13 @@ func (e *drivenEpisode) improve() (float64, [][]float64, bool) {
 	if err != nil || !solved {
 		return 0, nil, false
 	}
-	again, err := e.anew()
+	replay, err := e.restart()
 	if err != nil {
 		return 0, nil, false
 	}
 	plan := slices.Collect(slices.Chunk(flat, len(e.plan[0])))
 	for _, u := range plan {
-		if out, err := again.Apply(u); err != nil || out.Failed {
+		if out, err := replay.Apply(u); err != nil || out.Failed {
 			return 0, nil, false
 		}
 	}

@@ -36,7 +36,7 @@ func TestWhatWasDrivenIsAStart(t *testing.T) {
 		}, 100, false},
 	} {
 		own.Oracle = x.oracle
-		plant := r.driven(&own)
+		plant := r.improvedPlant(&own)
 		for index := range 4 {
 			ep := require.Get(plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptive}))(t)
 			s, ctx := make([]float64, 2), make([]float64, 1)

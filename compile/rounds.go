@@ -20,16 +20,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// rounds makes one round after the other, and says why there is no further one.
-func (r *run) rounds(ctx context.Context) (ended string, err error) {
+// rounds makes one round after another, and returns the reason for stopping.
+func (r *run) rounds(ctx context.Context) (reason string, err error) {
 	for {
-		next, ended := r.next()
-		if ended != "" {
-			return ended, nil
+		task, reason := r.nextRound()
+		if reason != "" {
+			return reason, nil
 		}
-		round, err := r.round(ctx, len(r.journal.Rounds), next)
+		round, err := r.makeRound(ctx, len(r.journal.Rounds), task)
 		if err != nil {
-			r.save() // the time is spent
+			r.save() // for the spent time
 			return "", err
 		}
 		r.journal.Rounds = append(r.journal.Rounds, *round)
@@ -40,109 +40,108 @@ func (r *run) rounds(ctx context.Context) (ended string, err error) {
 	}
 }
 
-// work is what a round is to do.
-type work struct {
+// roundTask is the task of a round.
+type roundTask struct {
 	kind              Kind
-	why               string
-	from              int // the round whose map it goes on from
+	reason            string
+	from              int // the round whose map it continues from
 	scenarios, epochs int
 }
 
 const (
-	// A round of data makes them growth times as many.
+	// A round of data multiplies the scenarios by growth.
 	growth = 4
-	// Held-out starts that cost so many times what the data's own do ask for data;
-	// otherwise the data are not yet learnt.
+	// Held-out starts ask for data where they cost overfit times the data's own starts. Otherwise the data are not
+	// learnt yet.
 	overfit = 1.5
-	// A round of epochs that gains less than this share is not followed by another.
-	worthwhile = 0.2
-	// What a round may take of what is left, for evaluation has its time too.
-	usable = 0.9
+	// A round of epochs that gains less than this share is the last of its kind.
+	minGain = 0.2
+	// A round may use this share of the remaining time; evaluation needs the rest.
+	usableShare = 0.9
 )
 
-// noRoom is why there is no further round where the time that is left is too short for one.
-const noRoom = "the budget has no room for another"
+// noTimeLeft is the reason for stopping where the remaining time is too short for a round.
+const noTimeLeft = "the budget has no room for another"
 
-// next decides on the evidence of the rounds so far, or says why there is no further one.
-func (r *run) next() (work, string) {
+// nextRound decides by the rounds so far on a task, or returns the reason for stopping.
+func (r *run) nextRound() (roundTask, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
 	if len(rounds) == 0 {
-		return work{First, "the case's own size", 0, r.opt.Scenarios, t.ManifoldEpochs}, ""
+		return roundTask{First, "the case's own size", 0, r.opt.Scenarios, t.ManifoldEpochs}, ""
 	}
 	if r.confirmed(&rounds[len(rounds)-1]) {
-		return work{}, "target met"
+		return roundTask{}, "target met"
 	}
 	if len(rounds) == r.opt.Rounds {
-		return work{}, fmt.Sprintf("%d rounds", len(rounds))
+		return roundTask{}, fmt.Sprintf("%d rounds", len(rounds))
 	}
-	w, ended := r.fit(r.wantedRound())
-	if ended == "" && w.from < len(rounds)-1 {
-		w.why += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.from+1, len(rounds))
+	w, reason := r.fitBudget(r.idealRound())
+	if reason == "" && w.from < len(rounds)-1 {
+		w.reason += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.from+1, len(rounds))
 	}
-	return w, ended
+	return w, reason
 }
 
-// confirmed tells whether more starts than the held-out ones met the target.
+// confirmed reports whether a confirmation met the target.
 func (r *run) confirmed(x *Round) bool { return x.Confirmed != nil && x.Confirmed.meets(&r.opt) }
 
-// best is the round whose map is to be used and gone on from: one that is confirmed, else the one
-// that does best from the held-out starts.
-func (r *run) best() (best int) {
+// best is the round whose map is used and continued from: a confirmed one, else the best from the held-out starts.
+func (r *run) best() (index int) {
 	for i := range r.journal.Rounds {
-		x, than := &r.journal.Rounds[i], &r.journal.Rounds[best]
-		if a, b := r.confirmed(x), r.confirmed(than); a != b && a || a == b && x.HeldOut.better(&than.HeldOut) {
-			best = i
+		x, leader := &r.journal.Rounds[i], &r.journal.Rounds[index]
+		if a, b := r.confirmed(x), r.confirmed(leader); a != b && a || a == b && x.HeldOut.better(&leader.HeldOut) {
+			index = i
 		}
 	}
-	return best
+	return index
 }
 
-// exhausted tells whether the last round were epochs that gained little or nothing.
+// exhausted reports whether the last round added epochs and gained little.
 func (r *run) exhausted() bool {
 	last := &r.journal.Rounds[len(r.journal.Rounds)-1]
 	if last.Kind != Epochs {
 		return false
 	}
-	return !(float64(last.HeldOut.Capped) <= (1-worthwhile)*float64(r.journal.Rounds[last.From].HeldOut.Capped))
+	return !(float64(last.HeldOut.Capped) <= (1-minGain)*float64(r.journal.Rounds[last.From].HeldOut.Capped))
 }
 
-// lacksVisitedStates tells whether the map's own actions reach its next observation through the context,
-// and no data show what then happens: longer training on optimal actions does not.
+// lacksVisitedStates reports whether the map's own actions reach its next observation through the context, without
+// data of such states. Longer training on optimal actions does not help then.
 func (r *run) lacksVisitedStates() bool {
-	return r.remembers && !slices.ContainsFunc(r.journal.Rounds, func(x Round) bool { return x.Focused > 0 })
+	return r.contextHasActions && !slices.ContainsFunc(r.journal.Rounds, func(x Round) bool { return x.Focused > 0 })
 }
 
-// wantedRound is the next round were there time without end.
-func (r *run) wantedRound() work {
+// idealRound is the next round without a time limit.
+func (r *run) idealRound() roundTask {
 	from := r.best()
-	now := &r.journal.Rounds[from]
-	gap := ratio(now.Probed.Capped, now.Training.Capped)
-	learnt := now.Training.Episodes == 0 || now.Training.meets(&r.opt) || now.Confirmed != nil || r.exhausted() || r.lacksVisitedStates()
-	if !learnt && gap < overfit && now.Probed.rate() <= now.Training.rate() {
-		return work{Epochs, fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&now.Training), gap), from, 0, 2 * now.Epochs}
+	current := &r.journal.Rounds[from]
+	gap := ratio(current.Probed.Capped, current.Training.Capped)
+	learnt := current.Training.Episodes == 0 || current.Training.meets(&r.opt) || current.Confirmed != nil || r.exhausted() || r.lacksVisitedStates()
+	if !learnt && gap < overfit && current.Probed.rate() <= current.Training.rate() {
+		return roundTask{Epochs, fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&current.Training), gap), from, 0, 2 * current.Epochs}
 	}
 	total := r.scenarios()
-	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
+	reason := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
-	case now.Confirmed != nil:
-		c := now.Confirmed
-		why = fmt.Sprintf("%d starts more cost %.2g %%, the worst %.2g %%, %d of them unsafe", c.Episodes, float64(c.Mean), float64(c.Max), c.Unsafe-c.NoWay)
-	case now.Probed.rate() > 0:
-		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", now.Probed.Unsafe-now.Probed.NoWay, now.Probed.Episodes)
-	case float64(now.HeldOut.Mean) <= r.opt.Target:
-		why = fmt.Sprintf("the worst start costs %.2g %%", float64(now.HeldOut.Max))
-	case now.Training.Episodes == 0:
-		why = "the target is missed"
+	case current.Confirmed != nil:
+		c := current.Confirmed
+		reason = fmt.Sprintf("%d starts more cost %.2g %%, the worst %.2g %%, %d of them unsafe", c.Episodes, float64(c.Mean), float64(c.Max), c.Unsafe-c.NoWay)
+	case current.Probed.rate() > 0:
+		reason = fmt.Sprintf("%d of %d other starts are not safe without a guard", current.Probed.Unsafe-current.Probed.NoWay, current.Probed.Episodes)
+	case float64(current.HeldOut.Mean) <= r.opt.Target:
+		reason = fmt.Sprintf("the worst start costs %.2g %%", float64(current.HeldOut.Max))
+	case current.Training.Episodes == 0:
+		reason = "the target is missed"
 	case r.lacksVisitedStates() && gap < overfit:
-		why = "the context remembers actions, and nothing is known of those that the map takes"
+		reason = "the context remembers actions, and nothing is known of those that the map takes"
 	}
-	if now.Confirmed != nil && float64(now.Confirmed.Mean) <= r.opt.Target {
-		return work{Data, why, from, total, now.Epochs} // a tail wants the right starts more than many
+	if current.Confirmed != nil && float64(current.Confirmed.Mean) <= r.opt.Target {
+		return roundTask{Data, reason, from, total, current.Epochs} // a tail needs the right starts rather than many
 	}
-	return work{Data, why, from, (growth - 1) * total, now.Epochs}
+	return roundTask{Data, reason, from, (growth - 1) * total, current.Epochs}
 }
 
-// typical is a score as decisions see it.
+// typical describes a score as decisions use it.
 func (r *run) typical(s *Score) string {
 	text := fmt.Sprintf("%.2g %%", float64(s.Capped))
 	if float64(s.Max) > r.journal.Cap {
@@ -151,7 +150,7 @@ func (r *run) typical(s *Score) string {
 	return text
 }
 
-// scenarios are those of all rounds so far.
+// scenarios is the number of scenarios of all rounds so far.
 func (r *run) scenarios() (total int) {
 	for i := range r.journal.Rounds {
 		total += r.journal.Rounds[i].Scenarios
@@ -159,43 +158,43 @@ func (r *run) scenarios() (total int) {
 	return total
 }
 
-// fit makes a round small enough for the time that is left.
-func (r *run) fit(w work) (work, string) {
+// fitBudget shrinks a round to the remaining time.
+func (r *run) fitBudget(w roundTask) (roundTask, string) {
 	rounds := r.journal.Rounds
 	last := &rounds[len(rounds)-1]
 	var scenarios, solve float64
 	for i := range rounds {
 		if x := &rounds[i]; x.Kind != Epochs {
-			scenarios, solve = float64(x.Scenarios), x.Seconds.Solve // of the last: visited states cost more than none
+			scenarios, solve = float64(x.Scenarios), x.Seconds.Solve // those of the last such round: visited states cost extra
 		}
 	}
 	perScenario, perSample := solve/scenarios, r.perSample()
-	left := usable*r.left() - last.Seconds.Evaluate
+	remaining := usableShare*r.secondsLeft() - last.Seconds.Evaluate
 	base := float64(last.Samples) * float64(w.epochs) * perSample
 	if w.kind == Data {
 		total := r.scenarios()
 		perNew := perScenario + float64(last.Samples)/float64(total)*float64(w.epochs)*perSample
-		if room := int((left - base) / perNew); room < w.scenarios {
+		if room := int((remaining - base) / perNew); room < w.scenarios {
 			w.scenarios = room
 		}
 		if w.scenarios >= total/4 {
 			return w, ""
 		}
 		if r.exhausted() {
-			return work{}, noRoom
+			return roundTask{}, noTimeLeft
 		}
 		w.kind, w.scenarios = Epochs, 0
 	}
-	if base > left {
-		w.epochs = int(math.Floor(float64(w.epochs) * left / base))
+	if base > remaining {
+		w.epochs = int(math.Floor(float64(w.epochs) * remaining / base))
 	}
-	if w.epochs < rounds[w.from].Epochs/2 || w.epochs < 1 || left <= 0 {
-		return work{}, noRoom
+	if w.epochs < rounds[w.from].Epochs/2 || w.epochs < 1 || remaining <= 0 {
+		return roundTask{}, noTimeLeft
 	}
 	return w, ""
 }
 
-// perSample is the time of training on a sample for an epoch, s.
+// perSample is the time of training on one sample for an epoch, s.
 func (r *run) perSample() float64 {
 	var trained, train float64
 	for i := range r.journal.Rounds {
@@ -211,7 +210,7 @@ const (
 	maxJournal     = 64 << 20 // bytes
 )
 
-// journal is what a run has done: with it the next run of the same options goes on.
+// journal is the record of a run; the next run of the same options continues from it.
 type journal struct {
 	Version       int     `json:"version"`
 	Case          string  `json:"case"`
@@ -231,17 +230,17 @@ type journal struct {
 	durable.Seal
 }
 
-// open makes this run the one writer of its folder, which the returned function ends, and
-// reads the journal of an earlier run there, or begins one.
+// open locks the folder for this run and reads the journal of an earlier run there, or starts one. The returned
+// function unlocks it.
 func (r *run) open() (release func() error, err error) {
 	level, err := isa.Name()
 	if err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
-	want := journal{
+	expected := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
 		Program: version.Version + " " + version.Build(), ISA: level, Training: fmt.Sprintf("%+v", r.c.MapSpec().Training), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
-		Clock: r.opt.clock(), Cap: r.opt.Tail, Plant: plantOf(r.c.Definition()),
+		Clock: r.opt.clock(), Cap: r.opt.Tail, Plant: describePlant(r.c.Definition()),
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
@@ -258,25 +257,25 @@ func (r *run) open() (release func() error, err error) {
 	path := filepath.Join(r.dir, journalName)
 	err = durable.ReadSealed(path, &r.journal, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
-		r.journal = want
+		r.journal = expected
 		return lock.Release, r.save()
 	}
 	if err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
-	if r.journal.Version == want.Version && r.journal.Case == want.Case && r.journal.ProblemSHA256 != want.ProblemSHA256 {
-		return nil, gpc.BadInput(option.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another {Out}, or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
+	if r.journal.Version == expected.Version && r.journal.Case == expected.Case && r.journal.ProblemSHA256 != expected.ProblemSHA256 {
+		return nil, gpc.BadInput(option.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another {Out}, or remove the folder", path, expected.Case, r.journal.ProblemSHA256, expected.ProblemSHA256))
 	}
 	for _, f := range []struct {
-		name      string
-		got, want any
+		name            string
+		value, expected any
 	}{
-		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case},
-		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"plant", differing(r.journal.Plant, want.Plant), differing(want.Plant, r.journal.Plant)}, {"seed", r.journal.Seed, want.Seed},
-		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts}, {"clock", cmp.Or(r.journal.Clock, "wall"), want.Clock},
+		{"version", r.journal.Version, expected.Version}, {"case", r.journal.Case, expected.Case},
+		{"program", r.journal.Program, expected.Program}, {"isa", r.journal.ISA, expected.ISA}, {"training", r.journal.Training, expected.Training}, {"plant", describeDifference(r.journal.Plant, expected.Plant), describeDifference(expected.Plant, r.journal.Plant)}, {"seed", r.journal.Seed, expected.Seed},
+		{"scenarios", r.journal.Scenarios, expected.Scenarios}, {"starts", r.journal.Starts, expected.Starts}, {"clock", cmp.Or(r.journal.Clock, "wall"), expected.Clock},
 	} {
-		if f.got != f.want {
-			return nil, gpc.BadInput(option.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another {Out}, or remove the folder", path, f.name, f.got, f.want))
+		if f.value != f.expected {
+			return nil, gpc.BadInput(option.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another {Out}, or remove the folder", path, f.name, f.value, f.expected))
 		}
 	}
 	r.continued = true
@@ -291,15 +290,15 @@ func (r *run) save() error {
 	return nil
 }
 
-// plantOf says in words what of the plant is not that of the model, measured exactly and at once.
-func plantOf(c *domain.Case) string {
+// describePlant describes the plant's differences from the model with exact and immediate measurements.
+func describePlant(c *domain.Case) string {
 	words := slices.Clone(c.Altered)
 	if m := c.Measurement; m != nil {
 		for i, y := range m.Outputs {
 			words = append(words, fmt.Sprintf("measured: %s ± %g %s", y.Name, m.Deviation[i], y.Unit))
 		}
-		for i, by := range m.Process {
-			words = append(words, fmt.Sprintf("process: ± %g on state %d", by, i+1))
+		for i, deviation := range m.Process {
+			words = append(words, fmt.Sprintf("process: ± %g on state %d", deviation, i+1))
 		}
 		for _, u := range m.Unknown {
 			words = append(words, fmt.Sprintf("unknown: %s, %g ± %g within %g to %g, drift %g", c.Problem.Spec().Context[u.Context].Name, u.Mean, u.Deviation, u.Lo, u.Hi, u.Drift))
@@ -318,9 +317,9 @@ func plantOf(c *domain.Case) string {
 	return strings.Join(words, "; ")
 }
 
-// differing are the words of a plant that another does not have.
-func differing(plant, other string) string {
-	words, others := strings.Split(plant, "; "), strings.Split(other, "; ")
-	words = slices.DeleteFunc(words, func(word string) bool { return slices.Contains(others, word) })
+// describeDifference are the words of a plant that another lacks.
+func describeDifference(plant, otherPlant string) string {
+	words, otherWords := strings.Split(plant, "; "), strings.Split(otherPlant, "; ")
+	words = slices.DeleteFunc(words, func(word string) bool { return slices.Contains(otherWords, word) })
 	return cmp.Or(strings.Join(words, "; "), "no more than this")
 }

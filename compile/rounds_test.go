@@ -36,7 +36,7 @@ func planned(c *gpc.Case, target float64, rounds ...Round) *run {
 		}
 	}
 	now := time.Unix(0, 0)
-	return &run{c: c, opt: Options{Target: target, Tail: 20 * target, Budget: time.Hour}, now: func() time.Time { return now }, began: now, journal: journal{Cap: 20 * target, Rounds: rounds}}
+	return &run{c: c, opt: Options{Target: target, Tail: 20 * target, Budget: time.Hour}, clock: func() time.Time { return now }, start: now, journal: journal{Cap: 20 * target, Rounds: rounds}}
 }
 
 // TestNearlyFreeOptimaDecideNothing: a start at rest, whose optimum costs next to nothing, has the
@@ -51,12 +51,12 @@ func TestNearlyFreeOptimaDecideNothing(t *testing.T) {
 		"one of its own is":          {Round{Training: scored(206.7, 40950, 30, 0, 0), Probed: scored(7, 28, 30, 0, 0), HeldOut: scored(7, 28, 30, 0, 0)}, Data},
 	} {
 		x.round.Kind = First
-		w, ended := planned(c, 1.5, x.round).next()
+		w, ended := planned(c, 1.5, x.round).nextRound()
 		if w.kind != x.kind || ended != "" {
 			t.Errorf("%s: %+v, ended %q", name, w, ended)
 		}
-		if x.kind == Epochs && strings.Contains(w.why, "none counted") {
-			t.Errorf("%s, and it is said of its own: %q", name, w.why)
+		if x.kind == Epochs && strings.Contains(w.reason, "none counted") {
+			t.Errorf("%s, and it is said of its own: %q", name, w.reason)
 		}
 	}
 }
@@ -68,18 +68,18 @@ func TestRoundsGoOnFromTheBestMap(t *testing.T) {
 	first := Round{Kind: First, Training: scored(2, 8, 30, 0, 0), Probed: scored(2.1, 8, 30, 0, 0), HeldOut: scored(2.2, 8, 30, 0, 0)}
 	worse := Round{Kind: Epochs, Epochs: 20, Training: scored(2, 8, 30, 0, 0), Probed: scored(2.1, 8, 30, 0, 0), HeldOut: scored(4.4, 20, 30, 0, 0)}
 	r := planned(c, 1.5, first, worse)
-	w, _ := r.next()
-	if r.best() != 0 || w.kind != Data || w.from != 0 || w.epochs != 10 || !strings.Contains(w.why, "on from the map of round 1, which is better than that of round 2") {
+	w, _ := r.nextRound()
+	if r.best() != 0 || w.kind != Data || w.from != 0 || w.epochs != 10 || !strings.Contains(w.reason, "on from the map of round 1, which is better than that of round 2") {
 		t.Errorf("after longer training that made it worse: best %d, %+v", r.best(), w)
 	}
 	better := worse
 	better.HeldOut = scored(1.6, 8, 30, 0, 0)
 	r = planned(c, 1.5, first, worse, Round{Kind: Data, Training: scored(2, 8, 30, 0, 0), Probed: scored(2, 8, 30, 0, 0), HeldOut: scored(1.9, 8, 30, 0, 0)})
-	if w, _ = r.next(); r.best() != 2 || w.kind != Epochs || w.from != 2 || strings.Contains(w.why, "on from") {
+	if w, _ = r.nextRound(); r.best() != 2 || w.kind != Epochs || w.from != 2 || strings.Contains(w.reason, "on from") {
 		t.Errorf("after data that helped: best %d, %+v", r.best(), w)
 	}
 	r = planned(c, 1.5, first, better)
-	if w, _ = r.next(); r.best() != 1 || w.kind != Epochs || w.epochs != 40 {
+	if w, _ = r.nextRound(); r.best() != 1 || w.kind != Epochs || w.epochs != 40 {
 		t.Errorf("after longer training that helped: best %d, %+v", r.best(), w)
 	}
 	unsafe, confirmed := better, worse
@@ -96,8 +96,8 @@ func TestRoundsGoOnFromTheBestMap(t *testing.T) {
 	// What there is no time for is not replaced by what was tried in vain.
 	r = planned(c, 1.5, first, worse)
 	r.opt.Budget = 6 * time.Second
-	r.earlier = 4
-	if _, ended := r.next(); ended != noRoom {
+	r.earlierSeconds = 4
+	if _, ended := r.nextRound(); ended != noTimeLeft {
 		t.Errorf("without time for data after epochs in vain: ended %q", ended)
 	}
 }
@@ -125,15 +125,15 @@ func TestActionsInTheContext(t *testing.T) {
 	}
 	first := Round{Kind: First, Training: scored(2, 8, 30, 0, 0), Probed: scored(2.1, 8, 30, 0, 0), HeldOut: scored(2.2, 8, 30, 0, 0)}
 	r := planned(c, 1.5, first)
-	r.remembers = true
-	if w, _ := r.next(); w.kind != Data || !strings.Contains(w.why, "remembers actions") {
+	r.contextHasActions = true
+	if w, _ := r.nextRound(); w.kind != Data || !strings.Contains(w.reason, "remembers actions") {
 		t.Errorf("before any visited state: %+v", w)
 	}
 	second := first
 	second.Kind, second.HeldOut = Data, scored(2, 8, 30, 0, 0)
 	r = planned(c, 1.5, first, second)
-	r.remembers = true
-	if w, _ := r.next(); w.kind != Epochs {
+	r.contextHasActions = true
+	if w, _ := r.nextRound(); w.kind != Epochs {
 		t.Errorf("after visited states: %+v", w)
 	}
 }
@@ -198,8 +198,8 @@ func TestRecordedRounds(t *testing.T) {
 		}
 		for n := range rounds {
 			r := planned(c, x.target, rounds[:n+1]...)
-			r.remembers = x.remembers && n == len(rounds)-1
-			if w, ended := r.next(); w.kind != x.kinds[n+1] || w.from != x.from[n+1] || ended != "" {
+			r.contextHasActions = x.remembers && n == len(rounds)-1
+			if w, ended := r.nextRound(); w.kind != x.kinds[n+1] || w.from != x.from[n+1] || ended != "" {
 				t.Errorf("%s after round %d: %s from the map of round %d, ended %q, want %s from that of round %d", name, n+1, w.kind, w.from+1, ended, x.kinds[n+1], x.from[n+1]+1)
 			}
 		}
@@ -213,11 +213,11 @@ func TestTrainingGoesOnFromTheRound(t *testing.T) {
 	opt.Rounds, opt.Target = 1, 1e6
 	require.Get(Run(context.Background(), c, opt))(t)
 	opt.Progress = func(Progress) {}
-	r := &run{opt: opt, c: c, dir: out + ".compile", now: time.Now}
+	r := &run{opt: opt, c: c, dir: out + ".compile", clock: time.Now}
 	var sums []string
 	for number := range 3 {
 		if number > 0 {
-			m, _, err := r.train(context.Background(), number, work{kind: Epochs, from: 0, epochs: 1})
+			m, _, err := r.train(context.Background(), number, roundTask{kind: Epochs, from: 0, epochs: 1})
 			require.OK(t, err)
 			if m.Provenance.InitialSHA256 != sums[0] {
 				t.Errorf("round %d began with %s, the first map is %s", number+1, m.Provenance.InitialSHA256, sums[0])

@@ -103,13 +103,13 @@ type ProblemAbilities struct {
 	// TerminalMargin, of a problem that goes on beyond any look-ahead, is ≥ 0 in the states where one may
 	// end, because from there the limits can be kept.
 	TerminalMargin func(s, c []float64) float64
-	// Behind, of a problem whose Spec has a Horizon, is what going on behind a plan costs from the state
-	// and context that the plan ends in, to be added to what the plan costs under a preference, so that
-	// plans of one length can be compared.
-	Behind func(s, c []float64, pref Preference) float64
-	// BehindPlans is Behind as a function of where a plan ends, of all plans of so many steps from (s, c); nil costs nothing. It reports
-	// false where that is not known. A device adds up what its roll-outs cost by it.
-	BehindPlans func(s, c []float64, steps int, pref Preference) (*Quadratic, bool)
+	// TerminalCost, of a problem whose Spec has a Horizon, is the cost beyond a plan from the state and context that
+	// the plan ends in. It is added to the plan's cost under a preference, so that plans of one length can be
+	// compared.
+	TerminalCost func(s, c []float64, pref Preference) float64
+	// PlanTerminalCost is TerminalCost as a quadratic form of a plan's end, for all plans of that many steps from (s,
+	// c); nil is zero. It returns false where that is unknown. A device evaluates its roll-outs by it.
+	PlanTerminalCost func(s, c []float64, steps int, pref Preference) (*Quadratic, bool)
 
 	// ProjectPlan does to a whole plan, in place, what Project does to each of its actions in turn, where
 	// that needs not what Step predicts of everything else.

@@ -5,28 +5,27 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// keepingOff is the same problem whose margins are less by what b keeps off them at their stage. What b
-// holds is a constant to every derivative.
-func (p *Problem) keepingOff(b *domain.Backoff) *Problem {
-	own := &Problem{
-		system: p.system, given: p.given, declared: p.declared, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
-		program: p.program, valued: p.valued, laned: p.laned,
-		ofState: p.ofState, backoff: b,
+// withBackoff is the same problem with margins reduced by the backoff of their stage, a constant to every derivative.
+func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
+	copied := &Problem{
+		system: p.system, original: p.original, declared: p.declared, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
+		program: p.program, valueCode: p.valueCode, derivativeCode: p.derivativeCode,
+		stateOnly: p.stateOnly, backoff: b,
 	}
-	own.works.New = own.newWork
-	return own
+	copied.works.New = copied.newWork
+	return copied
 }
 
-// clockOf is the clock's reading in a context, 0 where the plant runs on.
-func clockOf[T dual.Scalar](p *Problem, c []T) float64 {
+// clockReading is the clock in a context, 0 with an infinite horizon.
+func clockReading[T dual.Scalar](p *Problem, c []T) float64 {
 	if p.clock < 0 {
 		return 0
 	}
 	return dual.Value(c[p.clock])
 }
 
-// keepOff takes from margins what is kept off them at a clock's reading.
-func keepOff[T dual.Scalar](p *Problem, clock float64, m []T) {
+// subtractBackoff subtracts the backoff at a clock's reading from margins.
+func subtractBackoff[T dual.Scalar](p *Problem, clock float64, m []T) {
 	if p.backoff == nil {
 		return
 	}

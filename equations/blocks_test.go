@@ -30,13 +30,13 @@ func pairs() System {
 	return y
 }
 
-func paired[T dual.Scalar]() Of[T] {
+func paired[T dual.Scalar]() Functions[T] {
 	after := func(s, c, u []T) (half, between []T) {
 		half, between = make([]T, 4), slices.Clone(c)
 		step(s, c, u, half, between)
 		return half, between
 	}
-	return Of[T]{
+	return Functions[T]{
 		Step: func(s, c, u, sNext, cNext []T) {
 			half, between := after(s, c, u)
 			step(half, between, u, sNext, cNext)

@@ -10,16 +10,16 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// Soft is a limit that may be exceeded, at a price. Exceeding it is never unsafe.
+// Soft is a limit that may be violated at a penalty. Violating it is never unsafe.
 type Soft struct {
-	// Margin is the name of one of System.Margins: the excess is how far that is below zero.
+	// Margin is the name of one of System.Margins. The excess is its violation.
 	Margin string
-	// Linear and Quadratic are what an excess e costs in a decision, Linear·e + Quadratic·e². Every objective has it, so that it
-	// costs as much under every weighting. The excess is smoothed over a thousandth of the margin's range, or of its unit where
-	// it has none.
+	// Linear and Quadratic are the penalties of an excess e in a decision, Linear·e + Quadratic·e². Every objective
+	// includes them, so that every weighting has the same penalty. The excess is smoothed over a thousandth of the
+	// margin's range, or of its unit without a range.
 	Linear, Quadratic float64
-	// Priority orders soft limits: of two that cannot both be kept that of the higher one is. It multiplies the price by
-	// 100 for each step.
+	// Priority orders soft limits: where two conflict, the higher one is satisfied. Each step multiplies the penalty
+	// by 100.
 	Priority int
 }
 
@@ -29,16 +29,16 @@ const (
 	smoothed     = 1e-3
 )
 
-// declared is what Soft and Rates make of a system: objectives with the price of soft limits, which are no margins any more, and
-// margins of the change of actions, whose values before are entries of the context behind all others.
+// declared applies Soft and Rates to a system. Objectives include the penalties of soft limits, which are no margins
+// any more. Changes of actions have margins. The previous actions are the last entries of the context.
 type declared struct {
-	of      System                   // without Soft and Rates
-	plain   func() (*Problem, error) // of that, made once
-	known   int                      // entries of the context that its functions know
-	hard    []int                    // margins that stay
-	soft    []softLimit
-	limited []int     // actions with a rate
-	rate    []float64 // of each of these
+	inner        System                   // without Soft and Rates
+	innerProblem func() (*Problem, error) // of inner, made once
+	ownContext   int                      // entries of the context that inner's functions get
+	hard         []int                    // margins that stay
+	soft         []softLimit
+	limited      []int     // actions with a rate
+	rate         []float64 // of each of these
 }
 
 type softLimit struct {
@@ -46,24 +46,24 @@ type softLimit struct {
 	linear, quadratic, width float64
 }
 
-// declares is y with all its declarations made part of its functions; y itself where it has none.
-func (y System) declares() (System, *declared, error) {
+// applyDeclarations is y with its declarations applied to its functions; y itself where it has none.
+func (y System) applyDeclarations() (System, *declared, error) {
 	if len(y.Soft) == 0 && len(y.Rates) == 0 {
 		return y, nil, nil
 	}
 	if err := y.validate(); err != nil {
 		return y, nil, err
 	}
-	k := &declared{of: y, known: len(y.Context)}
+	d := &declared{inner: y, ownContext: len(y.Context)}
 	if y.Horizon == 0 {
-		k.known++
+		d.ownContext++
 	}
-	k.of.Soft, k.of.Rates = nil, nil
-	k.plain = sync.OnceValues(func() (*Problem, error) { return New(k.of) })
-	if err := k.soften(&y); err != nil {
+	d.inner.Soft, d.inner.Rates = nil, nil
+	d.innerProblem = sync.OnceValues(func() (*Problem, error) { return New(d.inner) })
+	if err := d.takeSoftLimits(&y); err != nil {
 		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if err := k.limit(&y); err != nil {
+	if err := d.addRates(&y); err != nil {
 		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	y.Constants = struct {
@@ -73,35 +73,35 @@ func (y System) declares() (System, *declared, error) {
 	}{y.Constants, y.Soft, y.Rates}
 	y.complete()
 	if y.Source != nil {
-		y.Source = &Source{k}
+		y.Source = &Source{d}
 	}
-	k.wrap(&y)
+	d.wrapFunctions(&y)
 	y.Soft, y.Rates = nil, nil
-	return y, k, nil
+	return y, d, nil
 }
 
-// soften takes the soft limits from the margins of y.
-func (k *declared) soften(y *System) error {
-	is := make([]bool, len(y.Margins))
+// takeSoftLimits removes the soft limits from the margins of y.
+func (k *declared) takeSoftLimits(y *System) error {
+	isSoft := make([]bool, len(y.Margins))
 	for i, s := range y.Soft {
-		at := slices.IndexFunc(y.Margins, func(v domain.Variable) bool { return v.Name == s.Margin })
+		index := slices.IndexFunc(y.Margins, func(v domain.Variable) bool { return v.Name == s.Margin })
 		switch {
-		case at < 0:
+		case index < 0:
 			return fmt.Errorf("System.Soft[%d].Margin is %q, which is none of Margins", i, s.Margin)
-		case is[at]:
+		case isSoft[index]:
 			return fmt.Errorf("System.Soft[%d].Margin %q appears twice", i, s.Margin)
 		case !(s.Linear >= 0) || !(s.Quadratic >= 0) || math.IsInf(s.Linear+s.Quadratic, 0) || s.Linear+s.Quadratic == 0:
 			return fmt.Errorf("System.Soft[%d] (%s) has the prices %v and %v, want finite numbers ≥ 0, not both 0", i, s.Margin, s.Linear, s.Quadratic)
 		case s.Priority < 0 || s.Priority > maxPriority:
 			return fmt.Errorf("System.Soft[%d] (%s) has priority %d, want 0 to %d", i, s.Margin, s.Priority, maxPriority)
 		}
-		is[at] = true
-		by := math.Pow(priorityStep, float64(s.Priority))
-		k.soft = append(k.soft, softLimit{at, by * s.Linear, by * s.Quadratic, smoothed * y.Margins[at].Scale()})
+		isSoft[index] = true
+		weight := math.Pow(priorityStep, float64(s.Priority))
+		k.soft = append(k.soft, softLimit{index, weight * s.Linear, weight * s.Quadratic, smoothed * y.Margins[index].Scale()})
 	}
 	margins, room := []domain.Variable(nil), []float64(nil)
 	for i, v := range y.Margins {
-		if is[i] {
+		if isSoft[i] {
 			continue
 		}
 		k.hard, margins = append(k.hard, i), append(margins, v)
@@ -115,8 +115,8 @@ func (k *declared) soften(y *System) error {
 	return nil
 }
 
-// limit gives y the margins of its rates, and the names of the actions before.
-func (k *declared) limit(y *System) error {
+// addRates adds the margins of rates and the previous actions to y.
+func (k *declared) addRates(y *System) error {
 	if y.Rates != nil && len(y.Rates) != len(y.Action) {
 		return fmt.Errorf("System.Rates has %d entries, want one for each of the %d entries of Action", len(y.Rates), len(y.Action))
 	}
@@ -129,11 +129,11 @@ func (k *declared) limit(y *System) error {
 		}
 		a := y.Action[i]
 		k.limited, k.rate = append(k.limited, i), append(k.rate, rate)
-		before := a
-		before.Name, before.Tolerance, before.Limit = "last "+a.Name, 0, ""
-		y.last = append(y.last, before)
-		for _, way := range []string{"rising", "falling"} {
-			y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + way, Unit: a.Unit, Limit: "rate of " + a.Name})
+		previous := a
+		previous.Name, previous.Tolerance, previous.Limit = "last "+a.Name, 0, ""
+		y.last = append(y.last, previous)
+		for _, direction := range []string{"rising", "falling"} {
+			y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + direction, Unit: a.Unit, Limit: "rate of " + a.Name})
 			if y.Solver.Room != nil {
 				y.Solver.Room = append(y.Solver.Room, 0)
 			}
@@ -142,79 +142,79 @@ func (k *declared) limit(y *System) error {
 	return nil
 }
 
-// wrap gives y the functions of both.
-func (k *declared) wrap(y *System) {
+// wrapFunctions gives y the functions with soft limits and rates.
+func (k *declared) wrapFunctions(y *System) {
 	y.Real, y.Dual = withDeclared(k, y.Real), withDeclared(k, y.Dual)
 	if len(k.limited) == 0 {
 		return
 	}
-	of, known := k.of, k.known
+	inner, nc := k.inner, k.ownContext
 	y.Initial = func(p, s, c []float64) {
-		of.Initial(p, s, c[:known])
+		inner.Initial(p, s, c[:nc])
 		for i, a := range k.limited {
-			c[known+i] = y.Rest[a]
+			c[nc+i] = y.Rest[a]
 		}
 	}
-	if ode := of.ODE; ode != nil {
+	if ode := inner.ODE; ode != nil {
 		y.ODE = &dual.Explicit{
-			Real: func(s, c, u, ds []float64) { ode.Real(s, c[:known], u, ds) }, Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c[:known], u, ds) },
+			Real: func(s, c, u, ds []float64) { ode.Real(s, c[:nc], u, ds) }, Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c[:nc], u, ds) },
 			Span: ode.Span, Substeps: ode.Substeps,
 		}
 	}
-	if stiff := of.Stiff; stiff != nil {
-		y.Stiff = &dual.Stiff{ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c[:known], u, ds) }, Span: stiff.Span, Substeps: stiff.Substeps}
+	if stiff := inner.Stiff; stiff != nil {
+		y.Stiff = &dual.Stiff{ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c[:nc], u, ds) }, Span: stiff.Span, Substeps: stiff.Substeps}
 	}
-	if of.Failed != nil {
-		y.Failed = func(s, c []float64) bool { return of.Failed(s, c[:known]) }
+	if inner.Failed != nil {
+		y.Failed = func(s, c []float64) bool { return inner.Failed(s, c[:nc]) }
 	}
-	if of.Urgency != nil {
-		y.Urgency = func(s, c, delta []float64) { of.Urgency(s, c[:known], delta) }
+	if inner.Urgency != nil {
+		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, c[:nc], delta) }
 	}
-	if of.Picture != nil {
-		y.Picture = func(s, c []float64) []domain.Shape { return of.Picture(s, c[:known]) }
+	if inner.Picture != nil {
+		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, c[:nc]) }
 	}
-	if of.Measurement != nil && of.Measurement.Real != nil {
-		m := *of.Measurement
-		m.Real = func(s, c, u, out []float64) { of.Measurement.Real(s, c[:known], u, out) }
-		m.Dual = func(s, c, u, out []complex128) { of.Measurement.Dual(s, c[:known], u, out) }
+	if inner.Measurement != nil && inner.Measurement.Real != nil {
+		m := *inner.Measurement
+		m.Real = func(s, c, u, out []float64) { inner.Measurement.Real(s, c[:nc], u, out) }
+		m.Dual = func(s, c, u, out []complex128) { inner.Measurement.Dual(s, c[:nc], u, out) }
 		y.Measurement = &m
 	}
 }
 
-// withDeclared are the functions of both in one type of number.
-func withDeclared[T dual.Scalar](k *declared, of Of[T]) Of[T] {
-	y, known := of, k.known
+// withDeclared are the functions with soft limits and rates in one type of number.
+func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
+	y, nc := inner, k.ownContext
 	rows := sync.Pool{New: func() any {
-		row := make([]T, len(k.of.Margins))
+		row := make([]T, len(k.inner.Margins))
 		return &row
 	}}
 	y.Objectives = func(s, c, u, sNext, j []T) {
-		of.Objectives(s, c[:known], u, sNext, j)
+		inner.Objectives(s, c[:nc], u, sNext, j)
 		if len(k.soft) == 0 {
 			return
 		}
 		row := rows.Get().(*[]T)
-		of.Margins(s, c[:known], u, sNext, *row)
-		price := dual.Const[T](0)
+		inner.Margins(s, c[:nc], u, sNext, *row)
+		penalty := dual.Const[T](0)
 		for _, limit := range k.soft {
-			price += priceOf(limit, (*row)[limit.margin])
+			penalty += softPenalty(limit, (*row)[limit.margin])
 		}
 		rows.Put(row)
 		for i := range j {
-			j[i] += price
+			j[i] += penalty
 		}
 	}
 	y.Margins = func(s, c, u, sNext, m []T) {
 		if len(k.hard) > 0 {
 			row := rows.Get().(*[]T)
-			of.Margins(s, c[:known], u, sNext, *row)
-			for i, at := range k.hard {
-				m[i] = (*row)[at]
+			inner.Margins(s, c[:nc], u, sNext, *row)
+			for i, margin := range k.hard {
+				m[i] = (*row)[margin]
 			}
 			rows.Put(row)
 		}
 		for i, a := range k.limited {
-			rate, change := dual.Const[T](k.rate[i]), u[a]-c[known+i]
+			rate, change := dual.Const[T](k.rate[i]), u[a]-c[nc+i]
 			m[len(k.hard)+2*i], m[len(k.hard)+2*i+1] = rate-change, rate+change
 		}
 	}
@@ -225,50 +225,50 @@ func withDeclared[T dual.Scalar](k *declared, of Of[T]) Of[T] {
 		return y
 	}
 	y.Step = func(s, c, u, sNext, cNext []T) {
-		if of.Step != nil {
-			of.Step(s, c[:known], u, sNext, cNext[:known])
+		if inner.Step != nil {
+			inner.Step(s, c[:nc], u, sNext, cNext[:nc])
 		}
 		for i, a := range k.limited {
-			cNext[known+i] = u[a]
+			cNext[nc+i] = u[a]
 		}
 	}
-	if of.Escape != nil {
+	if inner.Escape != nil {
 		y.Escape = func(s, c, u []T) {
-			of.Escape(s, c[:known], u)
+			inner.Escape(s, c[:nc], u)
 			for i, a := range k.limited {
-				rate, before := dual.Const[T](k.rate[i]), c[known+i]
-				u[a] = dual.Max(before-rate, dual.Min(before+rate, u[a]))
+				rate, previous := dual.Const[T](k.rate[i]), c[nc+i]
+				u[a] = dual.Max(previous-rate, dual.Min(previous+rate, u[a]))
 			}
 		}
 	}
 	return y
 }
 
-// priceOf is what a soft limit costs at a margin.
-func priceOf[T dual.Scalar](l softLimit, m T) T {
+// softPenalty is the penalty of a soft limit at a margin.
+func softPenalty[T dual.Scalar](l softLimit, m T) T {
 	width := dual.Const[T](l.width)
 	e := dual.Const[T](0.5) * (dual.Sqrt(m*m+width*width) - m)
 	return dual.Const[T](l.linear)*e + dual.Const[T](l.quadratic)*(e*e)
 }
 
-// softLimits is domain.ProblemAbilities.Soft; nil where there are none.
+// softLimits is domain.ProblemAbilities.Soft; nil without soft limits.
 func (p *Problem) softLimits() *domain.SoftLimits {
 	k := p.declared
 	if k == nil || len(k.soft) == 0 {
 		return nil
 	}
-	all := &domain.SoftLimits{Margins: func(s, c, u, m []float64) {
+	limits := &domain.SoftLimits{Margins: func(s, c, u, m []float64) {
 		w := p.borrow()
-		take(p, &p.system.Real, &w.real, s, c, u)
-		row := make([]float64, len(k.of.Margins))
-		k.of.Real.Margins(s, c[:k.known], u, w.real.next, row)
+		takeStep(p, &p.system.Real, &w.real, s, c, u)
+		row := make([]float64, len(k.inner.Margins))
+		k.inner.Real.Margins(s, c[:k.ownContext], u, w.real.next, row)
 		p.works.Put(w)
 		for i, limit := range k.soft {
 			m[i] = row[limit.margin]
 		}
 	}}
 	for _, limit := range k.soft {
-		all.Limits = append(all.Limits, k.of.Margins[limit.margin])
+		limits.Limits = append(limits.Limits, k.inner.Margins[limit.margin])
 	}
-	return all
+	return limits
 }

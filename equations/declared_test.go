@@ -32,9 +32,9 @@ func byHand() System {
 	return y
 }
 
-func handwritten[T dual.Scalar]() Of[T] {
+func handwritten[T dual.Scalar]() Functions[T] {
 	number := dual.Const[T]
-	return Of[T]{
+	return Functions[T]{
 		Step: func(s, c, u, sNext, cNext []T) {
 			step(s, c, u, sNext, cNext)
 			cNext[2] = u[0]

@@ -7,13 +7,13 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-// read is the program of p, which is k.of with Soft and Rates.
+// read is the program of p: k.inner with Soft and Rates.
 func (k *declared) read(p *Problem) (*program.Program, error) {
-	plain, err := k.plain()
+	inner, err := k.innerProblem()
 	if err != nil {
 		return nil, err
 	}
-	return p.rewritten(plain, func(read *program.Program, g signature) *program.Function {
+	return p.rewriteProgram(inner, func(read *program.Program, g signature) *program.Function {
 		f := read.Function(g.name)
 		if f == nil && g.name != marginsFunction || g.name == marginsFunction && len(p.system.Margins) == 0 {
 			return nil
@@ -22,7 +22,7 @@ func (k *declared) read(p *Problem) (*program.Program, error) {
 	})
 }
 
-// rewrite is f, of the program read, as a function of g's arguments. f is nil for margins of rates alone.
+// rewrite is f, of the program read, with g's arguments. f is nil for margins of rates alone.
 func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *program.Function) *program.Function {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
@@ -30,8 +30,8 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 	for i, a := range in {
 		v := b.In(i)
 		named[a.Name] = v
-		if a.Of == "context" {
-			v = v[:k.known]
+		if a.Vector == "context" {
+			v = v[:k.ownContext]
 		}
 		inputs = append(inputs, v...)
 	}
@@ -50,71 +50,71 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 		}
 	case objectivesFunction:
 		if len(k.soft) > 0 {
-			price := k.price(b, b.Inline(read.Function(marginsFunction), inputs))
+			penalty := k.penalty(b, b.Inline(read.Function(marginsFunction), inputs))
 			for i, j := range results {
-				results[i] = b.Apply(program.Add, j, price)
+				results[i] = b.Apply(program.Add, j, penalty)
 			}
 		}
 	case marginsFunction:
-		all := results
+		margins := results
 		results = nil
-		for _, at := range k.hard {
-			results = append(results, all[at])
+		for _, margin := range k.hard {
+			results = append(results, margins[margin])
 		}
 		for i, a := range k.limited {
-			rate, change := b.Const(k.rate[i]), b.Apply(program.Sub, named["u"][a], named["c"][k.known+i])
+			rate, change := b.Const(k.rate[i]), b.Apply(program.Sub, named["u"][a], named["c"][k.ownContext+i])
 			results = append(results, b.Apply(program.Sub, rate, change), b.Apply(program.Add, rate, change))
 		}
 	case escapeFunction:
 		for i, a := range k.limited {
-			rate, before := b.Const(k.rate[i]), named["c"][k.known+i]
-			most, least := b.Apply(program.Add, before, rate), b.Apply(program.Sub, before, rate)
-			results[a] = b.Apply(program.Max, least, b.Apply(program.Min, most, results[a]))
+			rate, previous := b.Const(k.rate[i]), named["c"][k.ownContext+i]
+			upper, lower := b.Apply(program.Add, previous, rate), b.Apply(program.Sub, previous, rate)
+			results[a] = b.Apply(program.Max, lower, b.Apply(program.Min, upper, results[a]))
 		}
 	}
 	return b.Function(out, results)
 }
 
-// price is what soft limits cost at all margins.
-func (k *declared) price(b *program.Builder, margins []program.Value) program.Value {
+// penalty is the penalty of the soft limits.
+func (k *declared) penalty(b *program.Builder, margins []program.Value) program.Value {
 	sum := b.Const(0)
 	for _, l := range k.soft {
 		m := margins[l.margin]
 		square := b.Apply(program.Add, b.Apply(program.Mul, m, m), b.Const(l.width*l.width))
 		e := b.Apply(program.Mul, b.Const(0.5), b.Apply(program.Sub, b.Apply(program.Sqrt, square), m))
-		price := b.Apply(program.Add, b.Apply(program.Mul, b.Const(l.linear), e), b.Apply(program.Mul, b.Const(l.quadratic), b.Apply(program.Mul, e, e)))
-		sum = b.Apply(program.Add, sum, price)
+		term := b.Apply(program.Add, b.Apply(program.Mul, b.Const(l.linear), e), b.Apply(program.Mul, b.Const(l.quadratic), b.Apply(program.Mul, e, e)))
+		sum = b.Apply(program.Add, sum, term)
 	}
 	return sum
 }
 
-// outputs is what k.of's Measurement measures, of p.
+// outputs is the function of inner's Measurement with p's context.
 func (k *declared) outputs(p *Problem, _ signature) (*program.Function, error) {
-	if k.of.Measurement == nil {
+	if k.inner.Measurement == nil {
 		return nil, errors.New("the system has no Measurement of its own, whose text is known")
 	}
-	plain, err := k.plain()
+	inner, err := k.innerProblem()
 	if err != nil {
 		return nil, err
 	}
-	f, err := plain.measured(k.of.Measurement)
+	f, err := inner.outputFunction(k.inner.Measurement)
 	if err != nil {
 		return nil, err
 	}
 	in := slices.Clone(f.Inputs())
 	in[1].Size = len(p.spec.Context)
 	b := program.NewBuilder(f.Name(), in...)
-	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:k.known], b.In(2)))), nil
+	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:k.ownContext], b.In(2)))), nil
 }
 
-// OwnProgram is the program of the functions that the system was given, which Soft and Rates have no part in.
+// OwnProgram is the program of the original functions, without Soft and Rates.
 func (p *Problem) OwnProgram() (*program.Program, error) {
 	if p.declared == nil {
 		return p.Program()
 	}
-	plain, err := p.declared.plain()
+	inner, err := p.declared.innerProblem()
 	if err != nil {
 		return nil, err
 	}
-	return plain.Program()
+	return inner.Program()
 }

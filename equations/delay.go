@@ -5,7 +5,7 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// delay is the System's, with the state within a period where a differential equation says it.
+// delay is the System's, with the state within a period where a differential equation gives it.
 func (p *Problem) delay() domain.Delay {
 	d := domain.Delay{Periods: p.system.Delay}
 	if p.system.ODE != nil || p.system.Stiff != nil {

@@ -1,12 +1,11 @@
 // Package equations makes a control problem from plain equations. You write the dynamics, objectives and limits of a
-// system as Go functions, and get a domain.Case with solver, plant, projection and exact derivatives.
+// system as Go functions. You get a domain.Case with solver, plant, projection and exact derivatives.
 //
-// The central type is System: a struct of names, ranges and functions, which are generic in
-// dual.Scalar, so that they are written once and both computed and differentiated. Its
-// example is a whole one.
+// The central type is System: a struct of names, ranges and functions. The functions are generic in dual.Scalar, so
+// that one text both computes and differentiates. Its example is a complete system.
 //
-// Looking one step ahead has to be enough: where a kept limit can lead to a state in which
-// no action keeps it, let the margin leave the room that stopping takes, or write Escape.
+// Looking one step ahead has to be enough. Where a satisfied limit can lead to a state in which no action satisfies
+// it, let the margin include the room to stop, or write Escape.
 package equations
 
 import (
@@ -19,150 +18,144 @@ import (
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
-// Of are the equations in one type of number. They must depend on their arguments alone,
-// and be smooth near solutions. c holds the context of System, then the clock: the share of
-// the episode that has passed; where the plant runs on (System.Horizon) there is no clock.
-type Of[T dual.Scalar] struct {
-	// Step writes the state after u, and into cNext, which holds c already, what changes
-	// of the context besides the clock. Where System.ODE or System.Stiff has written sNext it only
-	// does the latter, and may be nil.
+// Functions are the equations in one type of number. They must depend on their arguments alone, and be smooth near
+// solutions. c holds the context of System, then the clock: the share of the episode that has passed. A system with
+// an infinite horizon (System.Horizon) has no clock.
+type Functions[T dual.Scalar] struct {
+	// Step writes the next state, and the changed entries of the context except the clock; cNext holds c at the
+	// start. Where System.ODE or System.Stiff has written sNext, Step only writes cNext, and may be nil.
 	Step func(s, c, u, sNext, cNext []T)
-	// Objectives writes what the action costs, sNext being the state after it.
+	// Objectives writes the costs of the action; sNext is the next state.
 	Objectives func(s, c, u, sNext, j []T)
-	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
+	// Margins writes the margin of every limit, ≥ 0 where it is satisfied; nil without limits.
 	Margins func(s, c, u, sNext, m []T)
-	// Escape, optional, writes an action that leads away from the limits, such as braking.
-	// The limits then are those of an action and of EscapeSteps steps of the escape after it,
-	// so that whoever keeps them can go on keeping them, by the escape. Use it where one step
-	// ahead is too late. It is clipped to the box, but a solver converges better where it
-	// stays inside smoothly, as by dual.Tanh.
+	// Escape, optional, writes an action that leads away from the limits, such as braking. The limits are then those
+	// of an action and of EscapeSteps steps of the escape after it: whoever satisfies them can go on by the escape.
+	// Use it where one step ahead is too late. It is clipped to the box. A solver converges better where it stays
+	// inside smoothly, as by dual.Tanh.
 	Escape func(s, c, u []T)
 }
 
-// System is a controlled system. What is not marked as optional has to be there.
+// System is a controlled system. Fields are required unless marked as optional.
 type System struct {
 	Name, Description string
-	// State, Context and Action name the entries of s, c and u with their units. Lo and Hi
-	// of an action are its box; of a state, optional, its typical range. The clock is not
-	// listed: the package appends it to the context.
+	// State, Context and Action name the entries of s, c and u with their units. Lo and Hi of an action are its box;
+	// those of a state, optional, are its typical range. The package appends the clock to the context.
 	State, Context, Action []domain.Variable
 	Objectives, Margins    []domain.Variable
-	// Scenario are the parameters p that an episode is drawn by, uniform in [Lo, Hi], and
-	// Initial writes the state and context that it begins with.
+	// Scenario are the parameters p of an episode, drawn uniformly from [Lo, Hi]. Initial writes the initial state
+	// and context.
 	Scenario []domain.Variable
 	Initial  func(p, s, c []float64)
 	// Steps is the number of decisions in an episode, StepSeconds the time between two.
 	Steps       int
 	StepSeconds float64
-	// Horizon says that the plant runs on, and how many decisions a plan looks ahead. Nothing then knows a clock: a
-	// decision depends on state and context alone. Behind the horizon a plan costs what the linear regulator about the best
-	// place to rest would cost (shooting.Options.Lasting), and an episode is a stretch of Steps decisions that a test drives.
-	// 0: an episode ends after Steps decisions, as a manoeuvre or a meal does.
+	// Horizon makes the horizon infinite, and is the number of decisions that a plan looks ahead. There is no clock
+	// then: a decision depends on state and context alone. The terminal cost of a plan is that of the linear
+	// regulator about the optimal steady state (shooting.Options.TerminalCost). An episode is a test drive of Steps
+	// decisions. 0: an episode ends after Steps decisions, as a manoeuvre does.
 	Horizon int
 	// Real and Dual are the same equations at float64 and complex128.
-	Real Of[float64]
-	Dual Of[complex128]
+	Real Functions[float64]
+	Dual Functions[complex128]
 
-	// Optional from here on.
+	// The remaining fields are optional.
 
 	// Source is the Go text of the functions, for Program.
 	Source *Source
 
-	// ODE is the state's differential equation: sNext is what dual.RK4 makes of it. Stiff is that of
-	// stiff equations: sNext is what dual.Radau makes of it. At most one of them is there. Step may call the
-	// integrators itself, but the solver then takes longer, with Radau many times.
+	// ODE is the state's differential equation, which dual.RK4 integrates into sNext. Stiff is a stiff one, for
+	// dual.Radau. Give at most one of them. Step may call the integrators itself, but the solver then takes longer,
+	// with Radau many times.
 	ODE   *dual.Explicit
 	Stiff *dual.Stiff
 
-	// Constants are what the functions are made of besides their arguments, such as masses
-	// and lengths, as anything that JSON takes. Datasets and maps of one system are told from
-	// those of another with the same names by what the functions write at some random starts and
-	// actions, to six digits; by Constants also where that shows nothing.
+	// Constants are the numbers in the functions, such as masses and lengths, as anything that JSON takes. They tell
+	// datasets and maps of one system from those of another with the same names. The outputs of the functions at some
+	// random starts and actions, to six digits, do so too.
 	Constants any
 
-	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.
+	// EscapeSteps is the number of steps after which Escape satisfies the limits for good.
 	EscapeSteps int
 
-	// Soft are those of Margins that may be exceeded at a price.
+	// Soft lists the margins that may be violated at a penalty.
 	Soft []Soft
-	// Rates are how much each action may change from one decision to the next; nil, or 0 for an action: as much as its box
-	// allows. Context then has the action before, "last " and its name, behind all other entries: Rest as an episode begins. No function
-	// of the system is given it.
+	// Rates are the largest changes of each action between two decisions; nil, or 0 for an action: as much as its box
+	// allows. The context then ends with the previous action, "last " and its name; an episode begins with Rest. The
+	// system's functions do not get it.
 	Rates []float64
-	// Blocks are the numbers of periods that the actions of a plan stay for (move blocking): {1, 1, 2, 4} plans an action for the first
-	// period, another for the second, one for the two behind it, and one for every four from there on, since the last number repeats
-	// to the plan's end. The exact solver plans so, and the samples of a map are its decisions. Each period still has a
-	// decision of its own, whose blocks begin anew. References of tests hold no action: what holding costs is in the regret. nil: the
-	// action may change in each period.
+	// Blocks are the numbers of periods that a plan holds its actions (move blocking); the last number repeats. {1,
+	// 1, 2, 4} plans one action for each of the first two periods, one for the next two, and one for every later
+	// four. The exact solver plans so, and the samples of a map are its decisions. Each period still has a decision
+	// of its own, which begins the blocks anew. References of tests hold no action: the regret includes the cost of
+	// holding. nil: the action may change in each period.
 	Blocks []int
 
-	// Failed says that a state is lost, such as a fall, whatever the margins are.
+	// Failed reports a lost state, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool
-	// Picture returns what a state looks like, as domain.ProblemAbilities.Picture's. nil: time lines are drawn.
+	// Picture draws a state, as domain.ProblemAbilities.Picture; nil: time lines are drawn.
 	Picture func(s, c []float64) []domain.Shape
-	// Rest is the action that does the least, clipped to the box: best one that about
-	// holds the system where it is, since the solver begins with it. nil: zeros, and the
-	// middle of a box that zero is not in.
+	// Rest is the neutral action, clipped to the box. The solver begins with it, so choose one that about holds the
+	// system where it is. nil: zeros, or the middle of a box without zero.
 	Rest []float64
-	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
-	// of what staying in it at Rest would cost, scale being ObjectiveScale. Semantic makes priorities
-	// of it; its zero value weighs all urgencies alike.
+	// Urgency writes the urgency of each objective in a state, in [0, 1]. nil: J/(J + scale) of the cost of staying
+	// in the state at Rest; scale is ObjectiveScale. Semantic turns urgencies into priorities; its zero value weighs
+	// all alike.
 	Urgency        func(s, c, delta []float64)
 	ObjectiveScale []float64 // nil: the mean over starts and random actions
 	Semantic       domain.Semantic
-	// MarginTolerance is how far below zero rounding may take a margin; 0: 1e-9.
+	// MarginTolerance is the largest violation by rounding; 0: 1e-9.
 	MarginTolerance float64
 	// StateScale is the typical size of each state; nil: half its range, or 1.
 	StateScale []float64
-	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
-	// the episode; Lasting is whether the plant runs on, whose samples look ahead two horizons and keep the
-	// first; StateScale and Blocks are the system's, and Room that of Margins, which the limits along the
-	// escape keep too.
+	// Solver holds options of the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is the episode.
+	// The system sets TerminalCost by Horizon; samples then look ahead two horizons and keep the first. It also sets
+	// StateScale and Blocks. Room is that of Margins; the limits along the escape keep it too.
 	Solver shooting.Options
-	// Plants are the systems around this one, for evaluations of a plant that the map was not made for. Every system has those
-	// whose actuators have other gains, by the names of its actions; nil: there are no others.
+	// Plants are systems with other parameters, for evaluations of a plant that the map was not made for. Every
+	// system also has those with other actuator gains, by the names of its actions; nil: only those.
 	Plants *Plants
-	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
+	// Measurement describes the measured outputs and the unknown entries of the context; nil: the exact state is
+	// measured.
 	Measurement *domain.Measurement
-	// Delay is how old what a decision is made by will be when its action begins to act, in periods (domain.Delay); one
-	// that is no whole number needs ODE or Stiff.
+	// Delay is the age of a decision's measurement when its action begins to act, in periods (domain.Delay). A
+	// fraction needs ODE or Stiff.
 	Delay float64
-	// Training and Navigation replace defaults where their fields are not zero.
+	// Training and Navigation override defaults by their non-zero fields.
 	Training   domain.Training
 	Navigation domain.Navigation
 
-	// Of UncertainGains.
+	// Set by UncertainGains.
 	gains []domain.Unknown
 	share float64
-	// Of Rates.
+	// Set by Rates: the previous actions.
 	last []domain.Variable
 }
 
-// Plants are systems of the same names and sizes with other parameters of their plant.
+// Plants are systems of the same names and sizes with other parameters.
 type Plants struct {
 	Parameters []domain.PlantParameter
-	// New makes the system with a factor for each of Parameters, in their order.
+	// New makes the system with a factor for each of Parameters, in order.
 	New func(factors []float64) System
 }
 
-// shifts are the cases of these systems, and of those whose actuators have other gains.
+// shifts are the cases of these systems, and of those with other actuator gains.
 func (p *Problem) shifts() *domain.Shifts {
-	own, plants := &p.spec, p.given.gained()
+	spec, plants := &p.spec, p.original.withActuatorGains()
 	return &domain.Shifts{Parameters: plants.Parameters, New: func(factors []float64) (domain.Case, error) {
 		c, err := plants.New(factors).Case()
 		if err != nil {
 			return c, err
 		}
-		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
-			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
-			return c, fmt.Errorf("system %q: Plants.New makes the system %q or another size: want the same name and sizes, with other parameters", own.Name, s.Name)
+		if s := c.Problem.Spec(); s.Name != spec.Name || s.MeasuredSize() != spec.MeasuredSize() || s.ContextSize() != spec.ContextSize() ||
+			s.ActionSize() != spec.ActionSize() || s.ObjectiveSize() != spec.ObjectiveSize() || len(s.Margins) != len(spec.Margins) {
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q or another size: want the same name and sizes, with other parameters", spec.Name, s.Name)
 		}
 		return c, nil
 	}}
 }
 
-// Case makes the problem with solver, plant, oracle and rescue. Its error says what of the
-// system is wrong.
+// Case makes the problem with solver, plant, oracle and rescue. Its error names the faulty field.
 func (y System) Case() (domain.Case, error) {
 	p, err := New(y)
 	if err != nil {
@@ -177,11 +170,12 @@ func (y System) Case() (domain.Case, error) {
 	if err := delay.Validate(&p.spec); err != nil {
 		return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	return p.system.caseOf(p, nil)
+	return p.system.newCase(p, nil)
 }
 
-// caseOf is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
-func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) {
+// newCase is the case of a problem. With plain, the problem has a backoff, and plain is the solver of the problem
+// without it.
+func (y System) newCase(p *Problem, plain *shooting.Solver) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale, opt.Blocks = p.system.StateScale, y.Blocks
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -192,7 +186,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 	}
 	fill(&opt.Perturbed, 10)
 	fill(&opt.PerturbScale, 0.1)
-	if opt.Lasting = y.Horizon > 0; opt.Lasting {
+	if opt.TerminalCost = y.Horizon > 0; opt.TerminalCost {
 		fill(&opt.Horizon, 2*y.Horizon)
 		fill(&opt.Keep, min(y.Horizon, opt.Horizon))
 	}
@@ -202,11 +196,11 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 		return domain.Case{}, err
 	}
 	if plain != nil {
-		solver = plain.Of(p)
+		solver = plain.WithProblem(p)
 	}
 	p.polish = solver.Polish
-	if opt.Lasting {
-		p.behind, p.behindPlans, p.settles = solver.Behind, solver.BehindPlans, solver.Settles
+	if opt.TerminalCost {
+		p.terminalCost, p.planTerminalCost, p.regulatorMargin = solver.TerminalCost, solver.PlanTerminalCost, solver.RegulatorMargin
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement, plant.Delay = solver.Oracle, y.Measurement, p.delay()
@@ -219,17 +213,17 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 		return p.Project(s, c, u)
 	}
 	tightened := func(b *domain.Backoff) (domain.Case, error) {
-		c, err := y.caseOf(p.keepingOff(b), solver)
+		c, err := y.newCase(p.withBackoff(b), solver)
 		c.Plant = plant
 		return c, err
 	}
 	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: p.shifts()}, nil
 }
 
-// initial is Initial with the clock, if there is one, at zero.
-func (p *Problem) initial(at, s, c []float64) {
+// initial is Initial with the clock, if any, at zero.
+func (p *Problem) initial(parameters, s, c []float64) {
 	clear(c)
-	p.system.Initial(at, s, c)
+	p.system.Initial(parameters, s, c)
 	if p.clock >= 0 {
 		c[p.clock] = 0
 	}

@@ -34,8 +34,8 @@ func margins[T dual.Scalar](_, _, _, sNext, m []T) {
 	m[1], m[2], m[3], m[4] = 1-sNext[2], 1+sNext[2], 1-sNext[3], 1+sNext[3]
 }
 
-func of[T dual.Scalar]() Of[T] {
-	return Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func of[T dual.Scalar]() Functions[T] {
+	return Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 func puck() System {
@@ -190,7 +190,7 @@ func TestDualFunctions(t *testing.T) {
 		p.StepDual(s, c, u, got[:4], got[4:7])
 		p.ObjectivesDual(s, u, c, got[7:9])
 		p.MarginsDual(s, c, u, got[9:])
-		want, plus, minus := values(x), values(along(x, d, 1e-5)), values(along(x, d, -1e-5))
+		want, plus, minus := values(x), values(perturbed(x, d, 1e-5)), values(perturbed(x, d, -1e-5))
 		for i, v := range want {
 			slope := (plus[i] - minus[i]) / 2e-5
 			if math.Abs(real(got[i])-v) > 1e-14*(1+math.Abs(v)) || math.Abs(dual.Derivative(got[i])-slope) > 1e-7*(1+math.Abs(slope)) {

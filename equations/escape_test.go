@@ -19,8 +19,8 @@ func cartStep[T dual.Scalar](s, _, u, sNext, _ []T) {
 	sNext[0], sNext[1] = s[0]+0.1*s[1]+0.005*u[0], s[1]+0.1*u[0]
 }
 
-func cartOf[T dual.Scalar](escape bool) Of[T] {
-	of := Of[T]{
+func cartOf[T dual.Scalar](escape bool) Functions[T] {
+	of := Functions[T]{
 		Step:       cartStep[T],
 		Objectives: func(_, _, u, n, j []T) { j[0], j[1] = (n[0]-1)*(n[0]-1), u[0]*u[0] },
 		Margins:    func(_, _, _, n, m []T) { m[0] = 1 - n[0] },

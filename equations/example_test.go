@@ -24,8 +24,8 @@ func objectives[T dual.Scalar](_, c, u, sNext, j []T) {
 
 func margins[T dual.Scalar](_, _, _, sNext, m []T) { m[0], m[1] = 1-sNext[1], 1+sNext[1] }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 // A cart with a speed limit is brought to a reference.

@@ -6,32 +6,33 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-// scaled is the source of a system whose actuators have gains: the program of the system without them, rewritten.
-type scaled struct {
-	of System // without these gains, with a source of its own
-	// constants are the gains of a plant; nil: they are entries of the context behind own others, and the last of the scenario.
-	constants       []float64
-	own, parameters int
+// gainSource is the source of a system with actuator gains: the rewritten program of the system without them.
+type gainSource struct {
+	inner System // without these gains, with its own source
+	// constants are the gains of a plant. nil: gains are context entries after nc others, and the last scenario
+	// parameters.
+	constants      []float64
+	nc, parameters int
 }
 
-// withGains is the Source of y with such gains; nil where y has none.
-func (y *System) withGains(k scaled) *Source {
+// withGains is the Source of y with gains; nil without a Source.
+func (y *System) withGains(k gainSource) *Source {
 	if y.Source == nil {
 		return nil
 	}
-	k.of, k.own, k.parameters = *y, len(y.Context), len(y.Scenario)
-	k.of.Soft, k.of.Rates = nil, nil // which are of the system with these gains
+	k.inner, k.nc, k.parameters = *y, len(y.Context), len(y.Scenario)
+	k.inner.Soft, k.inner.Rates = nil, nil // they belong to the system with gains
 	return &Source{&k}
 }
 
-// read is the program of p, which is k.of with the gains.
-func (k *scaled) read(p *Problem) (*program.Program, error) {
-	plain, err := New(k.of)
+// read is the program of p: that of inner with gains.
+func (k *gainSource) read(p *Problem) (*program.Program, error) {
+	inner, err := New(k.inner)
 	if err != nil {
 		return nil, err
 	}
-	integrated := k.of.ODE != nil || k.of.Stiff != nil
-	return p.rewritten(plain, func(read *program.Program, g signature) *program.Function {
+	integrated := k.inner.ODE != nil || k.inner.Stiff != nil
+	return p.rewriteProgram(inner, func(read *program.Program, g signature) *program.Function {
 		f := read.Function(g.name)
 		if f == nil {
 			return nil
@@ -40,13 +41,13 @@ func (k *scaled) read(p *Problem) (*program.Program, error) {
 	})
 }
 
-// outputs of a system with gains are not known.
-func (k *scaled) outputs(*Problem, signature) (*program.Function, error) {
+// outputs has no text for a system with gains.
+func (k *gainSource) outputs(*Problem, signature) (*program.Function, error) {
 	return nil, errUnreadOutputs
 }
 
-// rewrite is f as a function of g's arguments. moves: it takes what acts in the place of an action.
-func (k *scaled) rewrite(g signature, f *program.Function, moves bool) *program.Function {
+// rewrite is f with g's arguments. With applyGains it multiplies the action by the gains.
+func (k *gainSource) rewrite(g signature, f *program.Function, applyGains bool) *program.Function {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
 	var inputs, gains []program.Value
@@ -56,11 +57,11 @@ func (k *scaled) rewrite(g signature, f *program.Function, moves bool) *program.
 	for i, a := range in {
 		v := b.In(i)
 		switch {
-		case a.Of == "context" && k.constants == nil:
-			gains, v = k.gainsOf(v)
-		case a.Of == "scenario" && k.constants == nil:
+		case a.Vector == "context" && k.constants == nil:
+			gains, v = k.splitContext(v)
+		case a.Vector == "scenario" && k.constants == nil:
 			gains, v = v[k.parameters:], v[:k.parameters]
-		case a.Of == "action" && moves:
+		case a.Vector == "action" && applyGains:
 			for n := range v {
 				v[n] = b.Apply(program.Mul, gains[n], v[n])
 			}
@@ -68,18 +69,18 @@ func (k *scaled) rewrite(g signature, f *program.Function, moves bool) *program.
 		inputs = append(inputs, v...)
 	}
 	results := b.Inline(f, inputs)
-	at := 0
+	offset := 0
 	for _, a := range out {
-		if a.Of == "context" && k.constants == nil {
-			results = slices.Insert(results, at+k.own, gains...)
+		if a.Vector == "context" && k.constants == nil {
+			results = slices.Insert(results, offset+k.nc, gains...)
 		}
-		at += a.Size
+		offset += a.Size
 	}
 	return b.Function(out, results)
 }
 
-// gainsOf are the gains in a context, and what else is in it.
-func (k *scaled) gainsOf(c []program.Value) (gains, rest []program.Value) {
-	n := len(k.of.Action)
-	return c[k.own : k.own+n], slices.Concat(c[:k.own], c[k.own+n:])
+// splitContext splits a context into gains and other entries.
+func (k *gainSource) splitContext(c []program.Value) (gains, rest []program.Value) {
+	n := len(k.inner.Action)
+	return c[k.nc : k.nc+n], slices.Concat(c[:k.nc], c[k.nc+n:])
 }

@@ -8,53 +8,53 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// gained are the systems around y whose actuators make more or less of each action: what every system has as parameters
-// of its plant, behind those of y.Plants.
-func (y *System) gained() *Plants {
-	own := Plants{New: func([]float64) System { return *y }}
+// withActuatorGains are the systems around y with other actuator gains. Every system has these parameters, after
+// those of y.Plants.
+func (y *System) withActuatorGains() *Plants {
+	plants := Plants{New: func([]float64) System { return *y }}
 	if y.Plants != nil {
-		own = *y.Plants
+		plants = *y.Plants
 	}
-	n := len(own.Parameters)
-	all := Plants{Parameters: slices.Clone(own.Parameters)}
-	var at []int
+	n := len(plants.Parameters)
+	extended := Plants{Parameters: slices.Clone(plants.Parameters)}
+	var varied []int
 	for i, a := range y.Action {
-		if slices.ContainsFunc(own.Parameters, func(p domain.PlantParameter) bool { return p.Name == a.Name }) {
+		if slices.ContainsFunc(plants.Parameters, func(p domain.PlantParameter) bool { return p.Name == a.Name }) {
 			continue
 		}
-		at = append(at, i)
-		all.Parameters = append(all.Parameters, domain.PlantParameter{Name: a.Name, About: "gain of this actuator: what acts of each unit that is asked for"})
+		varied = append(varied, i)
+		extended.Parameters = append(extended.Parameters, domain.PlantParameter{Name: a.Name, About: "gain of this actuator: what acts of each unit that is asked for"})
 	}
-	all.New = func(factors []float64) System {
-		made := own.New(factors[:n])
+	extended.New = func(factors []float64) System {
+		scaledSystem := plants.New(factors[:n])
 		gains := slices.Repeat([]float64{1}, len(y.Action))
-		for k, i := range at {
+		for k, i := range varied {
 			gains[i] = factors[n+k]
 		}
 		if !slices.ContainsFunc(gains, func(g float64) bool { return g != 1 }) {
-			return made
+			return scaledSystem
 		}
-		made.Source = made.withGains(scaled{constants: gains})
-		made.Constants = struct {
+		scaledSystem.Source = scaledSystem.withGains(gainSource{constants: gains})
+		scaledSystem.Constants = struct {
 			Own   any       `json:"own"`
 			Gains []float64 `json:"gains"`
-		}{made.Constants, gains}
-		return made.moved(func(_, u []float64) []float64 { return times(gains, u) }, func(_, u []complex128) []complex128 { return times(gains, u) })
+		}{scaledSystem.Constants, gains}
+		return scaledSystem.withActuator(func(_, u []float64) []float64 { return scale(gains, u) }, func(_, u []complex128) []complex128 { return scale(gains, u) })
 	}
-	return &all
+	return &extended
 }
 
-func times[T dual.Scalar](gains []float64, u []T) []T {
-	acts := make([]T, len(u))
+func scale[T dual.Scalar](gains []float64, u []T) []T {
+	applied := make([]T, len(u))
 	for i, v := range u {
-		acts[i] = dual.Const[T](gains[i]) * v
+		applied[i] = dual.Const[T](gains[i]) * v
 	}
-	return acts
+	return applied
 }
 
-// moved is the system that real and dual(c, u) move in place of u. Objectives, margins and what ODE leaves to Step are
-// of u.
-func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []complex128) []complex128) System {
+// withActuator is the system with real and dual(c, u) in place of u in its dynamics. Objectives, margins and Step
+// next to an ODE still get u.
+func (y System) withActuator(real func(c, u []float64) []float64, dualOf func(c, u []complex128) []complex128) System {
 	switch {
 	case y.ODE != nil:
 		ode := y.ODE
@@ -76,10 +76,9 @@ func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []co
 	return y
 }
 
-// UncertainGains is the system with the gain of every actuator as a parameter: an entry of the context that the
-// scenario draws from 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is
-// known; the filter estimates it beside the state, and methods are given the estimate. Its name is y's with "-gains"
-// behind it.
+// UncertainGains is the system with the gain of every actuator as a parameter. It is an entry of the context, drawn
+// from 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is known: the
+// filter estimates it with the state, and methods get the estimate. The name is y's and "-gains".
 func (y System) UncertainGains(share float64) (System, error) {
 	if !(share > 0) || share >= 1 {
 		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a number above 0 and below 1", y.Name, share)
@@ -87,118 +86,117 @@ func (y System) UncertainGains(share float64) (System, error) {
 	if y.Real.Step == nil && y.ODE == nil && y.Stiff == nil {
 		return System{}, fmt.Errorf("system %q: no action changes its state, so that there are no gains to vary", y.Name)
 	}
-	own, parameters, gains := len(y.Context), len(y.Scenario), len(y.Action)
-	of := y // before its context grows
+	nc, parameters, gains := len(y.Context), len(y.Scenario), len(y.Action)
+	inner := y // before its context is extended
 	y.Name, y.Description = y.Name+"-gains", y.Description+", whose actuators have gains that are not known"
-	y.Source, y.Plants = of.withGains(scaled{}), of.plantsWithGains(share)
+	y.Source, y.Plants = inner.withGains(gainSource{}), inner.plantsWithGains(share)
 	y.Context, y.Scenario = slices.Clone(y.Context), slices.Clone(y.Scenario)
 	for _, a := range y.Action {
 		gain := domain.Variable{Name: "gain of " + a.Name, Unit: "1", Lo: 1 - share, Hi: 1 + share}
 		y.Context, y.Scenario = append(y.Context, gain), append(y.Scenario, gain)
 	}
 	y.Initial = func(p, s, c []float64) {
-		of.Initial(p[:parameters], s, c)
-		copy(c[own:own+gains], p[parameters:])
+		inner.Initial(p[:parameters], s, c)
+		copy(c[nc:nc+gains], p[parameters:])
 	}
 	y.gains, y.share = make([]domain.Unknown, gains), share
-	for i := range y.gains { // uniform in its range
-		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
+	for i := range y.gains { // of a uniform distribution
+		y.gains[i] = domain.Unknown{Context: nc + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
 	}
-	if of.Measurement != nil {
-		m := of.Measurement.With(y.gains)
+	if inner.Measurement != nil {
+		m := inner.Measurement.With(y.gains)
 		if m.Real != nil {
-			inner := *m
-			m.Real = func(s, c, u, out []float64) { inner.Real(s, without(c, own, gains), u, out) }
-			m.Dual = func(s, c, u, out []complex128) { inner.Dual(s, without(c, own, gains), u, out) }
+			base := *m
+			m.Real = func(s, c, u, out []float64) { base.Real(s, ownContext(c, nc, gains), u, out) }
+			m.Dual = func(s, c, u, out []complex128) { base.Dual(s, ownContext(c, nc, gains), u, out) }
 		}
 		y.Measurement = m
 	}
-	y.Real, y.Dual = among(of.Real, own, gains), among(of.Dual, own, gains)
-	y.ODE, y.Stiff = odeAmong(of.ODE, own, gains), stiffAmong(of.Stiff, own, gains)
-	if of.Failed != nil {
-		y.Failed = func(s, c []float64) bool { return of.Failed(s, without(c, own, gains)) }
+	y.Real, y.Dual = withGainContext(inner.Real, nc, gains), withGainContext(inner.Dual, nc, gains)
+	y.ODE, y.Stiff = odeWithGainContext(inner.ODE, nc, gains), stiffWithGainContext(inner.Stiff, nc, gains)
+	if inner.Failed != nil {
+		y.Failed = func(s, c []float64) bool { return inner.Failed(s, ownContext(c, nc, gains)) }
 	}
-	if of.Urgency != nil {
-		y.Urgency = func(s, c, delta []float64) { of.Urgency(s, without(c, own, gains), delta) }
+	if inner.Urgency != nil {
+		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, ownContext(c, nc, gains), delta) }
 	}
-	if of.Picture != nil {
-		y.Picture = func(s, c []float64) []domain.Shape { return of.Picture(s, without(c, own, gains)) }
+	if inner.Picture != nil {
+		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, ownContext(c, nc, gains)) }
 	}
-	return y.moved(func(c, u []float64) []float64 { return product(c[own:], u) }, func(c, u []complex128) []complex128 { return product(c[own:], u) }), nil
+	return y.withActuator(func(c, u []float64) []float64 { return multiply(c[nc:], u) }, func(c, u []complex128) []complex128 { return multiply(c[nc:], u) }), nil
 }
 
-// UncertainGains is the share of a system with UncertainGains, and the gains as what its Measurement does not know; 0 and none of
-// another system.
+// UncertainGains is the share of a system with UncertainGains, and the gains as unknowns of its Measurement; 0 and
+// none of another system.
 func (p *Problem) UncertainGains() (share float64, unknown []domain.Unknown) {
 	return p.system.share, slices.Clone(p.system.gains)
 }
 
-// plantsWithGains are the systems around y with the same gains.
+// plantsWithGains are the plants of y with the same uncertain gains.
 func (y *System) plantsWithGains(share float64) *Plants {
 	if y.Plants == nil {
 		return nil
 	}
-	own := *y.Plants
-	return &Plants{Parameters: own.Parameters, New: func(factors []float64) System {
-		made, err := own.New(factors).UncertainGains(share)
+	plants := *y.Plants
+	return &Plants{Parameters: plants.Parameters, New: func(factors []float64) System {
+		varied, err := plants.New(factors).UncertainGains(share)
 		if err != nil {
-			return System{} // whose name is that of no system
+			return System{} // shifts refuses it by its name
 		}
-		return made
+		return varied
 	}}
 }
 
-func product[T dual.Scalar](gains, u []T) []T {
-	acts := make([]T, len(u))
+func multiply[T dual.Scalar](gains, u []T) []T {
+	applied := make([]T, len(u))
 	for i, v := range u {
-		acts[i] = gains[i] * v
+		applied[i] = gains[i] * v
 	}
-	return acts
+	return applied
 }
 
-// without is a context as the functions of the system itself know it: its own entries, and then the clock, where there
-// is one.
-func without[T dual.Scalar](c []T, own, gains int) []T {
-	if len(c) == own+gains {
-		return c[:own]
+// ownContext is a context without gains: the system's own entries, then the clock, if any.
+func ownContext[T dual.Scalar](c []T, nc, gains int) []T {
+	if len(c) == nc+gains {
+		return c[:nc]
 	}
-	return append(c[:own:own], c[own+gains:]...)
+	return append(c[:nc:nc], c[nc+gains:]...)
 }
 
-// among are functions whose contexts have gains behind own entries.
-func among[T dual.Scalar](of Of[T], own, gains int) Of[T] {
-	y := of
-	if of.Step != nil {
+// withGainContext are functions whose context has gains after the first nc entries.
+func withGainContext[T dual.Scalar](inner Functions[T], nc, gains int) Functions[T] {
+	y := inner
+	if inner.Step != nil {
 		y.Step = func(s, c, u, sNext, cNext []T) {
-			after := slices.Clone(without(cNext, own, gains))
-			of.Step(s, without(c, own, gains), u, sNext, after)
-			copy(cNext[:own], after)
+			next := slices.Clone(ownContext(cNext, nc, gains))
+			inner.Step(s, ownContext(c, nc, gains), u, sNext, next)
+			copy(cNext[:nc], next)
 		}
 	}
-	y.Objectives = func(s, c, u, sNext, j []T) { of.Objectives(s, without(c, own, gains), u, sNext, j) }
-	if of.Margins != nil {
-		y.Margins = func(s, c, u, sNext, m []T) { of.Margins(s, without(c, own, gains), u, sNext, m) }
+	y.Objectives = func(s, c, u, sNext, j []T) { inner.Objectives(s, ownContext(c, nc, gains), u, sNext, j) }
+	if inner.Margins != nil {
+		y.Margins = func(s, c, u, sNext, m []T) { inner.Margins(s, ownContext(c, nc, gains), u, sNext, m) }
 	}
-	if of.Escape != nil {
-		y.Escape = func(s, c, u []T) { of.Escape(s, without(c, own, gains), u) }
+	if inner.Escape != nil {
+		y.Escape = func(s, c, u []T) { inner.Escape(s, ownContext(c, nc, gains), u) }
 	}
 	return y
 }
 
-func odeAmong(of *dual.Explicit, own, gains int) *dual.Explicit {
-	if of == nil {
+func odeWithGainContext(inner *dual.Explicit, nc, gains int) *dual.Explicit {
+	if inner == nil {
 		return nil
 	}
 	return &dual.Explicit{
-		Real: func(s, c, u, ds []float64) { of.Real(s, without(c, own, gains), u, ds) },
-		Dual: func(s, c, u, ds []complex128) { of.Dual(s, without(c, own, gains), u, ds) },
-		Span: of.Span, Substeps: of.Substeps,
+		Real: func(s, c, u, ds []float64) { inner.Real(s, ownContext(c, nc, gains), u, ds) },
+		Dual: func(s, c, u, ds []complex128) { inner.Dual(s, ownContext(c, nc, gains), u, ds) },
+		Span: inner.Span, Substeps: inner.Substeps,
 	}
 }
 
-func stiffAmong(of *dual.Stiff, own, gains int) *dual.Stiff {
-	if of == nil {
+func stiffWithGainContext(inner *dual.Stiff, nc, gains int) *dual.Stiff {
+	if inner == nil {
 		return nil
 	}
-	return &dual.Stiff{ODE: func(s, c, u, ds []complex128) { of.ODE(s, without(c, own, gains), u, ds) }, Span: of.Span, Substeps: of.Substeps}
+	return &dual.Stiff{ODE: func(s, c, u, ds []complex128) { inner.ODE(s, ownContext(c, nc, gains), u, ds) }, Span: inner.Span, Substeps: inner.Substeps}
 }

@@ -6,18 +6,17 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// independent is the share of a constraint's normal that has to lie outside the span of the
-// active ones.
-const independent = 1e-10
+// independence is the least share of a constraint's normal outside the span of the active ones.
+const independence = 1e-10
 
-// leastDistance is the quadratic program min ‖x‖² subject to aₖᵀx ≥ bₖ, solved by the dual
-// active set method of Goldfarb and Idnani (Mathematical Programming 27, 1983). The last entry
-// of x is a slack, which solve leaves out unless it is asked for.
+// leastDistance is the quadratic program min ‖x‖² subject to aₖᵀx ≥ bₖ. It uses the dual active set method of
+// Goldfarb and Idnani (Mathematical Programming 27, 1983). The last entry of x is a slack, which solve uses only on
+// request.
 type leastDistance struct {
 	variables, constraints int       // without the slack
 	x                      []float64 // [variables+1]
 	a, b                   []float64 // [constraints][variables+1], [constraints]
-	active                 []int     // constraints that hold with equality, with their multipliers
+	active                 []int     // indices of active constraints, with their multipliers
 	multipliers, r         []float64
 	gram, z                []float64
 }
@@ -35,7 +34,7 @@ func (q *leastDistance) row(k int) []float64 {
 	return q.a[k*(q.variables+1) : (k+1)*(q.variables+1)]
 }
 
-// solve writes x, and reports whether there is one.
+// solve writes x; false where there is none.
 func (q *leastDistance) solve(slack bool) bool {
 	n := q.variables
 	if slack {
@@ -44,24 +43,23 @@ func (q *leastDistance) solve(slack bool) bool {
 	clear(q.x)
 	q.active = q.active[:0]
 	for range 10 * (q.constraints + n) {
-		worst, at := 1e-14, -1
+		violation, row := 1e-14, -1
 		for k := range q.constraints {
-			if v := q.b[k] - tensor.DotInOrder(q.row(k)[:n], q.x); v > worst*(1+math.Abs(q.b[k])) {
-				worst, at = v/(1+math.Abs(q.b[k])), k
+			if v := q.b[k] - tensor.DotInOrder(q.row(k)[:n], q.x); v > violation*(1+math.Abs(q.b[k])) {
+				violation, row = v/(1+math.Abs(q.b[k])), k
 			}
 		}
-		if at < 0 {
+		if row < 0 {
 			return true
 		}
-		if !q.add(at, n) {
+		if !q.add(row, n) {
 			return false
 		}
 	}
 	return false
 }
 
-// add makes constraint k hold and active, dropping others on the way. It reports whether
-// that is possible.
+// add makes constraint k active and drops others where needed. It returns false where that is impossible.
 func (q *leastDistance) add(k, n int) bool {
 	normal := q.row(k)[:n]
 	multiplier := 0.0
@@ -74,7 +72,7 @@ func (q *leastDistance) add(k, n int) bool {
 		}
 		// full is the step to the constraint, partial the step at which a multiplier is 0.
 		full, partial, drop := math.Inf(1), math.Inf(1), -1
-		if size > independent*length {
+		if size > independence*length {
 			full = (q.b[k] - tensor.DotInOrder(normal, q.x)) / size
 		}
 		for j := range q.active {
@@ -105,8 +103,7 @@ func (q *leastDistance) add(k, n int) bool {
 	}
 }
 
-// split writes the coefficients r of the normal's projection onto the span of the active
-// normals, and the rest z.
+// split writes the coefficients r of the normal's projection onto the span of the active normals, and the residual z.
 func (q *leastDistance) split(normal []float64) {
 	n, k := len(normal), len(q.active)
 	// Cholesky's factor of the Gram matrix.

@@ -29,8 +29,8 @@ func spring(escapeSteps int) System {
 	}
 }
 
-func springOf[T dual.Scalar](escape bool) Of[T] {
-	of := Of[T]{
+func springOf[T dual.Scalar](escape bool) Functions[T] {
+	of := Functions[T]{
 		Step: func(s, c, u, sNext, cNext []T) { cNext[0], cNext[1] = c[0]+0.1*(sNext[0]-s[0])*sNext[1], u[0] },
 		Objectives: func(s, c, u, n, j []T) {
 			j[0], j[1] = (n[0]-1)*(n[0]-1)+0.1*c[0]*s[1], u[0]*u[0]+(u[0]-c[1])*(u[0]-c[1])

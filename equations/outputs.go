@@ -12,31 +12,31 @@ import (
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// Outputs is what a Measurement of the system measures, y of (s, c, u), as a function "outputs". One that has no functions is of the
-// states themselves; Real of another is read from the Source, at Measurement.Real, and held to it as the functions of Program are.
-func (p *Problem) Outputs(of *domain.Measurement) (*program.Function, error) {
-	f, err := p.measured(of)
+// Outputs is the measurement y of (s, c, u) as a function "outputs". Without functions a Measurement is of the
+// states. Real of another is read from the Source, at Measurement.Real, and compared with it as Program does.
+func (p *Problem) Outputs(measurement *domain.Measurement) (*program.Function, error) {
+	f, err := p.outputFunction(measurement)
 	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
 	}
 	return f, nil
 }
 
-func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
-	if err := of.Validate(&p.spec); err != nil {
+func (p *Problem) outputFunction(measurement *domain.Measurement) (*program.Function, error) {
+	if err := measurement.Validate(&p.spec); err != nil {
 		return nil, err
 	}
 	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
 	g := signature{name: "outputs", field: "Measurement.Real", parameters: []parameter{
-		{name: "s", of: "state", size: ns, reads: true}, {name: "c", of: "context", size: nc, reads: true}, {name: "u", of: "action", size: nu, reads: true},
-		{name: "y", size: len(of.Outputs), writes: true},
+		{name: "s", vector: "state", size: ns, input: true}, {name: "c", vector: "context", size: nc, input: true}, {name: "u", vector: "action", size: nu, input: true},
+		{name: "y", size: len(measurement.Outputs), output: true},
 	}}
-	if of.Real == nil {
-		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Of: "state"}, program.Argument{Name: "c", Size: nc, Of: "context"}, program.Argument{Name: "u", Size: nu, Of: "action"})
-		all := b.In(0)
-		y := make([]program.Value, len(of.Outputs))
+	if measurement.Real == nil {
+		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Vector: "state"}, program.Argument{Name: "c", Size: nc, Vector: "context"}, program.Argument{Name: "u", Size: nu, Vector: "action"})
+		states := b.In(0)
+		y := make([]program.Value, len(measurement.Outputs))
 		for i := range y {
-			y[i] = all[of.State(i)]
+			y[i] = states[measurement.State(i)]
 		}
 		return b.Function([]program.Argument{{Name: "y", Size: len(y)}}, y), nil
 	}
@@ -48,7 +48,7 @@ func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, p.holdOutputs(f, of)
+	return f, p.compareOutputs(f, measurement)
 }
 
 var errUnreadOutputs = errors.New("what its Measurement measures is a function whose text is not known, want equations.From the embedded files as the Source")
@@ -73,19 +73,20 @@ func (k goText) outputs(p *Problem, g signature) (*program.Function, error) {
 	return traced, nil
 }
 
-// holdOutputs compares what was read with the function itself, at random.
-func (p *Problem) holdOutputs(read *program.Function, of *domain.Measurement) error {
-	got, want := make([]float64, read.Results()), make([]float64, read.Results())
+// compareOutputs compares the function that was read with the original, at random points.
+func (p *Problem) compareOutputs(read *program.Function, measurement *domain.Measurement) error {
+	computed, expected := make([]float64, read.Results()), make([]float64, read.Results())
 	rng := rand.New(rand.NewPCG(5, 0x6f757470757473)) // "outputs"
 	for range 100 {
-		_, _, s, c, u := p.drawn(rng)
+		point := p.sample(rng)
+		s, c, u := point.s, point.c, point.u
 		in := slices.Concat(s, c, u)
-		of.Real(s, c, u, want)
-		read.Evaluate(in, got)
-		for i, w := range want {
-			if !readAs(got[i], w) {
+		measurement.Real(s, c, u, expected)
+		read.Evaluate(in, computed)
+		for i, w := range expected {
+			if !agrees(computed[i], w) {
 				return fmt.Errorf("Measurement.Real as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it another Measurement than the source's?",
-					got[i], i, w, in)
+					computed[i], i, w, in)
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func (p *Problem) holdOutputs(read *program.Function, of *domain.Measurement) er
 
 // run calls the function of the source that makes the System.
 func (k goText) run() (*gotrace.Object, error) {
-	pkg, err := gotrace.Load(k.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, k.others...)...)
+	pkg, err := gotrace.Load(k.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, k.imports...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -14,26 +14,26 @@ import (
 
 // Problem is a System as a domain.Problem.
 type Problem struct {
-	system System // what Soft and Rates declare is part of its functions
-	given  System
-	spec   domain.Spec
-	clock  int       // its index in the context; −1: the plant runs on and has none
-	half   []float64 // of each action's box, 1 where it has none
-	works  sync.Pool
-	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
-	// functions write at the starts and actions that they are tried at.
+	system   System // with Soft and Rates applied to its functions
+	original System
+	spec     domain.Spec
+	clock    int       // its index in the context; −1: infinite horizon, no clock
+	half     []float64 // half width of each action's box; 1 without a box
+	works    sync.Pool
+	// constants are System.Constants as JSON, nil for none; behaviour is a digest of the functions' outputs at random
+	// starts and actions.
 	constants, behaviour []byte
-	declared             *declared // nil: given has neither Soft nor Rates
+	declared             *declared // nil: neither Soft nor Rates
 	program              func() (*program.Program, error)
-	valued               func() (*valued, error)
-	laned                func() (*laned, error)
-	ofState              []bool // of each of Margins: it is of the state alone
+	valueCode            func() (*valueCode, error)
+	derivativeCode       func() (*derivativeCode, error)
+	stateOnly            []bool // of each of Margins: it depends on the state alone
 	backoff              *domain.Backoff
-	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
-	behind      func(s, c []float64, pref domain.Preference) float64
-	behindPlans func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
-	settles     func(s, c []float64, steps int) (float64, bool)
-	polish      func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
+	// Of an infinite horizon, by its case's solver; nil: unknown.
+	terminalCost     func(s, c []float64, pref domain.Preference) float64
+	planTerminalCost func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
+	regulatorMargin  func(s, c []float64, steps int) (float64, bool)
+	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: none
 }
 
 var _ domain.Problem = (*Problem)(nil)
@@ -43,39 +43,39 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, BehindPlans: p.BehindPlans, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), TerminalCost: p.TerminalCost, PlanTerminalCost: p.PlanTerminalCost, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 		Polish: p.polish,
 	}
 }
 
-// work is what one call computes in.
+// work holds the buffers of one call.
 type work struct {
 	real    path[float64]
 	dual    path[complex128]
 	m       []float64
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
-	// Of a projection: the action that is asked for, and the best so far.
-	wanted, best []float64
-	program      leastDistance
+	// Of a projection: the requested action, and the best so far.
+	requested, best []float64
+	program         leastDistance
 }
 
-// path is where the functions of the system are evaluated. It remembers the last step and its margins: who
-// asks for a step asks for its objectives and margins next, and who projects an action asks for its margins again.
+// path evaluates the functions of the system. It remembers the last step and its margins: a caller of Step asks for
+// objectives and margins next, and a projection asks for its margins again.
 type path[T dual.Scalar] struct {
-	s, c, u, next, after []T // the step
-	margins              []T // of the step and of the escape after it, nothing kept off
-	stepped, limited     bool
-	states, contexts     [2][]T // along the escape
-	escape               []T
-	same                 func(a, b []T) bool
+	s, c, u, next, nextContext []T // of the last step
+	margins                    []T // of the step and of the escape after it, without backoff
+	stepValid, marginsValid    bool
+	states, contexts           [2][]T // along the escape
+	escape                     []T
+	equal                      func(a, b []T) bool
 }
 
-func newPath[T dual.Scalar](ns, nc, nu, nm int, same func(a, b []T) bool) path[T] {
+func newPath[T dual.Scalar](ns, nc, nu, nm int, equal func(a, b []T) bool) path[T] {
 	row := func(n int) []T { return make([]T, n) }
 	return path[T]{
-		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc), margins: row(nm),
-		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), nextContext: row(nc), margins: row(nm),
+		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), equal: equal,
 	}
 }
 
@@ -90,11 +90,12 @@ func sameDualBits(a, b []complex128) bool {
 }
 
 func (p *Problem) newWork() any {
-	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
+	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
+	nj, nm := len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
 		real: newPath(ns, nc, nu, nm, tensor.SameBits), dual: newPath(ns, nc, nu, nm, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
+		program: newLeastDistance(nu, nm+2*nu), requested: make([]float64, nu), best: make([]float64, nu),
 	}
 }
 
@@ -103,15 +104,15 @@ func (p *Problem) borrow() *work { return p.works.Get().(*work) }
 // Spec implements domain.Problem, as do the methods below.
 func (p *Problem) Spec() *domain.Spec { return &p.spec }
 
-// Fingerprint is domain.ProblemAbilities.Fingerprint: it is of the Spec, of Constants, and of what the
-// functions write at some starts and actions, so that an edited equation makes another problem.
+// Fingerprint is domain.ProblemAbilities.Fingerprint. It covers the Spec, Constants and the digest of the functions'
+// outputs, so that an edited equation makes another problem.
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
 
-// System is what the problem was made of, its optional parts completed.
+// System is the original system with its optional parts completed.
 func (p *Problem) System() System {
-	y := p.given
+	y := p.original
 	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
 	return y
 }
@@ -125,19 +126,19 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
-// advance is a step of the system and of the clock, if there is one.
-func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+// advance is a step of the system and of the clock, if any.
+func advance[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
-	move(p, of, s, c, u, sNext, cNext)
+	stateStep(p, f, s, c, u, sNext, cNext)
 	if p.clock >= 0 {
 		cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
 	}
 }
 
-// tick is how far a step moves the clock.
+// tick is the clock's increment per step.
 func (p *Problem) tick() float64 { return 1 / float64(p.spec.Steps) }
 
-// integrate is the step of ODE or Stiff, and reports whether there is one of them.
+// integrate is the step of ODE or Stiff; false without either.
 func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
 	switch {
 	case y.ODE != nil:
@@ -150,64 +151,64 @@ func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
 	return true
 }
 
-// move is the step of ODE or Stiff, then Step, cNext holding c.
-func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+// stateStep is the step of ODE or Stiff, then Step, cNext holding c.
+func stateStep[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {
 	integrate(&p.system, s, c, u, sNext)
-	if of.Step != nil {
-		of.Step(s, c, u, sNext, cNext)
+	if f.Step != nil {
+		f.Step(s, c, u, sNext, cNext)
 	}
 }
 
-// take is the step of an action, into w.next and w.after.
-func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
-	if w.stepped && w.same(w.s, s) && w.same(w.c, c) && w.same(w.u, u) {
+// takeStep computes the step of an action, into w.next and w.nextContext.
+func takeStep[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u []T) {
+	if w.stepValid && w.equal(w.s, s) && w.equal(w.c, c) && w.equal(w.u, u) {
 		return
 	}
 	copy(w.s, s)
 	copy(w.c, c)
 	copy(w.u, u)
-	w.stepped, w.limited = false, false // until they are, whatever the system's functions do
-	advance(p, of, s, c, u, w.next, w.after)
-	w.stepped = true
+	w.stepValid, w.marginsValid = false, false // stays so where a function panics
+	advance(p, f, s, c, u, w.next, w.nextContext)
+	w.stepValid = true
 }
 
-// costOf is the objectives of an action.
-func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
-	take(p, of, w, s, c, u)
-	of.Objectives(s, c, u, w.next, j)
+// evaluateObjectives computes the objectives of an action.
+func evaluateObjectives[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, u, c, j []T) {
+	takeStep(p, f, w, s, c, u)
+	f.Objectives(s, c, u, w.next, j)
 }
 
-// marginsOf is the margins of an action, then those of the escape from the state after it.
-func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+// evaluateMargins computes the margins of an action, then those of the escape from the next state.
+func evaluateMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	if len(p.system.Margins) == 0 {
 		return
 	}
-	take(p, of, w, s, c, u)
-	if !w.limited {
-		limit(p, of, w, s, c, u, w.margins)
-		w.limited = true
+	takeStep(p, f, w, s, c, u)
+	if !w.marginsValid {
+		systemMargins(p, f, w, s, c, u, w.margins)
+		w.marginsValid = true
 	}
 	copy(m, w.margins)
-	keepOff(p, clockOf(p, c), m)
+	subtractBackoff(p, clockReading(p, c), m)
 }
 
-// limit writes the margins of the step that w has taken, then those of the escape after it.
-func limit[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+// systemMargins writes the margins of the path's step, then those of the escape after it, without backoff.
+func systemMargins[T dual.Scalar](p *Problem, f *Functions[T], w *path[T], s, c, u, m []T) {
 	n := len(p.system.Margins)
-	of.Margins(s, c, u, w.next, m[:n])
-	s, c = w.next, w.after
+	f.Margins(s, c, u, w.next, m[:n])
+	s, c = w.next, w.nextContext
 	for k := range p.system.EscapeSteps {
-		escapeTo(p, of, s, c, w.escape)
+		escapeAction(p, f, s, c, w.escape)
 		sNext, cNext := w.states[k%2], w.contexts[k%2]
-		advance(p, of, s, c, w.escape, sNext, cNext)
-		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
+		advance(p, f, s, c, w.escape, sNext, cNext)
+		f.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
 	}
 }
 
-// escapeTo is the escape's action, within the box.
-func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
-	of.Escape(s, c, u)
+// escapeAction is the escape's action, within the box.
+func escapeAction[T dual.Scalar](p *Problem, f *Functions[T], s, c, u []T) {
+	f.Escape(s, c, u)
 	for i, a := range p.spec.Action {
 		if a.Bounded() {
 			u[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), u[i]))
@@ -218,54 +219,54 @@ func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
 // Step is the system's, and the clock's.
 func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
 	w := p.borrow()
-	take(p, &p.system.Real, &w.real, s, c, u)
+	takeStep(p, &p.system.Real, &w.real, s, c, u)
 	copy(sNext, w.real.next)
-	copy(cNext, w.real.after)
+	copy(cNext, w.real.nextContext)
 	p.works.Put(w)
 }
 
-// StepDual is Step with derivatives, as the methods named so below are of others.
+// StepDual is Step at dual numbers.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
 	w := p.borrow()
-	take(p, &p.system.Dual, &w.dual, s, c, u)
+	takeStep(p, &p.system.Dual, &w.dual, s, c, u)
 	copy(sNext, w.dual.next)
-	copy(cNext, w.dual.after)
+	copy(cNext, w.dual.nextContext)
 	p.works.Put(w)
 }
 
-// Objectives evaluates the dynamics once, where the last call did not.
+// Objectives evaluates the dynamics once, unless the last call did.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
-	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
 	p.works.Put(w)
 }
 
 // ObjectivesDual is Objectives at dual numbers.
 func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	w := p.borrow()
-	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
+	evaluateObjectives(p, &p.system.Dual, &w.dual, s, u, c, j)
 	p.works.Put(w)
 }
 
 // Margins evaluates the dynamics as Objectives does, and once for each step of the escape.
 func (p *Problem) Margins(s, c, u, m []float64) {
 	w := p.borrow()
-	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	evaluateMargins(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
 // MarginsDual is Margins at dual numbers.
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	w := p.borrow()
-	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)
+	evaluateMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 
-// Score is domain.ProblemAbilities.Score by both.
+// Score is domain.ProblemAbilities.Score.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
-	costOf(p, &p.system.Real, &w.real, s, u, c, j)
-	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	evaluateObjectives(p, &p.system.Real, &w.real, s, u, c, j)
+	evaluateMargins(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
@@ -276,32 +277,32 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	widen(w.u, u)
 	widen(w.c, c)
 	j := w.out[:len(sigma)]
-	for _, by := range [2]struct {
-		at []complex128
-		g  []float64
+	for _, input := range [2]struct {
+		values []complex128
+		g      []float64
 	}{{w.s, gs}, {w.u, gu}} {
-		for i, v := range by.at {
-			by.at[i] = dual.Seed(real(v), 1)
-			costOf(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
-			by.at[i] = v
+		for i, v := range input.values {
+			input.values[i] = dual.Seed(real(v), 1)
+			evaluateObjectives(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
+			input.values[i] = v
 			sum := 0.0
 			for k, x := range j {
 				sum += sigma[k] * dual.Derivative(x)
 			}
-			by.g[i] = sum
+			input.g[i] = sum
 		}
 	}
 	p.works.Put(w)
 }
 
-// widen writes numbers as dual ones that do not vary.
+// widen writes numbers as dual numbers with zero derivatives.
 func widen(to []complex128, from []float64) {
 	for i, v := range from {
 		to[i] = complex(v, 0)
 	}
 }
 
-// Indicators depend on the state alone: what it would cost to stay in it at rest.
+// Indicators depend on the state alone: the cost of staying in it at rest.
 func (p *Problem) Indicators(s, _, c, delta []float64) {
 	if p.system.Urgency != nil {
 		p.system.Urgency(s, c, delta)
@@ -314,7 +315,7 @@ func (p *Problem) Indicators(s, _, c, delta []float64) {
 	}
 }
 
-// Remaining is domain.ProblemAbilities.Remaining by the clock, and by the horizon of a plant that runs on.
+// Remaining is domain.ProblemAbilities.Remaining by the clock, or the horizon where that is infinite.
 func (p *Problem) Remaining(c []float64) int {
 	if p.clock < 0 {
 		return p.spec.Horizon
@@ -323,31 +324,31 @@ func (p *Problem) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
 }
 
-// Behind is domain.ProblemAbilities.Behind by the horizon solver of the case; a problem without one, and one whose episodes end, has
-// nothing behind its plans.
-func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
-	if p.behind == nil {
+// TerminalCost is domain.ProblemAbilities.TerminalCost by the case's horizon solver; 0 without one, and where episodes end.
+func (p *Problem) TerminalCost(s, c []float64, pref domain.Preference) float64 {
+	if p.terminalCost == nil {
 		return 0
 	}
-	return p.behind(s, c, pref)
+	return p.terminalCost(s, c, pref)
 }
 
-// BehindPlans is domain.ProblemAbilities.BehindPlans.
-func (p *Problem) BehindPlans(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
-	if p.behindPlans == nil {
+// PlanTerminalCost is domain.ProblemAbilities.PlanTerminalCost.
+func (p *Problem) PlanTerminalCost(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+	if p.planTerminalCost == nil {
 		return nil, true
 	}
-	return p.behindPlans(s, c, steps, pref)
+	return p.planTerminalCost(s, c, steps, pref)
 }
 
-// TerminalMargin is domain.ProblemAbilities.TerminalMargin for a plant that runs on: a plan may end where the linear regulator about the place to
-// rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
+// TerminalMargin is domain.ProblemAbilities.TerminalMargin for an infinite horizon. A plan may end where the linear
+// regulator about the optimal steady state satisfies the limits for another horizon. It is +Inf where the escape's
+// steps are among the margins, and where there is no regulator.
 func (p *Problem) TerminalMargin(s, c []float64) float64 {
-	if p.settles == nil || p.system.EscapeSteps > 0 {
+	if p.regulatorMargin == nil || p.system.EscapeSteps > 0 {
 		return math.Inf(1)
 	}
-	margin, known := p.settles(s, c, p.spec.Horizon)
-	if !known {
+	margin, found := p.regulatorMargin(s, c, p.spec.Horizon)
+	if !found {
 		return math.Inf(1)
 	}
 	return margin
@@ -364,8 +365,8 @@ func (p *Problem) Picture(s, c []float64) []domain.Shape {
 	return p.system.Picture(s, c)
 }
 
-// specOf is the Spec, with the defaults that follow from the sizes.
-func (y *System) specOf() domain.Spec {
+// spec is the Spec with the defaults that follow from the sizes.
+func (y *System) spec() domain.Spec {
 	measured, scenarios := len(y.State), max(5, len(y.Scenario))
 	inputs := measured + len(y.Context)
 	hidden := 64
@@ -395,7 +396,7 @@ func (y *System) specOf() domain.Spec {
 	fill(&v.RetractionMix, 0.5)
 	fill(&v.Smoothing, 0.3)
 	fill(&v.PriorityFilter, 1)
-	fill(&v.Neighbours, t.Latent+4) // spans the latent: what of it fewer leave out is lost where codes are sparse
+	fill(&v.Neighbours, t.Latent+4) // spans the latent; fewer neighbours lose directions where codes are sparse
 	semantic := y.Semantic
 	if semantic.K == nil {
 		semantic.K = slices.Repeat([]float64{3}, len(y.Objectives))
@@ -427,7 +428,7 @@ func (y *System) specOf() domain.Spec {
 	}
 }
 
-// clockName is that of the context's last entry, unless the plant runs on.
+// clockName is the name of the context's last entry, unless the horizon is infinite.
 const clockName = "clock"
 
 // fill replaces a zero value by its default.

@@ -9,34 +9,33 @@ import (
 
 // Constants of the projection.
 const (
-	// relinearisations bounds how often margins are linearised anew: it converges
-	// quadratically where they are smooth, and at once where they are linear in u.
+	// relinearisations bounds the linearisations of the margins: the method converges quadratically where they are
+	// smooth, at once where they are linear in u.
 	relinearisations = 10
-	// settled is a step, relative to the boxes, that ends it.
-	settled = 1e-9
-	// slackWeight is how much dearer a unit of violation is than a half box of action,
-	// where no action keeps all linearised margins.
+	// converged is the step, relative to the boxes, that ends the projection.
+	converged = 1e-9
+	// slackWeight is the penalty of a unit of violation relative to half a box of action, where no action satisfies
+	// all linearised margins.
 	slackWeight = 1e4
 )
 
-// Project writes the nearest action that keeps box and margins, in the norm in which every
-// box is of one size: the box alone where that keeps the margins, else the solutions of
-// quadratic programs with the margins linearised at the last one. Where these find none it
-// is the escape's action if that keeps them, else the one of about the least violation, and
-// false.
+// Project writes the nearest action within box and margins, in half widths of the box. The clipped action suffices
+// where it satisfies the margins. Else quadratic programs follow, with the margins linearised at the last solution.
+// Where these fail, Project writes the escape's action if that satisfies the margins, else one of about the least
+// violation, and returns false.
 func (p *Problem) Project(s, c, u []float64) bool {
 	w := p.borrow()
 	defer p.works.Put(w)
 	q := &w.program
-	copy(w.wanted, u)
+	copy(w.requested, u)
 	domain.Clip(u, u, p.spec.Action)
 	if len(w.m) == 0 {
 		return true
 	}
 	real := &p.system.Real
-	marginsOf(p, real, &w.real, s, c, u, w.m)
-	least := lowest(w.m)
-	if p.spec.Keeps(least) {
+	evaluateMargins(p, real, &w.real, s, c, u, w.m)
+	smallest := smallestMargin(w.m)
+	if p.spec.Keeps(smallest) {
 		return true
 	}
 	copy(w.best, u)
@@ -45,53 +44,53 @@ func (p *Problem) Project(s, c, u []float64) bool {
 		if !q.solve(false) && !q.solve(true) {
 			break
 		}
-		moved := 0.0
+		change := 0.0
 		for i := range u {
-			v := w.wanted[i] + p.half[i]*q.x[i]
+			v := w.requested[i] + p.half[i]*q.x[i]
 			if !isFinite(v) {
 				v = u[i]
 			}
-			moved = math.Max(moved, math.Abs(v-u[i])/p.half[i])
+			change = math.Max(change, math.Abs(v-u[i])/p.half[i])
 			u[i] = v
 		}
 		domain.Clip(u, u, p.spec.Action)
-		marginsOf(p, real, &w.real, s, c, u, w.m)
-		now := lowest(w.m)
-		kept := p.spec.Keeps(now)
-		if kept || now > least { // a NaN is neither
+		evaluateMargins(p, real, &w.real, s, c, u, w.m)
+		margin := smallestMargin(w.m)
+		feasible := p.spec.Keeps(margin)
+		if feasible || margin > smallest { // a NaN is neither
 			copy(w.best, u)
-			least = math.Min(now, 0)
+			smallest = math.Min(margin, 0)
 		}
-		if moved <= settled {
+		if change <= converged {
 			break
 		}
 	}
-	if least < -p.spec.MarginTolerance && real.Escape != nil {
+	if smallest < -p.spec.MarginTolerance && real.Escape != nil {
 		real.Escape(s, c, u)
 		domain.Clip(u, u, p.spec.Action)
-		marginsOf(p, real, &w.real, s, c, u, w.m)
-		if now := lowest(w.m); now > least {
+		evaluateMargins(p, real, &w.real, s, c, u, w.m)
+		if margin := smallestMargin(w.m); margin > smallest {
 			copy(w.best, u)
-			least = now
+			smallest = margin
 		}
 	}
 	copy(u, w.best)
-	return p.spec.Keeps(least)
+	return p.spec.Keeps(smallest)
 }
 
-// lowest is the least margin, −Inf if one is NaN.
-func lowest(m []float64) float64 {
-	least := math.Inf(1)
+// smallestMargin is the smallest margin, −Inf if one is NaN.
+func smallestMargin(m []float64) float64 {
+	smallest := math.Inf(1)
 	for _, v := range m {
 		if math.IsNaN(v) {
 			return math.Inf(-1)
 		}
-		least = math.Min(least, v)
+		smallest = math.Min(smallest, v)
 	}
-	return least
+	return smallest
 }
 
-// linearise writes the constraints on x = (u − wanted)/half at u, whose margins are w.m.
+// linearise writes the constraints on x = (u − requested)/half at u, whose margins are w.m.
 func (p *Problem) linearise(w *work, s, c, u []float64) {
 	q := &w.program
 	nu, nm := len(u), len(w.m)
@@ -104,16 +103,16 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 	}
 	for i, v := range w.u {
 		w.u[i] = dual.Seed(real(v), 1)
-		marginsOf(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
+		evaluateMargins(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
 		w.u[i] = v
 		for k, x := range m {
 			d := dual.Derivative(x)
 			q.row(k)[i] = d * p.half[i]
-			q.b[k] += d * (u[i] - w.wanted[i])
+			q.b[k] += d * (u[i] - w.requested[i])
 		}
 	}
 	for k := range nm {
-		// Of unit length, so that violations of all limits are of one size.
+		// Unit length makes violations of all limits comparable.
 		length := 0.0
 		for _, v := range q.row(k)[:nu] {
 			length = math.Hypot(length, v)
@@ -135,9 +134,9 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 			case !a.Bounded():
 				q.b[k] = math.Inf(-1)
 			case side == 0:
-				q.row(k)[i], q.b[k] = 1, (a.Lo-w.wanted[i])/p.half[i]
+				q.row(k)[i], q.b[k] = 1, (a.Lo-w.requested[i])/p.half[i]
 			default:
-				q.row(k)[i], q.b[k] = -1, (w.wanted[i]-a.Hi)/p.half[i]
+				q.row(k)[i], q.b[k] = -1, (w.requested[i]-a.Hi)/p.half[i]
 			}
 		}
 	}

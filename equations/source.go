@@ -13,42 +13,43 @@ import (
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// Source is where the Go text of a system's functions is, so that they can be read as a program: differentiated exactly, and
-// taken to other languages. A binary carries it:
+// Source holds the Go text of a system's functions. It is read as a program, which is differentiated exactly and
+// exported to other languages. A binary carries it:
 //
 //	//go:embed *.go
 //	var source embed.FS
 //
-// The compiler embeds what it compiles, so that the two cannot differ. From says which function makes the System.
-type Source struct{ text }
+// The compiler embeds the files that it compiles, so the two cannot differ. From names the function that makes the
+// System.
+type Source struct{ sourceText }
 
-// text is what a problem's functions are read from: text of Go, a program, or the system that this one was made of.
-type text interface {
+// sourceText is the text of a problem's functions: Go text, a program, or the system that this one was made of.
+type sourceText interface {
 	// read is the program of p.
 	read(p *Problem) (*program.Program, error)
-	// outputs is the function g of p, of what its Measurement measures.
+	// outputs is the function g of p, of the outputs of its Measurement.
 	outputs(p *Problem, g signature) (*program.Function, error)
 }
 
-// Given is the source of a system whose functions are evaluated from a program, which Program then returns.
-func Given(p *program.Program) *Source { return &Source{given{p}} }
+// Given is the source of a system that evaluates a program; Program returns that.
+func Given(p *program.Program) *Source { return &Source{givenProgram{p}} }
 
-// given is a program that is there.
-type given struct{ program *program.Program }
+// givenProgram is an existing program.
+type givenProgram struct{ program *program.Program }
 
-func (k given) read(*Problem) (*program.Program, error) { return k.program, nil }
+func (k givenProgram) read(*Problem) (*program.Program, error) { return k.program, nil }
 
-func (k given) outputs(_ *Problem, g signature) (*program.Function, error) {
+func (k givenProgram) outputs(_ *Problem, g signature) (*program.Function, error) {
 	if f := k.program.Function(g.name); f != nil {
 		return f, nil
 	}
 	return nil, errUnreadOutputs
 }
 
-// goText are the files of a package in Go, with those of others that it imports.
+// goText holds the Go files of a package and of its imports.
 type goText struct {
 	main     gotrace.Source
-	others   []gotrace.Source
+	imports  []gotrace.Source
 	function string // makes the System
 	args     []any
 }
@@ -59,17 +60,18 @@ func From(files fs.FS, function string, args ...any) *Source {
 	return &Source{goText{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}}
 }
 
-// With adds a package that equations call, by the path it is imported by; packages that it imports are added before it.
-// It panics where the source is not one of From.
+// With adds a package that the equations import, by its path. Packages that it imports come before it. It panics
+// where the source is not one of From.
 func (s *Source) With(path string, files fs.FS) *Source {
-	more := s.text.(goText)
-	more.others = append(slices.Clone(more.others), gotrace.Source{Path: path, Files: files})
-	return &Source{more}
+	extended := s.sourceText.(goText)
+	extended.imports = append(slices.Clone(extended.imports), gotrace.Source{Path: path, Files: files})
+	return &Source{extended}
 }
 
 const dualPath = "github.com/gpc-engine/gpc/equations/dual"
 
-// scatter is how far from starts a program is held to the functions, as a share of the sizes.
+// scatter is the distance from starts at which a program is compared with the functions, as a share of the state's
+// sizes.
 const scatter = 0.3
 
 // Names of the functions of a system's program.
@@ -84,12 +86,12 @@ const (
 	failedFunction     = "failed"
 )
 
-// Program reads the system's functions from its Source: ode is that of ODE or Stiff, the others are named as they are
-// here. What cannot be followed is an error with file and line. The program is held to the functions at random starts
-// and actions: it is an error where they differ, such as by a variable that was changed meanwhile.
+// Program reads the system's functions from its Source. ode is that of ODE or Stiff; the others have the names above.
+// Text that cannot be followed is an error with file and line. Program compares the result with the functions at
+// random starts and actions. They differ, for example, where a variable has changed.
 func (y System) Program() (*program.Program, error) {
 	if y.Source == nil {
-		return nil, y.unread()
+		return nil, y.noSource()
 	}
 	p, err := New(y)
 	if err != nil {
@@ -98,25 +100,25 @@ func (y System) Program() (*program.Program, error) {
 	return p.Program()
 }
 
-// unread is the error of a system without a Source.
-func (y *System) unread() error {
+// noSource is the error of a system without a Source.
+func (y *System) noSource() error {
 	return fmt.Errorf("system %q: Source is nil, want equations.From the embedded files", y.Name)
 }
 
 // Program is that of the System, read once.
 func (p *Problem) Program() (*program.Program, error) { return p.program() }
 
-// readProgram reads the source and holds it to the functions.
+// readProgram reads the source and compares it with the functions.
 func (p *Problem) readProgram() (*program.Program, error) {
 	if p.system.Source == nil {
-		return nil, p.system.unread()
+		return nil, p.system.noSource()
 	}
 	read, err := p.system.Source.read(p)
 	if err == nil {
 		err = read.Validate()
 	}
 	if err == nil {
-		err = p.hold(read)
+		err = p.compare(read)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", p.system.Name, err)
@@ -124,13 +126,13 @@ func (p *Problem) readProgram() (*program.Program, error) {
 	return read, nil
 }
 
-// parameter is one of a function that is read: an input, an output, or both.
+// parameter is a parameter of a function: an input, an output, or both.
 type parameter struct {
-	name, of string
-	size     int
-	reads    bool
-	writes   bool
-	holds    string // of an output: the input that it holds already
+	name, vector string
+	size         int
+	input        bool
+	output       bool
+	initialised  string // of an output: the input that it starts from
 }
 
 // signature is a function of System.
@@ -140,12 +142,12 @@ type signature struct {
 	returns     bool // a condition
 }
 
-// signatures are those of the system's functions, with the vectors that they are of.
+// signatures are those of the system's functions, with the vectors of their parameters.
 func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	y := &p.system
-	vector := func(name string, of []string) int {
-		vectors = append(vectors, program.Vector{Name: name, Entries: of})
-		return len(of)
+	vector := func(name string, entries []string) int {
+		vectors = append(vectors, program.Vector{Name: name, Entries: entries})
+		return len(entries)
 	}
 	ns := vector("state", namesOf(y.State))
 	nc := vector("context", namesOf(p.spec.Context))
@@ -153,16 +155,17 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	nj := vector("objectives", namesOf(y.Objectives))
 	nm := vector("margins", namesOf(y.Margins))
 	np := vector("scenario", namesOf(y.Scenario))
-	in := func(name, of string, size int) parameter {
-		return parameter{name: name, of: of, size: size, reads: true}
+	in := func(name, entries string, size int) parameter {
+		return parameter{name: name, vector: entries, size: size, input: true}
 	}
-	out := func(name, of string, size int) parameter {
-		return parameter{name: name, of: of, size: size, writes: true}
+	out := func(name, entries string, size int) parameter {
+		return parameter{name: name, vector: entries, size: size, output: true}
 	}
-	s, c, u, n := in("s", "state", ns), in("c", "context", nc), in("u", "action", nu), in("sNext", "state", ns)
+	s, c, u := in("s", "state", ns), in("c", "context", nc), in("u", "action", nu)
+	n := in("sNext", "state", ns)
 	j, m := out("j", "objectives", nj), out("m", "margins", nm)
 	cNext := out("cNext", "context", nc)
-	cNext.holds = "c"
+	cNext.initialised = "c"
 	ode := signature{name: odeFunction, field: "ODE.Real", parameters: []parameter{s, c, u, out("ds", "state", ns)}}
 	next := n
 	switch {
@@ -184,17 +187,18 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	}
 }
 
-// rewritten is the program of p, made of that of the system below it function by function; what f leaves nil is not in it.
-func (p *Problem) rewritten(below *Problem, f func(read *program.Program, g signature) *program.Function) (*program.Program, error) {
-	read, err := below.system.Source.read(below)
+// rewriteProgram makes the program of p from that of an inner system, function by function. It leaves out the nil
+// results of f.
+func (p *Problem) rewriteProgram(inner *Problem, f func(read *program.Program, g signature) *program.Function) (*program.Program, error) {
+	read, err := inner.system.Source.read(inner)
 	if err != nil {
 		return nil, err
 	}
 	vectors, list := p.signatures()
 	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
 	for _, g := range list {
-		if made := f(read, g); made != nil {
-			out.Functions = append(out.Functions, made)
+		if rewritten := f(read, g); rewritten != nil {
+			out.Functions = append(out.Functions, rewritten)
 		}
 	}
 	return out, nil
@@ -217,7 +221,7 @@ func (k goText) read(p *Problem) (*program.Program, error) {
 			return nil, fmt.Errorf("the source's %w", err)
 		}
 		if f == nil && g.name == stepFunction && (p.system.ODE != nil || p.system.Stiff != nil) {
-			out.Functions = append(out.Functions, p.remembersNothing(g))
+			out.Functions = append(out.Functions, p.constantContextStep(g))
 		}
 		if f == nil {
 			continue
@@ -231,28 +235,28 @@ func (k goText) read(p *Problem) (*program.Program, error) {
 	return out, nil
 }
 
-// remembersNothing is the step of a context in which nothing but a clock changes.
-func (p *Problem) remembersNothing(g signature) *program.Function {
+// constantContextStep is the step of a context in which only a clock changes.
+func (p *Problem) constantContextStep(g signature) *program.Function {
 	var in []program.Argument
 	for _, a := range g.parameters[:4] {
-		in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+		in = append(in, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 	}
 	b := program.NewBuilder(g.name, in...)
 	c := b.In(1)
 	if p.clock >= 0 {
 		c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
 	}
-	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
+	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Vector: "context"}}, c)
 }
 
-// arguments are what the program's function reads and writes.
+// arguments are the inputs and outputs of the program's function.
 func (g *signature) arguments() (in, out []program.Argument) {
 	for _, a := range g.parameters {
-		if a.reads {
-			in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+		if a.input {
+			in = append(in, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 		}
-		if a.writes {
-			out = append(out, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+		if a.output {
+			out = append(out, program.Argument{Name: a.name, Size: a.size, Vector: a.vector})
 		}
 	}
 	if g.returns {
@@ -272,28 +276,28 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 	for _, a := range g.parameters {
 		names = append(names, a.name)
 		switch {
-		case a.reads:
+		case a.input:
 			args = append(args, gotrace.Values(named[a.name]))
-		case a.holds != "":
-			args = append(args, gotrace.Values(named[a.holds]))
-		case g.name == initialFunction && a.name == "c": // the context is zero before
+		case a.initialised != "":
+			args = append(args, gotrace.Values(named[a.initialised]))
+		case g.name == initialFunction && a.name == "c": // the context starts at zero
 			args = append(args, gotrace.Values(slices.Repeat([]program.Value{b.Const(0)}, a.size)))
 		default:
 			args = append(args, make([]gotrace.Entry, a.size))
 		}
 	}
-	after, returned, err := f.Trace(b, names, args...)
+	finals, returned, err := f.Trace(b, names, args...)
 	if err != nil {
 		return nil, err
 	}
 	var results []program.Value
 	for k, a := range g.parameters {
-		for i, e := range after[k] {
+		for i, e := range finals[k] {
 			v, ok := e.Written()
 			if !ok {
 				return nil, fmt.Errorf("it does not write %s[%d]", a.name, i)
 			}
-			if a.writes {
+			if a.output {
 				if g.name == initialFunction && a.name == "c" && i == p.clock {
 					v = b.Const(0)
 				}
@@ -312,27 +316,33 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 	return b.Function(out, results), nil
 }
 
-// hold compares a program with the functions of the system, where they are tried.
-func (p *Problem) hold(read *program.Program) error {
+// compare compares a program with the functions of the system at random points.
+func (p *Problem) compare(read *program.Program) error {
 	rng := rand.New(rand.NewPCG(3, 0x70726f6772616d)) // "program"
 	for range 100 {
-		at, initial, s, c, u := p.drawn(rng)
-		if err := p.holdAt(read, at, initial, s, c, u); err != nil {
+		if err := p.compareAt(read, p.sample(rng)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drawn are a scenario, the state and context that it begins with, and a state, a context and an action about there.
-func (p *Problem) drawn(rng *rand.Rand) (at, initial, s, c, u []float64) {
-	at, u = make([]float64, len(p.system.Scenario)), make([]float64, len(p.spec.Action))
-	s, c = make([]float64, len(p.spec.Measured)), make([]float64, len(p.spec.Context))
+// samplePoint is a random point at which a program is compared with the functions.
+type samplePoint struct {
+	parameters []float64 // of a scenario
+	initial    []float64 // state and context of its start
+	s, c, u    []float64 // near the start
+}
+
+// sample draws a point.
+func (p *Problem) sample(rng *rand.Rand) samplePoint {
+	parameters, u := make([]float64, len(p.system.Scenario)), make([]float64, len(p.spec.Action))
+	s, c := make([]float64, len(p.spec.Measured)), make([]float64, len(p.spec.Context))
 	for i, v := range p.system.Scenario {
-		at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		parameters[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
 	}
-	p.initial(at, s, c)
-	initial = slices.Concat(s, c)
+	p.initial(parameters, s, c)
+	initial := slices.Concat(s, c)
 	for i, a := range p.spec.Action {
 		u[i] = rng.NormFloat64()
 		if a.Bounded() {
@@ -345,26 +355,28 @@ func (p *Problem) drawn(rng *rand.Rand) (at, initial, s, c, u []float64) {
 	if clock := rng.Float64(); p.clock >= 0 {
 		c[p.clock] = clock
 	}
-	return at, initial, s, c, u
+	return samplePoint{parameters, initial, s, c, u}
 }
 
-// readAs reports whether a program gives the number that the function gives. Processors that fuse products and sums round
-// the functions and not the program so.
-func readAs(got, want float64) bool {
-	return got == want || math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= 1e-9*(1+math.Abs(want))
+// agrees reports whether a program and the function give the same number. Processors that fuse products and sums
+// round the two differently.
+func agrees(a, b float64) bool {
+	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*(1+math.Abs(b))
 }
 
-func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) error {
+func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 	y := &p.system
-	next, after := make([]float64, len(s)), slices.Clone(c)
-	advance(p, &y.Real, s, c, u, next, after)
-	j, m, escape, delta := make([]float64, len(y.Objectives)), make([]float64, len(y.Margins)), make([]float64, len(u)), make([]float64, len(y.Objectives))
+	s, c, u := point.s, point.c, point.u
+	next, nextContext := make([]float64, len(s)), slices.Clone(c)
+	advance(p, &y.Real, s, c, u, next, nextContext)
+	j, delta := make([]float64, len(y.Objectives)), make([]float64, len(y.Objectives))
+	m, escape := make([]float64, len(y.Margins)), make([]float64, len(u))
 	y.Real.Objectives(s, c, u, next, j)
 	var ds, step []float64
 	stepped := slices.Concat(s, c, u)
 	switch {
 	case y.ODE != nil:
-		ds, step, stepped = make([]float64, len(s)), after, slices.Concat(s, c, u, next)
+		ds, step, stepped = make([]float64, len(s)), nextContext, slices.Concat(s, c, u, next)
 		y.ODE.Real(s, c, u, ds)
 	case y.Stiff != nil:
 		z := make([]complex128, len(s)+len(c)+len(u)+len(s))
@@ -373,9 +385,9 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 		for _, v := range z[len(z)-len(s):] {
 			ds = append(ds, real(v))
 		}
-		step, stepped = after, slices.Concat(s, c, u, next)
+		step, stepped = nextContext, slices.Concat(s, c, u, next)
 	default:
-		step = slices.Concat(next, after)
+		step = slices.Concat(next, nextContext)
 	}
 	if y.Real.Margins != nil {
 		y.Real.Margins(s, c, u, next, m)
@@ -390,33 +402,33 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 	if p.Failed(s, c) {
 		failed = 1
 	}
-	whole := slices.Concat(s, c, u, next)
+	transition := slices.Concat(s, c, u, next)
 	for _, f := range []struct {
-		name     string
-		there    bool
-		in, want []float64
+		name         string
+		exists       bool
+		in, expected []float64
 	}{
 		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, true, stepped, step},
-		{objectivesFunction, true, whole, j}, {marginsFunction, y.Real.Margins != nil, whole, m},
-		{escapeFunction, y.Real.Escape != nil, slices.Concat(s, c), escape}, {initialFunction, true, at, initial},
+		{objectivesFunction, true, transition, j}, {marginsFunction, y.Real.Margins != nil, transition, m},
+		{escapeFunction, y.Real.Escape != nil, slices.Concat(s, c), escape}, {initialFunction, true, point.parameters, point.initial},
 		{urgencyFunction, y.Urgency != nil, slices.Concat(s, c), delta}, {failedFunction, y.Failed != nil, slices.Concat(s, c), []float64{failed}},
 	} {
 		g := read.Function(f.name)
-		if (g != nil) != f.there {
+		if (g != nil) != f.exists {
 			return fmt.Errorf("only one of source and system has a function %s: is it the source of this system?", f.name)
 		}
 		if g == nil {
 			continue
 		}
-		if g.Entries() != len(f.in) || g.Results() != len(f.want) {
+		if g.Entries() != len(f.in) || g.Results() != len(f.expected) {
 			return errors.New("the source is that of another system: " + f.name + " has other sizes")
 		}
-		got := make([]float64, len(f.want))
-		g.Evaluate(f.in, got)
-		for i, want := range f.want {
-			if !readAs(got[i], want) {
+		computed := make([]float64, len(f.expected))
+		g.Evaluate(f.in, computed)
+		for i, expected := range f.expected {
+			if !agrees(computed[i], expected) {
 				return fmt.Errorf("%s as its source says gives %v for entry %d, the function itself %v, at %v: does it depend on a value that is not an argument, or is it the source of another system?",
-					f.name, got[i], i, want, f.in)
+					f.name, computed[i], i, expected, f.in)
 			}
 		}
 	}

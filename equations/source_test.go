@@ -29,8 +29,8 @@ func swinging() equations.System {
 		Context: []domain.Variable{{Name: "fastest", Unit: "rad/s"}}, Action: []domain.Variable{{Name: "torque", Unit: "N m", Lo: -1, Hi: 1}},
 		Objectives: []domain.Variable{{Name: "effort", Unit: "1"}}, Scenario: []domain.Variable{{Name: "angle", Unit: "rad", Lo: -1, Hi: 1}},
 		Initial: func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, 2 }, Steps: 10, StepSeconds: 0.1,
-		Real:   equations.Of[float64]{Step: swing[float64], Objectives: effort[float64]},
-		Dual:   equations.Of[complex128]{Step: swing[complex128], Objectives: effort[complex128]},
+		Real:   equations.Functions[float64]{Step: swing[float64], Objectives: effort[float64]},
+		Dual:   equations.Functions[complex128]{Step: swing[complex128], Objectives: effort[complex128]},
 		Failed: func(s, _ []float64) bool { return math.Abs(s[0]) > 3 },
 	}
 }
@@ -60,18 +60,18 @@ func System() equations.System {
 	return equations.System{
 		State:   []domain.Variable{{Name: "angle"}},
 		Initial: func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, 2 },
-		Real:    equations.Of[float64]{Step: swing[float64], Objectives: effort[float64]},
+		Real:    equations.Functions[float64]{Step: swing[float64], Objectives: effort[float64]},
 		Failed:  func(s, _ []float64) bool { return math.Abs(s[0]) > 3 },
 	}
 }
 `
 
-func text(s string) fstest.MapFS { return fstest.MapFS{"p.go": {Data: []byte(s)}} }
+func sourceText(s string) fstest.MapFS { return fstest.MapFS{"p.go": {Data: []byte(s)}} }
 
 // A system's functions are read whole: vectors and arguments have its names, the clock is advanced, a branch is a selection.
 func TestProgramOfASystem(t *testing.T) {
 	y := swinging()
-	y.Source = equations.From(text(swingText), "System")
+	y.Source = equations.From(sourceText(swingText), "System")
 	p, err := y.Program()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			y := swinging()
-			y.Source = equations.From(text(strings.Replace(swingText, c.old, c.new, 1)), c.function)
+			y.Source = equations.From(sourceText(strings.Replace(swingText, c.old, c.new, 1)), c.function)
 			if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "swing") {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -126,11 +126,11 @@ func TestProgramWithAnotherPackage(t *testing.T) {
 	calls := strings.Replace(swingText, "stiffness*dual.Sin(s[0])", "law.Pull(s[0])", 1)
 	calls = strings.Replace(calls, "import (", "import (\n\"example.com/law\"", 1)
 	law := "package law\nimport \"github.com/gpc-engine/gpc/equations/dual\"\nfunc Pull[T dual.Scalar](x T) T { return 2 * dual.Sin(x) }\n"
-	y.Source = equations.From(text(calls), "System")
+	y.Source = equations.From(sourceText(calls), "System")
 	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "undefined: law.Pull") {
 		t.Errorf("without the package: %v", err)
 	}
-	y.Source = y.Source.With("example.com/law", text(law))
+	y.Source = y.Source.With("example.com/law", sourceText(law))
 	if _, err := y.Program(); err != nil {
 		t.Error(err)
 	}
@@ -141,7 +141,7 @@ func TestProgramIsHeldToTheFunctions(t *testing.T) {
 	defer func() { stiffness = 2 }()
 	stiffness = 2.5
 	y := swinging()
-	y.Source = equations.From(text(swingText), "System")
+	y.Source = equations.From(sourceText(swingText), "System")
 	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "depend on a value that is not an argument") {
 		t.Errorf("%v", err)
 	}
@@ -154,15 +154,15 @@ func TestProgramOfASystemWithANumber(t *testing.T) {
 	given := strings.Replace(swingText, "func System() equations.System {", "func System(fastest float64) equations.System {", 1)
 	given = strings.Replace(given, "p[0], 0, 2 }", "p[0], 0, fastest }", 1)
 	y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, 1.7 }
-	y.Source = equations.From(text(given), "System", 1.7)
+	y.Source = equations.From(sourceText(given), "System", 1.7)
 	if _, err := y.Program(); err != nil {
 		t.Error(err)
 	}
-	y.Source = equations.From(text(given), "System", 1)
+	y.Source = equations.From(sourceText(given), "System", 1)
 	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "float64") {
 		t.Errorf("an int for a float64: %v", err)
 	}
-	y.Source = equations.From(text(given), "System", 1.8)
+	y.Source = equations.From(sourceText(given), "System", 1.8)
 	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "initial") {
 		t.Errorf("another number than the system's: %v", err)
 	}

@@ -13,110 +13,111 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// valued is a system's program for the lanes of vectors, without derivatives.
-type valued struct {
-	of                  stages.System
-	level               isa.Level
-	width               int
-	values, margins     *stages.Code // margins are of a system with an escape
-	valuesAt, marginsAt *lanes.Compiled
+// valueCode is a system's program compiled for vector lanes, without derivatives.
+type valueCode struct {
+	system                          stages.System
+	level                           isa.Level
+	width                           int
+	values, margins                 *stages.Code // margins: only with an escape
+	compiledValues, compiledMargins *lanes.Compiled
 }
 
-// laned is the same program with derivatives too.
-type laned struct {
-	*valued
-	moving, limiting     []int
-	slopes               *stages.Code
-	priority             *stages.Function
-	slopesAt, priorityAt *lanes.Compiled
+// derivativeCode also has derivatives.
+type derivativeCode struct {
+	*valueCode
+	active, constrained              []int
+	slopes                           *stages.Code
+	priority                         *stages.Function
+	compiledSlopes, compiledPriority *lanes.Compiled
 }
 
-// NewStages is domain.Derivatives.Stages where the system has a Source. Its error says what of the source cannot be followed.
+// NewStages is domain.Derivatives.Stages where the system has a Source. Its error names the source text that cannot
+// be followed.
 func (p *Problem) NewStages() (domain.Stages, error) {
 	if p.system.Source == nil {
 		return nil, nil
 	}
-	code, err := p.laned()
+	code, err := p.derivativeCode()
 	if err != nil {
 		return nil, err
 	}
-	return &workspace{laned: code, evaluations: p.evaluations(code.valued), priorities: code.priority.NewMachine(code.priorityAt)}, nil
+	return &workspace{derivativeCode: code, evaluations: p.evaluations(code.valueCode), priorities: code.priority.NewMachine(code.compiledPriority)}, nil
 }
 
-// readValues makes the code without derivatives, which is the same for all who evaluate.
-func (p *Problem) readValues() (*valued, error) {
+// compileValues compiles the code without derivatives, which all evaluations share.
+func (p *Problem) compileValues() (*valueCode, error) {
 	read, err := p.program()
 	if err != nil {
 		return nil, err
 	}
 	y := &p.system
-	of := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
+	system := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
 	for _, a := range y.Action {
 		if a.Bounded() {
-			of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
+			system.Lo, system.Hi = append(system.Lo, a.Lo), append(system.Hi, a.Hi)
 		} else {
-			of.Lo, of.Hi = append(of.Lo, math.Inf(-1)), append(of.Hi, math.Inf(1))
+			system.Lo, system.Hi = append(system.Lo, math.Inf(-1)), append(system.Hi, math.Inf(1))
 		}
 	}
 	switch {
 	case y.ODE != nil:
-		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+		system.Span, system.Substeps = y.ODE.Span, y.ODE.Substeps
 	case y.Stiff != nil:
-		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
+		system.Span, system.Substeps, system.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
-	k := &valued{of: of}
-	if k.values, err = stages.NewValues(of); err != nil {
+	k := &valueCode{system: system}
+	if k.values, err = stages.NewValues(system); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	if k.level, err = isa.Choose(); err != nil {
 		return nil, err
 	}
 	k.width = lanes.Widths(k.level)[0]
-	if k.valuesAt, err = k.values.Compile(k.level, k.width); err != nil {
+	if k.compiledValues, err = k.values.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	if y.EscapeSteps == 0 {
 		return k, nil
 	}
-	if k.margins, err = stages.NewMargins(of); err != nil {
+	if k.margins, err = stages.NewMargins(system); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if k.marginsAt, err = k.margins.Compile(k.level, k.width); err != nil {
+	if k.compiledMargins, err = k.margins.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
 }
 
-// readLanes makes the code of all workspaces.
-func (p *Problem) readLanes() (*laned, error) {
+// compileDerivatives compiles the code that all workspaces share.
+func (p *Problem) compileDerivatives() (*derivativeCode, error) {
 	read, err := p.program()
 	if err != nil {
 		return nil, err
 	}
-	known, err := p.valued()
+	values, err := p.valueCode()
 	if err != nil {
 		return nil, err
 	}
-	y, of := &p.system, known.of
-	k := &laned{valued: known}
-	if k.moving, err = of.Moving(); err != nil {
+	y, system := &p.system, values.system
+	k := &derivativeCode{valueCode: values}
+	if k.active, err = system.Moving(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if k.limiting, err = of.Limiting(); err != nil {
+	if k.constrained, err = system.Limiting(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	var by []int
+	var columns []int
 	for i := range y.Action {
-		by = append(by, len(p.spec.Measured)+len(p.spec.Context)+i)
+		columns = append(columns, len(p.spec.Measured)+len(p.spec.Context)+i)
 	}
-	if k.slopes, err = stages.New(of, append(by, k.moving...)); err != nil {
+	if k.slopes, err = stages.New(system, append(columns, k.active...)); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	k.priority = stages.NewFunction(p.priority(read), k.moving)
-	if k.slopesAt, err = k.slopes.Compile(k.level, k.width); err != nil {
+	k.priority = stages.NewFunction(p.priority(read), k.active)
+	if k.compiledSlopes, err = k.slopes.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if k.priorityAt, err = k.priority.Compile(k.level, k.width); err != nil {
+	if k.compiledPriority, err = k.priority.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
@@ -146,7 +147,7 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 		urgency[i] = b.Apply(program.Div, b.Apply(program.Mul, b.Const(m.K[i]), d), b.Const(m.Epsilon[i]))
 		top = b.Apply(program.Max, top, urgency[i])
 	}
-	// σ does not depend on what everything is divided by.
+	// σ does not depend on the common divisor.
 	top = b.Apply(program.Detach, top)
 	scale := b.Apply(program.Exp, b.Apply(program.Neg, top))
 	sigma, sum := make([]program.Value, nj), b.Const(0)
@@ -161,18 +162,18 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 	return b.Function([]program.Argument{{Name: "sigma", Size: nj}}, sigma)
 }
 
-// manyMargins is domain.ProblemAbilities.ManyMargins, of a system with a Source: without an escape an action has the margins of the
-// state after it, which the roll-out knows, and without vectors the functions themselves are the faster.
+// manyMargins is domain.ProblemAbilities.ManyMargins of a system with a Source. Without an escape the roll-out knows
+// an action's margins, those of the next state. Without vector instructions the functions are faster.
 func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
 	if p.system.Source == nil || p.system.EscapeSteps == 0 {
 		return nil
 	}
 	return func() (domain.ManyMargins, error) {
-		code, err := p.valued()
+		code, err := p.valueCode()
 		if err != nil || code.level == isa.Generic {
 			return nil, err
 		}
-		return &limits{problem: p, machine: code.margins.NewMachine(code.marginsAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		return &limits{problem: p, machine: code.margins.NewMachine(code.compiledMargins), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
 			nu: len(p.spec.Action), nm: len(p.spec.Margins)}, nil
 	}
 }
@@ -189,75 +190,75 @@ func (l *limits) Most() int { return l.machine.Lanes() }
 func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
 	for lane := range l.machine.Lanes() {
 		i := min(lane, n-1)
-		at, to := row(x, l.nx, i), row(next, l.nx, i)
-		l.machine.Set(lane, at[:l.ns], at[l.ns:], row(u, l.nu, i))
-		l.machine.SetNext(lane, to[:l.ns], to[l.ns:])
+		point, image := row(x, l.nx, i), row(next, l.nx, i)
+		l.machine.Set(lane, point[:l.ns], point[l.ns:], row(u, l.nu, i))
+		l.machine.SetNext(lane, image[:l.ns], image[l.ns:])
 	}
 	l.machine.Linearise()
 	for i := range n {
 		m := row(margins, l.nm, i)
 		l.machine.Values(i, nil, nil, nil, m)
-		keepOff(l.problem, clockOf(l.problem, row(x, l.nx, i)[l.ns:]), m)
+		subtractBackoff(l.problem, clockReading(l.problem, row(x, l.nx, i)[l.ns:]), m)
 	}
 }
 
-// manyValues is domain.ProblemAbilities.ManyValues, of a system with a Source: without vectors the functions themselves are
-// the faster.
+// manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the
+// functions are faster.
 func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 	if p.system.Source == nil {
 		return nil
 	}
 	return func() (func() domain.ManyValues, error) {
-		code, err := p.valued()
+		code, err := p.valueCode()
 		if err != nil || code.level == isa.Generic {
 			return nil, err
 		}
 		return func() domain.ManyValues {
-			of := p.evaluations(code)
-			return of.Evaluate
+			e := p.evaluations(code)
+			return e.Evaluate
 		}, nil
 	}
 }
 
 // evaluations evaluates decisions in the lanes of one machine.
 type evaluations struct {
-	problem                  *Problem
-	values                   *stages.Machine
-	ns, nx, nu, nj, nm, each int // each: margins of one step
+	problem                         *Problem
+	values                          *stages.Machine
+	ns, nx, nu, nj, nm, stepMargins int // each: margins of one step
 }
 
-func (p *Problem) evaluations(code *valued) evaluations {
+func (p *Problem) evaluations(code *valueCode) evaluations {
 	return evaluations{
-		problem: p, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
-		nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
+		problem: p, values: code.values.NewMachine(code.compiledValues), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), stepMargins: len(p.system.Margins),
 	}
 }
 
-// workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
+// workspace implements domain.Stages. Each set of lanes keeps the results of Linearise for Curvature.
 type workspace struct {
-	*laned
+	*derivativeCode
 	evaluations
-	sets       []*stages.Machine
-	n          int // decisions of the last Linearise
-	priorities *stages.FunctionMachine
-	x          []float64 // of the last Priority
-	ofMoving   []float64
-	z          []float64
+	sets         []*stages.Machine
+	n            int // decisions of the last Linearise
+	priorities   *stages.FunctionMachine
+	x            []float64 // of the last Priority
+	activeSlopes []float64
+	z            []float64
 }
 
 // Moving implements domain.Stages, as the methods below do.
-func (w *workspace) Moving() []int { return w.moving }
+func (w *workspace) Moving() []int { return w.active }
 
-func (w *workspace) Limiting() []int { return w.limiting }
+func (w *workspace) Limiting() []int { return w.constrained }
 
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 
-// load writes decisions from first on into all lanes, the last one of n into those that are left.
+// load writes decisions from first on into all lanes; decision n − 1 fills the rest.
 func (w *evaluations) load(m *stages.Machine, first, n int, x, u []float64) {
 	for lane := range m.Lanes() {
 		i := min(first+lane, n-1)
-		at := row(x, w.nx, i)
-		m.Set(lane, at[:w.ns], at[w.ns:], row(u, w.nu, i))
+		point := row(x, w.nx, i)
+		m.Set(lane, point[:w.ns], point[w.ns:], row(u, w.nu, i))
 	}
 	m.Linearise()
 }
@@ -266,39 +267,39 @@ func (w *evaluations) Evaluate(n int, x, u, next, j, margins []float64) {
 	for first := 0; first < n; first += w.values.Lanes() {
 		w.load(w.values, first, n, x, u)
 		for i := first; i < min(n, first+w.values.Lanes()); i++ {
-			w.read(w.values, first, i, x, next, j, margins)
+			w.store(w.values, first, i, x, next, j, margins)
 		}
 	}
 }
 
-// read writes the values of decision i from the lanes of a machine whose first is that of another.
-func (w *evaluations) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
-	to := row(next, w.nx, i)
-	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
-	keepOff(w.problem, clockOf(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))
+// store writes the values of decision i from the lanes of a machine; lane 0 holds decision first.
+func (w *evaluations) store(m *stages.Machine, first, i int, x, next, j, margins []float64) {
+	image := row(next, w.nx, i)
+	m.Values(i-first, image[:w.ns], image[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
+	subtractBackoff(w.problem, clockReading(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))
 }
 
-func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64) {
+func (w *workspace) Linearise(n int, x, u, next, j, margins, nextSlopes, objectiveSlopes, marginSlopes []float64) {
 	w.n = n
-	k := w.nu + len(w.moving)
+	k := w.nu + len(w.active)
 	for set, first := 0, 0; first < n; set++ {
 		if set == len(w.sets) {
-			w.sets = append(w.sets, w.slopes.NewMachine(w.slopesAt))
+			w.sets = append(w.sets, w.slopes.NewMachine(w.compiledSlopes))
 		}
 		m := w.sets[set]
 		w.load(m, first, n, x, u)
 		for i := first; i < min(n, first+m.Lanes()); i++ {
 			if next != nil {
-				w.read(m, first, i, x, next, j, margins)
+				w.store(m, first, i, x, next, j, margins)
 			}
-			m.Slopes(i-first, row(ofNext, w.nx*k, i), row(ofJ, w.nj*k, i), row(ofMargins, w.nm*k, i))
+			m.Slopes(i-first, row(nextSlopes, w.nx*k, i), row(objectiveSlopes, w.nj*k, i), row(marginSlopes, w.nm*k, i))
 		}
 		first += m.Lanes()
 	}
 }
 
 func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []float64) {
-	k := w.nu + len(w.moving)
+	k := w.nu + len(w.active)
 	lambda = lambda[:w.n*w.nx]
 	for set, first := 0, 0; first < w.n; set++ {
 		m := w.sets[set]
@@ -306,7 +307,7 @@ func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []floa
 		steps := 0
 		for i := first; i < last; i++ {
 			w.z = append(w.z[:0], row(z, w.nm, i)...)
-			steps = max(steps, w.escape(far[i]))
+			steps = max(steps, w.escapeSteps(far[i]))
 			m.Weigh(i-first, row(weights, w.nj, i), row(lambda, w.nx, i), w.z)
 		}
 		m.Curvature(steps)
@@ -317,24 +318,24 @@ func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []floa
 	}
 }
 
-// escape is how many of its steps have margins that weigh anything in w.z, none where those are far, whose weights it clears.
-func (w *workspace) escape(far bool) int {
-	if w.each == 0 {
+// escapeSteps is the number of escape steps whose margins have weight in w.z. With far it clears their weights.
+func (w *workspace) escapeSteps(far bool) int {
+	if w.stepMargins == 0 {
 		return 0
 	}
 	if far {
-		clear(w.z[w.each:])
+		clear(w.z[w.stepMargins:])
 		return 0
 	}
-	for steps := w.nm/w.each - 1; steps > 0; steps-- {
-		if !tensor.AllZero(row(w.z, w.each, steps)) {
+	for steps := w.nm/w.stepMargins - 1; steps > 0; steps-- {
+		if !tensor.AllZero(row(w.z, w.stepMargins, steps)) {
 			return steps
 		}
 	}
 	return 0
 }
 
-// prioritise writes decisions from first on into the lanes that have a priority.
+// prioritise writes decisions from first on into the lanes of the priority.
 func (w *workspace) prioritise(first int) (n int) {
 	n = min(w.priorities.Lanes(), len(w.x)/w.nx-first)
 	for lane := range n {
@@ -343,26 +344,26 @@ func (w *workspace) prioritise(first int) (n int) {
 	return n
 }
 
-func (w *workspace) Priority(n int, x []float64, ofSigma []float64) {
+func (w *workspace) Priority(n int, x []float64, prioritySlopes []float64) {
 	w.x = append(w.x[:0], x[:n*w.nx]...)
-	k, moving := w.nu+len(w.moving), len(w.moving)
-	w.ofMoving = slices.Grow(w.ofMoving[:0], max(w.nj, moving)*moving)[:max(w.nj, moving)*moving]
+	k, active := w.nu+len(w.active), len(w.active)
+	w.activeSlopes = slices.Grow(w.activeSlopes[:0], max(w.nj, active)*active)[:max(w.nj, active)*active]
 	for first := 0; first < n; first += w.priorities.Lanes() {
 		loaded := w.prioritise(first)
 		w.priorities.Linearise()
 		for lane := range loaded {
-			w.priorities.Slopes(lane, w.ofMoving[:w.nj*moving])
-			to := row(ofSigma, w.nj*k, first+lane)
+			w.priorities.Slopes(lane, w.activeSlopes[:w.nj*active])
+			out := row(prioritySlopes, w.nj*k, first+lane)
 			for i := range w.nj {
-				clear(to[i*k : i*k+w.nu])
-				copy(to[i*k+w.nu:], row(w.ofMoving, moving, i))
+				clear(out[i*k : i*k+w.nu])
+				copy(out[i*k+w.nu:], row(w.activeSlopes, active, i))
 			}
 		}
 	}
 }
 
 func (w *workspace) PriorityCurvature(j, h []float64) {
-	n, k, moving := len(w.x)/w.nx, w.nu+len(w.moving), len(w.moving)
+	n, k, active := len(w.x)/w.nx, w.nu+len(w.active), len(w.active)
 	for first := 0; first < n; first += w.priorities.Lanes() {
 		loaded := w.prioritise(first)
 		for lane := range loaded {
@@ -370,11 +371,11 @@ func (w *workspace) PriorityCurvature(j, h []float64) {
 		}
 		w.priorities.Curvature()
 		for lane := range loaded {
-			w.priorities.Hessian(lane, w.ofMoving[:moving*moving])
+			w.priorities.Hessian(lane, w.activeSlopes[:active*active])
 			to := row(h, k*k, first+lane)
 			clear(to)
-			for i := range moving {
-				copy(to[(w.nu+i)*k+w.nu:], row(w.ofMoving, moving, i))
+			for i := range active {
+				copy(to[(w.nu+i)*k+w.nu:], row(w.activeSlopes, active, i))
 			}
 		}
 	}

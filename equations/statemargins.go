@@ -5,44 +5,43 @@ import (
 	"slices"
 )
 
-// findStateMargins finds the margins of a system that neither the action nor the state after it has a
-// part in. It gives Margins a NaN in place of both: what comes out finite did not read them. A function
-// that cannot take a NaN has no such margin.
+// findStateMargins finds the margins that depend on neither the action nor the next state. It gives Margins NaNs for
+// both: a finite result did not read them. A function that panics on NaN has no such margin.
 func (p *Problem) findStateMargins(starts [][]float64) {
 	y := &p.system
 	n := len(y.Margins)
 	if n == 0 {
 		return
 	}
-	p.ofState = slices.Repeat([]bool{true}, n)
+	p.stateOnly = slices.Repeat([]bool{true}, n)
 	unknown := slices.Repeat([]float64{math.NaN()}, max(len(y.State), len(y.Action)))
 	for _, x := range starts {
 		s, c, u := split(p, x)
 		m := unwritten(n)
-		if within(func() { y.Real.Margins(s, c, unknown[:len(u)], unknown[:len(s)], m) }) != nil {
-			clear(p.ofState)
+		if recovered(func() { y.Real.Margins(s, c, unknown[:len(u)], unknown[:len(s)], m) }) != nil {
+			clear(p.stateOnly)
 			return
 		}
 		for i, v := range m {
-			p.ofState[i] = p.ofState[i] && isFinite(v)
+			p.stateOnly[i] = p.stateOnly[i] && isFinite(v)
 		}
 	}
 }
 
-// MarginsOfState is domain.ProblemAbilities.MarginsOfState. Margins along the escape are none of these.
+// MarginsOfState is domain.ProblemAbilities.MarginsOfState, without the margins along the escape.
 func (p *Problem) MarginsOfState(s, c, m []float64) {
-	if slices.Contains(p.ofState, true) {
+	if slices.Contains(p.stateOnly, true) {
 		p.MarginsInPlace(s, c, m)
 	}
 	for i := range m {
-		if i >= len(p.ofState) || !p.ofState[i] {
+		if i >= len(p.stateOnly) || !p.stateOnly[i] {
 			m[i] = math.Inf(1)
 		}
 	}
 }
 
-// MarginsInPlace writes the margins with the present state in place of the one after an action, at Rest,
-// and +Inf for those along the escape: which limits a state is beyond, before anything is done.
+// MarginsInPlace writes the margins at Rest with the present state as the next one, and +Inf for those along the
+// escape: the limits that a state violates before any action.
 func (p *Problem) MarginsInPlace(s, c, m []float64) {
 	if n := len(p.system.Margins); n > 0 {
 		p.system.Real.Margins(s, c, p.system.Rest, s, m[:n])

@@ -25,8 +25,8 @@ func coasting() equations.System {
 	}
 }
 
-func coastingOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func coastingOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step:       func(s, _, u, n, _ []T) { n[0], n[1] = s[0]+s[1], s[1]+u[0] },
 		Objectives: func(_, _, u, n, j []T) { j[0], j[1] = n[0]*n[0], u[0]*u[0] },
 		Margins: func(s, _, u, n, m []T) {

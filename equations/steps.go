@@ -6,35 +6,35 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/stages"
 )
 
-// NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff, whose dual numbers know the solution of a step that was
-// just taken. All lanes have the same point and share the directions.
-func (p *Problem) NewSteps(by []int) (func(s, c, u, ofNext []float64), error) {
+// NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff: dual numbers of a stiff system
+// reuse the last step's solution. All lanes have the same point and share the directions.
+func (p *Problem) NewSteps(directions []int) (func(s, c, u, ofNext []float64), error) {
 	if p.system.Source == nil || p.system.Stiff != nil {
 		return nil, nil
 	}
-	known, err := p.valued()
+	values, err := p.valueCode()
 	if err != nil {
 		return nil, err
 	}
-	code, err := stages.NewSteps(known.of, by, (len(by)+known.width-1)/known.width)
+	code, err := stages.NewSteps(values.system, directions, (len(directions)+values.width-1)/values.width)
 	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
 	}
-	compiled, err := code.Compile(known.level, known.width)
+	compiled, err := code.Compile(values.level, values.width)
 	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
 	}
-	k := &steps{machine: code.NewMachine(compiled), by: len(by), rows: len(p.spec.Measured) + len(p.spec.Context)}
-	for i, entry := range by {
-		k.machine.Seed(i%known.width, i/known.width, entry)
+	k := &steps{machine: code.NewMachine(compiled), directions: len(directions), rows: len(p.spec.Measured) + len(p.spec.Context)}
+	for i, entry := range directions {
+		k.machine.Seed(i%values.width, i/values.width, entry)
 	}
 	return k.linearise, nil
 }
 
 // steps are the lanes of one point.
 type steps struct {
-	machine  *stages.Machine
-	by, rows int
+	machine          *stages.Machine
+	directions, rows int
 }
 
 // linearise writes the derivatives of a step.
@@ -45,8 +45,8 @@ func (k *steps) linearise(s, c, u, ofNext []float64) {
 	}
 	k.machine.Linearise()
 	for r := range k.rows {
-		for i := range k.by {
-			ofNext[r*k.by+i] = k.machine.Slope(i%width, i/width, r)
+		for i := range k.directions {
+			ofNext[r*k.directions+i] = k.machine.Slope(i%width, i/width, r)
 		}
 	}
 }

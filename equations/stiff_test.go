@@ -29,9 +29,9 @@ func relaxObjectives[T dual.Scalar](s, c, u, n, j []T) {
 func relaxMargins[T dual.Scalar](_, _, u, n, m []T) { m[0] = 4 - n[0]*n[0] - n[1]*u[0] }
 
 func relaxation() System {
-	functions := func() (Of[float64], Of[complex128]) {
-		return Of[float64]{Step: relaxStep[float64], Objectives: relaxObjectives[float64], Margins: relaxMargins[float64]},
-			Of[complex128]{Step: relaxStep[complex128], Objectives: relaxObjectives[complex128], Margins: relaxMargins[complex128]}
+	functions := func() (Functions[float64], Functions[complex128]) {
+		return Functions[float64]{Step: relaxStep[float64], Objectives: relaxObjectives[float64], Margins: relaxMargins[float64]},
+			Functions[complex128]{Step: relaxStep[complex128], Objectives: relaxObjectives[complex128], Margins: relaxMargins[complex128]}
 	}
 	v := func(name string, lo, hi float64) domain.Variable { return domain.Variable{Name: name, Lo: lo, Hi: hi} }
 	y := System{

@@ -15,11 +15,10 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// New checks a system, completes its optional parts, and makes its problem. The system's
-// slices are kept.
+// New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
-	given := y
-	y, declared, err := y.declares()
+	original := y
+	y, declarations, err := y.applyDeclarations()
 	if err == nil {
 		err = y.validate()
 	}
@@ -27,10 +26,10 @@ func New(y System) (*Problem, error) {
 		return nil, err
 	}
 	y.complete()
-	p := &Problem{system: y, given: given, declared: declared, spec: y.specOf()}
+	p := &Problem{system: y, original: original, declared: declarations, spec: y.spec()}
 	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
-	p.program, p.valued, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readValues), sync.OnceValues(p.readLanes)
+	p.program, p.valueCode, p.derivativeCode = sync.OnceValues(p.readProgram), sync.OnceValues(p.compileValues), sync.OnceValues(p.compileDerivatives)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {
@@ -46,13 +45,13 @@ func New(y System) (*Problem, error) {
 			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
 		}
 	}
-	if err := p.try(); err != nil {
+	if err := p.tryFunctions(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return p, nil
 }
 
-// constants are Constants with what else tells maps and datasets apart; nil for none.
+// constants are Constants and Blocks, which tell maps and datasets apart; nil for none.
 func (y *System) constants() any {
 	if y.Blocks == nil {
 		return y.Constants
@@ -63,7 +62,7 @@ func (y *System) constants() any {
 	}{y.Constants, y.Blocks}
 }
 
-// validate says, by the name of the field, what cannot be.
+// validate reports impossible fields by name.
 func (y *System) validate() error {
 	if y.Name == "" {
 		return errors.New("System.Name is empty, want a name")
@@ -75,20 +74,20 @@ func (y *System) validate() error {
 	for _, list := range []struct {
 		field     string
 		variables []domain.Variable
-		needed    bool
+		required  bool
 	}{
 		{"State", y.State, true}, {"Context", y.Context, false}, {"Action", y.Action, true}, {"Objectives", y.Objectives, true},
 		{"Margins", y.Margins, false}, {"Scenario", y.Scenario, true},
 	} {
-		if list.needed && len(list.variables) == 0 {
+		if list.required && len(list.variables) == 0 {
 			fail("%s is empty, want at least one", list.field)
 		}
 		for i, v := range list.variables {
-			switch at := slices.IndexFunc(list.variables, func(other domain.Variable) bool { return other.Name == v.Name }); {
+			switch first := slices.IndexFunc(list.variables, func(o domain.Variable) bool { return o.Name == v.Name }); {
 			case v.Name == "":
 				fail("%s[%d].Name is empty, want a name", list.field, i)
-			case at < i:
-				fail("%s[%d] and %s[%d] are both named %q", list.field, at, list.field, i, v.Name)
+			case first < i:
+				fail("%s[%d] and %s[%d] are both named %q", list.field, first, list.field, i, v.Name)
 			}
 			if v.Bounded() && !(v.Lo < v.Hi) || !isFinite(v.Lo) || !isFinite(v.Hi) {
 				fail("%s[%d] (%s) ranges from %v to %v, want finite numbers and Lo < Hi", list.field, i, v.Name, v.Lo, v.Hi)
@@ -139,9 +138,9 @@ func (y *System) validate() error {
 	if !(y.StepSeconds > 0) || math.IsInf(y.StepSeconds, 0) {
 		fail("StepSeconds is %v, want a finite time above 0", y.StepSeconds)
 	}
-	sizes := func(field string, values []float64, want int, of string, positive bool) {
-		if values != nil && len(values) != want {
-			fail("%s has %d entries, want one for each of the %d entries of %s", field, len(values), want, of)
+	sizes := func(field string, values []float64, size int, entries string, positive bool) {
+		if values != nil && len(values) != size {
+			fail("%s has %d entries, want one for each of the %d entries of %s", field, len(values), size, entries)
 		}
 		for i, v := range values {
 			if !isFinite(v) || positive && !(v > 0) {
@@ -187,13 +186,12 @@ func (y *System) complete() {
 	}
 }
 
-// trials is the number of random starts and actions that the functions are tried at.
+// trials is the number of random starts and actions to test the functions at.
 const trials = 32
 
-// try calls the functions: each has to write finite numbers, as many as there are names,
-// the two instantiations the same ones, and with their derivatives. Then it completes
-// ObjectiveScale.
-func (p *Problem) try() error {
+// tryFunctions calls the functions. Each has to write as many finite numbers as there are names. Both instantiations
+// have to write the same ones, with the right derivatives. It then completes ObjectiveScale.
+func (p *Problem) tryFunctions() error {
 	y, spec := &p.system, &p.spec
 	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
 	rng := rand.New(rand.NewPCG(1, 0x657175617469)) // "equati"
@@ -206,18 +204,18 @@ func (p *Problem) try() error {
 	suspects := map[string]int{}
 	example := map[string]string{}
 	scale := make([]float64, len(spec.Objectives))
-	var seen [][]float64 // what the functions were tried at and wrote
+	var trialRows [][]float64 // inputs and outputs of each trial
 	for range trials {
-		at, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
+		parameters, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
 		for i, v := range y.Scenario {
-			at[i] = uniform(v)
+			parameters[i] = uniform(v)
 		}
 		s, c, u := x[:ns:ns], x[ns:ns+nc:ns+nc], x[ns+nc:]
-		if err := within(func() { p.initial(at, s, c) }); err != nil {
-			return fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(at), ns, nc, err)
+		if err := recovered(func() { p.initial(parameters, s, c) }); err != nil {
+			return fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(parameters), ns, nc, err)
 		}
 		if i := slices.IndexFunc(x[:ns+nc], func(v float64) bool { return !isFinite(v) }); i >= 0 {
-			return fmt.Errorf("the function Initial leaves %s unset or not finite for the scenario %v, want a finite number", p.nameOf(i), at)
+			return fmt.Errorf("the function Initial leaves %s unset or not finite for the scenario %v, want a finite number", p.nameOf(i), parameters)
 		}
 		for i, a := range spec.Action {
 			u[i] = uniform(a)
@@ -230,16 +228,16 @@ func (p *Problem) try() error {
 		if err != nil {
 			return err
 		}
-		seen = append(seen, slices.Concat(at, x))
+		trialRows = append(trialRows, slices.Concat(parameters, x))
 		for _, o := range outputs {
-			seen[len(seen)-1] = append(seen[len(seen)-1], o.values...)
+			trialRows[len(trialRows)-1] = append(trialRows[len(trialRows)-1], o.values...)
 		}
 		const h = 1e-6
-		plus, err := p.outputs(along(x, direction, h))
+		plus, err := p.outputs(perturbed(x, direction, h))
 		if err != nil {
 			return err
 		}
-		minus, err := p.outputs(along(x, direction, -h))
+		minus, err := p.outputs(perturbed(x, direction, -h))
 		if err != nil {
 			return err
 		}
@@ -249,15 +247,15 @@ func (p *Problem) try() error {
 		}
 		for k, o := range outputs {
 			for i, v := range o.values {
-				got := duals[k][i]
-				if math.Abs(real(got)-v) > 1e-9*(1+math.Abs(v)) {
-					return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.into, i, real(got))
+				number := duals[k][i]
+				if math.Abs(real(number)-v) > 1e-9*(1+math.Abs(v)) {
+					return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.argument, i, real(number))
 				}
 				d := (plus[k].values[i] - minus[k].values[i]) / (2 * h)
-				if size := 1 + math.Abs(d) + math.Abs(v); !(math.Abs(dual.Derivative(got)-d) <= 1e-4*size) {
-					key := fmt.Sprintf("%s[%d]", o.into, i)
+				if size := 1 + math.Abs(d) + math.Abs(v); !(math.Abs(dual.Derivative(number)-d) <= 1e-4*size) {
+					key := fmt.Sprintf("%s[%d]", o.argument, i)
 					suspects[key]++
-					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: does a conversion to float64, dual.Value or a step lose it?", o.name, key, dual.Derivative(got), d)
+					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: does a conversion to float64, dual.Value or a step lose it?", o.name, key, dual.Derivative(number), d)
 				}
 			}
 		}
@@ -266,7 +264,7 @@ func (p *Problem) try() error {
 		}
 	}
 	for key, n := range suspects {
-		if n > trials/2 { // a kink or a steep place is met now and then
+		if n > trials/2 { // some trials may meet a kink or a steep place
 			return errors.New(example[key])
 		}
 	}
@@ -278,67 +276,67 @@ func (p *Problem) try() error {
 	if y.ObjectiveScale == nil {
 		y.ObjectiveScale = scale
 	}
-	starts := make([][]float64, len(seen))
-	for i, row := range seen {
+	starts := make([][]float64, len(trialRows))
+	for i, row := range trialRows {
 		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
 	}
 	p.findStateMargins(starts)
-	if err := p.expected(starts); err != nil {
+	if err := p.checkEstimates(starts); err != nil {
 		return err
 	}
-	return p.tell(seen)
+	return p.digestBehaviour(trialRows)
 }
 
-// farOff is beyond so many standard deviations from what is known of an unknown entry of the context at first: the filter, which
-// takes a measured value so far off for an outlier, would not believe what it finds.
-const farOff = 6
+// maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations: the
+// filter takes a measured value further off for an outlier.
+const maxDeviations = 6
 
-// expected refuses an unknown entry of the context that no start has anywhere near to where its estimate begins, such as a mass
+// checkEstimates refuses an unknown entry of the context whose estimate begins far from every start, such as a mass
 // without a Mean.
-func (p *Problem) expected(starts [][]float64) error {
+func (p *Problem) checkEstimates(starts [][]float64) error {
 	if p.system.Measurement == nil {
 		return nil
 	}
-	for i, of := range p.system.Measurement.Unknown {
+	for i, unknown := range p.system.Measurement.Unknown {
 		lo, hi, nearest := math.Inf(1), math.Inf(-1), math.Inf(1)
 		for _, start := range starts {
-			v := start[len(p.spec.Measured)+of.Context]
-			lo, hi, nearest = math.Min(lo, v), math.Max(hi, v), math.Min(nearest, math.Abs(v-of.Mean))
+			v := start[len(p.spec.Measured)+unknown.Context]
+			lo, hi, nearest = math.Min(lo, v), math.Max(hi, v), math.Min(nearest, math.Abs(v-unknown.Mean))
 		}
-		if name := p.spec.Context[of.Context].Name; of.Deviation > 0 && nearest > farOff*of.Deviation {
-			return fmt.Errorf("Measurement.Unknown[%d] (%s) begins at a Mean of %v with a Deviation of %v, but starts have it from %.3g to %.3g: give the Mean that is known at first", i, name, of.Mean, of.Deviation, lo, hi)
+		if name := p.spec.Context[unknown.Context].Name; unknown.Deviation > 0 && nearest > maxDeviations*unknown.Deviation {
+			return fmt.Errorf("Measurement.Unknown[%d] (%s) begins at a Mean of %v with a Deviation of %v, but starts have it from %.3g to %.3g: give the Mean that is known at first", i, name, unknown.Mean, unknown.Deviation, lo, hi)
 		}
 	}
 	return nil
 }
 
-// tell writes behaviour, of what the functions wrote: each row has scenario, s, c and u before
-// it. Urgency, Failed and Rest belong to it.
-func (p *Problem) tell(seen [][]float64) error {
+// digestBehaviour writes behaviour from the trials: each row holds scenario, s, c, u and outputs. It adds Urgency,
+// Failed and Rest.
+func (p *Problem) digestBehaviour(rows [][]float64) error {
 	spec := &p.spec
 	delta := make([]float64, len(spec.Objectives))
-	for i, row := range seen {
-		at := row[len(p.system.Scenario):]
-		s, c, u := split(p, at[:len(spec.Measured)+len(spec.Context)+len(spec.Action)])
-		lost := 0.0
-		if err := within(func() {
+	for i, row := range rows {
+		point := row[len(p.system.Scenario):]
+		s, c, u := split(p, point[:len(spec.Measured)+len(spec.Context)+len(spec.Action)])
+		failed := 0.0
+		if err := recovered(func() {
 			if p.Indicators(s, u, c, delta); p.Failed(s, c) {
-				lost = 1
+				failed = 1
 			}
 		}); err != nil {
 			return fmt.Errorf("one of Urgency and Failed, given %d of State, %d of Context with the clock and %d to write: %w", len(s), len(c), len(delta), err)
 		}
-		seen[i] = append(slices.Concat(row, delta, p.system.Rest), lost)
+		rows[i] = append(slices.Concat(row, delta, p.system.Rest), failed)
 	}
-	p.behaviour = digest(seen)
+	p.behaviour = digest(rows)
 	return nil
 }
 
-// digits of a value, binary and relative to the largest of its column, are in a digest: many
-// fewer than processors agree in.
+// digits are the binary digits of a value in a digest, relative to the largest of its column: far fewer than
+// processors agree in.
 const digits = 20
 
-// digest tells rows apart, column by column.
+// digest is a hash of rows, rounded column by column.
 func digest(rows [][]float64) []byte {
 	sum := sha256.New()
 	for k := range rows[0] {
@@ -351,7 +349,7 @@ func digest(rows [][]float64) []byte {
 		for _, row := range rows {
 			rounded := math.Round(math.Ldexp(row[k], digits-exponent))
 			if rounded == 0 {
-				rounded = 0 // of two zeros the one
+				rounded = 0 // removes the sign of zero
 			}
 			fmt.Fprintln(sum, rounded)
 		}
@@ -359,26 +357,26 @@ func digest(rows [][]float64) []byte {
 	return sum.Sum(nil)
 }
 
-// output is what one function of the system writes.
+// output is the output of one function of the system.
 type output struct {
-	name, into string
-	values     []float64
+	name, argument string
+	values         []float64
 }
 
 // outputs calls the functions at float64 at x = (s, c, u).
 func (p *Problem) outputs(x []float64) ([]output, error) {
 	y := &p.system
 	s, c, u := split(p, x)
-	next, after := unwritten(len(s)), slices.Clone(c)
+	next, nextContext := unwritten(len(s)), slices.Clone(c)
 	j, m := unwritten(len(y.Objectives)), unwritten(len(y.Margins))
 	escape := make([]float64, len(u))
 	if y.Real.Escape != nil {
 		escape = unwritten(len(u))
 	}
-	all := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}, {"Escape", "u", escape}}
+	outputs := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}, {"Escape", "u", escape}}
 	for k, call := range []func(){
 		func() {
-			move(p, &y.Real, s, c, u, next, after)
+			stateStep(p, &y.Real, s, c, u, next, nextContext)
 			if solved := make([]float64, len(s)); integrate(y, s, c, u, solved) && !tensor.SameBits(solved, next) {
 				panic("it changes sNext, which ODE or Stiff has written")
 			}
@@ -395,34 +393,34 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 			}
 		},
 	} {
-		o := all[k]
-		if err := within(call); err != nil {
+		o := outputs[k]
+		if err := recovered(call); err != nil {
 			return nil, fmt.Errorf("%s, given %d of State, %d of Context with the clock, %d of Action and %d to write: %w", o.name, len(s), len(c), len(u), len(o.values), err)
 		}
 		for i, v := range o.values {
-			if math.Float64bits(v) == math.Float64bits(notWritten) {
-				return nil, fmt.Errorf("%s does not write %s[%d] of %d", o.name, o.into, i, len(o.values))
+			if math.Float64bits(v) == math.Float64bits(sentinel) {
+				return nil, fmt.Errorf("%s does not write %s[%d] of %d", o.name, o.argument, i, len(o.values))
 			}
 			if !isFinite(v) {
-				return nil, fmt.Errorf("%s writes %v into %s[%d] for s %v, c %v, u %v", o.name, v, o.into, i, s, c, u)
+				return nil, fmt.Errorf("%s writes %v into %s[%d] for s %v, c %v, u %v", o.name, v, o.argument, i, s, c, u)
 			}
 		}
 	}
-	return append(all, output{"Step", "cNext", after}), nil
+	return append(outputs, output{"Step", "cNext", nextContext}), nil
 }
 
-// outputsDual are the same at complex128, with the derivative along a direction.
-func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err error) {
+// outputsDual are the outputs at complex128, with the derivative along a direction.
+func (p *Problem) outputsDual(x, direction []float64) (outputs [5][]complex128, err error) {
 	y := &p.system
 	z := make([]complex128, len(x))
 	for i, v := range x {
 		z[i] = dual.Seed(v, direction[i])
 	}
 	s, c, u := split(p, z)
-	next, after := make([]complex128, len(s)), slices.Clone(c)
+	next, nextContext := make([]complex128, len(s)), slices.Clone(c)
 	j, m, escape := make([]complex128, len(y.Objectives)), make([]complex128, len(y.Margins)), make([]complex128, len(u))
-	err = within(func() {
-		move(p, &y.Dual, s, c, u, next, after)
+	err = recovered(func() {
+		stateStep(p, &y.Dual, s, c, u, next, nextContext)
 		y.Dual.Objectives(s, c, u, next, j)
 		if len(m) > 0 {
 			y.Dual.Margins(s, c, u, next, m)
@@ -434,10 +432,10 @@ func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err 
 	if err != nil {
 		err = fmt.Errorf("a function of Dual: %w", err)
 	}
-	return [5][]complex128{next, j, m, escape, after}, err
+	return [5][]complex128{next, j, m, escape, nextContext}, err
 }
 
-// split views x, s, c and u joined, as its parts.
+// split views x as (s, c, u).
 func split[T dual.Scalar](p *Problem, x []T) (s, c, u []T) {
 	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
 	return x[:ns:ns], x[ns:nx:nx], x[nx:]
@@ -451,22 +449,21 @@ func (p *Problem) nameOf(i int) string {
 	return fmt.Sprintf("s[%d] (%s)", i, p.spec.Measured[i].Name)
 }
 
-func along(x, direction []float64, h float64) []float64 {
-	moved := slices.Clone(x)
+func perturbed(x, direction []float64, h float64) []float64 {
+	out := slices.Clone(x)
 	for i, d := range direction {
-		moved[i] += h * d
+		out[i] += h * d
 	}
-	return moved
+	return out
 }
 
-// notWritten is a NaN that no arithmetic makes.
-var notWritten = math.Float64frombits(0x7ff8_6571_7561_0001)
+// sentinel is a NaN that no arithmetic makes.
+var sentinel = math.Float64frombits(0x7ff8_6571_7561_0001)
 
-func unwritten(n int) []float64 { return slices.Repeat([]float64{notWritten}, n) }
+func unwritten(n int) []float64 { return slices.Repeat([]float64{sentinel}, n) }
 
-// within calls f; a panic in it, such as an index beyond what the lists of names have, is
-// an error.
-func within(f func()) (err error) {
+// recovered calls f and returns a panic, such as an index beyond the lists of names, as an error.
+func recovered(f func()) (err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("%v", e)

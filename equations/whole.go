@@ -18,7 +18,7 @@ func (p *Problem) Escape(s, c, u []float64) bool {
 	return true
 }
 
-// Equations are the whole system as data, from its Source: what is exported to other languages.
+// Equations are the system as data, from its Source, for export to other languages.
 func (p *Problem) Equations() (*program.System, error) {
 	if p.backoff != nil {
 		return nil, fmt.Errorf("system %q keeps off its limits by a table that every decision writes anew, which its equations do not have", p.system.Name)
@@ -40,16 +40,16 @@ func (p *Problem) Equations() (*program.System, error) {
 	return y, y.Validate()
 }
 
-// Optimised are what a solver needs besides Equations: the adaptive priority as a function of (s, c), and the entries of (s, c) that an
-// action moves, ascending.
-func (p *Problem) Optimised() (priority *program.Function, moving []int, err error) {
+// Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
+// (s, c), ascending.
+func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
 	read, err := p.Program()
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := p.laned()
+	code, err := p.derivativeCode()
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.priority(read), slices.Clone(known.moving), nil
+	return p.priority(read), slices.Clone(code.active), nil
 }

@@ -34,7 +34,7 @@ func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey
 		key := refineKey{
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
 			first: first, rows: to - first,
-			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted, behind: in.Behind != nil,
+			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted, behind: in.TerminalCost != nil,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (r *refiner) check(in backend.RefineInput) error {
 	case len(in.NoiseScales) < 1 || len(in.NoiseScales) > maxNoiseScales:
 		return fmt.Errorf("refiner: %d noise scales, want 1 to %d", len(in.NoiseScales), maxNoiseScales)
 	}
-	return cmp.Or(in.CheckBehind(r.problem), in.Preference.Validate(spec.ObjectiveSize()))
+	return cmp.Or(in.CheckTerminalCost(r.problem), in.Preference.Validate(spec.ObjectiveSize()))
 }
 
 // sweep writes the preferences into pinned memory where they are not those of the call before.
@@ -101,8 +101,8 @@ func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	driver.HostSlice[uint64](r.host, base+l.seed, 1)[0] = in.Seed
 	clear(doubles(l.weights, f.objectives))
 	clear(doubles(l.rates, f.objectives))
-	if in.Behind != nil {
-		in.Behind.Pack(doubles(l.behind, r.behind))
+	if in.TerminalCost != nil {
+		in.TerminalCost.Pack(doubles(l.behind, r.behind))
 	}
 	if !in.Preference.Adaptive {
 		copy(doubles(l.weights, f.objectives), in.Preference.W)

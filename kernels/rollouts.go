@@ -94,7 +94,7 @@ func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
 		lacks = "do not score an action by the state it leads to"
 	case may.Failed != nil && !code.fails:
 		lacks = "do not know a state that is lost"
-	case backend.Ends(p) && (may.BehindPlans == nil || code.warp):
+	case backend.Ends(p) && (may.PlanTerminalCost == nil || code.warp):
 		lacks = "do not know what comes behind a plan"
 	default:
 		return
@@ -251,7 +251,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.do(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, behind: in.Behind != nil}
+		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, behind: in.TerminalCost != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	at := r.space.in.host
 	gather(driver.HostSlice[float32](r.host, at+r.roundInput().offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
-	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
+	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z, in.TerminalCost)
 }
 
 // observe writes an observation with its latent, preference and what comes behind plans into pinned memory.

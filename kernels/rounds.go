@@ -118,7 +118,7 @@ func (r *rollouts) Executes() bool { return r.whole.name != "" }
 
 // Search implements backend.Rollouts.
 func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
-	if err := in.CheckBehind(r.cfg.Step.Problem); err != nil {
+	if err := in.CheckTerminalCost(r.cfg.Step.Problem); err != nil {
 		return err
 	}
 	steps, round := in.Begin.Steps, r.cfg.Search.Round
@@ -127,7 +127,7 @@ func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) err
 		return backend.ErrNoSearch
 	}
 	limit := ceil(in.Candidates, round)
-	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites, behind: in.Behind != nil}
+	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites, behind: in.TerminalCost != nil}
 	if in.Begin.Given.Rows > key.given {
 		key.given = most + 4
 	}
@@ -205,7 +205,7 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 func (r *rollouts) stageSearch(in backend.SearchInput, key searchKey, limit int) (counted bool) {
 	s := r.search
 	l, at, begin := r.searchInput(key.steps, key.given), s.in.host, &in.Begin
-	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.Behind)
+	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.TerminalCost)
 	copy(driver.HostSlice[uint32](s.host, at+l.begin, beginWords), []uint32{
 		beginSeed: uint32(begin.Seed), beginSeed + 1: uint32(begin.Seed >> 32), beginNumber: begin.Number, beginGiven: uint32(begin.Given.Rows), beginLimit: uint32(limit),
 	})

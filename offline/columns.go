@@ -79,28 +79,27 @@ func (l Layout) validate() error {
 	return nil
 }
 
-// floats is how many float32 values one stored sample has: w, s, c, u, target,
-// σ, J, margins and the KKT residual.
+// floats is the number of float32 values of a stored sample: w, s, c, u, target, σ, J, margins and the KKT residual.
 func (l Layout) floats() int {
 	return 3*len(l.Objectives) + len(l.S) + len(l.C) + 2*len(l.U) + len(l.Margins) + 1
 }
 
-// rowBytes is the least a stored sample takes on disk: the float32 values, two
-// int32, one int64, and flags of a bit each, which are left out.
+// rowBytes is the least size of a stored sample: the float32 values, two int32 and one int64. It leaves out the flags
+// of one bit.
 func (l Layout) rowBytes() int64 { return 4*int64(l.floats()) + 16 }
 
-// differs says the first way in which two layouts differ, "" when they agree.
-func (l Layout) differs(want Layout) string {
+// differs describes the first difference of two layouts; "" where there is none.
+func (l Layout) differs(expected Layout) string {
 	for _, f := range []struct {
-		name      string
-		got, want []Component
-	}{{"s", l.S, want.S}, {"c", l.C, want.C}, {"u", l.U, want.U}, {"objectives", l.Objectives, want.Objectives}, {"margins", l.Margins, want.Margins}} {
-		if len(f.got) != len(f.want) {
-			return fmt.Sprintf("column %s has %d components, want %d", f.name, len(f.got), len(f.want))
+		name            string
+		value, expected []Component
+	}{{"s", l.S, expected.S}, {"c", l.C, expected.C}, {"u", l.U, expected.U}, {"objectives", l.Objectives, expected.Objectives}, {"margins", l.Margins, expected.Margins}} {
+		if len(f.value) != len(f.expected) {
+			return fmt.Sprintf("column %s has %d components, want %d", f.name, len(f.value), len(f.expected))
 		}
-		for i := range f.got {
-			if f.got[i] != f.want[i] {
-				return fmt.Sprintf("column %s_%d is %s [%s], want %s [%s]", f.name, i, f.got[i].Name, f.got[i].Unit, f.want[i].Name, f.want[i].Unit)
+		for i := range f.value {
+			if f.value[i] != f.expected[i] {
+				return fmt.Sprintf("column %s_%d is %s [%s], want %s [%s]", f.name, i, f.value[i].Name, f.value[i].Unit, f.expected[i].Name, f.expected[i].Unit)
 			}
 		}
 	}
@@ -151,7 +150,7 @@ func ColumnsOf(l Layout, samples []domain.Sample) (*Columns, error) {
 	return c, nil
 }
 
-// check says what of a sample's vectors does not fit the layout or a float32.
+// check reports a vector that does not fit the layout or a float32.
 func (l Layout) check(s *domain.Sample) error {
 	m := len(l.Objectives)
 	for _, f := range []struct {
@@ -224,7 +223,7 @@ func (c *Columns) set(i int, s *domain.Sample) {
 	c.Perturbed[i] = s.Perturbed
 }
 
-// blocks are the float columns under the names they have on disk.
+// blocks are the float columns under their names on disk.
 func (c *Columns) blocks() []block {
 	return []block{
 		{"s", c.S, 0}, {"c", c.C, 0}, {"w", c.Preference, 1}, {"u", c.U, 0}, {"target", c.Target, 0},

@@ -31,14 +31,13 @@ const (
 func partName(chunk int) string     { return fmt.Sprintf("part-%06d.parquet", chunk) }
 func manifestName(chunk int) string { return fmt.Sprintf("part-%06d.json", chunk) }
 
-// Provenance is what the content of a dataset depends on. Shards that are
-// merged agree in all of it.
+// Provenance is everything that the content of a dataset depends on. Shards of one dataset have the same Provenance.
 type Provenance struct {
 	Case string `json:"case"`
 	// ProblemSHA256 is the domain.FingerprintOf of the problem that was solved.
 	ProblemSHA256 string               `json:"problem_sha256"`
-	Program       string               `json:"program"` // version and commit of the program that solved
-	ISA           string               `json:"isa"`     // of the CPU that it solved on, as far as bits depend on it
+	Program       string               `json:"program"` // version and commit of the solving program
+	ISA           string               `json:"isa"`     // of the solving CPU, as far as bits depend on it
 	Seed          uint64               `json:"seed"`
 	Scenarios     int                  `json:"scenarios"`
 	Adaptive      bool                 `json:"adaptive"`
@@ -46,25 +45,26 @@ type Provenance struct {
 	Scalarization domain.Scalarization `json:"scalarization"`
 	Chunk         int                  `json:"chunk"` // scenarios per part
 	Parameters    []domain.Variable    `json:"parameters"`
-	// PointsSHA256 is of the scenarios where they were given, not drawn by Seed.
+	// PointsSHA256 is the sum of given scenarios; empty for drawn ones.
 	PointsSHA256 string `json:"points_sha256,omitempty"`
-	// Policy is the controller at whose visited states there are samples too.
+	// Policy is the controller whose visited states have samples too.
 	Policy Policy `json:"policy,omitzero"`
 	// Distilled: all samples are that controller's decisions, in episodes of Regime.
 	Distilled bool   `json:"distilled,omitempty"`
 	Regime    string `json:"regime,omitempty"`
-	// Inward is by how much every optimum keeps every margin; 0: its targets are the solver's own.
+	// Inward is the slack that every optimum leaves to every margin; 0: the targets are the solver's own.
 	Inward float64 `json:"inward,omitempty"`
-	// KeptOff is how many standard deviations of the closed loop every optimum keeps off every margin where its start has room for them.
+	// KeptOff is the distance of every optimum from every limit, in standard deviations of the closed loop, where its
+	// start has room.
 	KeptOff float64 `json:"kept_off,omitempty"`
 }
 
-// Policy says which controller leads to the states of a dataset; zero: none. Its Backend is "cpu", "cuda sm_90" or
+// Policy names the controller that visits the states of a dataset; zero: none. Its Backend is "cpu", "cuda sm_90" or
 // "cuda sm_90 tf32".
 type Policy = model.Policy
 
-// Shard is the part of a dataset that one machine makes: chunk k belongs to the
-// shard with Index = k mod Count. The zero value is the whole.
+// Shard is one machine's part of a dataset: it holds the chunks k with Index = k mod Count. The zero value is the
+// whole.
 type Shard struct {
 	Index int `json:"index"`
 	Count int `json:"count"`
@@ -72,13 +72,13 @@ type Shard struct {
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// Header is dataset.json: what a dataset folder holds.
+// Header is dataset.json, the description of a dataset folder.
 type Header struct {
 	Format     string     `json:"format"`
 	Version    int        `json:"version"`
 	Provenance Provenance `json:"provenance"`
 	Shard      Shard      `json:"shard"`
-	Command    string     `json:"command"` // what made the folder, for the reader's eyes
+	Command    string     `json:"command"` // the command that made the folder, for the reader
 	Layout     Layout     `json:"layout"`
 	durable.Seal
 }
@@ -87,8 +87,8 @@ func (h *Header) chunks() int {
 	return (h.Provenance.Scenarios + h.Provenance.Chunk - 1) / h.Provenance.Chunk
 }
 
-// own lists the chunks of the header's shard.
-func (h *Header) own() []int {
+// ownChunks lists the chunks of the header's shard.
+func (h *Header) ownChunks() []int {
 	var out []int
 	for k := h.Shard.Index; k < h.chunks(); k += h.Shard.Count {
 		out = append(out, k)
@@ -102,9 +102,9 @@ func (h *Header) span(chunk int) (from, to int) {
 	return from, min(from+h.Provenance.Chunk, h.Provenance.Scenarios)
 }
 
-// scenarios is how many the header's shard has.
+// scenarios is the number of the shard's scenarios.
 func (h *Header) scenarios() (n int) {
-	for _, chunk := range h.own() {
+	for _, chunk := range h.ownChunks() {
 		from, to := h.span(chunk)
 		n += to - from
 	}
@@ -137,12 +137,12 @@ func (h *Header) validate() error {
 	return p.Weights.Validate(len(h.Layout.Objectives))
 }
 
-// differs says the first way in which two provenances or layouts differ.
+// differs describes the first difference of two headers without their shards; "" where there is none.
 func (h *Header) differs(o *Header) string {
 	a, b := h.Provenance, o.Provenance
 	for _, f := range []struct {
-		name      string
-		got, want any
+		name            string
+		value, expected any
 	}{
 		{"case", a.Case, b.Case}, {"problem_sha256", a.ProblemSHA256, b.ProblemSHA256},
 		{"program", a.Program, b.Program}, {"isa", a.ISA, b.ISA}, {"seed", a.Seed, b.Seed},
@@ -150,8 +150,8 @@ func (h *Header) differs(o *Header) string {
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
 		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime}, {"inward", a.Inward, b.Inward}, {"kept_off", a.KeptOff, b.KeptOff},
 	} {
-		if f.got != f.want {
-			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)
+		if f.value != f.expected {
+			return fmt.Sprintf("field %s is %v, want %v", f.name, f.value, f.expected)
 		}
 	}
 	if len(a.Parameters) != len(b.Parameters) {
@@ -165,7 +165,7 @@ func (h *Header) differs(o *Header) string {
 	return h.Layout.differs(o.Layout)
 }
 
-// Counters say what a run or a dataset did.
+// Counters count the work of a run or a dataset.
 type Counters struct {
 	Samples   int64 `json:"samples"`   // in the dataset
 	Scenarios int64 `json:"scenarios"` // tried
@@ -177,15 +177,14 @@ type Counters struct {
 	// there is a feasible point does not depend on the preference.
 	Infeasible   int64 `json:"infeasible"`        // solves without a feasible point
 	NotConverged int64 `json:"not_converged"`     // solves that ended above their tolerance
-	NoRoom       int64 `json:"no_room,omitempty"` // solves with samples that keep off the limits by less than the case's level, as no plan keeps off so much; absent: 0
-	// Reasons are the same solves by why they have no solution, as exactly as the solver
-	// says it (domain.Reason).
+	NoRoom       int64 `json:"no_room,omitempty"` // solves whose samples have less distance from the limits than the case asks for, as no plan has more; absent: 0
+	// Reasons counts the same solves by cause, as the solver gives it (domain.Reason).
 	Reasons         map[string]int64 `json:"reasons,omitempty"` // solves without a sample, by reason
 	WallSeconds     float64          `json:"wall_s"`            // wall time; for a dataset, summed over its parts
-	SolvesPerSecond float64          `json:"solves_per_s"`      // of this run; 0 where nothing was left to solve
+	SolvesPerSecond float64          `json:"solves_per_s"`      // of this run; 0 without a new solve
 }
 
-// Add adds what another run or part did; the rate stays.
+// Add adds the counters of another run or part; the rate stays.
 func (c *Counters) Add(o Counters) {
 	c.Samples += o.Samples
 	c.Scenarios += o.Scenarios
@@ -198,13 +197,13 @@ func (c *Counters) Add(o Counters) {
 	if len(o.Reasons) > 0 {
 		c.Reasons = maps.Clone(c.Reasons) // copies of c share it
 		for reason, n := range o.Reasons {
-			c.count(reason, n)
+			c.addReason(reason, n)
 		}
 	}
 	c.WallSeconds += o.WallSeconds
 }
 
-func (c *Counters) count(reason string, n int64) {
+func (c *Counters) addReason(reason string, n int64) {
 	if c.Reasons == nil {
 		c.Reasons = map[string]int64{}
 	}
@@ -220,15 +219,14 @@ func (c *Counters) unsolved(err error) {
 		reason = "not converged"
 		c.NotConverged++
 	}
-	var why *domain.Reason
-	if errors.As(err, &why) {
-		reason = why.Text
+	var detail *domain.Reason
+	if errors.As(err, &detail) {
+		reason = detail.Text
 	}
-	c.count(reason, 1)
+	c.addReason(reason, 1)
 }
 
-// Missing says in words which solves have no sample and why, the most frequent reason
-// first; "" where all have.
+// Missing describes the solves without samples and their causes, the most frequent first; "" where all have samples.
 func (c *Counters) Missing() string {
 	if len(c.Reasons) == 0 {
 		return ""
@@ -247,7 +245,7 @@ func (c *Counters) Missing() string {
 	return fmt.Sprintf("no sample from %d of %d solves: %s", total, c.Solves, text)
 }
 
-// check says what of a part's counters cannot be.
+// check reports counters that contradict the part.
 func (c *Counters) check(rows, scenarios int) error {
 	unsolved := int64(0)
 	for _, n := range c.Reasons {
@@ -264,8 +262,7 @@ func (c *Counters) check(rows, scenarios int) error {
 	return nil
 }
 
-// manifest is part-NNNNNN.json. It is written after the part, so a part with a
-// manifest is whole.
+// manifest is part-NNNNNN.json. It is written after the part, so a part with a manifest is complete.
 type manifest struct {
 	Chunk         int      `json:"chunk"`
 	Rows          int      `json:"rows"`
@@ -287,19 +284,18 @@ type Dataset struct {
 	hash     contentHash
 }
 
-// Open reads the manifests of a dataset folder: a whole one, or one complete
-// shard. It refuses an interrupted one, naming what is missing. Sample data are
-// read by Load and Verify.
+// Open reads the manifests of a dataset folder, whole or one complete shard. It refuses an interrupted one and names
+// the missing part. Load and Verify read the samples.
 func Open(dir string) (*Dataset, error) {
 	d := &Dataset{dir: dir}
 	if err := readHeader(dir, &d.Header); err != nil {
 		return nil, err
 	}
-	own := d.Header.own()
-	for i, chunk := range own {
+	chunks := d.Header.ownChunks()
+	for i, chunk := range chunks {
 		m, err := readManifest(dir, &d.Header, chunk)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("offline: %s: part %d of %d is missing: the dataset was interrupted, run the command that made it again (%s): %w", dir, i+1, len(own), d.Header.Command, err)
+			return nil, fmt.Errorf("offline: %s: part %d of %d is missing: the dataset was interrupted, run the command that made it again (%s): %w", dir, i+1, len(chunks), d.Header.Command, err)
 		}
 		if err != nil {
 			return nil, err
@@ -334,8 +330,7 @@ func readHeader(dir string, h *Header) error {
 	return nil
 }
 
-// readManifest reads and checks the manifest of one part, and that the part has
-// the size it says.
+// readManifest reads and checks the manifest of one part, including the part's size.
 func readManifest(dir string, h *Header, chunk int) (manifest, error) {
 	var m manifest
 	path := filepath.Join(dir, manifestName(chunk))
@@ -380,30 +375,30 @@ func (d *Dataset) Hash() string {
 // Check returns an error, naming the column, unless the samples are of the
 // given problem.
 func (d *Dataset) Check(p domain.Problem) error {
-	spec, of := p.Spec(), &d.Header.Provenance
-	if of.Case != spec.Name {
-		return fmt.Errorf("offline: %s is a dataset of case %q, want %q", d.dir, of.Case, spec.Name)
+	spec, provenance := p.Spec(), &d.Header.Provenance
+	if provenance.Case != spec.Name {
+		return fmt.Errorf("offline: %s is a dataset of case %q, want %q", d.dir, provenance.Case, spec.Name)
 	}
 	if diff := d.Header.Layout.differs(LayoutOf(spec)); diff != "" {
 		return fmt.Errorf("offline: %s does not fit case %s: %s", d.dir, spec.Name, diff)
 	}
-	if own := durable.Sum(domain.FingerprintOf(p)); of.ProblemSHA256 != own {
-		return fmt.Errorf("offline: %s was solved for other equations than those of case %s, though name and columns are the same: its problem_sha256 is %s, that of the case is %s", d.dir, spec.Name, of.ProblemSHA256, own)
+	if sum := durable.Sum(domain.FingerprintOf(p)); provenance.ProblemSHA256 != sum {
+		return fmt.Errorf("offline: %s was solved for other equations than those of case %s, though name and columns are the same: its problem_sha256 is %s, that of the case is %s", d.dir, spec.Name, provenance.ProblemSHA256, sum)
 	}
 	return nil
 }
 
-// decode reads a part into dst from row at on, and refuses it unless it is, to the bit,
-// the part of this header and manifest. Whoever uses samples reads them here.
-func (h *Header) decode(dir string, m *manifest, dst *Columns, at int) error {
+// decode reads a part into dst from row firstRow. It refuses a part that is not, to the bit, that of the header and
+// manifest. Every reader of samples goes through here.
+func (h *Header) decode(dir string, m *manifest, dst *Columns, firstRow int) error {
 	path := filepath.Join(dir, partName(m.Chunk))
-	if err := h.decodeFile(path, m, dst, at); err != nil {
+	if err := h.decodeFile(path, m, dst, firstRow); err != nil {
 		return fmt.Errorf("offline: %s: %w", path, err)
 	}
 	return nil
 }
 
-func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) error {
+func (h *Header) decodeFile(path string, m *manifest, dst *Columns, firstRow int) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -416,58 +411,57 @@ func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) erro
 	if _, err := io.ReadFull(f, text); err != nil {
 		return err
 	}
-	if got := durable.Sum(sha256.Sum256(text)); got != m.PartSHA256 {
-		return fmt.Errorf("damaged or edited: its SHA-256 is %s, its manifest says %s", got, m.PartSHA256)
+	if sum := durable.Sum(sha256.Sum256(text)); sum != m.PartSHA256 {
+		return fmt.Errorf("damaged or edited: its SHA-256 is %s, its manifest says %s", sum, m.PartSHA256)
 	}
-	said, err := decodePart(bytes.NewReader(text), m.Bytes, h.Layout, m.Chunk, m.Rows, dst, at)
+	headerText, err := decodePart(bytes.NewReader(text), m.Bytes, h.Layout, m.Chunk, m.Rows, dst, firstRow)
 	if err != nil {
 		return err
 	}
-	var own Header
-	if err := json.Unmarshal([]byte(said), &own); err != nil {
+	var partHeader Header
+	if err := json.Unmarshal([]byte(headerText), &partHeader); err != nil {
 		return fmt.Errorf("metadata %s: %w", keyHeader, err)
 	}
-	if diff := own.differs(h); diff != "" {
+	if diff := partHeader.differs(h); diff != "" {
 		return fmt.Errorf("the part belongs to another dataset than %s says: %s", headerName, diff)
 	}
-	if own.Shard != h.Shard {
-		return fmt.Errorf("the part belongs to shard %s, but %s says %s", own.Shard, headerName, h.Shard)
+	if partHeader.Shard != h.Shard {
+		return fmt.Errorf("the part belongs to shard %s, but %s says %s", partHeader.Shard, headerName, h.Shard)
 	}
 	from, to := h.span(m.Chunk)
-	for i := at; i < at+m.Rows; i++ {
+	for i := firstRow; i < firstRow+m.Rows; i++ {
 		if s := int(dst.Scenario[i]); s < from || s >= to {
-			return fmt.Errorf("column scenario, row %d is %d, want %d to %d", i-at, s, from, to-1)
+			return fmt.Errorf("column scenario, row %d is %d, want %d to %d", i-firstRow, s, from, to-1)
 		}
 		if dst.Step[i] < 0 {
-			return fmt.Errorf("column step, row %d is %d, want at least 0", i-at, dst.Step[i])
+			return fmt.Errorf("column step, row %d is %d, want at least 0", i-firstRow, dst.Step[i])
 		}
 	}
-	if got := dst.hash(at, at+m.Rows).String(); got != m.SamplesSHA256 {
-		return fmt.Errorf("the samples_sha256 of its samples is %s, its manifest says %s", got, m.SamplesSHA256)
+	if sum := dst.hash(firstRow, firstRow+m.Rows).String(); sum != m.SamplesSHA256 {
+		return fmt.Errorf("the samples_sha256 of its samples is %s, its manifest says %s", sum, m.SamplesSHA256)
 	}
 	return nil
 }
 
-// decode reads all parts into dst from row at on, several at a time. Its error is that of
-// the first part that has one.
-func (d *Dataset) decode(dst *Columns, at int) error {
+// decode reads all parts into dst from row firstRow, several at a time. It returns the error of the first bad part.
+func (d *Dataset) decode(dst *Columns, firstRow int) error {
 	first := make([]int, len(d.parts))
 	for i := range d.parts {
-		first[i] = at
-		at += d.parts[i].Rows
+		first[i] = firstRow
+		firstRow += d.parts[i].Rows
 	}
-	return d.each(func(m *manifest, i int) error { return d.Header.decode(d.dir, m, dst, first[i]) })
+	return d.forEachPart(func(m *manifest, i int) error { return d.Header.decode(d.dir, m, dst, first[i]) })
 }
 
-// Verify reads every sample as Load does, and keeps none.
+// Verify reads every sample as Load does and discards it.
 func (d *Dataset) Verify() error {
-	return d.each(func(m *manifest, _ int) error {
+	return d.forEachPart(func(m *manifest, _ int) error {
 		return d.Header.decode(d.dir, m, newColumns(d.Header.Layout, m.Rows), 0)
 	})
 }
 
-// each calls f for all parts, on all cores, and returns the first part's error.
-func (d *Dataset) each(f func(m *manifest, i int) error) error {
+// forEachPart calls f for all parts on all cores and returns the first part's error.
+func (d *Dataset) forEachPart(f func(m *manifest, i int) error) error {
 	errs := make([]error, len(d.parts))
 	parallel.Each(runtime.GOMAXPROCS(0), len(d.parts), func(_, i int) { errs[i] = f(&d.parts[i], i) })
 	return cmp.Or(errs...)

@@ -9,8 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// teacher makes samples of what a controller decides in a case's own plant, in place of
-// a solver's.
+// teacher makes samples of a controller's decisions in the case's plant. It replaces a solver.
 type teacher struct {
 	problem domain.Problem
 	plant   domain.Plant
@@ -18,7 +17,7 @@ type teacher struct {
 	seed    uint64
 }
 
-// newTeacher checks that the case has closed loops that its map decides in.
+// newTeacher checks that the case can simulate closed loops of its map.
 func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
 	name := c.Problem.Spec().Name
 	switch {
@@ -34,16 +33,15 @@ func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
 	return &teacher{problem: c.Problem, plant: c.Plant, regime: o.Regime, seed: derive(o.Seed, streamEpisode, 0)}, nil
 }
 
-// Why nothing is distilled of an episode.
+// Causes of an episode without samples.
 var (
 	errLost     = &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"}
 	errReplaced = &domain.Reason{Kind: domain.ErrInfeasible, Text: "no decision of the policy's own that keeps the margins"}
 )
 
-// episode drives one episode under pref and returns a sample for each decision that was
-// the policy's own and kept the margins. The target is what the policy decoded, before
-// projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
-// A trajectory ends where a decision is left out.
+// episode drives one episode under pref and returns a sample for each accepted decision: the policy's own, within the
+// margins. The target is the decoded plan before projection: where an optimum lies on a limit, a decoder that aims
+// outside it errs less. A trajectory ends where a decision is left out.
 func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref, Context: ctx})
 	if err != nil {
@@ -75,12 +73,12 @@ func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Prefere
 		if d.Decoded == nil && !d.Fallback.Replaced() {
 			return nil, errors.New("the policy decodes no plans, which distilling needs")
 		}
-		own := d.Solved() && d.Decoded != nil && !d.Fallback.Replaced()
+		accepted := d.Solved() && d.Decoded != nil && !d.Fallback.Replaced()
 		v.problem.Margins(row.S, row.C, u, row.Margins)
 		for _, margin := range row.Margins {
-			own = own && spec.Keeps(margin)
+			accepted = accepted && spec.Keeps(margin)
 		}
-		if own {
+		if accepted {
 			tensor.Widen(row.U, d.Decoded)
 			copy(row.U, u)
 			v.problem.Base(row.S, row.C, base)
@@ -98,10 +96,10 @@ func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Prefere
 		}
 		out, err := ep.Apply(u)
 		if err != nil {
-			return samples, nil // the episode ends here; what was decided before it stands
+			return samples, nil // the episode ends here; earlier samples stay valid
 		}
 		if out.Failed {
-			return nil, errLost // what led there is not to be learnt
+			return nil, errLost // the decisions that led there are not samples
 		}
 	}
 	if len(samples) == 0 {

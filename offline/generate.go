@@ -18,11 +18,10 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
-// Generate makes a dataset, or one shard of it, in OutDir, continuing what an
-// earlier run left. When ctx ends it finishes the chunk in progress where a second is
-// enough for that, drops it otherwise, and returns the context's error with the
-// counters so far; nothing is half-written, and the same call later completes the
-// dataset. Counters are of the whole shard, their rate and wall time of this run.
+// Generate makes a dataset, or one shard of it, in OutDir. It continues an earlier run. When ctx ends, it has one
+// second to finish the chunk in progress and drops it otherwise. It then returns the context's error with the
+// counters so far. Nothing is half-written, and the same call completes the dataset later. Counters are those of the
+// whole shard; rate and wall time are those of this run.
 func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Progress)) (Counters, error) {
 	start := time.Now()
 	h, err := opt.header(c)
@@ -62,38 +61,36 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	return total, err
 }
 
-// resume reads the parts that an earlier run left: what they count together, and the chunks
-// of the header's shard that have none.
-func resume(dir string, h *Header) (made Counters, missing []int, err error) {
-	for _, chunk := range h.own() {
+// resume reads the parts of an earlier run. It returns their counters and the chunks of the shard without a part.
+func resume(dir string, h *Header) (counters Counters, missing []int, err error) {
+	for _, chunk := range h.ownChunks() {
 		m, err := readManifest(dir, h, chunk)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, chunk)
 			continue
 		}
 		if err != nil {
-			return made, nil, err
+			return counters, nil, err
 		}
 		if err := h.decode(dir, &m, newColumns(h.Layout, m.Rows), 0); err != nil {
-			return made, nil, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
+			return counters, nil, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
 		}
-		made.Add(m.Counters)
+		counters.Add(m.Counters)
 	}
-	return made, missing, nil
+	return counters, missing, nil
 }
 
 // graceContext is a context that ends a second after ctx.
-func graceContext(ctx context.Context) (late context.Context, cancel func()) {
-	late, end := context.WithCancel(context.WithoutCancel(ctx))
+func graceContext(ctx context.Context) (grace context.Context, cancel func()) {
+	grace, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, end) })
-	return late, func() {
+	return grace, func() {
 		stop()
 		end()
 	}
 }
 
-// begin writes the header of a new dataset, or checks that the folder holds the
-// same one.
+// begin writes the header of a new dataset, or checks that an old one is the same.
 func begin(dir string, h *Header) error {
 	var old Header
 	err := readHeader(dir, &old)
@@ -119,14 +116,13 @@ func begin(dir string, h *Header) error {
 // generator makes the parts of a shard.
 type generator struct {
 	solver   domain.Solver
-	teacher  *teacher // instead of the solver; nil: none
+	teacher  *teacher // replaces the solver; nil: none
 	header   *Header
 	spec     *domain.Spec
 	points   [][]float64
 	threads  int
 	progress func(Progress)
-	// Of generate: what ends solves, and one policy for each thread, nil where none is asked
-	// for.
+	// generate sets these: ctx cancels solves, and policies has one for each thread, or nil.
 	ctx      context.Context
 	policies []domain.Controller
 }
@@ -159,11 +155,10 @@ func newGenerator(c *domain.Case, opt *Options, h *Header, progress func(Progres
 	return g, err
 }
 
-// generate makes the parts of the missing chunks, each written when it is solved, and adds
-// them to total.
+// generate makes the parts of the missing chunks, writes each when it is solved, and adds its counters to total.
 func (g *generator) generate(ctx context.Context, opt *Options, missing []int, total *Counters) error {
 	if g.teacher == nil {
-		prepared := func(done, of int) { g.progress(Progress{Stage: "prepare", Done: done, Total: of}) }
+		prepared := func(done, count int) { g.progress(Progress{Stage: "prepare", Done: done, Total: count}) }
 		if err := g.solver.Prepare(ctx, opt.Seed, prepared); err != nil {
 			return fmt.Errorf("offline: preparing the solver of %s: %w", g.header.Provenance.Case, err)
 		}
@@ -177,9 +172,9 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 			}
 		}
 	}
-	late, cancel := graceContext(ctx)
+	grace, cancel := graceContext(ctx)
 	defer cancel()
-	g.ctx, g.solver = late, domain.SolverUntil(late, g.solver)
+	g.ctx, g.solver = grace, domain.SolverUntil(grace, g.solver)
 	scenarios := g.header.scenarios()
 	stopped := func() error {
 		return fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", total.Scenarios, scenarios, opt.OutDir, ctx.Err())
@@ -188,13 +183,13 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 		if ctx.Err() != nil {
 			return stopped()
 		}
-		report := func(now Counters) {
+		report := func(partial Counters) {
 			q := *total
-			q.Add(now)
+			q.Add(partial)
 			g.progress(Progress{Stage: "solve", Done: int(q.Scenarios), Total: scenarios, Counters: q})
 		}
 		counters, err := makePart(opt.OutDir, g.header, chunk, func(p *partWriter) (Counters, error) { return g.chunk(chunk, p, report) })
-		if late.Err() != nil {
+		if grace.Err() != nil {
 			return stopped()
 		}
 		if err != nil {
@@ -207,24 +202,23 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 
 // solved is the result of one scenario.
 type solved struct {
-	columns  *Columns // nil: none yet, or written
+	columns  *Columns // nil: unsolved, or written
 	counters Counters
 	err      error
 }
 
-// chunk solves one chunk and writes its samples in the order of scenarios and preferences,
-// those of a scenario when all before it are written. Of several errors it returns that of
-// the first scenario.
+// chunk solves one chunk and writes its samples in the order of scenarios and preferences, each scenario after all
+// before it. It returns the error of the first scenario that has one.
 func (g *generator) chunk(chunk int, p *partWriter, report func(Counters)) (Counters, error) {
-	began := time.Now()
+	start := time.Now()
 	from, to := g.header.span(chunk)
-	results, written := make([]solved, to-from), 0
+	results, next := make([]solved, to-from), 0
 	var mu sync.Mutex
-	var now Counters
-	var unwritten error
+	var counters Counters
+	var writeErr error
 	var failed atomic.Bool
 	parallel.Each(g.threads, to-from, func(worker, i int) {
-		// Scenarios are taken in order: when one fails, all before it are taken.
+		// Scenarios start in order: when one fails, all before it have started.
 		if failed.Load() || g.ctx.Err() != nil {
 			return
 		}
@@ -235,25 +229,25 @@ func (g *generator) chunk(chunk int, p *partWriter, report func(Counters)) (Coun
 			failed.Store(true)
 			return
 		}
-		for ; written < len(results) && results[written].columns != nil && unwritten == nil; written++ {
-			if unwritten = g.write(p, results[written].columns); unwritten != nil {
+		for ; next < len(results) && results[next].columns != nil && writeErr == nil; next++ {
+			if writeErr = g.write(p, results[next].columns); writeErr != nil {
 				failed.Store(true)
 			}
-			results[written].columns = nil
+			results[next].columns = nil
 		}
-		now.Add(r.counters)
-		report(now)
+		counters.Add(r.counters)
+		report(counters)
 	})
 	for _, r := range results {
 		if r.err != nil {
 			return Counters{}, r.err
 		}
 	}
-	if unwritten == nil && written < len(results) {
-		unwritten = g.ctx.Err()
+	if writeErr == nil && next < len(results) {
+		writeErr = g.ctx.Err()
 	}
-	now.WallSeconds = time.Since(began).Seconds()
-	return now, unwritten
+	counters.WallSeconds = time.Since(start).Seconds()
+	return counters, writeErr
 }
 
 // write adds the samples of a scenario to a part.
@@ -264,20 +258,19 @@ func (g *generator) write(p *partWriter, c *Columns) error {
 	return p.write(c)
 }
 
-// scenario solves one scenario under every preference, and from the states that
-// the policy visits, if there is one.
+// scenario solves one scenario under every preference, and from the states that a policy visits.
 func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 	r := solved{counters: Counters{Scenarios: 1}}
 	prefs := g.preferences(scenario)
 	first := int64(scenario) * int64(len(prefs)) // number of the first solve in the dataset
-	solve, err := g.solves(scenario, first, prefs, policy)
+	solve, err := g.solveFunc(scenario, first, prefs, policy)
 	if err != nil {
 		r.err = err
 		return r
 	}
-	may := domain.AbilitiesOfSolver(g.solver)
-	together := may.SolveAll != nil
-	var all []domain.Sample
+	abilities := domain.AbilitiesOfSolver(g.solver)
+	solvesTogether := abilities.SolveAll != nil
+	var collected []domain.Sample
 	for k, pref := range prefs {
 		if r.err = g.ctx.Err(); r.err != nil {
 			return r
@@ -286,7 +279,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		r.counters.Solves++
 		if err == nil && policy != nil && g.teacher == nil {
 			var visited []domain.Sample
-			visited, err = may.SolveVisited(scenario, g.points[scenario], pref, policy)
+			visited, err = abilities.SolveVisited(scenario, g.points[scenario], pref, policy)
 			samples = append(samples, visited...)
 		}
 		if err == nil && len(samples) == 0 {
@@ -297,7 +290,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		}
 		switch {
 		case err == nil:
-			all = append(all, samples...)
+			collected = append(collected, samples...)
 			if samples[0].NoRoom {
 				r.counters.NoRoom++
 			}
@@ -307,21 +300,21 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
 			return r
 		}
-		if !together && errors.Is(err, domain.ErrInfeasible) && len(all) == 0 {
+		if !solvesTogether && errors.Is(err, domain.ErrInfeasible) && len(collected) == 0 {
 			break
 		}
 	}
-	r.counters.Samples = int64(len(all))
-	if len(all) > 0 {
+	r.counters.Samples = int64(len(collected))
+	if len(collected) > 0 {
 		r.counters.Retained = 1
 	} else {
 		r.counters.Discarded = 1
 	}
-	r.columns, r.err = ColumnsOf(g.header.Layout, all)
+	r.columns, r.err = ColumnsOf(g.header.Layout, collected)
 	return r
 }
 
-// preferences are those that a scenario is solved for.
+// preferences are the preferences of a scenario.
 func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
 	p := &g.header.Provenance
 	if p.Adaptive {
@@ -333,9 +326,9 @@ func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
 	return prefs
 }
 
-// solves gives the samples of a scenario under preference k: the teacher's, or those of a
-// solver that takes all preferences together, or each when it is asked for.
-func (g *generator) solves(scenario int, first int64, prefs []domain.Preference, policy domain.Controller) (func(k int) ([]domain.Sample, error), error) {
+// solveFunc returns the function that gives a scenario's samples under preference k. They come from the teacher, from
+// a solver of all preferences together, or from one solve each.
+func (g *generator) solveFunc(scenario int, first int64, prefs []domain.Preference, policy domain.Controller) (func(k int) ([]domain.Sample, error), error) {
 	if g.teacher != nil {
 		return func(k int) ([]domain.Sample, error) { return g.teacher.episode(g.ctx, scenario, prefs[k], policy) }, nil
 	}
@@ -344,26 +337,25 @@ func (g *generator) solves(scenario int, first int64, prefs []domain.Preference,
 	for k := range seeds {
 		seeds[k] = derive(p.Seed, streamSolve, uint64(first+int64(k)))
 	}
-	together := domain.AbilitiesOfSolver(g.solver).SolveAll
-	if together == nil || p.Adaptive && p.Scalarization != domain.WeightedSum {
+	solveAll := domain.AbilitiesOfSolver(g.solver).SolveAll
+	if solveAll == nil || p.Adaptive && p.Scalarization != domain.WeightedSum {
 		return func(k int) ([]domain.Sample, error) {
-			how := p.Scalarization
+			scalarization := p.Scalarization
 			if prefs[k].Adaptive {
-				how = domain.WeightedSum
+				scalarization = domain.WeightedSum
 			}
-			return g.solver.Solve(scenario, g.points[scenario], prefs[k], how, seeds[k])
+			return g.solver.Solve(scenario, g.points[scenario], prefs[k], scalarization, seeds[k])
 		}, nil
 	}
-	samples, errs := together(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
+	samples, errs := solveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
 	if len(samples) != len(prefs) || len(errs) != len(prefs) {
 		return nil, fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
 	}
 	return func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }, nil
 }
 
-// adopt checks a solver's samples against the spec and gives their
-// trajectories numbers that are unique in the dataset: solve number × 2²⁰ plus
-// the order in which the solver's own numbers appear.
+// adopt checks a solver's samples against the spec and numbers their trajectories uniquely in the dataset: solve
+// number × 2²⁰ plus the order in which the solver's own numbers appear.
 func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, pref domain.Preference) error {
 	local := map[int64]int64{}
 	for i := range samples {
@@ -374,8 +366,8 @@ func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, p
 		if s.Step < 0 || s.Step > maxStep {
 			return fmt.Errorf("the solver's sample %d has step %d", i, s.Step)
 		}
-		id, seen := local[s.Trajectory]
-		if !seen {
+		id, numbered := local[s.Trajectory]
+		if !numbered {
 			id = int64(len(local))
 			local[s.Trajectory] = id
 			if id >= maxLocal {
@@ -383,7 +375,7 @@ func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, p
 			}
 		}
 		id += number * maxLocal
-		if i > 0 && seen && !s.Perturbed && !samples[i-1].Perturbed && (samples[i-1].Trajectory != id || samples[i-1].Step+1 != s.Step) {
+		if i > 0 && numbered && !s.Perturbed && !samples[i-1].Perturbed && (samples[i-1].Trajectory != id || samples[i-1].Step+1 != s.Step) {
 			return fmt.Errorf("the solver's sample %d, step %d, does not follow its trajectory's step before it", i, s.Step)
 		}
 		s.Scenario, s.Trajectory, s.Preference = scenario, id, pref

@@ -13,19 +13,17 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// Merge joins the shards in dirs, in whatever order, into one dataset at out. Shards must be
-// of one provenance, complete, and together the whole; one that was made twice counts once,
-// if both have the same samples. Every sample is compared with its recorded hash on the way,
-// and the parts that are written are those that one machine writes. Where out holds that
-// dataset already nothing is written. Any other there, and shards that are none, are a
-// durable.Refusal. The header is written last, so an interrupted merge is none, and the same
-// call completes it.
+// Merge joins the shards in dirs, in any order, into one dataset at out. Shards must have one provenance, be
+// complete, and together make the whole. A shard that was made twice counts once, if both have the same samples.
+// Merge compares every sample with its recorded hash, and writes the same parts as one machine would. Where out holds
+// that dataset already, it writes nothing. Another dataset there, and folders that are no such shards, are a
+// durable.Refusal. The header is written last: an interrupted merge is no dataset, and the same call completes it.
 func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	shards, err := openShards(dirs)
 	if err != nil {
 		return nil, &durable.Refusal{Err: err}
 	}
-	taken, err := parts(shards)
+	sources, err := parts(shards)
 	if err != nil {
 		return nil, &durable.Refusal{Err: err}
 	}
@@ -40,17 +38,17 @@ func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	h := shards[0].Header
 	h.Shard = Shard{0, 1}
 	if _, err := os.Stat(filepath.Join(out, headerName)); !errors.Is(err, fs.ErrNotExist) {
-		return merged(out, &h, taken)
+		return merged(out, &h, sources)
 	}
-	for chunk, from := range taken {
+	for chunk, source := range sources {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c := newColumns(h.Layout, from.Rows)
-		if err := from.of.Header.decode(from.of.dir, from.manifest, c, 0); err != nil {
+		c := newColumns(h.Layout, source.Rows)
+		if err := source.shard.Header.decode(source.shard.dir, source.manifest, c, 0); err != nil {
 			return nil, &durable.Refusal{Err: err}
 		}
-		if _, err := makePart(out, &h, chunk, func(p *partWriter) (Counters, error) { return from.Counters, p.write(c) }); err != nil {
+		if _, err := makePart(out, &h, chunk, func(p *partWriter) (Counters, error) { return source.Counters, p.write(c) }); err != nil {
 			return nil, err
 		}
 	}
@@ -60,8 +58,8 @@ func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	return Open(out)
 }
 
-// merged is the dataset at out, which has to be the one of that header and those parts.
-func merged(out string, h *Header, taken []part) (*Dataset, error) {
+// merged is the dataset at out, which must have that header and those parts.
+func merged(out string, h *Header, sources []part) (*Dataset, error) {
 	d, err := Open(out)
 	if err == nil {
 		err = d.Verify()
@@ -73,9 +71,9 @@ func merged(out string, h *Header, taken []part) (*Dataset, error) {
 	if diff == "" && d.Header.Shard != h.Shard {
 		diff = fmt.Sprintf("it is shard %s", d.Header.Shard)
 	}
-	for i := 0; i < len(taken) && diff == ""; i++ {
-		if m := &d.parts[i]; m.SamplesSHA256 != taken[i].SamplesSHA256 {
-			diff = fmt.Sprintf("part %d has other samples than %s", m.Chunk, taken[i].of.dir)
+	for i := 0; i < len(sources) && diff == ""; i++ {
+		if m := &d.parts[i]; m.SamplesSHA256 != sources[i].SamplesSHA256 {
+			diff = fmt.Sprintf("part %d has other samples than %s", m.Chunk, sources[i].shard.dir)
 		}
 	}
 	if diff != "" {
@@ -84,8 +82,7 @@ func merged(out string, h *Header, taken []part) (*Dataset, error) {
 	return d, nil
 }
 
-// openShards opens complete shards of one provenance, in their order. The error names every
-// one that is not.
+// openShards opens complete shards of one provenance and sorts them. The error names every bad one.
 func openShards(dirs []string) ([]*Dataset, error) {
 	if len(dirs) == 0 {
 		return nil, errors.New("offline: no shard to merge")
@@ -113,31 +110,31 @@ func openShards(dirs []string) ([]*Dataset, error) {
 	return shards, nil
 }
 
-// part is a part of a dataset with the shard that it is taken from.
+// part is a part with its shard.
 type part struct {
 	*manifest
-	of *Dataset
+	shard *Dataset
 }
 
-// parts are those of the whole, by their number, each from the first shard that has it.
+// parts are the parts of the whole by number, each from the first shard that has it.
 func parts(shards []*Dataset) ([]part, error) {
 	h := &shards[0].Header
-	taken := make([]part, h.chunks())
+	sources := make([]part, h.chunks())
 	rows := 0
 	for _, d := range shards {
 		rows += d.rows
 		for i := range d.parts {
 			m := &d.parts[i]
-			there := &taken[m.Chunk]
-			if there.manifest == nil {
-				*there = part{m, d}
-			} else if there.SamplesSHA256 != m.SamplesSHA256 {
-				return nil, fmt.Errorf("offline: %s and %s both hold part %d (shard %s), with other samples", there.of.dir, d.dir, m.Chunk, d.Header.Shard)
+			source := &sources[m.Chunk]
+			if source.manifest == nil {
+				*source = part{m, d}
+			} else if source.SamplesSHA256 != m.SamplesSHA256 {
+				return nil, fmt.Errorf("offline: %s and %s both hold part %d (shard %s), with other samples", source.shard.dir, d.dir, m.Chunk, d.Header.Shard)
 			}
 		}
 	}
 	var missing []string
-	for chunk, p := range taken {
+	for chunk, p := range sources {
 		n := h.Shard.Count
 		if s := (Shard{chunk % n, n}).String(); p.manifest == nil && !slices.Contains(missing, s) {
 			missing = append(missing, s)
@@ -151,18 +148,18 @@ func parts(shards []*Dataset) ([]part, error) {
 	case rows == 0:
 		return nil, fmt.Errorf("offline: no samples in any of the %d shards", len(shards))
 	}
-	return taken, nil
+	return sources, nil
 }
 
 // refuseSharedParts refuses datasets of which two hold the same part.
 func refuseSharedParts(shards []*Dataset) error {
-	owner := map[int]string{}
+	owners := map[int]string{}
 	for _, d := range shards {
 		for _, m := range d.parts {
-			if other, ok := owner[m.Chunk]; ok {
-				return fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", d.dir, d.Header.Shard, other, m.Chunk)
+			if owner, ok := owners[m.Chunk]; ok {
+				return fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", d.dir, d.Header.Shard, owner, m.Chunk)
 			}
-			owner[m.Chunk] = d.dir
+			owners[m.Chunk] = d.dir
 		}
 	}
 	return nil

@@ -19,11 +19,10 @@ type Options struct {
 	Scenarios int
 	// Points are the scenarios instead, [Scenarios][parameters]; nil: a Latin hypercube.
 	Points [][]float64
-	// Ranges take the place of the solver's own on some axes of the hypercube; the
-	// header's parameters have them.
+	// Ranges replace the solver's own ranges on some axes of the hypercube; the header's parameters include them.
 	Ranges []Range
-	// Adaptive solves every scenario with the adaptive priority σ(ŝ); Weights
-	// with fixed preferences besides. At least one of the two must give a solve.
+	// Adaptive solves every scenario with the adaptive priority σ(ŝ), Weights with fixed preferences. At least one of
+	// the two must give a solve.
 	Adaptive bool
 	Weights  Weights
 	// Scalarization applies to fixed preferences, "" is domain.WeightedSum; the
@@ -32,41 +31,40 @@ type Options struct {
 	// Inward, if positive, is the slack by which every optimum keeps every margin
 	// (domain.SolverAbilities.Inward); 0: the solver's own targets.
 	Inward float64
-	// KeptOff says of a Solver which keeps off its limits by how many standard deviations (estimate.Samples); 0: of another.
+	// KeptOff is the distance of the Solver's optima from the limits, in standard deviations (estimate.Samples); 0:
+	// none.
 	KeptOff float64
 	Seed    uint64
 	Shard   Shard // zero: the whole
-	// OutDir is the dataset folder. Chunks that an earlier run of the same
-	// provenance finished there are kept.
+	// OutDir is the dataset folder. Finished chunks of the same provenance there are kept.
 	OutDir string
 	// Threads is the number of scenarios solved at once; 0: all processors.
 	Threads int
 	// Chunk is the number of scenarios in a part, 0: 64. Work is lost only for
 	// the chunk in progress.
 	Chunk int
-	// Policy makes one controller for each thread that solves; with it every solve
-	// under the weighted sum also gives the optima at the states which that
-	// controller visits (domain.SolverAbilities.SolveVisited). Visiting says in the provenance
-	// which it is.
+	// Policy makes one controller for each solving thread. Every solve under the weighted sum then also gives the
+	// optima at the states that the controller visits (domain.SolverAbilities.SolveVisited). Visiting names it in the
+	// provenance.
 	Policy   func() (domain.Controller, error)
 	Visiting Policy
-	// Distil makes the policy the teacher: a scenario is an episode of the case's plant,
-	// drawn by Seed from no stream that evaluation draws from, nothing is solved, and the
-	// samples are the policy's own decisions (domain.Decision.Decoded). Regime is the episodes'.
+	// Distil makes the policy the teacher. A scenario is then an episode of the case's plant, drawn by Seed from
+	// another stream than evaluations use. Nothing is solved: the samples are the policy's own decisions
+	// (domain.Decision.Decoded). Regime is the episodes'.
 	Distil bool
 	Regime string
-	// Program and Command are recorded as they are.
+	// Program and Command are recorded unchanged.
 	Program, Command string
 }
 
-// Progress is what Generate reports after every scenario.
+// Progress is Generate's report after a scenario.
 type Progress struct {
 	Stage       string // "prepare" or "solve"
 	Done, Total int    // scenarios of this shard, those of earlier runs included
 	Counters    Counters
 }
 
-// header is the dataset that the options describe.
+// header is the header of the dataset that the options describe.
 func (o Options) header(c domain.Case) (Header, error) {
 	if c.MapProblem() == nil || c.Solver == nil && !o.Distil {
 		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
@@ -140,7 +138,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 	return h, nil
 }
 
-// inward is the solver that keeps off the limits.
+// inward is the solver that keeps a slack to the limits.
 func inward(s domain.Solver, slack float64, distil bool) (domain.Solver, error) {
 	tight := domain.AbilitiesOfSolver(s).Inward
 	if tight == nil || distil {
@@ -153,7 +151,7 @@ func inward(s domain.Solver, slack float64, distil bool) (domain.Solver, error) 
 	return s, nil
 }
 
-// sumOfPoints is the SHA-256 of scenarios of so many parameters each.
+// sumOfPoints is the SHA-256 of scenarios with the given number of parameters.
 func sumOfPoints(points [][]float64, parameters int) (string, error) {
 	sum := sha256.New()
 	for i, point := range points {

@@ -52,46 +52,46 @@ func schemaOf(l Layout) *parquet.Schema {
 // describe lists the variable and unit of every float column.
 func describe(l Layout) map[string]string {
 	out := map[string]string{"column:kkt": "largest scaled KKT residual [1]"}
-	put := func(name string, cs []Component, unit func(Component) string) {
+	add := func(name string, cs []Component, unit func(Component) string) {
 		for i, c := range cs {
 			out[fmt.Sprintf("column:%s_%d", name, i)] = fmt.Sprintf("%s [%s]", c.Name, unit(c))
 		}
 	}
-	own := func(c Component) string { return c.Unit }
-	one := func(Component) string { return "1" }
-	put("s", l.S, own)
-	put("c", l.C, own)
-	put("u", l.U, own)
-	put("target", l.U, own)
-	put("J", l.Objectives, own)
-	put("w", l.Objectives, one)
-	put("sigma", l.Objectives, one)
-	put("margin", l.Margins, own)
+	unit := func(c Component) string { return c.Unit }
+	dimensionless := func(Component) string { return "1" }
+	add("s", l.S, unit)
+	add("c", l.C, unit)
+	add("u", l.U, unit)
+	add("target", l.U, unit)
+	add("J", l.Objectives, unit)
+	add("w", l.Objectives, dimensionless)
+	add("sigma", l.Objectives, dimensionless)
+	add("margin", l.Margins, unit)
 	return out
 }
 
-// decodePart reads a part of rows samples into dst, from row at on, and returns the header that
-// the part was written with, as JSON. Everything that sizes an allocation is checked against
-// the file's own size and the layout first; values that are not finite are refused.
-func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) (header string, err error) {
+// decodePart reads a part of rows samples into dst from row firstRow. It returns the header in the part, as JSON. It
+// checks everything that sizes an allocation against the file's size and the layout first. It refuses non-finite
+// values.
+func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, firstRow int) (header string, err error) {
 	file, err := openParquet(r, size)
 	if err != nil {
 		return "", err
 	}
-	if got, _ := file.Lookup(keyChunk); got != strconv.Itoa(chunk) {
-		return "", fmt.Errorf("metadata %s is %q, want %d", keyChunk, got, chunk)
+	if number, _ := file.Lookup(keyChunk); number != strconv.Itoa(chunk) {
+		return "", fmt.Errorf("metadata %s is %q, want %d", keyChunk, number, chunk)
 	}
 	if file.NumRows() != int64(rows) {
 		return "", fmt.Errorf("file has %d rows, want %d", file.NumRows(), rows)
 	}
-	want := schemaOf(l)
+	schema := schemaOf(l)
 	leaves := file.Root().Columns()
-	if len(leaves) != len(want.Columns()) {
-		return "", fmt.Errorf("file has %d columns, want %d", len(leaves), len(want.Columns()))
+	if len(leaves) != len(schema.Columns()) {
+		return "", fmt.Errorf("file has %d columns, want %d", len(leaves), len(schema.Columns()))
 	}
-	for i, path := range want.Columns() {
+	for i, path := range schema.Columns() {
 		c := leaves[i]
-		leaf, _ := want.Lookup(path...)
+		leaf, _ := schema.Lookup(path...)
 		if !c.Leaf() || c.Name() != path[0] || !c.Required() || c.Type().Kind() != leaf.Node.Type().Kind() {
 			return "", fmt.Errorf("column %d is %s, want %s: required %s", i, c, path[0], leaf.Node.Type())
 		}
@@ -102,37 +102,37 @@ func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Colum
 			floats[b.column(j)] = position{b.m, j}
 		}
 	}
-	done := 0
+	rowsRead := 0
 	for g := range file.Metadata().RowGroups {
 		group := &file.Metadata().RowGroups[g]
 		n := int(group.NumRows)
-		if group.NumRows < 0 || group.NumRows > int64(rows-done) {
-			return "", fmt.Errorf("row group %d has %d rows, %d are left", g, group.NumRows, rows-done)
+		if group.NumRows < 0 || group.NumRows > int64(rows-rowsRead) {
+			return "", fmt.Errorf("row group %d has %d rows, %d are left", g, group.NumRows, rows-rowsRead)
 		}
 		for i, col := range leaves {
-			put := receiver(col.Name(), dst, floats, at+done)
-			if err := readChunk(r, size, &group.Columns[i], col.Type().Kind(), n, put); err != nil {
+			store := columnReader(col.Name(), dst, floats, firstRow+rowsRead)
+			if err := readChunk(r, size, &group.Columns[i], col.Type().Kind(), n, store); err != nil {
 				return "", fmt.Errorf("row group %d, column %s: %w", g, col.Name(), err)
 			}
 		}
-		done += n
+		rowsRead += n
 	}
-	if done != rows {
-		return "", fmt.Errorf("row groups have %d rows, want %d", done, rows)
+	if rowsRead != rows {
+		return "", fmt.Errorf("row groups have %d rows, want %d", rowsRead, rows)
 	}
 	header, _ = file.Lookup(keyHeader)
 	return header, nil
 }
 
-// position is where a float column goes in Columns.
+// position is the place of a float column in Columns.
 type position struct {
 	m         tensor.Matrix
 	component int
 }
 
-// receiver returns what stores a page of PLAIN values of a column: count values
-// in body, the first of which belongs to row at + offset of dst.
-func receiver(name string, dst *Columns, floats map[string]position, at int) func(offset, count int, body []byte) error {
+// columnReader returns the function that stores a page of a column: count PLAIN values in body. The first belongs to
+// row firstRow + offset of dst.
+func columnReader(name string, dst *Columns, floats map[string]position, firstRow int) func(offset, count int, body []byte) error {
 	switch name {
 	case "scenario", "step":
 		to := dst.Scenario
@@ -141,13 +141,13 @@ func receiver(name string, dst *Columns, floats map[string]position, at int) fun
 		}
 		return func(o, n int, body []byte) error {
 			values, err := parquet.Plain.DecodeInt32(nil, body)
-			copy(to[at+o:at+o+n], values)
+			copy(to[firstRow+o:firstRow+o+n], values)
 			return err
 		}
 	case "trajectory":
 		return func(o, n int, body []byte) error {
 			values, err := parquet.Plain.DecodeInt64(nil, body)
-			copy(dst.Trajectory[at+o:at+o+n], values)
+			copy(dst.Trajectory[firstRow+o:firstRow+o+n], values)
 			return err
 		}
 	case "perturbed", "adaptive":
@@ -156,11 +156,11 @@ func receiver(name string, dst *Columns, floats map[string]position, at int) fun
 				set := body[i/8]>>(i%8)&1 == 1
 				switch {
 				case name == "perturbed":
-					dst.Perturbed[at+o+i] = set
+					dst.Perturbed[firstRow+o+i] = set
 				case set:
-					dst.Preference.Row(at + o + i)[0] = 0
+					dst.Preference.Row(firstRow + o + i)[0] = 0
 				default:
-					dst.Preference.Row(at + o + i)[0] = 1
+					dst.Preference.Row(firstRow + o + i)[0] = 1
 				}
 			}
 			return nil
@@ -179,14 +179,14 @@ func receiver(name string, dst *Columns, floats map[string]position, at int) fun
 			if v-v != 0 {
 				return fmt.Errorf("value %d is %v, want a finite number", o+i, v)
 			}
-			to.m.Data[(at+o+i)*to.m.Stride+to.component] = v
+			to.m.Data[(firstRow+o+i)*to.m.Stride+to.component] = v
 		}
 		return nil
 	}
 }
 
 // readChunk reads one column chunk of n required, PLAIN, uncompressed values.
-func readChunk(r io.ReaderAt, size int64, chunk *format.ColumnChunk, kind parquet.Kind, n int, put func(offset, count int, body []byte) error) error {
+func readChunk(r io.ReaderAt, size int64, chunk *format.ColumnChunk, kind parquet.Kind, n int, store func(offset, count int, body []byte) error) error {
 	meta := &chunk.MetaData
 	if meta.Codec != format.Uncompressed || meta.DictionaryPageOffset != 0 {
 		return fmt.Errorf("codec is %s, dictionary at %d, want an uncompressed chunk without dictionary", meta.Codec, meta.DictionaryPageOffset)
@@ -204,40 +204,40 @@ func readChunk(r io.ReaderAt, size int64, chunk *format.ColumnChunk, kind parque
 		return fmt.Errorf("reading %d bytes at %d: %w", length, from, err)
 	}
 	var protocol thrift.CompactProtocol
-	for done := 0; done < n; {
+	for valuesRead := 0; valuesRead < n; {
 		if err := checkThrift(raw); err != nil {
-			return fmt.Errorf("page header after value %d: %w", done, err)
+			return fmt.Errorf("page header after value %d: %w", valuesRead, err)
 		}
 		reader := protocol.NewReaderFromBytes(raw)
 		var header format.PageHeader
 		if err := thrift.NewDecoder(reader).Decode(&header); err != nil {
-			return fmt.Errorf("page header after value %d: %w", done, err)
+			return fmt.Errorf("page header after value %d: %w", valuesRead, err)
 		}
 		raw = raw[reader.BytesRead():]
 		h := header.DataPageHeaderV2
 		if header.Type != format.DataPageV2 || !h.Valid || h.V.Encoding != format.Plain || h.V.NumNulls != 0 ||
 			h.V.RepetitionLevelsByteLength != 0 || h.V.DefinitionLevelsByteLength != 0 {
-			return fmt.Errorf("page after value %d is not a plain data page (version 2) of required values", done)
+			return fmt.Errorf("page after value %d is not a plain data page (version 2) of required values", valuesRead)
 		}
 		count, bytes := int64(h.V.NumValues), int64(header.CompressedPageSize)
-		need := 4 * count
+		expected := 4 * count
 		switch kind {
 		case parquet.Boolean:
-			need = (count + 7) / 8
+			expected = (count + 7) / 8
 		case parquet.Int64:
-			need = 8 * count
+			expected = 8 * count
 		}
-		if count < 1 || count > int64(n-done) || bytes != need || bytes > int64(len(raw)) {
-			return fmt.Errorf("page after value %d has %d values in %d bytes, %d values and %d bytes are left", done, count, bytes, n-done, len(raw))
+		if count < 1 || count > int64(n-valuesRead) || bytes != expected || bytes > int64(len(raw)) {
+			return fmt.Errorf("page after value %d has %d values in %d bytes, %d values and %d bytes are left", valuesRead, count, bytes, n-valuesRead, len(raw))
 		}
 		body := raw[:bytes]
 		if header.CRC != 0 && uint32(header.CRC) != crc32.ChecksumIEEE(body) {
-			return fmt.Errorf("page after value %d: checksum %08x, its header says %08x: the file is damaged", done, crc32.ChecksumIEEE(body), uint32(header.CRC))
+			return fmt.Errorf("page after value %d: checksum %08x, its header says %08x: the file is damaged", valuesRead, crc32.ChecksumIEEE(body), uint32(header.CRC))
 		}
-		if err := put(done, int(count), body); err != nil {
+		if err := store(valuesRead, int(count), body); err != nil {
 			return err
 		}
-		done += int(count)
+		valuesRead += int(count)
 		raw = raw[bytes:]
 	}
 	return nil
@@ -277,8 +277,8 @@ func openParquet(r io.ReaderAt, size int64) (*parquet.File, error) {
 	return file, nil
 }
 
-// openFile opens with the parquet library, whose schema code panics on some
-// inconsistent schemas; for us that is bad input.
+// openFile opens a file by the parquet library, whose schema code panics on some inconsistent schemas; that is bad
+// input.
 func openFile(r io.ReaderAt, size int64) (file *parquet.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {

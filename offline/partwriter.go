@@ -13,26 +13,25 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// makePart writes the part of a chunk, whose rows fill gives to the writer, then its manifest
-// with the counters that fill returns. An error of fill is returned as it is, and leaves
-// neither.
+// makePart writes the part of a chunk, then its manifest. fill writes the rows and returns the counters. After an
+// error of fill, which it returns unchanged, neither file exists.
 func makePart(dir string, h *Header, chunk int, fill func(*partWriter) (Counters, error)) (Counters, error) {
 	m := manifest{Chunk: chunk}
 	sum := sha256.New()
-	var failed error
+	var fillErr error
 	err := durable.Create(filepath.Join(dir, partName(chunk)), func(w io.Writer) error {
 		p, err := newPartWriter(io.MultiWriter(w, sum, (*length)(&m.Bytes)), *h, chunk)
 		if err != nil {
 			return err
 		}
-		if m.Counters, failed = fill(p); failed != nil {
-			return failed
+		if m.Counters, fillErr = fill(p); fillErr != nil {
+			return fillErr
 		}
 		m.Rows, m.SamplesSHA256 = p.rows, p.hash.String()
 		return p.close()
 	})
-	if failed != nil {
-		return Counters{}, failed
+	if fillErr != nil {
+		return Counters{}, fillErr
 	}
 	if err == nil {
 		m.PartSHA256 = durable.Sum([sha256.Size]byte(sum.Sum(nil)))
@@ -44,7 +43,7 @@ func makePart(dir string, h *Header, chunk int, fill func(*partWriter) (Counters
 	return m.Counters, nil
 }
 
-// length counts what is written to it.
+// length counts the bytes written to it.
 type length int64
 
 func (n *length) Write(b []byte) (int, error) {
@@ -52,8 +51,7 @@ func (n *length) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// partWriter writes a part as parquet, as its samples come. What it holds is at most a group
-// of rows.
+// partWriter writes a part as parquet, sample by sample. It holds at most one group of rows.
 type partWriter struct {
 	out    *parquet.GenericWriter[any]
 	row    parquet.Row
@@ -64,7 +62,7 @@ type partWriter struct {
 }
 
 func newPartWriter(w io.Writer, header Header, chunk int) (*partWriter, error) {
-	header.SHA256, header.Command = "", "" // of another file, and of no matter to a part
+	header.SHA256, header.Command = "", "" // those of another file
 	text, err := json.Marshal(header)
 	if err != nil {
 		return nil, fmt.Errorf("offline: dataset header: %w", err)
@@ -93,11 +91,11 @@ func newPartWriter(w io.Writer, header Header, chunk int) (*partWriter, error) {
 		ids: [5]int{index("scenario"), index("trajectory"), index("step"), index("perturbed"), index("adaptive")},
 	}
 	for _, b := range newColumns(header.Layout, 0).blocks() {
-		at := make([]int, b.m.Cols)
+		columns := make([]int, b.m.Cols)
 		for j := b.from; j < b.m.Cols; j++ {
-			at[j] = index(b.column(j))
+			columns[j] = index(b.column(j))
 		}
-		p.floats = append(p.floats, at)
+		p.floats = append(p.floats, columns)
 	}
 	return p, nil
 }
@@ -106,16 +104,16 @@ func newPartWriter(w io.Writer, header Header, chunk int) (*partWriter, error) {
 func (p *partWriter) write(c *Columns) error {
 	p.hash.add(c.hash(0, c.Rows()))
 	blocks := c.blocks()
-	put := func(col int, v parquet.Value) { p.row[col] = v.Level(0, 0, col) }
+	set := func(col int, v parquet.Value) { p.row[col] = v.Level(0, 0, col) }
 	for i := range c.Rows() {
-		put(p.ids[0], parquet.Int32Value(c.Scenario[i]))
-		put(p.ids[1], parquet.Int64Value(c.Trajectory[i]))
-		put(p.ids[2], parquet.Int32Value(c.Step[i]))
-		put(p.ids[3], parquet.BooleanValue(c.Perturbed[i]))
-		put(p.ids[4], parquet.BooleanValue(c.Preference.Row(i)[0] == 0))
+		set(p.ids[0], parquet.Int32Value(c.Scenario[i]))
+		set(p.ids[1], parquet.Int64Value(c.Trajectory[i]))
+		set(p.ids[2], parquet.Int32Value(c.Step[i]))
+		set(p.ids[3], parquet.BooleanValue(c.Perturbed[i]))
+		set(p.ids[4], parquet.BooleanValue(c.Preference.Row(i)[0] == 0))
 		for b, bl := range blocks {
 			for j := bl.from; j < bl.m.Cols; j++ {
-				put(p.floats[b][j], parquet.FloatValue(bl.m.Row(i)[j]))
+				set(p.floats[b][j], parquet.FloatValue(bl.m.Row(i)[j]))
 			}
 		}
 		if _, err := p.out.WriteRows([]parquet.Row{p.row}); err != nil {

@@ -11,15 +11,13 @@ import (
 	"github.com/gpc-engine/gpc/internal/names"
 )
 
-// Range is where the scenarios of a dataset lie on some axes instead of the solver's
-// own range.
+// Range replaces the solver's own range of scenarios on some axes.
 type Range struct {
 	Axis   string // the name of an axis, or a pattern of path.Match such as "P*"
 	Lo, Hi float64
 }
 
-// Within returns a solver's axes with the ranges taken in turn. A range that is none,
-// or of no axis, is an error.
+// Within returns a solver's axes with the ranges applied in turn. An empty range, or one of no axis, is an error.
 func Within(axes []domain.Variable, ranges []Range) ([]domain.Variable, error) {
 	axes = slices.Clone(axes)
 	for _, r := range ranges {
@@ -37,11 +35,11 @@ func Within(axes []domain.Variable, ranges []Range) ([]domain.Variable, error) {
 			}
 		}
 		if !found {
-			known := make([]string, len(axes))
+			axisNames := make([]string, len(axes))
 			for i := range axes {
-				known[i] = axes[i].Name
+				axisNames[i] = axes[i].Name
 			}
-			return nil, fmt.Errorf("offline: no axis is named %q%s (there are %s)", r.Axis, names.Meant(r.Axis, known), strings.Join(known, ", "))
+			return nil, fmt.Errorf("offline: no axis is named %q%s (there are %s)", r.Axis, names.Meant(r.Axis, axisNames), strings.Join(axisNames, ", "))
 		}
 	}
 	return axes, nil

@@ -24,10 +24,9 @@ const (
 	thriftUUID
 )
 
-// checkThrift walks one struct in thrift's compact encoding and refuses list
-// and string lengths that the bytes cannot hold, deep nesting, and more list
-// elements than any dataset has: a decoder allocates by those lengths before it
-// sees the elements.
+// checkThrift walks one struct in thrift's compact encoding. It refuses list and string lengths beyond the bytes,
+// deep nesting, and more list elements than any dataset has. A decoder allocates by those lengths before it sees the
+// elements.
 func checkThrift(b []byte) error {
 	w := thriftWalker{left: b, elements: 1 << 18}
 	return w.structure(0)

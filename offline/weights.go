@@ -10,15 +10,15 @@ import (
 	"github.com/gpc-engine/gpc/internal/names"
 )
 
-// WeightDesign names how the fixed preferences of a scenario are chosen.
+// WeightDesign is a way to choose the fixed preferences of a scenario.
 type WeightDesign string
 
 const (
 	// RandomWeights draws from the uniform (Dirichlet) distribution on the
 	// simplex, anew for every scenario.
 	RandomWeights WeightDesign = "random"
-	// UniformWeights walks through a Das–Dennis lattice with its edges: each
-	// scenario takes the next weights of the lattice, which starts over at its end.
+	// UniformWeights takes the weights of a Das–Dennis lattice with its edges in turn: each scenario takes the next
+	// ones.
 	UniformWeights WeightDesign = "uniform"
 	// LogarithmicWeights draws ratios to one reference objective uniformly in
 	// log10, anew for every scenario; for objectives of different scales.
@@ -26,23 +26,22 @@ const (
 	// MixedWeights takes half of the weights from UniformWeights, rounded up, and
 	// the rest from LogarithmicWeights.
 	MixedWeights WeightDesign = "mixed"
-	// CentredWeights takes for every scenario first the centre of the simplex, then
-	// the next weight of a Das–Dennis lattice of centredDivisions with its edges, then
-	// random ones.
+	// CentredWeights takes the centre of the simplex, then the next weight of a Das–Dennis lattice of
+	// centredDivisions with its edges, then random ones.
 	CentredWeights WeightDesign = "centred"
 )
 
-// designs are all of them.
+// designs lists all designs.
 var designs = []WeightDesign{RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights, CentredWeights}
 
 // centredDivisions is the lattice of CentredWeights: 28 weights of three objectives.
 const centredDivisions = 6
 
-// Weights says which fixed preferences every scenario is solved for.
+// Weights describes the fixed preferences of every scenario.
 type Weights struct {
 	// Count is the number of fixed preferences per scenario.
 	Count int
-	// Design is how they are chosen; "" is RandomWeights.
+	// Design is the way to choose them; "" is RandomWeights.
 	Design WeightDesign
 	// Reference, LogLo and LogHi belong to LogarithmicWeights and MixedWeights: log10 of
 	// w_j/w_Reference is drawn from [LogLo, LogHi] for every other j. Negative
@@ -112,10 +111,10 @@ func (w Weights) Of(scenario, m int, seed uint64) [][]float64 {
 func DasDennis(m, divisions int) [][]float64 {
 	var out [][]float64
 	w := make([]int, m)
-	var fill func(at, left int)
-	fill = func(at, left int) {
-		if at == m-1 {
-			w[at] = left
+	var fill func(objective, left int)
+	fill = func(objective, left int) {
+		if objective == m-1 {
+			w[objective] = left
 			row := make([]float64, m)
 			for i, v := range w {
 				row[i] = float64(v) / float64(divisions)
@@ -124,8 +123,8 @@ func DasDennis(m, divisions int) [][]float64 {
 			return
 		}
 		for v := 0; v <= left; v++ {
-			w[at] = v
-			fill(at+1, left-v)
+			w[objective] = v
+			fill(objective+1, left-v)
 		}
 	}
 	fill(0, divisions)

@@ -33,8 +33,8 @@ func glider(t *testing.T) *gpc.Case {
 	return require.Get(gpc.NewCase(c))(t)
 }
 
-func gliderOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func gliderOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step: func(s, c, u, n, _ []T) {
 			n[1] = s[1] + 0.1*(u[0]+c[0])
 			n[0] = s[0] + 0.1*n[1]

@@ -14,7 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// decoding is how well a map reproduces rows of a dataset it was not trained on.
+// decoding measures how well a map reproduces rows outside its training set.
 type decoding struct {
 	tauGeom                   float64
 	deltas                    []float64 // ‖u − u*‖ of each row, physical units
@@ -49,20 +49,19 @@ func gather(dst, src tensor.Matrix, rows []int32) {
 	}
 }
 
-// evaluate decodes rows of the dataset through E_x, D_s and D_u, the plan as the
-// controller would send it (base added, clipped, projected), and compares with
-// state and u*.
+// evaluate decodes rows of the dataset through E_x, D_s and D_u, with the plan as the controller would send it: base
+// added, clipped, projected. It compares them with state and u*.
 func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSet, nets backend.Networks, rows []int32) (decoding, error) {
 	z, err := encode(be, nets.EncoderX, s.Training.X, rows)
 	if err != nil {
 		return decoding{}, err
 	}
-	all := ascending(len(rows))
-	state, err := encode(be, nets.DecoderS, z, all)
+	indices := ascending(len(rows))
+	state, err := encode(be, nets.DecoderS, z, indices)
 	if err != nil {
 		return decoding{}, err
 	}
-	action, err := encode(be, nets.DecoderU, z, all)
+	action, err := encode(be, nets.DecoderU, z, indices)
 	if err != nil {
 		return decoding{}, err
 	}
@@ -96,10 +95,10 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSe
 	return out, nil
 }
 
-// planner turns decoder outputs into plans; it owns the float64 scratch.
+// planner turns decoder outputs into plans, in float64 buffers of its own.
 type planner struct {
 	problem           domain.Problem
-	whole             func(s, c, plan []float64) // nil: action by action
+	projectPlan       func(s, c, plan []float64) // nil: action by action
 	spec              *domain.Spec
 	s, c, sNext, next []float64
 	plan              []float64
@@ -111,16 +110,15 @@ func newPlanner(problem domain.Problem) *planner {
 	spec := problem.Spec()
 	vector := func(n int) []float64 { return make([]float64, n) }
 	return &planner{
-		problem: problem, whole: domain.AbilitiesOfProblem(problem).ProjectPlan, spec: spec,
+		problem: problem, projectPlan: domain.AbilitiesOfProblem(problem).ProjectPlan, spec: spec,
 		s: vector(spec.MeasuredSize()), sNext: vector(spec.MeasuredSize()),
 		c: vector(spec.ContextSize()), next: vector(spec.ContextSize()),
 		plan: vector(spec.PlanSize()), output: make([]float32, spec.PlanSize()),
 	}
 }
 
-// decode returns Base + denormalised output, each action clipped to its box and
-// projected where the known dynamics take the plan so far. The result is valid
-// until the next call.
+// decode returns Base + denormalised output. Each action is clipped to its box and projected at the state that the
+// known dynamics reach by the plan so far. The result is valid until the next call.
 func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float64 {
 	tensor.Widen(p.s, s)
 	tensor.Widen(p.c, c)
@@ -133,8 +131,8 @@ func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float6
 			p.plan[i] = min(max(p.plan[i], a.Lo), a.Hi)
 		}
 	}
-	if p.whole != nil {
-		p.whole(p.s, p.c, p.plan)
+	if p.projectPlan != nil {
+		p.projectPlan(p.s, p.c, p.plan)
 		return p.plan
 	}
 	for h := range p.spec.Plan {

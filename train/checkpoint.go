@@ -26,12 +26,11 @@ const (
 	checkpointKey     = "gpc_checkpoint"
 )
 
-// checkpoints have headers that learning curves of 10⁵ epochs fit in, which end
-// where their text ends.
+// checkpoints have headers that fit learning curves of 10⁵ epochs, without padding.
 var checkpoints = safetensors.Kind{HeaderBytes: 64 << 20, FileBytes: 1 << 40, Tensors: 1 << 10, Align: 1}
 
-// saved is everything besides the trainer's arrays that continuing needs.
-type saved struct {
+// checkpoint is the state of a run besides the trainer's arrays.
+type checkpoint struct {
 	Version         int             `json:"version"`
 	Run             json.RawMessage `json:"run"` // runIdentity
 	Cursor          cursor          `json:"cursor"`
@@ -41,8 +40,7 @@ type saved struct {
 	RolloutPrepared bool            `json:"rollout_prepared"`
 }
 
-// runIdentity is all that decides the numbers of a run, so that a checkpoint is never
-// continued under something else.
+// runIdentity determines the numbers of a run; a checkpoint with another identity is refused.
 type runIdentity struct {
 	Case          string               `json:"case"`
 	ProblemSHA256 string               `json:"problem_sha256"`
@@ -56,11 +54,10 @@ type runIdentity struct {
 	Adam          backend.Adam         `json:"adam"`
 }
 
-// difference says the first way in which the run of a checkpoint is not this one, "" if
-// there is none.
-func difference(saved, own []byte) string {
+// difference describes the first difference between a checkpoint's run and this one; "" where there is none.
+func difference(stored, present []byte) string {
 	values := [2]any{}
-	for i, text := range [][]byte{saved, own} {
+	for i, text := range [][]byte{stored, present} {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber() // a seed may have more digits than a float64
 		if dec.Decode(&values[i]) != nil {
@@ -74,9 +71,8 @@ func difference(saved, own []byte) string {
 	return fmt.Sprintf("its %s is %v, this run's is %v", d.Path, d.A, d.B)
 }
 
-// writeCheckpoint replaces path in one step: after a crash there is the old file
-// or the new one, never a part.
-func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
+// writeCheckpoint replaces path atomically: after a crash the file is the old or the new one.
+func writeCheckpoint(path string, s checkpoint, arrays map[string][]float32) error {
 	meta, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("train: checkpoint: %w", err)
@@ -93,27 +89,26 @@ func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
 	return nil
 }
 
-// readCheckpoint reads what writeCheckpoint wrote. The error of a missing file
-// satisfies errors.Is(err, fs.ErrNotExist); every other error names the file and
-// what is wrong in it.
-func readCheckpoint(path string) (saved, map[string][]float32, error) {
+// readCheckpoint reads a checkpoint. The error of a missing file satisfies errors.Is(err, fs.ErrNotExist). Every
+// other error names the file and the fault.
+func readCheckpoint(path string) (checkpoint, map[string][]float32, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return saved{}, nil, err
+			return checkpoint{}, nil, err
 		}
-		return saved{}, nil, fmt.Errorf("train: reading checkpoint: %w", err)
+		return checkpoint{}, nil, fmt.Errorf("train: reading checkpoint: %w", err)
 	}
 	defer f.Close()
 	s, arrays, err := parseCheckpoint(bufio.NewReader(f))
 	if err != nil {
-		return saved{}, nil, fmt.Errorf("train: checkpoint %s: %w", path, err)
+		return checkpoint{}, nil, fmt.Errorf("train: checkpoint %s: %w", path, err)
 	}
 	return s, arrays, nil
 }
 
-func parseCheckpoint(r io.Reader) (saved, map[string][]float32, error) {
-	var s saved
+func parseCheckpoint(r io.Reader) (checkpoint, map[string][]float32, error) {
+	var s checkpoint
 	meta, tensors, err := checkpoints.Read(r)
 	if err != nil {
 		return s, nil, err
@@ -134,16 +129,16 @@ func parseCheckpoint(r io.Reader) (saved, map[string][]float32, error) {
 	return s, arrays, nil
 }
 
-func (s saved) trainerState(arrays map[string][]float32) backend.TrainerState {
+func (s checkpoint) trainerState(arrays map[string][]float32) backend.TrainerState {
 	return backend.TrainerState{Arrays: arrays, ManifoldSteps: s.ManifoldSteps, RolloutSteps: s.RolloutSteps, RolloutPrepared: s.RolloutPrepared}
 }
 
-// decoderArray names the arrays of D_u as the manifold phase left it.
-func decoderArray(layer int, what string) string {
-	return fmt.Sprintf("manifold_phase.decoder_u.%d.%s", layer, what)
+// decoderArray names the arrays of D_u at the end of the manifold phase.
+func decoderArray(layer int, part string) string {
+	return fmt.Sprintf("manifold_phase.decoder_u.%d.%s", layer, part)
 }
 
-// saveDecoder adds D_u as the manifold phase left it to a checkpoint's arrays.
+// saveDecoder adds D_u at the end of the manifold phase to a checkpoint's arrays.
 func (r *run) saveDecoder(state *backend.TrainerState) {
 	if r.manifoldDecoder == nil {
 		return
@@ -154,8 +149,7 @@ func (r *run) saveDecoder(state *backend.TrainerState) {
 	}
 }
 
-// restoreDecoder takes that decoder out of a checkpoint's arrays, where it is one
-// of the rollout phase.
+// restoreDecoder removes that decoder from the arrays of a rollout phase's checkpoint.
 func (r *run) restoreDecoder(arrays map[string][]float32) error {
 	if _, ok := arrays[decoderArray(0, "weight")]; !ok {
 		return nil
@@ -166,14 +160,14 @@ func (r *run) restoreDecoder(arrays map[string][]float32) error {
 	}
 	for i, l := range nets.DecoderU.Layers {
 		for _, a := range []struct {
-			what string
-			into []float32
+			kind   string
+			values []float32
 		}{{"weight", l.W.Data}, {"bias", l.B}} {
-			name := decoderArray(i, a.what)
-			if len(arrays[name]) != len(a.into) {
-				return fmt.Errorf("array %q has %d entries, want %d", name, len(arrays[name]), len(a.into))
+			name := decoderArray(i, a.kind)
+			if len(arrays[name]) != len(a.values) {
+				return fmt.Errorf("array %q has %d entries, want %d", name, len(arrays[name]), len(a.values))
 			}
-			copy(a.into, arrays[name])
+			copy(a.values, arrays[name])
 			delete(arrays, name)
 		}
 	}

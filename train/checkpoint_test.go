@@ -137,7 +137,7 @@ func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
 	opt.Batch, opt.ManifoldEpochs, opt.RolloutEpochs = 32, 2, 1
 	want := modelBytes(t, trained(t, opt).Model)
 	opt.Checkpoint, opt.Resume = filepath.Join(t.TempDir(), "run.checkpoint"), true
-	opt.saved = time.Nanosecond
+	opt.interval = time.Nanosecond
 	killed := errors.New("killed")
 	runs, inside := 0, 0
 	for done := false; !done; runs++ {
@@ -233,7 +233,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 func FuzzCheckpoint(f *testing.F) {
 	dir := f.TempDir()
 	path := filepath.Join(dir, "c")
-	if err := writeCheckpoint(path, saved{Version: checkpointVersion, Run: []byte(`{"case":"x"}`)}, map[string][]float32{"a": {1, 2}, "b": {3}}); err != nil {
+	if err := writeCheckpoint(path, checkpoint{Version: checkpointVersion, Run: []byte(`{"case":"x"}`)}, map[string][]float32{"a": {1, 2}, "b": {3}}); err != nil {
 		f.Fatal(err)
 	}
 	good, err := os.ReadFile(path)
@@ -261,7 +261,7 @@ func FuzzCheckpoint(f *testing.F) {
 // A checkpoint comes back as it was written, and no bit of it can be another.
 func TestAFlippedBitOfACheckpointIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c")
-	s := saved{Version: checkpointVersion, Run: []byte(`{"case":"a\u003cb"}`), History: []EpochRecord{}, ManifoldSteps: 2}
+	s := checkpoint{Version: checkpointVersion, Run: []byte(`{"case":"a\u003cb"}`), History: []EpochRecord{}, ManifoldSteps: 2}
 	arrays := map[string][]float32{"m.b": {3}, "m.a": {1, -2}, "none": {}}
 	require.OK(t, writeCheckpoint(path, s, arrays))
 	if got, again, err := readCheckpoint(path); err != nil || !reflect.DeepEqual(got, s) || !maps.EqualFunc(again, arrays, slices.Equal) {

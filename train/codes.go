@@ -10,40 +10,38 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// chooseCodes picks at most count rows of points as M*, ascending: half by
-// farthest-first traversal, so that no part of the manifold is far from a code,
-// and half at random, so that where samples are dense codes are too (the local
-// affine refinement is most accurate there). All rows when there are no more
-// than count, or count is 0.
+// chooseCodes picks at most count rows of points as M*, ascending. Half come from farthest-first traversal, so that
+// no part of the manifold is far from a code. Half are random, so that dense samples get dense codes, where the local
+// affine refinement is most accurate. It picks all rows when there are no more than count, or count is 0.
 func chooseCodes(points tensor.Matrix, count int, seed uint64) ([]int32, error) {
-	all := ascending(points.Rows)
+	rows := ascending(points.Rows)
 	if count == 0 || points.Rows <= count {
-		return all, nil
+		return rows, nil
 	}
 	ix, err := neighbours.New(points, neighbours.Threads(runtime.GOMAXPROCS(0)), 0)
 	if err != nil {
 		return nil, fmt.Errorf("train: codes of M*: %w", err)
 	}
-	chosen := ix.Farthest((count + 1) / 2)
-	taken := make([]bool, points.Rows)
-	for _, c := range chosen {
-		taken[c] = true
+	codes := ix.Farthest((count + 1) / 2)
+	isCode := make([]bool, points.Rows)
+	for _, c := range codes {
+		isCode[c] = true
 	}
-	rest := all[:0]
+	rest := rows[:0]
 	for i := range points.Rows {
-		if !taken[i] {
+		if !isCode[i] {
 			rest = append(rest, int32(i))
 		}
 	}
 	rng := rand.New(rand.NewPCG(seed, streamCodes))
-	for need := count - len(chosen); need > 0; need-- {
+	for missing := count - len(codes); missing > 0; missing-- {
 		k := rng.IntN(len(rest))
-		chosen = append(chosen, rest[k])
+		codes = append(codes, rest[k])
 		rest[k] = rest[len(rest)-1]
 		rest = rest[:len(rest)-1]
 	}
-	slices.Sort(chosen)
-	return chosen, nil
+	slices.Sort(codes)
+	return codes, nil
 }
 
 func squaredDistance(a, b []float32) float32 {

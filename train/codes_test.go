@@ -23,7 +23,7 @@ func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 		const draws = 40000
 		for step := range draws {
 			n.drawEpoch([]int32{row}, 1, 9, step)
-			ids, kernel := n.of(0, 1)
+			ids, kernel := n.drawnFor(0, 1)
 			if len(ids) != perStep {
 				t.Fatalf("%d neighbours drawn, want %d", len(ids), perStep)
 			}
@@ -37,7 +37,7 @@ func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 		if len(sum) != 5 {
 			t.Fatalf("%d different neighbours drawn, want 5", len(sum))
 		}
-		from := int(n.at[row]) * 5
+		from := int(n.position[row]) * 5
 		for j := range 5 {
 			id, want := n.index[from+j], float64(n.kernel[from+j])
 			if id == row {

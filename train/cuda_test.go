@@ -78,7 +78,7 @@ func TestTrainingOnTwoDevices(t *testing.T) {
 	if !ok {
 		return // a GPU is not lost on demand
 	}
-	opt.saved = time.Nanosecond
+	opt.interval = time.Nanosecond
 	at := 0
 	_, err := Run(t.Context(), opt, func(p Progress) {
 		if at++; at == 5 {

@@ -16,15 +16,13 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Data is a Pareto dataset as columns, one row per sample (domain.Sample says
-// what each is), from disk (FromDataset) or memory (offline.ColumnsOf); physical
-// units. Run only reads them, and they must not change
-// while it runs.
+// Data is a Pareto dataset as columns in physical units, one row per sample (domain.Sample). It comes from disk
+// (FromDataset) or memory (offline.ColumnsOf). Run only reads the columns; they must not change while it runs.
 type Data struct {
 	*offline.Columns
 	// Hash names the dataset in the model's provenance; empty: its content hash.
 	Hash string
-	// Rounds are the datasets that the rows are of, recorded in the model.
+	// Rounds are the datasets of the rows, recorded in the model.
 	Rounds []model.Round
 }
 
@@ -43,9 +41,8 @@ func FromDataset(p domain.Problem, datasets ...*offline.Dataset) (Data, error) {
 	return Data{Columns: columns, Hash: hash, Rounds: rounds}, nil
 }
 
-// selected are the rows that the problem's map is to learn, all for a problem without
-// Selects.
-func (d *Data) selected(p domain.Problem) Data {
+// selectRows keeps the rows that the problem's map learns: all without Selects.
+func (d *Data) selectRows(p domain.Problem) Data {
 	selects := domain.AbilitiesOfProblem(p).Selects
 	if selects == nil {
 		return *d
@@ -62,7 +59,7 @@ func (d *Data) selected(p domain.Problem) Data {
 	return Data{Columns: d.Columns.Select(rows), Hash: d.Hash, Rounds: d.Rounds}
 }
 
-// column is one matrix that training reads, with its name, for messages and hashes.
+// column is one matrix of the training data, with its name for messages and hashes.
 type column struct {
 	name   string
 	matrix tensor.Matrix
@@ -109,11 +106,11 @@ func (d *Data) Validate(spec *domain.Spec) error {
 	return nil
 }
 
-// hashedRows rows are hashed together.
+// hashedRows is the size of a block of contentHash.
 const hashedRows = 4096
 
-// contentHash is the SHA-256 of everything training reads from the data: that of the
-// SHA-256 of so many rows after another, which are hashed side by side.
+// contentHash is the SHA-256 of the training data: the hash of the hashes of blocks of hashedRows rows, which are
+// computed in parallel.
 func (d *Data) contentHash(spec *domain.Spec) string {
 	columns := d.columns(spec)
 	sums := make([][sha256.Size]byte, (d.S.Rows+hashedRows-1)/hashedRows)
@@ -132,9 +129,9 @@ func (d *Data) contentHash(spec *domain.Spec) string {
 		}
 		sums[chunk] = sha256.Sum256(text)
 	})
-	whole := sha256.New()
+	total := sha256.New()
 	for _, s := range sums {
-		whole.Write(s[:])
+		total.Write(s[:])
 	}
-	return durable.Sum([sha256.Size]byte(whole.Sum(nil)))
+	return durable.Sum([sha256.Size]byte(total.Sum(nil)))
 }

@@ -8,28 +8,25 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 )
 
-// Regret is made by few samples: a map that is off by 0.006 on average is off by
-// 0.1 where a constraint is about to bind, and there an error is paid for many
-// times over. A share of each epoch is therefore drawn by what the map still gets
-// wrong.
+// A few samples cause most of the regret. A map that is off by 0.006 on average is off by 0.1 where a constraint is
+// about to bind. An error costs most there. A share of each epoch is therefore drawn by the present errors.
 
-// emphasisInterval epochs use the same measured errors: decoding the whole
-// training set costs about as much as a tenth of an epoch.
+// emphasisInterval is the number of epochs that use the same measured errors: decoding the training set costs about a
+// tenth of an epoch.
 const emphasisInterval = 3
 
 // emphasisArray is the errors' name among a checkpoint's arrays.
 const emphasisArray = "emphasis"
 
-// emphasis holds the decoding error of every row of the present phase, as last
-// measured.
+// emphasis holds the last measured decoding error of every row of the phase.
 type emphasis struct {
 	share float64
 	error []float32 // ‖u − u*‖ of the controller's own action, one per row of the phase
 }
 
-// due reports whether an epoch begins with a new measurement. The first of the
-// manifold phase has no map worth measuring.
-func (e *emphasis) due(phase Phase, epoch int) bool {
+// isDue reports whether an epoch starts with a new measurement. The first epoch of the manifold phase has no useful
+// map.
+func (e *emphasis) isDue(phase Phase, epoch int) bool {
 	if phase == Manifold {
 		epoch--
 	}
@@ -37,14 +34,14 @@ func (e *emphasis) due(phase Phase, epoch int) bool {
 }
 
 // measure decodes all rows of a phase.
-func (e *emphasis) measure(r *run, all []int32) error {
+func (e *emphasis) measure(r *run, phaseRows []int32) error {
 	nets, err := r.trainer.Networks()
 	if err != nil {
 		return err
 	}
-	e.error = slices.Grow(e.error[:0], len(all))[:0]
-	for from := 0; from < len(all); from += calibrationRows {
-		rows := all[from:min(from+calibrationRows, len(all))]
+	e.error = slices.Grow(e.error[:0], len(phaseRows))[:0]
+	for from := 0; from < len(phaseRows); from += calibrationRows {
+		rows := phaseRows[from:min(from+calibrationRows, len(phaseRows))]
 		d, err := evaluate(r.opt.Backend, r.opt.Problem, &r.opt.Data, r.set, nets, rows)
 		if err != nil {
 			return err
@@ -56,10 +53,9 @@ func (e *emphasis) measure(r *run, all []int32) error {
 	return nil
 }
 
-// order writes one epoch: every row at most once in a share 1 − share of the
-// places, and in the others rows drawn with probability proportional to their
-// error, all shuffled. Without measured errors it is a permutation. It depends
-// only on the errors, the seed, the stream and the epoch.
+// order writes one epoch. A share 1 − share of the places holds every row at most once. The others hold rows drawn
+// with probability proportional to their error. All are shuffled. Without errors it is a permutation. It depends only
+// on the errors, the seed, the stream and the epoch.
 func (e *emphasis) order(order, rows []int32, seed, stream uint64, epoch int) {
 	shuffled(order, rows, seed, stream, epoch)
 	if e == nil || len(e.error) != len(rows) {
@@ -76,14 +72,13 @@ func (e *emphasis) order(order, rows []int32, seed, stream uint64, epoch int) {
 	}
 	rng := rand.New(rand.NewPCG(seed+stream, streamEmphasis|uint64(uint32(epoch))))
 	for i := range int(e.share * float64(len(order))) {
-		at, _ := slices.BinarySearch(cumulative, rng.Float64()*sum)
-		order[i] = rows[min(at, len(rows)-1)]
+		index, _ := slices.BinarySearch(cumulative, rng.Float64()*sum)
+		order[i] = rows[min(index, len(rows)-1)]
 	}
 	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 }
 
-// restore takes the errors out of a checkpoint's arrays, so that the trainer sees
-// its own only.
+// restore removes the errors from a checkpoint's arrays, so that the trainer sees only its own.
 func (e *emphasis) restore(arrays map[string][]float32, rows int) error {
 	values, ok := arrays[emphasisArray]
 	delete(arrays, emphasisArray)
@@ -104,8 +99,8 @@ func (e *emphasis) save(state *backend.TrainerState) {
 	}
 }
 
-// forget drops the errors when their phase has ended.
-func (e *emphasis) forget() {
+// reset drops the errors at the end of their phase.
+func (e *emphasis) reset() {
 	if e != nil {
 		e.error = nil
 	}

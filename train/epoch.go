@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 )
 
-// cursor is where a run stands: the next update is Step of Epoch of Phase, all
-// from 0. The sums belong to the epoch so far.
+// cursor is the position of a run: the next update is Step of Epoch of Phase, all from 0. The sums belong to the
+// epoch so far.
 type cursor struct {
 	Phase    int                    `json:"phase"`
 	Epoch    int                    `json:"epoch"`
@@ -34,8 +34,7 @@ type phasePlan struct {
 
 func (r *run) stepsPerEpoch(phase int) int { return steps(len(r.phases[phase].rows), r.opt.Batch) }
 
-// epoch makes the updates of the current epoch from the cursor on and moves the
-// cursor to the next.
+// epoch makes the remaining updates of the current epoch and moves the cursor to the next.
 func (r *run) epoch(ctx context.Context) error {
 	c := &r.cursor
 	p := r.phases[c.Phase]
@@ -44,7 +43,7 @@ func (r *run) epoch(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.arrange(p); err != nil {
+	if err := r.orderRows(p); err != nil {
 		return err
 	}
 	perEpoch := r.stepsPerEpoch(c.Phase)
@@ -52,17 +51,17 @@ func (r *run) epoch(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return r.interrupted(err)
 		}
-		// Between calls a run is interrupted and saved.
-		together := 1
+		// A run can stop and save between calls.
+		perCall := 1
 		if p.phase == Manifold {
-			together = backend.Together(r.trainer)
+			perCall = backend.Together(r.trainer)
 		}
-		began := time.Now()
-		losses, err := r.updates(p, min(together, perEpoch-c.Step))
+		start := time.Now()
+		losses, err := r.makeUpdates(p, min(perCall, perEpoch-c.Step))
 		if err != nil {
 			return err
 		}
-		elapsed := time.Since(began).Seconds()
+		elapsed := time.Since(start).Seconds()
 		c.Seconds += elapsed
 		r.seconds += elapsed
 		for _, l := range losses {
@@ -81,14 +80,14 @@ func (r *run) epoch(ctx context.Context) error {
 			}
 			r.progress(report)
 		}
-		if err := r.saveWhenDue(); err != nil {
+		if err := r.saveIfDue(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// closeEpoch ends an epoch behind its last update.
+// closeEpoch ends an epoch after its last update.
 func (r *run) closeEpoch(p phasePlan, rate float64, report Progress) error {
 	c := &r.cursor
 	record, err := r.endEpoch(p, rate)
@@ -100,16 +99,16 @@ func (r *run) closeEpoch(p phasePlan, rate float64, report Progress) error {
 	*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
 	if c.Epoch == p.epochs {
 		*c = cursor{Phase: c.Phase + 1}
-		r.emphasis.forget()
+		r.emphasis.reset()
 	}
-	if err := r.saveWhenDue(); err != nil {
+	if err := r.saveIfDue(); err != nil {
 		return err
 	}
 	r.progress(report)
 	return nil
 }
 
-// beginRollout keeps the decoder of the manifold phase and prepares the losses of the next.
+// beginRollout stores the decoder of the manifold phase and prepares the losses of the rollout phase.
 func (r *run) beginRollout() error {
 	nets, err := r.trainer.Networks()
 	if err != nil {
@@ -122,62 +121,62 @@ func (r *run) beginRollout() error {
 	return r.setChain()
 }
 
-// arrange puts the rows of the current epoch in their order.
-func (r *run) arrange(p phasePlan) error {
+// orderRows orders the rows of the current epoch.
+func (r *run) orderRows(p phasePlan) error {
 	c := &r.cursor
-	of := [2]int{c.Phase, c.Epoch}
-	if r.orderOf == of {
+	current := [2]int{c.Phase, c.Epoch}
+	if r.orderEpoch == current {
 		return nil
 	}
 	if len(r.order) != len(p.rows) {
 		r.order = make([]int32, len(p.rows))
 	}
-	if c.Step == 0 && r.emphasis.due(p.phase, c.Epoch) {
+	if c.Step == 0 && r.emphasis.isDue(p.phase, c.Epoch) {
 		if err := r.emphasis.measure(r, p.rows); err != nil {
 			return err
 		}
 	}
 	r.emphasis.order(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
-	if p.phase == Manifold && r.near != nil {
-		r.near.drawEpoch(r.order, r.opt.Batch, r.opt.Seed, c.Epoch*r.stepsPerEpoch(c.Phase))
+	if p.phase == Manifold && r.neighbourhood != nil {
+		r.neighbourhood.drawEpoch(r.order, r.opt.Batch, r.opt.Seed, c.Epoch*r.stepsPerEpoch(c.Phase))
 	}
-	r.orderOf = of
+	r.orderEpoch = current
 	return nil
 }
 
 func (r *run) interrupted(cause error) error {
 	c := r.cursor
-	where := fmt.Sprintf("train: interrupted at phase %d, epoch %d, update %d", c.Phase+1, c.Epoch+1, c.Step+1)
+	message := fmt.Sprintf("train: interrupted at phase %d, epoch %d, update %d", c.Phase+1, c.Epoch+1, c.Step+1)
 	if r.opt.Checkpoint == "" {
-		return fmt.Errorf("%s, without a checkpoint: %w", where, cause)
+		return fmt.Errorf("%s, without a checkpoint: %w", message, cause)
 	}
 	if err := r.save(); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", where, cause), err)
+		return errors.Join(fmt.Errorf("%s: %w", message, cause), err)
 	}
-	return fmt.Errorf("%s, saved to %s: %w", where, r.opt.Checkpoint, cause)
+	return fmt.Errorf("%s, saved to %s: %w", message, r.opt.Checkpoint, cause)
 }
 
-// updated is an update that was made.
-type updated struct {
+// update is a finished update.
+type update struct {
 	samples    int
 	rate, loss float64
 	manifold   backend.ManifoldLosses // of its phase
 	rollout    backend.RolloutLosses
 }
 
-// updates makes the next count updates of the epoch.
-func (r *run) updates(p phasePlan, count int) ([]updated, error) {
+// makeUpdates makes the next count updates of the epoch.
+func (r *run) makeUpdates(p phasePlan, count int) ([]update, error) {
 	c := r.cursor
-	made := make([]updated, count)
+	updates := make([]update, count)
 	manifold := make([]backend.ManifoldUpdate, count)
-	for i := range made {
+	for i := range updates {
 		step := c.Step + i
 		from, to := step*r.opt.Batch, min((step+1)*r.opt.Batch, len(r.order))
 		perEpoch := r.stepsPerEpoch(c.Phase)
-		made[i] = updated{samples: to - from, rate: cosine(p.rate, c.Epoch*perEpoch+step, p.epochs*perEpoch)}
-		manifold[i] = backend.ManifoldUpdate{Rows: r.order[from:to], Rate: float32(made[i].rate)}
-		if p.phase == Manifold && r.near != nil {
-			manifold[i].Neighbours, manifold[i].Kernel = r.near.of(from, to)
+		updates[i] = update{samples: to - from, rate: cosine(p.rate, c.Epoch*perEpoch+step, p.epochs*perEpoch)}
+		manifold[i] = backend.ManifoldUpdate{Rows: r.order[from:to], Rate: float32(updates[i].rate)}
+		if p.phase == Manifold && r.neighbourhood != nil {
+			manifold[i].Neighbours, manifold[i].Kernel = r.neighbourhood.drawnFor(from, to)
 		}
 	}
 	if p.phase == Rollout {
@@ -186,33 +185,33 @@ func (r *run) updates(p phasePlan, count int) ([]updated, error) {
 			if err != nil {
 				return nil, err
 			}
-			made[i].loss, made[i].rollout = l.Total, l
+			updates[i].loss, updates[i].rollout = l.Total, l
 		}
-		return made, nil
+		return updates, nil
 	}
 	losses := make([]backend.ManifoldLosses, count)
 	if err := backend.ManifoldSteps(r.trainer, manifold, losses); err != nil {
 		return nil, err
 	}
 	for i, l := range losses {
-		made[i].loss, made[i].manifold = l.Total, l
+		updates[i].loss, updates[i].manifold = l.Total, l
 	}
-	return made, nil
+	return updates, nil
 }
 
 func (r *run) report(loss float64, samples int) Progress {
-	c, done, total := r.cursor, 0, 0
+	c, finished, total := r.cursor, 0, 0
 	for k, p := range r.phases {
 		n := p.epochs * r.stepsPerEpoch(k)
 		total += n
 		if k < c.Phase {
-			done += n
+			finished += n
 		}
 	}
 	p := r.phases[c.Phase]
 	return Progress{
 		Phase: p.phase, Epoch: c.Epoch + 1, Epochs: p.epochs,
-		Step: done + c.Epoch*r.stepsPerEpoch(c.Phase) + c.Step, Steps: total,
+		Step: finished + c.Epoch*r.stepsPerEpoch(c.Phase) + c.Step, Steps: total,
 		Samples: samples, Loss: loss,
 	}
 }
@@ -224,29 +223,29 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 	if p.phase == Manifold {
 		record.Manifold, record.ManifoldValidation = &backend.ManifoldLosses{}, &backend.ManifoldLosses{}
 		record.Manifold.Add(c.Manifold, 1/float64(c.Samples))
-		var held backend.ManifoldLosses
+		var validation backend.ManifoldLosses
 		for rows := range slices.Chunk(r.probe, r.opt.Batch) {
 			l, err := r.trainer.ManifoldLoss(rows, nil, nil)
 			if err != nil {
 				return nil, err
 			}
-			held.Add(l, float64(len(rows)))
+			validation.Add(l, float64(len(rows)))
 		}
-		record.ManifoldValidation.Add(held, 1/float64(len(r.probe)))
+		record.ManifoldValidation.Add(validation, 1/float64(len(r.probe)))
 	} else {
 		record.Rollout = &backend.RolloutLosses{}
 		record.Rollout.Add(c.Rollout, 1/float64(c.Samples))
-		if len(r.probed) > 0 {
-			var held backend.RolloutLosses
-			for rows := range slices.Chunk(r.probed, r.opt.Batch) {
+		if len(r.rolloutProbe) > 0 {
+			var validation backend.RolloutLosses
+			for rows := range slices.Chunk(r.rolloutProbe, r.opt.Batch) {
 				l, err := r.trainer.RolloutLoss(rows)
 				if err != nil {
 					return nil, err
 				}
-				held.Add(l, float64(len(rows)))
+				validation.Add(l, float64(len(rows)))
 			}
 			record.RolloutValidation = &backend.RolloutLosses{}
-			record.RolloutValidation.Add(held, 1/float64(len(r.probed)))
+			record.RolloutValidation.Add(validation, 1/float64(len(r.rolloutProbe)))
 		}
 	}
 	nets, err := r.trainer.Networks()
@@ -257,6 +256,7 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	record.TauGeom, record.DeltaDec, record.DeltaDecP99, record.DeltaDecMean = d.tauGeom, d.deltaMax, d.deltaP99, d.delta
+	record.TauGeom = d.tauGeom
+	record.DeltaDec, record.DeltaDecP99, record.DeltaDecMean = d.deltaMax, d.deltaP99, d.delta
 	return record, nil
 }

@@ -15,11 +15,9 @@ const (
 	Rollout  Phase = "rollout"  // D_u alone, eq. du_obj
 )
 
-// EpochRecord is one point of the learning curves. Losses are unweighted means
-// over the epoch's samples while the weights move; Validation is evaluated at
-// the epoch's end on a fixed draw of held-out rows, without the locality term
-// (neighbourhoods are of training rows). Only the losses of the record's own
-// phase are set.
+// EpochRecord is one point of the learning curves. Losses are unweighted means over the epoch's samples while the
+// weights move. Validation is evaluated at the epoch's end on a fixed draw of held-out rows, without the locality
+// term (neighbourhoods are of training rows). Only the losses of the record's own phase are set.
 type EpochRecord struct {
 	Phase        Phase   `json:"phase"`         // manifold or rollout
 	Epoch        int     `json:"epoch"`         // from 1, in its phase
@@ -32,15 +30,15 @@ type EpochRecord struct {
 	Rollout            *backend.RolloutLosses  `json:"rollout,omitempty"`
 	RolloutValidation  *backend.RolloutLosses  `json:"rollout_validation,omitempty"`
 
-	// The early report, on the same held-out rows: what the certificates will
-	// rest on can be seen to converge, or not, from the first epoch.
+	// The early report, on the same held-out rows: it shows from the first epoch whether the certificates' inputs
+	// converge.
 	TauGeom      float64 `json:"tau_geom"`       // mean ‖s − D_s(E_x(x))‖² on held-out rows, normalised
 	DeltaDec     float64 `json:"delta_dec"`      // largest ‖u − u*‖ there after projection, physical units
 	DeltaDecP99  float64 `json:"delta_dec_p99"`  // its 99th percentile
 	DeltaDecMean float64 `json:"delta_dec_mean"` // its mean
 }
 
-// Loss is the mean total of the epoch's updates, each weighed by its samples.
+// Loss is the mean total of the epoch's updates, weighted by their samples.
 func (r *EpochRecord) Loss() float64 {
 	if r.Phase == Rollout {
 		return r.Rollout.Total

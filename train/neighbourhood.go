@@ -10,18 +10,17 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// neighbourhood holds N_κ(k) of L_local for every training row: its κ nearest
-// training rows in parameter space and their Gaussian kernel weights. Parameter
-// space is what E_x reads, normalised: state, context and preference slot. The
-// slot belongs to it because samples of one state under different preferences
-// must not be drawn together, or steering by preference would be trained away.
+// neighbourhood holds N_κ(k) of L_local for every training row: its κ nearest training rows in parameter space and
+// their Gaussian kernel weights. Parameter space is E_x's normalised input: state, context and preference slot. The
+// slot belongs to it: drawing together samples of one state under different preferences would remove steering by
+// preference.
 type neighbourhood struct {
-	k       int
-	at      []int32 // row → position in the lists, −1 for rows outside training
-	index   []int32 // [positions·k] row numbers
-	kernel  []float32
-	perStep int
-	drawn   struct { // of an epoch, perStep for each row of its order
+	k        int
+	position []int32 // row → position in the lists, −1 for rows outside training
+	index    []int32 // [positions·k] row numbers
+	kernel   []float32
+	perStep  int
+	draws    struct { // of an epoch: perStep for each row of its order
 		rows    []int32
 		weights []float32
 	}
@@ -41,10 +40,10 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep int) (*neighbou
 	}
 	n := &neighbourhood{
 		k: k, perStep: perStep, index: index, kernel: dist2,
-		at: slices.Repeat([]int32{-1}, x.Rows),
+		position: slices.Repeat([]int32{-1}, x.Rows),
 	}
 	for i, r := range train {
-		n.at[r] = int32(i)
+		n.position[r] = int32(i)
 	}
 	for i, p := range index {
 		index[i] = train[p]
@@ -58,9 +57,8 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep int) (*neighbou
 	return n, nil
 }
 
-// kernelWidth is σ_p²: the median over samples of the squared distance to the
-// κ-th neighbour, so that the kernel falls to 1/e at the edge of a typical
-// neighbourhood whatever the density of the data.
+// kernelWidth is σ_p²: the median over samples of the squared distance to the κ-th neighbour. The kernel then falls
+// to 1/e at the edge of a typical neighbourhood, whatever the density of the data.
 func kernelWidth(dist2 []float32, k int) float64 {
 	last := make([]float32, 0, len(dist2)/k)
 	for i := k - 1; i < len(dist2); i += k {
@@ -73,28 +71,26 @@ func kernelWidth(dist2 []float32, k int) float64 {
 	return 1
 }
 
-// drawEpoch draws for every update of an epoch, in batches of its order, the first being
-// update number first of its phase. Updates are spread over the cores, so that a trainer
-// does not wait for the lists, which lie all over memory.
+// drawEpoch draws for every update of an epoch, in batches of its order; first is the number of the first update in
+// its phase. All cores share the updates, so that a trainer does not wait for the scattered lists.
 func (n *neighbourhood) drawEpoch(order []int32, batch int, seed uint64, first int) {
-	if wanted := len(order) * n.perStep; len(n.drawn.rows) != wanted {
-		n.drawn.rows, n.drawn.weights = make([]int32, wanted), make([]float32, wanted)
+	if size := len(order) * n.perStep; len(n.draws.rows) != size {
+		n.draws.rows, n.draws.weights = make([]int32, size), make([]float32, size)
 	}
 	parallel.Each(runtime.GOMAXPROCS(0), steps(len(order), batch), func(_, step int) {
 		from, to := step*batch, min((step+1)*batch, len(order))
-		n.draw(order[from:to], seed, first+step, n.drawn.rows[from*n.perStep:to*n.perStep], n.drawn.weights[from*n.perStep:to*n.perStep])
+		n.draw(order[from:to], seed, first+step, n.draws.rows[from*n.perStep:to*n.perStep], n.draws.weights[from*n.perStep:to*n.perStep])
 	})
 }
 
-// of returns what was drawn for the rows [from, to) of the epoch's order.
-func (n *neighbourhood) of(from, to int) (neighbours []int32, kernel []float32) {
+// drawnFor returns the draws of rows [from, to) of the epoch's order.
+func (n *neighbourhood) drawnFor(from, to int) (neighbours []int32, kernel []float32) {
 	from, to = from*n.perStep, to*n.perStep
-	return n.drawn.rows[from:to], n.drawn.weights[from:to]
+	return n.draws.rows[from:to], n.draws.weights[from:to]
 }
 
-// draw picks perStep of each row's neighbours uniformly without replacement,
-// weighted by κ/perStep, so that the expectation of the drawn sum is the sum
-// over all κ. Its result depends on the seed and the step alone.
+// draw picks perStep of each row's neighbours uniformly without replacement, with weights κ/perStep. The expectation
+// of the drawn sum is the sum over all κ. The result depends on the seed and the step alone.
 func (n *neighbourhood) draw(rows []int32, seed uint64, step int, neighbours []int32, kernel []float32) {
 	rng := rand.New(rand.NewPCG(seed, streamNeighbours|uint64(uint32(step))))
 	scale := float32(n.k) / float32(n.perStep)
@@ -103,7 +99,7 @@ func (n *neighbourhood) draw(rows []int32, seed uint64, step int, neighbours []i
 		perm[i] = i
 	}
 	for b, r := range rows {
-		from := int(n.at[r]) * n.k
+		from := int(n.position[r]) * n.k
 		for j := range n.perStep {
 			// A partial shuffle of any permutation is a uniform draw.
 			swap := j + rng.IntN(n.k-j)

@@ -13,8 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// Options say how to train. Zero values mean the default named beside each
-// field; where zero is itself a choice, a negative value makes it.
+// Options of Run. A zero value means the default next to the field; where zero is a choice itself, a negative value
+// makes it.
 type Options struct {
 	Backend backend.Backend // required
 	Problem domain.Problem  // required
@@ -49,43 +49,40 @@ type Options struct {
 	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
 	Isometry       bool    // the compact isometry form of the locality loss
 
-	// Plain trains E_x and D_u as one network by the action loss alone: no code agrees with E_o's or lies near its
-	// neighbours', and there is no rollout phase. D_s learns beside them what the monitor judges observations by,
-	// with a weight that leaves E_x as it is. E_o stays as it was drawn.
+	// Plain trains E_x and D_u as one network by the action loss alone. No code agrees with E_o's or lies near its
+	// neighbours', and there is no rollout phase. D_s also learns, for the monitor of observations, with a weight
+	// that leaves E_x as it is. E_o keeps its initial weights.
 	Plain bool `json:",omitzero"`
 
-	// Chain makes the rollout phase that of eq. iclr-rollout-loss instead of eq. du_obj:
-	// D_u at the latents that the navigator goes through from every row's localized code,
-	// as many as a plan has actions.
+	// Chain makes the rollout phase that of eq. iclr-rollout-loss instead of eq. du_obj: D_u at the latents of the
+	// navigator's path from every row's localized code, as many as a plan has actions.
 	Chain bool `json:",omitzero"`
 
-	// What the losses and Adam are made of, filled in by resolve.
+	// Parameters of the losses and of Adam, set by resolve.
 	manifold backend.ManifoldLoss
 	rollout  backend.RolloutLoss
 	adam     backend.Adam
 
-	// Others than these are for tests; 0: validationShare, checkpointInterval.
+	// Other values are for tests; 0: validationShare, checkpointInterval.
 	validation float64       // share of the scenarios that is held out, one at least
-	saved      time.Duration // between two checkpoints
+	interval   time.Duration // between two checkpoints
 
-	// Checkpoint is the file a run saves itself to, atomically, every second of
-	// wall time, inside an epoch too, when ctx ends and at the end; more rarely
-	// where saving would take more than a thirtieth of the time. "": none. It is locked while
-	// the run lasts.
+	// Checkpoint is the file that a run saves to, atomically: every second of wall time, inside an epoch too, when
+	// ctx ends and at the end. It saves less often where saving would take more than a thirtieth of the time. "":
+	// none. It is locked during the run.
 	Checkpoint string
-	// Resume continues from Checkpoint if it exists. A checkpoint of another problem, other
-	// data or options, another program, backend or instruction set is refused; the number
-	// of threads may be another.
+	// Resume continues from Checkpoint if it exists. It refuses one of another problem, data, options, program,
+	// backend or instruction set; the number of threads may differ.
 	Resume bool
 }
 
-// What no problem chose otherwise.
+// Defaults for all problems.
 const (
 	// perStep of the κ neighbours are drawn anew for every sample and step, weighted by
 	// κ/perStep: the gradient is unbiased and E_x costs 1 + perStep passes instead of 1 + κ.
 	perStep = 1
-	// rolloutRate is the learning rate of the rollout phase at its start as a share of the
-	// manifold phase's, since D_u starts from a trained optimum.
+	// rolloutRate is the initial learning rate of the rollout phase as a share of the manifold phase's. D_u starts
+	// from a trained optimum.
 	rolloutRate = 0.25
 	// validationShare of the scenarios is held out. At least one scenario is held out and at
 	// least one is trained on.
@@ -93,20 +90,18 @@ const (
 	checkpointInterval = time.Second
 )
 
-// plainReconstruction is the weight of a plain network's state reconstruction. Adam moves D_s, which nothing else moves,
-// as far whatever the weight; E_x, which λ_u moves, hardly at all.
+// plainReconstruction is the weight of a plain network's state reconstruction. Adam moves D_s as far with any weight,
+// as nothing else moves it. The weight hardly moves E_x, which λ_u moves.
 const plainReconstruction = 1e-4
 
 // defaultActionWeight is λ_u, the weight of the action term in eq.
 // iclr-training-loss, of a problem that names none.
 const defaultActionWeight = 10
 
-// defaultManifoldLoss is the composite objective of sec:loss: 1 for the state
-// reconstructions, ω_1 = 1, ω_2 = 0.5 as in "Experimental Setup". What the paper
-// leaves open: β is 0.1, and λ_u is well above 1, because consistency and locality otherwise cost
-// action accuracy (E_o does not see the whole context, so the two codes cannot
-// agree without E_x forgetting some of it; locality contracts the latent). See
-// docs/explain/training.md for the measurement.
+// defaultManifoldLoss is the composite objective of sec:loss. As in "Experimental Setup", the state reconstructions
+// have weight 1, ω_1 = 1 and ω_2 = 0.5. The paper leaves β and λ_u open: β is 0.1. λ_u is well above 1, because
+// consistency and locality cost action accuracy. E_o does not see the whole context, so the two codes cannot agree
+// without E_x forgetting some of it. Locality contracts the latent. See docs/explain/training.md for the measurement.
 func defaultManifoldLoss() backend.ManifoldLoss {
 	return backend.ManifoldLoss{
 		ReconX: 1, Action: defaultActionWeight, ReconO: 1,
@@ -115,10 +110,9 @@ func defaultManifoldLoss() backend.ManifoldLoss {
 	}
 }
 
-// defaultRolloutLoss is eq. du_obj with the navigator's own Lie constants; the
-// paper names λ_δ, λ_roll, λ_flow, λ_Lie, α and α_f without values. α = 1 puts
-// the rolled-out latent at the successor, where its target u*_{h+1} is exact; a
-// smaller α teaches a latent between two samples the later one's action.
+// defaultRolloutLoss is eq. du_obj with the navigator's own Lie constants. The paper names λ_δ, λ_roll, λ_flow,
+// λ_Lie, α and α_f without values. α = 1 puts the rolled-out latent at the successor, where its target u*_{h+1} is
+// exact. A smaller α teaches a latent between two samples the later one's action.
 func defaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
 	return backend.RolloutLoss{
 		Delta: 0.1, Roll: 0.5, Flow: 0.1, Lie: 0.1,
@@ -128,7 +122,7 @@ func defaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
 	}
 }
 
-// Validate says what is wrong with the options, those that the problem fills in included.
+// Validate reports invalid options, including those that the problem fills in.
 func (o Options) Validate() error {
 	_, err := o.resolve()
 	return err
@@ -148,8 +142,7 @@ func (o Options) resolve() (Options, error) {
 	return o, o.check()
 }
 
-// takeSizes makes the networks as large as those of the initial map, which has to fit the
-// problem.
+// takeSizes takes the sizes of the initial map, which has to fit the problem.
 func (o *Options) takeSizes(m *model.Model) error {
 	if err := m.Validate(); err != nil {
 		return fmt.Errorf("train: the initial map: %w", err)
@@ -157,20 +150,20 @@ func (o *Options) takeSizes(m *model.Model) error {
 	if err := batchnav.Fits(m, o.Problem.Spec()); err != nil {
 		return fmt.Errorf("train: the initial map: %w", err)
 	}
-	for _, size := range []struct {
-		name string
-		want *int
-		has  int
+	for _, entry := range []struct {
+		name   string
+		option *int
+		size   int
 	}{{"Latent", &o.Latent, m.Latent()}, {"Hidden", &o.Hidden, m.DecoderU.Layers[0].W.Rows}, {"Encoder", &o.Encoder, m.EncoderX.Layers[0].W.Rows}} {
-		if *size.want != 0 && *size.want != size.has {
-			return fmt.Errorf("train: %s is %d, want %d as in the initial map", size.name, *size.want, size.has)
+		if *entry.option != 0 && *entry.option != entry.size {
+			return fmt.Errorf("train: %s is %d, want %d as in the initial map", entry.name, *entry.option, entry.size)
 		}
-		*size.want = size.has
+		*entry.option = entry.size
 	}
 	return nil
 }
 
-// fillIn gives every field that is zero its default, and the losses their weights.
+// fillIn sets the defaults of zero fields, and the losses' weights.
 func (o *Options) fillIn(spec *domain.Spec) {
 	t := &spec.Training
 	o.Latent = cmp.Or(o.Latent, t.Latent)
@@ -209,10 +202,10 @@ func (o *Options) fillIn(spec *domain.Spec) {
 	}
 	o.adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	o.validation = cmp.Or(o.validation, validationShare)
-	o.saved = cmp.Or(o.saved, checkpointInterval)
+	o.interval = cmp.Or(o.interval, checkpointInterval)
 }
 
-// check says what in options that are filled in cannot be.
+// check reports invalid options after fillIn.
 func (o *Options) check() error {
 	if !(o.Emphasis < 1) {
 		return fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)

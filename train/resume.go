@@ -28,9 +28,10 @@ func (r *run) identify() error {
 		}
 	}
 	id.InitialSHA256 = r.initial
-	// What the hashes cover, and what decides no number.
-	o.Backend, o.Problem, o.Data, o.Initial = nil, nil, Data{}, nil
-	o.Command, o.Version, o.Checkpoint, o.Resume = "", "", "", false
+	// The hashes cover these, or they determine no number.
+	o.Backend, o.Problem, o.Data = nil, nil, Data{}
+	o.Initial, o.Resume = nil, false
+	o.Command, o.Version, o.Checkpoint = "", "", ""
 	id.Options = o
 	if r.identity, err = json.Marshal(id); err != nil {
 		return fmt.Errorf("train: %w", err)
@@ -38,15 +39,15 @@ func (r *run) identify() error {
 	return nil
 }
 
-// numericIdentity names a backend as far as the bits of its results depend on it; on how many
-// threads they do not.
+// numericIdentity names a backend as far as the bits of its results depend on it; the number of threads does not
+// matter.
 func numericIdentity(b backend.Backend) string {
 	d := b.Describe()
-	on := strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
-	if d.Devices > 1 { // by whose number gradients are added up
-		on += fmt.Sprintf(" on %d devices", d.Devices)
+	text := strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
+	if d.Devices > 1 { // their number affects the sums of gradients
+		text += fmt.Sprintf(" on %d devices", d.Devices)
 	}
-	return on
+	return text
 }
 
 func (r *run) resume() error {
@@ -91,28 +92,28 @@ func (r *run) save() error {
 	if r.opt.Checkpoint == "" {
 		return nil
 	}
-	began := time.Now()
+	start := time.Now()
 	state, err := r.trainer.State()
 	if err != nil {
 		return err
 	}
 	r.emphasis.save(&state)
 	r.saveDecoder(&state)
-	err = writeCheckpoint(r.opt.Checkpoint, saved{
+	err = writeCheckpoint(r.opt.Checkpoint, checkpoint{
 		Version: checkpointVersion, Run: r.identity, Cursor: r.cursor, History: r.history,
 		ManifoldSteps: state.ManifoldSteps, RolloutSteps: state.RolloutSteps, RolloutPrepared: state.RolloutPrepared,
 	}, state.Arrays)
 	r.lastSave = time.Now()
-	r.saving = r.lastSave.Sub(began)
+	r.saving = r.lastSave.Sub(start)
 	return err
 }
 
-// savingShare of the time at most goes into checkpoints.
+// savingShare is the largest share of the time that checkpoints may take.
 const savingShare = 1. / 30
 
-// saveWhenDue saves where that was long enough ago.
-func (r *run) saveWhenDue() error {
-	if time.Since(r.lastSave) < max(r.opt.saved, time.Duration(float64(r.saving)/savingShare)) {
+// saveIfDue saves if the last save is long enough ago.
+func (r *run) saveIfDue() error {
+	if time.Since(r.lastSave) < max(r.opt.interval, time.Duration(float64(r.saving)/savingShare)) {
 		return nil
 	}
 	return r.save()

@@ -95,7 +95,7 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	require.OK(t, r.prepare())
 	nets := require.Get(r.trainer.Networks())(t)
 	r.manifoldDecoder = nets.DecoderU
-	chain := require.Get(r.chain())(t)
+	chain := require.Get(r.makeChain())(t)
 	rows := opt.Data.S.Rows
 	if chain.Z.Rows != 2*rows {
 		t.Fatalf("%d latents of %d rows", chain.Z.Rows, rows)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Result is what a finished run hands over.
+// Result is the result of a finished run.
 type Result struct {
 	Model   *model.Model
 	History []EpochRecord
@@ -22,12 +22,11 @@ type Result struct {
 	// counts only its own.
 	Samples int64
 	Seconds float64
-	// Rows of the dataset, those that the problem does not select included.
+	// Rows of the dataset, including those that the problem does not select
 	Rows int
 }
 
-// Rows of validation that are looked at after every epoch, and at most at the
-// end.
+// Most validation rows to evaluate after every epoch, and at the end.
 const (
 	probeRows       = 2048
 	calibrationRows = 50000
@@ -58,7 +57,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 		return nil, err
 	}
 	rows := opt.Data.Rows()
-	opt.Data = opt.Data.selected(opt.Problem)
+	opt.Data = opt.Data.selectRows(opt.Problem)
 	set, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
 		return nil, err
@@ -89,19 +88,19 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 }
 
 type run struct {
-	opt      Options
-	set      *trainingSet
-	progress func(Progress)
-	trainer  backend.Trainer
-	near     *neighbourhood
-	emphasis *emphasis // nil: every epoch is a permutation
-	phases   []phasePlan
-	order    []int32
-	orderOf  [2]int // phase and epoch that order holds
+	opt           Options
+	set           *trainingSet
+	progress      func(Progress)
+	trainer       backend.Trainer
+	neighbourhood *neighbourhood
+	emphasis      *emphasis // nil: every epoch is a permutation
+	phases        []phasePlan
+	order         []int32
+	orderEpoch    [2]int // phase and epoch that order holds
 	// manifoldDecoder is D_u when the rollout phase began; nil before.
 	manifoldDecoder *model.MLP
 	probe           []int32
-	probed          []int32 // of the rollout phase
+	rolloutProbe    []int32 // of the rollout phase
 
 	identity []byte // as JSON
 	initial  string // SHA-256 of Options.Initial
@@ -116,7 +115,8 @@ type run struct {
 func (r *run) prepare() error {
 	o := &r.opt
 	spec := o.Problem.Spec()
-	nx, no, ns, nu := spec.ObservationSize(), spec.OracleSize(), spec.MeasuredSize(), spec.PlanSize()
+	nx, no := spec.ObservationSize(), spec.OracleSize()
+	ns, nu := spec.MeasuredSize(), spec.PlanSize()
 	var initial backend.Networks
 	if m := o.Initial; m != nil {
 		initial = networksOf(m)
@@ -138,32 +138,32 @@ func (r *run) prepare() error {
 		*n.net = mlp
 	}
 	var err error
-	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours)); err != nil {
+	if r.neighbourhood, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours)); err != nil {
 		return err
 	}
 	if o.Emphasis > 0 {
 		r.emphasis = &emphasis{share: o.Emphasis}
 	}
 	loss := o.manifold
-	if r.near == nil {
+	if r.neighbourhood == nil {
 		loss.Locality = 0
 	} else if loss.Isometry {
 		// That form ignores the kernel weights, which otherwise carry this factor.
-		loss.Locality *= float32(r.near.k) / float32(r.near.perStep)
+		loss.Locality *= float32(r.neighbourhood.k) / float32(r.neighbourhood.perStep)
 	}
 	if o.ManifoldEpochs > 0 {
 		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate, streamManifoldOrder})
 	}
-	refined, probed := r.set.Pairs, r.set.ValidationPairs
+	rolloutRows, rolloutValidation := r.set.Pairs, r.set.ValidationPairs
 	if o.Chain {
-		refined, probed = r.set.Train, r.set.Validation
+		rolloutRows, rolloutValidation = r.set.Train, r.set.Validation
 	}
-	if o.RolloutEpochs > 0 && len(refined) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, refined, o.RolloutEpochs, rolloutRate * o.LearningRate, streamRolloutOrder})
+	if o.RolloutEpochs > 0 && len(rolloutRows) > 0 {
+		r.phases = append(r.phases, phasePlan{Rollout, rolloutRows, o.RolloutEpochs, rolloutRate * o.LearningRate, streamRolloutOrder})
 	}
-	r.orderOf = [2]int{-1, -1}
+	r.orderEpoch = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
-	r.probed = sampleRows(probed, probeRows, o.Seed, streamProbe)
+	r.rolloutProbe = sampleRows(rolloutValidation, probeRows, o.Seed, streamProbe)
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
 		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.rollout, Adam: o.adam,
 		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: min(perStep, o.LocalNeighbours),
@@ -178,14 +178,14 @@ func networksOf(m *model.Model) backend.Networks {
 	return backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
 }
 
-// finish is the trained model with where it comes from.
+// finish is the trained model with its provenance.
 func (r *run) finish() (*model.Model, error) {
 	o := &r.opt
 	nets, err := r.trainer.Networks()
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.calibrated(nets)
+	m, err := r.calibratedModel(nets)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +207,8 @@ func (r *run) finish() (*model.Model, error) {
 	return m, nil
 }
 
-// calibrated is a map of these networks: it chooses the codes and calibrates.
-func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
+// calibratedModel is the map of these networks: it chooses the codes and calibrates.
+func (r *run) calibratedModel(nets backend.Networks) (*model.Model, error) {
 	o := &r.opt
 	m := &model.Model{
 		Case:     o.Problem.Spec().Name,
@@ -219,14 +219,14 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := chooseCodes(images, o.Codes, o.Seed)
+	codeRows, err := chooseCodes(images, o.Codes, o.Seed)
 	if err != nil {
 		return nil, err
 	}
-	m.Codes = tensor.New(len(chosen), images.Cols)
-	gather(m.Codes, images, chosen)
+	m.Codes = tensor.New(len(codeRows), images.Cols)
+	gather(m.Codes, images, codeRows)
 	model.RoundHalf(m.Codes.Data)
-	if m.CodesDecoded, err = encode(o.Backend, nets.DecoderS, m.Codes, ascending(len(chosen))); err != nil {
+	if m.CodesDecoded, err = encode(o.Backend, nets.DecoderS, m.Codes, ascending(len(codeRows))); err != nil {
 		return nil, err
 	}
 	rows := sampleRows(r.set.Validation, calibrationRows, o.Seed, streamProbe)

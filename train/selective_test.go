@@ -23,7 +23,7 @@ func (half) Selects(s, _ []float64) bool { return s[0] > 0 }
 func TestSelectedRows(t *testing.T) {
 	p := half{newToy()}
 	d := p.data(20)
-	got := d.selected(p)
+	got := d.selectRows(p)
 	at := 0
 	for i := range d.S.Rows {
 		if d.S.Row(i)[0] <= 0 {
@@ -37,7 +37,7 @@ func TestSelectedRows(t *testing.T) {
 	if at != got.S.Rows || at == 0 || at == d.S.Rows {
 		t.Errorf("%d of %d rows are selected, want %d", got.S.Rows, d.S.Rows, at)
 	}
-	if all := d.selected(p.toy); all.S.Rows != d.S.Rows {
+	if all := d.selectRows(p.toy); all.S.Rows != d.S.Rows {
 		t.Errorf("a problem that is not selective keeps %d of %d rows", all.S.Rows, d.S.Rows)
 	}
 }

@@ -28,18 +28,16 @@ type trainingSet struct {
 	Pairs, ValidationPairs []int32
 }
 
-// constantColumn is the spread, relative to the largest magnitude, below which
-// a column is held to be constant: float32 cannot tell it from rounding.
+// constantColumn is the spread, relative to the largest magnitude, below which a column counts as constant: float32
+// cannot tell it from rounding.
 const constantColumn = 1e-6
 
-// statisticsColumns is how many columns of float32 share a line of the cache.
+// statisticsColumns is the number of float32 columns that share a cache line.
 const statisticsColumns = 16
 
-// statistics returns mean and standard deviation of every column, accumulated
-// in float64. A constant column gets the scale |mean|, or 1 for a column of
-// zeros, so that a deviation that training never saw enters the networks at its
-// own relative size and not amplified. Columns are spread over the cores, so that
-// each is summed in the order of its rows.
+// statistics returns mean and standard deviation of every column, accumulated in float64. A constant column gets the
+// scale |mean|, or 1 for a column of zeros: a deviation that training never saw keeps its relative size. All cores
+// share the columns; each is summed in the order of its rows.
 func statistics(m tensor.Matrix) model.Normalizer {
 	n := model.Normalizer{Mean: make([]float32, m.Cols), Scale: make([]float32, m.Cols)}
 	parallel.Each(runtime.GOMAXPROCS(0), (m.Cols+statisticsColumns-1)/statisticsColumns, func(_, chunk int) {
@@ -74,8 +72,8 @@ func statistics(m tensor.Matrix) model.Normalizer {
 	return n
 }
 
-// fade gives all steps of a plan one scale for each component of the action, the
-// root mean square over the steps, times 1 at the first step to 1 + f at the last.
+// fade gives all steps of a plan one scale for each component of the action: the root mean square over the steps. A
+// factor grows from 1 at the first step to 1 + f at the last.
 func fade(n *model.Normalizer, action int, f float64) {
 	steps := n.Size() / action
 	for j := range action {
@@ -91,8 +89,7 @@ func fade(n *model.Normalizer, action int, f float64) {
 	}
 }
 
-// identity leaves columns as they are: the preference slot is a flag and a point
-// of the simplex and already of order one.
+// identity leaves columns unchanged: the preference slot, a flag and a point of the simplex, is already of order one.
 func identity(size int) model.Normalizer {
 	return model.Normalizer{Mean: make([]float32, size), Scale: slices.Repeat([]float32{1}, size)}
 }
@@ -111,9 +108,9 @@ func normalise(norm model.Normalizer, parts ...tensor.Matrix) tensor.Matrix {
 	out := tensor.New(parts[0].Rows, norm.Size())
 	parallel.Split(runtime.GOMAXPROCS(0), out.Rows, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			row, at := out.Row(i), 0
+			row, offset := out.Row(i), 0
 			for _, p := range parts {
-				at += copy(row[at:], p.Row(i))
+				offset += copy(row[offset:], p.Row(i))
 			}
 			norm.Apply(row, row)
 		}
@@ -141,7 +138,8 @@ func newTrainingSet(spec *domain.Spec, d *Data, opt Options) (*trainingSet, erro
 	s.NormX = concatenate(s.NormS, context, identity(d.Preference.Cols))
 	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))
 	if m := opt.Initial; m != nil {
-		s.NormX, s.NormO, s.NormS, s.NormU = m.NormX, m.NormO, m.NormS, m.NormU
+		s.NormX, s.NormO = m.NormX, m.NormO
+		s.NormS, s.NormU = m.NormS, m.NormU
 		s.PreferenceFloor = m.Calibration.PreferenceFloor
 	}
 	s.Training = backend.TrainingSet{
@@ -185,12 +183,12 @@ func (s *trainingSet) split(d *Data, opt Options) error {
 	rng := rand.New(rand.NewPCG(opt.Seed, streamSplit))
 	rng.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })
 	count := int(math.Round(opt.validation * float64(len(scenarios))))
-	held := make(map[int32]bool)
+	isHeldOut := make(map[int32]bool)
 	for _, sc := range scenarios[:min(max(count, 1), len(scenarios)-1)] {
-		held[sc] = true
+		isHeldOut[sc] = true
 	}
 	for i, sc := range d.Scenario {
-		if held[sc] {
+		if isHeldOut[sc] {
 			s.Validation = append(s.Validation, int32(i))
 		} else {
 			s.Train = append(s.Train, int32(i))

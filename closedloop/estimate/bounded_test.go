@@ -22,8 +22,8 @@ func within() *domain.Measurement {
 }
 
 // tank is a level that nothing but a pump of next to no power and a leak within bounds moves.
-func tankOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func tankOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step:       func(s, _, u, n, _ []T) { n[0] = s[0] + u[0] },
 		Objectives: func(_, _, _, n, j []T) { j[0] = n[0] * n[0] },
 		Margins:    func(_, _, _, n, m []T) { m[0] = dual.Const[T](1) - n[0] },

@@ -16,8 +16,8 @@ import (
 )
 
 // pendulum is an angle and a rate under a torque, with a gravity and a torque of the wind in its context.
-func pendulumOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func pendulumOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step: func(s, c, u, n, _ []T) {
 			n[1] = s[1] + 0.05*(u[0]+c[1]-c[0]*dual.Sin(s[0]))
 			n[0] = s[0] + 0.05*n[1]

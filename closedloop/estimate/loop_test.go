@@ -17,8 +17,8 @@ import (
 var adaptive = domain.Preference{Adaptive: true}
 
 // cart is a mass that is wanted at a wall, 0.5, which it must not touch; a wind pushes it.
-func cartOf[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{
+func cartOf[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{
 		Step: func(s, c, u, n, _ []T) {
 			n[1] = s[1] + 0.1*(u[0]+c[0])
 			n[0] = s[0] + 0.1*n[1]

@@ -74,7 +74,7 @@ func reaction(t *testing.T) domain.Problem {
 		Name: "reaction", State: []domain.Variable{{Name: "A", Unit: "atm"}, {Name: "B", Unit: "atm"}}, Action: []domain.Variable{{Name: "none", Lo: -1, Hi: 1}},
 		Objectives: []domain.Variable{{Name: "left"}, {Name: "effort"}}, Scenario: []domain.Variable{{Name: "A", Lo: 2, Hi: 4}},
 		Initial: func(p, s, _ []float64) { s[0], s[1] = p[0], 1 }, Steps: 100, StepSeconds: 0.1,
-		Real: equations.Of[float64]{Objectives: f}, Dual: equations.Of[complex128]{Objectives: g},
+		Real: equations.Functions[float64]{Objectives: f}, Dual: equations.Functions[complex128]{Objectives: g},
 		ODE: &dual.Explicit{Real: reactionOf[float64], Dual: reactionOf[complex128], Span: 0.1, Substeps: 2},
 	}))(t)
 }

@@ -1,37 +1,34 @@
-// Package dual lets equations be written once and be both computed and differentiated.
-// A dual number is a complex128 whose imaginary part is a first derivative times Step:
-// Step² vanishes beside any real part, so that the ordinary operators of complex
-// numbers are those of forward differentiation, exact to rounding.
+// Package dual lets you write equations once, and both compute and differentiate them. A dual number is a complex128
+// whose imaginary part is a first derivative times Step. Step² vanishes next to any real part, so the ordinary
+// operators of complex numbers differentiate forward, exact to rounding.
 //
-// The central type is Scalar. A function that is generic in it and uses the operators
-// + − * /, untyped constants and the functions of this package computes values when it
-// is instantiated at float64, bitwise as package math does, and derivatives at complex128.
+// The central type is Scalar. A generic function may use the operators + − * /, untyped constants and the functions
+// of this package. It computes values at float64, bitwise as package math does, and derivatives at complex128.
 //
 //	func accelerate[T dual.Scalar](s, c, u, ds []T) {
 //		ds[0], ds[1] = s[1], 9.81*dual.Sin(s[0])+u[0]
 //	}
 //
-// A comparison of complex numbers is Less; there is no other way from a number to a
-// branch that Value does not mark. Numbers have to be of moderate size, between 1e-25
-// and 1e25 where they are not zero. Nothing here allocates. A division of complex numbers
-// takes several times as long as a product: write 0.5*x for x/2, and Div(x, y) for x/y where time counts.
+// Compare numbers by Less; any other branch on a number needs Value. Non-zero numbers must be of moderate size,
+// between 1e-25 and 1e25. Nothing here allocates. A division of complex numbers takes several times as long as a
+// product: write 0.5*x for x/2, and Div(x, y) for x/y where time counts.
 package dual
 
 import "math"
 
-// Scalar is what equations are written in.
+// Scalar is the number type of equations.
 type Scalar interface{ float64 | complex128 }
 
 // Step is the imaginary part of a derivative of 1.
 const Step = 1e-30
 
-// Seed is the number v in a direction in which it changes by d.
+// Seed is the number v with the derivative d.
 func Seed(v, d float64) complex128 { return complex(v, d*Step) }
 
 // Derivative is the derivative that x carries.
 func Derivative(x complex128) float64 { return imag(x) / Step }
 
-// Const is a number that does not vary. An untyped constant needs no Const.
+// Const is a constant. An untyped constant needs no Const.
 func Const[T Scalar](v float64) T {
 	switch any(T(0)).(type) {
 	case complex128:
@@ -54,7 +51,7 @@ func Value[T Scalar](x T) float64 {
 // Less reports x < y of the values.
 func Less[T Scalar](x, y T) bool { return Value(x) < Value(y) }
 
-// lift is f(x), whose derivative is slope(x, f(x)).
+// lift is f(x) with the derivative slope(x, f(x)).
 func lift[T Scalar](x T, f func(x float64) float64, slope func(x, y float64) float64) T {
 	switch x := any(x).(type) {
 	case complex128:
@@ -68,8 +65,8 @@ func lift[T Scalar](x T, f func(x float64) float64, slope func(x, y float64) flo
 	}
 }
 
-// lift2 is f(x, y), whose derivatives are slope(x, y, f(x, y)). An argument that does not
-// vary adds nothing, even where the derivative by it is not finite.
+// lift2 is f(x, y) with the derivatives slope(x, y, f(x, y)). A constant argument adds nothing, even where the
+// derivative by it is not finite.
 func lift2[T Scalar](x, y T, f func(x, y float64) float64, slope func(x, y, z float64) (dx, dy float64)) T {
 	switch x := any(x).(type) {
 	case complex128:
@@ -88,8 +85,8 @@ func lift2[T Scalar](x, y T, f func(x, y float64) float64, slope func(x, y, z fl
 	}
 }
 
-// Div is x/y: the operator's value to the bit, without what complex division does about
-// infinities and imaginary parts that are not small.
+// Div is x/y, to the bit of the operator's value. It skips the special cases of complex division: infinities and
+// large imaginary parts.
 func Div[T Scalar](x, y T) T {
 	switch x := any(x).(type) {
 	case complex128:
@@ -189,27 +186,27 @@ func Hypot[T Scalar](x, y T) T {
 
 // Max has the derivative of the larger argument, of x where they are equal.
 func Max[T Scalar](x, y T) T {
-	return lift2(x, y, math.Max, func(x, y, _ float64) (dx, dy float64) { return either(x >= y) })
+	return lift2(x, y, math.Max, func(x, y, _ float64) (dx, dy float64) { return pickSlope(x >= y) })
 }
 
 // Min has the derivative of the smaller argument, of x where they are equal.
 func Min[T Scalar](x, y T) T {
-	return lift2(x, y, math.Min, func(x, y, _ float64) (dx, dy float64) { return either(x <= y) })
+	return lift2(x, y, math.Min, func(x, y, _ float64) (dx, dy float64) { return pickSlope(x <= y) })
 }
 
-// Along is the line through knots, which are equally far apart, where a share of it has passed: 0 at the first, 1 at the last, which is held
-// behind it. It is of a signal that is known ahead, such as weather, a price or a reference, whose knots stand in the context; the share
-// may be the clock. Its derivative has a step at each knot.
+// Along interpolates linearly between equally spaced knots: share 0 is the first, 1 and above the last. Use it for a
+// signal that is known ahead, such as weather, a price or a reference. The knots stand in the context; share may be
+// the clock. Its derivative has a step at each knot.
 func Along[T Scalar](knots []T, share T) T {
-	at := knots[0]
+	value := knots[0]
 	for i := range len(knots) - 1 {
 		passed := Max(0, Min(1, Const[T](float64(len(knots)-1))*share-Const[T](float64(i))))
-		at += (knots[i+1] - knots[i]) * passed
+		value += (knots[i+1] - knots[i]) * passed
 	}
-	return at
+	return value
 }
 
-func either(first bool) (dx, dy float64) {
+func pickSlope(first bool) (dx, dy float64) {
 	if first {
 		return 1, 0
 	}

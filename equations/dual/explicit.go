@@ -1,8 +1,7 @@
 package dual
 
-// Explicit is an initial value problem for RK4: ṡ = ODE(s, c, u) with c and u held, over Span
-// in the unit of time of the ode, in Substeps equal steps. Real and Dual are the ode in both types
-// of number.
+// Explicit is an initial value problem for RK4: ṡ = ODE(s, c, u) with constant c and u. Real and Dual are the ode in
+// both types of number. Span is in its unit of time; Substeps are equal steps.
 type Explicit struct {
 	Real     func(s, c, u, ds []float64)
 	Dual     func(s, c, u, ds []complex128)

@@ -11,16 +11,16 @@ import (
 func factor(a []float64, pivot []int) bool {
 	n := len(pivot)
 	for k := range n {
-		at := k
+		largest := k
 		for i := k + 1; i < n; i++ {
-			if math.Abs(a[i*n+k]) > math.Abs(a[at*n+k]) {
-				at = i
+			if math.Abs(a[i*n+k]) > math.Abs(a[largest*n+k]) {
+				largest = i
 			}
 		}
-		pivot[k] = at
+		pivot[k] = largest
 		top := a[k*n : (k+1)*n]
-		if at != k {
-			row := a[at*n : (at+1)*n]
+		if largest != k {
+			row := a[largest*n : (largest+1)*n]
 			for j, v := range row {
 				row[j], top[j] = top[j], v
 			}
@@ -43,8 +43,8 @@ func factor(a []float64, pivot []int) bool {
 // substitute overwrites b, [n], with the solution of the equations that factor has factored.
 func substitute(a []float64, pivot []int, b []float64) {
 	n := len(b)
-	for k, at := range pivot {
-		b[k], b[at] = b[at], b[k]
+	for k, row := range pivot {
+		b[k], b[row] = b[row], b[k]
 	}
 	for i := range n {
 		b[i] -= tensor.DotInOrder(a[i*n:i*n+i], b)

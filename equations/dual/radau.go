@@ -11,10 +11,9 @@ import (
 // Ordinary Differential Equations II, table IV.5.5). Its second stage is the result.
 var radau = [2][2]float64{{5. / 12, -1. / 12}, {3. / 4, 1. / 4}}
 
-// Newton's method goes on with the factors that it has while each step is radauContraction of
-// the one before or less. It ends where the error is rounding: about the square of a step with
-// factors at its start, relative to 1 + |s|, or that step times the last contraction. It gives
-// up after radauIterations.
+// Newton's method reuses its factors while each step is at most radauContraction of the previous one. It ends where
+// the error is rounding: about the square of a step with factors at its start, relative to 1 + |s|, or that step
+// times the last contraction. It gives up after radauIterations.
 const (
 	radauTolerance   = 1e-9
 	radauRounding    = 1e-15
@@ -22,8 +21,8 @@ const (
 	radauIterations  = 40
 )
 
-// Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with c and u held, over
-// Span in the unit of time of the ode, in Substeps equal steps. The fields are set once.
+// Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with constant c and u. Span is in the ode's unit of
+// time; Substeps are equal steps. The fields are set once.
 type Stiff struct {
 	ODE      func(s, c, u, ds []complex128)
 	Span     float64
@@ -32,36 +31,35 @@ type Stiff struct {
 	spaces sync.Pool // of *collocation
 }
 
-// solution is that of a Stiff at some s, c and u.
+// solution is the solution of a Stiff at one (s, c, u).
 type solution struct {
 	m      int       // 2n
-	at     []float64 // s, c and u
-	solved bool      // at them
+	point  []float64 // s, c and u
+	solved bool      // valid at point
 	stage  []float64 // [Substeps][2][n]
-	// matrix is [Substeps][2n][2n], that of the stages' equations in factors, which are those
-	// at the solution once it is factored.
-	matrix   []float64
-	pivot    []int // [Substeps][2n]
-	factored bool
-	slopes   []float64 // of the ode at every stage by every input, times Step: [Substeps][2][inputs][n]
-	columns  []float64 // ∂stage by every input, [inputs][Substeps][2][n]
-	known    []bool    // [inputs], of columns and the slopes by c and u
+	// matrix is [Substeps][2n][2n], the factors of the stages' equations. Once factored, they are those at the
+	// solution.
+	matrix    []float64
+	pivot     []int // [Substeps][2n]
+	factored  bool
+	slopes    []float64 // of the ode at every stage by every input, times Step: [Substeps][2][inputs][n]
+	columns   []float64 // ∂stage by every input, [inputs][Substeps][2][n]
+	hasColumn []bool    // [inputs], of columns and the slopes by c and u
 }
 
-// Solutions that are remembered: in sets of two, of which the one used last stays. A horizon's
-// stages are evaluated one after the other, then differentiated, then differentiated twice.
+// The cache holds sets of two solutions and evicts the older one. A horizon's stages are evaluated in turn, then
+// differentiated, then differentiated twice.
 const (
 	sets = 128
 	ways = 2
 )
 
-// collocation is the workspace of a Stiff, and its last solutions. What a solution holds
-// depends on its s, c and u alone.
+// collocation is the workspace of a Stiff with its last solutions. A solution depends on its s, c and u alone.
 type collocation struct {
 	n, nc, inputs int
 	solutions     [sets][ways]*solution
 
-	at    []float64
+	point []float64
 	x     []complex128 // stage, c and u
 	f     []complex128
 	r     []float64 // [2n]
@@ -78,13 +76,13 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 	w := p.borrow(len(s), len(c), len(u))
 	defer p.spaces.Put(w)
 	for i, x := range s {
-		w.at[i] = Value(x)
+		w.point[i] = Value(x)
 	}
 	for i, x := range c {
-		w.at[w.n+i] = Value(x)
+		w.point[w.n+i] = Value(x)
 	}
 	for i, x := range u {
-		w.at[w.n+w.nc+i] = Value(x)
+		w.point[w.n+w.nc+i] = Value(x)
 	}
 	e := p.find(w)
 	if !e.solved {
@@ -117,27 +115,27 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 	}
 }
 
-// borrow lends a workspace for so many states, entries of c and of u.
+// borrow returns a workspace for n states, nc entries of c and nu of u.
 func (p *Stiff) borrow(n, nc, nu int) *collocation {
 	if w, ok := p.spaces.Get().(*collocation); ok && w.n == n && w.nc == nc && w.inputs == n+nc+nu {
 		return w
 	}
 	w := &collocation{n: n, nc: nc, inputs: n + nc + nu}
-	w.at, w.x, w.f = make([]float64, w.inputs), make([]complex128, w.inputs), make([]complex128, n)
+	w.point, w.x, w.f = make([]float64, w.inputs), make([]complex128, w.inputs), make([]complex128, n)
 	w.r, w.slope = make([]float64, 2*n), make([]float64, n)
 	return w
 }
 
-// find returns the solution at w.at, remembered where that is the same to the bit.
+// find returns the solution at w.point, from the cache where that has the same bits.
 func (p *Stiff) find(w *collocation) *solution {
 	hash := uint64(0)
-	for _, v := range w.at {
+	for _, v := range w.point {
 		hash = (hash ^ math.Float64bits(v)) * 0x9e3779b97f4a7c15
 		hash ^= hash >> 32
 	}
 	set := &w.solutions[hash%sets]
 	for i, e := range set {
-		if e != nil && tensor.SameBits(e.at, w.at) {
+		if e != nil && tensor.SameBits(e.point, w.point) {
 			set[0], set[i] = e, set[0]
 			return e
 		}
@@ -146,21 +144,20 @@ func (p *Stiff) find(w *collocation) *solution {
 	if set[0] == nil {
 		m, stages := 2*w.n, 2*w.n*p.Substeps
 		set[0] = &solution{
-			m: m, at: make([]float64, w.inputs), stage: make([]float64, stages), matrix: make([]float64, stages*m), pivot: make([]int, stages),
-			slopes: make([]float64, stages*w.inputs), columns: make([]float64, stages*w.inputs), known: make([]bool, w.inputs),
+			m: m, point: make([]float64, w.inputs), stage: make([]float64, stages), matrix: make([]float64, stages*m), pivot: make([]int, stages),
+			slopes: make([]float64, stages*w.inputs), columns: make([]float64, stages*w.inputs), hasColumn: make([]bool, w.inputs),
 		}
 	}
 	e := set[0]
-	copy(e.at, w.at)
-	clear(e.known)
+	copy(e.point, w.point)
+	clear(e.hasColumn)
 	e.factored = false
 	e.solved = p.solve(w, e)
 	return e
 }
 
-// part is what a solution has of a substep: its stages, the matrix of their equations, and
-// its pivots.
-func (e *solution) part(substep int) (stage, matrix []float64, pivot []int) {
+// views are the stages, the matrix and the pivots of a substep.
+func (e *solution) views(substep int) (stage, matrix []float64, pivot []int) {
 	m := e.m
 	return e.stage[substep*m : (substep+1)*m], e.matrix[substep*m*m : (substep+1)*m*m], e.pivot[substep*m : (substep+1)*m]
 }
@@ -171,33 +168,33 @@ func (e *solution) slope(w *collocation, substep, stage, input int) []float64 {
 	return e.slopes[first : first+w.n]
 }
 
-// place writes a solution's c and u into w.x.
-func (p *Stiff) place(w *collocation, e *solution) {
-	for i, v := range e.at[w.n:] {
+// setInputs writes a solution's c and u into w.x.
+func (p *Stiff) setInputs(w *collocation, e *solution) {
+	for i, v := range e.point[w.n:] {
 		w.x[w.n+i] = complex(v, 0)
 	}
 }
 
-// stand writes a stage into w.x.
-func (w *collocation) stand(stage []float64) {
+// setStage writes a stage into w.x.
+func (w *collocation) setStage(stage []float64) {
 	for i, v := range stage {
 		w.x[i] = complex(v, 0)
 	}
 }
 
-// solve finds the stages at e.at, and reports whether Newton's method converged.
+// solve finds the stages at e.point; false where Newton's method does not converge.
 func (p *Stiff) solve(w *collocation, e *solution) bool {
 	n := w.n
-	p.place(w, e)
-	from := e.at[:n]
+	p.setInputs(w, e)
+	from := e.point[:n]
 	for substep := range p.Substeps {
-		stage, matrix, pivot := e.part(substep)
+		stage, matrix, pivot := e.views(substep)
 		copy(stage, from)
 		copy(stage[n:], from)
 		if !p.newton(w, e, substep, true) {
 			return false
 		}
-		fresh, before, converged := true, 0.0, false
+		fresh, previousSize, converged := true, 0.0, false
 		for range radauIterations {
 			for i := range w.r {
 				w.r[i] += from[i%n] - stage[i]
@@ -205,12 +202,12 @@ func (p *Stiff) solve(w *collocation, e *solution) bool {
 			substitute(matrix, pivot, w.r)
 			size := 0.0
 			for i, d := range w.r {
-				// One that is not a number stays.
+				// NaN stays.
 				if v := math.Abs(d) / (1 + math.Abs(stage[i]+d)); !(v <= size) && size == size {
 					size = v
 				}
 			}
-			if !fresh && !(size <= radauContraction*before) {
+			if !fresh && !(size <= radauContraction*previousSize) {
 				if fresh = true; !p.newton(w, e, substep, false) {
 					return false
 				}
@@ -222,10 +219,10 @@ func (p *Stiff) solve(w *collocation, e *solution) bool {
 			for i, d := range w.r {
 				stage[i] += d
 			}
-			if converged = fresh && size <= radauTolerance || !fresh && size*size <= radauRounding*before; converged {
+			if converged = fresh && size <= radauTolerance || !fresh && size*size <= radauRounding*previousSize; converged {
 				break
 			}
-			fresh, before = false, size
+			fresh, previousSize = false, size
 			p.increments(w, stage)
 		}
 		if !converged {
@@ -236,30 +233,29 @@ func (p *Stiff) solve(w *collocation, e *solution) bool {
 	return true
 }
 
-// increments writes those of the stages into w.r.
+// increments writes the stages' increments into w.r.
 func (p *Stiff) increments(w *collocation, stage []float64) {
 	n, h := w.n, p.Span/float64(p.Substeps)
 	clear(w.r)
 	for j := range 2 {
-		w.stand(stage[j*n : (j+1)*n])
+		w.setStage(stage[j*n : (j+1)*n])
 		p.ODE(w.x[:n], w.x[n:n+w.nc], w.x[n+w.nc:], w.f)
-		w.collect(j, h)
+		w.addIncrement(j, h)
 	}
 }
 
-// collect adds to the increments what the ode at stage j, in w.f, is of them.
-func (w *collocation) collect(j int, h float64) {
+// addIncrement adds the ode at stage j, in w.f, to the increments.
+func (w *collocation) addIncrement(j int, h float64) {
 	for i, v := range w.f {
 		w.r[i] += h * radau[0][j] * real(v)
 		w.r[w.n+i] += h * radau[1][j] * real(v)
 	}
 }
 
-// newton writes the matrix of a substep's equations at its stages in factors, and the
-// increments into w.r; false where the matrix is singular. same says that the stages are
-// the same.
-func (p *Stiff) newton(w *collocation, e *solution, substep int, same bool) bool {
-	stage, matrix, pivot := e.part(substep)
+// newton writes the factored matrix of a substep's equations at its stages, and the increments into w.r. It returns
+// false where the matrix is singular. equalStages: both stages are equal.
+func (p *Stiff) newton(w *collocation, e *solution, substep int, equalStages bool) bool {
+	stage, matrix, pivot := e.views(substep)
 	n, m, h := w.n, len(w.r), p.Span/float64(p.Substeps)
 	clear(matrix)
 	clear(w.r)
@@ -267,12 +263,12 @@ func (p *Stiff) newton(w *collocation, e *solution, substep int, same bool) bool
 		matrix[i*m+i] = 1
 	}
 	for j := range 2 {
-		if j == 0 || !same {
-			w.stand(stage[j*n : (j+1)*n])
+		if j == 0 || !equalStages {
+			w.setStage(stage[j*n : (j+1)*n])
 		}
 		for k := range n {
 			slope := e.slope(w, substep, j, k)
-			if j == 0 || !same {
+			if j == 0 || !equalStages {
 				p.differentiate(w, k, slope)
 			} else {
 				copy(slope, e.slope(w, substep, 0, k))
@@ -283,17 +279,17 @@ func (p *Stiff) newton(w *collocation, e *solution, substep int, same bool) bool
 				matrix[(n+i)*m+j*n+k] -= radau[1][j] * d
 			}
 		}
-		w.collect(j, h)
+		w.addIncrement(j, h)
 	}
 	return factor(matrix, pivot)
 }
 
 // differentiate writes the ode's derivatives at w.x by one input, times Step.
 func (p *Stiff) differentiate(w *collocation, input int, slope []float64) {
-	at := w.x[input]
-	w.x[input] = complex(real(at), Step)
+	value := w.x[input]
+	w.x[input] = complex(real(value), Step)
 	p.ODE(w.x[:w.n], w.x[w.n:w.n+w.nc], w.x[w.n+w.nc:], w.f)
-	w.x[input] = at
+	w.x[input] = value
 	for i, v := range w.f {
 		slope[i] = imag(v)
 	}
@@ -304,20 +300,20 @@ func (p *Stiff) differentiate(w *collocation, input int, slope []float64) {
 func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
 	n, m, h := w.n, len(w.r), p.Span/float64(p.Substeps)
 	column := e.columns[input*len(e.stage) : (input+1)*len(e.stage)]
-	if e.known[input] {
+	if e.hasColumn[input] {
 		return column
 	}
-	e.known[input] = true
-	p.place(w, e)
+	e.hasColumn[input] = true
+	p.setInputs(w, e)
 	for substep := range p.Substeps {
 		if !e.factored && !p.newton(w, e, substep, false) {
 			fill(e.columns, math.NaN())
-			for i := range e.known {
-				e.known[i] = true
+			for i := range e.hasColumn {
+				e.hasColumn[i] = true
 			}
 			break
 		}
-		stage, matrix, pivot := e.part(substep)
+		stage, matrix, pivot := e.views(substep)
 		r := column[substep*m : (substep+1)*m]
 		clear(r)
 		switch {
@@ -329,7 +325,7 @@ func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
 		}
 		if input >= n {
 			for j := range 2 {
-				w.stand(stage[j*n : (j+1)*n])
+				w.setStage(stage[j*n : (j+1)*n])
 				slope := e.slope(w, substep, j, input)
 				p.differentiate(w, input, slope)
 				for i, v := range slope {

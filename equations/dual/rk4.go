@@ -22,31 +22,31 @@ func borrow[T Scalar](n int) (pool *sync.Pool, lent *[]T) {
 	return pool, lent
 }
 
-// RK4 writes into next the state that ṡ = ode(s, c, u) leads to from s after span, in the unit
-// of time of the ode, with c and u held, in substeps equal steps of the classical Runge–Kutta
-// method of order 4. next does not overlap s.
+// RK4 integrates ṡ = ode(s, c, u) from s over span, in the ode's unit of time, and writes the state into next. c and
+// u are constant. It takes substeps equal steps of the classical Runge–Kutta method of order 4. next does not overlap
+// s.
 func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, span float64, substeps int) {
 	n := len(s)
 	pool, lent := borrow[T](3 * n)
 	defer pool.Put(lent)
-	at, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
+	point, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
 	length := span / float64(substeps)
 	h, half, sixth := Const[T](length), Const[T](length/2), Const[T](length/6)
 	copy(next, s)
 	for range substeps {
 		ode(next, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = k, next[i]+half*k
+			sum[i], point[i] = k, next[i]+half*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+half*k
+			sum[i], point[i] = sum[i]+2*k, next[i]+half*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+h*k
+			sum[i], point[i] = sum[i]+2*k, next[i]+h*k
 		}
-		ode(at, c, u, slope)
+		ode(point, c, u, slope)
 		for i, k := range slope {
 			next[i] += sixth * (sum[i] + k)
 		}

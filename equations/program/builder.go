@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Builder writes a function. Equal operations are one, operations on constants are computed, and so is what
-// is simpler without changing a bit of a result: 1·x, −(−x), x + (−y). A NaN may become another NaN.
+// Builder writes a function. It merges equal operations, computes operations on constants, and simplifies without
+// changing a bit of a result: 1·x, −(−x), x + (−y). A NaN may become another NaN.
 type Builder struct {
 	name   string
 	in     []Argument
 	inputs int
 	nodes  []node
-	known  map[node]Value
+	index  map[node]Value
 }
 
-// NewBuilder begins a function of the inputs.
+// NewBuilder starts a function of the inputs.
 func NewBuilder(name string, inputs ...Argument) *Builder {
-	b := &Builder{name: name, in: slices.Clone(inputs), known: map[node]Value{}}
+	b := &Builder{name: name, in: slices.Clone(inputs), index: map[node]Value{}}
 	for _, a := range inputs {
 		b.inputs += a.Size
 	}
@@ -41,37 +41,37 @@ func (b *Builder) In(k int) []Value {
 // Const is a constant.
 func (b *Builder) Const(v float64) Value {
 	if math.IsNaN(v) {
-		v = math.NaN() // one of them, so that equal programs have equal bytes
+		v = math.NaN() // one NaN, so that equal programs have equal bytes
 	}
-	return b.put(node{op: Const, value: v})
+	return b.add(node{op: Const, value: v})
 }
 
-// put appends a node, or finds the one that is equal. Constants are told apart by their bits.
-func (b *Builder) put(n node) Value {
+// add appends a node, or finds an equal one. Constants are compared by their bits.
+func (b *Builder) add(n node) Value {
 	key := n
 	if n.op == Const {
 		bits := math.Float64bits(n.value)
 		key = node{op: Const, arg: [3]Value{Value(bits >> 32), Value(bits & math.MaxUint32)}}
 	}
-	if v, ok := b.known[key]; ok {
+	if v, ok := b.index[key]; ok {
 		return v
 	}
 	v := Value(b.inputs + len(b.nodes))
 	b.nodes = append(b.nodes, n)
-	b.known[key] = v
+	b.index[key] = v
 	return v
 }
 
-// Constant is the number of a value that is one.
+// Constant is the number of a constant value.
 func (b *Builder) Constant(v Value) (float64, bool) {
-	if n := b.at(v); n != nil && n.op == Const {
+	if n := b.node(v); n != nil && n.op == Const {
 		return n.value, true
 	}
 	return 0, false
 }
 
-// at is the node of a value, nil of an input.
-func (b *Builder) at(v Value) *node {
+// node is the node of a value, nil for an input.
+func (b *Builder) node(v Value) *node {
 	if int(v) < b.inputs {
 		return nil
 	}
@@ -80,13 +80,13 @@ func (b *Builder) at(v Value) *node {
 
 // negated is x where v is −x.
 func (b *Builder) negated(v Value) (Value, bool) {
-	if n := b.at(v); n != nil && n.op == Neg {
+	if n := b.node(v); n != nil && n.op == Neg {
 		return n.arg[0], true
 	}
 	return 0, false
 }
 
-// Apply is the operation of the operands, as many as its Arity.
+// Apply applies an operation to as many operands as its Arity.
 func (b *Builder) Apply(o Op, operands ...Value) Value {
 	if o <= Const || o >= opCount || len(operands) != o.Arity() {
 		panic(fmt.Sprintf("program: %s of %d operands", o, len(operands)))
@@ -94,33 +94,33 @@ func (b *Builder) Apply(o Op, operands ...Value) Value {
 	var x [3]Value
 	var c [3]float64
 	var isConst [3]bool
-	all := true
+	constant := true
 	for i, v := range operands {
 		if v < 0 || int(v) >= b.inputs+len(b.nodes) {
 			panic(fmt.Sprintf("program: operand %d of %s is no value of this function", i+1, o))
 		}
 		x[i] = v
 		c[i], isConst[i] = b.Constant(v)
-		all = all && isConst[i]
+		constant = constant && isConst[i]
 	}
-	if all {
+	if constant {
 		return b.Const(compute(o, c[0], c[1], c[2]))
 	}
-	if v, ok := b.simpler(o, x, c, isConst); ok {
+	if v, ok := b.simplify(o, x, c, isConst); ok {
 		return v
 	}
 	switch o {
-	case Add, Mul, Min, Max, Equal: // the same in either order
+	case Add, Mul, Min, Max, Equal: // commutative
 		if x[0] > x[1] {
 			x[0], x[1] = x[1], x[0]
 		}
 	}
-	return b.put(node{op: o, arg: x})
+	return b.add(node{op: o, arg: x})
 }
 
-// simpler is what an operation is that need not be computed as it stands.
-func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Value, bool) {
-	is := func(i int, v float64) bool {
+// simplify returns a simpler value that equals an operation.
+func (b *Builder) simplify(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Value, bool) {
+	isConstant := func(i int, v float64) bool {
 		return isConst[i] && math.Float64bits(c[i]) == math.Float64bits(v)
 	}
 	p, negX := b.negated(x[0])
@@ -131,9 +131,9 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 	switch o {
 	case Add:
 		switch {
-		case is(0, math.Copysign(0, -1)):
+		case isConstant(0, math.Copysign(0, -1)):
 			return x[1], true
-		case is(1, math.Copysign(0, -1)):
+		case isConstant(1, math.Copysign(0, -1)):
 			return x[0], true
 		case negY:
 			return b.Apply(Sub, x[0], q), true
@@ -142,18 +142,18 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 		}
 	case Sub:
 		switch {
-		case is(1, 0):
+		case isConstant(1, 0):
 			return x[0], true
 		case negY:
 			return b.Apply(Add, x[0], q), true
 		}
 	case Mul:
-		for i, other := range [2]int{1, 0} {
+		for i, otherOperand := range [2]int{1, 0} {
 			switch {
-			case is(i, 1):
-				return x[other], true
-			case is(i, -1):
-				return b.Apply(Neg, x[other]), true
+			case isConstant(i, 1):
+				return x[otherOperand], true
+			case isConstant(i, -1):
+				return b.Apply(Neg, x[otherOperand]), true
 			}
 		}
 		switch {
@@ -168,7 +168,7 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 		}
 	case Div:
 		switch {
-		case is(1, 1):
+		case isConstant(1, 1):
 			return x[0], true
 		case isConst[1] && exactInverse(c[1]):
 			return b.Apply(Mul, x[0], b.Const(1/c[1])), true
@@ -185,7 +185,7 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 		if negX {
 			return p, true
 		}
-		if n := b.at(x[0]); n != nil && (n.op == Mul || n.op == Div) {
+		if n := b.node(x[0]); n != nil && (n.op == Mul || n.op == Div) {
 			for i := range 2 {
 				if v, ok := b.Constant(n.arg[i]); ok {
 					arg := n.arg
@@ -198,18 +198,18 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 		if negX {
 			return b.Apply(Abs, p), true
 		}
-		if n := b.at(x[0]); n != nil && n.op == Abs {
+		if n := b.node(x[0]); n != nil && n.op == Abs {
 			return x[0], true
 		}
 	case Detach:
-		if n := b.at(x[0]); n != nil && n.op == Detach {
+		if n := b.node(x[0]); n != nil && n.op == Detach {
 			return x[0], true
 		}
 	case Pow:
 		switch {
-		case is(1, 0), is(1, math.Copysign(0, -1)):
+		case isConstant(1, 0), isConstant(1, math.Copysign(0, -1)):
 			return b.Const(1), true
-		case is(1, 1):
+		case isConstant(1, 1):
 			return x[0], true
 		}
 	case Min, Max:
@@ -231,12 +231,12 @@ func exactInverse(v float64) bool {
 	return fraction == 0.5 && exponent > -1000 && exponent < 1000
 }
 
-// Inline are the outputs of f at the inputs, one value for each entry.
+// Inline are the outputs of f at the inputs, one value per entry.
 func (b *Builder) Inline(f *Function, inputs []Value) []Value {
-	at := b.inline(f, inputs)
+	values := b.inline(f, inputs)
 	out := make([]Value, len(f.results))
 	for i, v := range f.results {
-		out[i] = at[v]
+		out[i] = values[v]
 	}
 	return out
 }
@@ -246,50 +246,50 @@ func (b *Builder) inline(f *Function, inputs []Value) []Value {
 	if len(inputs) != f.inputs {
 		panic(fmt.Sprintf("program: function %q of %d numbers, want %d", f.name, len(inputs), f.inputs))
 	}
-	at := make([]Value, f.inputs+len(f.nodes))
-	copy(at, inputs)
+	values := make([]Value, f.inputs+len(f.nodes))
+	copy(values, inputs)
 	for i, n := range f.nodes {
 		if n.op == Const {
-			at[f.inputs+i] = b.Const(n.value)
+			values[f.inputs+i] = b.Const(n.value)
 			continue
 		}
 		var args [3]Value
 		for k := range n.op.Arity() {
-			args[k] = at[n.arg[k]]
+			args[k] = values[n.arg[k]]
 		}
-		at[f.inputs+i] = b.Apply(n.op, args[:n.op.Arity()]...)
+		values[f.inputs+i] = b.Apply(n.op, args[:n.op.Arity()]...)
 	}
-	return at
+	return values
 }
 
-// Function is what was written: results are the entries of the outputs, one behind the other. What they do
-// not need is left out. The builder may go on.
+// Function makes the function; results are the entries of the outputs, concatenated. It leaves out unused operations.
+// The builder may go on.
 func (b *Builder) Function(outputs []Argument, results []Value) *Function {
-	want := 0
+	size := 0
 	for _, a := range outputs {
-		want += a.Size
+		size += a.Size
 	}
-	if len(results) != want {
-		panic(fmt.Sprintf("program: function %q has %d results, its outputs %d entries", b.name, len(results), want))
+	if len(results) != size {
+		panic(fmt.Sprintf("program: function %q has %d results, its outputs %d entries", b.name, len(results), size))
 	}
-	needed := make([]bool, b.inputs+len(b.nodes))
+	used := make([]bool, b.inputs+len(b.nodes))
 	for _, v := range results {
-		needed[v] = true
+		used[v] = true
 	}
 	for i := len(b.nodes) - 1; i >= 0; i-- {
-		if n := b.nodes[i]; needed[b.inputs+i] {
+		if n := b.nodes[i]; used[b.inputs+i] {
 			for k := range n.op.Arity() {
-				needed[n.arg[k]] = true
+				used[n.arg[k]] = true
 			}
 		}
 	}
 	f := &Function{name: b.name, in: b.in, out: slices.Clone(outputs), inputs: b.inputs}
-	place := make([]Value, len(needed))
+	place := make([]Value, len(used))
 	for i := range b.inputs {
 		place[i] = Value(i)
 	}
 	for i, n := range b.nodes {
-		if !needed[b.inputs+i] {
+		if !used[b.inputs+i] {
 			continue
 		}
 		place[b.inputs+i] = Value(b.inputs + len(f.nodes))

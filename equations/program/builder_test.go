@@ -37,7 +37,7 @@ func TestSimplificationKeepsEveryBit(t *testing.T) {
 		}
 		f := b.Function([]Argument{{Name: "y", Size: len(pool)}}, pool)
 		for i, got := range evaluate(f, x...) {
-			if !same(got, plain[i]) {
+			if !sameNumber(got, plain[i]) {
 				rt.Fatalf("result %d at %v is %v, want %v", i, x, got, plain[i])
 			}
 		}

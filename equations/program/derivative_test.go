@@ -15,7 +15,7 @@ import (
 func random(seed uint64) *Function {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	b := NewBuilder("random", Argument{Name: "x", Size: 3}, Argument{Name: "p", Size: 1})
-	pool := append(b.all(), b.Const(0.7), b.Const(-1.3), b.Const(2))
+	pool := append(b.inputValues(), b.Const(0.7), b.Const(-1.3), b.Const(2))
 	pick := func() Value { return pool[len(pool)-1-min(rng.IntN(len(pool)), rng.IntN(len(pool)))] }
 	// positive and within keep operations where they are defined, and sizes moderate.
 	positive := func(v Value) Value { return b.Apply(Add, b.Const(0.3), b.Apply(Mul, v, v)) }
@@ -382,20 +382,20 @@ func TestConventions(t *testing.T) {
 				arguments, in = append(arguments, Argument{Name: "y", Size: 1}), append(in, c.y)
 			}
 			b := NewBuilder("f", arguments...)
-			f := b.Function([]Argument{{Name: "z", Size: 1}}, []Value{b.Apply(c.op, b.all()...)})
-			if got := evaluate(f, in...)[0]; !same(got, c.value) {
+			f := b.Function([]Argument{{Name: "z", Size: 1}}, []Value{b.Apply(c.op, b.inputValues()...)})
+			if got := evaluate(f, in...)[0]; !sameNumber(got, c.value) {
 				t.Errorf("the value is %v, want %v", got, c.value)
 			}
 			for _, reverse := range []bool{false, true} {
 				row := matrix(f.jacobian(nil, reverse), 1, 2, false, in)[0]
 				for k := range in {
-					if !same(row[k]+0, c.by[k]+0) {
+					if !sameNumber(row[k]+0, c.by[k]+0) {
 						t.Errorf("reverse %v: the derivatives are %v, want %v", reverse, row, c.by)
 					}
 				}
 			}
 			h := matrix(f.Hessian([]int{0}), 1, 1, true, append(in, 1))
-			if got := h[0][0]; !same(got+0, c.byXX+0) {
+			if got := h[0][0]; !sameNumber(got+0, c.byXX+0) {
 				t.Errorf("the second derivative is %v, want %v", got, c.byXX)
 			}
 		})

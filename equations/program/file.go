@@ -13,13 +13,14 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-// What a file says of itself.
+// Format and version of a file.
 const (
 	format  = "gpc-program"
 	version = 1
 )
 
-// Marshal is the program's one form in bytes, of which Identity is the hash: docs/reference/program.md has it field by field.
+// Marshal is the program's canonical form in bytes, of which Identity is the hash; docs/reference/program.md
+// describes every field.
 func (p *Program) Marshal() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("program %.64q: %w", p.Name, err)
@@ -80,7 +81,7 @@ type writer struct{ bytes.Buffer }
 
 func (w *writer) raw(s string) { w.WriteString(s) }
 
-// text writes a string. Names print, so that a quote and a backslash alone are escaped.
+// text writes a string. Names are printable, so it escapes only quotes and backslashes.
 func (w *writer) text(s string) {
 	w.WriteByte('"')
 	for i := range len(s) {
@@ -92,10 +93,11 @@ func (w *writer) text(s string) {
 	w.WriteByte('"')
 }
 
-// number writes the shortest decimal that is read as v, as ECMAScript does; −0 and what is not finite as a string.
+// number writes the shortest decimal that reads back as v, as ECMAScript does; −0 and non-finite numbers become
+// strings.
 func (w *writer) number(v float64) {
 	for name, special := range specials {
-		if same(v, special) {
+		if sameNumber(v, special) {
 			w.text(name)
 			return
 		}
@@ -104,11 +106,11 @@ func (w *writer) number(v float64) {
 	w.Write(text)
 }
 
-// specials are the numbers that JSON has no digits for.
+// specials are the numbers without JSON digits.
 var specials = map[string]float64{"-0": math.Copysign(0, -1), "NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
-// same compares bits, but of NaN.
-func same(a, b float64) bool {
+// sameNumber compares bits; all NaNs are equal.
+func sameNumber(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
@@ -116,9 +118,9 @@ func (w *writer) argument(a Argument) {
 	w.raw(`{"name":`)
 	w.text(a.Name)
 	w.raw(`,"size":` + strconv.Itoa(a.Size))
-	if a.Of != "" {
+	if a.Vector != "" {
 		w.raw(`,"of":`)
-		w.text(a.Of)
+		w.text(a.Vector)
 	}
 	w.raw(`}`)
 }
@@ -134,8 +136,8 @@ func list[T any](w *writer, items []T, write func(T)) {
 	w.WriteByte(']')
 }
 
-// Read is the program of a file. Every field has to be there once and no other, and every list within its
-// bound; an error names the place, such as functions[1].code[17].
+// Read is the program of a file. Every field must be there exactly once, no other, and every list within its bound.
+// An error names the place, such as functions[1].code[17].
 func Read(r io.Reader) (*Program, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -149,7 +151,7 @@ func Unmarshal(text []byte) (*Program, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("program: more than %d bytes", maxBytes)
 	}
-	// The whole is valid JSON in UTF-8, and an object, before anything is made of it.
+	// Valid JSON in UTF-8, and an object, comes first.
 	fields, err := jsonin.Object(text, "program", `{"format": "`+format+`", …}`)
 	if err != nil {
 		return nil, err
@@ -169,15 +171,15 @@ func Unmarshal(text []byte) (*Program, error) {
 		err = d.text("name", &p.Name)
 	}
 	if err == nil {
-		err = items(d, "vectors", maxVectors, func(at string, raw json.RawMessage) error {
-			v, err := readVector(at, raw)
+		err = items(d, "vectors", maxVectors, func(place string, raw json.RawMessage) error {
+			v, err := readVector(place, raw)
 			p.Vectors = append(p.Vectors, v)
 			return err
 		})
 	}
 	if err == nil {
-		err = items(d, "functions", maxFunctions, func(at string, raw json.RawMessage) error {
-			f, err := readFunction(at, raw)
+		err = items(d, "functions", maxFunctions, func(place string, raw json.RawMessage) error {
+			f, err := readFunction(place, raw)
 			p.Functions = append(p.Functions, f)
 			return err
 		})
@@ -197,12 +199,12 @@ func Unmarshal(text []byte) (*Program, error) {
 // reader takes the fields of an object.
 type reader struct{ fields jsonin.Fields }
 
-func below(at string, raw json.RawMessage) (reader, error) {
-	fields, err := jsonin.Object(raw, at, `{"name": "…"}`)
+func readObject(place string, raw json.RawMessage) (reader, error) {
+	fields, err := jsonin.Object(raw, place, `{"name": "…"}`)
 	return reader{fields}, err
 }
 
-func (d reader) take(field string) (json.RawMessage, error) {
+func (d reader) takeField(field string) (json.RawMessage, error) {
 	raw, ok := d.fields[field]
 	if !ok {
 		return nil, fmt.Errorf("%s is missing", field)
@@ -211,31 +213,31 @@ func (d reader) take(field string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// end refuses fields that nobody took.
-func (d reader) end(at string) error {
+// end refuses unknown fields.
+func (d reader) end(place string) error {
 	for name := range d.fields {
-		return fmt.Errorf("%s%.64q is not a field of a program", at, name)
+		return fmt.Errorf("%s%.64q is not a field of a program", place, name)
 	}
 	return nil
 }
 
-func (d reader) text(field string, into *string) error {
-	raw, err := d.take(field)
+func (d reader) text(field string, value *string) error {
+	raw, err := d.takeField(field)
 	if err != nil {
 		return err
 	}
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, into) != nil {
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, value) != nil {
 		return fmt.Errorf("%s is %.64s, want a string", field, raw)
 	}
 	return nil
 }
 
-func (d reader) count(field string, into *int, most int) error {
-	raw, err := d.take(field)
+func (d reader) count(field string, value *int, limit int) error {
+	raw, err := d.takeField(field)
 	if err != nil {
 		return err
 	}
-	*into, err = integer(raw, most)
+	*value, err = integer(raw, limit)
 	if err != nil {
 		return fmt.Errorf("%s %w", field, err)
 	}
@@ -243,36 +245,36 @@ func (d reader) count(field string, into *int, most int) error {
 }
 
 // integer reads digits alone.
-func integer(raw json.RawMessage, most int) (int, error) {
+func integer(raw json.RawMessage, limit int) (int, error) {
 	v, err := strconv.ParseUint(string(raw), 10, 31)
-	if err != nil || v > uint64(most) {
-		return 0, fmt.Errorf("is %.64s, want an integer from 0 to %d", raw, most)
+	if err != nil || v > uint64(limit) {
+		return 0, fmt.Errorf("is %.64s, want an integer from 0 to %d", raw, limit)
 	}
 	return int(v), nil
 }
 
 // items calls read with each entry of a list and its place.
-func items(d reader, field string, most int, read func(at string, raw json.RawMessage) error) error {
-	raw, err := d.take(field)
+func items(d reader, field string, limit int, read func(place string, raw json.RawMessage) error) error {
+	raw, err := d.takeField(field)
 	if err != nil {
 		return err
 	}
-	return each(field, raw, most, func(i int, raw json.RawMessage) error { return read(fmt.Sprintf("%s[%d]", field, i), raw) })
+	return forEach(field, raw, limit, func(i int, raw json.RawMessage) error { return read(fmt.Sprintf("%s[%d]", field, i), raw) })
 }
 
-// each calls read with each entry of the list at a place, one at a time.
-func each(at string, raw json.RawMessage, most int, read func(i int, raw json.RawMessage) error) error {
+// forEach calls read with each entry of the list at a place, one at a time.
+func forEach(place string, raw json.RawMessage, limit int, read func(i int, raw json.RawMessage) error) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return fmt.Errorf("%s is %.64s, want a list", at, raw)
+		return fmt.Errorf("%s is %.64s, want a list", place, raw)
 	}
 	for i := 0; dec.More(); i++ {
-		if i == most {
-			return fmt.Errorf("%s has more than %d entries", at, most)
+		if i == limit {
+			return fmt.Errorf("%s has more than %d entries", place, limit)
 		}
 		var entry json.RawMessage
 		if err := dec.Decode(&entry); err != nil {
-			return fmt.Errorf("%s[%d]: %w", at, i, err)
+			return fmt.Errorf("%s[%d]: %w", place, i, err)
 		}
 		if err := read(i, entry); err != nil {
 			return err
@@ -281,13 +283,13 @@ func each(at string, raw json.RawMessage, most int, read func(i int, raw json.Ra
 	return nil
 }
 
-func readVector(at string, raw json.RawMessage) (v Vector, err error) {
-	d, err := below(at, raw)
+func readVector(place string, raw json.RawMessage) (v Vector, err error) {
+	d, err := readObject(place, raw)
 	if err != nil {
 		return v, err
 	}
 	if err := d.text("name", &v.Name); err != nil {
-		return v, fmt.Errorf("%s.%w", at, err)
+		return v, fmt.Errorf("%s.%w", place, err)
 	}
 	err = items(d, "entries", maxSize, func(entry string, raw json.RawMessage) error {
 		var name string
@@ -298,13 +300,13 @@ func readVector(at string, raw json.RawMessage) (v Vector, err error) {
 		return nil
 	})
 	if err != nil {
-		return v, fmt.Errorf("%s.%w", at, err)
+		return v, fmt.Errorf("%s.%w", place, err)
 	}
-	return v, d.end(at + ".")
+	return v, d.end(place + ".")
 }
 
-func readFunction(at string, raw json.RawMessage) (*Function, error) {
-	d, err := below(at, raw)
+func readFunction(place string, raw json.RawMessage) (*Function, error) {
+	d, err := readObject(place, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -312,12 +314,12 @@ func readFunction(at string, raw json.RawMessage) (*Function, error) {
 	err = d.text("name", &f.name)
 	for _, list := range []struct {
 		field string
-		into  *[]Argument
+		value *[]Argument
 	}{{"inputs", &f.in}, {"outputs", &f.out}} {
 		if err == nil {
-			err = items(d, list.field, maxArguments, func(at string, raw json.RawMessage) error {
-				a, err := readArgument(at, raw)
-				*list.into = append(*list.into, a)
+			err = items(d, list.field, maxArguments, func(place string, raw json.RawMessage) error {
+				a, err := readArgument(place, raw)
+				*list.value = append(*list.value, a)
 				return err
 			})
 		}
@@ -326,86 +328,87 @@ func readFunction(at string, raw json.RawMessage) (*Function, error) {
 		f.inputs += a.Size
 	}
 	if err == nil {
-		err = items(d, "code", maxNodes, func(at string, raw json.RawMessage) error {
-			n, err := readNode(at, raw)
+		err = items(d, "code", maxNodes, func(place string, raw json.RawMessage) error {
+			n, err := readNode(place, raw)
 			f.nodes = append(f.nodes, n)
 			return err
 		})
 	}
 	if err == nil {
-		err = items(d, "results", maxSize, func(at string, raw json.RawMessage) error {
+		err = items(d, "results", maxSize, func(place string, raw json.RawMessage) error {
 			v, err := integer(raw, math.MaxInt32)
 			f.results = append(f.results, Value(v))
 			if err != nil {
-				return fmt.Errorf("%s %w", at, err)
+				return fmt.Errorf("%s %w", place, err)
 			}
 			return nil
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s.%w", at, err)
+		return nil, fmt.Errorf("%s.%w", place, err)
 	}
-	return f, d.end(at + ".")
+	return f, d.end(place + ".")
 }
 
-func readArgument(at string, raw json.RawMessage) (a Argument, err error) {
-	d, err := below(at, raw)
+func readArgument(place string, raw json.RawMessage) (a Argument, err error) {
+	d, err := readObject(place, raw)
 	if err != nil {
 		return a, err
 	}
 	if err := errors.Join(d.text("name", &a.Name), d.count("size", &a.Size, maxSize)); err != nil {
-		return a, fmt.Errorf("%s.%w", at, err)
+		return a, fmt.Errorf("%s.%w", place, err)
 	}
 	if _, ok := d.fields["of"]; ok {
-		if err := d.text("of", &a.Of); err != nil {
-			return a, fmt.Errorf("%s.%w", at, err)
+		if err := d.text("of", &a.Vector); err != nil {
+			return a, fmt.Errorf("%s.%w", place, err)
 		}
-		if a.Of == "" {
-			return a, fmt.Errorf("%s.of is empty: leave it out", at)
+		if a.Vector == "" {
+			return a, fmt.Errorf("%s.of is empty: leave it out", place)
 		}
 	}
-	return a, d.end(at + ".")
+	return a, d.end(place + ".")
 }
 
-// readNode reads an operation such as ["add",3,4], ["const",9.81] or ["const","-0"]. No string in it has a comma that is not wrong.
-func readNode(at string, raw json.RawMessage) (n node, err error) {
+// readNode reads an operation such as ["add",3,4], ["const",9.81] or ["const","-0"]. No valid string in it has a
+// comma.
+func readNode(place string, raw json.RawMessage) (n node, err error) {
 	if raw[0] != '[' {
-		return n, fmt.Errorf("%s is %.64s, want a list", at, raw)
+		return n, fmt.Errorf("%s is %.64s, want a list", place, raw)
 	}
-	inside := bytes.TrimSpace(raw[1 : len(raw)-1])
-	if len(inside) == 0 {
-		return n, fmt.Errorf("%s is empty, want an operation", at)
+	body := bytes.TrimSpace(raw[1 : len(raw)-1])
+	if len(body) == 0 {
+		return n, fmt.Errorf("%s is empty, want an operation", place)
 	}
-	first, rest, more := bytes.Cut(inside, []byte(","))
+	first, rest, hasMore := bytes.Cut(body, []byte(","))
 	ok := false
 	if first = bytes.TrimSpace(first); len(first) > 1 && first[0] == '"' && first[len(first)-1] == '"' {
-		n.op, ok = named[string(first[1:len(first)-1])]
+		n.op, ok = opByName[string(first[1:len(first)-1])]
 	}
 	if !ok {
-		return n, fmt.Errorf("%s: unknown operation %.64s", at, first)
+		return n, fmt.Errorf("%s: unknown operation %.64s", place, first)
 	}
-	want := max(n.op.Arity(), 1) // that of a constant is its number
-	for i := range want {
-		if !more {
-			return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, i, want)
+	operands := max(n.op.Arity(), 1) // that of a constant is its number
+	for i := range operands {
+		if !hasMore {
+			return n, fmt.Errorf("%s (%s) has %d operands, want %d", place, n.op, i, operands)
 		}
 		var operand []byte
-		operand, rest, more = bytes.Cut(rest, []byte(","))
+		operand, rest, hasMore = bytes.Cut(rest, []byte(","))
 		operand = bytes.TrimSpace(operand)
 		if n.op == Const {
 			if n.value, err = readNumber(operand); err != nil {
-				return n, fmt.Errorf("%s: %w", at, err)
+				return n, fmt.Errorf("%s: %w", place, err)
 			}
 			continue
 		}
 		v, err := integer(operand, math.MaxInt32)
 		if err != nil {
-			return n, fmt.Errorf("%s (%s): operand %d %w", at, n.op, i+1, err)
+			return n, fmt.Errorf("%s (%s): operand %d %w", place, n.op, i+1, err)
 		}
 		n.arg[i] = Value(v)
 	}
-	if more {
-		return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, want+1+bytes.Count(rest, []byte(",")), want)
+	if hasMore {
+		return n, fmt.Errorf("%s (%s) has %d operands, want %d", place, n.op, operands+1+bytes.Count(rest, []byte(",")), operands)
 	}
 	return n, nil
 }

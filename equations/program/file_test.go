@@ -15,9 +15,9 @@ import (
 // crane is a small program with everything that a file may have.
 func crane(t testing.TB) *Program {
 	t.Helper()
-	b := NewBuilder("ode", Argument{Name: "s", Size: 2, Of: "state"}, Argument{Name: "u", Size: 1, Of: "action"})
+	b := NewBuilder("ode", Argument{Name: "s", Size: 2, Vector: "state"}, Argument{Name: "u", Size: 1, Vector: "action"})
 	s, u := b.In(0), b.In(1)
-	ode := b.Function([]Argument{{Name: "ds", Size: 2, Of: "state"}}, []Value{s[1], b.Apply(Sub, u[0], b.Apply(Mul, b.Const(9.81), b.Apply(Sin, s[0])))})
+	ode := b.Function([]Argument{{Name: "ds", Size: 2, Vector: "state"}}, []Value{s[1], b.Apply(Sub, u[0], b.Apply(Mul, b.Const(9.81), b.Apply(Sin, s[0])))})
 	b = NewBuilder("odd", Argument{Name: "x", Size: 1})
 	odd := b.Function([]Argument{{Name: "y", Size: 5}}, []Value{
 		b.Const(math.Copysign(0, -1)), b.Const(math.NaN()), b.Const(math.Inf(1)), b.Const(math.Inf(-1)), b.Apply(Select, 0, b.Const(1e-7), b.Const(1e300)),

@@ -55,8 +55,8 @@ var ops = [opCount]struct {
 	Less: {"lt", 2}, AtMost: {"le", 2}, Equal: {"eq", 2}, Select: {"select", 3},
 }
 
-// named finds an operation of code by its name.
-var named = func() map[string]Op {
+// opByName finds an operation of code by its name.
+var opByName = func() map[string]Op {
 	m := map[string]Op{}
 	for o := Const; o < opCount; o++ {
 		m[ops[o].name] = o
@@ -77,11 +77,11 @@ func (o Op) Arity() int { return ops[o].arity }
 
 // Ops are those that code may have, Const first.
 func Ops() []Op {
-	var all []Op
+	var list []Op
 	for o := Const; o < opCount; o++ {
-		all = append(all, o)
+		list = append(list, o)
 	}
-	return all
+	return list
 }
 
 // Compute is the operation's result, rounded as package math does; those of fewer operands leave the others out.

@@ -1,10 +1,10 @@
-// Package program holds equations as data: straight-line functions of float64 that are evaluated,
-// differentiated exactly, and kept in one file, whatever language they were written in.
+// Package program holds equations as data: straight-line functions of float64. They are evaluated, differentiated
+// exactly, and stored in one file, whatever language they were written in.
 //
-// The central type is Function: operations in the order in which they are computed, each of inputs, constants or
-// operations before it. A Builder makes one, and merges what is equal. Its derivatives are
-// functions again (Jacobian, Gradient, Hessian), so that their sparsity is known and not sampled. Program
-// names several functions and the vectors that they share; docs/reference/program.md has its file and every convention.
+// The central type is Function: operations in the order of computation, each on inputs, constants or earlier
+// operations. A Builder makes one, and merges equal operations. Its derivatives are functions again (Jacobian,
+// Gradient, Hessian), so their sparsity is known exactly. Program names several functions and their shared vectors;
+// docs/reference/program.md describes its file and every convention.
 package program
 
 import (
@@ -30,11 +30,11 @@ type node struct {
 type Argument struct {
 	Name string
 	Size int
-	// Of, optional, is the name of the Program's vector that says what the entries are.
-	Of string
+	// Vector, optional, is the name of the Program's vector that names the entries; "of" in a file.
+	Vector string
 }
 
-// Function computes outputs from inputs. It does not change and may be shared by goroutines.
+// Function computes outputs from inputs. It is immutable and may be shared by goroutines.
 type Function struct {
 	name    string
 	in, out []Argument
@@ -47,13 +47,13 @@ type Function struct {
 // Name is the function's.
 func (f *Function) Name() string { return f.name }
 
-// Inputs are the arguments that Evaluate reads, one behind the other.
+// Inputs are the arguments that Evaluate reads, concatenated.
 func (f *Function) Inputs() []Argument { return slices.Clone(f.in) }
 
-// Outputs are those that it writes.
+// Outputs are the arguments that Evaluate writes.
 func (f *Function) Outputs() []Argument { return slices.Clone(f.out) }
 
-// Operations is their number, constants left out.
+// Operations is the number of operations without constants.
 func (f *Function) Operations() int {
 	n := 0
 	for _, o := range f.nodes {
@@ -73,8 +73,7 @@ func (f *Function) Results() int { return len(f.results) }
 // Entries is the number of entries of the inputs.
 func (f *Function) Entries() int { return f.inputs }
 
-// Operation is what a value is: Input of an input with its entry, Const with its number, or an operation with its
-// operands.
+// Operation describes a value: Input with its entry, Const with its number, or an operation with its operands.
 func (f *Function) Operation(v Value) (op Op, operands []Value, constant float64) {
 	if int(v) < f.inputs {
 		return Input, nil, 0
@@ -86,7 +85,7 @@ func (f *Function) Operation(v Value) (op Op, operands []Value, constant float64
 // Values is the number of values: entries of the inputs, constants and operations.
 func (f *Function) Values() int { return f.inputs + len(f.nodes) }
 
-// Find is where the entries of the input of that name begin and end.
+// Find is the range of the entries of the input with that name.
 func (f *Function) Find(input string) (from, to int, ok bool) {
 	for _, a := range f.in {
 		if a.Name == input {
@@ -97,8 +96,8 @@ func (f *Function) Find(input string) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// Evaluate writes the outputs, [Results], for the inputs, [Entries], one argument behind the other. It is the
-// specification: every operation rounds by itself, as package math does. in and out may overlap.
+// Evaluate writes the outputs, [Results], for the inputs, [Entries], both concatenated. It is the specification:
+// every operation rounds by itself, as package math does. in and out may overlap.
 func (f *Function) Evaluate(in, out []float64) {
 	if len(in) != f.inputs || len(out) != len(f.results) {
 		panic(fmt.Sprintf("program: function %q reads %d numbers and writes %d, want %d and %d", f.name, len(in), len(out), f.inputs, len(f.results)))
@@ -124,20 +123,20 @@ func (f *Function) Evaluate(in, out []float64) {
 	f.works.Put(work)
 }
 
-// Vector names the entries of the arguments that are Of it.
+// Vector names the entries of the arguments of that kind.
 type Vector struct {
 	Name    string
 	Entries []string
 }
 
-// Program is several functions, of one system.
+// Program holds the functions of one system.
 type Program struct {
 	Name      string
 	Vectors   []Vector
 	Functions []*Function
 }
 
-// Function is the one of that name, nil where there is none.
+// Function is the function of that name, nil if there is none.
 func (p *Program) Function(name string) *Function {
 	for _, f := range p.Functions {
 		if f.name == name {
@@ -147,7 +146,7 @@ func (p *Program) Function(name string) *Function {
 	return nil
 }
 
-// Bounds of a program. They leave room for a hundred times the systems that are known.
+// Bounds of a program, about a hundred times those of known systems.
 const (
 	maxName      = 256     // bytes
 	maxVectors   = 64      // of a program
@@ -158,7 +157,7 @@ const (
 	maxBytes     = 1 << 26 // of a file
 )
 
-// Validate says what of a program cannot be, by the name of the function or vector.
+// Validate reports an invalid program by the name of the function or vector.
 func (p *Program) Validate() error {
 	if err := checkName(p.Name); err != nil {
 		return fmt.Errorf("name %w", err)
@@ -193,7 +192,7 @@ func (p *Program) Validate() error {
 	return nil
 }
 
-// validate has errors that begin with the field.
+// validate returns errors that begin with the field.
 func (v *Vector) validate() error {
 	if err := checkName(v.Name); err != nil {
 		return fmt.Errorf(".name %w", err)
@@ -201,15 +200,15 @@ func (v *Vector) validate() error {
 	if len(v.Entries) > maxSize {
 		return fmt.Errorf(".entries has %d entries, want at most %d", len(v.Entries), maxSize)
 	}
-	known := make(map[string]bool, len(v.Entries))
+	names := make(map[string]bool, len(v.Entries))
 	for i, name := range v.Entries {
 		if err := checkName(name); err != nil {
 			return fmt.Errorf(".entries[%d] %w", i, err)
 		}
-		if known[name] {
+		if names[name] {
 			return fmt.Errorf(".entries[%d] %q appears twice", i, name)
 		}
-		known[name] = true
+		names[name] = true
 	}
 	return nil
 }
@@ -268,13 +267,13 @@ func checkArguments(field string, list []Argument, sizes map[string]int) (total 
 		if a.Size < 0 || a.Size > maxSize {
 			return 0, fmt.Errorf("%s[%d].size is %d, want 0 to %d", field, i, a.Size, maxSize)
 		}
-		if a.Of != "" {
-			n, ok := sizes[a.Of]
+		if a.Vector != "" {
+			n, ok := sizes[a.Vector]
 			if !ok {
-				return 0, fmt.Errorf("%s[%d].of is %.64q, want the name of one of vectors", field, i, a.Of)
+				return 0, fmt.Errorf("%s[%d].of is %.64q, want the name of one of vectors", field, i, a.Vector)
 			}
 			if n != a.Size {
-				return 0, fmt.Errorf("%s[%d].size is %d, the vector %q has %d entries", field, i, a.Size, a.Of, n)
+				return 0, fmt.Errorf("%s[%d].size is %d, the vector %q has %d entries", field, i, a.Size, a.Vector, n)
 			}
 		}
 		total += a.Size
@@ -285,7 +284,7 @@ func checkArguments(field string, list []Argument, sizes map[string]int) (total 
 	return total, nil
 }
 
-// checkName holds names to what every reader writes the same way.
+// checkName accepts names that every reader writes the same way.
 func checkName(s string) error {
 	switch {
 	case s == "":

@@ -125,7 +125,7 @@ type solver struct {
 	Room         []float64 `json:"room,omitempty"`
 	Blocks       []int     `json:"-"` // the system's
 	Library      int       `json:"library,omitempty"`
-	Lasting      bool      `json:"-"` // the system's horizon
+	TerminalCost bool      `json:"-"` // the system's horizon
 }
 
 type training struct {
@@ -172,7 +172,7 @@ type navigation struct {
 	RawWeights     bool    `json:"raw_weights,omitempty"`
 }
 
-// headerOf is what a file says of a system besides its functions.
+// headerOf is a system without its functions in a file's form.
 func headerOf(y *equations.System) (h header, err error) {
 	h = header{
 		Format: format, Version: version, Name: y.Name, Description: y.Description,
@@ -185,7 +185,8 @@ func headerOf(y *equations.System) (h header, err error) {
 	for _, s := range y.Soft {
 		h.Soft = append(h.Soft, soft(s))
 	}
-	h.Solver.StateScale, h.Solver.Blocks, h.Solver.Lasting, h.Training.Design = nil, nil, false, domain.WeightDesign{}
+	h.Solver.StateScale, h.Solver.Blocks, h.Solver.TerminalCost = nil, nil, false
+	h.Training.Design = domain.WeightDesign{}
 	switch {
 	case y.ODE != nil:
 		h.Integrator = &integrator{explicit, y.ODE.Span, y.ODE.Substeps}
@@ -200,7 +201,7 @@ func headerOf(y *equations.System) (h header, err error) {
 	return h, nil
 }
 
-// system is what the header says, without functions.
+// system is the header's system, without functions.
 func (h *header) system() equations.System {
 	y := equations.System{
 		Name: h.Name, Description: h.Description,
@@ -221,7 +222,7 @@ func (h *header) system() equations.System {
 }
 
 func variablesOf(list []domain.Variable) []variable {
-	var all []variable
+	var out []variable
 	for _, v := range list {
 		w := variable{Name: v.Name, Unit: v.Unit, Tolerance: v.Tolerance, Limit: v.Limit}
 		if v.Bounded() {
@@ -230,13 +231,13 @@ func variablesOf(list []domain.Variable) []variable {
 		if v.Kind == domain.Collision {
 			w.Kind = collision
 		}
-		all = append(all, w)
+		out = append(out, w)
 	}
-	return all
+	return out
 }
 
 func domainVariables(list []variable) []domain.Variable {
-	var all []domain.Variable
+	var out []domain.Variable
 	for _, w := range list {
 		v := domain.Variable{Name: w.Name, Unit: w.Unit, Tolerance: w.Tolerance, Limit: w.Limit}
 		if w.Lo != nil {
@@ -245,7 +246,7 @@ func domainVariables(list []variable) []domain.Variable {
 		if w.Kind == collision {
 			v.Kind = domain.Collision
 		}
-		all = append(all, v)
+		out = append(out, v)
 	}
-	return all
+	return out
 }

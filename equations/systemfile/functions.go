@@ -11,23 +11,23 @@ import (
 
 // bind gives a system its functions.
 func (f *File) bind(y *equations.System) {
-	of := func(name string) *program.Function { return f.program.Function(name) }
+	function := func(name string) *program.Function { return f.program.Function(name) }
 	ns := len(y.State)
 	solved := f.header.Integrator != nil
 	timed := f.header.Horizon == 0
-	y.Real = functionsOf(real, of, solved, timed, ns)
-	y.Dual = functionsOf(widened, of, solved, timed, ns)
+	y.Real = functionsOf(real, function, solved, timed, ns)
+	y.Dual = functionsOf(widened, function, solved, timed, ns)
 	if i := f.header.Integrator; i != nil {
-		ode := widened(of("ode"))
-		by := func(s, c, u, ds []complex128) { ode(ds, s, c, u) }
+		ode := widened(function("ode"))
+		odeDual := func(s, c, u, ds []complex128) { ode(ds, s, c, u) }
 		if i.Method == implicit {
-			y.Stiff = &dual.Stiff{ODE: by, Span: i.Span, Substeps: i.Substeps}
+			y.Stiff = &dual.Stiff{ODE: odeDual, Span: i.Span, Substeps: i.Substeps}
 		} else {
-			plain := real(of("ode"))
-			y.ODE = &dual.Explicit{Real: func(s, c, u, ds []float64) { plain(ds, s, c, u) }, Dual: by, Span: i.Span, Substeps: i.Substeps}
+			plain := real(function("ode"))
+			y.ODE = &dual.Explicit{Real: func(s, c, u, ds []float64) { plain(ds, s, c, u) }, Dual: odeDual, Span: i.Span, Substeps: i.Substeps}
 		}
 	}
-	initial := real(of("initial"))
+	initial := real(function("initial"))
 	nc := f.header.entries("c")
 	y.Initial = func(p, s, c []float64) {
 		out := make([]float64, ns+nc)
@@ -35,11 +35,11 @@ func (f *File) bind(y *equations.System) {
 		copy(s, out[:ns])
 		copy(c, out[ns:])
 	}
-	if g := of("urgency"); g != nil {
+	if g := function("urgency"); g != nil {
 		urgency := real(g)
 		y.Urgency = func(s, c, delta []float64) { urgency(delta, s, c) }
 	}
-	if g := of("failed"); g != nil {
+	if g := function("failed"); g != nil {
 		failed := real(g)
 		y.Failed = func(s, c []float64) bool {
 			var out [1]float64
@@ -49,13 +49,13 @@ func (f *File) bind(y *equations.System) {
 	}
 	if m := f.header.Measurement; m != nil {
 		y.Measurement = m.domain(f.header.Context)
-		if g := of(outputsFunction); g != nil {
+		if g := function(outputsFunction); g != nil {
 			plain, dual := real(g), widened(g)
 			y.Measurement.Real = func(s, c, u, out []float64) { plain(out, s, c, u) }
 			y.Measurement.Dual = func(s, c, u, out []complex128) { dual(out, s, c, u) }
 		}
 	}
-	if g := of("picture"); g != nil {
+	if g := function("picture"); g != nil {
 		y.Picture = f.picture(real(g))
 	}
 }
@@ -64,9 +64,9 @@ func (f *File) bind(y *equations.System) {
 type evaluator[T dual.Scalar] func(out []T, in ...[]T)
 
 // functionsOf are the equations in one type of number. solved says that an integrator writes the state, timed that there is a clock.
-func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Of[T] {
-	var e equations.Of[T]
-	step := compile(of("step"))
+func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], function func(string) *program.Function, solved, timed bool, ns int) equations.Functions[T] {
+	var e equations.Functions[T]
+	step := compile(function("step"))
 	if solved {
 		e.Step = func(s, c, u, sNext, cNext []T) {
 			step(cNext, s, c, u, sNext)
@@ -75,7 +75,7 @@ func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of
 			}
 		}
 	} else {
-		rows := pool[T](of("step").Results())
+		rows := pool[T](function("step").Results())
 		e.Step = func(s, c, u, sNext, cNext []T) {
 			out := rows.Get().(*[]T)
 			step(*out, s, c, u)
@@ -87,13 +87,13 @@ func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of
 			rows.Put(out)
 		}
 	}
-	objectives := compile(of("objectives"))
+	objectives := compile(function("objectives"))
 	e.Objectives = func(s, c, u, sNext, j []T) { objectives(j, s, c, u, sNext) }
-	if g := of("margins"); g != nil {
+	if g := function("margins"); g != nil {
 		margins := compile(g)
 		e.Margins = func(s, c, u, sNext, m []T) { margins(m, s, c, u, sNext) }
 	}
-	if g := of("escape"); g != nil {
+	if g := function("escape"); g != nil {
 		escape := compile(g)
 		e.Escape = func(s, c, u []T) { escape(u, s, c) }
 	}
@@ -116,23 +116,23 @@ func real(g *program.Function) evaluator[float64] {
 	inputs := pool[float64](g.Entries())
 	return func(out []float64, in ...[]float64) {
 		row := inputs.Get().(*[]float64)
-		at := 0
+		offset := 0
 		for _, v := range in {
-			at += copy((*row)[at:], v)
+			offset += copy((*row)[offset:], v)
 		}
 		g.Evaluate(*row, out)
 		inputs.Put(row)
 	}
 }
 
-// operation is one of a function, of values before it.
+// operation is one operation on earlier values.
 type operation struct {
 	op       program.Op
 	arg      [3]program.Value
 	constant float64
 }
 
-// widened evaluates a function at complex128, with derivatives as package dual takes them.
+// widened evaluates a function at complex128, with the derivatives of package dual.
 func widened(g *program.Function) evaluator[complex128] {
 	n := g.Entries()
 	code := make([]operation, g.Values()-n)
@@ -144,9 +144,9 @@ func widened(g *program.Function) evaluator[complex128] {
 	works := pool[complex128](g.Values())
 	return func(out []complex128, in ...[]complex128) {
 		work := works.Get().(*[]complex128)
-		w, at := *work, 0
+		w, offset := *work, 0
 		for _, v := range in {
-			at += copy(w[at:], v)
+			offset += copy(w[offset:], v)
 		}
 		for i := range code {
 			o := &code[i]
@@ -222,14 +222,14 @@ func compute(op program.Op, x, y, z complex128) complex128 {
 	return complex(op.Compute(dual.Value(x), dual.Value(y), dual.Value(z)), 0)
 }
 
-// picture makes shapes of the numbers that a function writes.
+// picture turns a function's numbers into shapes.
 func (f *File) picture(numbers evaluator[float64]) func(s, c []float64) []domain.Shape {
 	n := f.header.entries("shapes")
 	return func(s, c []float64) []domain.Shape {
 		out := make([]float64, n)
 		numbers(out, s, c)
 		var shapes []domain.Shape
-		take := func() float64 {
+		next := func() float64 {
 			v := out[0]
 			out = out[1:]
 			return v
@@ -237,13 +237,13 @@ func (f *File) picture(numbers evaluator[float64]) func(s, c []float64) []domain
 		for _, d := range f.header.Picture {
 			shape := domain.Shape{Role: roleOf(d.Role), Of: d.Of}
 			for range d.Points {
-				shape.Path = append(shape.Path, [2]float64{take(), take()})
+				shape.Path = append(shape.Path, [2]float64{next(), next()})
 			}
 			if d.Disc {
-				shape.Radius = take()
+				shape.Radius = next()
 			}
 			if d.Heading {
-				shape.Heading = take()
+				shape.Heading = next()
 			}
 			shapes = append(shapes, shape)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// measurement is a domain.Measurement without bounds of states. y is what the function outputs writes, or each state where there is none.
+// measurement is a domain.Measurement without bounds of states. y is the function outputs, or each state without one.
 type measurement struct {
 	Outputs   []variable `json:"outputs"`
 	Deviation []float64  `json:"deviation"`
@@ -32,36 +32,36 @@ type unknown struct {
 
 const outputsFunction = "outputs"
 
-// measurementOf is what a file says of a Measurement.
+// measurementOf is a Measurement in a file's form.
 func measurementOf(m *domain.Measurement, context []domain.Variable) *measurement {
-	own := &measurement{
+	out := &measurement{
 		Outputs: variablesOf(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Bounded: m.Bounded, Window: m.Window,
 	}
 	for _, u := range m.Unknown {
-		own.Unknown = append(own.Unknown, unknown{context[u.Context].Name, u.Mean, u.Deviation, u.Lo, u.Hi, u.Drift})
+		out.Unknown = append(out.Unknown, unknown{context[u.Context].Name, u.Mean, u.Deviation, u.Lo, u.Hi, u.Drift})
 	}
-	return own
+	return out
 }
 
 // domain is the Measurement without its functions.
 func (m *measurement) domain(context []variable) *domain.Measurement {
-	own := &domain.Measurement{
+	out := &domain.Measurement{
 		Outputs: domainVariables(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Bounded: m.Bounded, Window: m.Window,
 	}
 	for _, u := range m.Unknown {
-		own.Unknown = append(own.Unknown, domain.Unknown{
+		out.Unknown = append(out.Unknown, domain.Unknown{
 			Context: entryOf(context, u.Context), Mean: u.Mean, Deviation: u.Deviation, Lo: u.Lo, Hi: u.Hi, Drift: u.Drift,
 		})
 	}
-	return own
+	return out
 }
 
 func entryOf(list []variable, name string) int {
 	return slices.IndexFunc(list, func(v variable) bool { return v.Name == name })
 }
 
-// measures says what of the measurement cannot be. What domain.Measurement.Validate finds is not looked for here.
-func (h *header) measures() error {
+// checkMeasurement reports faults that domain.Measurement.Validate does not see.
+func (h *header) checkMeasurement() error {
 	m := h.Measurement
 	if m == nil {
 		return nil
@@ -76,7 +76,7 @@ func (h *header) measures() error {
 		if entryOf(h.Context, u.Context) < 0 {
 			return fmt.Errorf("measurement.unknown[%d].context is %.64q, which is no entry of the context", i, u.Context)
 		}
-		if slices.ContainsFunc(m.Unknown[:i], func(other unknown) bool { return other.Context == u.Context }) {
+		if slices.ContainsFunc(m.Unknown[:i], func(o unknown) bool { return o.Context == u.Context }) {
 			return fmt.Errorf("measurement.unknown[%d].context %q appears twice", i, u.Context)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package systemfile holds a whole system of equations as one file: names, units, ranges, episodes, hints for training, and
-// its functions as a program, whatever language they were written in.
+// Package systemfile stores a system of equations in one file: names, units, ranges, episodes, hints for training,
+// and its functions as a program.
 //
-// The central type is File. Of writes a system whose Go text is known, Unmarshal reads a file, and Case makes of it
-// what equations.System makes of Go functions: objectives, margins and steps to the bit where Go does not fuse operations.
-// docs/reference/system-file.md has the file field by field.
+// The central type is File. Of writes a system whose Go text is known, and Unmarshal reads a file. Case makes the
+// same case as equations.System makes of Go functions: objectives, margins and steps are equal to the bit where Go
+// does not fuse operations. docs/reference/system-file.md describes every field.
 package systemfile
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-// What a file says of itself.
+// Format and version of a file.
 const (
 	format  = "gpc-system"
 	version = 1
@@ -34,14 +34,14 @@ const (
 	maxHeader = 1 << 22 // bytes of everything but the program
 )
 
-// File is a system as a file holds it. It does not change.
+// File is a system read from, or ready for, a file. It is immutable.
 type File struct {
 	header  header
 	program *program.Program
 }
 
-// Of is the file of a system whose text is known (equations.System.Source). Its Picture and Plants stay behind, and so does a
-// Measurement of a Go function, with bounds of states, or of gains that are not known.
+// Of is the file of a system whose text is known (equations.System.Source). It leaves out Picture, Plants, and a
+// Measurement of a Go function, with bounds of states, or of unknown gains.
 func Of(p *equations.Problem) (*File, error) {
 	read, err := p.OwnProgram()
 	if err != nil {
@@ -64,7 +64,7 @@ func (f *File) Name() string { return f.header.Name }
 // Program is the system's functions.
 func (f *File) Program() *program.Program { return f.program }
 
-// Marshal is the file's one form in bytes, of which Identity is the hash.
+// Marshal is the file's canonical form in bytes, of which Identity is the hash.
 func (f *File) Marshal() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -92,13 +92,13 @@ func (f *File) Identity() ([32]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// ReadFile is Unmarshal of a regular file: nothing waits for a pipe. Its errors name it.
+// ReadFile is Unmarshal of a regular file; it does not wait for a pipe. Its errors name the file.
 func ReadFile(path string) (*File, error) {
-	is, err := os.Stat(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !is.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	r, err := os.Open(path)
@@ -117,7 +117,7 @@ func ReadFile(path string) (*File, error) {
 	return f, nil
 }
 
-// Unmarshal is the system of a file's bytes. Every field has to be as docs/reference/system-file.md says; an error names the place,
+// Unmarshal reads a file's bytes. Every field must match docs/reference/system-file.md. An error names the place,
 // such as state[2].lo or program: functions[0].code[17].
 func Unmarshal(text []byte) (*File, error) {
 	f, err := unmarshal(text)
@@ -155,7 +155,7 @@ func unmarshal(text []byte) (*File, error) {
 		return nil, err
 	}
 	if f.header.Constants != nil {
-		var b bytes.Buffer // spaces in it are not the system's
+		var b bytes.Buffer // without its spaces
 		if err := json.Compact(&b, f.header.Constants); err != nil {
 			return nil, fmt.Errorf("constants: %w", err)
 		}
@@ -167,7 +167,7 @@ func unmarshal(text []byte) (*File, error) {
 	return f, f.validate()
 }
 
-// recognise refuses files of another kind or version before anything else is said of them.
+// recognise refuses files of another kind or version first.
 func recognise(fields jsonin.Fields) error {
 	if kind := string(fields["format"]); kind != `"`+format+`"` {
 		return fmt.Errorf("format is %.64s, want %q", or(kind, "missing"), format)
@@ -185,7 +185,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// System is what equations take of it.
+// System is the file's system for package equations.
 func (f *File) System() equations.System {
 	y := f.header.system()
 	y.Source = equations.Given(f.program)
@@ -193,8 +193,8 @@ func (f *File) System() equations.System {
 	return y
 }
 
-// Case is the system's, with solver, plant and projection. Its plant tells traces the whole file, so that they are
-// re-simulated without it.
+// Case is the system's case, with solver, plant and projection. Traces of its plant hold the whole file, so that they
+// can be re-simulated without it.
 func (f *File) Case() (domain.Case, error) {
 	c, err := f.System().Case()
 	if err != nil {
@@ -208,19 +208,19 @@ func (f *File) Case() (domain.Case, error) {
 	return c, nil
 }
 
-// Embed has the plant of a case, and those around it, tell traces the file of its system.
+// Embed gives the plant of a case, and its variations, the file of its system for traces.
 func Embed(c *domain.Case, text []byte) {
-	holds := func(c *domain.Case) {
+	embed := func(c *domain.Case) {
 		if plant, ok := c.Plant.(*closedloop.Simulation); ok {
 			plant.System = text
 		}
 	}
-	holds(c)
+	embed(c)
 	shifts := *c.Shifts
 	c.Shifts = &domain.Shifts{Parameters: shifts.Parameters, New: func(factors []float64) (domain.Case, error) {
 		shifted, err := shifts.New(factors)
 		if err == nil {
-			holds(&shifted)
+			embed(&shifted)
 		}
 		return shifted, err
 	}}

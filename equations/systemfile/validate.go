@@ -28,12 +28,12 @@ const (
 // validate says what of a file cannot be, by the place in it. What System.Case finds is not looked for here.
 func (f *File) validate() error {
 	h := &f.header
-	return errors.Join(h.texts(), h.lists(), h.sizes(), h.hints(), f.functions())
+	return errors.Join(h.texts(), h.lists(), h.sizes(), h.hints(), f.checkFunctions())
 }
 
 func (h *header) texts() error {
 	if err := printing("name", h.Name, maxText); err != nil || h.Name == "" {
-		return errors.Join(err, given("name", h.Name))
+		return errors.Join(err, required("name", h.Name))
 	}
 	if strings.ContainsAny(h.Name, `/\`) {
 		return fmt.Errorf("name %q has a slash, which no name of a file may have", h.Name)
@@ -41,24 +41,24 @@ func (h *header) texts() error {
 	return printing("description", h.Description, maxAbout)
 }
 
-func given(at, text string) error {
+func required(place, text string) error {
 	if text == "" {
-		return fmt.Errorf("%s is empty", at)
+		return fmt.Errorf("%s is empty", place)
 	}
 	return nil
 }
 
-// printing holds texts to what every reader writes the same way.
-func printing(at, s string, most int) error {
-	if len(s) > most {
-		return fmt.Errorf("%s has %d bytes, want at most %d", at, len(s), most)
+// printing accepts texts that every reader writes the same way.
+func printing(place, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("%s has %d bytes, want at most %d", place, len(s), limit)
 	}
 	if !utf8.ValidString(s) {
-		return fmt.Errorf("%s %.64q is not UTF-8", at, s)
+		return fmt.Errorf("%s %.64q is not UTF-8", place, s)
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
-			return fmt.Errorf("%s %.64q has the character %U, which does not print", at, s, r)
+			return fmt.Errorf("%s %.64q has the character %U, which does not print", place, s, r)
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (h *header) lists() error {
 	if len(h.Blocks) > maxEntries {
 		return fmt.Errorf("blocks has %d entries, want at most %d", len(h.Blocks), maxEntries)
 	}
-	return h.measures()
+	return h.checkMeasurement()
 }
 
 // variables holds a list of them to its bounds, none twice.
@@ -101,20 +101,20 @@ func variables(field string, list []variable) error {
 	return nil
 }
 
-func (v *variable) validate(at string) error {
-	if err := errors.Join(given(at+".name", v.Name), printing(at+".name", v.Name, maxText), printing(at+".unit", v.Unit, maxText),
-		printing(at+".limit", v.Limit, maxText)); err != nil {
+func (v *variable) validate(place string) error {
+	if err := errors.Join(required(place+".name", v.Name), printing(place+".name", v.Name, maxText), printing(place+".unit", v.Unit, maxText),
+		printing(place+".limit", v.Limit, maxText)); err != nil {
 		return err
 	}
 	switch {
 	case (v.Lo == nil) != (v.Hi == nil):
-		return fmt.Errorf("%s has only one of lo and hi, want both or neither", at)
+		return fmt.Errorf("%s has only one of lo and hi, want both or neither", place)
 	case v.Lo != nil && !(*v.Lo < *v.Hi):
-		return fmt.Errorf("%s ranges from %v to %v, want lo < hi", at, *v.Lo, *v.Hi)
+		return fmt.Errorf("%s ranges from %v to %v, want lo < hi", place, *v.Lo, *v.Hi)
 	case v.Tolerance < 0:
-		return fmt.Errorf("%s.tolerance is %v, want it ≥ 0", at, v.Tolerance)
+		return fmt.Errorf("%s.tolerance is %v, want it ≥ 0", place, v.Tolerance)
 	case v.Kind != "" && v.Kind != collision:
-		return fmt.Errorf("%s.kind is %q, want %q, or leave it out", at, v.Kind, collision)
+		return fmt.Errorf("%s.kind is %q, want %q, or leave it out", place, v.Kind, collision)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (h *header) shapes() error {
 func (h *header) hints() error {
 	t, o, n := &h.Training, &h.Solver, &h.Navigation
 	for _, v := range []struct {
-		at    string
+		place string
 		value int
 	}{
 		{"training.latent", t.Latent}, {"training.hidden", t.Hidden}, {"training.encoder", t.Encoder}, {"training.scenarios", t.Scenarios},
@@ -182,7 +182,7 @@ func (h *header) hints() error {
 		{"weight_design.reference", h.WeightDesign.Reference},
 	} {
 		if v.value < 0 || v.value > maxHint {
-			return fmt.Errorf("%s is %d, want 0 to %d", v.at, v.value, maxHint)
+			return fmt.Errorf("%s is %d, want 0 to %d", v.place, v.value, maxHint)
 		}
 	}
 	if wide := max(t.Latent, t.Hidden, t.Encoder); wide > maxEntries {
@@ -191,14 +191,14 @@ func (h *header) hints() error {
 	return printing("weight_design.name", h.WeightDesign.Name, maxText)
 }
 
-// signature is what a function of a system has to read and write, by the names that docs/reference/program.md gives.
+// signature is what a function of a system reads and writes, by the names of docs/reference/program.md.
 type signature struct {
-	name    string
-	in, out string // arguments, one letter or word each
-	needed  bool
+	name     string
+	in, out  string // arguments, one letter or word each
+	required bool
 }
 
-// signatures are those of the functions that the header asks for, and may have.
+// signatures are those of the required and optional functions.
 func (h *header) signatures() []signature {
 	list := []signature{
 		{"objectives", "s c u sNext", "j", true}, {"margins", "s c u sNext", "m", len(h.Margins) > 0}, {"escape", "s c", "u", h.EscapeSteps > 0},
@@ -231,28 +231,28 @@ func (h *header) entries(argument string) int {
 	}[argument]
 }
 
-// functions are those that the header asks for, no other, each of the right sizes.
-func (f *File) functions() error {
+// checkFunctions requires the header's functions, no others, each of the right sizes.
+func (f *File) checkFunctions() error {
 	h := &f.header
 	if h.Measurement == nil && f.program.Function(outputsFunction) != nil {
 		return errors.New("program: the function outputs needs the field measurement, which names each output")
 	}
-	known := map[string]bool{}
+	names := map[string]bool{}
 	for _, g := range h.signatures() {
-		known[g.name] = true
-		got := f.program.Function(g.name)
-		if got == nil {
-			if g.needed {
+		names[g.name] = true
+		found := f.program.Function(g.name)
+		if found == nil {
+			if g.required {
 				return fmt.Errorf("program has no function %q", g.name)
 			}
 			continue
 		}
-		if err := errors.Join(h.holds(g.name+" reads", got.Inputs(), g.in), h.holds(g.name+" writes", got.Outputs(), g.out)); err != nil {
+		if err := errors.Join(h.checkArguments(g.name+" reads", found.Inputs(), g.in), h.checkArguments(g.name+" writes", found.Outputs(), g.out)); err != nil {
 			return fmt.Errorf("program: %w", err)
 		}
 	}
 	for i, g := range f.program.Functions {
-		if !known[g.Name()] {
+		if !names[g.Name()] {
 			return fmt.Errorf("program: functions[%d].name %q is not a function that a system has", i, g.Name())
 		}
 	}
@@ -264,40 +264,40 @@ func (f *File) functions() error {
 	case len(h.Picture) == 0 && f.program.Function("picture") != nil:
 		return errors.New("program: the function picture needs the field picture, which describes each shape")
 	}
-	return errors.Join(f.ticks(), f.bounded())
+	return errors.Join(f.checkClock(), f.checkCost())
 }
 
-// ticks holds the clock of the program's step, if there is one, to the number of steps.
-func (f *File) ticks() error {
+// checkClock compares the clock of the program's step, if any, with the number of steps.
+func (f *File) checkClock() error {
 	if f.header.Horizon > 0 {
 		return nil
 	}
 	step := f.program.Function("step")
 	in, out := make([]float64, step.Entries()), make([]float64, step.Results())
 	step.Evaluate(in, out)
-	if by, want := out[len(out)-1], 1/float64(f.header.Steps); by != want {
-		return fmt.Errorf("program: step moves the clock by %v, want 1/steps, %v", by, want)
+	if tick, expected := out[len(out)-1], 1/float64(f.header.Steps); tick != expected {
+		return fmt.Errorf("program: step moves the clock by %v, want 1/steps, %v", tick, expected)
 	}
 	return nil
 }
 
-func (h *header) holds(at string, got []program.Argument, want string) error {
-	var wanted []string
-	for _, name := range strings.Fields(want) {
-		wanted = append(wanted, fmt.Sprintf("%s[%d]", name, h.entries(name)))
+func (h *header) checkArguments(place string, arguments []program.Argument, expected string) error {
+	var expectedText []string
+	for _, name := range strings.Fields(expected) {
+		expectedText = append(expectedText, fmt.Sprintf("%s[%d]", name, h.entries(name)))
 	}
-	var there []string
-	for _, a := range got {
-		there = append(there, fmt.Sprintf("%s[%d]", a.Name, a.Size))
+	var text []string
+	for _, a := range arguments {
+		text = append(text, fmt.Sprintf("%s[%d]", a.Name, a.Size))
 	}
-	if !slices.Equal(there, wanted) {
-		return fmt.Errorf("%s %s, want %s", at, strings.Join(there, ", "), strings.Join(wanted, ", "))
+	if !slices.Equal(text, expectedText) {
+		return fmt.Errorf("%s %s, want %s", place, strings.Join(text, ", "), strings.Join(expectedText, ", "))
 	}
 	return nil
 }
 
-// bounded refuses a file whose one decision would take minutes, such as a long escape of many substeps.
-func (f *File) bounded() error {
+// checkCost refuses a file whose one decision would take minutes, such as a long escape of many substeps.
+func (f *File) checkCost() error {
 	work := 0.0
 	for _, g := range f.program.Functions {
 		times := 1.0

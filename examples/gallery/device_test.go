@@ -294,8 +294,8 @@ func TestRoundsOfSystemsAreTheReferences(t *testing.T) {
 				in.Offsets.Data[i] = float32(3 * rng.NormFloat64())
 			}
 			known := false
-			if in.Behind, known = domain.AbilitiesOfProblem(p).BehindPlans(in.S, in.C, steps, in.Preference); !known || (in.Behind == nil) != (p == ending) {
-				t.Fatalf("%s: behind plans comes %v, known: %v", spec.Name, in.Behind, known)
+			if in.TerminalCost, known = domain.AbilitiesOfProblem(p).PlanTerminalCost(in.S, in.C, steps, in.Preference); !known || (in.TerminalCost == nil) != (p == ending) {
+				t.Fatalf("%s: behind plans comes %v, known: %v", spec.Name, in.TerminalCost, known)
 			}
 			input, slot := slices.Concat(in.S, in.C), make([]float64, spec.PreferenceSize())
 			in.Preference.Slot(slot, 0)

@@ -35,8 +35,8 @@ type RefineInput struct {
 	FlowSteps                             int
 	LookAhead                             int // decisions of the roll-out, ≥ 1
 	NoProjection                          bool
-	// Behind is what comes behind a roll-out of plans of one action, at the state and context where it ends; nil: nothing.
-	Behind *domain.Quadratic
+	// TerminalCost is that of a roll-out of plans of one action, at the state and context where it ends; nil: none.
+	TerminalCost *domain.Quadratic
 	// NoiseScales are the standard deviations in turn of the rows with noise around
 	// one latent, in latent units.
 	NoiseScales []float64
@@ -68,9 +68,9 @@ type RefineOutput struct {
 	Sources                        [domain.Sources]domain.SourceStatistics // by source
 }
 
-// CheckBehind says what is wrong with Behind for a problem.
-func (in *RefineInput) CheckBehind(p domain.Problem) error {
-	return checkBehind("refiner", in.Behind, p)
+// CheckTerminalCost reports a TerminalCost that does not fit a problem.
+func (in *RefineInput) CheckTerminalCost(p domain.Problem) error {
+	return checkTerminalCost("refiner", in.TerminalCost, p)
 }
 
 // Refiner refines one observation after another. It is used by one goroutine.

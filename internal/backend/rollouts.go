@@ -57,13 +57,13 @@ type RolloutsInput struct {
 	Z            []float32         // E_x there
 	Offsets      tensor.Matrix     // [B, steps·width]
 	Steps        int               // decisions of a roll-out, ≥ 1
-	Behind       *domain.Quadratic // what comes behind a roll-out, at the state and context where it ends; nil: nothing
+	TerminalCost *domain.Quadratic // at the state and context where a roll-out ends; nil: none
 	NoProjection bool
 }
 
-// RolloutsOutput receives what the candidates cost: Σ σᵀJ with what comes behind, the smallest margin, and the
-// decoded action that each begins with. A roll-out that leaves the numbers, or meets a
-// state that is lost (domain.ProblemAbilities.Failed), has the margin −Inf, and its cost is any.
+// RolloutsOutput receives the candidates' costs, Σ σᵀJ with the terminal cost, their smallest margins and first
+// decoded actions. A roll-out that becomes non-finite, or meets a lost state (domain.ProblemAbilities.Failed), has
+// the margin −Inf and any cost.
 type RolloutsOutput struct {
 	Cost, Margin []float64     // [B]
 	First        tensor.Matrix // [B, action] before projection
@@ -85,7 +85,7 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 	if n := c.Step.DecoderS.In(); len(in.Z) != n {
 		return fmt.Errorf("%s: a latent of %d entries, want %d", op, len(in.Z), n)
 	}
-	if err := checkBehind(op, in.Behind, c.Step.Problem); err != nil {
+	if err := checkTerminalCost(op, in.TerminalCost, c.Step.Problem); err != nil {
 		return err
 	}
 	return cmp.Or(
@@ -95,14 +95,14 @@ func (c *RolloutsConfig) Check(in *RolloutsInput, out *RolloutsOutput) error {
 	)
 }
 
-// Ends reports whether something may come behind the plans of a problem.
+// Ends reports whether plans of a problem may have a terminal cost.
 func Ends(p domain.Problem) bool {
 	spec := p.Spec()
-	return spec.Plan == 1 && spec.Horizon > 0 && domain.AbilitiesOfProblem(p).Behind != nil
+	return spec.Plan == 1 && spec.Horizon > 0 && domain.AbilitiesOfProblem(p).TerminalCost != nil
 }
 
-// checkBehind says what is wrong with what comes behind.
-func checkBehind(op string, q *domain.Quadratic, p domain.Problem) error {
+// checkTerminalCost reports a terminal cost that does not fit a problem.
+func checkTerminalCost(op string, q *domain.Quadratic, p domain.Problem) error {
 	if q != nil && !Ends(p) {
 		return fmt.Errorf("%s: nothing comes behind the plans of %s", op, p.Spec().Name)
 	}
@@ -118,7 +118,7 @@ type SearchInput struct {
 	S, C         []float64 // where all begin, finite
 	Preference   domain.Preference
 	Z            []float32         // E_x there
-	Behind       *domain.Quadratic // as of a round
+	TerminalCost *domain.Quadratic // as of a round
 	NoProjection bool
 	Begin        crossentropy.Decision
 	Candidates   int  // over all rounds, ≥ 1; a round has RolloutsConfig.Search.Round, the last what is left
@@ -126,9 +126,9 @@ type SearchInput struct {
 	Elites       bool // whether all elites are wanted; otherwise the best alone is the outcome's
 }
 
-// CheckBehind says what is wrong with Behind for a problem.
-func (in *SearchInput) CheckBehind(p domain.Problem) error {
-	return checkBehind("search", in.Behind, p)
+// CheckTerminalCost reports a TerminalCost that does not fit a problem.
+func (in *SearchInput) CheckTerminalCost(p domain.Problem) error {
+	return checkTerminalCost("search", in.TerminalCost, p)
 }
 
 // SearchOutput is what the rounds came to.

@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 	"paper/multiagent/rollout":             {"internal/simd/isa", "domain"},
 	"paper/multiagent/rollout/rollouttest": {"paper/multiagent/rollout"},
 	"internal/testing/require":             {},
-	"grid/internal/unionfind":         {},
+	"grid/internal/unionfind":              {},
 	"internal/names":                       {},
 	"internal/graphlayout":                 {"domain"},
 	"internal/recording":                   {"internal/graphlayout", "closedloop", "domain"},

@@ -26,7 +26,7 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 }
 
 // Score rolls out the candidate of these offsets, [steps·width]. Where all is a number
-// it returns Σ σᵀJ with what comes behind (ProblemAbilities.Behind) and the smallest margin over the steps, and the decoded first action;
+// it returns Σ σᵀJ with what comes behind (ProblemAbilities.TerminalCost) and the smallest margin over the steps, and the decoded first action;
 // the margin is −Inf of one whose state, context or action is not, or that meets a state
 // which is lost (ProblemAbilities.Failed): kept are then the steps before. Where the last step leads is asked only of a problem
 // without Score, which knows, or of one with something behind.
@@ -56,7 +56,7 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		}
 	}
 	if ends {
-		cost += may.Behind(s, c, pref)
+		cost += may.TerminalCost(s, c, pref)
 	}
 	return first, cost, margin, steps
 }

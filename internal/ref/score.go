@@ -26,8 +26,8 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 			margin = math.Inf(-1)
 		}
 	}
-	if may.Behind != nil && p.Spec().Horizon > 0 && tensor.Finite(s) && tensor.Finite(c) {
-		cost += may.Behind(s, c, pref)
+	if may.TerminalCost != nil && p.Spec().Horizon > 0 && tensor.Finite(s) && tensor.Finite(c) {
+		cost += may.TerminalCost(s, c, pref)
 	}
 	return projected, cost, margin
 }

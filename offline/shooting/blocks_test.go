@@ -89,7 +89,7 @@ func blockedSolver(t *testing.T, p domain.Problem, scale []float64, opt Options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.sampling()
+	return s.forSamples()
 }
 
 // Held actions cost what the same problem costs with longer steps, whose limits are looked at in between; free ones cost less.
@@ -162,7 +162,7 @@ func TestRecedingHorizonsHoldActions(t *testing.T) {
 			if err != nil || !solved {
 				t.Fatalf("blocks %v: decision %d is not solved: %v", blocks, k, err)
 			}
-			want, err := solver.sampling().Minimise(s, c, steps, pref, domain.WeightedSum, 1)
+			want, err := solver.forSamples().Minimise(s, c, steps, pref, domain.WeightedSum, 1)
 			if err != nil || math.Abs(cost-want.Cost) > 1e-5*want.Cost {
 				t.Errorf("blocks %v: decision %d costs %v, its optimum %v, %v", blocks, k, cost, want.Cost, err)
 			}
@@ -183,12 +183,12 @@ func TestBlocksSpareOperations(t *testing.T) {
 	of := func(blocks []int) (iterations int, flops int64) {
 		p := newIPM(newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1}))
 		p.q.blocks = blocks
-		p.q.weigh(false, []float64{0.5, 0.5})
+		p.q.setWeights(false, []float64{0.5, 0.5})
 		for _, at := range [][]float64{{0.4, 0, 0.3, 0.2, 0, 0}, {-0.4, 0.5, 0.2, 0, 0, 0}, {0, 0, -0.3, -0.5, 0, 0}} {
-			p.opt = ipmOptions{tolerance: 1e-7, iterations: 100, mu: heldBarrier}
-			p.place(at[:4], at[4:], 30)
+			p.opt = ipmOptions{tolerance: 1e-7, iterations: 100, mu: holdBarrier}
+			p.setInitialState(at[:4], at[4:], 30)
 			clear(p.cur.v)
-			if !p.begin(true, nil) {
+			if !p.start(true, nil) {
 				t.Fatal("the start is not finite")
 			}
 			if r, feasible := p.minimise(); !feasible || r.kkt > 1e-7 {
@@ -242,7 +242,7 @@ func TestSamplesOfBlocksAreDecisions(t *testing.T) {
 	var before *domain.Sample
 	for i := range samples {
 		at := &samples[i]
-		want, err := solver.sampling().Minimise(at.S, at.C, steps-at.Step, pref, domain.WeightedSum, 1)
+		want, err := solver.forSamples().Minimise(at.S, at.C, steps-at.Step, pref, domain.WeightedSum, 1)
 		if err != nil || math.Abs(want.U[0][0]-at.U[0]) > 1e-5 {
 			t.Errorf("sample %d of step %d has the action %v, its optimum %v, %v", i, at.Step, at.U, want.U[0], err)
 		}

@@ -7,56 +7,53 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Steps of the differences, relative to the size of the variable: the cube root
-// and the fourth root of the unit roundoff balance truncation and rounding, its
-// square root does where exact derivatives are differenced once.
+// Steps of the differences, relative to the size of the variable. The cube root and the fourth root of the unit
+// roundoff balance truncation and rounding; the square root does for differences of exact derivatives.
 const (
 	firstDifference  = 6e-6
 	secondDifference = 1.2e-4
 	dualDifference   = 1e-7
 )
 
-// at copies the point of stage t into the buffer y, and views it as s, c, u.
-func (q *program) at(p *point, t int) (y, s, c, u []float64) {
-	y = q.y
-	copy(y, p.x[t*q.nx:(t+1)*q.nx])
-	copy(y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
-	s, c, u = q.split(y)
-	return y, s, c, u
+// loadStage copies (s, c, u) of stage t into a buffer and returns that.
+func (q *program) loadStage(p *point, t int) []float64 {
+	copy(q.y, p.x[t*q.nx:(t+1)*q.nx])
+	copy(q.y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
+	return q.y
 }
 
-// first is the number of columns of stage t that are variables: its state is given
-// at the first, unless it is a variable, too.
-func (q *program) first(t int) int {
-	if t == 0 && !q.sensitive {
+// variableColumns is the number of columns of stage t that are variables: the first stage's state is fixed, unless
+// initialFree.
+func (q *program) variableColumns(t int) int {
+	if t == 0 && !q.initialFree {
 		return q.nu
 	}
 	return q.nf
 }
 
-// fix makes the first state a given one again: nothing has a derivative in it.
-func (q *program) fix() {
-	q.sensitive = false
+// fixInitialState fixes the initial state: it clears all derivatives with respect to it.
+func (q *program) fixInitialState() {
+	q.initialFree = false
 	for _, block := range []struct {
-		of   []float64
-		rows int
+		values []float64
+		rows   int
 	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
 		for i := range block.rows {
-			clear(block.of[i*q.d+q.nu : i*q.d+q.nf])
+			clear(block.values[i*q.d+q.nu : i*q.d+q.nf])
 		}
 	}
 	// h is a lower triangle, whose rows are variables too.
 	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 
-// either is the two sides of a central difference in component a.
-func (q *program) either(a int, at float64) (plus, minus float64) {
-	h := firstDifference * math.Max(q.scale[a], math.Abs(at))
-	return at + h, at - h
+// differencePoints are the two points of a central difference in component a.
+func (q *program) differencePoints(a int, value float64) (plus, minus float64) {
+	h := firstDifference * math.Max(q.scale[a], math.Abs(value))
+	return value + h, value - h
 }
 
-// differentiate fills the first derivatives at an evaluated point. It reports false
-// where a component that is not among the active ones turns out to move.
+// differentiate fills the first derivatives at an evaluated point. It returns false where an inactive component
+// moves.
 func (q *program) differentiate(p *point) bool {
 	if q.staged != nil {
 		q.differentiateStages(p)
@@ -82,7 +79,7 @@ func (q *program) differentiate(p *point) bool {
 	return complete
 }
 
-// lift copies stage t into dual numbers without a derivative.
+// lift copies stage t into dual numbers with zero derivatives.
 func (q *program) lift(p *point, t int) {
 	for i, v := range p.x[t*q.nx : (t+1)*q.nx] {
 		q.zy[i] = complex(v, 0)
@@ -92,7 +89,7 @@ func (q *program) lift(p *point, t int) {
 	}
 }
 
-// evaluateDual evaluates the functions of a stage at q.zy, its margins where they are asked for.
+// evaluateDual evaluates the functions of a stage at q.zy, with margins only where asked.
 func (q *program) evaluateDual(t int, margins bool) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
 	if t < q.transitions() {
@@ -109,20 +106,20 @@ func (q *program) differentiateDual(p *point, t int) bool {
 	complete := true
 	d := q.d
 	q.lift(p, t)
-	n := q.first(t)
+	n := q.variableColumns(t)
 	q.evaluations += int64(n)
 	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
 	for col := range n {
 		a := q.columns[col]
-		at := q.zy[a]
-		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
+		value := q.zy[a]
+		q.zy[a] = complex(real(value), q.scale[a]*domain.DualStep)
 		q.evaluateDual(t, true)
-		q.zy[a] = at
+		q.zy[a] = value
 		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = imag(q.zx[b]) * inverse / q.scale[b]
 			}
-			for b, moves := range q.moves {
+			for b, moves := range q.isActive {
 				if !moves && imag(q.zx[b]) != 0 {
 					complete = false
 				}
@@ -152,14 +149,15 @@ func (q *program) differentiateDual(p *point, t int) bool {
 func (q *program) differentiateStage(p *point, t int) bool {
 	complete := true
 	d := q.d
-	y, s, c, u := q.at(p, t)
-	n := q.first(t)
+	y := q.loadStage(p, t)
+	s, c, u := q.split(y)
+	n := q.variableColumns(t)
 	q.evaluations += int64(2 * n)
 	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
 	for col := range n {
 		a := q.columns[col]
-		at := y[a]
-		plus, minus := q.either(a, at)
+		value := y[a]
+		plus, minus := q.differencePoints(a, value)
 		y[a] = plus
 		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
@@ -170,13 +168,13 @@ func (q *program) differentiateStage(p *point, t int) bool {
 			q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
 		}
 		q.problem.Margins(s, c, u, q.mm)
-		y[a] = at
+		y[a] = value
 		inverse := q.scale[a] / (plus - minus)
 		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = (q.fp[b] - q.fm[b]) * inverse / q.scale[b]
 			}
-			for b, moves := range q.moves {
+			for b, moves := range q.isActive {
 				if !moves && q.fp[b] != q.fm[b] {
 					complete = false
 				}
@@ -193,17 +191,18 @@ func (q *program) differentiateStage(p *point, t int) bool {
 // derivatives of σᵀJ, by central differences.
 func (q *program) differentiatePriority(p *point) {
 	for t := range q.steps {
-		y, s, c, u := q.at(p, t)
+		y := q.loadStage(p, t)
+		s, c, u := q.split(y)
 		j := p.j[t*q.no : (t+1)*q.no]
-		for col := range q.first(t) {
+		for col := range q.variableColumns(t) {
 			a := q.columns[col]
-			at := y[a]
-			plus, minus := q.either(a, at)
+			value := y[a]
+			plus, minus := q.differencePoints(a, value)
 			y[a] = plus
 			q.priority(s, c, u, q.sp)
 			y[a] = minus
 			q.priority(s, c, u, q.sm)
-			y[a] = at
+			y[a] = value
 			inverse := q.scale[a] / (plus - minus)
 			for i := range q.no {
 				q.dsigma[(t*q.no+i)*q.d+col] = (q.sp[i] - q.sm[i]) * inverse
@@ -214,14 +213,14 @@ func (q *program) differentiatePriority(p *point) {
 	}
 }
 
-// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the
-// problem's own gradients, and differences in the context.
+// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the problem's gradients, and differences in
+// the context.
 func (q *program) differentiateObjectives(p *point) {
 	d := q.d
 	rows := 1 + len(q.totals)
 	q.points.reset()
 	for t := range q.steps {
-		_, s, c, u := q.at(p, t)
+		s, c, u := q.split(q.loadStage(p, t))
 		q.points.addWeighted(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		for _, tot := range q.totals {
 			q.points.addWeighted(s, c, u, tot.e)
@@ -231,7 +230,7 @@ func (q *program) differentiateObjectives(p *point) {
 	for t := range q.steps {
 		for k := range rows {
 			row, r := q.objectiveRow(t, k), t*rows+k
-			for col := range q.first(t) {
+			for col := range q.variableColumns(t) {
 				switch a := q.columns[col]; {
 				case a >= q.nx:
 					row[col] = gu[r*q.nu+a-q.nx] * q.scale[a]
@@ -243,29 +242,30 @@ func (q *program) differentiateObjectives(p *point) {
 	}
 	q.points.reset()
 	for t := range q.steps {
-		y, s, c, u := q.at(p, t)
-		for col := q.nu; col < q.first(t); col++ {
+		y := q.loadStage(p, t)
+		s, c, u := q.split(y)
+		for col := q.nu; col < q.variableColumns(t); col++ {
 			a := q.columns[col]
 			if a < q.ns {
 				continue
 			}
-			at := y[a]
-			plus, minus := q.either(a, at)
+			value := y[a]
+			plus, minus := q.differencePoints(a, value)
 			y[a] = plus
 			q.points.add(s, c, u)
 			y[a] = minus
 			q.points.add(s, c, u)
-			y[a] = at
+			y[a] = value
 		}
 	}
 	values := q.points.objectives()
 	for t := range q.steps {
-		for col := q.nu; col < q.first(t); col++ {
+		for col := q.nu; col < q.variableColumns(t); col++ {
 			a := q.columns[col]
 			if a < q.ns {
 				continue
 			}
-			plus, minus := q.either(a, p.x[t*q.nx+a])
+			plus, minus := q.differencePoints(a, p.x[t*q.nx+a])
 			inverse := q.scale[a] / (plus - minus)
 			up, down := values[:q.no], values[q.no:2*q.no]
 			values = values[2*q.no:]
@@ -277,7 +277,7 @@ func (q *program) differentiateObjectives(p *point) {
 	}
 }
 
-// objectiveRow is where the derivatives of ωᵀJ (k = 0) or of a total of stage t are.
+// objectiveRow views the derivatives of ωᵀJ (k = 0) or of a total of stage t.
 func (q *program) objectiveRow(t, k int) []float64 {
 	if k == 0 {
 		return q.objective[t*q.d : (t+1)*q.d]
@@ -286,19 +286,19 @@ func (q *program) objectiveRow(t, k int) []float64 {
 	return q.next[r*q.d : (r+1)*q.d]
 }
 
-// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over
-// all its variables, [d], from the first derivatives; z is the stage's, nil for none.
+// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over all its variables, [d], from the
+// first derivatives. z is the stage's; nil leaves the margins out.
 func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float64) {
 	d := q.d
 	for i, v := range q.objective[t*d : (t+1)*d] {
 		out[i] = objectiveScale * v
 	}
-	q.carried.Add(out, lambda[(t+1)*q.nX:], q.next[t*q.nX*d:])
+	q.costateProduct.Add(out, lambda[(t+1)*q.nX:], q.next[t*q.nX*d:])
 	if z == nil {
 		return
 	}
 	for k, zk := range z {
-		q.prices[k] = -zk
+		q.negatedDuals[k] = -zk
 	}
-	q.priced.Add(out, q.prices, q.margins[t*q.nm*d:])
+	q.dualProduct.Add(out, q.negatedDuals, q.margins[t*q.nm*d:])
 }

@@ -48,7 +48,7 @@ func TestDerivativesAgainstDifferences(t *testing.T) {
 				for i := range p.cur.g {
 					var dg float64
 					if k := i - q.steps*q.nm; k >= 0 && x.t == q.steps {
-						dg = q.ends[k*q.nX+x.col-q.nu]
+						dg = q.totalSlopes[k*q.nX+x.col-q.nu]
 					} else if k < 0 && i/q.nm == x.t {
 						dg = q.margins[i*q.d+x.col]
 					}
@@ -88,7 +88,7 @@ func TestHessianAgainstDifferences(t *testing.T) {
 					*x.at = at + sign*h*x.unit
 					q.evaluate(p.cur, false)
 					q.differentiate(p.cur)
-					q.gradient(x.t, scale, q.ofStage(x.t, p.z), p.lambda, q.slope)
+					q.gradient(x.t, scale, q.stageDuals(x.t, p.z), p.lambda, q.slope)
 					sides[side] = slices.Clone(q.slope)
 				}
 				*x.at = at

@@ -13,15 +13,15 @@ const (
 	armijo      = 1e-4
 	switchTheta = 1.1
 	switchPhi   = 2.3
-	defectWorth = 10 // of the largest multiplier of the dynamics; ours
+	defectWorth = 10 // times the largest multiplier of the dynamics; ours
 	corrections = 2
 	halvings    = 25
 )
 
 type filterEntry struct{ theta, phi float64 }
 
-// step takes one Newton step; false when no progress is possible.
-func (p *ipm) step() bool {
+// newtonStep takes one Newton step; false when no progress is possible.
+func (p *ipm) newtonStep() bool {
 	q := p.q
 	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
 	p.assemble()
@@ -30,70 +30,70 @@ func (p *ipm) step() bool {
 	}
 	copy(p.defect, p.cur.defect)
 	primal, dual := p.solve()
-	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
+	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.slacks)
 	slope := p.slope()
-	p.worth = 1
+	p.defectPenalty = 1
 	for _, l := range p.newLambda {
-		p.worth = math.Max(p.worth, math.Abs(l))
+		p.defectPenalty = math.Max(p.defectPenalty, math.Abs(l))
 	}
-	p.worth *= defectWorth
-	// Below this the barrier function cannot tell two points apart.
+	p.defectPenalty *= defectWorth
+	// The barrier function cannot tell two points apart below this difference.
 	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
 	for try := range halvings {
-		q.ahead = try == 0 // most of them are taken
-		finite := p.move(alpha)
-		q.ahead = false
+		q.wantsSlopes = try == 0 // most are accepted
+		finite := p.evaluateStep(alpha)
+		q.wantsSlopes = false
 		newTheta := infeasibility(p.trial)
-		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
-			p.finish(alpha, dual)
+		if finite && p.filterAccepts(theta, phi, newTheta, p.barrier(p.trial, p.trialSlacks), alpha, slope, noise) {
+			p.takeStep(alpha, dual)
 			return true
 		}
-		if try == 0 && finite && newTheta >= theta && p.correct(alpha, theta, phi, slope, noise, newTheta) {
+		if try == 0 && finite && newTheta >= theta && p.secondOrderCorrect(alpha, theta, phi, slope, noise, newTheta) {
 			return true
 		}
 		alpha /= 2
 	}
-	// From a point on the dynamics the step was a direction of descent: it was too
-	// long for what the functions do, and a larger shift shortens it.
+	// On the dynamics, the step was a descent direction but too long for the functions' curvature. A larger shift
+	// shortens it.
 	if theta <= 1e-10 || !p.restore() {
-		p.least = math.Max(p.shift, 1e-6) * 64
-		return p.least < largestShift
+		p.minShift = math.Max(p.shift, 1e-6) * 64
+		return p.minShift < largestShift
 	}
 	return true
 }
 
-// correct tries second-order corrections of a first trial that is further from the
-// equations: the same matrices, with the trial's own errors.
-func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
+// secondOrderCorrect tries second-order corrections of a first trial with larger defects: the same matrices, with the
+// trial's own defects.
+func (p *ipm) secondOrderCorrect(alpha, theta, phi, slope, noise, previousTheta float64) bool {
 	for range corrections {
 		for i, d := range p.trial.defect {
 			p.defect[i] = alpha*p.defect[i] + d
 		}
 		var dual float64
 		alpha, dual = p.solve()
-		if !p.move(alpha) {
+		if !p.evaluateStep(alpha) {
 			break
 		}
-		now := infeasibility(p.trial)
-		if p.judge(theta, phi, now, p.barrier(p.trial, p.try), alpha, slope, noise) {
-			p.finish(alpha, dual)
+		newTheta := infeasibility(p.trial)
+		if p.filterAccepts(theta, phi, newTheta, p.barrier(p.trial, p.trialSlacks), alpha, slope, noise) {
+			p.takeStep(alpha, dual)
 			return true
 		}
-		if now > 0.99*before {
+		if newTheta > 0.99*previousTheta {
 			break
 		}
-		before = now
+		previousTheta = newTheta
 	}
-	// The step itself again.
+	// Restore the uncorrected step.
 	copy(p.defect, p.cur.defect)
 	p.solve()
 	return false
 }
 
-// judge says whether the filter takes a trial, and enters the iterate where its step
-// was not one of descent of the barrier function.
-func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) bool {
+// filterAccepts reports whether the filter accepts a trial. It enters the iterate into the filter unless the step is
+// an Armijo step of the barrier function.
+func (p *ipm) filterAccepts(theta, phi, newTheta, newPhi, alpha, slope, noise float64) bool {
 	if !(newTheta <= p.thetaMax) || math.IsNaN(newPhi) {
 		return false
 	}
@@ -110,8 +110,8 @@ func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) b
 	if newTheta > (1-filterTheta)*theta && newPhi > phi-filterPhi*theta+noise {
 		return false
 	}
-	// The price of violated margins is in φ: a smaller defect is not worth any rise of it.
-	if newPhi > phi+p.worth*math.Max(0, theta-newTheta)+noise {
+	// φ already charges violated margins: a smaller defect does not justify any rise of it.
+	if newPhi > phi+p.defectPenalty*math.Max(0, theta-newTheta)+noise {
 		return false
 	}
 	if !descends || !sufficient {
@@ -120,8 +120,8 @@ func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) b
 	return true
 }
 
-// finish takes the trial and moves the multipliers.
-func (p *ipm) finish(primal, dual float64) {
+// takeStep accepts the trial and moves the multipliers.
+func (p *ipm) takeStep(primal, dual float64) {
 	for i, l := range p.newLambda {
 		p.lambda[i] += primal * (l - p.lambda[i])
 	}
@@ -132,13 +132,12 @@ func (p *ipm) finish(primal, dual float64) {
 		p.zl[i] += dual * p.dzl[i]
 		p.zu[i] += dual * p.dzu[i]
 	}
-	p.least = 0
+	p.minShift = 0
 	p.accept()
 }
 
-// move writes the trial at the given step and evaluates it; false where it is not
-// finite.
-func (p *ipm) move(alpha float64) bool {
+// evaluateStep writes and evaluates the trial at a step length; false where it is not finite.
+func (p *ipm) evaluateStep(alpha float64) bool {
 	q := p.q
 	d := q.d
 	copy(p.trial.x, p.cur.x)
@@ -148,7 +147,7 @@ func (p *ipm) move(alpha float64) bool {
 		for j, v := range w[:q.nu] {
 			p.trial.v[t*q.nu+j] = p.cur.v[t*q.nu+j] + alpha*v
 		}
-		xi := p.last
+		xi := p.finalXi
 		if t+1 < q.steps {
 			xi = p.w[(t+1)*d+q.nu : (t+2)*d]
 		}
@@ -165,11 +164,11 @@ func (p *ipm) move(alpha float64) bool {
 		p.trial.y[q.naug-1] += alpha * p.w[d-1]
 	}
 	q.evaluate(p.trial, false)
-	p.slacks(p.trial.g, p.try.s, p.try.v)
+	p.computeSlacks(p.trial.g, p.trialSlacks.s, p.trialSlacks.v)
 	return q.finite(p.trial)
 }
 
-// slope is the barrier function's along the step.
+// slope is the derivative of the barrier function along the step.
 func (p *ipm) slope() float64 {
 	q := p.q
 	sum := 0.0
@@ -185,15 +184,15 @@ func (p *ipm) slope() float64 {
 	if q.tau {
 		sum += p.objectiveScale * q.tauCost * p.w[q.d-1]
 	}
-	if q.lasting != nil {
+	if q.terminal != nil {
 		clear(q.slope[:q.nX])
-		q.lasting.addGradient(q, p.cur, p.objectiveScale, q.slope[:q.nX])
-		sum += tensor.DotInOrder(q.slope[:q.nX], p.last)
+		q.terminal.addGradient(q, p.cur, p.objectiveScale, q.slope[:q.nX])
+		sum += tensor.DotInOrder(q.slope[:q.nX], p.finalXi)
 	}
-	return sum + tensor.DotInOrder(p.pulls, p.dg)
+	return sum + tensor.DotInOrder(p.barrierSlopes, p.dg)
 }
 
-// boundary is the largest step ≤ alpha that takes no more than room.
+// boundary is the largest step length ≤ alpha whose decrease is at most room.
 func boundary(alpha, room, step float64) float64 {
 	if alpha*step < -room {
 		return -room / step

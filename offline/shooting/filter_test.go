@@ -16,14 +16,14 @@ func TestTheFilterHasWhatWasNoDescent(t *testing.T) {
 		"a fall without descent":  {1, -1, true},
 		"neither":                 {1, 1, true},
 	} {
-		p := &ipm{thetaMax: 1e4, thetaMin: 1e-4, worth: 10}
-		if !p.judge(theta, phi, theta/2, c.newPhi, 1, c.slope, 0) {
+		p := &ipm{thetaMax: 1e4, thetaMin: 1e-4, defectPenalty: 10}
+		if !p.filterAccepts(theta, phi, theta/2, c.newPhi, 1, c.slope, 0) {
 			t.Errorf("%s: a trial with half the defect is refused", name)
 		}
 		if entered := len(p.filter) == 1; entered != c.entered {
 			t.Errorf("%s: entered %t, want %t", name, entered, c.entered)
 		}
-		if again := p.judge(theta, phi, theta, phi, 1, -10, 1); again == c.entered {
+		if again := p.filterAccepts(theta, phi, theta, phi, 1, -10, 1); again == c.entered {
 			t.Errorf("%s: the iterate itself is a trial again: %t", name, again)
 		}
 	}

@@ -12,79 +12,79 @@ import (
 
 var _ domain.Receding = (*Solver)(nil)
 
-// Oracle is the least cost over the given number of decisions from where a scenario begins,
-// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
-// plant that runs on the plan is that of one which does, and the cost that of its steps.
+// Oracle is the least cost over the given number of decisions from a scenario's start (s, c), and the plan
+// [steps][action] that attains it, for closedloop.Simulation. With an infinite horizon, the plan minimises stage
+// costs and terminal cost, and cost is that of the stages.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	if plan, states := s.free().drive(state, ctx, steps, pref); plan != nil {
+	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
 		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
 		if best, err := t.minimise(pref, domain.WeightedSum); err == nil {
-			return best.Cost - best.Beyond, best.U, nil
+			return best.Cost - best.TerminalCost, best.U, nil
 		}
 	}
 	best, err := s.fromStart(state, ctx, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	return best.Cost - best.Beyond, best.U, nil
+	return best.Cost - best.TerminalCost, best.U, nil
 }
 
-// drive is what a receding loop does in so many steps from a state and context, of a plant that runs on, and the states and
-// contexts before each, one behind the other: a long plan is far easier to find from there. nil where there is no such loop, or one
-// of its decisions is not solved.
-func (s *Solver) drive(state, ctx []float64, steps int, pref domain.Preference) (plan [][]float64, states []float64) {
+// simulateReceding drives the plant by a receding loop for the given steps. It returns the plan and the states and
+// contexts before each step, concatenated: a long plan is far easier to find from them. It returns nil for a finite
+// horizon, and where one decision fails.
+func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.Preference) (plan [][]float64, states []float64) {
 	spec := s.problem.Spec()
 	ahead := spec.LookAhead()
-	if !s.opt.Lasting || steps <= ahead {
+	if !s.opt.TerminalCost || steps <= ahead {
 		return nil, nil
 	}
 	h, nu := s.NewHorizon(0), spec.ActionSize()
 	state, ctx = slices.Clone(state), slices.Clone(ctx)
 	nextS, nextC, next := make([]float64, len(state)), make([]float64, len(ctx)), make([]float64, ahead*nu)
 	for range steps {
-		if _, solved, err := h.Solve(state, ctx, pref, next); err != nil || !solved || s.until.Err() != nil {
+		if _, solved, err := h.Solve(state, ctx, pref, next); err != nil || !solved || s.ctx.Err() != nil {
 			return nil, nil
 		}
 		plan, states = append(plan, slices.Clone(next[:nu])), append(append(states, state...), ctx...)
 		s.problem.Step(state, ctx, next[:nu], nextS, nextC)
-		state, nextS, ctx, nextC = nextS, state, nextC, ctx
+		state, nextS = nextS, state
+		ctx, nextC = nextC, ctx
 	}
 	return plan, append(append(states, state...), ctx...)
 }
 
-// NewHorizon implements domain.Receding. What a solve from the decision before does not
-// bring to a feasible optimum is solved again from the Solver's own starts. The first decision of an
-// episode begins from the Solver's library too, where it has the whole look-ahead; it builds what Prepare has not.
-// The last resort is the decision before, one on, and before there is one the problem's fallback.
+// NewHorizon implements domain.Receding. Each decision starts warm from the previous one. Where that misses a
+// feasible optimum, the Solver's own starts follow. The first decision of an episode also starts from the Solver's
+// library, where it has the whole look-ahead; the library is built where Prepare has not done so. The last resort is
+// the previous plan, shifted, or the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
-	cold := newSolver(s.problem, s.axes, s.initial, opt, s.lastings)
+	cold := newSolver(s.problem, s.axes, s.initial, opt, s.terminalCosts)
 	cold.blocks = opt.Blocks
-	return &horizon{from: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
+	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
-// horizon is asked again and again: warm from the decision before, with its multipliers
-// where that was warm too, cold from the Solver's own starts.
+// horizon solves successive decisions: warm from the previous one, with multipliers where that was solved, else cold.
 type horizon struct {
-	from *Solver // has the library
-	cold *Solver
-	warm *Receding
-	plan []float64 // last solution or resort, or what Begin gave
-	// given: plan is what Begin gave; own: it is the last solution of warm.
-	given, own bool
+	shared *Solver // holds the library
+	cold   *Solver
+	warm   *Receding
+	plan   []float64 // the last solution or resort, or the plan given to Begin
+	// planGiven: plan is from Begin; warmValid: plan is warm's last solution.
+	planGiven, warmValid bool
 }
 
 // Begin implements domain.Horizon.
 func (h *horizon) Begin(plan []float64) {
-	h.plan, h.given, h.own = append(h.plan[:0], plan...), len(plan) > 0, false
+	h.plan, h.planGiven, h.warmValid = append(h.plan[:0], plan...), len(plan) > 0, false
 }
 
 // Within implements domain.Horizon.
-func (h *horizon) Within(limit time.Duration) { h.warm.within = limit }
+func (h *horizon) Within(limit time.Duration) { h.warm.timeLimit = limit }
 
 // Linearise implements domain.Horizon.
-func (h *horizon) Linearise() bool { return h.own && h.warm.Linearise() }
+func (h *horizon) Linearise() bool { return h.warmValid && h.warm.Linearise() }
 
 // Correct implements domain.Horizon.
 func (h *horizon) Correct(s, c, u []float64) { h.warm.Correct(s, c, u) }
@@ -96,7 +96,7 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	cost, solved := math.NaN(), false
 	if len(h.plan) > 0 {
 		h.shift(nu, len(plan))
-		if !h.own {
+		if !h.warmValid {
 			h.warm.Begin(h.plan)
 		}
 		status, err := h.warm.Solve(s, c, steps, pref)
@@ -105,17 +105,17 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 		}
 		if solved = err == nil && status.Converged && status.Violation <= h.warm.opt.Tolerance; solved {
 			cost = status.Cost
-			copy(plan, h.warm.answer.u)
+			copy(plan, h.warm.solution.u)
 		}
 	}
-	own := solved
-	if !solved && !h.given {
-		found, err := h.begin(s, c, steps, pref)
+	warm := solved
+	if !solved && !h.planGiven {
+		found, err := h.solveCold(s, c, steps, pref)
 		if err != nil && !unsolved(err) {
 			return math.NaN(), false, err
 		}
 		if solved = err == nil; solved {
-			cost = found.Cost - found.Beyond
+			cost = found.Cost - found.TerminalCost
 			for i, u := range found.U {
 				copy(plan[i*nu:], u)
 			}
@@ -126,24 +126,24 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	case len(h.plan) > 0:
 		copy(plan, h.plan)
 	default:
-		for at := 0; at < len(plan); at += nu {
-			h.cold.problem.Fallback(s, c, plan[at:at+nu])
+		for first := 0; first < len(plan); first += nu {
+			h.cold.problem.Fallback(s, c, plan[first:first+nu])
 		}
 	}
 	h.Begin(plan)
-	h.given, h.own = false, own
+	h.planGiven, h.warmValid = false, warm
 	return cost, solved, nil
 }
 
 // horizonSeed draws a decision's random starts.
 const horizonSeed = 1
 
-// begin solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library's
-// plans too, all of its own starts kept: no first decision costs more than without a library.
-func (h *horizon) begin(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
-	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, own: h.cold.opt.Starts, retries: retries}
+// solveCold solves from the Solver's own starts. A first decision with the whole look-ahead also tries the library's
+// plans, so it never costs more than without a library.
+func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
+	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, ownStarts: h.cold.opt.Starts, retries: retries}
 	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
-		l, err := h.from.library(h.from.until, nil)
+		l, err := h.shared.library(h.shared.ctx, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -152,11 +152,10 @@ func (h *horizon) begin(s, c []float64, steps int, pref domain.Preference) (*Tra
 	return t.minimise(pref, domain.WeightedSum)
 }
 
-// shift makes plan that of a solve of the given size: as it was given, or one decision
-// on, its last action held.
+// shift resizes plan for a solve: a given plan as it is, another one step on. The last action repeats.
 func (h *horizon) shift(nu, size int) {
 	from := nu
-	if h.given || len(h.plan) == nu {
+	if h.planGiven || len(h.plan) == nu {
 		from = 0
 	}
 	h.plan = append(h.plan[:0], h.plan[from:]...)
@@ -166,7 +165,7 @@ func (h *horizon) shift(nu, size int) {
 	h.plan = h.plan[:size]
 }
 
-// unsolved says of an error that there is no solution, not that something is wrong.
+// unsolved reports whether an error means that no solution was found.
 func unsolved(err error) bool {
 	return errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged)
 }

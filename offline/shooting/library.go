@@ -15,47 +15,46 @@ import (
 )
 
 const (
-	// exchangeNeighbours is from how many neighbours' plans a library scenario is solved again,
-	// exchangeRounds how often at most.
+	// exchangeNeighbours is the number of neighbours whose plans a library scenario tries, exchangeRounds the most
+	// rounds.
 	exchangeNeighbours = 4
 	exchangeRounds     = 6
-	// startNeighbours is how many library plans a new scenario begins from.
+	// startNeighbours is the number of library plans that a new scenario starts from.
 	startNeighbours = 3
-	// improvement is the relative fall in cost that counts as another optimum.
+	// improvement is the relative decrease in cost that counts as another optimum.
 	improvement = 1e-4
 	// librarySeed draws the scenarios.
 	librarySeed = 0x6c69_6272_6172_7921 // "library!"
 )
 
-// library is a set of solved scenarios under the adaptive priority. One solve finds one of
-// several local optima; a scenario that takes over its neighbours' plans, round after
-// round, leaves the worse ones, and neighbours come to agree on the way.
+// library is a set of solved scenarios under the adaptive priority. One solve finds one of several local optima.
+// Scenarios that take over their neighbours' plans, round by round, leave the worse ones and come to agree.
 type library struct {
 	entries []entry
-	scale   []float64 // of each component of entry.at, 1 over its range; 0: the same in all
+	scale   []float64 // of each component of entry.start: 1 over its range; 0 where all are equal
 }
 
 // entry is a scenario of a library.
 type entry struct {
-	at   []float64 // the state and context that it begins with
-	plan [][]float64
-	cost float64 // +Inf where no plan is known
+	start []float64 // the initial state and context
+	plan  [][]float64
+	cost  float64 // +Inf without a plan
 }
 
-// Prepare solves the library that scenarios share, once for a Solver; it does not depend on
-// the seed, so that all data and references of a problem have the same.
+// Prepare solves the Solver's library. It does not depend on the seed, so that all data and references of a problem
+// share it.
 func (s *Solver) Prepare(ctx context.Context, _ uint64, progress func(done, total int)) error {
 	_, err := s.library(ctx, progress)
 	return err
 }
 
-// library is made by whoever needs it first; nil where the options have none.
+// library builds the library at its first use; nil where the options have none.
 func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*library, error) {
 	if s.opt.Library == 0 {
 		return nil, nil
 	}
-	s.work.building.Lock()
-	defer s.work.building.Unlock()
+	s.work.libraryLock.Lock()
+	defer s.work.libraryLock.Unlock()
 	if s.work.library == nil {
 		l, err := s.build(ctx, progress)
 		if err != nil {
@@ -66,8 +65,8 @@ func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*
 	return s.work.library, nil
 }
 
-// build solves the library's scenarios from the Solver's own starts and exchanges their plans
-// until nothing improves. It has no entries where that improved none: there is one basin then.
+// build solves the library's scenarios from the Solver's own starts and exchanges their plans until none improves. It
+// has no entries where the exchange improved none: the problem then has one basin.
 func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*library, error) {
 	b := libraryBuild{solver: s.Until(ctx).(*Solver), entries: make([]entry, s.opt.Library), progress: progress}
 	if err := b.solve(); err != nil {
@@ -88,23 +87,23 @@ func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*li
 	return l, nil
 }
 
-// libraryBuild is a library under way.
+// libraryBuild is the state of a build.
 type libraryBuild struct {
-	solver   *Solver // ended by the build's context
+	solver   *Solver // with the build's context
 	entries  []entry
 	progress func(done, total int)
 }
 
-// each calls f for every scenario and reports those of a turn as they are done.
-func (b *libraryBuild) each(turn int, f func(i int) error) error {
+// forEach calls f for every scenario and reports the progress of a turn.
+func (b *libraryBuild) forEach(turn int, f func(i int) error) error {
 	n := len(b.entries)
 	errs := make([]error, n)
-	var done atomic.Int64
+	var finished atomic.Int64
 	parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
-		if errs[i] = b.solver.until.Err(); errs[i] == nil {
+		if errs[i] = b.solver.ctx.Err(); errs[i] == nil {
 			errs[i] = f(i)
 		}
-		if k := done.Add(1); b.progress != nil && worker == 0 {
+		if k := finished.Add(1); b.progress != nil && worker == 0 {
 			b.progress(turn*n+int(k), (1+exchangeRounds)*n)
 		}
 	})
@@ -115,48 +114,47 @@ func (b *libraryBuild) each(turn int, f func(i int) error) error {
 func (b *libraryBuild) solve() error {
 	s := b.solver
 	spec := s.problem.Spec()
-	return b.each(0, func(i int) error {
+	return b.forEach(0, func(i int) error {
 		rng, p := rand.New(rand.NewPCG(librarySeed, uint64(i))), make([]float64, len(s.axes))
 		for j, a := range s.axes {
 			p[j] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
 		}
 		state, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		s.initial(p, state, c)
-		b.entries[i] = entry{at: slices.Concat(state, c), cost: math.Inf(1)}
+		b.entries[i] = entry{start: slices.Concat(state, c), cost: math.Inf(1)}
 		best, err := s.Minimise(state, c, s.opt.Horizon, domain.Preference{Adaptive: true}, domain.WeightedSum, uint64(i))
-		return b.entries[i].take(best, err)
+		return b.entries[i].improve(best, err)
 	})
 }
 
-// exchange solves every scenario of l again from the plans of its neighbours, round by round, and
-// tells whether any was improved. A round reads the plans of the one before alone, so that the
-// order does not matter.
+// exchange solves every scenario of l from the plans of its neighbours, round by round, and reports whether any
+// improved. A round reads only the previous round's plans, so the order does not matter.
 func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	s, n := b.solver, len(l.entries)
 	measured := s.problem.Spec().MeasuredSize()
 	neighbours := make([][]int, n)
 	for i := range neighbours {
-		neighbours[i] = l.nearest(l.entries[i].at, i, exchangeNeighbours)
+		neighbours[i] = l.nearest(l.entries[i].start, i, exchangeNeighbours)
 	}
 	next, changed := make([]entry, n), slices.Repeat([]bool{true}, n)
 	for round := range exchangeRounds {
-		err := b.each(1+round, func(i int) error {
+		err := b.forEach(1+round, func(i int) error {
 			next[i] = l.entries[i]
-			again := task{solver: s, state: next[i].at[:measured], ctx: next[i].at[measured:], steps: s.opt.Horizon}
+			t := task{solver: s, state: next[i].start[:measured], ctx: next[i].start[measured:], steps: s.opt.Horizon}
 			for _, j := range neighbours[i] {
 				if changed[j] && l.entries[j].plan != nil {
-					again.starts = append(again.starts, l.entries[j].plan)
+					t.starts = append(t.starts, l.entries[j].plan)
 				}
 			}
-			if len(again.starts) == 0 {
+			if len(t.starts) == 0 {
 				return nil
 			}
-			ending := s.lastings.of(again.ctx, domain.Preference{Adaptive: true})
-			best, err := again.best(func(q *program) {
-				q.weigh(true, nil)
-				q.lasting = ending
+			ending := s.terminalCosts.forContext(t.ctx, domain.Preference{Adaptive: true})
+			best, err := t.solveStarts(func(q *program) {
+				q.setWeights(true, nil)
+				q.terminal = ending
 			})
-			return next[i].take(best, err)
+			return next[i].improve(best, err)
 		})
 		if err != nil {
 			return false, err
@@ -173,9 +171,8 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 	return improved, nil
 }
 
-// take makes a solution the entry's where it is another and better optimum. It is no error
-// that there was none.
-func (e *entry) take(t *Trajectory, err error) error {
+// improve stores a solution that is another and better optimum. An unsolved one is no error.
+func (e *entry) improve(t *Trajectory, err error) error {
 	if unsolved(err) {
 		return nil
 	}
@@ -185,13 +182,13 @@ func (e *entry) take(t *Trajectory, err error) error {
 	return err
 }
 
-// scales are 1 over the range of each component of where the entries begin.
+// scales are 1 over the range of each component of the entries' starts.
 func scales(entries []entry) []float64 {
-	out := make([]float64, len(entries[0].at))
+	out := make([]float64, len(entries[0].start))
 	for j := range out {
 		lo, hi := math.Inf(1), math.Inf(-1)
 		for i := range entries {
-			lo, hi = math.Min(lo, entries[i].at[j]), math.Max(hi, entries[i].at[j])
+			lo, hi = math.Min(lo, entries[i].start[j]), math.Max(hi, entries[i].start[j])
 		}
 		if hi > lo {
 			out[j] = 1 / (hi - lo)
@@ -200,33 +197,33 @@ func scales(entries []entry) []float64 {
 	return out
 }
 
-// nearest are the indices of up to k entries nearest to at, without entry self.
-func (l *library) nearest(at []float64, self, k int) []int {
+// nearest are the indices of up to k entries nearest to start, without entry self.
+func (l *library) nearest(start []float64, self, k int) []int {
 	type candidate struct {
 		index    int
 		distance float64
 	}
-	var all []candidate
+	var candidates []candidate
 	for i := range l.entries {
 		if i == self {
 			continue
 		}
 		d := 0.0
-		for j, v := range l.entries[i].at {
-			e := (v - at[j]) * l.scale[j]
+		for j, v := range l.entries[i].start {
+			e := (v - start[j]) * l.scale[j]
 			d += e * e
 		}
-		all = append(all, candidate{i, d})
+		candidates = append(candidates, candidate{i, d})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var out []int
-	for _, c := range all[:min(k, len(all))] {
+	for _, c := range candidates[:min(k, len(candidates))] {
 		out = append(out, c.index)
 	}
 	return out
 }
 
-// plans are those of the scenarios nearest to (state, ctx), of so many steps; none where there is no library.
+// plans are the plans of the scenarios nearest to (state, ctx), cut to the given steps; none without a library.
 func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 	if l == nil {
 		return nil
@@ -239,57 +236,58 @@ func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 	return plans
 }
 
-// fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
-// scenarios, and the Solver's own starts.
-func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
+// fromStart is Minimise from a scenario's start: from the plans of the nearest library scenarios, and the Solver's
+// own starts.
+func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (*Trajectory, error) {
 	t, err := s.taskFromStart(state, ctx, steps, seed)
 	if err != nil {
 		return nil, err
 	}
-	return t.minimise(pref, how)
+	return t.minimise(pref, scalarization)
 }
 
-// taskFromStart is fromStart's.
+// taskFromStart is the task of fromStart.
 func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*task, error) {
-	l, err := s.library(s.until, nil)
+	l, err := s.library(s.ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	t := s.taskFrom(state, ctx, steps, seed)
 	if t.starts = l.plans(state, ctx, steps); len(t.starts) > 0 {
-		t.own = max(1, t.own-len(t.starts))
+		t.ownStarts = max(1, t.ownStarts-len(t.starts))
 	}
 	return t, nil
 }
 
-// Beginnings are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.
-type Beginnings struct {
-	// Starts are the Solver's own: the fallback held, its roll-out, and smooth actions, of which Waves has, for each behind these two
-	// and two more that are tried where none converges, level, two amplitudes and a phase of each action, in halves of the box.
+// ColdStarts are the starts of a receding loop's decision where no previous plan leads to an optimum.
+type ColdStarts struct {
+	// Starts is the number of the Solver's own starts: the fallback held, its roll-out, then smooth actions. Waves
+	// describes the smooth ones, and two more for retries: level, two amplitudes and a phase of each action, in
+	// halves of the box.
 	Starts int
 	Waves  [][][4]float64
-	// Of a first decision also the plans of the scenarios nearest to it, Nearest of them: At are state and context, Plans
-	// [steps][action], and Scale weighs the components of a distance.
+	// A first decision also tries the plans of the Nearest scenarios. States are their states and contexts, Plans
+	// [steps][action] their plans, and Scale weighs the components of a distance.
 	Nearest int
 	Scale   []float64
-	At      [][]float64
+	States  [][]float64
 	Plans   [][][]float64
 }
 
-// Beginnings are those of NewHorizon; the library is built where nothing has built it.
-func (s *Solver) Beginnings(ctx context.Context) (*Beginnings, error) {
+// ColdStarts are those of NewHorizon. It builds the library where needed.
+func (s *Solver) ColdStarts(ctx context.Context) (*ColdStarts, error) {
 	l, err := s.library(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginnings{Starts: s.opt.Starts, Nearest: startNeighbours}
+	b := &ColdStarts{Starts: s.opt.Starts, Nearest: startNeighbours}
 	for k := 2; k < s.opt.Starts+retries; k++ {
 		b.Waves = append(b.Waves, waves(horizonSeed, k, s.problem.Spec().ActionSize()))
 	}
 	if l != nil {
 		b.Scale = l.scale
 		for _, e := range l.entries {
-			b.At, b.Plans = append(b.At, e.at), append(b.Plans, e.plan)
+			b.States, b.Plans = append(b.States, e.start), append(b.Plans, e.plan)
 		}
 	}
 	return b, nil

@@ -8,15 +8,13 @@ import (
 
 // Constants of a factorisation.
 const (
-	// reflections are so many: more of them feed on one another along the recursion, and
-	// their steps are far too long.
+	// reflections is the most reflected stages: more of them amplify one another along the recursion and make steps
+	// far too long.
 	reflections = 2
-	// A shift of the diagonal that is not enough grows by shiftGrowth, to largestShift times
-	// the largest entry.
+	// A diagonal shift that is too small grows by shiftGrowth, up to largestShift times the largest entry.
 	shiftGrowth  = 8
 	largestShift = 1e12
-	// unboundedShift of the curvature in an action without a box; it shortens steps and
-	// moves no solution.
+	// unboundedShift is the extra curvature of an action without a box. It shortens steps and moves no solution.
 	unboundedShift = 1e-6
 )
 
@@ -24,10 +22,10 @@ const (
 func (p *ipm) assemble() {
 	q := p.q
 	d := q.d
-	for i, s := range p.at.s {
-		z, rest := p.z[i], p.rho-p.z[i]
-		p.weights[i] = z * rest / (s*rest + p.at.v[i]*z) // 1/(s/z + v/(ρ − z))
-		p.pulls[i] = -p.mu / s
+	for i, s := range p.slacks.s {
+		z, upperDual := p.z[i], p.rho-p.z[i]
+		p.weights[i] = z * upperDual / (s*upperDual + p.slacks.v[i]*z) // 1/(s/z + v/(ρ − z))
+		p.barrierSlopes[i] = -p.mu / s
 	}
 	for t := range q.steps {
 		h := p.h[t*d*d : (t+1)*d*d]
@@ -36,7 +34,7 @@ func (p *ipm) assemble() {
 			if i := t*q.nu + j; q.bounded[j] {
 				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
 			} else {
-				// Without it one that has no effect goes where rounding takes it.
+				// Without it, rounding moves an action that has no effect.
 				h[j*d+j] += unboundedShift
 			}
 		}
@@ -44,13 +42,13 @@ func (p *ipm) assemble() {
 	end := p.r.P[q.steps*q.nX*q.nX:]
 	clear(end)
 	for k := range q.totals {
-		row := q.ends[k*q.nX : (k+1)*q.nX]
+		row := q.totalSlopes[k*q.nX : (k+1)*q.nX]
 		w := p.weights[q.steps*q.nm+k]
 		for i, a := range row {
 			tensor.Axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
 		}
 	}
-	q.lasting.addHessian(q, p.objectiveScale, end)
+	q.terminal.addHessian(q, p.objectiveScale, end)
 	p.linear()
 }
 
@@ -77,7 +75,7 @@ func (p *ipm) linear() {
 		for i, v := range q.objective[t*d : (t+1)*d] {
 			lin[i] = p.objectiveScale * v
 		}
-		q.priced.Add(lin, q.ofStage(t, p.pulls), q.margins[t*q.nm*d:])
+		q.dualProduct.Add(lin, q.stageDuals(t, p.barrierSlopes), q.margins[t*q.nm*d:])
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				lin[j] += p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])
@@ -90,17 +88,17 @@ func (p *ipm) linear() {
 	end := p.r.p[q.steps*q.nX:]
 	clear(end)
 	for k := range q.totals {
-		tensor.Axpy(p.pulls[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], end)
+		tensor.Axpy(p.barrierSlopes[q.steps*q.nm+k], q.totalSlopes[k*q.nX:(k+1)*q.nX], end)
 	}
-	q.lasting.addGradient(q, p.cur, p.objectiveScale, end)
+	q.terminal.addGradient(q, p.cur, p.objectiveScale, end)
 }
 
-// solve computes the step for the defects in p.defect: every direction, and the largest
-// steps that keep the fraction to the boundary.
+// solve computes the step for the defects in p.defect: all directions, and the largest step lengths within the
+// fraction to the boundary.
 func (p *ipm) solve() (primal, dual float64) {
 	q := p.q
 	d := q.d
-	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
+	p.r.solve(p.lin, q.next, p.defect, p.w, p.finalXi, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
 	primal, dual = 1, 1
 	for t := range q.steps {
@@ -110,10 +108,10 @@ func (p *ipm) solve() (primal, dual float64) {
 		}
 	}
 	for k := range q.totals {
-		p.dg[q.steps*q.nm+k] = tensor.DotInOrder(p.last, q.ends[k*q.nX:])
+		p.dg[q.steps*q.nm+k] = tensor.DotInOrder(p.finalXi, q.totalSlopes[k*q.nX:])
 	}
 	for i, z := range p.z {
-		p.dz[i] = -p.pulls[i] - z - p.weights[i]*p.dg[i]
+		p.dz[i] = -p.barrierSlopes[i] - z - p.weights[i]*p.dg[i]
 		dual = boundary(dual, fraction*z, p.dz[i])
 		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
 	}
@@ -122,20 +120,19 @@ func (p *ipm) solve() (primal, dual float64) {
 		if !q.bounded[j] {
 			continue
 		}
-		below, above, step := 1+v, 1-v, p.w[t*d+j]
-		p.dzl[i] = p.mu/below - p.zl[i] - p.zl[i]/below*step
-		p.dzu[i] = p.mu/above - p.zu[i] + p.zu[i]/above*step
-		primal = boundary(primal, fraction*below, step)
-		primal = boundary(primal, fraction*above, -step)
+		toLower, toUpper, step := 1+v, 1-v, p.w[t*d+j]
+		p.dzl[i] = p.mu/toLower - p.zl[i] - p.zl[i]/toLower*step
+		p.dzu[i] = p.mu/toUpper - p.zu[i] + p.zu[i]/toUpper*step
+		primal = boundary(primal, fraction*toLower, step)
+		primal = boundary(primal, fraction*toUpper, -step)
 		dual = boundary(dual, fraction*p.zl[i], p.dzl[i])
 		dual = boundary(dual, fraction*p.zu[i], p.dzu[i])
 	}
 	return primal, dual
 }
 
-// factor factors the quadratic program's matrices. Where they are not positive definite on
-// the null space of the dynamics it reflects the negative curvature of a few stages. For more
-// of them it shifts every diagonal entry, which for the sake of one would shorten all steps.
+// factor factors the quadratic program's matrices. Where they are not positive definite on the null space of the
+// dynamics, it reflects the negative curvature of a few stages. If more need it, it shifts every diagonal entry.
 func (p *ipm) factor() bool {
 	largest := 0.0
 	for i := range p.q.steps * p.q.d {
@@ -149,13 +146,13 @@ func (p *ipm) factor() bool {
 	if math.IsNaN(largest) || math.IsInf(largest, 0) {
 		return false
 	}
-	shift := p.least
-	p.gains = false
-	most := reflections
+	shift := p.minShift
+	p.hasFeedback = false
+	reflected := reflections
 	if shift > 0 {
-		most = 0
+		reflected = 0
 	}
-	for ; !p.r.factor(p.h, p.q.next, shift, most); most = 0 {
+	for ; !p.r.factor(p.h, p.q.next, shift, reflected); reflected = 0 {
 		switch {
 		case shift == 0:
 			shift = math.Max(1e-8*math.Max(1, largest), p.shift/3)
@@ -166,6 +163,6 @@ func (p *ipm) factor() bool {
 			return false
 		}
 	}
-	p.shift, p.gains = shift, true
+	p.shift, p.hasFeedback = shift, true
 	return true
 }

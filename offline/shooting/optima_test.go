@@ -153,7 +153,7 @@ func TestMarginConstrainedOptimum(t *testing.T) {
 func TestKeptSlopesAreThoseOfTheIterate(t *testing.T) {
 	made := func() *ipm {
 		p := newIPM(newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1}))
-		p.q.weigh(false, []float64{0.3, 0.7})
+		p.q.setWeights(false, []float64{0.3, 0.7})
 		return p
 	}
 	at := []float64{0.4, 0, 0.3, 0.2, 0, 0}
@@ -161,28 +161,28 @@ func TestKeptSlopesAreThoseOfTheIterate(t *testing.T) {
 	for iterations := range 2 * warmIterations {
 		p = made()
 		p.opt = ipmOptions{tolerance: 1e-9, iterations: iterations, mu: firstBarrier, warm: true}
-		p.place(at[:4], at[4:], 20)
+		p.setInitialState(at[:4], at[4:], 20)
 		clear(p.cur.v)
-		if !p.begin(true, nil) {
+		if !p.start(true, nil) {
 			t.Fatal("the start is not finite")
 		}
 		r, _ := p.minimise()
-		p.known = false
-		if kkt, elastic, violation := p.residual(0); r.kkt != kkt || r.elastic != elastic || r.violation != violation {
-			t.Errorf("after %d iterations the residuals are %v, %v and %v, want %v, %v and %v", iterations, r.kkt, r.elastic, r.violation, kkt, elastic, violation)
+		p.slopesValid = false
+		if kkt, elastic, violation := p.residual(0); r.kkt != kkt || r.elasticKKT != elastic || r.violation != violation {
+			t.Errorf("after %d iterations the residuals are %v, %v and %v, want %v, %v and %v", iterations, r.kkt, r.elasticKKT, r.violation, kkt, elastic, violation)
 		}
 	}
 	var barriers [2]float64
 	for i := range barriers {
 		q := made()
 		q.opt = p.opt
-		q.place(at[:4], at[4:], 20)
-		q.begin(true, nil)
+		q.setInitialState(at[:4], at[4:], 20)
+		q.start(true, nil)
 		for k := range q.slopes {
 			q.slopes[k] = 1e3
 		}
-		q.known = i == 1 // of a solve before
-		if !q.resume(p, 1, at, 19, true) {
+		q.slopesValid = i == 1 // of a solve before
+		if !q.warmStart(p, 1, at, 19, true) {
 			t.Fatal("the solve does not go on")
 		}
 		barriers[i] = q.mu

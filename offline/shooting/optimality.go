@@ -6,49 +6,47 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
-// in every state; that of τ at the first stage has no equation.
+// adjoint writes the multipliers of the dynamics that make the Lagrangian stationary in every state. τ of the first
+// stage has no equation.
 func (p *ipm) adjoint(objectiveScale float64) {
 	q := p.q
-	p.known = false
+	p.slopesValid = false
 	last := p.lambda[q.steps*q.nX:]
 	clear(last)
 	for k := range q.totals {
-		tensor.Axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+		tensor.Axpy(-p.z[q.steps*q.nm+k], q.totalSlopes[k*q.nX:(k+1)*q.nX], last)
 	}
-	q.lasting.addGradient(q, p.cur, objectiveScale, last)
+	q.terminal.addGradient(q, p.cur, objectiveScale, last)
 	for t := q.steps - 1; t > 0; t-- {
-		q.gradient(t, objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
+		q.gradient(t, objectiveScale, q.stageDuals(t, p.z), p.lambda, q.slope)
 		copy(p.lambda[t*q.nX:(t+1)*q.nX], q.slope[q.nu:])
 	}
 }
 
-// largest is the largest magnitude seen; one that is not a number stays.
+// largest is the largest magnitude included; NaN stays.
 type largest float64
 
-func (l *largest) see(v float64) {
+func (l *largest) include(v float64) {
 	if v = math.Abs(v); !(v <= float64(*l)) && *l == *l {
 		*l = largest(v)
 	}
 }
 
-// differentiateLagrangian writes the gradient of every stage's Lagrangian, which changes with the iterate and its multipliers alone.
+// differentiateLagrangian writes the gradient of every stage's Lagrangian, unless slopesValid.
 func (p *ipm) differentiateLagrangian() {
-	if p.known {
+	if p.slopesValid {
 		return
 	}
 	q := p.q
 	for t := range q.steps {
-		q.gradient(t, p.objectiveScale, q.ofStage(t, p.z), p.lambda, p.slopes[t*q.d:(t+1)*q.d])
+		q.gradient(t, p.objectiveScale, q.stageDuals(t, p.z), p.lambda, p.slopes[t*q.d:(t+1)*q.d])
 	}
-	p.known = true
+	p.slopesValid = true
 }
 
-// residual is the largest entry of the optimality conditions with barrier
-// parameter mu, scaled as Wächter and Biegler (2006), eq. 5: by the mean size of
-// the multipliers where that exceeds 100. For mu = 0 they are those of the problem
-// itself, with the violation −g among them, and elastic those of the problem in
-// which g may be violated at ρ.
+// residual is the largest entry of the optimality conditions with barrier parameter mu, scaled as in Wächter and
+// Biegler (2006), eq. 5: by the mean size of the multipliers where that exceeds 100. For mu = 0, kkt is that of the
+// problem itself and includes the violation −g. elastic is that of the elastic problem, in which a violation costs ρ.
 func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	q := p.q
 	sum := 0.0
@@ -60,56 +58,56 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	}
 	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
 	p.differentiateLagrangian()
-	var scaled, whole largest // to be divided by scale, and as they are
+	var scaled, unscaled largest // before division by scale, and final
 	for t := range q.steps {
 		slope := p.slopes[t*q.d : (t+1)*q.d]
 		if !q.blocked[t] {
-			clear(p.ofBlock)
+			clear(p.blockSlopes)
 		}
 		for j, r := range slope[:q.nu] {
 			i := t*q.nu + j
-			if p.ofBlock[j] += r - p.zl[i] + p.zu[i]; t+1 == q.steps || !q.blocked[t+1] {
-				scaled.see(p.ofBlock[j])
+			if p.blockSlopes[j] += r - p.zl[i] + p.zu[i]; t+1 == q.steps || !q.blocked[t+1] {
+				scaled.include(p.blockSlopes[j])
 			}
 			if q.bounded[j] {
-				scaled.see(p.zl[i]*(1+p.cur.v[i]) - mu)
-				scaled.see(p.zu[i]*(1-p.cur.v[i]) - mu)
+				scaled.include(p.zl[i]*(1+p.cur.v[i]) - mu)
+				scaled.include(p.zu[i]*(1-p.cur.v[i]) - mu)
 			}
 		}
 		if t > 0 {
 			for i, l := range p.lambda[t*q.nX : (t+1)*q.nX] {
-				scaled.see(slope[q.nu+i] - l)
+				scaled.include(slope[q.nu+i] - l)
 			}
 		} else if q.tau {
-			scaled.see(slope[q.d-1] + p.objectiveScale*q.tauCost)
+			scaled.include(slope[q.d-1] + p.objectiveScale*q.tauCost)
 		}
 	}
-	last := p.last
+	last := p.finalXi
 	copy(last, p.lambda[q.steps*q.nX:])
 	for k := range q.totals {
-		tensor.Axpy(p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+		tensor.Axpy(p.z[q.steps*q.nm+k], q.totalSlopes[k*q.nX:(k+1)*q.nX], last)
 	}
-	q.lasting.addGradient(q, p.cur, -p.objectiveScale, last)
+	q.terminal.addGradient(q, p.cur, -p.objectiveScale, last)
 	for _, v := range last {
-		scaled.see(v)
+		scaled.include(v)
 	}
 	for _, d := range p.cur.defect {
-		whole.see(d)
+		unscaled.include(d)
 	}
 	for i, z := range p.z {
 		g := p.cur.g[i]
 		violation = max(violation, -g)
 		if mu > 0 {
-			scaled.see(p.at.s[i]*z - mu)
-			scaled.see(p.at.v[i]*(p.rho-z) - mu)
+			scaled.include(p.slacks.s[i]*z - mu)
+			scaled.include(p.slacks.v[i]*(p.rho-z) - mu)
 			continue
 		}
-		scaled.see(z * max(g, 0))
+		scaled.include(z * max(g, 0))
 		elastic = max(elastic, (p.rho-z)*max(-g, 0))
 	}
-	whole.see(float64(scaled) / scale)
+	unscaled.include(float64(scaled) / scale)
 	elastic /= scale
-	worst := float64(whole)
+	worst := float64(unscaled)
 	elastic = math.Max(elastic, worst)
 	switch {
 	case mu > 0:
@@ -120,32 +118,32 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	return math.Max(worst, violation), elastic, violation
 }
 
-// infeasibility is what the filter holds against the barrier function.
-func infeasibility(at *point) float64 {
+// infeasibility is θ of the filter: the sum of the defects.
+func infeasibility(pt *point) float64 {
 	sum := 0.0
-	for _, d := range at.defect {
+	for _, d := range pt.defect {
 		sum += math.Abs(d)
 	}
 	return sum
 }
 
-// barrier is the function of the line search.
-func (p *ipm) barrier(at *point, a slack) float64 {
+// barrier is φ of the line search.
+func (p *ipm) barrier(pt *point, a slack) float64 {
 	violations, slacks, box := 0.0, newLogarithm(), newLogarithm()
 	for i, s := range a.s {
 		violations += a.v[i]
 		slacks.add(s * a.v[i])
 	}
-	for i, v := range at.v {
+	for i, v := range pt.v {
 		if p.q.bounded[i%p.q.nu] {
 			box.add((1 + v) * (1 - v))
 		}
 	}
-	return p.objectiveScale*at.f + p.rho*violations - p.mu*(slacks.value()+box.value())
+	return p.objectiveScale*pt.f + p.rho*violations - p.mu*(slacks.value()+box.value())
 }
 
-// logarithm is that of a product of many positive numbers. It takes one of the product as long as that is far from where numbers
-// end, instead of one of each.
+// logarithm sums logarithms of positive numbers. It multiplies them and takes one logarithm before the product over-
+// or underflows.
 type logarithm struct{ product, sum float64 }
 
 func newLogarithm() logarithm { return logarithm{product: 1} }
@@ -153,7 +151,7 @@ func newLogarithm() logarithm { return logarithm{product: 1} }
 func (l *logarithm) add(v float64) {
 	l.product *= v
 	const far = 1e100
-	// One that is not a number stays.
+	// NaN stays.
 	if !(l.product > 1/far && l.product < far) {
 		l.sum += math.Log(l.product)
 		l.product = 1

@@ -6,9 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// points collects the points at which the objectives, or their gradients, are
-// wanted, so that a problem with a domain.Derivatives.Block evaluates them in one
-// call. Any other problem is called point by point.
+// points collects the points of objectives or gradients. A domain.Derivatives.Block evaluates them in one call;
+// without it they are evaluated point by point.
 type points struct {
 	problem        domain.Problem
 	ns, nu, nc, no int
@@ -16,7 +15,7 @@ type points struct {
 	b              domain.Block
 }
 
-// maxPoints bounds the memory of one block: further stages begin another.
+// maxPoints bounds the memory of one block; further stages start another.
 const maxPoints = 4096
 
 func newPoints(p domain.Problem) points {
@@ -26,7 +25,8 @@ func newPoints(p domain.Problem) points {
 
 func (p *points) reset() {
 	p.b.Rows = 0
-	p.b.S, p.b.U, p.b.C, p.b.Sigma = p.b.S[:0], p.b.U[:0], p.b.C[:0], p.b.Sigma[:0]
+	p.b.S, p.b.U, p.b.C = p.b.S[:0], p.b.U[:0], p.b.C[:0]
+	p.b.Sigma = p.b.Sigma[:0]
 }
 
 // add appends a point.
@@ -35,7 +35,7 @@ func (p *points) add(s, c, u []float64) {
 	p.b.S, p.b.C, p.b.U = append(p.b.S, s...), append(p.b.C, c...), append(p.b.U, u...)
 }
 
-// addWeighted appends a point of gradients, with its weights of the objectives.
+// addWeighted appends a point of gradients with its weights of the objectives.
 func (p *points) addWeighted(s, c, u, sigma []float64) {
 	p.add(s, c, u)
 	p.b.Sigma = append(p.b.Sigma, sigma...)
@@ -43,7 +43,8 @@ func (p *points) addWeighted(s, c, u, sigma []float64) {
 
 // objectives evaluates J at every point, [rows][no].
 func (p *points) objectives() []float64 {
-	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
+	ns, nu, nc := p.ns, p.nu, p.nc
+	no := p.no
 	p.b.J = slices.Grow(p.b.J[:0], p.b.Rows*no)[:p.b.Rows*no]
 	if p.block != nil {
 		if p.b.Rows > 0 {
@@ -60,7 +61,8 @@ func (p *points) objectives() []float64 {
 // gradients evaluates ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u at every point, [rows][ns] and
 // [rows][nu].
 func (p *points) gradients() (gs, gu []float64) {
-	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
+	ns, nu, nc := p.ns, p.nu, p.nc
+	no := p.no
 	p.b.GS, p.b.GU = slices.Grow(p.b.GS[:0], p.b.Rows*ns)[:p.b.Rows*ns], slices.Grow(p.b.GU[:0], p.b.Rows*nu)[:p.b.Rows*nu]
 	if p.block != nil {
 		b := p.b

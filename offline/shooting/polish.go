@@ -2,8 +2,8 @@ package shooting
 
 import "github.com/gpc-engine/gpc/domain"
 
-// Polish is domain.ProblemAbilities.Polish by iterations of the interior point, from the roll-out of
-// plan with no multipliers known. It is safe for concurrent use.
+// Polish is domain.ProblemAbilities.Polish by interior point iterations from the roll-out of plan, without known
+// multipliers. It is safe for concurrent use.
 func (s *Solver) Polish(state, ctx []float64, pref domain.Preference, plan []float64, iterations int) bool {
 	r := s.work.polishes.Get().(*Receding)
 	defer s.work.polishes.Put(r)
@@ -12,6 +12,6 @@ func (s *Solver) Polish(state, ctx []float64, pref domain.Preference, plan []flo
 	if _, err := r.Solve(state, ctx, len(plan)/r.p.q.nu, pref); err != nil {
 		return false
 	}
-	copy(plan, r.answer.u)
+	copy(plan, r.solution.u)
 	return true
 }

@@ -6,75 +6,77 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// program is the transcription of one finite-horizon problem by multiple
-// shooting. The variables of stage t are υ_t, the actions scaled to [−1, 1] by
-// their box, and ξ_t: the components of (s_t, c_t) that some action moves, by their
-// typical sizes, then running totals of objectives and one bound τ where a
-// scalarization couples the stages.
+// program is the transcription of one finite-horizon problem by multiple shooting. Stage t has two kinds of
+// variables. υ_t are the actions, scaled to [−1, 1] by their box. ξ_t are the components of (s_t, c_t) that some
+// action moves, scaled by their typical sizes. Where a scalarization couples the stages, ξ_t also holds running
+// totals of the objectives and one bound τ.
 //
 //	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t) + V(s_N, c_N)
 //	s.t. (s_{t+1}, c_{t+1}) = F(s_t, c_t, u_t)
 //	     margins(s_t, c_t, u_t) ≥ 0             for every t
 //	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
-// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode, and V that of a plant that runs on (lasting). First derivatives are
-// those of domain.Derivatives; else those of J with respect to s and u are the problem's
-// own and the others central differences. Second derivatives are a domain.Curved's; else
-// differences, of exact first derivatives where there are such and of values otherwise:
-// their error costs iterations, never accuracy.
+// The weights ω_t are fixed, or σ(s_t, u_t; c_t) in the adaptive mode. V is the terminal cost of an infinite horizon.
+// First derivatives are those of domain.Derivatives. Without it, the problem's Gradient gives those of J with respect
+// to s and u, and central differences the others. Second derivatives are those of a domain.Curved, or differences: of
+// exact first derivatives where they exist, else of values. Their error costs iterations, never accuracy.
 type program struct {
-	problem    domain.Problem
-	may        *domain.ProblemAbilities
-	dual       *domain.Derivatives // nil: differences
-	staged     domain.Stages       // nil: stage by stage
-	failed     error               // why there are no stages where there should be some
-	linearised *point              // whose derivatives the stages hold, nil: none
-	ahead      bool                // whether derivatives are wanted of what is evaluated
-	far        []bool              // [steps], of a domain.Derivatives.Stages
-	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
-	// images that nobody looks at.
-	weightings, costates, hs, units, images, ofSigma []float64
-	spec                                             *domain.Spec
-	ns, nc, nu, no, nm                               int
-	nx                                               int // ns + nc
-	mid, half                                        []float64
-	bounded                                          []bool
-	scale                                            []float64 // typical sizes of s, c, u
-	points                                           points
-	adaptive                                         bool
-	weights                                          []float64 // ω, unused in the adaptive mode
-	tau                                              bool
-	tauCost                                          float64
-	totals                                           []total
-	steps                                            int
-	lasting                                          *lasting  // nil: nothing comes behind the last action
-	sensitive                                        bool      // whether the first state is a variable
-	active                                           []int     // components of (s, c) that some action moves
-	moves                                            []bool    // [nx], the same as a mask
-	na, naug, nX, nf, d                              int       // active, totals and τ, both; nu + na, nu + nX
-	columns                                          []int     // of the nf functions' variables, their places in (s, c, u)
-	next, margins                                    []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
-	objective                                        []float64 // ∂ωᵀJ, [steps][d]
-	varying                                          []float64 // of it, in the adaptive mode, J's part through σ
-	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
-	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
-	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
-	blocks                                           []int     // Options.Blocks of what is solved; nil: every action is free
-	blocked                                          []bool    // [steps]: the action is that of the stage before
-	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                                       []float64 // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
-	y, other                                         []float64 // (s, c, u)
-	fp, fm, mp, mm                                   []float64
-	sp, sm, delta, unit                              []float64
-	slope                                            []float64     // [d]
-	prices                                           []float64     // −z of a stage
-	carried, priced                                  dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
-	mixed                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
-	plus, minus, step                                []float64     // [d]
-	costate                                          []float64     // [nx]
-	zy, zx, zj, zm                                   []complex128
-	evaluations                                      int64 // stages whose functions were evaluated, at float64 and at dual numbers
+	problem     domain.Problem
+	abilities   *domain.ProblemAbilities
+	dual        *domain.Derivatives // nil: differences
+	staged      domain.Stages       // nil: stage by stage
+	stagesErr   error               // why Stages failed
+	linearised  *point              // the point that the stages have linearised; nil: none
+	wantsSlopes bool                // evaluate with derivatives
+	skipMargins []bool              // [steps], of a domain.Derivatives.Stages
+	// Buffers of a domain.Derivatives.Stages, in the problem's units.
+	weightings                  []float64 // of J, [steps][no]
+	costates                    []float64 // λ, [steps][nx]
+	hs                          []float64 // Hessians, [steps][nf][nf]
+	units                       []float64 // sizes of the columns
+	images                      []float64 // discarded
+	prioritySlopes              []float64
+	spec                        *domain.Spec
+	ns, nc, nu, no, nm          int
+	nx                          int // ns + nc
+	mid, half                   []float64
+	bounded                     []bool
+	scale                       []float64 // typical sizes of s, c, u
+	points                      points
+	adaptive                    bool
+	weights                     []float64 // ω, unused in the adaptive mode
+	tau                         bool
+	tauCost                     float64
+	totals                      []total
+	steps                       int
+	terminal                    *terminalCost // nil: none
+	initialFree                 bool          // whether the first state is a variable
+	active                      []int         // components of (s, c) that some action moves
+	isActive                    []bool        // [nx], the same as a mask
+	na, naug, nX, nf, d         int           // active, totals and τ, both; nu + na, nu + nX
+	columns                     []int         // of the nf functions' variables, their places in (s, c, u)
+	next, margins               []float64     // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective                   []float64     // ∂ωᵀJ, [steps][d]
+	varying                     []float64     // the part of objective through σ, adaptive mode
+	dj, dsigma                  []float64     // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
+	totalSlopes                 []float64     // [totals][nX]: ∂ of the constraints on the totals
+	h                           []float64     // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                          []float64     // a part of one: σᵀJ with J held, or without its linear part, [d][d]
+	blocks                      []int         // Options.Blocks; nil: every action is free
+	blocked                     []bool        // [steps]: the stage repeats the action of the previous one
+	room                        []float64     // [nm]: distance to keep from each limit; nil: none
+	dx, dJ, dm                  []float64     // written by a domain.Derivatives.Stages: [nx], [no] and [nm] by the columns
+	y                           []float64     // (s, c, u)
+	fp, fm, mp, mm              []float64
+	sp, sm, delta, unit         []float64
+	slope                       []float64     // [d]
+	negatedDuals                []float64     // −z of a stage
+	costateProduct, dualProduct dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
+	crossProduct                dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
+	plus, minus, step           []float64     // [d]
+	costate                     []float64     // [nx]
+	zy, zx, zj, zm              []complex128
+	evaluations                 int64 // evaluations of a stage, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -101,12 +103,12 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		problem: p, spec: spec, points: newPoints(p),
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
-	q.may = domain.AbilitiesOfProblem(p)
-	if q.may.Derivatives.Dual() {
-		q.dual = &q.may.Derivatives
+	q.abilities = domain.AbilitiesOfProblem(p)
+	if q.abilities.Derivatives.Dual() {
+		q.dual = &q.abilities.Derivatives
 	}
-	if q.may.Derivatives.Stages != nil {
-		q.staged, q.failed = q.may.Derivatives.Stages()
+	if q.abilities.Derivatives.Stages != nil {
+		q.staged, q.stagesErr = q.abilities.Derivatives.Stages()
 	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
@@ -123,8 +125,8 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
 		q.scale[q.nx+j] = half
 	}
-	q.moves, q.costate = make([]bool, q.nx), make([]float64, q.nx)
-	for _, b := range []*[]float64{&q.y, &q.other, &q.plus, &q.minus, &q.step} {
+	q.isActive, q.costate = make([]bool, q.nx), make([]float64, q.nx)
+	for _, b := range []*[]float64{&q.y, &q.plus, &q.minus, &q.step} {
 		*b = make([]float64, y)
 	}
 	q.fp, q.fm = make([]float64, q.nx), make([]float64, q.nx)
@@ -133,25 +135,27 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		*b = make([]float64, q.no)
 	}
 	if q.dual != nil {
-		q.zy, q.zx, q.zj, q.zm = make([]complex128, y), make([]complex128, q.nx), make([]complex128, q.no), make([]complex128, q.nm)
+		q.zy, q.zx = make([]complex128, y), make([]complex128, q.nx)
+		q.zj, q.zm = make([]complex128, q.no), make([]complex128, q.nm)
 	}
 	return q
 }
 
-// transitions is how many stages have a state behind them that something looks at.
+// transitions is the number of stages whose image matters: the terminal cost looks at the last one.
 func (q *program) transitions() int {
-	if q.lasting != nil {
+	if q.terminal != nil {
 		return q.steps
 	}
 	return q.steps - 1
 }
 
-// weigh makes the program that of a weighted sum.
-func (q *program) weigh(adaptive bool, weights []float64) {
-	q.adaptive, q.weights, q.tau, q.tauCost, q.totals = adaptive, weights, false, 0, q.totals[:0]
+// setWeights makes the program that of a weighted sum.
+func (q *program) setWeights(adaptive bool, weights []float64) {
+	q.adaptive, q.weights = adaptive, weights
+	q.tau, q.tauCost, q.totals = false, 0, q.totals[:0]
 }
 
-// layout sizes everything for the active components; q.moves says which.
+// layout sizes the buffers for the active components that isActive marks.
 func (q *program) layout(steps int) {
 	q.steps, q.linearised = steps, nil
 	size(&q.blocked, steps)
@@ -160,7 +164,7 @@ func (q *program) layout(steps int) {
 	for j := range q.nu {
 		q.columns = append(q.columns, q.nx+j)
 	}
-	for a, moves := range q.moves {
+	for a, moves := range q.isActive {
 		if moves {
 			q.active, q.columns = append(q.active, a), append(q.columns, a)
 		}
@@ -171,9 +175,9 @@ func (q *program) layout(steps int) {
 	}
 	q.nX, q.nf = q.na+q.naug, q.nu+q.na
 	q.d = q.nu + q.nX
-	q.carried, q.priced = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
-	q.mixed = dense.NewTransposed(q.d, q.no, q.d).Lower()
-	size(&q.prices, q.nm)
+	q.costateProduct, q.dualProduct = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
+	q.crossProduct = dense.NewTransposed(q.d, q.no, q.d).Lower()
+	size(&q.negatedDuals, q.nm)
 	size(&q.units, q.nf)
 	size(&q.next, steps*q.nX*q.d)
 	size(&q.margins, steps*q.nm*q.d)
@@ -187,15 +191,15 @@ func (q *program) layout(steps int) {
 	for _, b := range [][]float64{q.next, q.margins, q.objective, q.varying, q.dj, q.dsigma, q.h} {
 		clear(b)
 	}
-	size(&q.ends, len(q.totals)*q.nX)
-	clear(q.ends)
+	size(&q.totalSlopes, len(q.totals)*q.nX)
+	clear(q.totalSlopes)
 	for k, tot := range q.totals {
-		q.ends[k*q.nX+q.na+k] = -1
+		q.totalSlopes[k*q.nX+q.na+k] = -1
 		if q.tau {
-			q.ends[k*q.nX+q.nX-1] = tot.a
+			q.totalSlopes[k*q.nX+q.nX-1] = tot.a
 		}
 	}
-	// The totals and τ go on as they are, whatever else is added to them.
+	// The totals and τ carry over from stage to stage.
 	for t := range steps {
 		for k := q.na; k < q.nX; k++ {
 			q.next[(t*q.nX+k)*q.d+q.nu+k] = 1
@@ -203,7 +207,7 @@ func (q *program) layout(steps int) {
 	}
 }
 
-// block marks the stages whose action is that of the stage before, by Options.Blocks.
+// block marks the stages that repeat the previous action, by Options.Blocks.
 func block(blocked []bool, blocks []int) {
 	clear(blocked)
 	if len(blocks) == 0 {
@@ -218,8 +222,8 @@ func block(blocked []bool, blocks []int) {
 	}
 }
 
-// join makes scaled actions the same within each block: their mean.
-func (q *program) join(v []float64) {
+// averageBlocks replaces the scaled actions of each block by their mean.
+func (q *program) averageBlocks(v []float64) {
 	if len(q.blocks) == 0 {
 		return
 	}
@@ -240,7 +244,7 @@ func (q *program) join(v []float64) {
 	}
 }
 
-// constraints is their number.
+// constraints is the number of inequalities.
 func (q *program) constraints() int { return q.steps*q.nm + len(q.totals) }
 
 func (q *program) resize(p *point) {
@@ -272,8 +276,8 @@ func (q *program) action(p *point, t int) []float64 {
 	return u
 }
 
-// marginsOf writes the margins beyond the room that they are to keep.
-func (q *program) marginsOf(s, c, u, m []float64) {
+// marginsBeyondRoom writes the margins less the room to keep.
+func (q *program) marginsBeyondRoom(s, c, u, m []float64) {
 	q.problem.Margins(s, c, u, m)
 	for i, v := range q.room {
 		m[i] -= v
@@ -297,8 +301,7 @@ func (q *program) priority(s, c, u, w []float64) {
 	q.spec.Semantic.Priority(q.delta, w)
 }
 
-// roll makes p a trajectory of the dynamics: from its first state by its scaled
-// actions, and evaluates it.
+// roll makes p a trajectory and evaluates it: it applies the scaled actions from the first state.
 func (q *program) roll(p *point) {
 	for t := range q.steps {
 		q.action(p, t)
@@ -308,8 +311,8 @@ func (q *program) roll(p *point) {
 	q.evaluate(p, true)
 }
 
-// evaluate fills everything but the variables; with rolled the images are there
-// already, and totals follow the objectives. Values may be not finite.
+// evaluate fills everything except the variables. With rolled, the images exist already and the totals follow from
+// the objectives. Values may be non-finite.
 func (q *program) evaluate(p *point, rolled bool) {
 	q.evaluations += int64(q.steps)
 	p.rolled = rolled
@@ -322,10 +325,10 @@ func (q *program) evaluate(p *point, rolled bool) {
 	if q.tau {
 		p.f += q.tauCost * p.y[q.naug-1]
 	}
-	p.f += q.lasting.cost(q, p)
+	p.f += q.terminal.value(q, p)
 	for t := range q.steps {
 		defect := p.defect[t*q.nX : (t+1)*q.nX]
-		y, after := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
+		y, nextTotals := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
 		for k, tot := range q.totals {
 			defect[q.na+k] = y[k] + tensor.DotInOrder(tot.e, p.j[t*q.no:(t+1)*q.no])
 		}
@@ -333,12 +336,12 @@ func (q *program) evaluate(p *point, rolled bool) {
 			defect[q.nX-1] = y[q.naug-1]
 		}
 		if rolled {
-			copy(after, defect[q.na:])
+			copy(nextTotals, defect[q.na:])
 			clear(defect)
 			continue
 		}
-		for k := range after {
-			defect[q.na+k] -= after[k]
+		for k := range nextTotals {
+			defect[q.na+k] -= nextTotals[k]
 		}
 		for i, a := range q.active {
 			defect[i] = 0
@@ -357,7 +360,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
-// evaluateEach fills what the functions of the stages are, one after the other.
+// evaluateEach evaluates the functions stage by stage.
 func (q *program) evaluateEach(p *point, rolled bool) {
 	q.points.reset()
 	for t := range q.steps {
@@ -369,7 +372,7 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 				q.forward(p, t)
 			}
 		}
-		q.marginsOf(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
+		q.marginsBeyondRoom(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
 		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		if q.points.block != nil {
 			q.points.add(s, c, u)
@@ -382,37 +385,36 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 	}
 }
 
-// hold makes a point of the first measured state at every stage. The context follows: what it
-// remembers of the actions is of no size that would make a defect of it comparable.
-func (q *program) hold(p *point) {
+// holdState holds the first measured state at every stage. The context follows the dynamics: its memory of actions
+// has no typical size to measure a defect with.
+func (q *program) holdState(p *point) {
 	for t := range q.transitions() {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
 	}
 	for t := range q.steps {
 		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
 	}
-	q.carry(p, q.ns)
+	q.propagate(p, q.ns)
 }
 
-// carry takes what no action moves, and every component from the given one on, from the first
-// state along the horizon, and everything to the last stage, which a shift has left without a
-// state of its own; it evaluates the point.
-func (q *program) carry(p *point, from int) {
+// propagate recomputes states by the dynamics and evaluates the point. It covers every inactive component, every
+// component from firstComponent on, and the whole last stage, which a shift leaves without a state of its own.
+func (q *program) propagate(p *point, firstComponent int) {
 	for t := range q.transitions() {
 		q.action(p, t)
 		q.forward(p, t)
-		for a, moves := range q.moves {
-			if !moves || a >= from || t == q.transitions()-1 {
+		for a, moves := range q.isActive {
+			if !moves || a >= firstComponent || t == q.transitions()-1 {
 				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
 			}
 		}
 	}
-	q.ahead = true
+	q.wantsSlopes = true
 	q.evaluate(p, false)
-	q.ahead = false
+	q.wantsSlopes = false
 }
 
-// finite reports whether every value of an evaluated point is.
+// finite reports whether every value of an evaluated point is finite.
 func (q *program) finite(p *point) bool {
 	sum := p.f - p.f
 	for _, b := range [][]float64{p.g, p.defect} {
@@ -423,36 +425,36 @@ func (q *program) finite(p *point) bool {
 	return sum == 0
 }
 
-// discoverStages marks those that a domain.Derivatives.Stages lists.
+// discoverStages marks the active components that a domain.Derivatives.Stages lists.
 func (q *program) discoverStages(p *point) {
-	clear(q.moves)
+	clear(q.isActive)
 	for _, a := range q.staged.Moving() {
-		q.moves[a] = true
+		q.isActive[a] = true
 	}
 	q.layout(q.steps)
 	q.resize(p)
 }
 
-// discover marks the components that some action moves, along a roll-out.
+// discover marks the components that some action moves along a roll-out.
 func (q *program) discover(p *point) {
-	for i := range q.moves {
-		q.moves[i] = true
+	for i := range q.isActive {
+		q.isActive[i] = true
 	}
 	q.layout(q.steps)
 	q.resize(p)
 	q.differentiate(p)
-	clear(q.moves)
-	for grown := true; grown; {
-		grown = false
+	clear(q.isActive)
+	for changed := true; changed; {
+		changed = false
 		for t := range q.transitions() {
 			for i := range q.nx {
-				if q.moves[i] {
+				if q.isActive[i] {
 					continue
 				}
 				row := q.next[(t*q.nX+i)*q.d : (t*q.nX+i+1)*q.d]
 				for col := range q.nf {
-					if row[col] != 0 && (col < q.nu || q.moves[q.columns[col]]) {
-						q.moves[i], grown = true, true
+					if row[col] != 0 && (col < q.nu || q.isActive[q.columns[col]]) {
+						q.isActive[i], changed = true, true
 						break
 					}
 				}

@@ -9,77 +9,78 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Receding solves the decisions of one closed loop: each starts from the solution of
-// the one before, actions, states and multipliers a stage further on, under the
-// feedback of its last step where the state is not the one predicted. After the first
-// calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
+// Receding solves the decisions of one closed loop. Each starts from the previous solution, shifted by a stage:
+// actions, states and multipliers. The feedback of its last step corrects the actions where the state is not the
+// predicted one. After the first calls of the longest horizon it allocates nothing. It is not safe for concurrent
+// use.
 type Receding struct {
-	opt        Options
-	lastings   *lastings
-	iterations int           // of one decision
-	barrier    float64       // first barrier parameter of a plan that Begin gave
-	within     time.Duration // of its call; 0: any
-	p          *ipm
-	weights    []float64
-	first      []float64 // state and context
-	begun      []float64 // what Begin gave
-	ready      bool      // whether there is a decision to start from
-	answer     *point    // the plan
-	status     Status
+	opt           Options
+	terminalCosts *terminalCosts
+	iterations    int           // of a decision
+	barrier       float64       // first barrier parameter of a plan from Begin
+	timeLimit     time.Duration // of a decision; 0: none
+	p             *ipm
+	weights       []float64
+	first         []float64 // state and context
+	startPlan     []float64 // the plan from Begin
+	ready         bool      // a previous decision can warm-start the next
+	solution      *point    // the plan
+	status        Status
 }
 
-// Status says what a decision's solve came to. Where no plan keeps the margins the
-// solve converges to one that violates them least, at a price of a thousand times the
-// objective's largest first derivative per unit: Violation tells such a plan.
+// Status describes the solve of a decision. Where no plan satisfies the margins, the solve converges to one that
+// violates them least. The penalty per unit is a thousand times the objective's largest first derivative. Violation
+// marks such a plan.
 type Status struct {
-	Converged  bool    // KKT within the solver's tolerance
-	Warm       bool    // whether it began from the decision before
-	KKT        float64 // largest scaled residual of the optimality conditions, at that price
-	Violation  float64 // largest −margin of the plan
-	Cost       float64 // Σσᵀ J of the plan; with Beyond it is what was minimised
-	Beyond     float64 // what is counted behind the plan (Options.Lasting)
-	Iterations int
+	Converged    bool    // KKT within the solver's tolerance
+	Warm         bool    // started from the previous decision
+	KKT          float64 // largest scaled residual of the optimality conditions, with that penalty
+	Violation    float64 // largest −margin of the plan
+	Cost         float64 // Σσᵀ J of the plan; with TerminalCost it is the minimised value
+	TerminalCost float64 // beyond the plan (Options.TerminalCost)
+	Iterations   int
 }
 
-// Receding returns a controller's solver of the weighted sum. One decision has at most so many iterations, 0: the
-// solver's, within a time from the call, 0: any, which is looked at between iterations.
-func (s *Solver) Receding(iterations int, within time.Duration) (*Receding, error) {
-	if iterations < 0 || within < 0 {
-		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", iterations, within)
+// Receding returns a controller's solver of the weighted sum. iterations limits each decision, 0: the Solver's.
+// timeLimit limits its time, 0: none; it is checked between iterations.
+func (s *Solver) Receding(iterations int, timeLimit time.Duration) (*Receding, error) {
+	if iterations < 0 || timeLimit < 0 {
+		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", iterations, timeLimit)
 	}
 	if iterations == 0 {
 		iterations = s.opt.Iterations
 	}
-	return newReceding(s, iterations, within), nil
+	return newReceding(s, iterations, timeLimit), nil
 }
 
-func newReceding(s *Solver, iterations int, within time.Duration) *Receding {
+func newReceding(s *Solver, iterations int, timeLimit time.Duration) *Receding {
 	p := newIPM(newProgram(s.problem, s.opt.StateScale))
 	p.q.blocks = s.opt.Blocks
-	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: p, barrier: plannedBarrier}
+	return &Receding{opt: s.opt, terminalCosts: s.terminalCosts, iterations: iterations, timeLimit: timeLimit, p: p, barrier: plannedBarrier}
 }
 
-// Reset forgets the decision before: the next is solved from the problem's fallback
-// actions.
-func (r *Receding) Reset() { r.ready, r.begun = false, r.begun[:0] }
+// Reset forgets the previous decision: the next solve starts from the fallback action.
+func (r *Receding) Reset() { r.ready, r.startPlan = false, r.startPlan[:0] }
 
-// Begin makes plan, [steps·action], the start of the next decision in place of the one
-// before; its last action is held where that decision is of more steps.
-func (r *Receding) Begin(plan []float64) { r.ready, r.begun = false, append(r.begun[:0], plan...) }
+// Begin makes plan, [steps·action], the start of the next decision. Its last action repeats where that has more
+// steps.
+func (r *Receding) Begin(plan []float64) {
+	r.ready, r.startPlan = false, append(r.startPlan[:0], plan...)
+}
 
-// Solve plans n steps from a state and context. Whatever it ends with, the plan is a
-// roll-out of finite actions within their box, unless it returns an error: of sizes or
-// the preference, or domain.ErrNotConverged where not even the start has finite values.
+// Solve plans n steps from a state and context. Without an error, the plan is a roll-out of finite actions within
+// their box, converged or not. An error reports wrong sizes, the preference, or domain.ErrNotConverged where not even
+// the start is finite.
 func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
 	p, q := r.p, r.p.q
-	if q.failed != nil {
-		return Status{}, fmt.Errorf("shooting: %w", q.failed)
+	if q.stagesErr != nil {
+		return Status{}, fmt.Errorf("shooting: %w", q.stagesErr)
 	}
 	if err := pref.Validate(q.no); err != nil {
 		return Status{}, fmt.Errorf("shooting: %w", err)
 	}
-	if len(r.begun)%q.nu != 0 {
-		return Status{}, fmt.Errorf("shooting: a plan of %d values begins a decision, want a multiple of %d", len(r.begun), q.nu)
+	if len(r.startPlan)%q.nu != 0 {
+		return Status{}, fmt.Errorf("shooting: a plan of %d values begins a decision, want a multiple of %d", len(r.startPlan), q.nu)
 	}
 	if len(state) != q.ns || len(ctx) != q.nc {
 		return Status{}, fmt.Errorf("shooting: state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
@@ -88,59 +89,59 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
 	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier}
-	if r.within > 0 {
-		p.opt.deadline = time.Now().Add(r.within)
+	if r.timeLimit > 0 {
+		p.opt.deadline = time.Now().Add(r.timeLimit)
 	}
 	r.weights = append(r.weights[:0], pref.W...)
-	q.weigh(pref.Adaptive, r.weights)
-	q.lasting = r.lastings.of(ctx, pref)
+	q.setWeights(pref.Adaptive, r.weights)
+	q.terminal = r.terminalCosts.forContext(ctx, pref)
 	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult
 	switch {
-	case r.ready && p.resume(p, 1, r.first, n, r.status.Converged):
+	case r.ready && p.warmStart(p, 1, r.first, n, r.status.Converged):
 		r.status = Status{Warm: true}
 		result = p.iterate()
-		if p.incomplete {
+		if p.missedActive {
 			p.widen()
 			result = p.run(p.scale())
 		}
 	default:
-		p.place(state, ctx, n)
-		held := len(r.begun) == 0
-		if held {
-			p.opt.mu = heldBarrier
-			r.begun = append(r.begun, q.minus[:q.nu]...)
-			q.problem.Fallback(state, ctx, r.begun)
+		p.setInitialState(state, ctx, n)
+		hold := len(r.startPlan) == 0
+		if hold {
+			p.opt.mu = holdBarrier
+			r.startPlan = append(r.startPlan, q.minus[:q.nu]...)
+			q.problem.Fallback(state, ctx, r.startPlan)
 		}
 		for i := range p.cur.v {
 			j := i % q.nu
-			u := r.begun[min(i, len(r.begun)-q.nu+j)]
+			u := r.startPlan[min(i, len(r.startPlan)-q.nu+j)]
 			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
 		}
-		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
-		if !p.begin(held, nil) {
+		r.ready, r.status, r.startPlan = false, Status{}, r.startPlan[:0]
+		if !p.start(hold, nil) {
 			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
-		p.incomplete = !q.differentiate(p.cur)
+		p.missedActive = !q.differentiate(p.cur)
 		p.rho = firstPenalty
 		result = p.run(p.scale())
 	}
-	r.status.KKT = math.Min(result.kkt, result.elastic)
+	r.status.KKT = math.Min(result.kkt, result.elasticKKT)
 	r.status.Converged = r.status.KKT <= r.opt.Tolerance
-	r.status.Beyond = q.lasting.cost(q, p.cur)
-	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.Beyond, p.iterations
-	// From a point without progress the next would have none either.
-	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.within == 0
-	r.answer, r.ready = p.cur, !stalled
+	r.status.TerminalCost = q.terminal.value(q, p.cur)
+	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.TerminalCost, p.iterations
+	// A stalled point cannot warm-start the next decision.
+	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.timeLimit == 0
+	r.solution, r.ready = p.cur, !stalled
 	if !p.cur.rolled {
-		// The next decision goes on from the iterate; the plan is a roll-out of it.
-		if !p.follow(p.cur.x[:q.nx]) {
+		// The next decision continues from the iterate; the plan is its roll-out.
+		if !p.rollOut(p.cur.x[:q.nx]) {
 			r.ready = false
 			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
 		}
-		r.answer = p.trial
-		r.status.Beyond = q.lasting.cost(q, p.trial)
-		r.status.Cost, r.status.Violation = p.trial.f-r.status.Beyond, 0
+		r.solution = p.trial
+		r.status.TerminalCost = q.terminal.value(q, p.trial)
+		r.status.Cost, r.status.Violation = p.trial.f-r.status.TerminalCost, 0
 		for _, g := range p.trial.g {
 			r.status.Violation = math.Max(r.status.Violation, -g)
 		}
@@ -151,40 +152,40 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 // Action views the plan's action of step t until the next Solve.
 func (r *Receding) Action(t int) []float64 {
 	nu := r.p.q.nu
-	return r.answer.u[t*nu : (t+1)*nu : (t+1)*nu]
+	return r.solution.u[t*nu : (t+1)*nu : (t+1)*nu]
 }
 
 // State views the plan's state and context before step t until the next Solve.
-func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.answer, t) }
+func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.solution, t) }
 
-// Linearise prepares Correct for the last Solve, whose plan stays as it is: the derivatives of one
-// more iteration, with those in the first state. It reports false where that solve did not
-// converge, or its quadratic program is not convex.
+// Linearise prepares Correct for the last Solve and leaves its plan as it is. It computes the derivatives of one more
+// iteration, including those in the initial state. It returns false where that solve did not converge or its
+// quadratic program is not convex.
 func (r *Receding) Linearise() bool {
 	p, q := r.p, r.p.q
 	if !r.ready || !r.status.Converged {
 		return false
 	}
-	q.sensitive = true
-	defer q.fix()
+	q.initialFree = true
+	defer q.fixInitialState()
 	q.differentiate(p.cur)
 	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
 	p.assemble()
-	p.gains = p.r.factor(p.h, q.next, 0, 0)
-	return p.gains
+	p.hasFeedback = p.r.factor(p.h, q.next, 0, 0)
+	return p.hasFeedback
 }
 
-// Correct writes what the plan's first action becomes to first order from another first state
-// and context, within its box; Linearise comes first. What no action moves is taken as it was.
-// The barrier holds an action near its bound there, as it does margins.
+// Correct writes the plan's first action for another initial state and context, to first order, within its box.
+// Linearise comes first. Changes of inactive components are ignored. The barrier holds an action near its bound, and
+// margins alike.
 func (r *Receding) Correct(state, ctx, u []float64) {
 	p, q := r.p, r.p.q
 	copy(q.y, state)
 	copy(q.y[q.ns:], ctx)
 	clear(u)
-	p.r.feedback(0, p.away(q.y, r.answer.x), u)
+	p.r.feedback(0, p.deviation(q.y, r.solution.x), u)
 	for j, step := range u {
-		v := r.answer.v[j] + step
+		v := r.solution.v[j] + step
 		if q.bounded[j] {
 			v = math.Max(-1, math.Min(1, v))
 		}
@@ -192,71 +193,71 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 	}
 }
 
-// resume makes the last iterate of a solve of the same functions, which may be p's own, so many stages further on, the start
-// of the next of n steps from the given state and context. One that had converged is rolled out from there and
-// begins with the last barrier parameter, but keeps its states where that roll-out strays; another keeps its states, its defects
-// and its parameter. It reports false where nothing of it is finite.
-func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) bool {
-	q, before := p.q, from.q.steps
-	if p != from {
-		p.like(from)
+// warmStart starts a solve of n steps from the last iterate of an earlier one, shifted by the given stages. previous
+// may be p itself; its functions are the same. A converged iterate is rolled out and begins with the last barrier
+// parameter. It keeps its states where that roll-out strays. Any other iterate keeps its states, its defects and its
+// barrier parameter. warmStart returns false where no start is finite.
+func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, converged bool) bool {
+	q, oldSteps := p.q, previous.q.steps
+	if p != previous {
+		p.copySettings(previous)
 	}
-	p.iterations, p.incomplete, p.opt.warm = 0, false, converged
-	shiftStages(&p.cur.x, from.cur.x, before+1, n+1, by, q.nx)
-	shiftStages(&p.cur.v, from.cur.v, before, n, by, q.nu)
-	shiftStages(&p.zl, from.zl, before, n, by, q.nu)
-	shiftStages(&p.zu, from.zu, before, n, by, q.nu)
-	shiftStages(&p.z, from.z, before, n, by, q.nm)
-	shiftStages(&p.lambda, from.lambda, before+1, n+1, by, from.q.nX)
-	shiftStages(&p.r.l, from.r.l, before, n, by, q.nu*q.nu)
-	shiftStages(&p.r.y, from.r.y, before, n, by, from.q.nX*q.nu)
+	p.iterations, p.missedActive, p.opt.warm = 0, false, converged
+	shiftStages(&p.cur.x, previous.cur.x, oldSteps+1, n+1, shift, q.nx)
+	shiftStages(&p.cur.v, previous.cur.v, oldSteps, n, shift, q.nu)
+	shiftStages(&p.zl, previous.zl, oldSteps, n, shift, q.nu)
+	shiftStages(&p.zu, previous.zu, oldSteps, n, shift, q.nu)
+	shiftStages(&p.z, previous.z, oldSteps, n, shift, q.nm)
+	shiftStages(&p.lambda, previous.lambda, oldSteps+1, n+1, shift, previous.q.nX)
+	shiftStages(&p.r.l, previous.r.l, oldSteps, n, shift, q.nu*q.nu)
+	shiftStages(&p.r.y, previous.r.y, oldSteps, n, shift, previous.q.nX*q.nu)
 	for t := range n {
-		if from.q.blocked[min(t+by, before-1)] {
-			p.r.forget(t, q.nu, from.q.nX)
+		if previous.q.blocked[min(t+shift, oldSteps-1)] {
+			p.r.clearFeedback(t, q.nu, previous.q.nX)
 		}
 	}
-	if p != from || n != before {
+	if p != previous || n != oldSteps {
 		q.layout(n)
 	}
 	p.resize()
 	if converged {
 		p.mu = p.opt.lastBarrier()
 	}
-	// Actions on their bounds are moved inside to where their multipliers want them.
+	// Actions at their bounds move inside to where their multipliers place them.
 	for i, v := range p.cur.v {
 		if q.bounded[i%q.nu] {
 			low, high := math.Min(0.1, p.mu/p.zl[i]), math.Min(0.1, p.mu/p.zu[i])
 			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
 		}
 	}
-	q.join(p.cur.v)
-	rolls := converged && len(q.blocks) == 0
-	if !rolls {
-		p.keep(first)
+	q.averageBlocks(p.cur.v)
+	rollOut := converged && len(q.blocks) == 0
+	if !rollOut {
+		p.keepStates(initial)
 	}
-	strayed := 0.0 // the barrier parameter that it asks for
-	if p.kept = false; rolls || !q.finite(p.cur) {
-		if !p.follow(first) {
+	barrier := 0.0 // the barrier parameter of a strayed roll-out
+	if p.keptStates = false; rollOut || !q.finite(p.cur) {
+		if !p.rollOut(initial) {
 			return false
 		}
-		if strayed = p.strayed(); rolls && strayed > 0 {
-			p.keep(first)
-			p.kept = q.finite(p.cur)
+		if barrier = p.strayBarrier(); rollOut && barrier > 0 {
+			p.keepStates(initial)
+			p.keptStates = q.finite(p.cur)
 		}
-		if !p.kept {
+		if !p.keptStates {
 			p.cur, p.trial = p.trial, p.cur
 		}
 	}
-	p.incomplete = !q.differentiate(p.cur)
-	was := p.objectiveScale
+	p.missedActive = !q.differentiate(p.cur)
+	oldScale := p.objectiveScale
 	p.objectiveScale = p.scale()
-	ratio := p.objectiveScale / was
+	ratio := p.objectiveScale / oldScale
 	for _, b := range [][]float64{p.z, p.zl, p.zu, p.lambda} {
 		for i := range b {
 			b[i] *= ratio
 		}
 	}
-	// Multipliers not far below what the barrier asks for.
+	// Multipliers stay near their barrier values.
 	for i, g := range p.cur.g {
 		p.z[i] = math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
 	}
@@ -266,52 +267,53 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 			p.zu[i] = math.Max(p.zu[i], 0.1*p.mu/(1-v))
 		}
 	}
-	// The stage that is new at the end has no multiplier before it yet.
-	if clear(p.lambda[n*q.nX:]); q.lasting != nil {
-		q.lasting.addGradient(q, p.cur, p.objectiveScale, p.lambda[n*q.nX:])
+	// The new last stage has no multiplier yet.
+	if clear(p.lambda[n*q.nX:]); q.terminal != nil {
+		q.terminal.addGradient(q, p.cur, p.objectiveScale, p.lambda[n*q.nX:])
 	}
 	if n > 1 {
-		q.gradient(n-1, p.objectiveScale, q.ofStage(n-1, p.z), p.lambda, q.slope)
+		q.gradient(n-1, p.objectiveScale, q.stageDuals(n-1, p.z), p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}
-	if p.known = false; converged {
+	if p.slopesValid = false; converged {
 		e, _, _ := p.residual(0)
-		if p.mu = math.Max(p.mu, roomAt(e)); p.kept {
-			p.mu, p.opt.warm = math.Max(p.mu, strayed), false
+		if p.mu = math.Max(p.mu, barrierFor(e)); p.keptStates {
+			p.mu, p.opt.warm = math.Max(p.mu, barrier), false
 		}
 	}
-	p.slacks(p.cur.g, p.at.s, p.at.v)
+	p.computeSlacks(p.cur.g, p.slacks.s, p.slacks.v)
 	return true
 }
 
-// keep makes the iterate start at another state and context, with its own states behind, of which the first equation is then
-// left open.
-func (p *ipm) keep(first []float64) {
-	copy(p.cur.x, first)
-	p.q.carry(p.cur, p.q.nx)
+// keepStates changes the iterate's initial state and context and keeps its other states. The first transition then
+// has a defect.
+func (p *ipm) keepStates(initial []float64) {
+	copy(p.cur.x, initial)
+	p.q.propagate(p.cur, p.q.nx)
 }
 
-// A roll-out of a plan from another state strays where it breaks a limit by more than brokenLimit, or comes further from the plan
-// than the state's typical sizes and strayedGrowth times as far as it begins: the plan's feedback moves no action that is at its
-// bound, and Newton's method would have to come back from there. It has less to do from the states of the plan, which keep the
-// limits. One that comes so far has room for another plan, strayedBarrier at least.
+// A roll-out from another state strays where it violates a limit by more than brokenLimit. It also strays where its
+// deviation from the plan exceeds the typical sizes and strayedGrowth times the first deviation. Feedback moves no
+// action at its bound, so Newton's method would have to undo the deviation. The plan's own states respect the limits
+// and leave less to do. A large deviation needs room for another plan: a barrier parameter of at least
+// strayedBarrier.
 const (
 	brokenLimit    = 1e-3 // in the margins' own units
 	strayedGrowth  = 10
 	strayedBarrier = 3e-3
 )
 
-// strayed is the least barrier parameter for a start at the iterate's states in place of the trial, its roll-out; 0 where that
-// does not stray.
-func (p *ipm) strayed() float64 {
+// strayBarrier is the least barrier parameter for a start from the iterate's states instead of the trial, its
+// roll-out; 0 where that does not stray.
+func (p *ipm) strayBarrier() float64 {
 	q := p.q
 	far := 1.0
 	for t := range q.transitions() + 1 {
 		var furthest largest
-		for i, away := range p.away(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:])[:q.na] {
-			// What the context remembers of the actions has no typical size.
+		for i, component := range p.deviation(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:])[:q.na] {
+			// The context's memory of actions has no typical size.
 			if q.active[i] < q.ns {
-				furthest.see(away)
+				furthest.include(component)
 			}
 		}
 		if t == 0 {
@@ -327,19 +329,20 @@ func (p *ipm) strayed() float64 {
 	return 0
 }
 
-// like takes over what a solve has besides its stages.
-func (p *ipm) like(from *ipm) {
-	p.rho, p.mu, p.objectiveScale, p.gains = from.rho, from.mu, from.objectiveScale, from.gains
-	p.shift, p.least = 0, 0
-	copy(p.q.moves, from.q.moves)
+// copySettings copies the settings of a solve that do not depend on its stages.
+func (p *ipm) copySettings(previous *ipm) {
+	p.rho, p.mu = previous.rho, previous.mu
+	p.objectiveScale, p.hasFeedback = previous.objectiveScale, previous.hasFeedback
+	p.shift, p.minShift = 0, 0
+	copy(p.q.isActive, previous.q.isActive)
 }
 
-// shiftStages writes every stage's entries to the stage so many before, drops the first ones and
-// repeats the last as often as the new number of stages asks for; the two may be the same.
-func shiftStages(to *[]float64, old []float64, before, after, by, width int) {
-	size(to, after*width)
-	for t := range after {
-		from := min(t+by, before-1)
+// shiftStages moves every stage's entries to the front by shift stages and repeats the last one up to newSteps. to
+// and old may be the same.
+func shiftStages(to *[]float64, old []float64, oldSteps, newSteps, shift, width int) {
+	size(to, newSteps*width)
+	for t := range newSteps {
+		from := min(t+shift, oldSteps-1)
 		copy((*to)[t*width:(t+1)*width], old[from*width:(from+1)*width])
 	}
 }

@@ -12,53 +12,58 @@ import (
 //	min  Σ_t ½ wᵀH_t w + h_tᵀw  +  ½ ξ_NᵀP_N ξ_N + p_Nᵀξ_N,   w = (υ_t, ξ_t)
 //	s.t. ξ_{t+1} = F_t w + b_t,
 //
-// by the Riccati recursion: one factorisation of υ's block a stage, O(N·(nu + nX)³).
-// ξ_0 is fixed but for its last component where free says so. H_t is given by its
-// lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
+// by the Riccati recursion, which factors υ's block of each stage: O(N·(nu + nX)³). ξ_0 is fixed, except for its last
+// component with lastFree. H_t is given by its lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
 //
-// A blocked stage has the υ of the stage before. What is left from there on is a quadratic function of (υ, ξ), and υ is
-// eliminated in the first stage of its block alone.
+// A blocked stage repeats the previous υ. Its cost-to-go is a quadratic function of (υ, ξ). The first stage of the
+// block eliminates υ.
 type riccati struct {
 	steps, nu, nX, d int
-	free             bool
+	lastFree         bool
 	blocked          []bool // [steps]; the first never is
-	// Of every stage: Cholesky factor of υ's block [nu][nu], the coupling Y
-	// [nX][nu] with feedback υ = −L⁻ᵀ(l + Yᵀξ), and the value function
-	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. Of a blocked stage the function
-	// ½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) itself, R in the place of the factor, lower triangle, and S in that of Y.
-	l, y, lead, P, p []float64
-	product, m, w    []float64
-	nothing, coupled []float64 // zeros, and S of a blocked stage beside zeros, [nX][d]
-	ahead            []float64 // p + P b of the next stage
-	minus            []float64 // −Yᵀ of a stage, [nu][nX]
-	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
-	flops            int64     // multiply-adds since it was made
-	// P F, Fᵀ(P F), −Y Yᵀ, and rows times P and F.
-	onward, back, less, valued, adjoint dense.Product
+	// Of each stage: the Cholesky factor of υ's block [nu][nu], and the coupling Y [nX][nu] with feedback
+	//
+	//	υ = −L⁻ᵀ(l + Yᵀξ).
+	//
+	// The cost-to-go is ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. A blocked stage stores
+	//
+	//	½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ)
+	//
+	// instead: the lower triangle of R in place of the factor, and S in place of Y.
+	l, y, feedforward, P, p []float64
+	product, m, w           []float64
+	zeros, coupled          []float64 // zeros, and [S 0] of a blocked stage, [nX][d]
+	nextGradient            []float64 // p + P b of the next stage
+	negatedY                []float64 // −Yᵀ of a stage, [nu][nX]
+	vectors, values         []float64 // [nu][nu] and [nu], of a reflected block
+	flops                   int64     // multiply-adds so far
+	// P F, Fᵀ(P F) and −Y Yᵀ; a row times P, and a row times F.
+	forwardProduct, hessianProduct, schurProduct, rowTimesP, rowTimesF dense.Product
 }
 
-func (r *riccati) resize(blocked []bool, nu, nX int, free bool) {
+func (r *riccati) resize(blocked []bool, nu, nX int, lastFree bool) {
 	steps := len(blocked)
-	r.steps, r.nu, r.nX, r.d, r.free, r.blocked = steps, nu, nX, nu+nX, free, blocked
-	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
-	r.valued, r.adjoint = dense.New(1, nX, nX), dense.New(1, nX, r.d)
+	r.steps, r.nu, r.nX = steps, nu, nX
+	r.d, r.lastFree, r.blocked = nu+nX, lastFree, blocked
+	r.forwardProduct, r.hessianProduct, r.schurProduct = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
+	r.rowTimesP, r.rowTimesF = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
 	size(&r.y, steps*nX*nu)
-	size(&r.lead, steps*nu)
+	size(&r.feedforward, steps*nu)
 	size(&r.P, (steps+1)*nX*nX)
 	size(&r.p, (steps+1)*nX)
 	size(&r.product, nX*r.d)
-	size(&r.nothing, nX*r.d)
+	size(&r.zeros, nX*r.d)
 	size(&r.coupled, nX*r.d)
 	size(&r.m, r.d*r.d)
-	size(&r.minus, nu*nX)
+	size(&r.negatedY, nu*nX)
 	size(&r.w, r.d)
-	size(&r.ahead, nX)
+	size(&r.nextGradient, nX)
 	size(&r.vectors, nu*nu)
 	size(&r.values, nu)
 }
 
-// size makes *b n long and zero where it has to grow, and keeps what it holds otherwise.
+// size sets the length of *b to n. It keeps the values, or allocates zeros where the capacity is too small.
 func size[T any](b *[]T, n int) {
 	if cap(*b) < n {
 		*b = make([]T, n)
@@ -66,21 +71,20 @@ func size[T any](b *[]T, n int) {
 	*b = (*b)[:n]
 }
 
-// factor runs the recursion of the matrices with shift added to every diagonal
-// entry of H; P_N is read from its place. It reports false where υ's block of some
-// stage is not positive definite: H is then not positive definite on the null space
-// of the dynamics, and a larger shift is wanted. In so many stages as reflections says the
-// block's negative eigenvalues are replaced by their magnitudes instead.
+// factor runs the recursion of the matrices with shift added to the diagonal of H; P holds P_N. It returns false
+// where υ's block of a stage is not positive definite: H is then not positive definite on the null space of the
+// dynamics, and needs a larger shift. In at most reflections stages, the magnitudes of the block's eigenvalues
+// replace them instead.
 func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	nu, nX, d := r.nu, r.nX, r.d
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
 		ft := f[t*nX*d : (t+1)*nX*d]
-		held := t+1 < r.steps && r.blocked[t+1]
-		r.onward.Sum(r.product, r.couple(t+1, held), next, ft)
-		r.back.Sum(r.m, h[t*d*d:], ft, r.product)
-		if held {
-			r.keep(t+1, ft)
+		blocked := t+1 < r.steps && r.blocked[t+1]
+		r.forwardProduct.Sum(r.product, r.coupling(t+1, blocked), next, ft)
+		r.hessianProduct.Sum(r.m, h[t*d*d:], ft, r.product)
+		if blocked {
+			r.addBlocked(t+1, ft)
 		}
 		if shift != 0 {
 			for i := range d {
@@ -90,7 +94,7 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 		r.flops += int64(nX*nX*d + nX*d*(d+1)/2)
 		l, y, P := r.l[t*nu*nu:(t+1)*nu*nu], r.y[t*nX*nu:(t+1)*nX*nu], r.P[t*nX*nX:(t+1)*nX*nX]
 		if r.blocked[t] {
-			r.leave(l, y, P)
+			r.storeBlocked(l, y, P)
 			continue
 		}
 		if !cholesky(r.m, d, l, nu) {
@@ -109,20 +113,20 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 				yi[j] = (mi[j] - tensor.DotInOrder(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
 			}
 			for j, v := range yi {
-				r.minus[j*nX+i] = -v
+				r.negatedY[j*nX+i] = -v
 			}
 		}
-		r.less.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.minus) // of ξ's block, if there is one
+		r.schurProduct.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.negatedY) // of ξ's block, if any
 		mirror(P, nX)
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
 	}
-	return !r.free || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
+	return !r.lastFree || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
 }
 
-// couple is what P F is added to: S of stage t beside zeros where that is held, else zeros.
-func (r *riccati) couple(t int, held bool) []float64 {
-	if !held {
-		return r.nothing
+// coupling is the matrix that P F is added to: [S 0] of stage t where that is blocked, else zeros.
+func (r *riccati) coupling(t int, blocked bool) []float64 {
+	if !blocked {
+		return r.zeros
 	}
 	clear(r.coupled)
 	for i := range r.nX {
@@ -131,8 +135,8 @@ func (r *riccati) couple(t int, held bool) []float64 {
 	return r.coupled
 }
 
-// keep adds to υ's block of the stage before what stage t, which is held, has besides: R + SᵀF.
-func (r *riccati) keep(t int, ft []float64) {
+// addBlocked adds the terms R + SᵀF of the blocked stage t to υ's block of the previous stage.
+func (r *riccati) addBlocked(t int, ft []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
 		tensor.Axpy(1, r.l[(t*nu+i)*nu:(t*nu+i)*nu+i+1], r.m[i*d:])
@@ -145,8 +149,8 @@ func (r *riccati) keep(t int, ft []float64) {
 	r.flops += int64(nX * nu * (nu + 1) / 2)
 }
 
-// leave writes what a held stage leaves to the stage before: R, S and P of r.m.
-func (r *riccati) leave(l, y, P []float64) {
+// storeBlocked stores R, S and P of r.m for a blocked stage.
+func (r *riccati) storeBlocked(l, y, P []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for i := range nu {
 		copy(l[i*nu:i*nu+i+1], r.m[i*d:])
@@ -178,7 +182,7 @@ func cholesky(m []float64, d int, l []float64, n int) bool {
 				l[i*n+j] = v / l[j*n+j]
 				continue
 			}
-			// A pivot that is rounding of what it came from says nothing of its sign.
+			// The sign of a pivot of rounding errors means nothing.
 			if !(v > 1e-14*math.Abs(m[i*d+i])) || math.IsInf(v, 0) {
 				return false
 			}
@@ -190,7 +194,8 @@ func cholesky(m []float64, d int, l []float64, n int) bool {
 
 // reflect replaces the eigenvalues of υ's block in r.m by their magnitudes.
 func (r *riccati) reflect() {
-	n, d, a, q := r.nu, r.d, r.m, r.vectors
+	n, d := r.nu, r.d
+	a, q := r.m, r.vectors
 	clear(q)
 	for i := range n {
 		q[i*n+i] = 1
@@ -200,15 +205,15 @@ func (r *riccati) reflect() {
 	}
 	// Jacobi's rotations, in cyclic order; the block is small.
 	for range 30 {
-		off, all := 0.0, 0.0
+		off, sum := 0.0, 0.0
 		for i := range n {
 			for j := range n {
-				if all += a[i*d+j] * a[i*d+j]; i != j {
+				if sum += a[i*d+j] * a[i*d+j]; i != j {
 					off += a[i*d+j] * a[i*d+j]
 				}
 			}
 		}
-		if !(off > 1e-30*all) {
+		if !(off > 1e-30*sum) {
 			break
 		}
 		for i := range n {
@@ -252,28 +257,27 @@ func rotate(a []float64, d int, q []float64, n, i, j int) {
 	}
 }
 
-// solve writes the minimiser, w [steps][d], ξ_N, and the multipliers λ [steps+1][nX]
-// of ξ_t's equation, for the linear terms h [steps][d] and defects b [steps][nX] with
-// the matrices last factored; p_N is read from its place.
+// solve writes the minimiser, w [steps][d] and ξ_N, and the multipliers λ [steps+1][nX] of ξ_t's equation. It takes
+// the linear terms h [steps][d] and defects b [steps][nX], with the last factorisation; p holds p_N.
 func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	nu, nX, d := r.nu, r.nX, r.d
 	for t := r.steps - 1; t >= 0; t-- {
 		next, p := r.P[(t+1)*nX*nX:(t+2)*nX*nX], r.p[(t+1)*nX:(t+2)*nX]
 		bt := b[t*nX : (t+1)*nX]
-		r.valued.Sum(r.ahead, p, bt, next) // P is symmetric
-		r.adjoint.Sum(r.w, h[t*d:], r.ahead, f[t*nX*d:])
+		r.rowTimesP.Sum(r.nextGradient, p, bt, next) // P is symmetric
+		r.rowTimesF.Sum(r.w, h[t*d:], r.nextGradient, f[t*nX*d:])
 		if t+1 < r.steps && r.blocked[t+1] {
-			tensor.Axpy(1, r.lead[(t+1)*nu:(t+2)*nu], r.w)
+			tensor.Axpy(1, r.feedforward[(t+1)*nu:(t+2)*nu], r.w)
 			for k, v := range bt {
 				tensor.Axpy(v, r.y[((t+1)*nX+k)*nu:((t+1)*nX+k+1)*nu], r.w)
 			}
 		}
 		if r.blocked[t] {
-			copy(r.lead[t*nu:], r.w[:nu])
+			copy(r.feedforward[t*nu:], r.w[:nu])
 			copy(r.p[t*nX:], r.w[nu:])
 			continue
 		}
-		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
+		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.feedforward[t*nu:(t+1)*nu]
 		for j := range nu {
 			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
 		}
@@ -283,7 +287,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	}
 	xi := w[nu:d]
 	clear(xi)
-	if r.free {
+	if r.lastFree {
 		xi[nX-1] = -r.p[nX-1] / r.P[nX*nX-1]
 	}
 	for t := range r.steps {
@@ -291,7 +295,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		if r.blocked[t] {
 			copy(wt[:nu], w[(t-1)*d:])
 		} else {
-			copy(wt[:nu], r.lead[t*nu:(t+1)*nu])
+			copy(wt[:nu], r.feedforward[t*nu:(t+1)*nu])
 			r.feedback(t, wt[nu:], wt[:nu])
 		}
 		to := last
@@ -308,7 +312,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 			xi = w[t*d+nu : (t+1)*d]
 		}
 		to := lambda[t*nX : (t+1)*nX]
-		r.valued.Sum(to, r.p[t*nX:], xi, r.P[t*nX*nX:])
+		r.rowTimesP.Sum(to, r.p[t*nX:], xi, r.P[t*nX*nX:])
 		if t < r.steps && r.blocked[t] {
 			for i := range to {
 				to[i] += tensor.DotInOrder(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], w[t*d:t*d+nu])
@@ -318,7 +322,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
 }
 
-// feedback replaces what υ holds by −L⁻ᵀ(υ + Yᵀξ) of stage t, which is not blocked.
+// feedback replaces υ by −L⁻ᵀ(υ + Yᵀξ) of stage t, which is not blocked.
 func (r *riccati) feedback(t int, xi, u []float64) {
 	nu, nX := r.nu, r.nX
 	for i, v := range xi {
@@ -336,8 +340,8 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 	}
 }
 
-// forget leaves stage t, of which nothing is known but what blocked stages hold, without a feedback.
-func (r *riccati) forget(t, nu, nX int) {
+// clearFeedback removes the feedback of stage t, which held the terms of a blocked stage.
+func (r *riccati) clearFeedback(t, nu, nX int) {
 	clear(r.y[t*nX*nu : (t+1)*nX*nu])
 	l := r.l[t*nu*nu : (t+1)*nu*nu]
 	clear(l)

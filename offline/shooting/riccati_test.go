@@ -62,7 +62,7 @@ func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, 
 		switch {
 		case col < nu && t < steps && r.blocked[t]:
 			places[i] = places[i-d]
-		case t == steps && col < nu, t == 0 && col >= nu && !(r.free && col == d-1):
+		case t == steps && col < nu, t == 0 && col >= nu && !(r.lastFree && col == d-1):
 			places[i] = -1
 		default:
 			places[i] = n
@@ -282,19 +282,19 @@ func TestWorkGrowsWithTheHorizon(t *testing.T) {
 	work := func(steps int) (flops, evaluations float64) {
 		q := newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1})
 		p := newIPM(q)
-		q.weigh(false, []float64{0.5, 0.5})
+		q.setWeights(false, []float64{0.5, 0.5})
 		p.opt = ipmOptions{tolerance: 1e-5, iterations: 3, mu: firstBarrier}
-		p.place([]float64{0.1, 0, 0.05, 0}, []float64{0, 0}, steps)
+		p.setInitialState([]float64{0.1, 0, 0.05, 0}, []float64{0, 0}, steps)
 		clear(p.cur.v)
-		if !p.begin(false, nil) {
+		if !p.start(false, nil) {
 			t.Fatal("the start is not finite")
 		}
 		p.rho = firstPenalty
 		q.differentiate(p.cur)
 		p.objectiveScale, p.mu = p.scale(), 1
-		p.slacks(p.cur.g, p.at.s, p.at.v)
+		p.computeSlacks(p.cur.g, p.slacks.s, p.slacks.v)
 		for i := range p.z {
-			p.z[i] = p.mu / p.at.s[i]
+			p.z[i] = p.mu / p.slacks.s[i]
 		}
 		for i := range p.zl {
 			p.zl[i], p.zu[i] = 1, 1

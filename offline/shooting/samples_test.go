@@ -108,20 +108,20 @@ func TestContextsNearBy(t *testing.T) {
 	}{
 		"a clock":           {newPole(testdomain.Pole{}, Options{PerturbScale: 0.2}), []float64{0.3, 0, 0.1, 0, 0.9}, []bool{true, false}},
 		"the action before": {newTanks(Options{PerturbScale: 0.2}), []float64{0.5, 0.3, 0.7}, []bool{true, false, false}},
-		"running on":        {newTanks(Options{PerturbScale: 0.2, Lasting: true}), []float64{0.5, 0.3, 0.7}, []bool{false, false, false}},
+		"running on":        {newTanks(Options{PerturbScale: 0.2, TerminalCost: true}), []float64{0.5, 0.3, 0.7}, []bool{false, false, false}},
 	} {
 		spec := c.solver.problem.Spec()
 		s, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 		c.solver.initial(c.about, s, ctx)
 		from := c.solver.taskFrom(s, ctx, 10, 1)
-		from.keeps = true
+		from.keepWorkspace = true
 		best, err := from.minimise(pref, domain.WeightedSum)
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		axis := c.solver.axes[len(c.solver.axes)-1] // the reference
 		for range 20 {
-			near := c.solver.contextNear(best, 4, from.kept.q, c.about, rng)
+			near := c.solver.perturbContext(best, 4, from.workspace.q, c.about, rng)
 			for i, v := range near {
 				if (v != best.C[4][i]) != c.moves[i] && v != axis.Lo && v != axis.Hi {
 					t.Errorf("%s: entry %d is %v, of %v", name, i, v, best.C[4][i])
@@ -131,7 +131,7 @@ func TestContextsNearBy(t *testing.T) {
 				t.Errorf("%s: the reference is %v, outside %+v", name, v, axis)
 			}
 		}
-		c.solver.work.spaces.Put(from.kept)
+		c.solver.work.workspaces.Put(from.workspace)
 	}
 }
 
@@ -171,16 +171,16 @@ func TestSolveBesideNothing(t *testing.T) {
 	solver, pref := newTanks(Options{Tolerance: 1e-8}), domain.Preference{Adaptive: true}
 	s, c := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
 	first := solver.taskFrom(s, c, 30, 1)
-	first.keeps = true
+	first.keepWorkspace = true
 	want, err := first.minimise(pref, domain.WeightedSum)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range first.kept.cur.v {
-		first.kept.cur.v[i] = math.NaN()
+	for i := range first.workspace.cur.v {
+		first.workspace.cur.v[i] = math.NaN()
 	}
 	again := solver.taskFrom(s, c, 30, 1)
-	again.beside = first.kept
+	again.neighbour = first.workspace
 	got, err := again.minimise(pref, domain.WeightedSum)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, from what is not finite the solution is %+v, want %+v", err, got, want)

@@ -5,13 +5,12 @@ import (
 	"math"
 )
 
-// augmentation is the share of all objectives that makes solutions of the
-// Chebyshev and ε-constraint problems properly optimal; it moves them by less
-// than one part in a thousand of an objective's range.
+// augmentation is the share of all objectives in the Chebyshev and ε-constraint problems. It makes their solutions
+// properly optimal, and moves them by less than one part in a thousand of an objective's range.
 const augmentation = 1e-4
 
 func (q *program) chebyshev(w, ideal, spread []float64) {
-	q.weigh(false, make([]float64, q.no))
+	q.setWeights(false, make([]float64, q.no))
 	q.tau, q.tauCost = true, 1
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
@@ -31,7 +30,7 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 			primary = i
 		}
 	}
-	q.weigh(false, make([]float64, q.no))
+	q.setWeights(false, make([]float64, q.no))
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
 		if i == primary {
@@ -44,12 +43,17 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 	}
 }
 
-// payoff minimises each objective alone and returns the ideal point, the ranges
-// of the objectives over these minima, and their plans.
-func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error) {
+// payoffTable is what minimising each objective alone attains.
+type payoffTable struct {
+	ideal, spread []float64     // [no]: the least of each objective, and its range over the minima
+	plans         [][][]float64 // of the minima
+}
+
+// payoff minimises each objective alone.
+func (t *task) payoff() (*payoffTable, error) {
 	m := len(t.solver.problem.Spec().Objectives)
-	ideal, spread = make([]float64, m), make([]float64, m)
-	nadir := make([]float64, m)
+	ideal, nadir := make([]float64, m), make([]float64, m)
+	table := &payoffTable{ideal: ideal, spread: make([]float64, m)}
 	for i := range m {
 		ideal[i], nadir[i] = math.Inf(1), math.Inf(-1)
 	}
@@ -59,17 +63,17 @@ func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error
 			w[j] = 1e-3 / float64(m)
 		}
 		w[i] += 1 - 1e-3
-		own, err := t.best(func(q *program) { q.weigh(false, w) })
+		optimum, err := t.solveStarts(func(q *program) { q.setWeights(false, w) })
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("shooting: minimum of objective %d: %w", i, err)
+			return nil, fmt.Errorf("shooting: minimum of objective %d: %w", i, err)
 		}
-		for j, v := range own.Total() {
+		for j, v := range optimum.Total() {
 			ideal[j], nadir[j] = math.Min(ideal[j], v), math.Max(nadir[j], v)
 		}
-		plans = append(plans, own.U)
+		table.plans = append(table.plans, optimum.U)
 	}
-	for i := range spread {
-		spread[i] = math.Max(nadir[i]-ideal[i], 1e-6*(1+math.Abs(ideal[i])))
+	for i := range table.spread {
+		table.spread[i] = math.Max(nadir[i]-ideal[i], 1e-6*(1+math.Abs(ideal[i])))
 	}
-	return ideal, spread, plans, nil
+	return table, nil
 }

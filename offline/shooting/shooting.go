@@ -1,14 +1,10 @@
-// Package shooting is the reference solver for a problem that has none of its
-// own: it solves the finite-horizon problem of eq. iclr-control by multiple
-// shooting over the known dynamics with a primal–dual interior point method whose
-// steps are Riccati recursions, from several starts, and makes the dataset's samples
-// of the solution.
+// Package shooting is the reference solver for any problem without one of its own. It solves the finite-horizon problem
+// of eq. iclr-control by multiple shooting over the known dynamics. The method is a primal–dual interior point method
+// whose steps are Riccati recursions, from several starts. The package also makes the dataset's samples of solutions.
 //
-// The central type is Solver. It needs only a domain.Problem, the scenario's
-// axes and the initial state of a scenario. Derivatives that the problem does not
-// give, by domain.Derivatives or its Gradient, are central differences in float64, so its
-// functions should be smooth near solutions. A step of the method costs
-// O(steps·(states + actions)³).
+// The central type is Solver. It needs only a domain.Problem, the scenario's axes and the initial state of a scenario.
+// Derivatives come from domain.Derivatives or the problem's Gradient. The others are central differences in float64, so
+// functions should be smooth near solutions. A step of the method costs O(steps·(states + actions)³).
 package shooting
 
 import (
@@ -29,85 +25,79 @@ type Options struct {
 	// Horizon is the number of steps optimised; 0: Spec.Steps + Spec.Plan − 1, so
 	// that every step of an episode has a whole plan.
 	Horizon int
-	// Keep is the number of leading steps that become samples; 0: all that have
-	// a whole plan. Without the time among the context, a tail of the horizon is
-	// another function of the state than its head: keep fewer steps then.
+	// Keep is the number of leading steps that become samples; 0: all that have a whole plan. Where the context lacks
+	// the time, the optimal action at the horizon's end is another function of the state: keep fewer steps.
 	Keep int
-	// Starts is the number of starting points; 0: 1. The first is the problem's fallback
-	// action, with the state held where it is; the second the roll-out of its base plan,
-	// others those of actions that are random and smooth.
-	// One suffices for a convex problem. Where none converges two more are tried.
+	// Starts is the number of starting points; 0: 1. The first holds the fallback action and the state. The second
+	// rolls out the base plan. Others roll out smooth random actions. One suffices for a convex problem. Two more are
+	// tried where none converges.
 	Starts int
-	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
-	// The objective is scaled to a largest first derivative of one at the start, with
-	// respect to a stage's actions in halves of their box and states in StateScale;
-	// violation is in the margins' own units.
+	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5. The scale makes the objective's
+	// largest first derivative at the start one. Derivatives are by a stage's actions in halves of their box and
+	// states in StateScale. Violation is in the margins' own units.
 	Tolerance float64
 	// Iterations bounds the steps of one start; 0: 200.
 	Iterations int
 	// StateScale holds the typical size of each measured component, for residuals,
 	// differences and perturbations; nil: all 1.
 	StateScale []float64
-	// Perturbed is the number of extra samples per trajectory that are solved
-	// again from a perturbed state: a random step's state plus normal noise of
-	// PerturbScale (0: 0.02) × StateScale, with the context of a scenario as near.
+	// Perturbed is the number of extra samples per trajectory, solved from a perturbed state: that of a random step
+	// plus normal noise of PerturbScale (0: 0.02) × StateScale. Its context is that of an equally perturbed scenario.
 	Perturbed    int
 	PerturbScale float64
-	// Follow is the number of leading steps of each perturbed solution that become samples;
-	// 0: 1. What follows is optimal as well and costs nothing, where a solve is dear.
+	// Follow is the number of leading steps of each perturbed solution that become samples; 0: 1. Later steps are
+	// optimal as well and save a solve.
 	Follow int
-	// Room of each margin, in its unit, is what samples keep to spare where they can, at a price
-	// that only the limits themselves outweigh; nil: none. A map that errs beside a limit is projected
-	// away from it, which may cost much more than the room. Minimise and Oracle use all of the room.
+	// Room is the distance that samples keep from each limit, in the margin's unit, where possible; nil: none. Only
+	// the limits themselves have a higher penalty. A map that errs near a limit is projected away from it, which may
+	// cost much more than the room. Minimise and Oracle keep none.
 	Room []float64
-	// Blocks are the numbers of steps that the actions of a plan stay for, one after the other; the last number repeats to the
-	// plan's end. Samples and receding horizons hold their actions so (move blocking). nil: each step has an action of its own, as in
-	// Minimise and Oracle always. Only weighted sums are solved so.
+	// Blocks are the numbers of steps that a plan holds each of its actions (move blocking); the last number repeats.
+	// Samples and receding horizons use them, Minimise and Oracle never do. nil: each step has an action of its own.
+	// Only weighted sums support blocks.
 	Blocks []int
-	// Library is the number of scenarios that are solved first, under the adaptive priority, and
-	// take over the plans of their neighbours while that is better; 0: none. The solves from a
-	// scenario's start then begin with the plans of the nearest too, where there is more than
-	// one basin.
+	// Library is the number of scenarios that are solved first, under the adaptive priority; 0: none. They exchange
+	// plans with their neighbours while that lowers the cost. Where the problem has several basins, solves from a
+	// scenario's start also begin from the plans of the nearest library scenarios.
 	Library int
-	// Lasting says that the plant goes on behind the horizon. Weighted sums then include what it costs there, to second
-	// order about the place where resting is cheapest: the multipliers of that place (the gradient-correcting end penalty of
-	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. Where there is no such
-	// place, nothing is added. Other scalarizations are refused.
-	Lasting bool
+	// TerminalCost makes the horizon infinite. Weighted sums then include the cost beyond the horizon, to second
+	// order about the optimal steady state: the multipliers of that state (the gradient-correcting end penalty of
+	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. It
+	// is zero where no steady state is found. Other scalarizations are refused.
+	TerminalCost bool
 }
 
-// Counts say what a Solver has done since it was made.
+// Counts are totals since the Solver was made.
 type Counts struct {
 	Starts     int64 // interior point runs
 	Iterations int64
-	// PerturbedDropped are perturbed states without a converged continuation;
-	// they give no sample.
+	// PerturbedDropped counts perturbed states whose solve did not converge; they give no sample.
 	PerturbedDropped int64
 }
 
-// Solver solves scenarios of one problem. It is safe for concurrent use, and
-// what Solve returns depends on its arguments alone.
+// Solver solves scenarios of one problem. It is safe for concurrent use. Results of Solve depend on its arguments
+// alone.
 type Solver struct {
-	problem domain.Problem
-	may     *domain.ProblemAbilities
-	axes    []domain.Variable
-	initial func(p, s, c []float64)
-	opt     Options
+	problem   domain.Problem
+	abilities *domain.ProblemAbilities
+	axes      []domain.Variable
+	initial   func(p, s, c []float64)
+	opt       Options
 
-	room     []float64 // of the present solves
-	blocks   []int     // likewise
-	lastings *lastings // nil: nothing comes behind a horizon
-	work     *work
-	until    context.Context // ends every solve
+	room          []float64      // of the present solves
+	blocks        []int          // likewise
+	terminalCosts *terminalCosts // nil: finite horizon
+	work          *work
+	ctx           context.Context // cancels every solve
 }
 
-// work is what a Solver and those that end with a context share.
+// work is what a Solver shares with its copies.
 type work struct {
-	spaces                      sync.Pool // of *ipm
+	workspaces                  sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
-	building                    sync.Mutex
+	libraryLock                 sync.Mutex
 	library                     *library
-	settlings                   sync.Pool // of *settling
+	regulators                  sync.Pool // of *settling
 	polishes                    sync.Pool // of *Receding
 }
 
@@ -120,9 +110,9 @@ func (s *Solver) Abilities() *domain.SolverAbilities {
 
 // Until is domain.SolverAbilities.Until.
 func (s *Solver) Until(ctx context.Context) domain.Solver {
-	own := *s
-	own.until = ctx
-	return &own
+	copied := *s
+	copied.ctx = ctx
+	return &copied
 }
 
 // New returns a solver. axes are the scenario's parameters with their ranges;
@@ -174,52 +164,52 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: the room of margin %d is %v, want a finite number of at least 0", i, v)
 		}
 	}
-	var ends *lastings
-	if opt.Lasting {
-		ends = newLastings(problem, opt.StateScale)
+	var costs *terminalCosts
+	if opt.TerminalCost {
+		costs = newTerminalCosts(problem, opt.StateScale)
 	}
-	return newSolver(problem, axes, initial, opt, ends), nil
+	return newSolver(problem, axes, initial, opt, costs), nil
 }
 
-func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
-	s := &Solver{problem: problem, may: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
-	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, terminal *terminalCosts) *Solver {
+	s := &Solver{problem: problem, abilities: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, terminalCosts: terminal, work: &work{}, ctx: context.Background()}
+	s.work.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
 	s.work.polishes.New = func() any {
 		r := newReceding(s, opt.Iterations, 0)
 		r.barrier = polishedBarrier
 		return r
 	}
-	s.work.settlings.New = func() any {
+	s.work.regulators.New = func() any {
 		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()
-		return &settling{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
+		return &regulatorSpace{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
 	}
 	return s
 }
 
-// sampling is the solver of samples, which keep room and hold actions.
-func (s *Solver) sampling() *Solver {
-	own := *s
-	own.room, own.blocks = s.opt.Room, s.opt.Blocks
-	return &own
+// forSamples is the solver of samples, with room and blocks.
+func (s *Solver) forSamples() *Solver {
+	copied := *s
+	copied.room, copied.blocks = s.opt.Room, s.opt.Blocks
+	return &copied
 }
 
-// free is the solver whose receding horizons hold no action.
-func (s *Solver) free() *Solver {
-	own := *s
-	own.opt.Blocks = nil
-	return &own
+// withoutBlocks is the solver without move blocking.
+func (s *Solver) withoutBlocks() *Solver {
+	copied := *s
+	copied.opt.Blocks = nil
+	return &copied
 }
 
 // maxVariables bounds the memory of a solve.
 const maxVariables = 100_000
 
-// Bounds are the Tolerance and the Iterations that solves have.
+// Bounds are the Tolerance and the Iterations of a solve.
 func (s *Solver) Bounds() (tolerance float64, iterations int) {
 	return s.opt.Tolerance, s.opt.Iterations
 }
 
-// Blocked are, of a receding horizon of so many steps, those whose action is that of the step before.
+// Blocked marks the steps of a receding horizon that repeat the previous action.
 func (s *Solver) Blocked(steps int) []bool {
 	blocked := make([]bool, steps)
 	block(blocked, s.opt.Blocks)
@@ -238,9 +228,9 @@ type Trajectory struct {
 	Sigma   [][]float64 // [steps] weights of the objectives, σ or W
 	J       [][]float64 // [steps]
 	Margins [][]float64 // [steps]
-	// Cost is what was minimised: Σσᵀ J for a weighted sum, the Chebyshev or
-	// ε-constraint objective otherwise. Beyond is its part behind the last step (Options.Lasting).
-	Cost, Beyond float64
+	// Cost is the minimised value: Σσᵀ J for a weighted sum, else the Chebyshev or ε-constraint objective.
+	// TerminalCost is its part beyond the last step.
+	Cost, TerminalCost float64
 	// KKT is the largest scaled residual of the optimality conditions, Violation
 	// the largest −margin.
 	KKT, Violation float64
@@ -258,28 +248,26 @@ func (t *Trajectory) Total() []float64 {
 	return sum
 }
 
-// Minimise solves the problem over the given number of steps from a state and
-// context, with the preference and scalarization as Solve takes them. It
-// returns the best of the starts, and an error that wraps domain.ErrInfeasible
-// when none has a feasible point near it, or each leads through a state that is
-// lost (domain.ProblemAbilities.Failed), domain.ErrNotConverged when none
-// reaches the tolerance. Further start plans [steps][action] come before the
-// built-in ones.
+// Minimise solves the problem over the given number of steps from a state and context. Preference and scalarization
+// are those of Solve. starts are further start plans [steps][action], tried before the built-in ones.
 //
-// A weighted sum minimises Σ_t σᵀJ: σ = W, or σ(s_t) along the trajectory in
-// the adaptive mode, differentiated with it. Chebyshev minimises the largest
-// w_i(ΣJ_i − ideal_i)/range_i, ε-constraint the objective of the largest weight
-// subject to ΣJ_j ≤ ideal_j + (1 − w_j)·range_j for the others; ideal and range
-// are those of the table of each objective's own minimum from the same state,
-// and 1e-4 of the sum of all objectives over their ranges is added so that the
-// solution is not only weakly optimal.
-func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
-	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, how)
+// It returns the best of the starts. The error wraps domain.ErrInfeasible where no start has a feasible point near
+// it, or each passes through a lost state (domain.ProblemAbilities.Failed). It wraps domain.ErrNotConverged where
+// none reaches the tolerance.
+//
+// A weighted sum minimises Σ_t σᵀJ: σ = W, or σ(s_t) along the trajectory in the adaptive mode, differentiated with
+// it. Chebyshev minimises the largest w_i(ΣJ_i − ideal_i)/range_i. ε-constraint minimises the objective of the
+// largest weight subject to ΣJ_j ≤ ideal_j + (1 − w_j)·range_j for the others. ideal and range come from each
+// objective's own minimum from the same state. Both add 1e-4 of the sum of all objectives over their ranges, so that
+// the solution is not only weakly optimal.
+func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
+	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, scalarization)
 }
 
-// minimise is Minimise's, from the starts that the task has.
-func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Trajectory, error) {
-	spec, state, ctx, steps := t.solver.problem.Spec(), t.state, t.ctx, t.steps
+// minimise solves a task as Minimise does.
+func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
+	spec := t.solver.problem.Spec()
+	state, ctx, steps := t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
 		return nil, fmt.Errorf("shooting: %w", err)
 	}
@@ -294,32 +282,32 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 			return nil, fmt.Errorf("shooting: start %d has %d steps, want %d", i, len(plan), steps)
 		}
 	}
-	if how != "" && how != domain.WeightedSum && pref.Adaptive {
-		return nil, fmt.Errorf("shooting: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", how, domain.WeightedSum)
+	if scalarization != "" && scalarization != domain.WeightedSum && pref.Adaptive {
+		return nil, fmt.Errorf("shooting: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", scalarization, domain.WeightedSum)
 	}
 	switch {
-	case how == "" || how == domain.WeightedSum:
-		ending := t.solver.lastings.of(ctx, pref)
-		return t.best(func(q *program) {
-			q.weigh(pref.Adaptive, pref.W)
-			q.lasting = ending
+	case scalarization == "" || scalarization == domain.WeightedSum:
+		ending := t.solver.terminalCosts.forContext(ctx, pref)
+		return t.solveStarts(func(q *program) {
+			q.setWeights(pref.Adaptive, pref.W)
+			q.terminal = ending
 		})
-	case t.solver.opt.Lasting:
-		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, how)
+	case t.solver.opt.TerminalCost:
+		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case len(t.solver.blocks) > 0:
-		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, how)
-	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
-		t.beside = nil // it has no totals, or those from another state
-		ideal, spread, plans, err := t.payoff()
+		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+	case scalarization == domain.Chebyshev || scalarization == domain.EpsilonConstraint:
+		t.neighbour = nil // a warm start has no totals, or those of another state
+		table, err := t.payoff()
 		if err != nil {
 			return nil, err
 		}
-		t.starts, t.own = append(t.starts, plans...), max(0, t.own-len(plans))
-		found, err := t.best(func(q *program) {
-			if how == domain.Chebyshev {
-				q.chebyshev(pref.W, ideal, spread)
+		t.starts, t.ownStarts = append(t.starts, table.plans...), max(0, t.ownStarts-len(table.plans))
+		found, err := t.solveStarts(func(q *program) {
+			if scalarization == domain.Chebyshev {
+				q.chebyshev(pref.W, table.ideal, table.spread)
 			} else {
-				q.epsilonConstraint(pref.W, ideal, spread)
+				q.epsilonConstraint(pref.W, table.ideal, table.spread)
 			}
 		})
 		if err != nil {
@@ -330,14 +318,14 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 		}
 		return found, nil
 	default:
-		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", how, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
 }
 
-// loses reports whether a trajectory leads through a state that is lost.
-func (s *Solver) loses(t *Trajectory) bool {
+// losesState reports whether a trajectory passes through a lost state.
+func (s *Solver) losesState(t *Trajectory) bool {
 	for i := range t.S[1:] {
-		if s.may.Lost(t.S[1+i], t.C[1+i]) {
+		if s.abilities.Lost(t.S[1+i], t.C[1+i]) {
 			return true
 		}
 	}

@@ -15,19 +15,19 @@ import (
 func testPrograms(problem domain.Problem) map[string]*ipm {
 	out := map[string]*ipm{}
 	for name, configure := range map[string]func(*program){
-		"fixed":     func(q *program) { q.weigh(false, []float64{0.7, 0.3}) },
-		"adaptive":  func(q *program) { q.weigh(true, nil) },
+		"fixed":     func(q *program) { q.setWeights(false, []float64{0.7, 0.3}) },
+		"adaptive":  func(q *program) { q.setWeights(true, nil) },
 		"chebyshev": func(q *program) { q.chebyshev([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5}) },
 		"epsilon":   func(q *program) { q.epsilonConstraint([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5}) },
 	} {
 		p := newIPM(newProgram(problem, []float64{0.5, 1}))
 		configure(p.q)
-		p.place([]float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6)
+		p.setInitialState([]float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6)
 		rng := rand.New(rand.NewPCG(3, 1))
 		for i := range p.cur.v {
 			p.cur.v[i] = 1.6*rng.Float64() - 0.8
 		}
-		if !p.begin(false, nil) {
+		if !p.start(false, nil) {
 			panic("the start is not finite")
 		}
 		for _, x := range variables(p.q, p.cur) {
@@ -90,7 +90,7 @@ func TestSlacksKeepTheBarrierConditions(t *testing.T) {
 			for _, g := range []float64{-1e3, -1, -1e-6, 0, 1e-12, 1e-3, 1, 1e4} {
 				p := &ipm{mu: mu, rho: rho}
 				var s, v [1]float64
-				p.slacks([]float64{g}, s[:], v[:])
+				p.computeSlacks([]float64{g}, s[:], v[:])
 				if !(s[0] > 0 && v[0] > 0) {
 					t.Fatalf("μ %v, ρ %v, g %v: s %v, v %v", mu, rho, g, s[0], v[0])
 				}
@@ -147,11 +147,12 @@ func TestInfeasibleAndNotConverged(t *testing.T) {
 func TestScalarizations(t *testing.T) {
 	solver := newTanks(Options{Tolerance: 1e-6})
 	s0, c0 := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
-	task := task{solver: solver, state: s0, ctx: c0, steps: 20, own: 1}
-	ideal, spread, _, err := task.payoff()
+	task := task{solver: solver, state: s0, ctx: c0, steps: 20, ownStarts: 1}
+	table, err := task.payoff()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ideal, spread := table.ideal, table.spread
 	for _, w := range [][]float64{{0.5, 0.5}, {0.8, 0.2}, {0.25, 0.75}} {
 		pref := domain.Preference{W: w}
 		got := minimise(t, solver, s0, c0, 20, pref, domain.Chebyshev)

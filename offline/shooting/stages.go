@@ -2,7 +2,7 @@ package shooting
 
 import "github.com/gpc-engine/gpc/tensor"
 
-// evaluateStages is evaluateEach by a domain.Derivatives.Stages. Images of a roll-out stay those of Step.
+// evaluateStages is evaluateEach by a domain.Derivatives.Stages. A roll-out keeps the images of Step.
 func (q *program) evaluateStages(p *point, rolled bool) {
 	if !rolled {
 		for t := range q.steps {
@@ -17,7 +17,7 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 	if q.linearised == p {
 		q.linearised = nil
 	}
-	if rolled || q.ahead {
+	if rolled || q.wantsSlopes {
 		q.linearise(p, image, p.j, p.g)
 	} else {
 		q.staged.Evaluate(q.steps, p.x, p.u, image, p.j, p.g)
@@ -31,8 +31,8 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 	}
 }
 
-// linearise evaluates all stages with their derivatives, for differentiateStages and hessianStages. Values that are nil are not
-// wanted.
+// linearise evaluates all stages with their derivatives, for differentiateStages and hessianStages. Nil values are
+// skipped.
 func (q *program) linearise(p *point, image, j, g []float64) {
 	q.evaluations += int64(q.steps)
 	size(&q.dx, q.steps*q.nx*q.nf)
@@ -53,10 +53,10 @@ func (q *program) differentiateStages(p *point) {
 		units[col] = q.scale[a]
 	}
 	for t := range q.steps {
-		n := q.first(t)
-		scaled := func(to, from []float64, by float64) {
+		n := q.variableColumns(t)
+		scaled := func(to, from []float64, factor float64) {
 			for col, unit := range units[:n] {
-				to[col] = from[col] * unit * by
+				to[col] = from[col] * unit * factor
 			}
 		}
 		if t < q.transitions() {
@@ -94,20 +94,20 @@ func (q *program) weighObjectives(p *point, t, n int) {
 // hessianStages writes the Hessians of all stages by a domain.Derivatives.Stages.
 func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	nf := q.nf
-	if q.linearised != p { // but a trial that was not taken
+	if q.linearised != p { // a rejected trial
 		q.linearise(p, nil, nil, nil)
 	}
 	q.evaluations += int64(q.steps)
 	size(&q.weightings, q.steps*q.no)
 	size(&q.costates, q.steps*q.nx)
-	size(&q.far, q.steps)
+	size(&q.skipMargins, q.steps)
 	size(&q.hs, q.steps*nf*nf)
 	for t := range q.steps {
 		copy(q.weightings[t*q.no:(t+1)*q.no], q.lagrangianWeights(p, t, objectiveScale, lambda))
-		copy(q.costates[t*q.nx:(t+1)*q.nx], q.reals(t, lambda))
-		q.far[t] = q.curving(t, mu, z) == nil
+		copy(q.costates[t*q.nx:(t+1)*q.nx], q.dynamicsDual(t, lambda))
+		q.skipMargins[t] = q.curvedMargins(t, mu, z) == nil
 	}
-	q.staged.Curvature(q.weightings, q.costates, z, q.far, q.hs)
+	q.staged.Curvature(q.weightings, q.costates, z, q.skipMargins, q.hs)
 	for t := range q.steps {
 		q.scaleHessian(t, q.stageHessian(t))
 	}
@@ -120,12 +120,12 @@ func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda 
 	}
 }
 
-// scaleHessian writes the lower triangle of stage t, of hs, in the units of the variables, [d][d].
+// scaleHessian writes the lower triangle of stage t, from hs, in the variables' units, [d][d].
 func (q *program) scaleHessian(t int, h []float64) {
-	for i := range q.first(t) {
+	for i := range q.variableColumns(t) {
 		from := q.hs[(t*q.nf+i)*q.nf:]
-		for k, other := range q.units[:i+1] {
-			h[i*q.d+k] = from[k] * q.units[i] * other
+		for k, unit := range q.units[:i+1] {
+			h[i*q.d+k] = from[k] * q.units[i] * unit
 		}
 	}
 }
@@ -133,16 +133,16 @@ func (q *program) scaleHessian(t int, h []float64) {
 // differentiatePriorities is differentiatePriority by a domain.Derivatives.Stages.
 func (q *program) differentiatePriorities(p *point) {
 	d, nf := q.d, q.nf
-	size(&q.ofSigma, q.steps*q.no*nf)
-	q.staged.Priority(q.steps, p.x, q.ofSigma)
+	size(&q.prioritySlopes, q.steps*q.no*nf)
+	q.staged.Priority(q.steps, p.x, q.prioritySlopes)
 	for t := range q.steps {
-		n := q.first(t)
+		n := q.variableColumns(t)
 		varying := q.varying[t*d : t*d+n]
 		clear(varying)
 		for r := t * q.no; r < (t+1)*q.no; r++ {
 			to := q.dsigma[r*d : r*d+n]
 			for col, unit := range q.units[:n] {
-				to[col] = q.ofSigma[r*nf+col] * unit
+				to[col] = q.prioritySlopes[r*nf+col] * unit
 			}
 			tensor.Axpy(p.j[r], to, varying)
 		}

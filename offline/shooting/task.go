@@ -9,69 +9,70 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// task is one state to solve from.
+// task is one solve from a state.
 type task struct {
 	solver     *Solver
 	state, ctx []float64
 	steps      int
 	seed       uint64
 	starts     [][][]float64
-	// states, [steps+1][nx], are those of the first of starts: it begins there instead of at a roll-out, which an unstable
-	// plant leaves by rounding alone. nil: none.
-	states  []float64
-	own     int // starts of the Solver's own behind these
-	retries int // of them, where none of these converged
-	// beside is a solve near by; what it ended with, so many stages further on, is tried in place of starts. nil: none.
-	beside *ipm
-	by     int
-	// keeps says that the workspace of the solution is wanted in kept, for solves beside it; whoever wants it puts it back.
-	keeps bool
-	kept  *ipm
+	// states, [steps+1][nx], are those of the first of starts; nil: a roll-out. A roll-out of an unstable plant
+	// leaves a long plan by rounding alone.
+	states    []float64
+	ownStarts int // the Solver's own starts, after these
+	retries   int // more of them, where none converges
+	// neighbour is a solve nearby. Its last iterate, shifted, is tried in place of starts. nil: none.
+	neighbour *ipm
+	shift     int
+	// keepWorkspace asks for the solution's workspace, for warm starts; the caller puts it back.
+	keepWorkspace bool
+	workspace     *ipm
 }
 
-// taskFrom is Minimise's.
+// taskFrom is the task of Minimise.
 func (s *Solver) taskFrom(state, ctx []float64, steps int, seed uint64, starts ...[][]float64) *task {
-	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, own: max(0, s.opt.Starts-len(starts)), retries: retries}
+	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, ownStarts: max(0, s.opt.Starts-len(starts)), retries: retries}
 }
 
-// retries are a solve's, unless it is one of many.
+// retries of a single solve.
 const retries = 2
 
-// best runs every start and returns the solution of the least cost.
-func (t *task) best(configure func(*program)) (*Trajectory, error) {
+// solveStarts runs every start and returns the solution of least cost.
+func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
-	found, first := t.continued(configure), 0
+	found, first := t.solveWarm(configure), 0
 	if found != nil {
 		first = len(t.starts)
 	}
-	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
-	p := s.work.spaces.Get().(*ipm)
-	defer func() { s.work.spaces.Put(p) }()
-	if p.q.failed != nil {
-		return nil, fmt.Errorf("shooting: %w", p.q.failed)
+	infeasible, lostStates, runs := 0, 0, 0
+	lowest := math.Inf(1)
+	p := s.work.workspaces.Get().(*ipm)
+	defer func() { s.work.workspaces.Put(p) }()
+	if p.q.stagesErr != nil {
+		return nil, fmt.Errorf("shooting: %w", p.q.stagesErr)
 	}
-	wanted := len(t.starts) + t.own
-	for k := first; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
-		mu, held := firstBarrier, k == len(t.starts)
+	startCount := len(t.starts) + t.ownStarts
+	for k := first; k < startCount || k < startCount+t.retries && found == nil && infeasible < runs; k++ {
+		mu, hold := firstBarrier, k == len(t.starts)
 		switch {
 		case k < len(t.starts):
 			mu = plannedBarrier
-		case held:
-			mu = heldBarrier
+		case hold:
+			mu = holdBarrier
 		}
-		t.ready(p, configure, s.opt.Iterations)
+		t.configure(p, configure, s.opt.Iterations)
 		p.opt.mu = mu
-		p.place(t.state, t.ctx, t.steps)
-		t.start(p.q, p.cur, k)
+		p.setInitialState(t.state, t.ctx, t.steps)
+		t.writeStart(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
 		states := t.states
 		if k > 0 || len(t.starts) == 0 {
 			states = nil
 		}
-		if p.begin(held, states) {
+		if p.start(hold, states) {
 			r, feasible = p.minimise()
 		}
-		if err := s.until.Err(); err != nil {
+		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("shooting: %w", err)
 		}
 		runs++
@@ -83,19 +84,19 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		}
 		lowest = math.Min(lowest, r.kkt)
 		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
-			if way := p.trajectory(r); !s.loses(way) {
-				found = way
-				p = t.keep(p)
+			if candidate := p.trajectory(r); !s.losesState(candidate) {
+				found = candidate
+				p = t.exchangeWorkspace(p)
 			} else {
 				infeasible++
-				lost++
+				lostStates++
 			}
 		}
 	}
 	switch {
 	case found != nil:
 		return found, nil
-	case lost == runs:
+	case lostStates == runs:
 		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
 	case infeasible == runs:
 		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, domain.ErrInfeasible)
@@ -106,70 +107,70 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	}
 }
 
-// ready gives a workspace the options of a solve.
-func (t *task) ready(p *ipm, configure func(*program), iterations int) {
+// configure sets up a workspace for a solve.
+func (t *task) configure(p *ipm, configure func(*program), iterations int) {
 	configure(p.q)
 	p.q.room, p.q.blocks = t.solver.room, t.solver.blocks
-	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, further: 5, until: t.solver.until}
+	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, extraIterations: 5, ctx: t.solver.ctx}
 }
 
-// keep takes the workspace of a solution, if the task keeps one, and returns one to go on with.
-func (t *task) keep(p *ipm) *ipm {
-	if !t.keeps {
+// exchangeWorkspace stores a solution's workspace, if the task keeps one, and returns another.
+func (t *task) exchangeWorkspace(p *ipm) *ipm {
+	if !t.keepWorkspace {
 		return p
 	}
-	other := t.kept
-	if other == nil {
-		other = t.solver.work.spaces.Get().(*ipm)
+	spare := t.workspace
+	if spare == nil {
+		spare = t.solver.work.workspaces.Get().(*ipm)
 	}
-	t.kept = p
-	return other
+	t.workspace = p
+	return spare
 }
 
-// besideIterations are those that a solve beside another has; a start of its own takes fewer than more of them.
-const besideIterations = 40
+// warmTaskIterations bound a warm solve; a cold start would take fewer than more of them.
+const warmTaskIterations = 40
 
-// continued is the solution that begins where the solve beside it ended: actions under the feedback of its last step, with its
-// multipliers. nil where that leads to none, and another start may.
-func (t *task) continued(configure func(*program)) *Trajectory {
+// solveWarm solves from the neighbour's last iterate: actions under its feedback, with its multipliers. nil where
+// that does not converge.
+func (t *task) solveWarm(configure func(*program)) *Trajectory {
 	s := t.solver
-	if t.beside == nil {
+	if t.neighbour == nil {
 		return nil
 	}
-	p := s.work.spaces.Get().(*ipm)
-	defer func() { s.work.spaces.Put(p) }()
-	t.ready(p, configure, min(besideIterations, s.opt.Iterations))
+	p := s.work.workspaces.Get().(*ipm)
+	defer func() { s.work.workspaces.Put(p) }()
+	t.configure(p, configure, min(warmTaskIterations, s.opt.Iterations))
 	s.work.starts.Add(1)
-	if p.q.failed != nil || !p.resume(t.beside, t.by, slices.Concat(t.state, t.ctx), t.steps, true) {
+	if p.q.stagesErr != nil || !p.warmStart(t.neighbour, t.shift, slices.Concat(t.state, t.ctx), t.steps, true) {
 		return nil
 	}
 	r := p.iterate()
 	s.work.iterations.Add(int64(p.iterations))
-	if p.incomplete || !p.settled(&r) || !(r.kkt <= s.opt.Tolerance) {
+	if p.missedActive || !p.acceptable(&r) || !(r.kkt <= s.opt.Tolerance) {
 		return nil
 	}
-	way := p.trajectory(r)
-	if s.loses(way) {
+	candidate := p.trajectory(r)
+	if s.losesState(candidate) {
 		return nil
 	}
-	p = t.keep(p)
-	return way
+	p = t.exchangeWorkspace(p)
+	return candidate
 }
 
-// start writes the scaled actions of start k.
-func (t *task) start(q *program, to *point, k int) {
-	at := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
+// writeStart writes the scaled actions of start k.
+func (t *task) writeStart(q *program, to *point, k int) {
+	action := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
 	scaled := func(step, j int, u float64) {
 		x := (u - q.mid[j]) / q.half[j]
 		if q.bounded[j] {
 			x = math.Max(-0.9, math.Min(0.9, x))
 		}
-		*at(step, j) = x
+		*action(step, j) = x
 	}
 	if k < len(t.starts) {
 		for step, u := range t.starts[k] {
 			for j := range q.nu {
-				*at(step, j) = (u[j] - q.mid[j]) / q.half[j]
+				*action(step, j) = (u[j] - q.mid[j]) / q.half[j]
 			}
 		}
 		return
@@ -187,36 +188,36 @@ func (t *task) start(q *program, to *point, k int) {
 		plan := make([]float64, q.spec.PlanSize())
 		q.problem.Base(t.state, t.ctx, plan)
 		for step := range t.steps {
-			at := min(step, q.spec.Plan-1) * q.nu
+			action := min(step, q.spec.Plan-1) * q.nu
 			for j := range q.nu {
-				scaled(step, j, plan[at+j])
+				scaled(step, j, plan[action+j])
 			}
 		}
 	default:
-		// A constant and two slow waves per action, at random.
-		for j, of := range waves(t.seed, k, q.nu) {
-			level, a, b, phase := of[0], of[1], of[2], of[3]
+		// A random constant and two slow waves per action.
+		for j, wave := range waves(t.seed, k, q.nu) {
+			level, phase := wave[0], wave[3]
 			for step := range t.steps {
 				w := math.Pi * float64(step) / float64(t.steps)
-				scaled(step, j, q.mid[j]+q.half[j]*(level+a*math.Sin(w+phase)+b*math.Sin(2*w+phase)))
+				scaled(step, j, q.mid[j]+q.half[j]*(level+wave[1]*math.Sin(w+phase)+wave[2]*math.Sin(2*w+phase)))
 			}
 		}
 	}
 }
 
-// waves are the constant, the amplitudes of two slow waves and their phase, of each action of start k.
+// waves are, for each action of start k: the constant, the amplitudes of two slow waves, and their phase.
 func waves(seed uint64, k, actions int) [][4]float64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(k)))
-	all := make([][4]float64, actions)
-	for j := range all {
+	out := make([][4]float64, actions)
+	for j := range out {
 		level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
-		all[j] = [4]float64{level, a, b, 2 * math.Pi * rng.Float64()}
+		out[j] = [4]float64{level, a, b, 2 * math.Pi * rng.Float64()}
 	}
-	return all
+	return out
 }
 
-// place sets the state that the next solve starts from.
-func (p *ipm) place(state, ctx []float64, steps int) {
+// setInitialState sets the initial state of the next solve.
+func (p *ipm) setInitialState(state, ctx []float64, steps int) {
 	q := p.q
 	q.layout(steps)
 	q.resize(p.cur)
@@ -225,9 +226,9 @@ func (p *ipm) place(state, ctx []float64, steps int) {
 	copy(p.cur.x[q.ns:], ctx)
 }
 
-// trajectory copies the solution out.
+// trajectory copies the solution.
 func (p *ipm) trajectory(r ipmResult) *Trajectory {
-	q, at := p.q, p.cur
+	q, solution := p.q, p.cur
 	rows := func(flat []float64, count, width int) [][]float64 {
 		out := make([][]float64, count)
 		flat = slices.Clone(flat[:count*width])
@@ -237,8 +238,8 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		return out
 	}
 	t := &Trajectory{
-		Beyond: q.lasting.cost(q, at),
-		U:      rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
+		TerminalCost: q.terminal.value(q, solution),
+		U:            rows(solution.u, q.steps, q.nu), Sigma: rows(solution.sigma, q.steps, q.no), J: rows(solution.j, q.steps, q.no), Margins: rows(solution.g, q.steps, q.nm),
 		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
 	}
 	for i, room := range q.room {
@@ -246,7 +247,7 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 			m[i] += room
 		}
 	}
-	for _, x := range rows(at.x, q.steps+1, q.nx) {
+	for _, x := range rows(solution.x, q.steps+1, q.nx) {
 		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])
 	}
 	return t

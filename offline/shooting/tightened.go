@@ -6,8 +6,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// tightened is a problem with less room to its limits. What else the problem may be
-// besides, such as derivatives of its own, it is not.
+// tightened is a problem with tighter limits. It drops the problem's optional abilities, such as derivatives.
 type tightened struct {
 	domain.Problem
 	slack []float64
@@ -22,10 +21,10 @@ func (p tightened) Margins(s, c, u, m []float64) {
 
 // Tightened implements domain.Receding.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
-	return s.Of(tightened{s.problem, slices.Clone(slack)})
+	return s.WithProblem(tightened{s.problem, slices.Clone(slack)})
 }
 
-// Of is the solver of another problem of the same sizes, behind whose plans this problem's costs are counted (Options.Lasting).
-func (s *Solver) Of(p domain.Problem) *Solver {
-	return newSolver(p, s.axes, s.initial, s.opt, s.lastings)
+// WithProblem is the solver of another problem of the same sizes, with the terminal cost of this one.
+func (s *Solver) WithProblem(p domain.Problem) *Solver {
+	return newSolver(p, s.axes, s.initial, s.opt, s.terminalCosts)
 }

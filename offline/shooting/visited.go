@@ -7,16 +7,15 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// visitedRows of the optimum from a visited state are kept: the state's own and
-// its successor, for the losses that look at both.
+// visitedRows are the samples of a visited state's optimum: the state's own and its successor, for the losses that
+// use both.
 const visitedRows = 2
 
-// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives by the known dynamics
-// for the steps that are kept. The first optimum is Solve's; that from each later state is
-// solved from what is left of the one before it, and from the Solver's own starts where that
-// does not converge. It ends where the state is lost or no longer finite.
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps. The
+// first optimum is Solve's. Each later state starts warm from the previous optimum, else from the Solver's own
+// starts. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
-	s = s.sampling()
+	s = s.forSamples()
 	spec := s.problem.Spec()
 	if len(p) != len(s.axes) {
 		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
@@ -30,50 +29,50 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	var samples []domain.Sample
 	rows := visitedRows
 	if len(s.blocks) > 0 {
-		rows = 1 // what comes behind is no decision
+		rows = 1 // later rows are no decisions
 	}
-	left := leftover{solver: s}
-	defer left.take(nil)
+	previous := previousOptimum{solver: s}
+	defer previous.setWorkspace(nil)
 	for k := 0; k < s.opt.Keep; k++ {
-		if s.may.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
+		if s.abilities.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
 			break
 		}
-		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), &left)
+		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), &previous)
 		if err != nil {
 			return nil, err
 		}
 		if best != nil && k > 0 {
-			samples = s.follow(samples, best, s.opt.Perturbed+k, k, rows, scenario, pref)
+			samples = s.appendPerturbed(samples, best, s.opt.Perturbed+k, k, rows, scenario, pref)
 		}
 		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
 			return nil, fmt.Errorf("policy at step %d: %w", k, err)
 		}
 		s.problem.Step(state, ctx, u, nextState, nextCtx)
-		state, nextState, ctx, nextCtx = nextState, state, nextCtx, ctx
-		left.by++
+		state, nextState = nextState, state
+		ctx, nextCtx = nextCtx, ctx
+		previous.shift++
 	}
 	return samples, nil
 }
 
-// leftover is what is left of the last optimum so many steps later: its plan, and the solve that found it.
-type leftover struct {
-	solver *Solver
-	plan   [][]float64
-	kept   *ipm // nil: none
-	by     int
+// previousOptimum is the last optimum, shift steps ago: its plan and its workspace.
+type previousOptimum struct {
+	solver    *Solver
+	plan      [][]float64
+	workspace *ipm // nil: none
+	shift     int
 }
 
-// take makes a solve's workspace the leftover's, or that of none.
-func (l *leftover) take(kept *ipm) {
-	if l.kept != nil {
-		l.solver.work.spaces.Put(l.kept)
+// setWorkspace stores a solve's workspace and releases the last one.
+func (l *previousOptimum) setWorkspace(workspace *ipm) {
+	if l.workspace != nil {
+		l.solver.work.workspaces.Put(l.workspace)
 	}
-	l.kept, l.by = kept, 0
+	l.workspace, l.shift = workspace, 0
 }
 
-// resolve is the optimum from a state, begun from what is left of the last one where there is one;
-// nil where none was found.
-func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, left *leftover) (*Trajectory, error) {
+// resolve is the optimum from a state, warm from the previous one if there is one; nil where none is found.
+func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, previous *previousOptimum) (*Trajectory, error) {
 	fresh := s.taskFrom(state, ctx, steps, seed)
 	if steps == s.opt.Horizon {
 		var err error
@@ -82,17 +81,17 @@ func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference
 		}
 	}
 	tasks := []*task{fresh}
-	if left.kept != nil {
-		beside := s.taskFrom(state, ctx, steps, seed, left.plan[left.by:])
-		beside.beside, beside.by = left.kept, left.by
-		tasks = []*task{beside, fresh}
+	if previous.workspace != nil {
+		warm := s.taskFrom(state, ctx, steps, seed, previous.plan[previous.shift:])
+		warm.neighbour, warm.shift = previous.workspace, previous.shift
+		tasks = []*task{warm, fresh}
 	}
 	for _, t := range tasks {
-		t.keeps = true
+		t.keepWorkspace = true
 		best, err := t.minimise(pref, domain.WeightedSum)
 		if err == nil {
-			left.take(t.kept)
-			left.plan = best.U
+			previous.setWorkspace(t.workspace)
+			previous.plan = best.U
 			return best, nil
 		}
 		if !unsolved(err) {

@@ -49,8 +49,8 @@ func margins[T dual.Scalar](_, _, _, n, m []T) {
 	m[0], m[1] = n[1]+speed, speed-n[1]
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 // picture is the cart on its rail with the whole pole, and where the cart is to come to.

@@ -22,8 +22,8 @@ func trackMargins[T dual.Scalar](s, c, u, n, m []T) {
 	m[3] = track - n[0] - right*right/(2*brake)
 }
 
-func trackFunctions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: trackMargins[T]}
+func trackFunctions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: trackMargins[T]}
 }
 
 // Track is the cart-pole on a track with ends.

@@ -80,9 +80,9 @@ func rest(free int) []float64 {
 	return s
 }
 
-func functions[T dual.Scalar](free int) equations.Of[T] {
+func functions[T dual.Scalar](free int) equations.Functions[T] {
 	goal := rest(free)
-	return equations.Of[T]{
+	return equations.Functions[T]{
 		Objectives: func(_, _, u, n, j []T) {
 			j[0], j[1] = 0, u[0]*u[0]+u[1]*u[1]+u[2]*u[2]
 			for i, v := range n {

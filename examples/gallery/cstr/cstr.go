@@ -67,8 +67,8 @@ func margins[T dual.Scalar](_, _, _, n, m []T) {
 	m[0], m[1] = mostA-n[0], hottest-n[2]
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
 // System is the reactor.

@@ -94,8 +94,8 @@ func margins[T dual.Scalar](_, _, _, n, m []T) {
 	m[2] = dual.Hypot(x, y) - radius
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectives[T], Margins: margins[T]}
 }
 
 // picture is cart and links, the obstacle, and the cart's set point.

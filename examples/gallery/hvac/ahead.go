@@ -37,8 +37,8 @@ func objectivesAhead[T dual.Scalar](_, c, u, n, j []T) {
 	j[1] = dual.Along(c[price:price+knots], c[clockAhead]) * share * (1 + 0.1*share)
 }
 
-func functionsAhead[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectivesAhead[T], Margins: margins[T]}
+func functionsAhead[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectivesAhead[T], Margins: margins[T]}
 }
 
 // Ahead is the zone with a forecast: fronts pass, and prices vary from day to day. Both are known for the whole day.

@@ -89,8 +89,8 @@ func objectives[T dual.Scalar](_, c, u, n, j []T) {
 
 func margins[T dual.Scalar](_, _, _, n, m []T) { m[0], m[1] = n[0]-cold, hot-n[0] }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectives[T], Margins: margins[T]}
 }
 
 // System is the zone.

@@ -19,8 +19,8 @@ func objectivesAhead[T dual.Scalar](_, c, u, n, j []T) {
 	towards(dual.Along(c[:knots], c[clock]), dual.Along(c[knots:2*knots], c[clock]), u, n, j)
 }
 
-func functionsAhead[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectivesAhead[T], Margins: margins[T], Escape: escape[T]}
+func functionsAhead[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectivesAhead[T], Margins: margins[T], Escape: escape[T]}
 }
 
 // Ahead is the quadrotor whose goal moves. Where the goal will be is known for the whole flight.

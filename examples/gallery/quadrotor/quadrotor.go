@@ -73,8 +73,8 @@ func escape[T dual.Scalar](s, _, u []T) {
 	u[0], u[1] = push+turn, push-turn
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
 }
 
 // picture is the body with its rotors, the edges of the gap, and the goal.

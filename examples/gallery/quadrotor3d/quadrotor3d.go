@@ -83,8 +83,8 @@ func escape[T dual.Scalar](s, _, u []T) {
 	u[0], u[1], u[2], u[3] = push-pitch+yaw, push+roll-yaw, push+pitch+yaw, push-roll-yaw
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
 }
 
 // picture is the view from the side, and below it that from above: the body with its arms, the sphere, and the goal.

@@ -22,7 +22,7 @@ func (l lift) system() equations.System {
 	v := func(name string, lo, hi float64) domain.Variable {
 		return domain.Variable{Name: name, Unit: "m", Lo: lo, Hi: hi}
 	}
-	of := equations.Of[complex128]{
+	of := equations.Functions[complex128]{
 		Step: func(s, c, u, n, after []complex128) {
 			n[1] = s[1] + 0.2*(u[0]-9.81)
 			n[0] = s[0] + 0.2*n[1]
@@ -50,7 +50,7 @@ func (l lift) system() equations.System {
 		Scenario: []domain.Variable{v("height", 1, 9), v("speed", -1, 1), v("floor", 1, 9)},
 		Initial:  func(p, s, c []float64) { copy(s, p[:2]); c[0] = p[2] },
 		Steps:    20, StepSeconds: 0.2, Dual: of,
-		Real: equations.Of[float64]{Step: values(of.Step), Objectives: values(of.Objectives), Margins: values(of.Margins)},
+		Real: equations.Functions[float64]{Step: values(of.Step), Objectives: values(of.Objectives), Margins: values(of.Margins)},
 	}
 	if l.change != nil {
 		l.change(&y)

@@ -36,8 +36,8 @@ func outputs[T dual.Scalar](s, c, u, y []T) {
 	y[1] = u[0] + c[0] - drag*s[1]*dual.Abs(s[1])
 }
 
-func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T]}
+func functions[T dual.Scalar]() equations.Functions[T] {
+	return equations.Functions[T]{Objectives: objectives[T], Margins: margins[T]}
 }
 
 // System is the cart with its Measurement.

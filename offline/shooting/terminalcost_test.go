@@ -7,21 +7,21 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// behind is V of a solver at a state and context, with the lasting itself.
-func behind(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *lasting) {
+// terminalCostAt is V of a solver at a state and context, with the terminal cost itself.
+func terminalCostAt(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *terminalCost) {
 	t.Helper()
-	l := s.lastings.of(c, pref)
+	l := s.terminalCosts.forContext(c, pref)
 	if l == nil {
 		t.Fatal("no place to rest")
 	}
-	return s.Behind(state, c, pref), l
+	return s.TerminalCost(state, c, pref), l
 }
 
-// long is the least cost of many steps with nothing behind them.
+// long is the least cost of many steps without a terminal cost.
 func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Preference) float64 {
 	t.Helper()
 	plain := *s
-	plain.lastings, plain.opt.Lasting = nil, false
+	plain.terminalCosts, plain.opt.TerminalCost = nil, false
 	best, err := plain.Minimise(state, c, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -31,41 +31,41 @@ func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Pr
 
 // The regulator's cost-to-go is what a horizon of hundreds of steps costs: of a linear system with quadratic costs
 // exactly.
-func TestLastingIsALongHorizonOfALinearSystem(t *testing.T) {
-	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
+func TestTerminalCostIsALongHorizonOfALinearSystem(t *testing.T) {
+	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
 	pref := domain.Preference{W: []float64{0.6, 0.4}}
 	for _, state := range [][]float64{{1, 0}, {0, -1}, {-0.7, 0.4}} {
-		v, l := behind(t, s, state, nil, pref)
+		v, l := terminalCostAt(t, s, state, nil, pref)
 		want := long(t, s, 300, state, nil, pref)
-		if math.Abs(v-want) > 1e-6*want || math.Abs(l.each) > 1e-12 {
-			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.each)
+		if math.Abs(v-want) > 1e-6*want || math.Abs(l.stageCost) > 1e-12 {
+			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.stageCost)
 		}
 		// So a horizon of three steps decides as one of 300 does.
 		best, err := s.Minimise(state, nil, 3, pref, domain.WeightedSum, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(best.Cost-want) > 1e-6*want || best.Beyond <= 0 {
-			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.Beyond, want)
+		if math.Abs(best.Cost-want) > 1e-6*want || best.TerminalCost <= 0 {
+			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.TerminalCost, want)
 		}
 	}
 }
 
-// Of a nonlinear system whose resting costs something, and whose context remembers the action, V is right to second
-// order: half as far from rest it errs an eighth as much.
-func TestLastingIsRightToSecondOrder(t *testing.T) {
+// Of a nonlinear system whose steady state has a cost, and whose context remembers the action, V is right to second
+// order: at half the distance from the steady state its error is an eighth.
+func TestTerminalCostIsRightToSecondOrder(t *testing.T) {
 	s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) {
 		s[0], s[1] = p[0], 0.4
 		c[0], c[1], c[2] = 0.5, 0.4, 0.1
-	}, Options{Lasting: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
+	}, Options{TerminalCost: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{0.8, 0.2}}, "adaptive": {Adaptive: true}} {
 		c := []float64{0.5, 0, 0}
-		_, l := behind(t, s, []float64{0.4, 0.4}, c, pref)
-		if l.each < 1e-4 {
-			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.each)
+		_, l := terminalCostAt(t, s, []float64{0.4, 0.4}, c, pref)
+		if l.stageCost < 1e-4 {
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.stageCost)
 		}
 		at := func(by float64) (state, context []float64) {
 			return []float64{l.At[0] + 0.1*by, l.At[1] - 0.06*by}, []float64{0.5, l.At[3] + 0.05*by, l.At[4] - 0.05*by}
@@ -75,7 +75,7 @@ func TestLastingIsRightToSecondOrder(t *testing.T) {
 		var errs [2]float64
 		for k, by := range []float64{1, 0.5} {
 			state, context := at(by)
-			v, _ := behind(t, s, state, context, pref)
+			v, _ := terminalCostAt(t, s, state, context, pref)
 			want := long(t, s, 200, state, context, pref) - base
 			errs[k] = math.Abs(v - want)
 			if errs[k] > 0.1*math.Abs(want) {
@@ -96,14 +96,14 @@ func leaking() *functions {
 		func(s, _, u, m []float64) { m[0] = 0.9*s[0] + u[0] - 1 })
 }
 
-// Where resting is cheapest at a limit, V is the limit's multiplier: what having more than it asks for is worth.
-func TestLastingAtALimit(t *testing.T) {
-	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
+// Where the optimal steady state lies at a limit, V has the slope of the limit's multiplier.
+func TestTerminalCostAtALimit(t *testing.T) {
+	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pref := domain.Preference{W: []float64{1}}
-	v, l := behind(t, s, []float64{1.01}, nil, pref)
+	v, l := terminalCostAt(t, s, []float64{1.01}, nil, pref)
 	if math.Abs(l.At[0]-1) > 1e-4 || math.Abs(l.action[0]-0.1) > 1e-4 {
 		t.Fatalf("it rests at %v by %v, want 1 by 0.1", l.At, l.action)
 	}
@@ -113,19 +113,19 @@ func TestLastingAtALimit(t *testing.T) {
 	}
 }
 
-// A context that changes by itself has no place to rest: nothing is counted behind the horizon.
-func TestNoLastingWhereNothingRests(t *testing.T) {
+// A context that changes by itself has no steady state, so there is no terminal cost.
+func TestNoTerminalCostWithoutASteadyState(t *testing.T) {
 	p := newFunctions(1, 1, 0, []domain.Variable{{Name: "u", Lo: -1, Hi: 1}},
 		func(s, c, u, sn, cn []float64) { sn[0], cn[0] = 0.9*s[0]+u[0], c[0]+0.1 },
 		func(s, u, c, j []float64) { j[0] = (s[0]-math.Sin(c[0]))*(s[0]-math.Sin(c[0])) + u[0]*u[0] },
 		func(_, _, _, _ []float64) {})
-	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1})
+	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	best, err := s.Minimise([]float64{0.5}, []float64{0}, 20, domain.Preference{W: []float64{1}}, domain.WeightedSum, 1)
-	if err != nil || best.Beyond != 0 {
-		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.Beyond, err)
+	if err != nil || best.TerminalCost != 0 {
+		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.TerminalCost, err)
 	}
 }
 
@@ -152,33 +152,33 @@ func recede(t *testing.T, s *Solver, horizon, steps int, state, c []float64, pre
 	return sum
 }
 
-// A loop that looks ten steps ahead costs over a hundred what the optimum of all of them does, with what comes behind
-// its horizon; without that it costs more.
+// With the terminal cost, a loop that looks ten steps ahead costs over a hundred steps as much as their optimum. Without
+// it, the loop costs more.
 func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
-	of := func(lasting bool) *Solver {
+	build := func(terminal bool) *Solver {
 		s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) { s[0] = p[0] },
-			Options{Lasting: lasting, Horizon: 10, Keep: 1, Tolerance: 1e-7})
+			Options{TerminalCost: terminal, Horizon: 10, Keep: 1, Tolerance: 1e-7})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	state, c, pref := []float64{0.2, 0.7}, []float64{0.45, 0.3, 0.1}, domain.Preference{W: []float64{0.9, 0.1}}
-	lasting, plain := of(true), of(false)
-	best, _, err := lasting.Oracle(state, c, 100, pref)
+	terminal, plain := build(true), build(false)
+	best, _, err := terminal.Oracle(state, c, 100, pref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, without := recede(t, lasting, 10, 100, state, c, pref)/best-1, recede(t, plain, 10, 100, state, c, pref)/best-1
-	t.Logf("above the optimum of 100 steps: %.4f %% with what comes behind 10, %.4f %% without", 100*with, 100*without)
+	with, without := recede(t, terminal, 10, 100, state, c, pref)/best-1, recede(t, plain, 10, 100, state, c, pref)/best-1
+	t.Logf("above the optimum of 100 steps: %.4f %% with the terminal cost after 10, %.4f %% without", 100*with, 100*without)
 	if with > 0.002 || with < -0.002 || without < 2*math.Abs(with) {
-		t.Errorf("the loop costs %v above the optimum with what comes behind, %v without", with, without)
+		t.Errorf("the loop costs %v above the optimum with the terminal cost, %v without", with, without)
 	}
 }
 
-// Where a context's entry has a range, the place to rest is found from that of the middle of its cell, by one search; it is what
-// all searches find. A context that stands in a middle, or outside the range, has one too.
-func TestLastingFromTheMiddleOfACell(t *testing.T) {
+// Where a context's entry has a range, one search from the steady state of its cell's centre finds the steady state that
+// all searches find. So it does for a context at a centre or outside the range.
+func TestTerminalCostFromTheCentreOfACell(t *testing.T) {
 	// A tank that should be as full as the context says, which also remembers what was pumped.
 	p := newFunctions(1, 2, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
 		func(s, c, u, sn, cn []float64) {
@@ -190,20 +190,20 @@ func TestLastingFromTheMiddleOfACell(t *testing.T) {
 		},
 		func(s, _, _, m []float64) { m[0] = 1 - s[0] })
 	p.spec.Context[0].Lo, p.spec.Context[0].Hi = 0.2, 0.84
-	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 10, Keep: 1})
+	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 10, Keep: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{1}}, "adaptive": {Adaptive: true}} {
 		for _, reference := range []float64{0.16, 0.21, 0.24, 0.5, 0.53, 0.6, 0.87} {
 			c := []float64{reference, 0}
-			got := s.lastings.of(c, pref)
-			rest := newResting(p, s.lastings.scale, c)
-			want := rest.find(c, pref)
+			got := s.terminalCosts.forContext(c, pref)
+			rest := newSteadyStateSolver(p, s.terminalCosts.scale, c)
+			want := rest.solve(c, pref)
 			if got == nil || want == nil {
 				t.Fatalf("%s, %v: found %v, by all searches %v", name, reference, got, want)
 			}
-			if near := rest.near(c, pref, s.lastings.of(rest.middle(c), pref)); near == nil {
+			if near := rest.warmSolve(c, pref, s.terminalCosts.forContext(rest.cellCentre(c), pref)); near == nil {
 				t.Errorf("%s, %v: nothing is found from the middle of the cell", name, reference)
 			}
 			for what, of := range map[string][2][]float64{
