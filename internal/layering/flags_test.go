@@ -11,20 +11,20 @@ import (
 	"testing"
 )
 
-// flag in a sentence. One that stands alone is an argument of another program.
-var flag = regexp.MustCompile(`\s.*--[a-z]|--[a-z].*\s`)
+// flagInText is a flag in a sentence. One that stands alone is an argument of another program.
+var flagInText = regexp.MustCompile(`\s.*--[a-z]|--[a-z].*\s`)
 
-// commands are packages of the command line, laboratory the folders of what measures with it: theirs are the flags.
+// commands are packages of the command line, measuring the folders of what measures with it: theirs are the flags.
 var (
-	commands   = []string{"main", "cli", "command"}
-	laboratory = []string{"bench", "lab", "internal/peerrecord"}
+	commands  = []string{"main", "cli", "command"}
+	measuring = []string{"bench", "lab", "internal/peerrecord"}
 )
 
 // The library speaks of fields of its options, {Field} in package option: a program that calls it has no flags.
 func TestTheLibraryNamesNoFlags(t *testing.T) {
 	read := 0
 	packages(t, func(dir string, _ []string) {
-		if slices.ContainsFunc(laboratory, func(of string) bool { return strings.HasPrefix(dir+"/", of+"/") }) {
+		if slices.ContainsFunc(measuring, func(of string) bool { return strings.HasPrefix(dir+"/", of+"/") }) {
 			return
 		}
 		paths, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
@@ -43,7 +43,7 @@ func TestTheLibraryNamesNoFlags(t *testing.T) {
 			read++
 			ast.Inspect(f, func(n ast.Node) bool {
 				// A container's --gpus is no flag of ours.
-				if s, is := n.(*ast.BasicLit); is && s.Kind == token.STRING && flag.MatchString(strings.ReplaceAll(s.Value, "--gpus", "")) {
+				if s, is := n.(*ast.BasicLit); is && s.Kind == token.STRING && flagInText.MatchString(strings.ReplaceAll(s.Value, "--gpus", "")) {
 					t.Errorf("%s names a flag: %s", files.Position(s.Pos()), s.Value)
 				}
 				return true

@@ -19,8 +19,6 @@ const root = "../../.."
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
-	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	code    = regexp.MustCompile("`[^`\n]*`")
 )
 
 // anchor is a heading's, as GitHub makes it.
@@ -40,7 +38,7 @@ func anchor(heading string) string {
 // pages are the documents of the root and of the folders that have some.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	for _, dir := range []string{".", "docs", "examples", "scripts"} {
+	for _, dir := range []string{".", "docs", "examples"} {
 		require.OK(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
