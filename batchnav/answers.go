@@ -24,10 +24,10 @@ const (
 // each component in units of its box, where it has one. The plan that fits all answers best
 // has 1. Neither side depends on what the map says of itself.
 func (l *loaded) answerError() (float64, error) {
-	if l.may.Answers == nil {
+	if l.abilities.Answers == nil {
 		return 0, nil
 	}
-	answers := l.may.Answers()
+	answers := l.abilities.Answers()
 	n := min(len(answers), mostAnswers)
 	samples := make([]*domain.Sample, n)
 	input, z := tensor.New(n, l.spec.ObservationSize()), tensor.New(n, l.model.Latent())

@@ -34,9 +34,9 @@ type Batch struct {
 	latents  backend.Loops
 	onDevice bool
 	loops    []loop
-	every    []int // all loops
+	allLoops    []int // all loops
 	// Of the decision that is made: the loops that make it, and their input and output.
-	which []int
+	active []int
 	in    backend.LoopsInput
 	out   backend.LoopsOutput
 	// room and answer are in and out for every loop.
@@ -59,7 +59,7 @@ type loop struct {
 	haveSigma                    bool
 	sigma                        []float64 // filtered priority
 	haveState                    bool
-	decided                      bool      // there is a last decision
+	haveDecision                      bool      // there is a last decision
 	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
@@ -70,7 +70,7 @@ type loop struct {
 	variance                     float64
 	memory                       *memory // of the search
 	prepared                     prepared
-	watched                      watched // of the guard
+	guard                      guardState // of the guard
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -87,7 +87,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	spec, objectives := l.spec, l.spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
-		loops: make([]loop, size), every: make([]int, size),
+		loops: make([]loop, size), allLoops: make([]int, size),
 		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
 		slot: make([]float64, spec.PreferenceSize()),
 	}
@@ -122,7 +122,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	}
 	a.uniform.W = slices.Repeat([]float64{1 / float64(objectives)}, objectives)
 	for i := range a.loops {
-		a.every[i], a.loops[i] = i, newLoop(spec)
+		a.allLoops[i], a.loops[i] = i, newLoop(spec)
 		if searches {
 			a.loops[i].memory = &memory{Memory: a.search.sampler.NewMemory()}
 		}
@@ -151,7 +151,7 @@ const leastProjected = 32
 
 // keep makes the loops' latents.
 func (a *Batch) keep(projects bool) (err error) {
-	a.latents, a.onDevice, err = a.keepLoops(backend.LoopsConfig{
+	a.latents, a.onDevice, err = a.makeLoops(backend.LoopsConfig{
 		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.smooths(), Projects: projects,
 	})
@@ -163,14 +163,14 @@ func (a *Batch) smooths() bool {
 	return a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree
 }
 
-// keepLoops makes loops of the map: where the backend computes if it offers that, in its
+// makeLoops makes loops of the map: where the backend computes if it offers that, in its
 // single operations otherwise.
-func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevice bool, err error) {
+func (l *loaded) makeLoops(cfg backend.LoopsConfig) (latents backend.Loops, onDevice bool, err error) {
 	if b, ok := l.backend.(backend.LoopsBackend); ok {
-		kept, err := b.NewLoops(cfg)
+		latents, err := b.NewLoops(cfg)
 		switch {
 		case err == nil:
-			return kept, true, nil
+			return latents, true, nil
 		case !errors.Is(err, backend.ErrNoLoops):
 			return nil, false, fmt.Errorf("batchnav: %w", err)
 		}
@@ -178,8 +178,8 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 	if err := l.makeStepper(cfg.Step.MaxBatch); err != nil {
 		return nil, false, err
 	}
-	kept, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
-	return kept, false, err
+	latents, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
+	return latents, false, err
 }
 
 // AnswerError is how wrong the map is about decisions that the problem knows by its own solver
@@ -201,8 +201,8 @@ func (a *Batch) Reset() {
 func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
-	l.haveLatent, l.haveSigma, l.haveState, l.decided = false, false, false, false
-	l.watched.forget()
+	l.haveLatent, l.haveSigma, l.haveState, l.haveDecision = false, false, false, false
+	l.guard.forget()
 	l.prepared.forget()
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {

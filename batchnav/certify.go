@@ -89,12 +89,12 @@ type certifier struct {
 }
 
 // newCertifier encodes and localizes the held-out samples.
-func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*certifier, error) {
+func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*certifier, error) {
 	opt.samples, opt.points = cmp.Or(opt.samples, certifySamples), cmp.Or(opt.points, certifyPoints)
-	if len(held) == 0 {
+	if len(holdout) == 0 {
 		return nil, fmt.Errorf("certify: no held-out samples")
 	}
-	n := min(opt.samples, len(held))
+	n := min(opt.samples, len(holdout))
 	l, err := load(b, m, p, &opt.Options)
 	if err != nil {
 		return nil, err
@@ -111,10 +111,10 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 		return nil, err
 	}
 	for i := range n {
-		s := held[i*len(held)/n]
+		s := holdout[i*len(holdout)/n]
 		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() {
 			return nil, fmt.Errorf("certify: sample %d has %d state, %d context and %d action values, case %q has %d, %d and %d",
-				i*len(held)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
+				i*len(holdout)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
 		}
 		a.samples = append(a.samples, s)
 		a.questions = append(a.questions, domain.Question{S: s.S, C: s.C, Preference: s.Preference})
@@ -124,8 +124,8 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 
 // Estimate computes the constants of a map from held-out samples, on which
 // nothing of the map was trained.
-func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*Constants, error) {
-	a, err := newCertifier(b, m, p, held, opt)
+func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*Constants, error) {
+	a, err := newCertifier(b, m, p, holdout, opt)
 	if err != nil {
 		return nil, err
 	}

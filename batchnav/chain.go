@@ -22,7 +22,7 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 		return err
 	}
 	n, nc, objectives := min(s.Rows, chainRows), l.spec.ContextSize(), l.spec.ObjectiveSize()
-	kept, _, err := l.keepLoops(backend.LoopsConfig{
+	latents, _, err := l.makeLoops(backend.LoopsConfig{
 		MapConfig: l.mapConfig(n), RetractionMix: l.nav.RetractionMix, PriorityFilter: l.nav.PriorityFilter, Smooths: true,
 	})
 	if err != nil {
@@ -31,9 +31,9 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 	in, out := backend.NewLoopsInput(l.spec, n), backend.NewLoopsOutput(l.spec, n)
 	out.Sigma, out.Z = in.Sigma, tensor.New(n, m.Latent())
 	w, slot := make([]float64, objectives), make([]float64, preference.Cols)
-	for from := 0; from < s.Rows; from += n {
+	for start := 0; start < s.Rows; start += n {
 		for i := range n {
-			row := min(from+i, s.Rows-1) // the last block is filled up with the last row
+			row := min(start+i, s.Rows-1) // the last block is filled up with the last row
 			copy(in.S.Row(i), s.Row(row))
 			tensor.Widen(in.C[i*nc:(i+1)*nc], c.Row(row))
 			adaptive := preference.Row(row)[0] == 0
@@ -47,11 +47,11 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 			}
 		}
 		for step := range horizon {
-			if err := kept.Decide(in, out); err != nil {
+			if err := latents.Decide(in, out); err != nil {
 				return err
 			}
-			for i := range min(n, s.Rows-from) {
-				visit(from+i, step, out.Z.Row(i), out.U.Row(i), out.Flags[i]&backend.LoopFinite != 0)
+			for i := range min(n, s.Rows-start) {
+				visit(start+i, step, out.Z.Row(i), out.U.Row(i), out.Flags[i]&backend.LoopFinite != 0)
 			}
 			clear(in.Smoothing) // z_t = z_{t−1}: no step but the first begins at the observation's place
 		}

@@ -169,16 +169,16 @@ func (c *Certificate) Verdicts() map[Verdict]int {
 }
 
 // Broken are the bounds that the closed loop went beyond.
-func (c *Certificate) Broken() (broken []Condition) {
+func (c *Certificate) Broken() (failed []Condition) {
 	for _, d := range c.Conditions {
 		switch d.Name {
 		case driftSteady, driftRowSpace, actionEndToEnd, actionRowSpace, actionClosedLoop, boundedStep, marginsKept:
 			if d.Verdict == DoesNot {
-				broken = append(broken, d)
+				failed = append(failed, d)
 			}
 		}
 	}
-	return broken
+	return failed
 }
 
 // Summary says in a line how many conditions hold and do not, and which bounds the closed

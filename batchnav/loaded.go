@@ -17,7 +17,7 @@ type loaded struct {
 	backend backend.Backend
 	model   *model.Model
 	problem domain.Problem
-	may     *domain.ProblemAbilities
+	abilities     *domain.ProblemAbilities
 	spec    *domain.Spec
 	nav     domain.Navigation
 	encoder backend.Net
@@ -54,7 +54,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 		}
 	}
 	domain.Prepare(p)
-	l := &loaded{backend: b, model: m, problem: p, may: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
+	l := &loaded{backend: b, model: m, problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}
@@ -161,10 +161,10 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	}
 	spacing := make([]float64, samples)
 	for i := range samples {
-		own := decoded.Row(i * n / samples)
+		code := decoded.Row(i * n / samples)
 		for _, j := range idx[i*k : (i+1)*k] {
 			if j >= 0 {
-				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(own, decoded.Row(int(j))))
+				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(code, decoded.Row(int(j))))
 			}
 		}
 	}
@@ -179,16 +179,16 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		return fmt.Errorf("batchnav: the model was trained for case %q, want %q", m.Case, spec.Name)
 	}
 	for _, w := range []struct {
-		what      string
-		got, want int
+		name      string
+		size, want int
 	}{
 		{"E_x takes", m.EncoderX.In(), spec.ObservationSize()},
 		{"E_o takes", m.EncoderO.In(), spec.OracleSize()},
 		{"D_s gives", m.DecoderS.Out(), spec.MeasuredSize()},
 		{"D_u gives", m.DecoderU.Out(), spec.PlanSize()},
 	} {
-		if w.got != w.want {
-			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.what, w.got, spec.Name, w.want)
+		if w.size != w.want {
+			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.name, w.size, spec.Name, w.want)
 		}
 	}
 	if tau, bound := m.Calibration.TauGeom, ResidualBound(spec, m.NormS); !(tau >= 0 && tau <= bound) {
@@ -248,7 +248,7 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 // rates writes the weights of the raw objectives that an action is counted with: those
 // of ProblemAbilities.Weights, or σ.
 func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
-	if !l.may.Weights(pref, weights) {
+	if !l.abilities.Weights(pref, weights) {
 		l.priority(pref, s, u, c, delta, weights)
 	}
 }

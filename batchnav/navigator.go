@@ -77,17 +77,17 @@ type controller struct{ navigator *Navigator }
 // Abilities implements domain.Able.
 func (c controller) Abilities() *domain.ControllerAbilities {
 	b := c.navigator.batch
-	may := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
+	abilities := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
 	if b.Prepares() {
-		may.Prepare = b.Prepare
+		abilities.Prepare = b.Prepare
 	}
 	if b.guard != nil {
-		may.Follows = c.navigator.Follow
+		abilities.Follows = c.navigator.Follow
 		if b.guard.receding != nil {
-			may.Again = c.again
+			abilities.Again = c.replay
 		}
 	}
-	return may
+	return abilities
 }
 
 func (c controller) Reset(domain.Episode) error {
@@ -95,10 +95,10 @@ func (c controller) Reset(domain.Episode) error {
 	return nil
 }
 
-func (c controller) again(plan []float64) {
+func (c controller) replay(plan []float64) {
 	c.navigator.Reset()
 	b := c.navigator.batch
-	b.loops[0].watched.accepted.before(plan, b.spec.ActionSize())
+	b.loops[0].guard.accepted.continueWith(plan, b.spec.ActionSize())
 }
 
 func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
@@ -123,36 +123,36 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	if len(obs) != a.size || len(out) != a.size {
 		return fmt.Errorf("batchnav: %d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
 	}
-	return a.decide(a.every, obs, out)
+	return a.decide(a.allLoops, obs, out)
 }
 
 // DecideSome makes one decision in the loops of these numbers alone, which obs and out are
 // of in their order; the others stay as they are. A decision is, to the bit, what it would be
 // among others on a backend whose rows do not depend on each other's place and which keeps no
 // loops by itself, as the CPU's.
-func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error {
-	if len(obs) != len(which) || len(out) != len(which) {
-		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(which))
+func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) error {
+	if len(obs) != len(numbers) || len(out) != len(numbers) {
+		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(numbers))
 	}
-	if len(which) == 0 {
+	if len(numbers) == 0 {
 		return nil
 	}
 	for i := range a.loops {
 		a.loops[i].row = -1
 	}
-	for i, w := range which {
+	for i, w := range numbers {
 		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
 			return fmt.Errorf("batchnav: entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
 		}
 		a.loops[w].row = i
 	}
-	return a.decide(which, obs, out)
+	return a.decide(numbers, obs, out)
 }
 
-func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
+func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	start := time.Now()
-	a.assignRows(which)
-	defer func() { a.which = nil }()
+	a.assignRows(numbers)
+	defer func() { a.active = nil }()
 	for i := range obs {
 		if err := a.admit(i, &obs[i]); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	}
 	m := a.spec.ObjectiveSize()
 	for i := range obs {
-		l := a.at(i)
+		l := a.loopAt(i)
 		copy(l.sigma, a.out.Sigma[l.row*m:])
 	}
 	if a.search != nil {
@@ -173,7 +173,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 			}
 		}
 	}
-	stepped := time.Now()
+	stepEnd := time.Now()
 	for i := range obs {
 		a.execute(i, &obs[i], &out[i])
 	}
@@ -183,15 +183,15 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 		}
 	}
 	for i := range obs {
-		l := a.at(i)
+		l := a.loopAt(i)
 		if a.ahead != nil {
-			l.prepared.decided(a.preference(&obs[i]))
+			l.prepared.finish(a.preference(&obs[i]))
 		}
 		copy(l.lastU, l.u)
-		l.haveState, l.decided = !l.bad, true
-		out[i].Ahead = l.watched.accepted.actions
+		l.haveState, l.haveDecision = !l.bad, true
+		out[i].Ahead = l.guard.accepted.actions
 	}
-	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
+	times := domain.Times{Step: stepEnd.Sub(start), Project: time.Since(stepEnd)}
 	if host, ok := a.latents.(*loops.Loops); ok {
 		times.Localize = host.Localized().Sub(start)
 		times.Step -= times.Localize
@@ -202,21 +202,21 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	return nil
 }
 
-// at is the loop that entry i of a decision is of.
-func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
+// loopAt is the loop that entry i of a decision is of.
+func (a *Batch) loopAt(i int) *loop { return &a.loops[a.active[i]] }
 
 // assignRows gives the loops of a decision their rows. On the host there are no others; where a
 // backend keeps the latents every loop has its row, and those that do not decide are on hold.
-func (a *Batch) assignRows(which []int) {
-	a.which, a.in, a.out = which, a.room, a.answer
+func (a *Batch) assignRows(numbers []int) {
+	a.active, a.in, a.out = numbers, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
-		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
-		for i, w := range which {
+		a.in, a.out = a.room.First(len(numbers)), a.answer.First(len(numbers))
+		for i, w := range numbers {
 			a.loops[w].row = i
 		}
 		return
 	}
-	if len(which) < leastProjected {
+	if len(numbers) < leastProjected {
 		a.in.State, a.out.Action, a.out.Margins = nil, nil, nil
 	}
 	for i := range a.loops {
@@ -229,7 +229,7 @@ func (a *Batch) assignRows(which []int) {
 // loop's latent is moved by. An observation that is not finite is replaced by zeros
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l, in := a.spec, a.at(i), &a.in
+	spec, l, input := a.spec, a.loopAt(i), &a.in
 	row := l.row
 	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
 		return fmt.Errorf("batchnav: observation %d %w", i, err)
@@ -238,32 +238,32 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		return fmt.Errorf("batchnav: observation %d: %w", i, err)
 	}
 	nc := spec.ContextSize()
-	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
+	c, pref := input.C[row*nc:(row+1)*nc], a.preference(obs)
 	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
-		clear(in.S.Row(row))
+		clear(input.S.Row(row))
 		clear(c)
-		clear(in.Slot.Row(row))
+		clear(input.Slot.Row(row))
 		l.noise.Interrupt()
 		a.assume(l, obs)
 	} else {
 		a.innovate(l, obs.S)
 	}
 	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
-	in.Tau[row] = float32(a.threshold(l.variance))
-	in.Hold[row], in.Smoothing[row], in.Steering[row] = l.bad, 1, backend.SteerKeep
+	input.Tau[row] = float32(a.threshold(l.variance))
+	input.Hold[row], input.Smoothing[row], input.Steering[row] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
 		a.estimate(l, obs.S)
-		tensor.Narrow(in.S.Row(row), l.state)
-		if len(in.State) > 0 {
-			copy(in.State[row*len(l.state):], l.state)
+		tensor.Narrow(input.S.Row(row), l.state)
+		if len(input.State) > 0 {
+			copy(input.State[row*len(l.state):], l.state)
 		}
 		copy(c, obs.C)
 		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
-		tensor.Narrow(in.Slot.Row(row), a.slot)
+		tensor.Narrow(input.Slot.Row(row), a.slot)
 		// α = 1 while σ̂² = 0.
 		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
-			in.Smoothing[row] = float32(a.nav.Smoothing)
+			input.Smoothing[row] = float32(a.nav.Smoothing)
 		}
 	}
 	switch {
@@ -272,11 +272,11 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		l.haveSigma = false
 	case l.bad:
 	case l.haveSigma:
-		in.Steering[row] = backend.SteerFilter
+		input.Steering[row] = backend.SteerFilter
 	default:
-		in.Steering[row] = backend.SteerSet
+		input.Steering[row] = backend.SteerSet
 	}
-	copy(in.Sigma[row*len(l.sigma):], l.sigma)
+	copy(input.Sigma[row*len(l.sigma):], l.sigma)
 	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
@@ -287,7 +287,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 // from the last decision. Before there is one a state stays unknown, and a context is the
 // mean of those that the map was made for.
 func (a *Batch) assume(l *loop, obs *Observation) {
-	if l.decided {
+	if l.haveDecision {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 	} else {
 		for j := range l.predictedS {
@@ -367,15 +367,15 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // latent makes the decision's latents.
 func (a *Batch) latent() error {
 	if host, ok := a.latents.(*loops.Loops); ok {
-		return host.DecideSome(a.which, a.in, a.out)
+		return host.DecideSome(a.active, a.in, a.out)
 	}
 	return a.latents.Decide(a.in, a.out)
 }
 
 // refine replaces direct's plan of entry i by the one that the search finds. So many, this
 // one included, are still to share the time.
-func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
-	l := a.at(i)
+func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
+	l := a.loopAt(i)
 	row := l.row
 	if l.bad || a.out.Flags[row]&backend.LoopFinite == 0 {
 		return nil
@@ -388,21 +388,21 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 		l.memory.lose()
 		l.prepared.forget()
 	}
-	within := a.opt.Search.Within
+	timeLimit := a.opt.Search.Within
 	if !obs.Until.IsZero() {
-		share := max(1, time.Until(obs.Until)/time.Duration(left))
-		if within == 0 || share < within {
-			within = share
+		share := max(1, time.Until(obs.Until)/time.Duration(remaining))
+		if timeLimit == 0 || share < timeLimit {
+			timeLimit = share
 		}
 	}
-	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
+	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), timeLimit)
 	return err
 }
 
 // execute projects the decoded action, where it is not projected within its limits yet,
 // checks and, where needed, replaces it, and completes the record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
-	l := a.at(i)
+	l := a.loopAt(i)
 	o, row := &a.out, l.row
 	flags := o.Flags[row]
 	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
@@ -416,7 +416,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Residual, d.Displacement, d.Correction, d.Gap, d.Breaks = o.Residual[row], o.Displacement[row], 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
-	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, l.variance)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
@@ -480,8 +480,8 @@ func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
-	broken := !a.spec.Keeps(d.Margin)
-	if broken {
+	infeasible := !a.spec.Keeps(d.Margin)
+	if infeasible {
 		d.Fallback |= domain.FallbackMargin
 	}
 	if d.OffMap {
@@ -503,7 +503,7 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
 	margin := domain.Smallest(l.alternativeMargins)
 	better := margin > d.Margin || math.IsNaN(d.Margin)
-	if (broken && better) || (!broken && a.spec.Keeps(margin)) {
+	if (infeasible && better) || (!infeasible && a.spec.Keeps(margin)) {
 		copy(l.u, l.alternative)
 		copy(l.margins, l.alternativeMargins)
 		d.Margin = margin
@@ -514,8 +514,8 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 
 // gap is that of the action, where the problem knows one and the action keeps the limits.
 func (a *Batch) gap(l *loop, obs *Observation, d *Decision) {
-	if d.Gap = 0; a.may.Gap != nil && a.spec.Keeps(d.Margin) {
-		d.Gap = a.may.Gap(l.state, obs.C, a.preference(obs), l.u)
+	if d.Gap = 0; a.abilities.Gap != nil && a.spec.Keeps(d.Margin) {
+		d.Gap = a.abilities.Gap(l.state, obs.C, a.preference(obs), l.u)
 	}
 }
 
@@ -538,12 +538,12 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
-// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
+// outsideEnvelope reports whether a state has a component outside the envelope by more than envelopeDeviations of
 // noise of that variance, in the map's units.
-func (l *loaded) beyond(state []float64, variance float64) bool {
-	away := envelopeDeviations * math.Sqrt(variance)
+func (l *loaded) outsideEnvelope(state []float64, variance float64) bool {
+	allowance := envelopeDeviations * math.Sqrt(variance)
 	for j, lo := range l.envelope.lo {
-		room := away * float64(l.model.NormS.Scale[j])
+		room := allowance * float64(l.model.NormS.Scale[j])
 		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
 			return true
 		}

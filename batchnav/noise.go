@@ -24,7 +24,7 @@ package batchnav
 // The zero value is ready; Reset starts over.
 type NoiseEstimator struct {
 	previous []float64 // e_{t−1}
-	have     bool
+	initialized     bool
 	mean     float64 // exponential average of ⟨e_t, e_{t−1}⟩
 	weight   float64 // sum of the weights in mean
 }
@@ -35,11 +35,11 @@ const noiseGain = 0.2
 
 // Reset forgets the past of the episode.
 func (n *NoiseEstimator) Reset() {
-	n.have, n.mean, n.weight = false, 0, 0
+	n.initialized, n.mean, n.weight = false, 0, 0
 }
 
 // Interrupt forgets the last innovation only: the next one does not follow it.
-func (n *NoiseEstimator) Interrupt() { n.have = false }
+func (n *NoiseEstimator) Interrupt() { n.initialized = false }
 
 // Observe takes the innovation e_t, which is copied.
 func (n *NoiseEstimator) Observe(e []float64) {
@@ -47,7 +47,7 @@ func (n *NoiseEstimator) Observe(e []float64) {
 		n.previous = make([]float64, len(e))
 	}
 	n.previous = n.previous[:len(e)]
-	if n.have {
+	if n.initialized {
 		dot := 0.0
 		for i, v := range e {
 			dot += v * n.previous[i]
@@ -56,7 +56,7 @@ func (n *NoiseEstimator) Observe(e []float64) {
 		n.weight += noiseGain * (1 - n.weight)
 	}
 	copy(n.previous, e)
-	n.have = true
+	n.initialized = true
 }
 
 // Variance returns σ̂²_t given the map's tolerance τ_geom.

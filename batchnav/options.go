@@ -105,13 +105,13 @@ var variants = []variant{
 	{domain.Method{Name: "direct-no-rescue", About: "direct as it is exported to C: the guard falls back to the plan before, the escape and the rest", Group: domain.GroupAblation}, func(o *Options) {
 		o.Direct, o.NoRescue, o.NoiseFree = true, true, true
 	}},
-	refine(64, "", domain.GroupAblation, SearchOptions{}).also("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
+	refine(64, "", domain.GroupAblation, SearchOptions{}).derive("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
 }
 
-// also is a variant with one more part changed.
-func (v variant) also(suffix, about string, change func(*Options)) variant {
+// derive is a variant with one more part changed.
+func (v variant) derive(suffix, description string, change func(*Options)) variant {
 	set := v.set
-	v.Name, v.Formerly, v.About = v.Name+suffix, v.Formerly+suffix, v.About+", "+about
+	v.Name, v.Formerly, v.About = v.Name+suffix, v.Formerly+suffix, v.About+", "+description
 	v.set = func(o *Options) {
 		set(o)
 		change(o)
@@ -121,16 +121,16 @@ func (v variant) also(suffix, about string, change func(*Options)) variant {
 
 // refine is a method that searches n roll-outs.
 func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
-	about := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
+	description := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
 	if s.Polish > 0 {
-		about += ", improved by the problem's own iterations"
+		description += ", improved by the problem's own iterations"
 	}
 	if s.Ahead {
-		about += ", searched between decisions where the last one leads"
+		description += ", searched between decisions where the last one leads"
 	}
 	s.Candidates = n
 	name := fmt.Sprintf("refine-%d%s", n, suffix)
-	m := domain.Method{Name: name, Formerly: "gpc-" + name, About: about, Group: group, Candidates: n, Ahead: s.Ahead}
+	m := domain.Method{Name: name, Formerly: "gpc-" + name, About: description, Group: group, Candidates: n, Ahead: s.Ahead}
 	return variant{m, func(o *Options) { o.Search = s }}
 }
 

@@ -14,13 +14,13 @@ import (
 type rollout struct {
 	s, c    []float64
 	pref    domain.Preference
-	given   []float64     // [≤ steps·action]
+	prefix   []float64     // [≤ steps·action]
 	escapes bool          // by the problem's escape instead of the policy
 	offsets tensor.Matrix // [1, steps·width] of a search; no rows: none
 	steps   int
 	solved  bool // found by a rescue
 	priced  bool // what it costs is asked
-	into    *plan
+	result    *plan
 }
 
 // plan is a roll-out with what is known of it.
@@ -52,8 +52,8 @@ func (p *plan) take(actions []float64, nu int) {
 	p.s = p.s[:0]
 }
 
-// before makes it one whose actions behind the first are those of a plan of the present state, which it did not foresee.
-func (p *plan) before(actions []float64, nu int) {
+// continueWith makes it one whose actions behind the first are those of a plan of the present state, which it did not foresee.
+func (p *plan) continueWith(actions []float64, nu int) {
 	p.take(append(make([]float64, nu), actions...), nu)
 	p.s = append(p.s, math.NaN())
 }
@@ -74,8 +74,8 @@ func (p *plan) better(o *plan) bool {
 	return p.margin > o.margin
 }
 
-// alone is roll of one.
-func (g *guard) alone(r rollout) error {
+// rollOne is roll of one.
+func (g *guard) rollOne(r rollout) error {
 	g.single[0] = r
 	return g.roll(g.single[:])
 }
@@ -102,33 +102,33 @@ func (g *guard) roll(runs []rollout) error {
 		copy(row(g.s, i, ns), r.s)
 		copy(row(g.c, i, nc), r.c)
 		g.preferences = append(g.preferences, r.pref)
-		if len(r.given) == 0 {
+		if len(r.prefix) == 0 {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
 		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
-		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, r.solved
+		r.result.fails, r.result.steps, r.result.narrow, r.result.solved = r.steps, r.steps, false, r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
-	skips := g.stretch != nil && n == 1 && g.unpriced
+	skips := g.marginBatch != nil && n == 1 && g.unpriced
 	if skips {
-		g.stretch.vain, g.stretch.wait = 0, 0
+		g.marginBatch.vain, g.marginBatch.wait = 0, 0
 	}
 	for h := 0; n > 0; h++ {
-		err, taken := g.decided(runs[:n], h), false
+		err, finished := g.writeActions(runs[:n], h), false
 		if skips && err == nil {
-			h, taken, err = g.skip(runs, h)
+			h, finished, err = g.skip(runs, h)
 		}
 		if err != nil {
 			return err
 		}
-		if g.h = h; !taken {
+		if g.h = h; !finished {
 			parallel.Split(g.threads, n, g.advanceRows)
 		}
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)
-			if runs[i].into.lasts() && h+1 < runs[i].steps {
+			if runs[i].result.lasts() && h+1 < runs[i].steps {
 				running = i + 1
 			}
 		}
@@ -137,24 +137,24 @@ func (g *guard) roll(runs []rollout) error {
 		g.c, g.nextC = g.nextC, g.c
 	}
 	for i := range runs {
-		p := runs[i].into
+		p := runs[i].result
 		p.actions = append(p.actions[:0], g.executed[i*b.Steps*nu:][:min(p.fails+1, p.steps)*nu]...)
 	}
 	clear(runs)
 	return nil
 }
 
-// decided writes the actions of step h: those given, then the policy's.
-func (g *guard) decided(runs []rollout, h int) error {
+// writeActions writes the actions of step h: those given, then the policy's.
+func (g *guard) writeActions(runs []rollout, h int) error {
 	nu := g.spec.ActionSize()
-	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
+	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.prefix) && !r.escapes }) {
 		if err := g.follow(len(runs), h); err != nil {
 			return err
 		}
 	}
 	for i := range runs {
-		if at := h * nu; at < len(runs[i].given) {
-			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
+		if offset := h * nu; offset < len(runs[i].prefix) {
+			copy(row(g.u, i, nu), runs[i].prefix[offset:offset+nu])
 		} else if runs[i].escapes {
 			g.escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
 		}
@@ -164,7 +164,7 @@ func (g *guard) decided(runs []rollout, h int) error {
 
 // note writes what step h of roll-out i has shown.
 func (g *guard) note(r *rollout, h, i int) {
-	p := r.into
+	p := r.result
 	if h >= r.steps || p.fails < h {
 		return
 	}
@@ -174,12 +174,12 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
-		if g.behind != nil && r.priced {
-			p.cost += g.behind(s, c, r.pref)
+		if g.terminalCost != nil && r.priced {
+			p.cost += g.terminalCost(s, c, r.pref)
 		}
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
-			domain.StateMargins(g.problem, g.may, s, c, g.action(g.u, h, i), t.above, t.below)
+			domain.StateMargins(g.problem, g.abilities, s, c, g.action(g.u, h, i), t.above, t.below)
 			p.margin = math.Min(p.margin, domain.Smallest(t.above))
 		}
 		if g.terminal != nil {

@@ -39,12 +39,12 @@ const cappedShare = 0.95
 // Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation, then
 // follows the flow alone (no localization, no retraction) for opt.Steps, with the observation
 // held.
-func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
+func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
 	radius, steps := opt.Perturbation*m.Calibration.LatentSpread, opt.Steps
 	if !(radius > 0) || steps < 1 {
 		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", radius, steps)
 	}
-	a, err := newCertifier(b, m, p, held, opt)
+	a, err := newCertifier(b, m, p, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
 	r := &Recovery{Radius: radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
-	within, capped := 0, 0
+	bounded, capped := 0, 0
 	for step := range steps + 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		decay := math.Pow(rho, float64(step))
 		for i, v := range phi {
 			if step > 0 && v <= decay*start[i]+float64(r.Floor) {
-				within++
+				bounded++
 			}
 		}
 		ordered := append([]float64(nil), phi...)
@@ -92,6 +92,6 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		r.Predicted = append(r.Predicted, Number(decay*float64(r.Median[0])))
 	}
 	total := float64(n * steps)
-	r.Within, r.Capped = Number(float64(within)/total), Number(float64(capped)/total)
+	r.Within, r.Capped = Number(float64(bounded)/total), Number(float64(capped)/total)
 	return r, nil
 }

@@ -60,12 +60,12 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)
 	}
-	if l.may.Remaining != nil {
-		if left, most := l.may.Remaining(q.C), max(1, l.spec.LookAhead()); left > most {
-			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
+	if l.abilities.Remaining != nil {
+		if remaining, most := l.abilities.Remaining(q.C), max(1, l.spec.LookAhead()); remaining > most {
+			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", remaining, most)
 		}
 	}
-	if steps := lookAhead(l.spec, l.may, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
+	if steps := lookAhead(l.spec, l.abilities, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
 		return fmt.Errorf("refine: %d candidates with a look-ahead of %d decisions: want a product of at most %d", o.Candidates, steps, maxDecisions)
 	}
 	return nil
@@ -135,9 +135,9 @@ type Refiner struct {
 	device                  backend.Refiner // refines whole requests where the backend can; nil: it cannot
 	ends                    ending
 	proposer                *Proposer         // nil while the device refines
-	own                     domain.PlanScorer // the problem's; nil: it has none
+	scorer                     domain.PlanScorer // the problem's; nil: it has none
 	rollouts                *rollouts
-	along                   *along // rounds along roll-outs, of the last request's size; nil: none yet
+	rounds                   *rolloutSearch // rounds along roll-outs, of the last request's size; nil: none yet
 	question                [1]domain.Question
 	answer                  [1]domain.Answer
 	cost, margin, projected []float64
@@ -166,9 +166,9 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // grow makes room for n candidates of a refinement in single operations.
 func (r *Refiner) grow(n int) (err error) {
 	if r.proposer == nil {
-		if r.may.NewPlanScorer != nil {
+		if r.abilities.NewPlanScorer != nil {
 			device, _ := r.backend.(domain.Accelerator)
-			if r.own, err = r.may.NewPlanScorer(device); err != nil {
+			if r.scorer, err = r.abilities.NewPlanScorer(device); err != nil {
 				return fmt.Errorf("refine: scoring the plans of %s: %w", r.spec.Name, err)
 			}
 		}
@@ -197,14 +197,14 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		opt.Mixture = DefaultMixture
 	}
 	start := time.Now()
-	steps := lookAhead(r.spec, r.may, obs.C, opt.LookAhead, opt.Remaining)
+	steps := lookAhead(r.spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining)
 	proposed, offset := Split(r.spec, opt, steps, r.backend.Describe().Places)
 	r.question[0].Count = proposed
 	result, err := r.propose(ctx, obs, &opt, steps)
 	if err != nil {
 		return nil, err
 	}
-	result.OffMap = result.OffMap || r.beyond(obs.S, 0)
+	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, 0)
 	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {
@@ -237,8 +237,8 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 		Projected: r.projected[:n*answer.Plans.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	}
 	var scorer domain.PlanScorer = r.rollouts
-	if r.own != nil && steps <= r.spec.Plan {
-		scorer = r.own
+	if r.scorer != nil && steps <= r.spec.Plan {
+		scorer = r.scorer
 	}
 	if err := scorer.ScorePlans(ctx, scored); err != nil {
 		return nil, err
@@ -248,8 +248,8 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 	result := r.refinement(&out, answer.Residual, n, steps)
 	p, end := r.proposer, time.Now()
 	result.Latency = RefineLatency{
-		Localize: machine.Microseconds(p.localized.Sub(start)), Candidates: machine.Microseconds(p.scattered.Sub(p.localized)), Flow: machine.Microseconds(p.moved.Sub(p.scattered)),
-		Evaluate: machine.Microseconds(end.Sub(p.moved)), Total: machine.Microseconds(end.Sub(start)),
+		Localize: machine.Microseconds(p.localized.Sub(start)), Candidates: machine.Microseconds(p.scattered.Sub(p.localized)), Flow: machine.Microseconds(p.flowed.Sub(p.scattered)),
+		Evaluate: machine.Microseconds(end.Sub(p.flowed)), Total: machine.Microseconds(end.Sub(start)),
 	}
 	return result, nil
 }
@@ -290,7 +290,7 @@ const maxDecisions = 1 << 28
 // lookAhead is how many decisions are looked ahead from a context where so many are requested,
 // 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
 // than an episode.
-func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, requested, remaining int) int {
+func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
 		if requested == 0 {
 			return spec.Plan
@@ -303,8 +303,8 @@ func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, req
 	if remaining > 0 {
 		return remaining
 	}
-	if may.Remaining != nil {
-		return max(1, min(may.Remaining(c), spec.LookAhead()))
+	if abilities.Remaining != nil {
+		return max(1, min(abilities.Remaining(c), spec.LookAhead()))
 	}
 	return max(1, spec.LookAhead())
 }

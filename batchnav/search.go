@@ -63,7 +63,7 @@ func roundSize(n, rounds int) int { return min(n, max(leastRound, (n+rounds-1)/r
 // [steps·width], width that of a latent.
 type search struct {
 	*rollouts
-	until                   context.Context // ends a round
+	roundContext                   context.Context // ends a round
 	opt                     SearchOptions
 	noProjection            bool
 	threads, round          int // round: candidates of one
@@ -108,7 +108,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	sampling := crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}
 	r := &search{
-		rollouts: newRollouts(l), until: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
+		rollouts: newRollouts(l), roundContext: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
 		sampler: crossentropy.New(sampling), steps: steps,
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
@@ -151,26 +151,26 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 // copy and z its latent, which the best offset is added to, plan is direct's, which
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin. within is SearchOptions.Within.
-func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
-	start, steps := time.Now(), lookAhead(r.spec, r.may, c, r.opt.LookAhead, 0)
+func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, timeLimit time.Duration) (distance float64, err error) {
+	start, steps := time.Now(), lookAhead(r.spec, r.abilities, c, r.opt.LookAhead, 0)
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
-	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, within, time.Since(start))
+	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, timeLimit, time.Since(start))
 	if err != nil {
 		return 0, err
 	}
-	for done, rounds, gained := 0, 0, !whole; gained && done < r.opt.Candidates && !late(within, start, rounds); rounds++ {
-		n := min(r.round, r.opt.Candidates-done)
-		if gained, err = r.next(n, s, c, pref, state, z, steps); err != nil {
+	for total, rounds, improved := 0, 0, !whole; improved && total < r.opt.Candidates && !late(timeLimit, start, rounds); rounds++ {
+		n := min(r.round, r.opt.Candidates-total)
+		if improved, err = r.next(n, s, c, pref, state, z, steps); err != nil {
 			return 0, err
 		}
-		if best := m.Best(); r.polish != nil && best != nil && best.Number >= done {
-			r.polish.take(best.Number - done)
+		if best := m.Best(); r.polish != nil && best != nil && best.Number >= total {
+			r.polish.take(best.Number - total)
 		}
-		done += n
+		total += n
 	}
 	best := m.Best()
 	if best == nil {
@@ -199,12 +199,12 @@ func displaceBy(offsets, z []float32) float64 {
 
 // late reports whether a round more, as long as those since start, would end beyond the
 // time given.
-func late(within time.Duration, start time.Time, rounds int) bool {
-	return within > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > within
+func late(timeLimit time.Duration, start time.Time, rounds int) bool {
+	return timeLimit > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > timeLimit
 }
 
 // next is a round of n candidates, and reports whether one of them is elite.
-func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (gained bool, err error) {
+func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (improved bool, err error) {
 	r.offsets = r.sampler.Ask(n)
 	if err := r.score(s, c, pref, state, z, steps); err != nil {
 		return false, err
@@ -215,22 +215,22 @@ func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []
 
 // score rolls the candidates of a round out.
 func (r *search) score(s, c []float64, pref domain.Preference, state, z []float32, steps int) error {
-	if done, err := r.scoreOnDevice(s, c, pref, z, steps); done || err != nil {
+	if handled, err := r.scoreOnDevice(s, c, pref, z, steps); handled || err != nil {
 		return err
 	}
 	n := r.offsets.Rows
-	from, first := r.z.Slice(0, n), r.first.Slice(0, n)
+	latents, first := r.z.Slice(0, n), r.first.Slice(0, n)
 	for i := range n {
-		copy(from.Row(i), z)
+		copy(latents.Row(i), z)
 	}
-	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
+	if err := r.decode(latents, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
 		return err
 	}
 	if r.onHost.reason != "" {
 		start := time.Now()
-		defer func() { r.onHost.taken += time.Since(start) }()
+		defer func() { r.onHost.elapsed += time.Since(start) }()
 	}
-	err := r.ScorePlans(r.until, domain.PlanBatch{
+	err := r.ScorePlans(r.roundContext, domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
 		Projected: r.projected[:n*first.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	})
@@ -246,9 +246,9 @@ func (r *search) rank(n, steps int) {
 	if r.failed == nil {
 		return
 	}
-	for i, kept := range r.kept[:n] {
-		if kept < steps && math.IsInf(r.margin[i], -1) {
-			r.margin[i] = -crossentropy.BeyondMargins * float64(steps-kept)
+	for i, survived := range r.survived[:n] {
+		if survived < steps && math.IsInf(r.margin[i], -1) {
+			r.margin[i] = -crossentropy.BeyondMargins * float64(steps-survived)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	if !ok {
 		return nil
 	}
-	own, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
+	rollouts, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
 		r.onHost.reason = reasonOf(err, backend.ErrNoRollouts)
@@ -40,35 +40,35 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	case err != nil:
 		return fmt.Errorf("batchnav: search: %w", err)
 	}
-	if r.polish != nil && !own.Executes() {
+	if r.polish != nil && !rollouts.Executes() {
 		r.onHost.reason = "a polish takes the actions of the best roll-out, which this device does not give"
 		return nil
 	}
-	r.device = &deviceSearch{Rollouts: own}
+	r.device = &deviceSearch{Rollouts: rollouts}
 	return nil
 }
 
 // scoreOnDevice is score by the backend itself, and reports whether it was that; a
 // backend that can no longer is not asked again.
-func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (done bool, err error) {
+func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (handled bool, err error) {
 	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
 	}
-	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
-	if !known {
+	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	if !ok {
 		return false, nil
 	}
 	n := r.offsets.Rows
-	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, Behind: behind, NoProjection: r.noProjection}
+	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, Behind: terminal, NoProjection: r.noProjection}
 	out := backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}
 	if r.failed != nil {
-		out.Kept = r.kept[:n]
+		out.Kept = r.survived[:n]
 	}
-	return r.asked(r.device.Score(in, out))
+	return r.handled(r.device.Score(in, out))
 }
 
-// asked tells whether the device has done what it was asked for.
-func (r *search) asked(err error) (done bool, _ error) {
+// handled tells whether the device has done what it was asked for.
+func (r *search) handled(err error) (handled bool, _ error) {
 	switch {
 	case errors.Is(err, backend.ErrNoSearch):
 		return false, nil
@@ -81,25 +81,25 @@ func (r *search) asked(err error) (done bool, _ error) {
 
 // searchOnDevice makes all rounds of n candidates of the decision that the sampler has begun by the backend itself, and
 // reports whether it was that. All elites are the memory's, or the best alone. Of the time within something is spent already.
-func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, within, spent time.Duration) (done bool, err error) {
+func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, timeLimit, elapsed time.Duration) (handled bool, err error) {
 	d := r.device
 	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
 		return false, nil
 	}
-	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
-	if !known {
+	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	if !ok {
 		return false, nil
 	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
-	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
-	if within > 0 { // one round, and as many more as are known to fit
+	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: terminal, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	if timeLimit > 0 { // one round, and as many more as are known to fit
 		d.in.Rounds = 1
 		if d.round > 0 {
-			d.in.Rounds = max(1, int((within-spent)/d.round))
+			d.in.Rounds = max(1, int((timeLimit-elapsed)/d.round))
 		}
 	}
 	start := time.Now()
-	if done, err = r.asked(d.Search(d.in, &d.out)); !done {
+	if handled, err = r.handled(d.Search(d.in, &d.out)); !handled {
 		return false, err
 	}
 	if n := len(d.out.Rounds); n > 0 {
@@ -125,27 +125,27 @@ type ending struct {
 	s, c, w  []float64
 	adaptive bool
 	steps    int
-	behind   *domain.Quadratic
-	known    bool
+	terminal   *domain.Quadratic
+	available    bool
 }
 
-// of is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
-func (e *ending) of(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+// terminalCost is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
+func (e *ending) terminalCost(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if !backend.Ends(l.problem) {
 		return nil, true
 	}
 	if steps != e.steps || pref.Adaptive != e.adaptive || !slices.Equal(s, e.s) || !slices.Equal(c, e.c) || !slices.Equal(pref.W, e.w) {
 		e.s, e.c, e.w = append(e.s[:0], s...), append(e.c[:0], c...), append(e.w[:0], pref.W...)
 		e.steps, e.adaptive = steps, pref.Adaptive
-		e.behind, e.known = l.may.BehindPlans(s, c, steps, pref)
+		e.terminal, e.available = l.abilities.BehindPlans(s, c, steps, pref)
 	}
-	return e.behind, e.known
+	return e.terminal, e.available
 }
 
 // onHost tells once why the roll-outs of a search are the host's where the backend has its own, and which share of a decision they take.
 type onHost struct {
 	reason string        // "": nothing is to be told
-	taken  time.Duration // by roll-outs since the decision began
+	elapsed  time.Duration // by roll-outs since the decision began
 }
 
 // tell is called behind a decision that has taken so long, whose roll-outs are known.
@@ -154,7 +154,7 @@ func (h *onHost) tell(l *loaded, whole time.Duration) {
 		return
 	}
 	if b, ok := l.backend.(backend.Teller); ok {
-		share := min(1, h.taken.Seconds()/max(whole.Seconds(), 1e-9))
+		share := min(1, h.elapsed.Seconds()/max(whole.Seconds(), 1e-9))
 		b.Tell("search "+l.spec.Name+h.reason, fmt.Sprintf("the search rolls %s out on the CPU, %.0f %% of its first decision: %s", l.spec.Name, 100*share, h.reason))
 	}
 	h.reason = ""

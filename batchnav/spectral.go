@@ -122,10 +122,10 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 		if !svd.Factorize(offsets, mat.SVDThin) {
 			return 0, 0, 0, fmt.Errorf("batchnav: the neighbours of a code have no singular values")
 		}
-		var v, turned mat.Dense
+		var v, rotated mat.Dense
 		svd.VTo(&v)
-		turned.Mul(offsets, &v)
-		frames = append(frames, &turned)
+		rotated.Mul(offsets, &v)
+		frames = append(frames, &rotated)
 		dimensions = append(dimensions, float64(principal(svd.Values(nil))))
 	}
 	dimension = int(quantile(dimensions, 0.5))

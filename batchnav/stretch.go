@@ -7,14 +7,14 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// stretch looks at several steps of a roll-out at once: it goes ahead by actions inside their box, as Project leaves
+// marginBatch looks at several steps of a roll-out at once: it goes ahead by actions inside their box, as Project leaves
 // them where they keep the limits, and then has the margins of all of them evaluated together (domain.ManyMargins). What
 // comes out is what looking at one step after the other finds: where a margin is so small that the rounding of the one
 // could differ from that of the other, the step is looked at alone.
-type stretch struct {
+type marginBatch struct {
 	limits domain.ManyMargins
 	// Of the steps that were gone ahead: (s, c), the actions that were asked for, these inside the box, and (s, c) after them.
-	x, asked, u, next []float64
+	x, requested, u, next []float64
 	margins           []float64
 	size              []float64 // the largest of each margin
 	// After so many tries in a row that passed nothing, the next waits.
@@ -25,25 +25,25 @@ type stretch struct {
 // rounding takes, so that few steps are looked at twice.
 const surely = 1e-6
 
-// newStretch is nil where the problem has no domain.ManyMargins.
-func newStretch(l *loaded) (*stretch, error) {
-	if l.may.ManyMargins == nil {
+// newMarginBatch is nil where the problem has no domain.ManyMargins.
+func newMarginBatch(l *loaded) (*marginBatch, error) {
+	if l.abilities.ManyMargins == nil {
 		return nil, nil
 	}
-	limits, err := l.may.ManyMargins()
+	limits, err := l.abilities.ManyMargins()
 	if limits == nil || err != nil {
 		return nil, err
 	}
 	most, spec := limits.Most(), l.spec
-	t := &stretch{
+	t := &marginBatch{
 		limits: limits, x: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), next: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), u: make([]float64, most*spec.ActionSize()),
-		asked: make([]float64, most*spec.ActionSize()), margins: make([]float64, most*len(spec.Margins)), size: make([]float64, len(spec.Margins)),
+		requested: make([]float64, most*spec.ActionSize()), margins: make([]float64, most*len(spec.Margins)), size: make([]float64, len(spec.Margins)),
 	}
 	return t, nil
 }
 
 // sure is how many of n steps have margins that are surely kept, and the least margin of these.
-func (t *stretch) sure(n int) (steps int, least float64) {
+func (t *marginBatch) sure(n int) (steps int, least float64) {
 	nm := len(t.size)
 	clear(t.size)
 	for i := range n {
@@ -67,8 +67,8 @@ func (t *stretch) sure(n int) (steps int, least float64) {
 // skip goes over the steps from h on whose limits are surely kept, of the one roll-out that there is, and returns the step that has to be
 // looked at alone, or the last one, which then is taken. The action of step h is decided, and so is that of the step that it returns. Where
 // it gets nowhere it waits for 1, 2, 4, … steps before it tries again.
-func (g *guard) skip(runs []rollout, h int) (at int, taken bool, err error) {
-	t := g.stretch
+func (g *guard) skip(runs []rollout, h int) (last int, finished bool, err error) {
+	t := g.marginBatch
 	if t.wait > 0 {
 		t.wait--
 		return h, false, nil
@@ -99,7 +99,7 @@ func (g *guard) skip(runs []rollout, h int) (at int, taken bool, err error) {
 // goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place;
 // behind the last one those of that step are, with the state after it.
 func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
-	t, r := g.stretch, &runs[0]
+	t, r := g.marginBatch, &runs[0]
 	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
 	for n < t.limits.Most() {
 		s, c, u, clipped := g.s[:ns], g.c[:nc], g.u[:nu], row(t.u, n, nu)
@@ -109,23 +109,23 @@ func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 		x := row(t.x, n, ns+nc)
 		copy(x, s)
 		copy(x[ns:], c)
-		copy(row(t.asked, n, nu), u)
+		copy(row(t.requested, n, nu), u)
 		domain.Clip(clipped, u, g.spec.Action)
 		nextS, nextC := g.nextS[:ns], g.nextC[:nc]
 		g.problem.Step(s, c, clipped, nextS, nextC)
 		if !tensor.Finite(nextS) || !tensor.Finite(nextC) || g.failed != nil && g.failed(nextS, nextC) {
 			break
 		}
-		to := row(t.next, n, ns+nc)
-		copy(to, nextS)
-		copy(to[ns:], nextC)
+		nextX := row(t.next, n, ns+nc)
+		copy(nextX, nextS)
+		copy(nextX[ns:], nextC)
 		if n++; h+n == r.steps {
 			break
 		}
 		g.s, g.nextS = g.nextS, g.s
 		g.c, g.nextC = g.nextC, g.c
 		g.observe(nextS, nextC, r.pref, g.scratch[0].slot, g.input.Row(0), g.state.Row(0), g.ctx.Row(0), nil)
-		if err := g.decided(runs, h+n); err != nil {
+		if err := g.writeActions(runs, h+n); err != nil {
 			return n, err
 		}
 	}
@@ -134,7 +134,7 @@ func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 
 // pass notes the first steps of n that were gone ahead from h, and goes back to behind them.
 func (g *guard) pass(r *rollout, h, steps, n int) {
-	t, ns, nu := g.stretch, len(r.s), g.spec.ActionSize()
+	t, ns, nu := g.marginBatch, len(r.s), g.spec.ActionSize()
 	copy(g.executed[h*nu:], t.u[:steps*nu])
 	if h+steps == r.steps {
 		copy(g.u, row(t.u, steps-1, nu))
@@ -143,12 +143,12 @@ func (g *guard) pass(r *rollout, h, steps, n int) {
 		x := row(t.x, steps, ns+len(r.c))
 		copy(g.s, x[:ns])
 		copy(g.c, x[ns:])
-		copy(g.u, row(t.asked, steps, nu))
+		copy(g.u, row(t.requested, steps, nu))
 	}
 	if h > 0 || steps == 0 {
 		return
 	}
-	after := row(t.next, 0, ns+len(r.c))
-	s, c := after[:ns], after[ns:]
-	r.into.s, r.into.c = append(r.into.s[:0], s...), append(r.into.c[:0], c...)
+	firstX := row(t.next, 0, ns+len(r.c))
+	s, c := firstX[:ns], firstX[ns:]
+	r.result.s, r.result.c = append(r.result.s[:0], s...), append(r.result.c[:0], c...)
 }

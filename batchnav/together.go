@@ -7,9 +7,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// together steps many roll-outs at once (domain.ManyValues). It holds for those whose action, inside its box, keeps the
+// rowStepper steps many roll-outs at once (domain.ManyValues). It holds for those whose action, inside its box, keeps the
 // limits by more than rounding: Project leaves such an action alone. What a roll-out does depends on none of the others.
-type together struct {
+type rowStepper struct {
 	values domain.ManyValues
 	rows   []int // of the roll-outs that step together
 	// Of these (s, c), the action inside its box, and what comes of them.
@@ -18,10 +18,10 @@ type together struct {
 
 // manyValues makes what evaluates for one thread; nil: nothing does.
 func (l *loaded) manyValues() (func() domain.ManyValues, error) {
-	if l.may.ManyValues == nil || l.spec.Plan > 1 {
+	if l.abilities.ManyValues == nil || l.spec.Plan > 1 {
 		return nil, nil
 	}
-	values, err := l.may.ManyValues()
+	values, err := l.abilities.ManyValues()
 	if err != nil {
 		return nil, fmt.Errorf("batchnav: %w", err)
 	}
@@ -29,7 +29,7 @@ func (l *loaded) manyValues() (func() domain.ManyValues, error) {
 }
 
 // grow makes room for n rows.
-func (g *together) grow(spec *domain.Spec, n int) {
+func (g *rowStepper) grow(spec *domain.Spec, n int) {
 	if n <= cap(g.rows) {
 		return
 	}
@@ -38,9 +38,9 @@ func (g *together) grow(spec *domain.Spec, n int) {
 	g.j, g.margins = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*len(spec.Margins))
 }
 
-// stepTogether executes action h of the plans from until to.
-func (r *rollouts) stepTogether(b *domain.PlanBatch, h, from, to int, t *scratch) {
-	g, ns, nc, nu := t.together, len(b.S), len(b.C), r.spec.ActionSize()
+// stepRows executes action h of the plans from until to.
+func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
+	g, ns, nc, nu := t.rowStepper, len(b.S), len(b.C), r.spec.ActionSize()
 	nx := ns + nc
 	g.grow(r.spec, to-from)
 	g.rows = g.rows[:0]
@@ -68,7 +68,7 @@ func (r *rollouts) stepTogether(b *domain.PlanBatch, h, from, to int, t *scratch
 		copy(r.action(r.u, h, i), row(g.u, k, nu))
 		r.settle(b, h, i, t)
 		next := row(g.next, k, nx)
-		if r.count(b, h, i, row(g.j, k, nj), margins); r.known(b, h) {
+		if r.count(b, h, i, row(g.j, k, nj), margins); r.endIrrelevant(b, h) {
 			continue
 		}
 		copy(row(r.nextS, i, ns), next)
