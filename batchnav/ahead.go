@@ -60,7 +60,7 @@ func (a *Batch) PrepareSome(numbers []int) error {
 // has nothing to roll out.
 func (a *Batch) prepare(l *loop) error {
 	l.prepared.ready = false
-	if !l.haveState {
+	if !l.history.state {
 		l.memory.lose()
 		return nil
 	}

@@ -34,11 +34,11 @@ type Batch struct {
 	latents  backend.Loops
 	onDevice bool
 	loops    []loop
-	allLoops    []int // all loops
+	allLoops []int // all loops
 	// Of the decision that is made: the loops that make it, and their input and output.
 	active []int
-	in    backend.LoopsInput
-	out   backend.LoopsOutput
+	in     backend.LoopsInput
+	out    backend.LoopsOutput
 	// room and answer are in and out for every loop.
 	room   backend.LoopsInput
 	answer backend.LoopsOutput
@@ -51,15 +51,16 @@ type Batch struct {
 	slot    []float64
 }
 
+// history says which values of the last decision a loop has: its latent, its filtered priority, its measured state, and
+// the decision itself.
+type history struct{ latent, sigma, state, decision bool }
+
 // loop is the memory of one closed loop.
 type loop struct {
 	row                          int // of the decision's input and output
 	noise                        NoiseEstimator
-	haveLatent                   bool
-	haveSigma                    bool
+	history                      history
 	sigma                        []float64 // filtered priority
-	haveState                    bool
-	haveDecision                      bool      // there is a last decision
 	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
@@ -70,7 +71,7 @@ type loop struct {
 	variance                     float64
 	memory                       *memory // of the search
 	prepared                     prepared
-	guard                      guardState // of the guard
+	guard                        guardState // of the guard
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -201,7 +202,7 @@ func (a *Batch) Reset() {
 func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
-	l.haveLatent, l.haveSigma, l.haveState, l.haveDecision = false, false, false, false
+	l.history = history{}
 	l.guard.forget()
 	l.prepared.forget()
 	copy(l.sigma, a.uniform.W)

@@ -181,7 +181,8 @@ func (a *certifier) lipschitz(c *Constants) error {
 	if err != nil {
 		return err
 	}
-	c.KDu, c.KDuBound, c.KDs, c.KDsBound = Number(u.largest), Number(boundU), Number(s.largest), Number(boundS)
+	c.KDu, c.KDuBound = Number(u.largest), Number(boundU)
+	c.KDs, c.KDsBound = Number(s.largest), Number(boundS)
 	c.Sigma0, c.SigmaRowSpace = Number(s.injective), Number(s.rowSpace)
 	return nil
 }
@@ -343,8 +344,8 @@ func (a *certifier) shape(c *Constants) error {
 	if a.index == nil {
 		return nil
 	}
-	largest, p95, dimension, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
-	c.KappaMax, c.KappaP95, c.TangentDimension = Number(largest), Number(p95), dimension
+	k, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
+	c.KappaMax, c.KappaP95, c.TangentDimension = Number(k.largest), Number(k.p95), k.dimension
 	return err
 }
 

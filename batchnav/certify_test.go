@@ -150,10 +150,10 @@ func TestCurvatureOfACircle(t *testing.T) {
 		codes.Row(i)[0], codes.Row(i)[1] = float32(2*math.Cos(phi)), float32(2*math.Sin(phi))
 	}
 	index := require.Get(ref.New().NewIndex(codes, decoded))(t)
-	largest, p95, dimension, err := curvature(index, codes, 30, 10)
+	k, err := curvature(index, codes, 30, 10)
 	require.OK(t, err)
-	if dimension != 1 || math.Abs(largest-0.5) > 0.02 || math.Abs(p95-0.5) > 0.02 {
-		t.Errorf("κ = %g, 95 %% %g, dimension %d; want 0.5 in 1", largest, p95, dimension)
+	if k.dimension != 1 || math.Abs(k.largest-0.5) > 0.02 || math.Abs(k.p95-0.5) > 0.02 {
+		t.Errorf("κ = %g, 95 %% %g, dimension %d; want 0.5 in 1", k.largest, k.p95, k.dimension)
 	}
 }
 

@@ -46,7 +46,8 @@ func choose(b *domain.PlanBatch, sources []domain.Source, spec *domain.Spec) bac
 		best = max(widest, 0)
 	}
 	localized := min(localizedRow, len(sources)-1)
-	out.Index, out.Source, out.Cost, out.Margin = best, sources[best], b.Cost[best], b.Margin[best]
+	out.Index, out.Source = best, sources[best]
+	out.Cost, out.Margin = b.Cost[best], b.Margin[best]
 	out.LocalizedCost, out.LocalizedMargin = b.Cost[localized], b.Margin[localized]
 	out.U = slices.Clone(row(b.Projected, best, b.Plans.Cols))
 	return out

@@ -18,25 +18,25 @@ import (
 // is the cheaper. It is the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
-	opt          domain.Guard
-	solver       domain.Optimal
-	rescueHorizon        horizon         // from what a search has found: there may be nothing better
-	resumeHorizon       horizon         // from a plan before
-	receding     domain.Receding // makes both; nil: there are none
-	terminal     func(s, c []float64) float64
-	escape       func(s, c, u []float64) bool // asked where there is no rescue; nil: the problem knows no escape
-	noProjection bool
-	noRescue     bool
-	threads      int
-	runs         []rollout
-	cost, margin []float64 // of the roll-outs of a call
-	projected    []float64
-	tolerance    []float64 // of the entries of [s, c] and, behind them, of u
+	opt           domain.Guard
+	solver        domain.Optimal
+	rescueHorizon horizon         // from what a search has found: there may be nothing better
+	resumeHorizon horizon         // from a plan before
+	receding      domain.Receding // makes both; nil: there are none
+	terminal      func(s, c []float64) float64
+	escape        func(s, c, u []float64) bool // asked where there is no rescue; nil: the problem knows no escape
+	noProjection  bool
+	noRescue      bool
+	threads       int
+	runs          []rollout
+	cost, margin  []float64 // of the roll-outs of a call
+	projected     []float64
+	tolerance     []float64 // of the entries of [s, c] and, behind them, of u
 	prefix        []float64
-	single       [1]rollout
-	marginBatch      *marginBatch // nil: every step is looked at alone
-	finder       finder
-	follower     *domain.Follower // of a batch of one; nil: every decision is rolled out
+	single        [1]rollout
+	marginBatch   *marginBatch // nil: every step is looked at alone
+	finder        finder
+	follower      *domain.Follower // of a batch of one; nil: every decision is rolled out
 }
 
 // guardState is what the guard keeps of one loop.
@@ -44,7 +44,7 @@ type guardState struct {
 	accepted plan // at the last decision
 	next     plan // of this one, or what comes behind the accepted where behind is set
 	other    plan
-	extends   bool
+	extends  bool
 	// After so many rescues in a row that found nothing safe, the next waits.
 	vain, wait int
 }
@@ -195,7 +195,8 @@ func (g *guard) keeps(l *loop, c []float64, d *Decision) (plan []float64, keeps 
 // the state that it was planned for, what comes behind the incumbent is all that is new.
 // What a search has decided goes on as the search rolled it out.
 func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
-	w, p, nu, ns, steps := &l.guard, &l.guard.accepted, len(l.u), len(l.state), g.steps(c)
+	w, p := &l.guard, &l.guard.accepted
+	nu, ns, steps := len(l.u), len(l.state), g.steps(c)
 	remaining := p.steps - 1
 	w.extends = p.safe() && remaining > 0 && len(p.s) > 0 && equalWithin(l.state, p.s, g.tolerance) && equalWithin(c, p.c, g.tolerance[ns:]) && equalWithin(l.u, p.actions[nu:2*nu], g.tolerance[ns+len(c):])
 	if w.extends {

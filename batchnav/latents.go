@@ -17,7 +17,7 @@ type Rows struct{ S, C, W []float64 }
 // Check says what is wrong with the lengths of n rows of a case.
 func (r Rows) Check(spec *domain.Spec, n int) error {
 	for _, w := range []struct {
-		name      string
+		name          string
 		length, width int
 	}{{"states have", len(r.S), spec.MeasuredSize()}, {"contexts have", len(r.C), spec.ContextSize()}, {"weights have", len(r.W), spec.ObjectiveSize()}} {
 		if w.length != n*w.width && (w.length > 0 || w.name != "weights have") {

@@ -14,15 +14,15 @@ import (
 
 // loaded is one model with its problem on one backend.
 type loaded struct {
-	backend backend.Backend
-	model   *model.Model
-	problem domain.Problem
-	abilities     *domain.ProblemAbilities
-	spec    *domain.Spec
-	nav     domain.Navigation
-	encoder backend.Net
-	index   backend.Index   // nil for a model without codes
-	stepper backend.Stepper // of makeStepper
+	backend   backend.Backend
+	model     *model.Model
+	problem   domain.Problem
+	abilities *domain.ProblemAbilities
+	spec      *domain.Spec
+	nav       domain.Navigation
+	encoder   backend.Net
+	index     backend.Index   // nil for a model without codes
+	stepper   backend.Stepper // of makeStepper
 	// inverseRange is 1/(nadir − ideal) of each objective on the dataset; 1 for RawWeights.
 	inverseRange []float64
 	// decoded are D_s of the codes; the model's own where it carries them.
@@ -179,7 +179,7 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		return fmt.Errorf("batchnav: the model was trained for case %q, want %q", m.Case, spec.Name)
 	}
 	for _, w := range []struct {
-		name      string
+		name       string
 		size, want int
 	}{
 		{"E_x takes", m.EncoderX.In(), spec.ObservationSize()},

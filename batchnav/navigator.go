@@ -188,7 +188,7 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 			l.prepared.finish(a.preference(&obs[i]))
 		}
 		copy(l.lastU, l.u)
-		l.haveState, l.haveDecision = !l.bad, true
+		l.history.state, l.history.decision = !l.bad, true
 		out[i].Ahead = l.guard.accepted.actions
 	}
 	times := domain.Times{Step: stepEnd.Sub(start), Project: time.Since(stepEnd)}
@@ -262,16 +262,16 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
 		tensor.Narrow(input.Slot.Row(row), a.slot)
 		// α = 1 while σ̂² = 0.
-		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
+		if !a.opt.Direct && !a.opt.Observer && l.history.latent && l.variance > 0 {
 			input.Smoothing[row] = float32(a.nav.Smoothing)
 		}
 	}
 	switch {
 	case !pref.Adaptive: // a fixed preference is not filtered
 		copy(l.sigma, pref.W)
-		l.haveSigma = false
+		l.history.sigma = false
 	case l.bad:
-	case l.haveSigma:
+	case l.history.sigma:
 		input.Steering[row] = backend.SteerFilter
 	default:
 		input.Steering[row] = backend.SteerSet
@@ -287,7 +287,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 // from the last decision. Before there is one a state stays unknown, and a context is the
 // mean of those that the map was made for.
 func (a *Batch) assume(l *loop, obs *Observation) {
-	if l.haveDecision {
+	if l.history.decision {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 	} else {
 		for j := range l.predictedS {
@@ -316,7 +316,7 @@ func finiteOr(v, otherwise float64) float64 {
 // innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
 // as measured.
 func (a *Batch) innovate(l *loop, s []float64) {
-	if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
+	if l.history.state && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
@@ -343,7 +343,7 @@ func (a *Batch) plausible(innovation []float64) bool {
 // estimate sets the state that the loop works on: the measured one, or under
 // noise the observer's.
 func (a *Batch) estimate(l *loop, s []float64) {
-	if a.opt.Observer && l.haveState && l.variance > 0 {
+	if a.opt.Observer && l.history.state && l.variance > 0 {
 		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
 		if tensor.Finite(l.predictedS) {
 			alpha := a.nav.Smoothing
@@ -405,15 +405,17 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	l := a.loopAt(i)
 	o, row := &a.out, l.row
 	flags := o.Flags[row]
-	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
+	l.history.sigma = l.history.sigma || flags&backend.LoopSteered != 0
 	decoded := o.U.Row(row)
-	d.U, d.Decoded, d.Sigma, d.Margins = l.u, decoded, l.sigma, l.margins
+	d.U, d.Decoded = l.u, decoded
+	d.Sigma, d.Margins = l.sigma, l.margins
 	if a.opt.Latents {
 		d.Latent = o.Z.Row(row)
 	}
 	d.Fallback = domain.Fallback(o.Fallbacks[row])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction, d.Gap, d.Breaks = o.Residual[row], o.Displacement[row], 0, 0, false
+	d.Residual, d.Displacement = o.Residual[row], o.Displacement[row]
+	d.Correction, d.Gap, d.Breaks = 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
 	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, l.variance)
@@ -428,7 +430,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = domain.Smallest(l.margins)
-		l.haveLatent = false
+		l.history.latent = false
 	} else {
 		copy(l.raw, l.u)
 		if flags&backend.LoopProjected != 0 {
@@ -445,7 +447,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		}
 		d.Margin = domain.Smallest(l.margins)
 		a.trigger(l, obs, d)
-		l.haveLatent = true
+		l.history.latent = true
 	}
 }
 

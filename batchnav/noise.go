@@ -23,10 +23,10 @@ package batchnav
 //
 // The zero value is ready; Reset starts over.
 type NoiseEstimator struct {
-	previous []float64 // e_{t−1}
-	initialized     bool
-	mean     float64 // exponential average of ⟨e_t, e_{t−1}⟩
-	weight   float64 // sum of the weights in mean
+	previous    []float64 // e_{t−1}
+	initialized bool
+	mean        float64 // exponential average of ⟨e_t, e_{t−1}⟩
+	weight      float64 // sum of the weights in mean
 }
 
 // noiseGain is the weight of a new product: an average over about 2/gain − 1 =

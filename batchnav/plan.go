@@ -14,13 +14,13 @@ import (
 type rollout struct {
 	s, c    []float64
 	pref    domain.Preference
-	prefix   []float64     // [≤ steps·action]
+	prefix  []float64     // [≤ steps·action]
 	escapes bool          // by the problem's escape instead of the policy
 	offsets tensor.Matrix // [1, steps·width] of a search; no rows: none
 	steps   int
 	solved  bool // found by a rescue
 	priced  bool // what it costs is asked
-	result    *plan
+	result  *plan
 }
 
 // plan is a roll-out with what is known of it.
@@ -106,7 +106,8 @@ func (g *guard) roll(runs []rollout) error {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
 		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
-		r.result.fails, r.result.steps, r.result.narrow, r.result.solved = r.steps, r.steps, false, r.solved
+		r.result.fails, r.result.steps = r.steps, r.steps
+		r.result.narrow, r.result.solved = false, r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept

@@ -18,7 +18,7 @@ const polishIterations = 10
 // The first action of the result is executed where its roll-out is better than the best.
 type polish struct {
 	*search
-	method            func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
+	method        func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
 	best, another []float64 // [steps·action]
 }
 

@@ -135,9 +135,9 @@ type Refiner struct {
 	device                  backend.Refiner // refines whole requests where the backend can; nil: it cannot
 	ends                    ending
 	proposer                *Proposer         // nil while the device refines
-	scorer                     domain.PlanScorer // the problem's; nil: it has none
+	scorer                  domain.PlanScorer // the problem's; nil: it has none
 	rollouts                *rollouts
-	rounds                   *rolloutSearch // rounds along roll-outs, of the last request's size; nil: none yet
+	rounds                  *rolloutSearch // rounds along roll-outs, of the last request's size; nil: none yet
 	question                [1]domain.Question
 	answer                  [1]domain.Answer
 	cost, margin, projected []float64

@@ -9,7 +9,7 @@ import (
 // Saved are loops of a batch as they were at one time. The zero value is ready, and holds
 // its memory for the next Save.
 type Saved struct {
-	numbers   []int
+	numbers []int
 	loops   []loop
 	latents tensor.Matrix // of every loop; no rows: decisions do not depend on them
 }
@@ -58,12 +58,12 @@ func (a *Batch) Executed(i int, u []float64) { copy(a.loops[i].lastU, u) }
 func (a *Batch) Missed(i int, obs Observation, u []float64) {
 	l := &a.loops[i]
 	l.noise.Interrupt()
-	l.haveLatent, l.haveState = false, false
+	l.history.latent, l.history.state = false, false
 	if tensor.Finite(obs.S) && tensor.Finite(obs.C) {
 		copy(l.lastS, obs.S)
 		copy(l.lastC, obs.C)
 		copy(l.lastU, u)
-		l.haveDecision = true
+		l.history.decision = true
 	}
 	l.guard.forget()
 	l.prepared.forget()
@@ -76,7 +76,7 @@ func (a *Batch) Missed(i int, obs Observation, u []float64) {
 func (l *loop) copyFrom(o *loop, s *search) {
 	l.noise.previous = append(l.noise.previous[:0], o.noise.previous...)
 	l.noise.initialized, l.noise.mean, l.noise.weight = o.noise.initialized, o.noise.mean, o.noise.weight
-	l.haveLatent, l.haveSigma, l.haveState, l.haveDecision, l.bad, l.variance = o.haveLatent, o.haveSigma, o.haveState, o.haveDecision, o.bad, o.variance
+	l.history, l.bad, l.variance = o.history, o.bad, o.variance
 	for _, v := range []struct {
 		to   *[]float64
 		from []float64
@@ -99,5 +99,7 @@ func (l *loop) copyFrom(o *loop, s *search) {
 func (p *plan) copyFrom(o *plan) {
 	p.actions, p.s, p.c = append(p.actions[:0], o.actions...), append(p.s[:0], o.s...), append(p.c[:0], o.c...)
 	p.endS, p.endC = append(p.endS[:0], o.endS...), append(p.endC[:0], o.endC...)
-	p.cost, p.margin, p.fails, p.steps, p.narrow, p.solved = o.cost, o.margin, o.fails, o.steps, o.narrow, o.solved
+	p.cost, p.margin = o.cost, o.margin
+	p.fails, p.steps = o.fails, o.steps
+	p.narrow, p.solved = o.narrow, o.solved
 }

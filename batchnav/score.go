@@ -21,8 +21,8 @@ type rollouts struct {
 	many     func() domain.ManyValues      // makes what steps roll-outs together; nil: nothing does
 	// failed, if the problem knows, ends roll-outs that lose the state: their margin is −∞.
 	// kept are then the steps of every plan before.
-	failed func(s, c []float64) bool
-	survived   []int
+	failed       func(s, c []float64) bool
+	survived     []int
 	terminalCost func(s, c []float64, pref domain.Preference) float64 // nil: nothing comes behind a plan
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
@@ -53,10 +53,10 @@ var _ domain.PlanScorer = (*rollouts)(nil)
 // scratch is what one thread needs beside the roll-outs' own rows.
 type scratch struct {
 	delta, margins, slot []float64
-	u                    []float64 // actions of the thread's rows, for a block of objectives
-	s                    []float64 // a measurement that is off
-	above, below, slack  []float64 // its margins
-	rowStepper             *rowStepper // nil: every roll-out steps alone
+	u                    []float64   // actions of the thread's rows, for a block of objectives
+	s                    []float64   // a measurement that is off
+	above, below, slack  []float64   // its margins
+	rowStepper           *rowStepper // nil: every roll-out steps alone
 }
 
 func newRollouts(l *loaded) *rollouts {
@@ -70,7 +70,8 @@ func newRollouts(l *loaded) *rollouts {
 
 func (r *rollouts) grow(n, threads int) {
 	spec := r.spec
-	ns, nc, np, m := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize()
+	ns, nc := spec.MeasuredSize(), spec.ContextSize()
+	np, m := spec.PlanSize(), spec.ObjectiveSize()
 	for len(r.scratch) < threads {
 		margins := func() []float64 { return make([]float64, len(spec.Margins)) }
 		r.scratch = append(r.scratch, scratch{
@@ -83,7 +84,8 @@ func (r *rollouts) grow(n, threads int) {
 	if n*ns <= len(r.s) {
 		return
 	}
-	r.s, r.nextS, r.c, r.nextC = make([]float64, n*ns), make([]float64, n*ns), make([]float64, n*nc), make([]float64, n*nc)
+	r.s, r.nextS = make([]float64, n*ns), make([]float64, n*ns)
+	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
 	r.u, r.survived = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
 	if spec.Plan == 1 {
@@ -233,7 +235,8 @@ func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
 
 // advance adds up cost and margin of action h of plan i, and steps.
 func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
-	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
+	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
+	J := row(r.objective, i, len(t.delta))
 	switch {
 	case r.scored != nil && !r.unpriced:
 		r.scored(s, c, u, J, t.margins)

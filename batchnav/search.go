@@ -63,7 +63,7 @@ func roundSize(n, rounds int) int { return min(n, max(leastRound, (n+rounds-1)/r
 // [steps·width], width that of a latent.
 type search struct {
 	*rollouts
-	roundContext                   context.Context // ends a round
+	roundContext            context.Context // ends a round
 	opt                     SearchOptions
 	noProjection            bool
 	threads, round          int // round: candidates of one

@@ -122,11 +122,11 @@ func reasonOf(err, wrapped error) string {
 
 // ending is what comes behind the plans of a decision, which all its rounds have in common.
 type ending struct {
-	s, c, w  []float64
-	adaptive bool
-	steps    int
-	terminal   *domain.Quadratic
-	available    bool
+	s, c, w   []float64
+	adaptive  bool
+	steps     int
+	terminal  *domain.Quadratic
+	available bool
 }
 
 // terminalCost is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
@@ -144,8 +144,8 @@ func (e *ending) terminalCost(l *loaded, s, c []float64, steps int, pref domain.
 
 // onHost tells once why the roll-outs of a search are the host's where the backend has its own, and which share of a decision they take.
 type onHost struct {
-	reason string        // "": nothing is to be told
-	elapsed  time.Duration // by roll-outs since the decision began
+	reason  string        // "": nothing is to be told
+	elapsed time.Duration // by roll-outs since the decision began
 }
 
 // tell is called behind a decision that has taken so long, whose roll-outs are known.

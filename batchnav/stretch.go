@@ -15,8 +15,8 @@ type marginBatch struct {
 	limits domain.ManyMargins
 	// Of the steps that were gone ahead: (s, c), the actions that were asked for, these inside the box, and (s, c) after them.
 	x, requested, u, next []float64
-	margins           []float64
-	size              []float64 // the largest of each margin
+	margins               []float64
+	size                  []float64 // the largest of each margin
 	// After so many tries in a row that passed nothing, the next waits.
 	vain, wait int
 }
@@ -102,7 +102,8 @@ func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 	t, r := g.marginBatch, &runs[0]
 	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
 	for n < t.limits.Most() {
-		s, c, u, clipped := g.s[:ns], g.c[:nc], g.u[:nu], row(t.u, n, nu)
+		s, c, u := g.s[:ns], g.c[:nc], g.u[:nu]
+		clipped := row(t.u, n, nu)
 		if !tensor.Finite(u) || !tensor.Finite(s) {
 			break
 		}

@@ -34,13 +34,15 @@ func (g *rowStepper) grow(spec *domain.Spec, n int) {
 		return
 	}
 	nx := spec.MeasuredSize() + spec.ContextSize()
-	g.rows, g.x, g.u, g.next = make([]int, 0, n), make([]float64, n*nx), make([]float64, n*spec.ActionSize()), make([]float64, n*nx)
+	g.rows, g.u = make([]int, 0, n), make([]float64, n*spec.ActionSize())
+	g.x, g.next = make([]float64, n*nx), make([]float64, n*nx)
 	g.j, g.margins = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*len(spec.Margins))
 }
 
 // stepRows executes action h of the plans from until to.
 func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
-	g, ns, nc, nu := t.rowStepper, len(b.S), len(b.C), r.spec.ActionSize()
+	g, ns, nu := t.rowStepper, len(b.S), r.spec.ActionSize()
+	nc := len(b.C)
 	nx := ns + nc
 	g.grow(r.spec, to-from)
 	g.rows = g.rows[:0]
