@@ -20,9 +20,9 @@ type GapBounds struct {
 type gapOf func(s, c []float64, pref domain.Preference, u []float64) float64
 
 // bounded is a decision's record with its bound: the method's own, or else that of the problem.
-func (by gapOf) bounded(m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
-	if by != nil && m.Gap == 0 {
-		m.Gap = by(s, c, pref, u)
+func (gap gapOf) bounded(m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
+	if gap != nil && m.Gap == 0 {
+		m.Gap = gap(s, c, pref, u)
 	}
 	return m
 }
@@ -33,21 +33,21 @@ func gapBounds(shares []float64) *GapBounds {
 		return nil
 	}
 	b := &GapBounds{}
-	var known []float64
+	var percent []float64
 	for _, v := range shares {
 		if !(v <= domain.LargestGap) {
 			b.Over++
 		}
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			known = append(known, 100*v)
+			percent = append(percent, 100*v)
 		}
 	}
-	b.N = len(known)
-	mean, _ := meanAndError(known)
-	q := quantiles(known) // sorts
+	b.N = len(percent)
+	mean, _ := meanAndError(percent)
+	q := quantiles(percent) // sorts
 	b.Mean, b.P99, b.Max = Number(mean), q.P99, Number(math.NaN())
-	if len(known) > 0 {
-		b.Max = Number(known[len(known)-1])
+	if len(percent) > 0 {
+		b.Max = Number(percent[len(percent)-1])
 	}
 	return b
 }

@@ -28,23 +28,23 @@ func (c *Computing) Validate() error {
 // limits or breaks them by less than the problem's fallback, which it is elsewhere. next is nil where there is none.
 // known: s and c are where it acts; elsewhere next is taken as it is. It returns the smallest margin, NaN where it is
 // not known.
-func Hold(p domain.Problem, s, c, next []float64, known bool, u []float64) (margin float64, by domain.Fallback) {
+func Hold(p domain.Problem, s, c, next []float64, exact bool, u []float64) (margin float64, source domain.Fallback) {
 	spec := p.Spec()
-	of := func(u []float64) float64 {
+	marginOf := func(u []float64) float64 {
 		margins := make([]float64, len(spec.Margins))
 		p.Margins(s, c, u, margins)
 		return domain.Smallest(margins)
 	}
-	has := next != nil && tensor.Finite(next)
-	if has && !known {
+	available := next != nil && tensor.Finite(next)
+	if available && !exact {
 		copy(u, next)
 		return math.NaN(), domain.FallbackIncumbent
 	}
 	rest := make([]float64, len(u))
 	p.Fallback(s, c, rest)
-	margin = of(rest)
-	if has {
-		if m := of(next); spec.Keeps(m) || m >= margin {
+	margin = marginOf(rest)
+	if available {
+		if m := marginOf(next); spec.Keeps(m) || m >= margin {
 			copy(u, next)
 			return m, domain.FallbackIncumbent
 		}

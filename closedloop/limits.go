@@ -28,7 +28,7 @@ type LimitStatistics struct {
 type limits struct {
 	spec  *domain.Spec
 	kinds []domain.Variable
-	of    []int // the kind of each margin
+	kind  []int // the kind of each margin
 	all   []LimitStatistics
 	lows  [][]float64 // of each kind, by episode
 	// unknown: an episode that was added does not say which limits its decisions broke.
@@ -37,7 +37,7 @@ type limits struct {
 
 func newLimits(spec *domain.Spec) limits {
 	l := limits{spec: spec}
-	l.kinds, l.of = spec.Limits()
+	l.kinds, l.kind = spec.Limits()
 	l.lows = make([][]float64, len(l.kinds))
 	for _, k := range l.kinds {
 		l.all = append(l.all, LimitStatistics{Limit: k.Name, Unit: k.Unit, Least: Number(math.Inf(1))})
@@ -50,7 +50,7 @@ func (l *limits) add(e *EpisodeRecord) {
 	if len(e.Lines) == 0 || len(l.kinds) == 0 {
 		return
 	}
-	if len(e.End.Violations) != len(l.kinds) || len(e.End.Margins) != len(l.of) {
+	if len(e.End.Violations) != len(l.kinds) || len(e.End.Margins) != len(l.kind) {
 		l.unknown = true
 		return
 	}
@@ -61,7 +61,7 @@ func (l *limits) add(e *EpisodeRecord) {
 	}
 	first := len(l.lows[0])
 	for i, m := range e.End.Margins {
-		k := l.of[i]
+		k := l.kind[i]
 		if len(l.lows[k]) == first {
 			l.lows[k] = append(l.lows[k], m)
 		}

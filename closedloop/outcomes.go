@@ -83,14 +83,14 @@ func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	if err := cmp.Or(r.Outcomes.validate(), other.Outcomes.validate()); err != nil {
 		return RegretStatistics{}, fmt.Errorf("closedloop: %w", err)
 	}
-	beside := map[int]outcome{}
+	peers := map[int]outcome{}
 	for _, e := range other.Outcomes.list() {
-		beside[e.episode] = e
+		peers[e.episode] = e
 	}
 	var difference []float64
 	for _, e := range r.Outcomes.list() {
-		o, both := beside[e.episode]
-		if !both {
+		o, ok := peers[e.episode]
+		if !ok {
 			continue
 		}
 		if math.Abs(e.oracle-o.oracle) > sameOracle*math.Abs(o.oracle) {
@@ -138,11 +138,11 @@ func (r *Result) Compared() map[int]bool {
 	if r.Outcomes == nil || r.Outcomes.validate() != nil {
 		return nil
 	}
-	of := map[int]bool{}
+	episodes := map[int]bool{}
 	for _, e := range r.Outcomes.list() {
 		if e.compared() {
-			of[e.episode] = true
+			episodes[e.episode] = true
 		}
 	}
-	return of
+	return episodes
 }

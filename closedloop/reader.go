@@ -44,7 +44,7 @@ var ErrTruncated = errors.New("the trace ends inside an episode")
 // Reader reads a trace episode by episode.
 type Reader struct {
 	Header Header
-	in     *bufio.Reader
+	source *bufio.Reader
 	line   int
 	offset int64
 	// complete is false when the last line read had no newline.
@@ -57,7 +57,7 @@ type Reader struct {
 
 // NewReader reads the header. Errors name the line and what was expected.
 func NewReader(r io.Reader) (*Reader, error) {
-	t := &Reader{in: bufio.NewReaderSize(r, 1<<16), record: sha256.New()}
+	t := &Reader{source: bufio.NewReaderSize(r, 1<<16), record: sha256.New()}
 	text, err := t.next()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("trace: the file is empty, want a header line {\"trace\":%d,…}", traceVersion)
@@ -114,7 +114,7 @@ func (t *Reader) next() ([]byte, error) {
 	var text []byte
 	t.line++
 	for {
-		part, err := t.in.ReadSlice('\n')
+		part, err := t.source.ReadSlice('\n')
 		text = append(text, part...)
 		t.offset += int64(len(part))
 		t.bytes += int64(len(part))
@@ -145,7 +145,7 @@ func (t *Reader) next() ([]byte, error) {
 }
 
 // parse decodes one line of an episode; a last line cut short is ErrTruncated.
-func (t *Reader) parse(into any) error {
+func (t *Reader) parse(target any) error {
 	text, err := t.next()
 	if errors.Is(err, io.EOF) {
 		return t.errorf("%w", ErrTruncated)
@@ -156,7 +156,7 @@ func (t *Reader) parse(into any) error {
 	if !t.complete {
 		return t.errorf("%w (no newline)", ErrTruncated)
 	}
-	if err := jsonin.Known(text, into); err != nil {
+	if err := jsonin.Known(text, target); err != nil {
 		return t.errorf("%w", err)
 	}
 	return nil
@@ -165,7 +165,7 @@ func (t *Reader) parse(into any) error {
 // Next returns the next complete episode, io.EOF after the last, or an error
 // that wraps ErrTruncated where the file stops inside one.
 func (t *Reader) Next() (*EpisodeRecord, error) {
-	switch _, err := t.in.Peek(1); {
+	switch _, err := t.source.Peek(1); {
 	case errors.Is(err, io.EOF):
 		return nil, io.EOF
 	case err != nil: // an interrupt, for one

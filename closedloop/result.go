@@ -111,8 +111,8 @@ type Result struct {
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
 func (r *Result) Untimed() {
-	none := Number(math.NaN())
-	r.Latency, r.Prepare, r.Shares = noLatency(), nil, Shares{Localize: none, Step: none, Project: none}
+	undefined := Number(math.NaN())
+	r.Latency, r.Prepare, r.Shares = noLatency(), nil, Shares{Localize: undefined, Step: undefined, Project: undefined}
 }
 
 // Amendment says which fields of a record a run of a later program added.

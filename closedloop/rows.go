@@ -92,9 +92,9 @@ func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (domain.
 	} else {
 		copy(u, h.last)
 	}
-	kept := h.problem.Project(s, c, u)
+	feasible := h.problem.Project(s, c, u)
 	h.last = append(h.last[:0], u...)
-	return domain.Decided(kept), nil
+	return domain.Decided(feasible), nil
 }
 
 // Abilities implements domain.Able.
@@ -105,25 +105,27 @@ func (h *hold) Abilities() *domain.ControllerAbilities {
 
 // receding solves the next decisions and applies the first action.
 type receding struct {
-	problem      domain.Problem
-	remaining    func(c []float64) int // nil: the episode's end is that of the spec
-	horizon      domain.Horizon
-	steps        int  // look-ahead at most
-	held         bool // σ is that of the present state along the look-ahead
-	t            int
-	plan, last   []float64 // last: executed action
-	delta, sigma []float64
+	problem          domain.Problem
+	remaining        func(c []float64) int // nil: the episode's end is that of the spec
+	horizon          domain.Horizon
+	steps            int  // look-ahead at most
+	constantPriority bool // σ is that of the present state along the look-ahead
+	t                int
+	plan, last       []float64 // last: executed action
+	delta, sigma     []float64
 }
 
-func newReceding(p domain.Problem, solver domain.Receding, steps int, held bool) func(domain.Means) (domain.Controller, error) {
-	return func(domain.Means) (domain.Controller, error) { return recedingOf(p, solver, steps, held), nil }
+func newReceding(p domain.Problem, solver domain.Receding, steps int, constantPriority bool) func(domain.Means) (domain.Controller, error) {
+	return func(domain.Means) (domain.Controller, error) {
+		return recedingOf(p, solver, steps, constantPriority), nil
+	}
 }
 
-func recedingOf(p domain.Problem, solver domain.Receding, steps int, held bool) *receding {
+func recedingOf(p domain.Problem, solver domain.Receding, steps int, constantPriority bool) *receding {
 	spec := p.Spec()
 	m := spec.ObjectiveSize()
 	return &receding{
-		problem: p, remaining: domain.AbilitiesOfProblem(p).Remaining, horizon: solver.NewHorizon(0), steps: steps, held: held,
+		problem: p, remaining: domain.AbilitiesOfProblem(p).Remaining, horizon: solver.NewHorizon(0), steps: steps, constantPriority: constantPriority,
 		plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
 	}
 }
@@ -157,12 +159,12 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 	if r.t == 0 {
 		r.problem.Fallback(s, c, r.last)
 	}
-	if r.held && pref.Adaptive {
+	if r.constantPriority && pref.Adaptive {
 		r.problem.Indicators(s, r.last, c, r.delta)
 		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
 		pref = domain.Preference{W: r.sigma}
 	}
-	plan := r.plan[:len(u)*min(r.steps, r.left(c))]
+	plan := r.plan[:len(u)*min(r.steps, r.decisionsLeft(c))]
 	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return domain.Decision{}, err
@@ -229,13 +231,13 @@ func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d d
 
 // Abilities implements domain.Able. Where a period was missed what is prepared is of another one.
 func (a *ahead) Abilities() *domain.ControllerAbilities {
-	may := a.receding.Abilities()
-	may.Prepare = a.prepare
-	may.Missed = func(s, c, u []float64) {
+	abilities := a.receding.Abilities()
+	abilities.Prepare = a.prepare
+	abilities.Missed = func(s, c, u []float64) {
 		a.ready = false
 		a.missed(s, c, u)
 	}
-	return may
+	return abilities
 }
 
 func (a *ahead) prepare() (err error) {
@@ -249,8 +251,8 @@ func (a *ahead) prepare() (err error) {
 	return err
 }
 
-// left is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.
-func (r *receding) left(c []float64) int {
+// decisionsLeft is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.
+func (r *receding) decisionsLeft(c []float64) int {
 	if r.remaining != nil {
 		return r.remaining(c)
 	}
@@ -322,10 +324,10 @@ func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (do
 
 // solve finds the plan from the true state and the context of the first decision, and
 // projects it along its roll-out.
-func (o *oracle) solve(from, c []float64, pref domain.Preference) error {
+func (o *oracle) solve(initial, c []float64, pref domain.Preference) error {
 	spec := o.problem.Spec()
 	nu, steps, best := spec.ActionSize(), o.ep.Steps()-o.ahead, math.Inf(1)
-	s := append([]float64(nil), from...)
+	s := append([]float64(nil), initial...)
 	if o.ahead == 0 {
 		o.ep.State(s)
 	}
@@ -377,9 +379,9 @@ func wave(rng *rand.Rand, actions []domain.Variable, plan []float64) {
 			mid, half = (a.Lo+a.Hi)/2, 0.9*(a.Hi-a.Lo)/2
 		}
 		level, first, second, phase := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
-		for at := j; at < len(plan); at += nu {
-			w := math.Pi * float64(at) / float64(len(plan))
-			plan[at] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))
+		for index := j; index < len(plan); index += nu {
+			w := math.Pi * float64(index) / float64(len(plan))
+			plan[index] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))
 		}
 	}
 }

@@ -36,11 +36,11 @@ func ownNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
 	}
 	for i, deviation := range m.Deviation {
 		// To so many digits it is the number that somebody wrote.
-		own := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
-		if i > 0 && own != noise {
+		share := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
+		if i > 0 && share != noise {
 			return 0
 		}
-		noise = own
+		noise = share
 	}
 	return noise
 }

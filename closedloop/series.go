@@ -41,13 +41,13 @@ const (
 
 // series collects what a Series describes: for each quantity and point the episodes' means.
 type series struct {
-	every, objectives int
-	episodes          int
-	values            [][][]float64 // [quantity][point], see quantities
+	interval, objectives int
+	episodes             int
+	values               [][][]float64 // [quantity][point], see quantities
 }
 
 func newSeries(spec *domain.Spec, steps int) *series {
-	return &series{every: max(1, (steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
+	return &series{interval: max(1, (steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
 }
 
 // add counts an episode; a decision without all its objectives ends it.
@@ -69,8 +69,8 @@ func (a *series) add(e *EpisodeRecord) {
 			sum[2+i] += l.J[i]
 			sum[2+m+i] += l.Sigma[i]
 		}
-		if count++; count == a.every || t == len(e.Lines)-1 {
-			a.addMeans(t/a.every, sum, float64(count))
+		if count++; count == a.interval || t == len(e.Lines)-1 {
+			a.addMeans(t/a.interval, sum, float64(count))
 			clear(sum)
 			count = 0
 		}
@@ -97,7 +97,7 @@ func (a *series) result() *Series {
 	if a.values == nil {
 		return nil
 	}
-	s := &Series{Every: a.every, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
+	s := &Series{Every: a.interval, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
 	for i := range a.objectives {
 		s.J = append(s.J, bandOf(a.values[2+i]))
 		s.Sigma = append(s.Sigma, bandOf(a.values[2+a.objectives+i]))
@@ -106,15 +106,15 @@ func (a *series) result() *Series {
 }
 
 func bandOf(points [][]float64) (b Band) {
-	for _, of := range points {
-		v := slices.Sorted(slices.Values(of))
+	for _, curve := range points {
+		v := slices.Sorted(slices.Values(curve))
 		if len(v) == 0 {
-			none := math.NaN()
-			b.Mean, b.P10, b.P90 = append(b.Mean, none), append(b.P10, none), append(b.P90, none)
+			undefined := math.NaN()
+			b.Mean, b.P10, b.P90 = append(b.Mean, undefined), append(b.P10, undefined), append(b.P90, undefined)
 			continue
 		}
-		at := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
-		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, at(0.1)), append(b.P90, at(0.9))
+		quantile := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
+		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, quantile(0.1)), append(b.P90, quantile(0.9))
 	}
 	return b
 }

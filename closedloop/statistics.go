@@ -53,8 +53,8 @@ func regretStatistics(v []float64) RegretStatistics {
 	if len(v) == 0 {
 		return r
 	}
-	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	r.Mean, r.Median, r.P90, r.Max = Number(stat.Mean(v, nil)), at(0.5), at(0.9), Number(v[len(v)-1])
+	quantile := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
+	r.Mean, r.Median, r.P90, r.Max = Number(stat.Mean(v, nil)), quantile(0.5), quantile(0.9), Number(v[len(v)-1])
 	r.MedianCI95, r.P90CI95 = orderInterval(v, 0.5), orderInterval(v, 0.9)
 	if len(v) == 1 {
 		return r
@@ -77,12 +77,12 @@ func regretStatistics(v []float64) RegretStatistics {
 // many of n lie below it as a binomial variable of n and p says.
 func orderInterval(v []float64, p float64) OpenInterval {
 	n, tail := len(v), (1-confidence)/2
-	below := distuv.Binomial{N: float64(n), P: p}
+	binomial := distuv.Binomial{N: float64(n), P: p}
 	interval := OpenInterval{Number(math.NaN()), Number(math.NaN())}
-	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) > tail }); k > 0 {
+	if k := sort.Search(n, func(k int) bool { return binomial.CDF(float64(k)) > tail }); k > 0 {
 		interval[0] = Number(v[k-1])
 	}
-	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) >= 1-tail }); k < n {
+	if k := sort.Search(n, func(k int) bool { return binomial.CDF(float64(k)) >= 1-tail }); k < n {
 		interval[1] = Number(v[k])
 	}
 	return interval
@@ -120,11 +120,11 @@ type Latency struct {
 type decisionTimes struct{ cold, running []float64 }
 
 // add takes the time of an episode's i-th decision.
-func (d *decisionTimes) add(i int, took Number) {
+func (d *decisionTimes) add(i int, elapsed Number) {
 	if i == 0 {
-		d.cold = append(d.cold, float64(took))
+		d.cold = append(d.cold, float64(elapsed))
 	} else {
-		d.running = append(d.running, float64(took))
+		d.running = append(d.running, float64(elapsed))
 	}
 }
 
@@ -136,8 +136,8 @@ func (d *decisionTimes) latency() Latency {
 		l.Cold = &first
 	}
 	if len(d.running) > 0 {
-		behind := quantiles(slices.Clone(d.running))
-		l.Running = &behind
+		running := quantiles(slices.Clone(d.running))
+		l.Running = &running
 	}
 	return l
 }
@@ -161,8 +161,8 @@ func quantiles(v []float64) Quantiles {
 		return Quantiles{nan, nan, nan, nan}
 	}
 	slices.Sort(v)
-	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	return Quantiles{at(0.5), at(0.95), at(0.99), Number(stat.Mean(v, nil))}
+	quantile := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
+	return Quantiles{quantile(0.5), quantile(0.95), quantile(0.99), Number(stat.Mean(v, nil))}
 }
 
 // meanAndError returns the mean and its standard error; NaN where undefined.

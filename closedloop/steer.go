@@ -71,7 +71,7 @@ func (s *Steering) free(optima []float64) {
 // no regret, which the mean and the worst then say.
 func (s *Steering) Summarize() {
 	sum, priced, worst := 0.0, 0, math.Inf(-1)
-	var own, exact [][]Number
+	var method, exact [][]Number
 	for _, p := range s.Front {
 		if r := float64(p.RegretPct); !p.Free {
 			sum, priced = sum+r, priced+1
@@ -80,12 +80,12 @@ func (s *Steering) Summarize() {
 			}
 		}
 		if p.Compared > 0 {
-			own, exact = append(own, p.J), append(exact, p.OracleJ)
+			method, exact = append(method, p.J), append(exact, p.OracleJ)
 		}
 	}
 	s.MeanRegretPct, s.WorstRegretPct = Number(sum/float64(priced)), Number(worst)
-	s.JRange, s.OracleJRange = ranges(own), ranges(exact)
-	s.hypervolumes(own, exact)
+	s.JRange, s.OracleJRange = ranges(method), ranges(exact)
+	s.hypervolumes(method, exact)
 }
 
 // ranges are the least and the largest of each objective of a front.
@@ -101,14 +101,14 @@ func ranges(front [][]Number) (out [][2]Number) {
 	return out
 }
 
-func (s *Steering) hypervolumes(own, exact [][]Number) {
+func (s *Steering) hypervolumes(method, exact [][]Number) {
 	nan := Number(math.NaN())
 	s.Hypervolume, s.ExactHypervolume, s.HypervolumeRatio = nan, nan, nan
 	size := len(s.JRange)
 	if size != 2 && size != 3 {
 		return
 	}
-	box := ranges(slices.Concat(own, exact))
+	box := ranges(slices.Concat(method, exact))
 	// Points in units of the box, the third objective of two 0 throughout.
 	unit := func(front [][]Number) (points [][3]float64) {
 		for _, J := range front {
@@ -127,7 +127,7 @@ func (s *Steering) hypervolumes(own, exact [][]Number) {
 		reference[j] = 1.1
 		volume *= reference[j]
 	}
-	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(own), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
+	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(method), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
 	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
 }
 
@@ -211,7 +211,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 		return err
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	own, ownCost, kept, err := follow(spec, ep, func(int) ([]float64, error) {
+	method, ownCost, feasible, err := follow(spec, ep, func(int) ([]float64, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -222,7 +222,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	if !kept {
+	if !feasible {
 		p.Violations++
 		return nil
 	}
@@ -237,8 +237,8 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	for j := range own {
-		p.J[j] += Number(own[j])
+	for j := range method {
+		p.J[j] += Number(method[j])
 		p.OracleJ[j] += Number(ideal[j])
 	}
 	*cost += ownCost
@@ -249,8 +249,8 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 
 // follow runs an episode to its end and returns the summed objectives, the
 // cost, and whether every margin was kept and no state lost.
-func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (J []float64, cost float64, kept bool, err error) {
-	J, kept = make([]float64, spec.ObjectiveSize()), true
+func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (J []float64, cost float64, feasible bool, err error) {
+	J, feasible = make([]float64, spec.ObjectiveSize()), true
 	for t := 0; !ep.Done(); t++ {
 		u, err := decide(t)
 		if err != nil {
@@ -264,9 +264,9 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 			J[j] += v
 		}
 		cost += out.Cost
-		kept = kept && spec.Keeps(out.Margin) && !out.Failed
+		feasible = feasible && spec.Keeps(out.Margin) && !out.Failed
 	}
-	return J, cost, kept, nil
+	return J, cost, feasible, nil
 }
 
 // Hypervolume2 is the area that a set of two-objective points dominates below a
@@ -293,15 +293,15 @@ func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b [3]float64) int { return cmp.Compare(a[2], b[2]) })
 	volume := 0.0
-	var below [][2]float64
+	var dominated [][2]float64
 	for i, p := range sorted {
-		below = append(below, [2]float64{p[0], p[1]})
+		dominated = append(dominated, [2]float64{p[0], p[1]})
 		top := reference[2]
 		if i+1 < len(sorted) {
 			top = min(top, sorted[i+1][2])
 		}
 		if top > p[2] {
-			volume += (top - p[2]) * Hypervolume2(below, [2]float64{reference[0], reference[1]})
+			volume += (top - p[2]) * Hypervolume2(dominated, [2]float64{reference[0], reference[1]})
 		}
 	}
 	return volume

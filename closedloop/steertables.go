@@ -34,8 +34,8 @@ func SteeringSummaryRows(sweeps ...Steering) [][]string {
 		}
 		spans := make([]string, len(s.JRange))
 		for j := range spans {
-			own, exact := s.JRange[j], s.OracleJRange[j]
-			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
+			method, exact := s.JRange[j], s.OracleJRange[j]
+			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", method[0], method[1], exact[0], exact[1])
 		}
 		rows = append(rows, []string{
 			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), RegretText(s.MeanRegretPct), RegretText(s.WorstRegretPct), Weights(s.WorstW),

@@ -123,9 +123,9 @@ var threads = regexp.MustCompile(`, \d+ threads$`)
 // sameRun reports, in words, why a file cannot be continued by a run, "" if it can.
 func (h *Header) sameRun(o *Header) string {
 	fields := func(h *Header) map[string]json.RawMessage {
-		of := *h
-		of.Device = threads.ReplaceAllString(of.Device, "")
-		text, err := json.Marshal(of)
+		other := *h
+		other.Device = threads.ReplaceAllString(other.Device, "")
+		text, err := json.Marshal(other)
 		var all map[string]json.RawMessage
 		if err != nil || json.Unmarshal(text, &all) != nil {
 			return nil
@@ -199,8 +199,8 @@ type Line struct {
 }
 
 // late marks a decision as late; one that was not made took no time.
-func (l *Line) late(made bool) {
-	if l.Late = true; !made {
+func (l *Line) late(decides bool) {
+	if l.Late = true; !decides {
 		l.Latency = 0
 	}
 }
@@ -302,8 +302,8 @@ func stepsOf(plant domain.Plant) int {
 
 // sizes returns how many components of state and action an episode has.
 func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
-	if of := domain.AbilitiesOfEpisode(ep).Sizes; of != nil {
-		return of()
+	if episodeSizes := domain.AbilitiesOfEpisode(ep).Sizes; episodeSizes != nil {
+		return episodeSizes()
 	}
 	return spec.MeasuredSize(), spec.ActionSize()
 }

@@ -45,14 +45,14 @@ type Mismatch struct {
 }
 
 func (m Mismatch) String() string {
-	at := fmt.Sprintf("line %d", m.Line)
+	place := fmt.Sprintf("line %d", m.Line)
 	if m.Episode >= 0 { // a header is of none
-		at += fmt.Sprintf(", episode %d", m.Episode)
+		place += fmt.Sprintf(", episode %d", m.Episode)
 	}
 	if m.T >= 0 {
-		at += fmt.Sprintf(", t %d", m.T)
+		place += fmt.Sprintf(", t %d", m.T)
 	}
-	return fmt.Sprintf("%s: %s is %s, verification gives %s", at, m.Field, m.Trace, m.Replay)
+	return fmt.Sprintf("%s: %s is %s, verification gives %s", place, m.Field, m.Trace, m.Replay)
 }
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.
@@ -108,8 +108,8 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 }
 
 // VerifyReader is Verify of an open trace.
-func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
-	r, err := NewReader(interrupt.Reader(ctx, in))
+func VerifyReader(ctx context.Context, source io.Reader, opt VerifyOptions) (*Verification, error) {
+	r, err := NewReader(interrupt.Reader(ctx, source))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 	}
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
-		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, may: new(domain.ControllerAbilities),
+		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, abilities: new(domain.ControllerAbilities),
 	}
-	if err := within(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
+	if err := withLimit(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
 		return nil, err
 	}
 	next, total := r.Header.Shard[0], r.Header.count()
@@ -140,7 +140,7 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 			v.differs(e.SceneLine, e.Episode, -1, "episode", fmt.Sprint(e.Episode), fmt.Sprintf("%d: every episode is written, in order", next))
 		}
 		next = e.Episode + r.Header.Shard[1]
-		if err := within(ctx, opt.EpisodeLimit, fmt.Sprintf("line %d, episode %d", e.SceneLine, e.Episode), func() error { return v.episode(e) }); err != nil {
+		if err := withLimit(ctx, opt.EpisodeLimit, fmt.Sprintf("line %d, episode %d", e.SceneLine, e.Episode), func() error { return v.episode(e) }); err != nil {
 			return nil, err
 		}
 		if opt.Progress != nil {
@@ -156,9 +156,9 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 	return &v.Verification, nil
 }
 
-// within runs work unless ctx ends or limit passes first: then work goes on by itself, and
+// withLimit runs work unless ctx ends or limit passes first: then work goes on by itself, and
 // what it writes is not to be read. What it panics with until then is the caller's.
-func within(ctx context.Context, limit time.Duration, where string, work func() error) error {
+func withLimit(ctx context.Context, limit time.Duration, name string, work func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -166,19 +166,19 @@ func within(ctx context.Context, limit time.Duration, where string, work func() 
 		err      error
 		panicked any
 	}
-	done := make(chan end, 1)
+	result := make(chan end, 1)
 	go func() {
 		var e end
 		defer func() {
 			e.panicked = recover()
-			done <- e
+			result <- e
 		}()
 		e.err = work()
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case e := <-done:
+	case e := <-result:
 		if e.panicked != nil {
 			panic(e.panicked)
 		}
@@ -186,35 +186,35 @@ func within(ctx context.Context, limit time.Duration, where string, work func() 
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return fmt.Errorf("trace %s: not verified within %v: %w", where, limit, context.DeadlineExceeded)
+		return fmt.Errorf("trace %s: not verified within %v: %w", name, limit, context.DeadlineExceeded)
 	}
 }
 
 type verifier struct {
 	Verification
-	opt      VerifyOptions
-	header   *Header
-	of       *domain.Case
-	plant    domain.Plant
-	staging  *domain.PlantAbilities // of scenes that were given; nil: they were drawn
-	spec     *domain.Spec
-	embedded bool
-	method   domain.Controller // nil: the decisions are taken as they are
-	may      *domain.ControllerAbilities
-	tally    map[string]*tallied
+	opt         VerifyOptions
+	header      *Header
+	controlCase *domain.Case
+	plant       domain.Plant
+	staging     *domain.PlantAbilities // of scenes that were given; nil: they were drawn
+	spec        *domain.Spec
+	embedded    bool
+	method      domain.Controller // nil: the decisions are taken as they are
+	abilities   *domain.ControllerAbilities
+	tally       map[string]*tallied
 }
 
 // tallied are the values of a field that were compared, and those that could not be.
 type tallied struct{ compared, skipped int }
 
-func (v *verifier) at(field string) *tallied {
+func (v *verifier) tallyOf(field string) *tallied {
 	if v.tally[field] == nil {
 		v.tally[field] = &tallied{}
 	}
 	return v.tally[field]
 }
 
-func (v *verifier) count(field string) { v.at(field).compared++ }
+func (v *verifier) count(field string) { v.tallyOf(field).compared++ }
 
 func (v *verifier) differs(line, episode, t int, field, trace, replay string) {
 	if v.Differing++; v.Differing <= maxMismatches {
@@ -291,7 +291,7 @@ func (v *verifier) begin() error {
 	if c.Plant == nil {
 		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
 	}
-	v.of, v.plant, v.spec, v.embedded = c, c.Plant, c.Problem.Spec(), embedded
+	v.controlCase, v.plant, v.spec, v.embedded = c, c.Plant, c.Problem.Spec(), embedded
 	if h.ScenesSHA256 != "" {
 		if v.staging, err = staging(c); err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
@@ -331,7 +331,7 @@ func (v *verifier) begin() error {
 		if err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
 		}
-		v.method, v.may, v.Exact = method, domain.AbilitiesOfController(method), h.Backend == backend && h.ISA == v.opt.ISA
+		v.method, v.abilities, v.Exact = method, domain.AbilitiesOfController(method), h.Backend == backend && h.ISA == v.opt.ISA
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	}
 	v.Episodes++
 	ns, nu := sizes(v.spec, ep)
-	again := v.again(e, ns)
+	rerun := v.newReplay(e, ns)
 	var sum score
 	completed := true
 	u := make([]float64, v.spec.ActionSize())
@@ -362,7 +362,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
 		copy(u, l.U)
-		again.decision(l, ep, u)
+		rerun.decision(l, ep, u)
 		out, err := apply(v.spec, ep, u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
@@ -382,10 +382,10 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		v.flag(l, "failed", l.Failed, out.Failed)
 	}
 	completed = completed && ep.Done()
-	again.failure(e, completed)
+	rerun.failure(e, completed)
 	want := endOf(ep, &sum, completed)
-	if again.drawn != nil {
-		ep = again.drawn // which knows its optimum already
+	if rerun.redrawn != nil {
+		ep = rerun.redrawn // which knows its optimum already
 	}
 	if v.header.Steered {
 		want.compare(noOptimum)
@@ -417,12 +417,12 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
 	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
 	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
-	near := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
+	equal := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
 	switch {
-	case near:
+	case equal:
 		v.count("end.oracle_cost")
 	case v.header.ISA != v.opt.ISA:
-		v.at("end.oracle_cost").skipped++ // a search for the optimum may go another way there
+		v.tallyOf("end.oracle_cost").skipped++ // a search for the optimum may go another way there
 	default:
 		v.count("end.oracle_cost")
 		v.differs(end.Line, end.Episode, -1, "end.oracle_cost", fmt.Sprint(trace), fmt.Sprint(cost))
@@ -434,10 +434,10 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 func (v *verifier) violations(l *Line, trace, replay []int) {
 	const field = "end.violations"
 	if trace == nil {
-		v.at(field).skipped += len(replay)
+		v.tallyOf(field).skipped += len(replay)
 		return
 	}
-	if v.at(field).compared += len(replay); !slices.Equal(trace, replay) {
+	if v.tallyOf(field).compared += len(replay); !slices.Equal(trace, replay) {
 		v.differs(l.Line, l.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
 }
