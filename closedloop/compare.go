@@ -231,8 +231,9 @@ func (k *comparing) read(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, times.latency()
-	row.Sensing = h.Sensing
+	row.Case, row.Method, row.Seed = h.Case, h.Method, h.Seed
+	row.Commit, row.Device = h.Commit, h.Device
+	row.Latency, row.Sensing = times.latency(), h.Sensing
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
 	return k.checkEpisodes(h, path)
 }
@@ -262,8 +263,10 @@ func (k *comparing) checkEpisodes(h *Header, path string) error {
 		k.first = h
 	}
 	first := k.first
-	normalized.Method, normalized.Commit, normalized.Device, normalized.Backend, normalized.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
-	normalized.ModelSHA256, normalized.Candidates, normalized.Episodes, normalized.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
+	normalized.Method, normalized.ModelSHA256, normalized.Candidates = first.Method, first.ModelSHA256, first.Candidates
+	normalized.Commit, normalized.Device = first.Commit, first.Device
+	normalized.Backend, normalized.ISA = first.Backend, first.ISA
+	normalized.Episodes, normalized.Shard = first.Episodes, first.Shard
 	if difference := first.sameRun(&normalized); difference != "" {
 		return fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, k.firstPath, difference)
 	}
@@ -292,7 +295,8 @@ func (k *comparing) settle() {
 		cost, _ := meanAndError(costs)
 		margin, _ := meanAndError(margins)
 		row.Difference = regretStatistics(slices.Clone(difference))
-		row.DifferencePct, row.DifferenceSEM, row.CostMean, row.MarginMean = Number(mean), Number(sem), Number(cost), Number(margin)
+		row.DifferencePct, row.DifferenceSEM = Number(mean), Number(sem)
+		row.CostMean, row.MarginMean = Number(cost), Number(margin)
 	}
 }
 

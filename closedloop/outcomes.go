@@ -122,7 +122,8 @@ func (r *Result) On(keep func(episode int) bool) Result {
 	gap, gapSEM := ratioAndError(costs, oracles)
 	mean, sem := meanAndError(regret)
 	out.GapPct, out.GapSEM = Number(100*(gap-1)), Number(100*gapSEM)
-	out.RegretPct, out.RegretSEM, out.RegretN, out.RegretMin = Number(mean), Number(sem), len(regret), Number(math.NaN())
+	out.RegretPct, out.RegretSEM = Number(mean), Number(sem)
+	out.RegretN, out.RegretMin = len(regret), Number(math.NaN())
 	if len(regret) > 0 {
 		out.RegretMin = Number(slices.Min(regret))
 	}

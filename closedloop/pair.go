@@ -147,14 +147,15 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, fmt.Errorf("closedloop: %d episodes for method %q, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}
 		options := opt
-		options.Method, options.Device, options.Backend, options.ModelSHA256 = m.Method, m.Device, m.Backend, m.ModelSHA256
+		options.Method, options.ModelSHA256 = m.Method, m.ModelSHA256
+		options.Device, options.Backend = m.Device, m.Backend
 		options.Computing = cmp.Or(m.Computing, opt.Computing)
 		if m.Episodes > 0 {
 			options.Episodes = m.Episodes
 			options.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		if opt.Progress != nil {
-			options.Progress = func(done, _ int) { opt.Progress(finished+done, total) }
+			options.Progress = func(episodes, _ int) { opt.Progress(finished+episodes, total) }
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
 		elapsed := 0.0

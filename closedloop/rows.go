@@ -242,7 +242,8 @@ func (a *ahead) Abilities() *domain.ControllerAbilities {
 
 func (a *ahead) prepare() (err error) {
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
-	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
+	a.s, a.nextS = a.nextS, a.s
+	a.c, a.nextC = a.nextC, a.c
 	a.planned, err = a.solve(a.s, a.c, a.preference, a.u)
 	a.ready, a.correcting = err == nil, nil
 	if a.ready && a.planned.Solved() && a.horizon.Linearise() {
@@ -293,7 +294,9 @@ func newOracle(c *domain.Case) (*oracle, error) {
 }
 
 func (o *oracle) Reset(ep domain.Episode) error {
-	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
+	o.ep, o.t = ep, 0
+	o.plan, o.costs = nil, nil
+	if ep == nil {
 		return errors.New("the episode given to the oracle is nil, want the episode whose optimum it computes")
 	}
 	return nil
@@ -365,7 +368,8 @@ func (o *oracle) solve(initial, c []float64, pref domain.Preference) error {
 		u := o.plan[t*nu : (t+1)*nu]
 		o.problem.Project(s, now, u)
 		o.problem.Step(s, now, u, nextS, nextC)
-		s, nextS, now, nextC = nextS, s, nextC, now
+		s, nextS = nextS, s
+		now, nextC = nextC, now
 	}
 	return nil
 }
@@ -378,7 +382,8 @@ func wave(rng *rand.Rand, actions []domain.Variable, plan []float64) {
 		if a.Bounded() {
 			mid, half = (a.Lo+a.Hi)/2, 0.9*(a.Hi-a.Lo)/2
 		}
-		level, first, second, phase := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
+		level, first := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64()
+		second, phase := 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
 		for index := j; index < len(plan); index += nu {
 			w := math.Pi * float64(index) / float64(len(plan))
 			plan[index] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))

@@ -54,7 +54,8 @@ func regretStatistics(v []float64) RegretStatistics {
 		return r
 	}
 	quantile := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	r.Mean, r.Median, r.P90, r.Max = Number(stat.Mean(v, nil)), quantile(0.5), quantile(0.9), Number(v[len(v)-1])
+	r.Mean, r.Max = Number(stat.Mean(v, nil)), Number(v[len(v)-1])
+	r.Median, r.P90 = quantile(0.5), quantile(0.9)
 	r.MedianCI95, r.P90CI95 = orderInterval(v, 0.5), orderInterval(v, 0.9)
 	if len(v) == 1 {
 		return r

@@ -211,7 +211,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 		return err
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	method, ownCost, feasible, err := follow(spec, ep, func(int) ([]float64, error) {
+	method, err := follow(spec, ep, func(int) ([]float64, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -222,7 +222,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	if !feasible {
+	if !method.feasible {
 		p.Violations++
 		return nil
 	}
@@ -233,40 +233,46 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	ideal, idealCost, _, err := follow(spec, exact, func(t int) ([]float64, error) { return plan[t], nil })
+	ideal, err := follow(spec, exact, func(t int) ([]float64, error) { return plan[t], nil })
 	if err != nil {
 		return err
 	}
-	for j := range method {
-		p.J[j] += Number(method[j])
-		p.OracleJ[j] += Number(ideal[j])
+	for j := range method.objectives {
+		p.J[j] += Number(method.objectives[j])
+		p.OracleJ[j] += Number(ideal.objectives[j])
 	}
-	*cost += ownCost
-	*oracle += idealCost
+	*cost += method.cost
+	*oracle += ideal.cost
 	p.Compared++
 	return nil
 }
 
-// follow runs an episode to its end and returns the summed objectives, the
-// cost, and whether every margin was kept and no state lost.
-func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (J []float64, cost float64, feasible bool, err error) {
-	J, feasible = make([]float64, spec.ObjectiveSize()), true
+// totals are the sums of one episode's steps. It is feasible if every margin was kept and no state was lost.
+type totals struct {
+	objectives []float64
+	cost       float64
+	feasible   bool
+}
+
+// follow runs an episode to its end.
+func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (totals, error) {
+	sum := totals{objectives: make([]float64, spec.ObjectiveSize()), feasible: true}
 	for t := 0; !ep.Done(); t++ {
 		u, err := decide(t)
 		if err != nil {
-			return nil, 0, false, err
+			return totals{}, err
 		}
 		out, err := apply(spec, ep, u)
 		if err != nil {
-			return nil, 0, false, err
+			return totals{}, err
 		}
 		for j, v := range out.J {
-			J[j] += v
+			sum.objectives[j] += v
 		}
-		cost += out.Cost
-		feasible = feasible && spec.Keeps(out.Margin) && !out.Failed
+		sum.cost += out.Cost
+		sum.feasible = sum.feasible && spec.Keeps(out.Margin) && !out.Failed
 	}
-	return J, cost, feasible, nil
+	return sum, nil
 }
 
 // Hypervolume2 is the area that a set of two-objective points dominates below a

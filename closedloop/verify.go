@@ -291,7 +291,8 @@ func (v *verifier) begin() error {
 	if c.Plant == nil {
 		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
 	}
-	v.controlCase, v.plant, v.spec, v.embedded = c, c.Plant, c.Problem.Spec(), embedded
+	v.controlCase, v.plant = c, c.Plant
+	v.spec, v.embedded = c.Problem.Spec(), embedded
 	if h.ScenesSHA256 != "" {
 		if v.staging, err = staging(c); err != nil {
 			return fmt.Errorf("trace line 1: %w", err)

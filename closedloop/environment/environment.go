@@ -110,22 +110,22 @@ type Fleet[T Float] struct {
 	nm             int
 	slots          []slot
 	workers        []*worker
-	begun          bool
-	once           sync.Once // of failure and unknown
+	active         bool
+	probe          sync.Once // of failure and unknown
 	failure        failure
 	unknown        error // why failure is not known
 }
 
 // slot is one environment.
 type slot struct {
-	episode domain.Episode
-	arrived func() bool // whether its goal is met now; nil: it has none
-	number  int64       // of its episode
-	next    int64       // of the episode that follows
-	left    int         // steps
-	ended   bool        // and not begun anew
-	reset   bool        // in this step
-	s, c, u []float64
+	episode   domain.Episode
+	arrived   func() bool // whether its goal is met now; nil: it has none
+	number    int64       // of its episode
+	next      int64       // of the episode that follows
+	remaining int         // steps
+	finished  bool        // and not begun anew
+	reset     bool        // in this step
+	s, c, u   []float64
 }
 
 // worker is what one thread computes in.
@@ -171,8 +171,8 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 	threads := cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	for range min(threads, n) {
 		w := &worker{a: make([]float64, f.nu), margins: make([]float64, f.nm)}
-		if together := domain.AbilitiesOfPlant(c.Plant).NewStepper; together != nil {
-			w.stepper = together()
+		if newStepper := domain.AbilitiesOfPlant(c.Plant).NewStepper; newStepper != nil {
+			w.stepper = newStepper()
 		}
 		if opt.Safeguard {
 			w.guard = domain.NewSafeguard(c)
@@ -196,27 +196,27 @@ func (f *Fleet[T]) Seed(seed uint64) {
 	for i := range f.slots {
 		f.slots[i].next = int64(i)
 	}
-	f.begun = false
+	f.active = false
 }
 
 // Reset begins an episode in every environment, or in those that which marks, and writes
 // Observation and Episode of them. numbers, where they are not nil, are those of the
 // episodes; otherwise it is each environment's next: after episode e follows e + n, n the
 // number of environments. Drawing some cases' episodes takes long; ctx ends it with its error.
-func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, rows *Rows[T]) error {
+func (f *Fleet[T]) Reset(ctx context.Context, mask []bool, numbers []int64, rows *Rows[T]) error {
 	n := len(f.slots)
-	if which != nil && len(which) != n || numbers != nil && len(numbers) != n {
-		return fmt.Errorf("environment: a reset with %d marks and %d episode numbers, want %d of each, or none", len(which), len(numbers), n)
+	if mask != nil && len(mask) != n || numbers != nil && len(numbers) != n {
+		return fmt.Errorf("environment: a reset with %d marks and %d episode numbers, want %d of each, or none", len(mask), len(numbers), n)
 	}
 	if err := f.check(rows, false); err != nil {
 		return err
 	}
-	if which != nil && !f.begun && slices.Contains(which, false) {
+	if mask != nil && !f.active && slices.Contains(mask, false) {
 		return fmt.Errorf("environment: the first reset has to reset all environments")
 	}
 	var list []int
 	for i := range f.slots {
-		if which != nil && !which[i] {
+		if mask != nil && !mask[i] {
 			continue
 		}
 		if numbers != nil {
@@ -230,7 +230,7 @@ func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, row
 	if err := f.begin(ctx, list, rows); err != nil {
 		return err
 	}
-	f.begun = true
+	f.active = true
 	return nil
 }
 

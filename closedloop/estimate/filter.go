@@ -47,26 +47,26 @@ var FaultNames = [...]string{"fine", "missing", "outlier", "frozen"}
 
 // Filter is the estimator of one closed loop. It is used by one goroutine, and allocates nothing after New.
 type Filter struct {
-	problem domain.Problem
-	dual    domain.Derivatives
-	of      *domain.Measurement
-	ns, nc  int
-	nu, ny  int
-	n       int       // of states and unknown context entries
-	mean    []float64 // of the state before anything is measured
-	spread  []float64 // and its standard deviation, with the unknown's behind
-	noise   []float64 // standard deviation that a step adds to each
+	problem     domain.Problem
+	dual        domain.Derivatives
+	measurement *domain.Measurement
+	ns, nc      int
+	nu, ny      int
+	n           int       // of states and unknown context entries
+	mean        []float64 // of the state before anything is measured
+	spread      []float64 // and its standard deviation, with the unknown's behind
+	noise       []float64 // standard deviation that a step adds to each
 
 	x    []float64 // estimate
 	root []float64 // [n][n], lower triangular: covariance = root·rootᵀ
 	c    []float64 // context, with the estimates in it
 	u    []float64 // the action before
 
-	faults   []Fault
-	last     []float64 // outputs
-	since    []float64 // what was predicted when each became what it is
-	repeated []int
-	rejected []int
+	faults    []Fault
+	last      []float64 // outputs
+	reference []float64 // what was predicted when each became what it is
+	repeated  []int
+	rejected  []int
 
 	jac, stack, before []float64 // [n][n], columns of [2n][n], and [n]
 	rows, phi          []float64 // [ny][n], [n]
@@ -95,44 +95,45 @@ type movement struct {
 
 // New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
 // first where the Measurement does not say it.
-func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64) (*Filter, error) {
+func New(problem domain.Problem, measurement *domain.Measurement, mean, spread []float64) (*Filter, error) {
 	spec := problem.Spec()
-	if err := of.Validate(spec); err != nil {
+	if err := measurement.Validate(spec); err != nil {
 		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives
 	if !d.Dual() {
 		return nil, fmt.Errorf("estimate: the problem of case %q has no functions of dual numbers, whose derivatives the filter needs", spec.Name)
 	}
-	bounded := of.Bounded
-	of = of.Deviations()
-	if of.Mean != nil {
-		mean, spread = of.Mean, of.Initial
+	bounded := measurement.Bounded
+	measurement = measurement.Deviations()
+	if measurement.Mean != nil {
+		mean, spread = measurement.Mean, measurement.Initial
 	}
-	ns, nc, nu, ny, nk := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(of.Outputs), len(of.Unknown)
+	ns, nc, nu := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize()
+	ny := len(measurement.Outputs)
 	if len(mean) != ns || len(spread) != ns {
 		return nil, fmt.Errorf("estimate: a mean of %d and a spread of %d states, case %q has %d", len(mean), len(spread), spec.Name, ns)
 	}
-	n := ns + nk
+	n := ns + len(measurement.Unknown)
 	f := &Filter{
-		problem: problem, dual: d, of: of, ns: ns, nc: nc, nu: nu, ny: ny, n: n,
+		problem: problem, dual: d, measurement: measurement, ns: ns, nc: nc, nu: nu, ny: ny, n: n,
 		mean: slices.Clone(mean), spread: slices.Clone(spread), noise: make([]float64, n),
 		x: make([]float64, n), root: make([]float64, n*n), c: make([]float64, nc), u: make([]float64, nu),
-		faults: make([]Fault, ny), last: make([]float64, ny), since: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
+		faults: make([]Fault, ny), last: make([]float64, ny), reference: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
 		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
-		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
+		duals: newDuals(measurement, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
 		whole: movement{problem.Step, d.Step, true, true},
 	}
-	copy(f.noise, of.Process)
-	for i, p := range of.Unknown {
+	copy(f.noise, measurement.Process)
+	for i, p := range measurement.Unknown {
 		f.spread = append(f.spread, p.Deviation)
 		f.noise[ns+i] = p.Drift
 	}
 	if err := f.differentiate(&d); err != nil {
 		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
-	if of.Window > 0 {
+	if measurement.Window > 0 {
 		var err error
 		if f.window, err = newWindow(f); err != nil {
 			return nil, err
@@ -159,12 +160,12 @@ func (f *Filter) differentiate(d *domain.Derivatives) (err error) {
 	if d.Steps == nil || f.n <= fewEntries {
 		return nil
 	}
-	by := make([]int, f.n)
-	for i := range by {
-		by[i] = f.entry(i)
+	entries := make([]int, f.n)
+	for i := range entries {
+		entries[i] = f.entry(i)
 	}
 	f.slopes = make([]float64, (f.ns+f.nc)*f.n)
-	f.step, err = d.Steps(by)
+	f.step, err = d.Steps(entries)
 	return err
 }
 
@@ -173,7 +174,7 @@ func (f *Filter) entry(i int) int {
 	if i < f.ns {
 		return i
 	}
-	return f.ns + f.of.Unknown[i-f.ns].Context
+	return f.ns + f.measurement.Unknown[i-f.ns].Context
 }
 
 // Reset begins an episode: nothing is measured yet.
@@ -183,7 +184,7 @@ func (f *Filter) Reset() {
 	for i, v := range f.spread {
 		f.root[i*f.n+i] = v
 	}
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.x[f.ns+i] = p.Mean
 	}
 	clear(f.faults)
@@ -208,7 +209,7 @@ func (f *Filter) Size() int { return f.n }
 // Prior is the estimate before anything is measured, and its standard deviation, of each entry.
 func (f *Filter) Prior() (mean, deviation []float64) {
 	mean = slices.Clone(f.mean)
-	for _, p := range f.of.Unknown {
+	for _, p := range f.measurement.Unknown {
 		mean = append(mean, p.Mean)
 	}
 	return mean, slices.Clone(f.spread)
@@ -225,10 +226,10 @@ func (f *Filter) Faults() []Fault { return f.faults }
 
 // Update takes what is measured, y and the context c, whose unknown entries are not read, and writes the
 // estimate of the state and the context with the estimates in it.
-func (f *Filter) Update(y, c, s, known []float64) error {
-	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(known) != f.nc {
+func (f *Filter) Update(y, c, s, context []float64) error {
+	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(context) != f.nc {
 		return fmt.Errorf("estimate: %d outputs, %d context entries, room for %d states and %d context entries: case %q has %d outputs, %d states and %d context entries",
-			len(y), len(c), len(s), len(known), f.problem.Spec().Name, f.ny, f.ns, f.nc)
+			len(y), len(c), len(s), len(context), f.problem.Spec().Name, f.ny, f.ns, f.nc)
 	}
 	copy(f.c, c)
 	f.place()
@@ -247,13 +248,13 @@ func (f *Filter) Update(y, c, s, known []float64) error {
 	}
 	f.place()
 	copy(s, f.x)
-	copy(known, f.c)
+	copy(context, f.c)
 	return nil
 }
 
 // place writes the estimates into the context.
 func (f *Filter) place() {
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.c[p.Context] = f.x[f.ns+i]
 	}
 }
@@ -261,7 +262,7 @@ func (f *Filter) place() {
 // bound keeps each entry within its bounds.
 func (f *Filter) bound() {
 	for i, x := range f.x {
-		lo, hi := f.of.Bounds(i, f.ns)
+		lo, hi := f.measurement.Bounds(i, f.ns)
 		f.x[i] = math.Min(hi, math.Max(lo, x))
 		if f.set != nil {
 			f.clipped[i] = f.x[i] - x
@@ -275,7 +276,7 @@ func (f *Filter) bound() {
 
 // linearise writes y and its derivatives in the estimated entries at the prediction.
 func (f *Filter) linearise() {
-	f.of.Output(f.x[:f.ns], f.c, f.u, f.y)
+	f.measurement.Output(f.x[:f.ns], f.c, f.u, f.y)
 	f.duals.outputs(f.x[:f.ns], f.c, f.u, f.rows, f.n)
 }
 
@@ -300,7 +301,7 @@ func (f *Filter) expect(i int) (predicted, variance float64) {
 			tensor.Axpy(v, f.root[a*n:(a+1)*n], f.phi)
 		}
 	}
-	variance = f.of.Deviation[i] * f.of.Deviation[i]
+	variance = f.measurement.Deviation[i] * f.measurement.Deviation[i]
 	for _, v := range f.phi {
 		variance += v * v
 	}
@@ -312,7 +313,7 @@ func (f *Filter) expect(i int) (predicted, variance float64) {
 func (f *Filter) absorb(i int, innovation, variance float64) {
 	n := f.n
 	alpha := 1 / variance
-	gamma := 1 / (1 + math.Sqrt(alpha*f.of.Deviation[i]*f.of.Deviation[i]))
+	gamma := 1 / (1 + math.Sqrt(alpha*f.measurement.Deviation[i]*f.measurement.Deviation[i]))
 	for a := range n {
 		row := f.root[a*n : (a+1)*n]
 		gain := tensor.Dot(row, f.phi) * alpha
@@ -323,7 +324,7 @@ func (f *Filter) absorb(i int, innovation, variance float64) {
 		}
 	}
 	if f.set != nil {
-		f.set.tell(f.rows[i*n:(i+1)*n], f.gain, domain.UniformBound*f.of.Deviation[i])
+		f.set.tell(f.rows[i*n:(i+1)*n], f.gain, domain.UniformBound*f.measurement.Deviation[i])
 	}
 }
 
@@ -335,10 +336,10 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 	if value == f.last[i] {
 		f.repeated[i]++
 	} else {
-		f.repeated[i], f.since[i] = 0, predicted
+		f.repeated[i], f.reference[i] = 0, predicted
 	}
 	f.last[i] = value
-	if f.repeated[i] >= Still && math.Abs(predicted-f.since[i]) > f.of.Deviation[i] {
+	if f.repeated[i] >= Still && math.Abs(predicted-f.reference[i]) > f.measurement.Deviation[i] {
 		return Frozen
 	}
 	if innovation := value - predicted; innovation*innovation <= Gate*Gate*variance {
@@ -372,16 +373,16 @@ func (f *Filter) Predict(u []float64) { f.act(&f.whole, u) }
 
 // predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
 // of the one in which after does.
-func (f *Filter) predictPart(delay *domain.Delay, u, after []float64) {
-	f.act(&f.within(delay)[0], u)
-	f.into(delay, after)
+func (f *Filter) predictPart(delay *domain.Delay, u, next []float64) {
+	f.act(&f.movements(delay)[0], u)
+	f.actPartly(delay, next)
 }
 
-// into moves the estimate into a period, to where it is measured.
-func (f *Filter) into(delay *domain.Delay, u []float64) { f.act(&f.within(delay)[1], u) }
+// actPartly moves the estimate into a period, to where it is measured.
+func (f *Filter) actPartly(delay *domain.Delay, u []float64) { f.act(&f.movements(delay)[1], u) }
 
-// within are the two parts of a period.
-func (f *Filter) within(delay *domain.Delay) []movement {
+// movements are the two parts of a period.
+func (f *Filter) movements(delay *domain.Delay) []movement {
 	if f.parts != nil {
 		return f.parts
 	}
@@ -410,20 +411,20 @@ func (f *Filter) within(delay *domain.Delay) []movement {
 }
 
 // begin is before the first measurement of a plant with actions under way.
-func (f *Filter) begin(c []float64, w *underWay) {
+func (f *Filter) begin(c []float64, w *actionQueue) {
 	if w.share == 0 || len(c) != f.nc {
 		return
 	}
 	copy(f.c, c)
 	f.place()
-	f.into(&w.delay, w.way[0])
+	f.actPartly(&w.delay, w.way[0])
 }
 
 // act moves the estimate under an action, which the window remembers.
 func (f *Filter) act(m *movement, u []float64) {
 	copy(f.u, u)
 	if f.window != nil {
-		f.window.moved(f, m, u)
+		f.window.record(f, m, u)
 	}
 	f.move(m, u)
 }
@@ -435,7 +436,7 @@ func (f *Filter) move(m *movement, u []float64) {
 	m.real(f.x[:ns], f.c, u, f.next, f.after)
 	copy(f.x, f.next)
 	copy(f.c, f.after)
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.x[ns+i] = f.after[p.Context]
 	}
 	// [F·root | noise]ᵀ, of which the triangular factor is the root after the step.
@@ -475,7 +476,7 @@ func (f *Filter) slope(m *movement, u []float64) {
 	for k := range n {
 		d.vary(k, func() { m.dual(d.s, d.c, d.u, f.dn, f.da) })
 		slopes(f.dn, f.jac, n, k)
-		for a, p := range f.of.Unknown {
+		for a, p := range f.measurement.Unknown {
 			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}
 	}
@@ -506,8 +507,8 @@ func (f *Filter) triangularise(added []float64) {
 		}
 		pivot[0] -= norm
 		for j := k + 1; j < n; j++ {
-			of := f.stack[j*m+k : j*m+end]
-			tensor.Axpy(tensor.Dot(pivot, of)/(norm*pivot[0]), pivot, of)
+			column := f.stack[j*m+k : j*m+end]
+			tensor.Axpy(tensor.Dot(pivot, column)/(norm*pivot[0]), pivot, column)
 		}
 		pivot[0] = norm
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// underWay are the actions of a loop that are decided and do not act yet, and the prediction along them.
-type underWay struct {
-	problem domain.Problem
-	delay   domain.Delay
-	n       int     // how many they are
-	share   float64 // how far into a period a measurement is made
-	way     [][]float64
-	begun   bool
-	path    []stage // what each of them was predicted to begin in
-	s, c    []float64
+// actionQueue are the actions of a loop that are decided and do not act yet, and the prediction along them.
+type actionQueue struct {
+	problem     domain.Problem
+	delay       domain.Delay
+	n           int     // how many they are
+	share       float64 // how far into a period a measurement is made
+	way         [][]float64
+	initialized bool
+	path        []stage // what each of them was predicted to begin in
+	s, c        []float64
 }
 
-func newUnderWay(problem domain.Problem, delay domain.Delay) *underWay {
+func newActionQueue(problem domain.Problem, delay domain.Delay) *actionQueue {
 	spec := problem.Spec()
-	w := &underWay{
+	w := &actionQueue{
 		problem: problem, delay: delay, n: delay.Ahead(), share: delay.Share(),
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 	}
@@ -32,14 +32,14 @@ func newUnderWay(problem domain.Problem, delay domain.Delay) *underWay {
 }
 
 // reset begins an episode.
-func (w *underWay) reset() { w.begun, w.way = false, w.way[:0] }
+func (w *actionQueue) reset() { w.initialized, w.way = false, w.way[:0] }
 
 // begin is before the first decision: the plant has the problem's fallback until an action acts.
-func (w *underWay) begin(s, c []float64) {
-	if w.begun {
+func (w *actionQueue) begin(s, c []float64) {
+	if w.initialized {
 		return
 	}
-	w.begun = true
+	w.initialized = true
 	for range w.n {
 		u := make([]float64, w.problem.Spec().ActionSize())
 		w.problem.Fallback(s, c, u)
@@ -48,26 +48,26 @@ func (w *underWay) begin(s, c []float64) {
 }
 
 // push takes an action that was executed, and is the one that acted in that period.
-func (w *underWay) push(u []float64) []float64 {
+func (w *actionQueue) push(u []float64) []float64 {
 	if w.n == 0 {
 		return u
 	}
-	acted := w.way[0]
+	action := w.way[0]
 	w.way = append(w.way[1:], slices.Clone(u))
-	return acted
+	return action
 }
 
 // ahead moves state and context from when they were measured to when the next action begins to act, and returns how many periods of
 // the episode are left there: one that does not end has as many as it likes.
-func (w *underWay) ahead(s, c []float64) float64 {
+func (w *actionQueue) ahead(s, c []float64) float64 {
 	for i, u := range w.way {
-		at := &w.path[i]
-		copy(at.s, s)
-		copy(at.c, c)
-		copy(at.u, u)
-		w.problem.Step(at.s, at.c, u, w.s, w.c)
+		st := &w.path[i]
+		copy(st.s, s)
+		copy(st.c, c)
+		copy(st.u, u)
+		w.problem.Step(st.s, st.c, u, w.s, w.c)
 		if i == 0 && w.share > 0 { // the rest of the period
-			w.delay.Part(1-w.share, at.s, at.c, u, w.s)
+			w.delay.Part(1-w.share, st.s, st.c, u, w.s)
 		}
 		copy(s, w.s)
 		copy(c, w.c)

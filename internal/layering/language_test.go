@@ -43,7 +43,7 @@ answered named called needed put lent laden untold written tightened decided
 resting lasting coming going standing waiting leaving giving keeping holding taking making`)
 
 // pairs are the two ends of one thing: both names stand in one declaration.
-var pairs = map[string]string{"from": "to", "to": "from", "in": "out", "left": "right", "before": "after", "after": "before", "above": "below", "below": "above"}
+var pairs = map[string]string{"from": "to", "to": "from", "in": "out", "left": "right", "before": "after", "after": "before", "above": "below", "below": "above", "done": "total"}
 
 // phrase is one that the dictionary replaces, in comments.
 var phrase = regexp.MustCompile(`(?i)\b(beside|behind|so many|as many|(?:keep|keeps|kept) off|nobody|laden|lasting|resting)\b`)
