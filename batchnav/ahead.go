@@ -70,7 +70,7 @@ func (a *Batch) prepare(l *loop) error {
 		l.memory.lose()
 		return nil
 	}
-	best, err := a.ahead.find(l.memory, s, c, pref, a.ahead.opt.Within)
+	best, err := a.ahead.find(l.memory, s, c, pref, a.ahead.opt.TimeLimit)
 	if err != nil || best == nil {
 		return err
 	}

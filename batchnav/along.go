@@ -69,14 +69,14 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 		}
 	}
 	stats := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
-	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.Within, time.Since(start))
+	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.TimeLimit, time.Since(start))
 	if err != nil {
 		return err
 	}
 	if whole {
 		a.report(obs, &stats, result)
 	}
-	for rounds, improved := 0, !whole; improved && stats.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
+	for rounds, improved := 0, !whole; improved && stats.Candidates < n && !late(opt.TimeLimit, start, rounds+1); rounds++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -18,9 +18,9 @@ import (
 type Observation struct {
 	S, C       []float64
 	Preference domain.Preference
-	// Until is when a search is to have its best: it begins no round that would end later, as
+	// Deadline is when a search is to have its best: it begins no round that would end later, as
 	// far as the last one tells. The result then depends on the machine. Zero: whenever.
-	Until time.Time
+	Deadline time.Time
 }
 
 // Batch is many independent closed loops of one map that decide together: each

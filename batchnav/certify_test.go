@@ -183,15 +183,15 @@ func TestRecovery(t *testing.T) {
 	// which is e^{−4η} to third order.
 	eta := nav.LatentStep / nav.Epsilon
 	close(t, "Φ after 12 steps", r.Median[12], 0.25*math.Pow(1-2*eta+2*eta*eta, 24), 1e-4)
-	if r.Capped != 0 || r.Within < 0.99 {
-		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Within)
+	if r.Capped != 0 || r.Conforming < 0.99 {
+		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Conforming)
 	}
 	nav.VMax = 0.1
 	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
 	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt)
 	require.OK(t, err)
-	if r.Capped < 0.99 || r.Within > 0.1 {
-		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)
+	if r.Capped < 0.99 || r.Conforming > 0.1 {
+		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Conforming)
 	}
 }
 

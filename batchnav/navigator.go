@@ -388,9 +388,9 @@ func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
 		l.memory.lose()
 		l.prepared.forget()
 	}
-	timeLimit := a.opt.Search.Within
-	if !obs.Until.IsZero() {
-		share := max(1, time.Until(obs.Until)/time.Duration(remaining))
+	timeLimit := a.opt.Search.TimeLimit
+	if !obs.Deadline.IsZero() {
+		share := max(1, time.Until(obs.Deadline)/time.Duration(remaining))
 		if timeLimit == 0 || share < timeLimit {
 			timeLimit = share
 		}

@@ -25,11 +25,11 @@ type Recovery struct {
 	MuPL        Number   `json:"mu_pl"`       // its constant
 	// Floor is the steady bound F_Δ/(1 − contraction) added in the comparison.
 	Floor Number `json:"floor"`
-	// Within is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
+	// Conforming is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
 	// Capped that of steps whose length was V_max Δt: there the cap, and not the
 	// potential, sets the speed, and the prediction does not apply.
-	Within Number `json:"within"` // share of steps within the prediction
-	Capped Number `json:"capped"` // share of steps at the velocity's cap
+	Conforming Number `json:"within"` // share of steps within the prediction
+	Capped     Number `json:"capped"` // share of steps at the velocity's cap
 }
 
 // cappedShare of V_max Δt counts as a step at the cap; the Lie residual turns
@@ -92,6 +92,6 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		r.Predicted = append(r.Predicted, Number(decay*float64(r.Median[0])))
 	}
 	total := float64(n * steps)
-	r.Within, r.Capped = Number(float64(bounded)/total), Number(float64(capped)/total)
+	r.Conforming, r.Capped = Number(float64(bounded)/total), Number(float64(capped)/total)
 	return r, nil
 }

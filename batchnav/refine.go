@@ -35,8 +35,8 @@ type RefineOptions struct {
 	// NoRounds makes all candidates proposals, Within ends the rounds where another, as
 	// long as the last, would take them beyond that (0: never; the result then depends
 	// on the machine).
-	NoRounds bool
-	Within   time.Duration
+	NoRounds  bool
+	TimeLimit time.Duration
 	// NoProjection leaves decoded actions as they are.
 	NoProjection bool
 	// Threads that evaluate candidates; 0 or 1 is one. The result is the same.
@@ -54,8 +54,8 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 		return fmt.Errorf("refine: %w", err)
 	case o.Candidates < 1 || o.Candidates > MaxCandidates:
 		return fmt.Errorf("refine: %d candidates, want 1 to %d", o.Candidates, MaxCandidates)
-	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.Within < 0:
-		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want numbers ≥ 0, and at most %d decisions", o.LookAhead, o.Remaining, o.Within, MaxLookAhead)
+	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.TimeLimit < 0:
+		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want numbers ≥ 0, and at most %d decisions", o.LookAhead, o.Remaining, o.TimeLimit, MaxLookAhead)
 	}
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)

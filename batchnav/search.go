@@ -27,11 +27,11 @@ type SearchOptions struct {
 	// first of an episode or under another preference, searches as ever.
 	Ahead  bool
 	Polish int // iterations of the problem (domain.ProblemAbilities.Polish) on the best roll-out; 0: none
-	// Within ends a decision's rounds where another, as long as the last, would take it
+	// TimeLimit ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
-	Within time.Duration
-	Seed   uint64 // with the number of the decision in its episode, all that is random
-	round  int    // candidates of a round; 0: roundsOf says it
+	TimeLimit time.Duration
+	Seed      uint64 // with the number of the decision in its episode, all that is random
+	round     int    // candidates of a round; 0: roundsOf says it
 }
 
 const (
@@ -90,8 +90,8 @@ type memory struct {
 // becomes one for a round of candidates.
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
-	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
+	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.TimeLimit < 0 {
+		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.TimeLimit, MaxCandidates, MaxLookAhead)
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)

@@ -13,9 +13,9 @@ const (
 type Check struct {
 	// Field is a key of the trace: of the header with "header." before it, of the end of an
 	// episode with "end.".
-	Field string `json:"field"`
-	How   string `json:"how"` // what was done with it
-	By    string `json:"by"`  // by what it was checked, or why not
+	Field   string `json:"field"`
+	Verdict string `json:"how"` // what was done with it
+	Basis   string `json:"by"`  // by what it was checked, or why not
 	// Values that were compared, and those among the field's that could not be.
 	Values    int `json:"values"`    // compared
 	Unchecked int `json:"unchecked"` // that could not be
@@ -41,24 +41,24 @@ const (
 
 // checks are what was done with every field, in the order in which they stand in a trace.
 func (v *verifier) checks() []Check {
-	decision := Check{How: Unchecked, By: noMethod}
+	decision := Check{Verdict: Unchecked, Basis: noMethod}
 	switch {
 	case v.header.Estimated:
-		decision = Check{How: Unchecked, By: byEstimates}
+		decision = Check{Verdict: Unchecked, Basis: byEstimates}
 	case v.header.Steered:
-		decision = Check{How: Unchecked, By: bySteering}
+		decision = Check{Verdict: Unchecked, Basis: bySteering}
 	case v.Deep:
-		decision = Check{How: Recomputed, By: byDeciding}
+		decision = Check{Verdict: Recomputed, Basis: byDeciding}
 	}
-	params := Check{How: Confirmed, By: "the case's own"}
+	params := Check{Verdict: Confirmed, Basis: "the case's own"}
 	shift := params
 	if v.embedded {
-		params = Check{How: Unchecked, By: "the case is made of them: they are the trace's own"}
-		shift = Check{How: Unchecked, By: "the params are the shifted ones: they are the trace's own"}
+		params = Check{Verdict: Unchecked, Basis: "the case is made of them: they are the trace's own"}
+		shift = Check{Verdict: Unchecked, Basis: "the params are the shifted ones: they are the trace's own"}
 	}
-	confirmed := func(basis string) Check { return Check{How: Confirmed, By: basis} }
-	recomputed := func(basis string) Check { return Check{How: Recomputed, By: basis} }
-	unchecked := func(basis string) Check { return Check{How: Unchecked, By: basis} }
+	confirmed := func(basis string) Check { return Check{Verdict: Confirmed, Basis: basis} }
+	recomputed := func(basis string) Check { return Check{Verdict: Recomputed, Basis: basis} }
+	unchecked := func(basis string) Check { return Check{Verdict: Unchecked, Basis: basis} }
 	episodes, seeded, scene := byScenes, recomputed(byScenes), recomputed("drawing it from the seed")
 	if v.staging != nil {
 		episodes, seeded, scene = byStaging, recomputed(byMeasuring), unchecked("it was given, not drawn, and is the trace's own; an episode is made of it")
@@ -69,7 +69,7 @@ func (v *verifier) checks() []Check {
 	}
 	regime := recomputed(episodes)
 	if v.header.Regime != "" && !v.Deep {
-		regime.By += "; what it withholds from the method, " + noMethod
+		regime.Basis += "; what it withholds from the method, " + noMethod
 	}
 	context := recomputed(episodes)
 	if v.header.Trace == bareVersion {
@@ -89,7 +89,7 @@ func (v *verifier) checks() []Check {
 			c.Values, c.Unchecked = t.compared, t.skipped
 		}
 		if c.Unchecked > 0 && field == "end.oracle_cost" {
-			c.By += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
+			c.Basis += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
 		}
 		return c
 	}

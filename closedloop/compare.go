@@ -76,8 +76,8 @@ func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case e.Broken != "":
-		return nil, fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Broken)
+	case e.Damage != "":
+		return nil, fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Damage)
 	case e.Episode != w.want:
 		return nil, fmt.Errorf("trace line %d: episode %d, want %d", e.SceneLine, e.Episode, w.want)
 	}

@@ -48,7 +48,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		controlCase: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), log: episodeLog{sum: newTally(spec, header.Steps)},
 		episodeOptions: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
 	}
-	var excursions []Beyond
+	var excursions []Excursion
 	if opt.Scenes != nil {
 		if excursions, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, e.episodeOptions); err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	result := e.log.sum.result(&e.header)
-	result.Beyond = excursions
+	result.Excursions = excursions
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
 	pace, gap := newPace(opt.Computing, spec, opt.Seed, number), gapOf(domain.AbilitiesOfProblem(c.Problem).Gap)
-	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Interval) {
 		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func endOf(ep domain.Episode, sum *score, completed bool) End {
 	abilities := domain.AbilitiesOfEpisode(ep)
 	if abilities.Succeeded != nil {
 		goal := abilities.Succeeded()
-		end.Reached = &goal
+		end.GoalReached = &goal
 		end.Safe = end.Safe && goal
 	}
 	if abilities.Arrived != nil {

@@ -12,8 +12,8 @@ type GapBounds struct {
 	Mean Number `json:"mean_pct"` // their mean bound
 	P99  Number `json:"p99_pct"`  // 99th percentile
 	Max  Number `json:"max_pct"`  // largest
-	// Over are the decisions that were more than domain.LargestGap above it, or had none.
-	Over int `json:"over"`
+	// Exceeding are the decisions that were more than domain.LargestGap above it, or had none.
+	Exceeding int `json:"over"`
 }
 
 // gapOf is what bounds decisions of a problem; nil where it knows no bound.
@@ -36,7 +36,7 @@ func gapBounds(shares []float64) *GapBounds {
 	var percent []float64
 	for _, v := range shares {
 		if !(v <= domain.LargestGap) {
-			b.Over++
+			b.Exceeding++
 		}
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			percent = append(percent, 100*v)

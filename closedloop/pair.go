@@ -51,8 +51,8 @@ type Pairing struct {
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
 	// ScenesSHA256 and Beyond are as in Result.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
-	Beyond       []Beyond `json:"beyond,omitempty"`
+	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
+	Excursions   []Excursion `json:"beyond,omitempty"`
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -176,8 +176,8 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		finished += options.Episodes
 		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA
-		if opt.Scenes != nil && len(r.Beyond) >= len(p.Beyond) {
-			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond
+		if opt.Scenes != nil && len(r.Excursions) >= len(p.Excursions) {
+			p.ScenesSHA256, p.Excursions = opt.Scenes.SHA256, r.Excursions
 		}
 		if first == nil {
 			first, firsts = regret, cost

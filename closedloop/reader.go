@@ -32,10 +32,10 @@ type EpisodeRecord struct {
 	Lines     []Line
 	End       End
 	EndLine   int
-	// After is the offset in bytes just behind the episode's last line.
-	After int64
-	// Broken says how its hashes are not those of the bytes that were read; "" if they are.
-	Broken string
+	// EndOffset is the offset in bytes just behind the episode's last line.
+	EndOffset int64
+	// Damage says how its hashes are not those of the bytes that were read; "" if they are.
+	Damage string
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.
@@ -176,9 +176,9 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 		return nil, t.errorf("continues after the last of the %d episodes that the header counts", t.episodes)
 	}
 	var scene struct {
-		Episode *int            `json:"episode"`
-		Before  string          `json:"before_sha256"`
-		Scene   json.RawMessage `json:"scene"`
+		Episode  *int            `json:"episode"`
+		Previous string          `json:"before_sha256"`
+		Scene    json.RawMessage `json:"scene"`
 	}
 	if err := t.parse(&scene); err != nil {
 		return nil, err
@@ -190,8 +190,8 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 		return nil, t.errorf("episode %d, want it ≥ 0", *scene.Episode)
 	}
 	e := &EpisodeRecord{Episode: *scene.Episode, Scene: scene.Scene, SceneLine: t.line}
-	if scene.Before != t.last {
-		e.Broken = fmt.Sprintf("before_sha256 is %.64q, the record before has %s", scene.Before, t.last)
+	if scene.Previous != t.last {
+		e.Damage = fmt.Sprintf("before_sha256 is %.64q, the record before has %s", scene.Previous, t.last)
 	}
 	for e.EndLine == 0 {
 		var l struct {
@@ -232,12 +232,12 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 	}
 	t.record.Reset()
 	t.bytes = 0
-	if seal.SHA256 != t.last && e.Broken == "" {
-		e.Broken = fmt.Sprintf("sha256 is %.64q, its lines have %s", seal.SHA256, t.last)
+	if seal.SHA256 != t.last && e.Damage == "" {
+		e.Damage = fmt.Sprintf("sha256 is %.64q, its lines have %s", seal.SHA256, t.last)
 	}
 	t.last = seal.SHA256 // what the next one has to repeat
 	t.episodes++
-	e.After = t.offset
+	e.EndOffset = t.offset
 	return e, nil
 }
 

@@ -60,12 +60,12 @@ type Result struct {
 	Soft []SoftStatistics `json:"soft,omitempty"`
 	// AboveOracle is Above; absent for a method or a case without.
 	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
-	Reached     *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
+	GoalReached *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
 	AtEnd       *Number      `json:"at_end,omitempty"`  // share after the last step
 	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
 	// lie outside of what the case's maps are made for; absent where scenes were drawn.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
-	Beyond       []Beyond `json:"beyond,omitempty"`
+	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
+	Excursions   []Excursion `json:"beyond,omitempty"`
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.

@@ -217,17 +217,17 @@ func (s *Scenes) first(n int) *Scenes {
 	return &Scenes{Files: s.Files[:n], SHA256: s.SHA256}
 }
 
-// Beyond is one entry of Result.Beyond.
-type Beyond struct {
-	Episode int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
-	What    string `json:"what"`    // what
+// Excursion is one entry of Result.Beyond.
+type Excursion struct {
+	Episode  int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
+	Quantity string `json:"what"`    // what
 }
 
 // Check makes every episode from number on, each step-th, without running it, and says what in
 // them lies outside of what the case's maps are made for.
-func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number, step int, opt domain.EpisodeOptions) (all []Beyond, err error) {
+func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number, step int, opt domain.EpisodeOptions) (all []Excursion, err error) {
 	for _, quantity := range c.Altered {
-		all = append(all, Beyond{-1, quantity})
+		all = append(all, Excursion{-1, quantity})
 	}
 	for ; number < len(s.Files); number += step {
 		if err := ctx.Err(); err != nil {
@@ -239,7 +239,7 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 		}
 		if excursions := domain.AbilitiesOfEpisode(ep).Beyond; excursions != nil {
 			for _, quantity := range excursions() {
-				all = append(all, Beyond{number, quantity})
+				all = append(all, Excursion{number, quantity})
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // Series is how episodes go over their decisions: for each of the points along them the
 // mean of what follows over the episodes that came so far, and its 10 and 90 % quantiles.
 type Series struct {
-	// Every is how many decisions a point is the mean of; point k has those from k·Every on.
-	Every int `json:"every"` // decisions that each point along the episodes is the mean of
+	// Interval is how many decisions a point is the mean of; point k has those from k·Every on.
+	Interval int `json:"every"` // decisions that each point along the episodes is the mean of
 	// Episodes that are counted: those with a number below seriesEpisodes.
 	Episodes int    `json:"episodes"` // that are counted: of the first 200
 	Total    Band   `json:"total"`    // Σ J_i
@@ -97,7 +97,7 @@ func (a *series) result() *Series {
 	if a.values == nil {
 		return nil
 	}
-	s := &Series{Every: a.interval, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
+	s := &Series{Interval: a.interval, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
 	for i := range a.objectives {
 		s.J = append(s.J, bandOf(a.values[2+i]))
 		s.Sigma = append(s.Sigma, bandOf(a.values[2+a.objectives+i]))
@@ -128,8 +128,8 @@ func rounded(v float64, digits int) float64 {
 // Validate reports a Series without points, or of lists that are not of one length.
 func (s *Series) Validate() error {
 	points := len(s.Total.Mean)
-	if s.Every < 1 || points == 0 || len(s.J) != len(s.Sigma) {
-		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Every, len(s.J), len(s.Sigma))
+	if s.Interval < 1 || points == 0 || len(s.J) != len(s.Sigma) {
+		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Interval, len(s.J), len(s.Sigma))
 	}
 	for _, b := range slices.Concat([]Band{s.Total, s.Weighted}, s.J, s.Sigma) {
 		if len(b.Mean) != points || len(b.P10) != points || len(b.P90) != points {

@@ -74,9 +74,9 @@ func (a *tally) add(e *EpisodeRecord) {
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
 	}
-	if e.End.Reached != nil {
+	if e.End.GoalReached != nil {
 		a.goals++
-		if *e.End.Reached {
+		if *e.End.GoalReached {
 			a.goalsReached++
 		}
 		if e.End.AtEnd != nil && *e.End.AtEnd {
@@ -219,7 +219,7 @@ func (a *tally) result(h *Header) *Result {
 	}
 	if a.goals > 0 {
 		goal, atEnd := ratio(a.goalsReached, a.goals), ratio(a.atEnd, a.goals)
-		r.Reached, r.AtEnd = &goal, &atEnd
+		r.GoalReached, r.AtEnd = &goal, &atEnd
 	}
 	if a.withMargins > 0 {
 		r.MarginsMean = map[string]Number{}

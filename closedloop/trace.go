@@ -209,9 +209,9 @@ func (l *Line) late(decides bool) {
 // the lines of the episode before, its seal not among them. endLine ends it, sealLine holds
 // the hash of its lines, which the next record repeats.
 type sceneLine struct {
-	Episode int             `json:"episode"`
-	Before  string          `json:"before_sha256"`
-	Scene   json.RawMessage `json:"scene"`
+	Episode  int             `json:"episode"`
+	Previous string          `json:"before_sha256"`
+	Scene    json.RawMessage `json:"scene"`
 }
 
 type endLine struct {
@@ -244,10 +244,10 @@ type End struct {
 	// without soft limits.
 	Excess    Vector `json:"excess,omitempty"`
 	Exceeding []int  `json:"exceeding,omitempty"`
-	// Reached is whether a Judged episode succeeded, AtEnd whether an Arrived one
+	// GoalReached is whether a Judged episode succeeded, AtEnd whether an Arrived one
 	// was where it should be after the last step; null for others.
-	Reached *bool `json:"reached,omitempty"`
-	AtEnd   *bool `json:"at_end,omitempty"`
+	GoalReached *bool `json:"reached,omitempty"`
+	AtEnd       *bool `json:"at_end,omitempty"`
 	// Failed: a state of the episode was lost (domain.ProblemAbilities.Failed).
 	Failed bool `json:"failed,omitempty"`
 	// Cause says in one line why an episode is not safe: what an Explained one says, or the

@@ -339,8 +339,8 @@ func (v *verifier) begin() error {
 
 // episode verifies one episode. An unusable scene is an error with its line.
 func (v *verifier) episode(e *EpisodeRecord) error {
-	if v.count("sha256"); e.Broken != "" {
-		v.differs(e.SceneLine, e.Episode, -1, "sha256", "broken", e.Broken)
+	if v.count("sha256"); e.Damage != "" {
+		v.differs(e.SceneLine, e.Episode, -1, "sha256", "broken", e.Damage)
 	}
 	ep, err := v.plant.Replay(v.header.Params, e.Scene)
 	if err != nil {
@@ -408,7 +408,7 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.violations(end, e.End.Violations, want.Violations)
 	v.vector(end, "end.excess", e.End.Excess, want.Excess)
 	v.text(end, "end.exceeding", fmt.Sprint(e.End.Exceeding), fmt.Sprint(want.Exceeding))
-	v.optional(end, "end.reached", e.End.Reached, want.Reached)
+	v.optional(end, "end.reached", e.End.GoalReached, want.GoalReached)
 	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
 	v.flag(end, "end.failed", e.End.Failed, want.Failed)
 	v.flag(end, "end.safe", e.End.Safe, want.Safe)

@@ -125,8 +125,8 @@ func (k *episodeLog) resume(h *Header) (last int, err error) {
 		if isEnd(err) {
 			break
 		}
-		if err == nil && e.Broken != "" {
-			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Broken)
+		if err == nil && e.Damage != "" {
+			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Damage)
 		}
 		if err != nil {
 			return fail(err)
@@ -135,7 +135,7 @@ func (k *episodeLog) resume(h *Header) (last int, err error) {
 			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
 		}
 		k.sum.add(e)
-		last, end, hash = e.Episode, e.After, r.last
+		last, end, hash = e.Episode, e.EndOffset, r.last
 		want += h.Shard[1]
 	}
 	err = file.Truncate(end)

@@ -94,7 +94,7 @@ type Rows[T Float] struct {
 	// Terminated: the goal was met, the state lost, or the action refused by the plant.
 	// Truncated: the last step was taken.
 	Terminated, Truncated      []bool    // [n]
-	Stepped                    []bool    // [n]: whether the row is of a step
+	IsStep                     []bool    // [n]: whether the row is of a step
 	Objectives, Margins, Sigma []float64 // [n][J], [n][margins], [n][J], as domain.Outcome's
 	Episode                    []int64   // [n]: the number of the episode that is observed
 }

@@ -73,7 +73,7 @@ func (f *Fleet[T]) check(rows *Rows[T], stepping bool) error {
 		length, width int
 	}{
 		{"observation", len(rows.Observation), f.ns + f.nc}, {"final", len(rows.Final), f.ns + f.nc}, {"reward", len(rows.Reward), 1}, {"cost", len(rows.Cost), 1},
-		{"violated", len(rows.Violated), 1}, {"terminated", len(rows.Terminated), 1}, {"truncated", len(rows.Truncated), 1}, {"stepped", len(rows.Stepped), 1},
+		{"violated", len(rows.Violated), 1}, {"terminated", len(rows.Terminated), 1}, {"truncated", len(rows.Truncated), 1}, {"stepped", len(rows.IsStep), 1},
 		{"objectives", len(rows.Objectives), f.nj}, {"margins", len(rows.Margins), f.nm}, {"sigma", len(rows.Sigma), f.nj}, {"episode", len(rows.Episode), 1},
 	} {
 		if v.length != 0 && v.length != n*v.width {
@@ -98,7 +98,7 @@ func (f *Fleet[T]) check(rows *Rows[T], stepping bool) error {
 func (f *Fleet[T]) clear(rows *Rows[T], i int) {
 	store(rows.Reward, i, 0)
 	store(rows.Cost, i, 0)
-	for _, v := range [][]bool{rows.Violated, rows.Terminated, rows.Truncated, rows.Stepped} {
+	for _, v := range [][]bool{rows.Violated, rows.Terminated, rows.Truncated, rows.IsStep} {
 		store(v, i, false)
 	}
 	for _, v := range []struct {
@@ -193,7 +193,7 @@ func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, o
 	store(rows.Violated, i, step.cost > 0)
 	store(rows.Terminated, i, terminated)
 	store(rows.Truncated, i, truncated)
-	store(rows.Stepped, i, true)
+	store(rows.IsStep, i, true)
 	storeRow(rows.Objectives, i, step.j)
 	storeRow(rows.Margins, i, step.margins)
 	storeRow(rows.Sigma, i, step.sigma)

@@ -19,7 +19,7 @@ func (r *Records) evaluationSections() []Section {
 	var out []Section
 	for _, name := range r.CaseNames() {
 		first := len(out)
-		if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached != nil {
+		if evals := r.Plain(name); len(evals) > 0 && evals[0].GoalReached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
 				if e.Method == r.leading(name) && len(e.Unsafe) > 0 {
@@ -208,7 +208,6 @@ func Dispatches(e *closedloop.Result) string {
 func Excluded(e *closedloop.Result) string {
 	return fmt.Sprintf("%d of %d", e.Excluded, e.Episodes+e.Excluded)
 }
-
 
 func (r *Records) steeringSections() []Section {
 	all := Of[closedloop.Steering](r)
