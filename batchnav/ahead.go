@@ -8,9 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). What that finds is
-// a policy, D_u(E_x(x) + o) and what a polish changed of its first action, so that the decision still answers
-// what is measured.
+// prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). The search finds a policy, D_u(E_x(x) + o),
+// and a polish may change its first action. The decision still answers the measured state.
 type prepared struct {
 	preference domain.Preference // of the last decision
 	ready      bool              // the memory's best roll-out begins with the next decision
@@ -18,7 +17,7 @@ type prepared struct {
 
 func (p *prepared) forget() { p.ready = false }
 
-// finish ends what was prepared, and keeps the preference for what is prepared next.
+// finish ends the prepared decision, and keeps the preference for the next one.
 func (p *prepared) finish(pref domain.Preference) {
 	p.ready, p.preference.Adaptive = false, pref.Adaptive
 	p.preference.W = append(p.preference.W[:0], pref.W...)
@@ -82,9 +81,9 @@ func (a *Batch) prepare(l *loop) error {
 	return a.guard.expect(l, pref)
 }
 
-// expect makes the roll-out of a loop's prepared policy, which begins with l.alternative where
-// the last action leads, the plan accepted with that action: unless it is not safe, or the
-// plan that is accepted came from a rescue, which decisions hold the new one against.
+// expect rolls out a loop's prepared policy, which begins with l.alternative where the last action leads. If the plan
+// is safe it is accepted, with the last action before it. A plan of a rescue stays: later decisions are compared with
+// it.
 func (g *guard) expect(l *loop, pref domain.Preference) error {
 	w := &l.guard
 	if w.accepted.solved && w.accepted.lasts() {
@@ -116,8 +115,8 @@ func single(v []float32) tensor.Matrix {
 	return tensor.Matrix{Rows: 1, Cols: len(v), Stride: len(v), Data: v}
 }
 
-// bend makes a decision that of a policy: z, direct's latent of the observation, is moved by
-// its first offset and decoded into plan, which is then changed as the polish changed it.
+// bend makes a decision from a policy. It moves z, the latent of the observation, by the first offset, decodes it into
+// plan, and adds the change of the polish.
 func (f *finder) bend(m *memory, c []float64, state, z, plan []float32) (distance float64, err error) {
 	distance = displaceBy(m.Best().Offsets, z)
 	tensor.Narrow(f.present, c)

@@ -17,9 +17,9 @@ type rolloutSearch struct {
 	project []float64
 }
 
-// Split is how many candidates of a refinement are proposals, and how many are left for
-// the rounds after them: proposals are as many as one round has, on a device one of the rounds. Roll-outs have so many
-// steps; places is the backend's (backend.Description).
+// Split is the number of candidates of a refinement that are proposals, and the number left for the rounds after them.
+// There are as many proposals as one round has; on a device they are one of the rounds. steps is the length of a
+// roll-out, places the backend's (backend.Description).
 func Split(spec *domain.Spec, o RefineOptions, steps, places int) (proposed, offset int) {
 	if spec.Plan > 1 || o.NoRounds {
 		return o.Candidates, 0
@@ -32,7 +32,7 @@ func Split(spec *domain.Spec, o RefineOptions, steps, places int) (proposed, off
 	return proposed, o.Candidates - proposed
 }
 
-// newRolloutSearch prepares rounds of n candidates over all, along roll-outs of so many steps.
+// newRolloutSearch prepares rounds of n candidates in all, along roll-outs of steps decisions.
 func newRolloutSearch(l *loaded, n, round, steps int) (*rolloutSearch, error) {
 	private := *l // with a stepper of its own
 	r, err := newSearch(&private, &Options{Search: SearchOptions{Candidates: n, LookAhead: steps, round: round}})

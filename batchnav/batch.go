@@ -25,8 +25,8 @@ type Observation struct {
 
 // Batch is many independent closed loops of one map that decide together: each
 // backend call serves all rows. Where the backend keeps loops by itself
-// (backend.LoopsBackend) their latents stay there from decision to decision, and of 32 that
-// decide together or more so do projections. It is used by one goroutine.
+// (backend.LoopsBackend) their latents stay there from decision to decision. From 32 loops on
+// their projections are made there too. It is used by one goroutine.
 type Batch struct {
 	*loaded
 	opt      Options
@@ -144,10 +144,9 @@ func newLoop(spec *domain.Spec) loop {
 	}
 }
 
-// leastProjected is how many loops have to decide together to be projected where their
-// latents are kept: a core makes some 20 to 30 rows while a device makes the slowest of them
-// (docs/contribute/cuda-kernels.md). A loop alone, as of an evaluation, is projected by the problem's
-// own method on every backend.
+// leastProjected is the least number of loops that decide together and are projected where their latents are kept. A
+// core makes some 20 to 30 rows while a device makes the slowest of them (docs/contribute/cuda-kernels.md). A single
+// loop, as of an evaluation, is projected by the problem's own method on every backend.
 const leastProjected = 32
 
 // keep makes the loops' latents.
@@ -183,9 +182,9 @@ func (l *loaded) makeLoops(cfg backend.LoopsConfig) (latents backend.Loops, onDe
 	return latents, false, err
 }
 
-// AnswerError is how wrong the map is about decisions that the problem knows by its own solver
-// (domain.ProblemAbilities.Answers): what it misses of their variation, as a share, 0 where none are known. Above
-// 0.5 no decision of the map is trusted: each has domain.FallbackMap.
+// AnswerError is the error of the map at decisions that the problem knows by its own solver
+// (domain.ProblemAbilities.Answers). It is the share of their variation that the map misses, 0 where none are known.
+// Above 0.5 no decision of the map is trusted: each has domain.FallbackMap.
 func (a *Batch) AnswerError() float64 { return a.wrong }
 
 // OnDevice tells whether the latents stay where the backend computes.

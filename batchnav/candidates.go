@@ -9,18 +9,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/normal"
 )
 
-// NoiseScales are the standard deviations of the noise candidates, as fractions
-// of the codes' spread: half a decade apart, from a fine local search to the
-// width of M* itself.
+// NoiseScales are the standard deviations of the noise candidates, as fractions of the codes' spread. They are half a
+// decade apart, from a fine local search to the width of M* itself.
 var NoiseScales = []float64{0.01, 0.03, 0.1, 0.3, 1}
 
 // candidateStream separates the preferences' random numbers from every other
 // use of the same seed.
 const candidateStream = 0x67706372656669 // "gpcrefi"
 
-// shares splits a question's plans beyond the first ones that stand alone: the codes
-// of M_t, the swept preferences and the noise around the previous latent. Noise around
-// the localized code takes what rounding and an M_t of too few leave.
+// shares splits the plans of a question after the first few, which are fixed: the codes of M_t, the swept preferences,
+// and noise around the previous latent.
 func shares(q *domain.Question, mix Mixture) (neighbours, preferences, previous int) {
 	fixed := 2
 	if q.Previous != nil {

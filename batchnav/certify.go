@@ -187,8 +187,8 @@ func (a *certifier) lipschitz(c *Constants) error {
 	return nil
 }
 
-// difference is the step of central differences of margins in u, relative to
-// 1 + |u|: the cube root of float64's rounding, where their error is least.
+// difference is the step of central differences of margins in u, relative to 1 + |u|. It is the cube root of float64's
+// rounding, where their error is least.
 const difference = 6e-6
 
 // margins fills in γ_min, δ_dec and L_f.

@@ -30,9 +30,8 @@ type Condition struct {
 	Note     string  `json:"note,omitempty"` // what to know of it
 }
 
-// Certificate is the paper's theory applied to one map: constants, bounds that
-// follow from them, what was measured in closed loop, and every condition with
-// its verdict.
+// Certificate is the paper's theory applied to one map: constants, the bounds that follow from them, the measurements
+// in closed loop, and every condition with its verdict.
 type Certificate struct {
 	Case string `json:"case"` // its name
 	// Method is the controller whose closed loop was measured; absent from older records.
@@ -115,7 +114,7 @@ const (
 // estimateRounding is allowed where both sides are estimates of one quantity.
 const estimateRounding = 1e-3
 
-// compare adds the bounds beside what was measured.
+// compare adds the bounds and the measured values.
 func (c *Certificate) compare(m *Measured, steady, action func(float64) float64, uniform float64) {
 	k := &c.Constants
 	phi, err, step := math.NaN(), math.NaN(), math.NaN()

@@ -9,13 +9,12 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// guard rolls decided actions out before they are executed. A plan is the executed actions of a
-// roll-out: some that are given, then those of the base policy, `direct`. It is safe if no
-// margin of a step is below −MarginTolerance, or within the noise of it, no state is lost
-// (domain.ProblemAbilities.Failed), and it ends where it may (domain.ProblemAbilities.TerminalMargin). The plan accepted at one
-// decision is, one step on, the incumbent of the next, which is executed where the new one is
-// not safe; where that is not either, a rescue looks for one, which is then followed while it
-// is the cheaper. It is the workspace of the loops of one batch.
+// guard rolls decided actions out before they are executed. A plan is the executed actions of a roll-out: a given
+// prefix, then those of the base policy, `direct`. It is safe if no margin of a step is below −MarginTolerance, or
+// within the noise of it. Also no state may be lost (domain.ProblemAbilities.Failed), and its end must keep the
+// terminal margin (domain.ProblemAbilities.TerminalMargin). The plan accepted at one decision is the incumbent of the
+// next, one step on. It is executed where the new plan is not safe. Where the incumbent is not safe either, a rescue
+// searches a plan, which is followed while it is the cheaper. The guard is the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
 	opt           domain.Guard
@@ -31,7 +30,7 @@ type guard struct {
 	runs          []rollout
 	cost, margin  []float64 // of the roll-outs of a call
 	projected     []float64
-	tolerance     []float64 // of the entries of [s, c] and, behind them, of u
+	tolerance     []float64 // of the entries of [s, c], then of u
 	prefix        []float64
 	single        [1]rollout
 	marginBatch   *marginBatch // nil: every step is looked at alone
@@ -45,7 +44,7 @@ type guardState struct {
 	next     plan // of this one, or what comes behind the accepted where behind is set
 	other    plan
 	extends  bool
-	// After so many rescues in a row that found nothing safe, the next waits.
+	// vain counts the rescues in a row without a safe plan; the next waits for wait decisions.
 	vain, wait int
 }
 
@@ -54,8 +53,8 @@ func (w *guardState) forget() {
 	w.vain, w.wait = 0, 0
 }
 
-// noiseQuantile: a margin is tightened by what two standard deviations of the noise take
-// from it, which 98 % of normal errors do not exceed on one side.
+// noiseQuantile tightens a margin by two standard deviations of the noise. 98 % of normal errors do not exceed that on
+// one side.
 const noiseQuantile = 2
 
 func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
@@ -110,7 +109,7 @@ func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
 	return g, err
 }
 
-// horizon is a solver of so many iterations at most, 0: its own number.
+// horizon is a solver with a bound on its iterations, 0: its own.
 type horizon struct {
 	domain.Horizon
 	iterations int
@@ -120,8 +119,7 @@ func (g *guard) newHorizon(iterations int) horizon {
 	return horizon{g.receding.NewHorizon(iterations), iterations}
 }
 
-// sameState is how far, in the map's units, a state may be from the predicted one for what
-// was found about that one to hold.
+// sameState is how far, in the map's units, a state may be from the predicted one for a plan of that one to hold.
 const sameState = 1e-9
 
 // equalWithin reports whether a is b but for rounding.
@@ -160,8 +158,8 @@ func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 	return nil
 }
 
-// followed reports whether what was decided needs no roll-out, as the follower's plan goes on behind it. A rescue's plan is compared with
-// what is decided instead.
+// followed reports whether the decisions need no roll-out, as the follower's plan continues them. The plan of a rescue
+// is compared with the decision instead.
 func (g *guard) followed(a *Batch, obs []Observation, out []Decision) bool {
 	l, o, d := a.loopAt(0), &obs[0], &out[0]
 	if l.bad || l.guard.accepted.solved {
@@ -191,9 +189,9 @@ func (g *guard) keeps(l *loop, c []float64, d *Decision) (plan []float64, keeps 
 	return g.follower.Keeps(l.state, c, l.u)
 }
 
-// ask asks for the roll-out of what was decided. Where that is the incumbent's action in
-// the state that it was planned for, what comes behind the incumbent is all that is new.
-// What a search has decided goes on as the search rolled it out.
+// ask requests the roll-out of a decision. Where the decision is the incumbent's action in the state that it was
+// planned for, only the steps after the incumbent's end are new. A decision of a search continues as the search rolled
+// it out.
 func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	w, p := &l.guard, &l.guard.accepted
 	nu, ns, steps := len(l.u), len(l.state), g.steps(c)
@@ -219,8 +217,8 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	return g.rollOne(r)
 }
 
-// resumeSearch makes a roll-out begin with an action and go on as a search has found it: by the actions that it says were executed, so that no network
-// is asked, or by its policy.
+// resumeSearch makes a roll-out begin with an action and continue as a search found it. It takes the executed actions
+// of the search if there are some, so that no network is asked, and its policy otherwise.
 func (g *guard) resumeSearch(m *memory, u []float64, r *rollout) {
 	if len(m.plan) == 0 {
 		r.prefix, r.offsets = u, m.offsets(r.steps)
@@ -235,8 +233,8 @@ func (g *guard) steps(c []float64) int {
 	return lookAhead(g.spec, g.abilities, c, g.opt.Steps, 0)
 }
 
-// acceptPlan accepts a plan for a loop: the new one if it is safe, else the incumbent if that
-// is, else the best of both and what a solver finds.
+// acceptPlan accepts a plan for a loop: the new one if it is safe, else the incumbent if it is safe. Otherwise it takes
+// the best of both and of a solver's plan.
 func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, nu := &l.guard, len(l.u)
 	var elapsed time.Duration
@@ -275,9 +273,9 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 	return nil
 }
 
-// resolve has the solver go on from the incumbent where the plant is not where that foresaw it: its actions lead elsewhere from there,
-// and what projections onto the limits make of them may cost many times as much. It begins at the actions as they were, which an
-// optimum is next to.
+// resolve lets the solver continue from the incumbent where the plant is not in the state that the incumbent foresaw.
+// From there its actions lead elsewhere, and their projections onto the limits may cost many times as much. The solver
+// begins at the actions before projection, which are next to an optimum.
 func (g *guard) resolve(l *loop, r rollout, d *Decision) error {
 	w := &l.guard
 	if w.next.safe() && d.Fallback&domain.FallbackIncumbent == 0 || w.wait > 0 || g.receding == nil {
@@ -291,7 +289,7 @@ func (g *guard) resolve(l *loop, r rollout, d *Decision) error {
 	return g.solve(g.resumeHorizon, l, r, r.prefix, d, g.opt.Deadline)
 }
 
-// take makes the other plan the next where it is better; by says whose it is.
+// take makes the other plan the next where it is better; source is the fallback that it comes from.
 func (g *guard) take(w *guardState, d *Decision, source domain.Fallback) {
 	const anyone = domain.FallbackIncumbent | domain.FallbackSolver | domain.FallbackConservative | domain.FallbackEscape
 	if w.other.better(&w.next) {
@@ -300,7 +298,7 @@ func (g *guard) take(w *guardState, d *Decision, source domain.Fallback) {
 	}
 }
 
-// extend makes the incumbent, one step on, with what comes behind it the next plan.
+// extend makes the next plan of the incumbent, one step on, and the steps after its end.
 func (g *guard) extend(l *loop, c []float64) {
 	w, nu := &l.guard, len(l.u)
 	p, tail := &w.accepted, &w.next

@@ -36,9 +36,8 @@ func (r Rows) At(spec *domain.Spec, i int) Observation {
 	return o
 }
 
-// Latents are the operations that a decision is made of, one by one and for batches: they read
-// and move the latents of a map from outside. Of its matrices each row is one latent [n_z], and
-// there is a row of observations for each. It is used by one goroutine.
+// Latents are the operations of a decision, one by one and for batches. A caller reads and moves the latents of a map
+// with them.
 type Latents struct {
 	anchors
 	nets      [2]backend.Net // by Decoder; nil until they are differentiated
@@ -72,7 +71,7 @@ func NewLatents(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // Size is n_z.
 func (a *Latents) Size() int { return a.model.Latent() }
 
-// ask takes n rows in, each of them finite.
+// ask takes n observations, each of them finite.
 func (a *Latents) ask(op string, rows Rows, n int) ([]domain.Question, error) {
 	if err := rows.Check(a.spec, n); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
@@ -150,8 +149,8 @@ func (a *Latents) narrow(questions []domain.Question) {
 	}
 }
 
-// Jacobian writes the derivatives of what a decoder gives, in physical units and before
-// the clip, in the latent: [n, out·n_z], each row an out×n_z matrix, row-major.
+// Jacobian writes the derivatives of a decoder's output in the latent, in physical units and before the clip. They are
+// [n, out·n_z], each row an out×n_z matrix, row-major.
 func (a *Latents) Jacobian(decoder Decoder, z, jac tensor.Matrix) error {
 	if err := a.checkLatents("jacobian", z); err != nil {
 		return err
@@ -188,8 +187,8 @@ type Moved struct {
 	Sigma  []float64     // priority that steered it [n, M]
 }
 
-// Step makes one latent step from each latent: Algorithm 2, steps 2 to 5, without
-// retraction, smoothing and the low-pass of σ, which are a loop's.
+// Step makes one latent step from each latent: Algorithm 2, steps 2 to 5. Retraction, smoothing and the low-pass of σ
+// belong to a loop and are left out.
 func (a *Latents) Step(z tensor.Matrix, rows Rows, out Moved) error {
 	n, m := z.Rows, a.spec.ObjectiveSize()
 	if err := a.checkLatents("step", z); err != nil {

@@ -210,9 +210,8 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 	}
 }
 
-// observe writes the normalised input of E_x, [s, c, slot], and the float32
-// copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
-// or nil where it is not wanted.
+// observe writes the normalised input of E_x, [s, c, slot], and the float32 copies that the backend takes. slot is
+// scratch of PreferenceSize. normal is x̂, nil where the caller has no use for it.
 func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64, input, state, ctx, normal []float32) {
 	ns, nc := l.spec.MeasuredSize(), l.spec.ContextSize()
 	tensor.Narrow(state, s)

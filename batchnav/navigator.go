@@ -66,7 +66,8 @@ func (n *Navigator) Prepare() error { return n.batch.Prepare() }
 // AnswerError is Batch.AnswerError.
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
-// Follow has the guard ask about each decision before it rolls it out; nil: it asks nobody. It is for a navigator with a guard.
+// Follow has the guard ask about each decision before it rolls it out; nil: it asks no follower. The navigator must
+// have a guard.
 func (n *Navigator) Follow(f *domain.Follower) { n.batch.guard.follower = f }
 
 // Controller is the navigator as evaluation takes a method.
@@ -126,10 +127,9 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	return a.decide(a.allLoops, obs, out)
 }
 
-// DecideSome makes one decision in the loops of these numbers alone, which obs and out are
-// of in their order; the others stay as they are. A decision is, to the bit, what it would be
-// among others on a backend whose rows do not depend on each other's place and which keeps no
-// loops by itself, as the CPU's.
+// DecideSome makes one decision in the loops of these numbers alone. obs and out are in their order; the other loops
+// stay as they are. A decision does not depend on its companions, to the bit, where the rows of a backend are
+// independent and it keeps no loops by itself. The CPU is such a backend.
 func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) error {
 	if len(obs) != len(numbers) || len(out) != len(numbers) {
 		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(numbers))
@@ -202,11 +202,11 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	return nil
 }
 
-// loopAt is the loop that entry i of a decision is of.
+// loopAt is the loop of entry i of a decision.
 func (a *Batch) loopAt(i int) *loop { return &a.loops[a.active[i]] }
 
-// assignRows gives the loops of a decision their rows. On the host there are no others; where a
-// backend keeps the latents every loop has its row, and those that do not decide are on hold.
+// assignRows gives the loops of a decision their rows. On the host only these loops have rows. Where a backend keeps
+// the latents every loop has its row, and those that do not decide are on hold.
 func (a *Batch) assignRows(numbers []int) {
 	a.active, a.in, a.out = numbers, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
@@ -283,9 +283,8 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	return nil
 }
 
-// assume completes an observation that is not finite by what the known dynamics lead to
-// from the last decision. Before there is one a state stays unknown, and a context is the
-// mean of those that the map was made for.
+// assume completes an observation that is not finite by the known dynamics from the last decision. Before the first
+// decision a state stays unknown, and a context is the mean of those that the map was made for.
 func (a *Batch) assume(l *loop, obs *Observation) {
 	if l.history.decision {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
@@ -330,8 +329,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 	copy(l.lastS, s)
 }
 
-// plausible reports whether an innovation may be noise: not where it is beyond what the limit
-// can be.
+// plausible reports whether an innovation may be noise: it is at most as large as the limit can be.
 func (a *Batch) plausible(innovation []float64) bool {
 	sum := 0.0
 	for _, v := range innovation {
@@ -372,8 +370,8 @@ func (a *Batch) latent() error {
 	return a.latents.Decide(a.in, a.out)
 }
 
-// refine replaces direct's plan of entry i by the one that the search finds. So many, this
-// one included, are still to share the time.
+// refine replaces direct's plan of entry i by the one of the search. remaining is the number of entries that still
+// share the time, this one included.
 func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
 	l := a.loopAt(i)
 	row := l.row
@@ -399,8 +397,8 @@ func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
 	return err
 }
 
-// execute projects the decoded action, where it is not projected within its limits yet,
-// checks and, where needed, replaces it, and completes the record.
+// execute projects the decoded action, unless the backend did, checks it, replaces it where needed, and completes the
+// record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	l := a.loopAt(i)
 	o, row := &a.out, l.row
@@ -451,8 +449,8 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 }
 
-// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
-// or by the solver where that would break a limit. What the margins are is not known.
+// refuse answers an observation that is not finite by Problem.Fallback in the assumed state, or by the solver where the
+// fallback would break a limit. The margins are not known.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = domain.FallbackObservation | domain.FallbackConservative

@@ -9,8 +9,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// rollout is one roll-out that is asked for: from (s, c) by the given actions, then by the
-// policy, which offsets bend, to the end of so many steps.
+// rollout is a requested roll-out of steps decisions from (s, c): by the prefix, then by the policy, which offsets
+// bend.
 type rollout struct {
 	s, c    []float64
 	pref    domain.Preference
@@ -36,15 +36,14 @@ type plan struct {
 	solved       bool // found by a rescue
 }
 
-// lasts reports whether a plan keeps the limits to its end, safe whether by more than the
-// noise.
+// lasts reports whether a plan keeps the limits to its end; safe, whether it does by more than the noise.
 func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
 
 func (p *plan) safe() bool { return p.lasts() && !p.narrow }
 
 func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
 
-// take makes it actions that are known to keep the limits to their end, in states that are not known.
+// take makes it a plan of actions that keep the limits to their end, in unknown states.
 func (p *plan) take(actions []float64, nu int) {
 	p.actions = append(p.actions[:0], actions...)
 	p.steps = len(actions) / nu
@@ -52,7 +51,8 @@ func (p *plan) take(actions []float64, nu int) {
 	p.s = p.s[:0]
 }
 
-// continueWith makes it one whose actions behind the first are those of a plan of the present state, which it did not foresee.
+// continueWith makes it a plan whose actions after the first are those of a plan of the present state, which it did not
+// foresee.
 func (p *plan) continueWith(actions []float64, nu int) {
 	p.take(append(make([]float64, nu), actions...), nu)
 	p.s = append(p.s, math.NaN())
@@ -74,7 +74,7 @@ func (p *plan) better(o *plan) bool {
 	return p.margin > o.margin
 }
 
-// rollOne is roll of one.
+// rollOne is roll of one roll-out.
 func (g *guard) rollOne(r rollout) error {
 	g.single[0] = r
 	return g.roll(g.single[:])
@@ -145,7 +145,7 @@ func (g *guard) roll(runs []rollout) error {
 	return nil
 }
 
-// writeActions writes the actions of step h: those given, then the policy's.
+// writeActions writes the actions of step h: those of the prefix, then the policy's.
 func (g *guard) writeActions(runs []rollout, h int) error {
 	nu := g.spec.ActionSize()
 	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.prefix) && !r.escapes }) {
@@ -163,7 +163,7 @@ func (g *guard) writeActions(runs []rollout, h int) error {
 	return nil
 }
 
-// note writes what step h of roll-out i has shown.
+// note records step h of roll-out i.
 func (g *guard) note(r *rollout, h, i int) {
 	p := r.result
 	if h >= r.steps || p.fails < h {

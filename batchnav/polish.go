@@ -13,9 +13,9 @@ import (
 // polishIterations of the methods that polish.
 const polishIterations = 10
 
-// polish goes on from the best roll-out of a search: the problem's own method improves
-// its actions, or those chosen at the last decision, one step on, where they are better.
-// The first action of the result is executed where its roll-out is better than the best.
+// polish continues from the best roll-out of a search. The problem's own method improves its actions, or the actions of
+// the last decision, one step on, where those are better. The first action of the result is executed where its roll-out
+// is better than the best.
 type polish struct {
 	*search
 	method        func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool

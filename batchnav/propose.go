@@ -267,9 +267,8 @@ func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) err
 	return r.encoder.Forward(r.sweepInput.Slice(0, rows), r.sweepZ.Slice(0, rows))
 }
 
-// flow moves the latents z of question i by steps latent steps, all under its
-// weights, and leaves the decoded plans in plan; other is as large as z. It returns
-// the one of the two that holds the final latents.
+// flow moves the latents z of question i by steps latent steps, all under its weights, and leaves the decoded plans in
+// plan. other has the size of z. It returns the one of the two that holds the final latents.
 func (r *Proposer) flow(ctx context.Context, i int, z, other tensor.Matrix, steps int, plan tensor.Matrix) (tensor.Matrix, error) {
 	n := z.Rows
 	in := backend.StepInput{X: tensor.Broadcast(r.state.Row(i), n), Ctx: tensor.Broadcast(r.ctx.Row(i), n), Weights: tensor.Broadcast(r.weight.Row(i), n)}

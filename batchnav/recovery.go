@@ -32,13 +32,12 @@ type Recovery struct {
 	Capped     Number `json:"capped"` // share of steps at the velocity's cap
 }
 
-// cappedShare of V_max Δt counts as a step at the cap; the Lie residual turns
-// part of it, so that its length is not exactly that.
+// cappedShare of V_max Δt counts as a step at the cap. The Lie residual turns part of the step, so that its length is
+// not exactly V_max Δt.
 const cappedShare = 0.95
 
-// Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation, then
-// follows the flow alone (no localization, no retraction) for opt.Steps, with the observation
-// held.
+// Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation. It then follows the flow
+// alone, without localization and retraction, for opt.Steps, with a constant observation.
 func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
 	radius, steps := opt.Perturbation*m.Calibration.LatentSpread, opt.Steps
 	if !(radius > 0) || steps < 1 {

@@ -35,8 +35,7 @@ func (f *finder) encode(s, c []float64, pref domain.Preference) error {
 	return f.encoder.Forward(f.input, f.z)
 }
 
-// find is the decision in a state. The best roll-out, if there is one, is m's; action and
-// latent are its first.
+// find is the decision in a state. The best roll-out, if there is one, is m's, and action and latent are its first.
 func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, timeLimit time.Duration) (best *crossentropy.Elite, err error) {
 	if err := f.encode(s, c, pref); err != nil {
 		return nil, err
@@ -63,10 +62,10 @@ func newRescuer(source *loaded, opt *Options, noise []float64) (finder, error) {
 	return newFinder(r), nil
 }
 
-// rescue searches roll-outs for a plan and has the generic solver go on from the best there
-// is; where there is no generic one, the case's own is asked for an action, after which the
-// policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
-// nothing is safe the next rescue is after 1, 2, 4, … decisions. Of a Deadline something may be spent already.
+// rescue searches a plan by roll-outs and lets the generic solver continue from the best one. Without a generic solver
+// it asks the case's own for an action, and the policy continues. A plan that is still not safe is compared with
+// Problem.Fallback's action. Without a safe plan the next rescue is after 1, 2, 4, … decisions. elapsed is the part of
+// a Deadline that is spent.
 func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision, elapsed time.Duration) error {
 	w, start := &l.guard, time.Now().Add(-elapsed)
 	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, result: &w.other}
@@ -131,7 +130,7 @@ func (g *guard) find(l *loop, r rollout, d *Decision, timeLimit time.Duration) e
 	return g.compare(&l.guard, d, r, domain.FallbackSolver)
 }
 
-// solve compares the generic solver's plan, which begins at the actions from; left is what a Deadline leaves.
+// solve compares the generic solver's plan, which begins at the initial actions; remaining is the rest of a Deadline.
 func (g *guard) solve(horizon horizon, l *loop, r rollout, initial []float64, d *Decision, remaining time.Duration) error {
 	if g.noise != nil {
 		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {

@@ -49,12 +49,11 @@ func (a *Batch) Restore(saved *Saved) error {
 	return a.latents.SetLatents(now)
 }
 
-// Executed says that u [action] was executed after the last decision of loop i in place of
-// its own action.
+// Executed reports that u [action] was executed after the last decision of loop i in place of its own action.
 func (a *Batch) Executed(i int, u []float64) { copy(a.loops[i].lastU, u) }
 
-// Missed says that loop i was not asked about an observation, after which u [action] was
-// executed: its next decision is none that follows another.
+// Missed reports that loop i was not asked about an observation, after which u [action] was executed. The next decision
+// of the loop follows no other.
 func (a *Batch) Missed(i int, obs Observation, u []float64) {
 	l := &a.loops[i]
 	l.noise.Interrupt()

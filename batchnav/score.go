@@ -9,21 +9,20 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// rollouts scores decoded plans by the true dynamics, for any problem. One whose plan
-// is a single action continues with the base policy, `direct`: all plans of a batch
-// are encoded and decoded together at every step. One with longer plans executes the
-// plan, and its Steps are at most those of the plan.
+// rollouts scores decoded plans by the true dynamics, for any problem. A plan of a single action continues with the
+// base policy, `direct`: all plans of a batch are encoded and decoded together at every step. A longer plan is
+// executed, and its Steps are at most those of the plan.
 type rollouts struct {
 	*loaded
 	scored   func(s, c, u, J, m []float64) // nil: Objectives and Margins score
 	block    func(domain.Block)            // nil: objectives row by row
-	unpriced bool                          // nobody asks what the plans cost
+	unpriced bool                          // the costs of the plans are not needed
 	many     func() domain.ManyValues      // makes what steps roll-outs together; nil: nothing does
 	// failed, if the problem knows, ends roll-outs that lose the state: their margin is −∞.
-	// kept are then the steps of every plan before.
+	// survived are then the steps of every plan before.
 	failed       func(s, c []float64) bool
 	survived     []int
-	terminalCost func(s, c []float64, pref domain.Preference) float64 // nil: nothing comes behind a plan
+	terminalCost func(s, c []float64, pref domain.Preference) float64 // nil: there is none
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
 	noise, tight []float64
@@ -50,7 +49,7 @@ type rollouts struct {
 
 var _ domain.PlanScorer = (*rollouts)(nil)
 
-// scratch is what one thread needs beside the roll-outs' own rows.
+// scratch is the memory of one thread, besides the rows of the roll-outs.
 type scratch struct {
 	delta, margins, slot []float64
 	u                    []float64   // actions of the thread's rows, for a block of objectives
@@ -268,7 +267,7 @@ func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))
 }
 
-// endIrrelevant reports whether nothing depends on where action h leads: the score of the last one knows that.
+// endIrrelevant reports whether nothing depends on where action h leads: the score of the last action includes it.
 func (r *rollouts) endIrrelevant(b *domain.PlanBatch, h int) bool {
 	return h == b.Steps-1 && r.scored != nil && r.terminalCost == nil
 }

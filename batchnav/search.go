@@ -21,10 +21,9 @@ type SearchOptions struct {
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the
 	// end of the episode as the problem (domain.ProblemAbilities.Remaining) knows it, else a whole episode.
 	LookAhead int
-	// Ahead searches between decisions, in the state that the last action leads to
-	// (Batch.Prepare): a decision adds the best offset found there to its latent, and what Polish changed
-	// of the action there to its action, in about the time of direct's. One that is not prepared, as the
-	// first of an episode or under another preference, searches as ever.
+	// Ahead searches between decisions, in the state that the last action leads to (Batch.Prepare). A decision adds the
+	// best offset found there to its latent, and the change of Polish to its action, in about the time of direct's. A
+	// decision that is not prepared, as the first of an episode or under another preference, searches by itself.
 	Ahead  bool
 	Polish int // iterations of the problem (domain.ProblemAbilities.Polish) on the best roll-out; 0: none
 	// TimeLimit ends a decision's rounds where another, as long as the last, would take it
@@ -35,16 +34,16 @@ type SearchOptions struct {
 }
 
 const (
-	// A decision has searchRounds rounds, or as many of leastRound candidates as it can. Where many roll-outs take no more time
-	// than one there are fewer rounds, of as many as there are places for: wideRounds at least, or of a single step oneStepRounds.
+	// A decision has searchRounds rounds, or fewer of leastRound candidates each. Where many roll-outs take no more time than
+	// one, the rounds are fewer and fill the places: at least wideRounds, and oneStepRounds for roll-outs of a single step.
 	searchRounds  = 8
 	leastRound    = 16
 	wideRounds    = 4
 	oneStepRounds = 3
 )
 
-// roundsOf is how many rounds a search of n candidates has, whose roll-outs have so many steps, where so many take no more time
-// than one.
+// roundsOf is the number of rounds of a search of n candidates, whose roll-outs have steps decisions. places is the
+// number of roll-outs that take no more time than one.
 func roundsOf(n, steps, places int) int {
 	if places == 0 {
 		return searchRounds
@@ -56,7 +55,7 @@ func roundsOf(n, steps, places int) int {
 	return min(searchRounds, max(least, (n+places-1)/places))
 }
 
-// roundSize is the candidates of each of so many rounds.
+// roundSize is the number of candidates of each round.
 func roundSize(n, rounds int) int { return min(n, max(leastRound, (n+rounds-1)/rounds)) }
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
@@ -81,8 +80,8 @@ type search struct {
 // memory is what one loop keeps from decision to decision.
 type memory struct {
 	*crossentropy.Memory
-	// Of a polish, and of a search that a device has made: the actions of the last decision, of which the first was executed. change is by how
-	// much that is another than the best roll-out's; empty: by nothing.
+	// plan are the actions of the last decision, of a polish or of a search on a device; the first was executed. change is
+	// its difference from the best roll-out's first action; empty: there is none.
 	plan, change []float64
 }
 
@@ -126,7 +125,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	return r, r.prepareDevice(sampling)
 }
 
-// forget begins an episode, lose a decision that nothing comes before.
+// forget begins an episode; lose drops the last decision only.
 func (m *memory) forget() {
 	m.Forget()
 	m.plan, m.change = m.plan[:0], m.change[:0]
@@ -137,8 +136,7 @@ func (m *memory) lose() {
 	m.plan, m.change = m.plan[:0], m.change[:0]
 }
 
-// offsets of the best roll-out, [1, steps·width], where it is of so many steps; no rows
-// otherwise.
+// offsets of the best roll-out, [1, steps·width], where it has that number of steps; no rows otherwise.
 func (m *memory) offsets(steps int) tensor.Matrix {
 	best := m.Best()
 	if best == nil || m.Steps() != steps {
@@ -147,10 +145,9 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 	return single(best.Offsets)
 }
 
-// decide searches one decision of a loop in the finite state s: state is its float32
-// copy and z its latent, which the best offset is added to, plan is direct's, which
-// becomes the first action of the best roll-out. It returns how far z has moved. Both
-// stay as they are where no roll-out has a margin. within is SearchOptions.Within.
+// decide searches one decision of a loop in the finite state s. state is its float32 copy and z its latent, to which
+// the best offset is added. plan is direct's and becomes the first action of the best roll-out. It returns how far z
+// has moved. Both stay as they are where no roll-out has a margin. timeLimit is SearchOptions.TimeLimit.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, timeLimit time.Duration) (distance float64, err error) {
 	start, steps := time.Now(), lookAhead(r.spec, r.abilities, c, r.opt.LookAhead, 0)
 	if r.polish != nil {
@@ -197,8 +194,7 @@ func displaceBy(offsets, z []float32) float64 {
 	return math.Sqrt(square)
 }
 
-// late reports whether a round more, as long as those since start, would end beyond the
-// time given.
+// late reports whether a round more, as long as those since start, would exceed the time limit.
 func late(timeLimit time.Duration, start time.Time, rounds int) bool {
 	return timeLimit > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > timeLimit
 }
@@ -240,8 +236,7 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	return err
 }
 
-// rank makes the margin of a roll-out that loses the state one that is below all others
-// and above that of one which loses it earlier.
+// rank orders the roll-outs that lose the state below all others, the earlier loss lower, by their margins.
 func (r *search) rank(n, steps int) {
 	if r.failed == nil {
 		return

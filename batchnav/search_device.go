@@ -20,13 +20,13 @@ type deviceSearch struct {
 	round time.Duration // a round's so far; 0: none was made
 }
 
-// rolloutsConfig is the map with what bends its policy in a search, at every step.
+// rolloutsConfig is the map with the offsets of its policy in a search, at every step.
 func (l *loaded) rolloutsConfig(round, steps int, search crossentropy.Options) backend.RolloutsConfig {
 	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Steps: steps, Search: search}
 }
 
-// prepareDevice prepares the backend's own roll-outs of the loaded model, of so many steps at
-// most, where it has them and they give what the search wants.
+// prepareDevice prepares the backend's own roll-outs of the loaded model, of r.steps decisions at most, if the backend
+// has them and they serve the search.
 func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	b, ok := r.backend.(backend.RolloutsBackend)
 	if !ok {
@@ -48,8 +48,8 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	return nil
 }
 
-// scoreOnDevice is score by the backend itself, and reports whether it was that; a
-// backend that can no longer is not asked again.
+// scoreOnDevice is score by the backend itself, and reports whether the backend could. One that cannot any longer is
+// not asked again.
 func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (handled bool, err error) {
 	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
@@ -67,7 +67,7 @@ func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float
 	return r.handled(r.device.Score(in, out))
 }
 
-// handled tells whether the device has done what it was asked for.
+// handled reports whether the device did its part.
 func (r *search) handled(err error) (handled bool, _ error) {
 	switch {
 	case errors.Is(err, backend.ErrNoSearch):
@@ -80,7 +80,8 @@ func (r *search) handled(err error) (handled bool, _ error) {
 }
 
 // searchOnDevice makes all rounds of n candidates of the decision that the sampler has begun by the backend itself, and
-// reports whether it was that. All elites are the memory's, or the best alone. Of the time within something is spent already.
+// reports whether the backend could. The memory gets all elites, or the best alone. elapsed is the part of the time
+// limit that is spent.
 func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, timeLimit, elapsed time.Duration) (handled bool, err error) {
 	d := r.device
 	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
@@ -92,7 +93,7 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
 	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, Behind: terminal, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
-	if timeLimit > 0 { // one round, and as many more as are known to fit
+	if timeLimit > 0 { // one round, and those that fit by the last measured time
 		d.in.Rounds = 1
 		if d.round > 0 {
 			d.in.Rounds = max(1, int((timeLimit-elapsed)/d.round))
@@ -112,7 +113,8 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 	return true, nil
 }
 
-// reasonOf is what an error says beside the one that it wraps; "" of that one itself, whose reason was told before.
+// reasonOf is the text of an error without the error that it wraps. It is empty for that error itself, whose reason was
+// reported before.
 func reasonOf(err, wrapped error) string {
 	if err == wrapped {
 		return ""
@@ -120,7 +122,7 @@ func reasonOf(err, wrapped error) string {
 	return strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+wrapped.Error()), wrapped.Error()+"\n")
 }
 
-// ending is what comes behind the plans of a decision, which all its rounds have in common.
+// ending is the terminal cost of the plans of a decision, which all its rounds have in common.
 type ending struct {
 	s, c, w   []float64
 	adaptive  bool
@@ -129,7 +131,7 @@ type ending struct {
 	available bool
 }
 
-// terminalCost is ProblemAbilities.BehindPlans, nil of a problem with nothing behind.
+// terminalCost is ProblemAbilities.BehindPlans, nil of a problem without a terminal cost.
 func (e *ending) terminalCost(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if !backend.Ends(l.problem) {
 		return nil, true
@@ -142,13 +144,13 @@ func (e *ending) terminalCost(l *loaded, s, c []float64, steps int, pref domain.
 	return e.terminal, e.available
 }
 
-// onHost tells once why the roll-outs of a search are the host's where the backend has its own, and which share of a decision they take.
+// onHost reports once why the CPU rolls out though the backend could, and the share of a decision that this takes.
 type onHost struct {
 	reason  string        // "": nothing is to be told
 	elapsed time.Duration // by roll-outs since the decision began
 }
 
-// tell is called behind a decision that has taken so long, whose roll-outs are known.
+// tell is called after a decision that took the time whole.
 func (h *onHost) tell(l *loaded, whole time.Duration) {
 	if h.reason == "" {
 		return

@@ -90,12 +90,10 @@ type bending struct {
 	dimension    int // of the tangent space
 }
 
-// curvature estimates the second fundamental form of M* at codes from their
-// neighbours: with the tangent space spanned by the leading principal directions
-// of the neighbours around the code, a neighbour at tangent offset t and normal
-// offset ν lies on a surface of normal curvature 2‖ν‖/‖t‖². It returns the largest
-// and the 95th percentile over all neighbours, and the tangent dimension: the
-// median number of directions that hold tangentEnergy of the squared offsets.
+// curvature estimates the second fundamental form of M* at codes from their neighbours. The leading principal
+// directions of the neighbours around a code span its tangent space. A neighbour at tangent offset t and normal offset
+// ν lies on a surface of normal curvature 2‖ν‖/‖t‖². The result has the largest and the 95th percentile over all
+// neighbours. Its dimension is the median number of directions that hold tangentEnergy of the squared offsets.
 func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int) (bending, error) {
 	n, nz := codes.Rows, codes.Cols
 	samples, k := min(samples, n), min(neighbours+1, n)

@@ -7,22 +7,22 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// marginBatch looks at several steps of a roll-out at once: it goes ahead by actions inside their box, as Project leaves
-// them where they keep the limits, and then has the margins of all of them evaluated together (domain.ManyMargins). What
-// comes out is what looking at one step after the other finds: where a margin is so small that the rounding of the one
-// could differ from that of the other, the step is looked at alone.
+// marginBatch checks several steps of a roll-out at once. It goes ahead by actions inside their box, which Project
+// leaves alone where they keep the limits. Then it evaluates the margins of all steps together (domain.ManyMargins).
+// The result is that of one step after the other: a step whose margin is so small that rounding could matter is checked
+// singly.
 type marginBatch struct {
 	limits domain.ManyMargins
-	// Of the steps that were gone ahead: (s, c), the actions that were asked for, these inside the box, and (s, c) after them.
+	// Of the steps gone ahead: (s, c), the requested actions, these clipped to the box, and (s, c) after them.
 	x, requested, u, next []float64
 	margins               []float64
 	size                  []float64 // the largest of each margin
-	// After so many tries in a row that passed nothing, the next waits.
+	// vain counts the tries in a row that passed no step; the next waits for wait steps.
 	vain, wait int
 }
 
-// surely is how far above zero a margin is, beside the size of its kind, that rounding cannot bring below. It is far above what
-// rounding takes, so that few steps are looked at twice.
+// surely is the size of a margin, relative to its kind, that rounding cannot bring below zero. It is far above
+// rounding, so that few steps are checked twice.
 const surely = 1e-6
 
 // newMarginBatch is nil where the problem has no domain.ManyMargins.
@@ -42,7 +42,7 @@ func newMarginBatch(l *loaded) (*marginBatch, error) {
 	return t, nil
 }
 
-// sure is how many of n steps have margins that are surely kept, and the least margin of these.
+// sure is the number of leading steps, of n, whose margins are surely kept, and the least margin of these.
 func (t *marginBatch) sure(n int) (steps int, least float64) {
 	nm := len(t.size)
 	clear(t.size)
@@ -64,9 +64,9 @@ func (t *marginBatch) sure(n int) (steps int, least float64) {
 	return n, least
 }
 
-// skip goes over the steps from h on whose limits are surely kept, of the one roll-out that there is, and returns the step that has to be
-// looked at alone, or the last one, which then is taken. The action of step h is decided, and so is that of the step that it returns. Where
-// it gets nowhere it waits for 1, 2, 4, … steps before it tries again.
+// skip passes the steps from h on whose limits are surely kept, of a single roll-out. It returns the step to check
+// singly, or the last one, which is then finished. The actions of step h and of the returned step are decided. After a
+// try in vain it waits for 1, 2, 4, … steps.
 func (g *guard) skip(runs []rollout, h int) (last int, finished bool, err error) {
 	t := g.marginBatch
 	if t.wait > 0 {
@@ -96,8 +96,8 @@ func (g *guard) skip(runs []rollout, h int) (last int, finished bool, err error)
 	}
 }
 
-// goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place;
-// behind the last one those of that step are, with the state after it.
+// goAhead takes at most the number of steps that can be evaluated together, and returns their number. State and action
+// of the next step are then in place. After the last step its own action is, with the state after it.
 func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 	t, r := g.marginBatch, &runs[0]
 	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
@@ -133,7 +133,7 @@ func (g *guard) goAhead(runs []rollout, h int) (n int, err error) {
 	return n, nil
 }
 
-// pass notes the first steps of n that were gone ahead from h, and goes back to behind them.
+// pass records the first steps of n from h on, and restores the state after them.
 func (g *guard) pass(r *rollout, h, steps, n int) {
 	t, ns, nu := g.marginBatch, len(r.s), g.spec.ActionSize()
 	copy(g.executed[h*nu:], t.u[:steps*nu])

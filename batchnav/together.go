@@ -7,8 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// rowStepper steps many roll-outs at once (domain.ManyValues). It holds for those whose action, inside its box, keeps the
-// limits by more than rounding: Project leaves such an action alone. What a roll-out does depends on none of the others.
+// rowStepper steps many roll-outs at once (domain.ManyValues). It is right for those whose action, inside its box,
+// keeps the limits by more than rounding: Project leaves such an action alone. The roll-outs are independent.
 type rowStepper struct {
 	values domain.ManyValues
 	rows   []int // of the roll-outs that step together
@@ -16,7 +16,7 @@ type rowStepper struct {
 	x, u, next, j, margins []float64
 }
 
-// manyValues makes what evaluates for one thread; nil: nothing does.
+// manyValues makes the evaluator of one thread; nil: there is none.
 func (l *loaded) manyValues() (func() domain.ManyValues, error) {
 	if l.abilities.ManyValues == nil || l.spec.Plan > 1 {
 		return nil, nil

@@ -126,7 +126,7 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 	return c, obs, nil
 }
 
-// beyondListed are the entries of a result's Beyond that are printed.
+// beyondListed are the entries of a result's Excursions that are printed.
 const beyondListed = 10
 
 // renderBeyond says in what scenes that were given lie outside of what maps are made for.

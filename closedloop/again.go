@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-// replay is an episode of a trace that is run again from the header's seed: its scene and
-// what was measured, and, where the method is there, its decisions.
+// replay is an episode of a trace, run again from the header's seed: its scene, its measurements, and, where the method
+// is there, its decisions.
 type replay struct {
 	*verifier
 	redrawn domain.Episode // nil where its scene is not the trace's
@@ -26,7 +26,7 @@ type replay struct {
 	ns        int
 	pace      *pace
 	gap       gapOf
-	stop      string // why the method could not go on behind a decision
+	stop      string // why the method could not continue after a decision
 }
 
 // newReplay draws the episode and compares its scene.
@@ -86,8 +86,8 @@ func sameScene(trace, recomputed any) bool {
 	return reflect.DeepEqual(trace, recomputed)
 }
 
-// decision compares what was known before a decision, ep standing there, and makes the
-// decision again. Then the trace's own action is taken.
+// decision compares what was measured before a decision, ep standing there, and makes the decision again. Then the
+// plant takes the trace's own action.
 func (a *replay) decision(l *Line, ep domain.Episode, u []float64) {
 	decides, late := a.pace.next()
 	a.flag(l, "late", l.Late, late)
@@ -129,7 +129,7 @@ func (a *replay) observe() {
 	}
 }
 
-// maskUnknown takes what a trace does not know from what is decided on.
+// maskUnknown makes NaN of the values that the trace does not have.
 func maskUnknown(v []float64, trace Vector) {
 	for i := range min(len(v), len(trace)) {
 		if math.IsNaN(trace[i]) {

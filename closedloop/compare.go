@@ -65,7 +65,7 @@ func newWholeTrace(source io.Reader) (*wholeTrace, error) {
 	return &wholeTrace{r, r.Header.Shard[0]}, nil
 }
 
-// episode is the next one, nil behind the last.
+// episode is the next one, nil after the last.
 func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 	e, err := w.Next()
 	switch {
@@ -88,9 +88,8 @@ func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 // mostMissing is how many missing shards are named one by one.
 const mostMissing = 100
 
-// Join returns the statistics of an evaluation whose shards were run apart, from their
-// traces, in whatever order: those of Evaluate without shards, to the bit, but for times and
-// load. The traces have to be of one run, every shard's given once.
+// Join returns the statistics of an evaluation whose shards were run apart, from their traces in any order. Except for
+// times and load they are those of Evaluate without shards, to the bit.
 func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
@@ -184,7 +183,7 @@ type Comparison struct {
 // safeEpisode is what an episode of a comparison came to.
 type safeEpisode struct{ cost, margin float64 }
 
-// comparing reads traces one after another. The first says what the others are beside.
+// comparing reads traces one after another. The first is the reference of the others.
 type comparing struct {
 	first     *Header
 	firstPath string                // the first's file
@@ -193,8 +192,8 @@ type comparing struct {
 	rows      []Comparison
 }
 
-// Compare sets traces of several methods on the same episodes (case, seed, regime,
-// noise, preference) beside the first, episode by episode.
+// Compare compares traces of several methods on the same episodes (case, seed, regime, noise, preference) with the
+// first, episode by episode.
 func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
@@ -256,7 +255,7 @@ func (r *Comparison) count(e *EpisodeRecord, way bool) {
 	}
 }
 
-// checkEpisodes is an error where a trace is not of the first's episodes.
+// checkEpisodes is an error where a trace has other episodes than the first.
 func (k *comparing) checkEpisodes(h *Header, path string) error {
 	normalized := *h
 	if k.first == nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// queuedActions are n actions of a plant that was told nothing yet.
+// queuedActions are the first n actions of a plant, which no decision gave: the fallback.
 func (m *Simulation) queuedActions(s, c []float64, n int) [][]float64 {
 	queue := make([][]float64, n)
 	for i := range queue {
@@ -15,7 +15,7 @@ func (m *Simulation) queuedActions(s, c []float64, n int) [][]float64 {
 	return queue
 }
 
-// delayedAction takes an action that is decided, and is the one that acts now: itself where there is no delay.
+// delayedAction takes a decided action and returns the one that acts now: itself where there is no delay.
 func (e *simulated) delayedAction(u []float64) []float64 {
 	if len(e.queue) == 0 {
 		return u
@@ -34,8 +34,8 @@ func (e *simulated) measuredState(s []float64) {
 	copy(s, e.s)
 }
 
-// delayedOracle is the optimum of what a decision has a part in: what is under way at first is done, then the best.
-// Its plan is what to decide, so that the last actions of it do not act.
+// delayedOracle is the optimum of what a decision can change: the queued actions act first, then the best ones. Its
+// plan is what to decide, so that its last actions do not act.
 func (e *simulated) delayedOracle() (float64, [][]float64, error) {
 	first := e.plant.start(e.scene)
 	first.acting = nil // the reference knows nothing of what will act

@@ -196,7 +196,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	return record, nil
 }
 
-// unprepared is the failure of an episode whose method could not go on behind a decision.
+// unprepared is the failure of an episode whose method could not continue after a decision.
 func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
 
 // prepare lets a method that works between decisions do so, where there is another.
@@ -420,8 +420,7 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 	return nil
 }
 
-// runBatch runs the shard's episodes from number next on, as many at once as there are
-// methods.
+// runBatch runs the shard's episodes from number next on, one for each method at once.
 func (e *evaluation) runBatch(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
 	stride := e.opt.ShardCount
 	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
@@ -436,8 +435,8 @@ const computingStream = 0x636f_6d70_7574_6573 // "computes"
 // normalP99 is the 99th percentile of the standard normal distribution.
 const normalP99 = 2.3263478740408408
 
-// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value
-// is of decisions that take no time.
+// pace says when the decisions of one episode come, and keeps the rest of the last plan that came. The zero value is
+// for decisions that take no time.
 type pace struct {
 	computing *Computing
 	period    float64 // µs
@@ -448,14 +447,14 @@ type pace struct {
 	pending   timedPlan // of a decision that is late; its actions are nil where there is none
 }
 
-// timedPlan are actions from a period on, and when they are there, in periods.
+// timedPlan are actions from a period on, and when they are ready, in periods.
 type timedPlan struct {
 	actions []float64
 	start   int
 	ready   float64
 }
 
-// newPace is the pace of an episode; of is nil where decisions take no time.
+// newPace is the pace of an episode; computing is nil where decisions take no time.
 func newPace(computing *Computing, spec *domain.Spec, seed uint64, number int) *pace {
 	if computing == nil {
 		return &pace{}
@@ -463,8 +462,8 @@ func newPace(computing *Computing, spec *domain.Spec, seed uint64, number int) *
 	return &pace{computing: computing, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
 }
 
-// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at
-// all.
+// next begins a period. decides reports whether a decision is made in it. late reports that its action comes after the
+// period or not at all.
 func (p *pace) next() (decides, late bool) {
 	if p.computing == nil {
 		return true, false
@@ -479,9 +478,8 @@ func (p *pace) next() (decides, late bool) {
 	return true, p.free > begin+1
 }
 
-// executed writes into u, which decision d has decided, what the period executes, and returns what is known of that.
-// What a late decision decided is not executed in its period; its plan is there for the periods behind. may are the
-// method's abilities.
+// executed writes the action that is available in this period into u, which holds the action of decision d, and returns
+// its record. A decision that misses its period becomes the plan for the next ones.
 func (p *pace) executed(abilities *domain.ControllerAbilities, cs *domain.Case, decides, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
 	if p.computing == nil {
 		return d
@@ -522,14 +520,14 @@ func (p *pace) executed(abilities *domain.ControllerAbilities, cs *domain.Case, 
 	return replacement
 }
 
-// measuredEpisode is an episode whose method decides by what is measured.
+// measuredEpisode is an episode whose method decides by measurements.
 type measuredEpisode struct {
 	read   func(y, c []float64)
 	decide func(y, c []float64, pref domain.Preference, s, unknown, u []float64) (domain.Decision, error) // s and known become the estimates
 	y, c   []float64
 }
 
-// newSensed is nil for a case without a Measurement, and for a method that is given the state itself.
+// newSensed is nil for a case without a Measurement, and for a method that gets the state itself.
 func newSensed(cs *domain.Case, ep domain.Episode, abilities *domain.ControllerAbilities) *measuredEpisode {
 	measure := domain.AbilitiesOfEpisode(ep).Measure
 	if cs.Measurement == nil || measure == nil || abilities.DecideMeasured == nil {

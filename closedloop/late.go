@@ -24,10 +24,10 @@ func (c *Computing) Validate() error {
 	return nil
 }
 
-// Hold writes what is executed where a decision is late: next, the action of the plan before, where that keeps the
-// limits or breaks them by less than the problem's fallback, which it is elsewhere. next is nil where there is none.
-// known: s and c are where it acts; elsewhere next is taken as it is. It returns the smallest margin, NaN where it is
-// not known.
+// Hold writes the action for a period whose decision is late. That is next, the action of the plan before, if it keeps
+// the limits or breaks them by less than the problem's fallback; otherwise it is the fallback. next is nil where there
+// is none. Where exact is false, s and c are not those of the action, and next is taken as it is. It returns the
+// smallest margin, NaN where that is not known.
 func Hold(p domain.Problem, s, c, next []float64, exact bool, u []float64) (margin float64, source domain.Fallback) {
 	spec := p.Spec()
 	marginOf := func(u []float64) float64 {

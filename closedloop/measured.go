@@ -23,7 +23,7 @@ func (m *Simulation) processSeed(seed uint64, index int) uint64 {
 	return max(1, rand.New(rand.NewPCG(seed^processStream, uint64(index))).Uint64())
 }
 
-// disturb adds what acts on the plant behind an action.
+// disturb adds the disturbance of the plant after an action.
 func (e *simulated) disturb(u []float64) {
 	copy(e.lastAction, u)
 	if e.acting == nil {
@@ -67,7 +67,7 @@ func (e *simulated) Measure(y, c []float64) {
 	}
 }
 
-// priorStarts are so many starts that the estimate begins with.
+// priorStarts is the number of starts that the estimate begins with.
 const priorStarts = 256
 
 // Prior is the mean and the standard deviation of each state over starts of the scenario, which is what

@@ -22,11 +22,11 @@ func optimumOf(ep domain.Episode) optimum {
 	return optimum{cost: Number(cost)}
 }
 
-// noOptimum is of an episode whose optimum nobody looked for.
+// noOptimum is of an episode whose optimum was not computed.
 var noOptimum = optimum{cost: Number(math.NaN())}
 
-// optima remember what the references of episodes cost, for methods that are run on the same
-// ones: an episode's does not depend on how it was driven.
+// optima remember the costs of the references of episodes, for methods that run on the same ones. The optimum of an
+// episode does not depend on how it was driven.
 type optima struct {
 	mu        sync.Mutex
 	byEpisode map[int]optimum

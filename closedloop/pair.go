@@ -50,7 +50,7 @@ type Pairing struct {
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
-	// ScenesSHA256 and Beyond are as in Result.
+	// ScenesSHA256 and Excursions are as in Result.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
 	// Map is the one that methods with a map decide by.

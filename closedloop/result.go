@@ -62,7 +62,7 @@ type Result struct {
 	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
 	GoalReached *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
 	AtEnd       *Number      `json:"at_end,omitempty"`  // share after the last step
-	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
+	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Excursions say in what they
 	// lie outside of what the case's maps are made for; absent where scenes were drawn.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`

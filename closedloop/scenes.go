@@ -217,7 +217,7 @@ func (s *Scenes) first(n int) *Scenes {
 	return &Scenes{Files: s.Files[:n], SHA256: s.SHA256}
 }
 
-// Excursion is one entry of Result.Beyond.
+// Excursion is one entry of Result.Excursions.
 type Excursion struct {
 	Episode  int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
 	Quantity string `json:"what"`    // what

@@ -119,7 +119,7 @@ func bandOf(points [][]float64) (b Band) {
 	return b
 }
 
-// rounded is v to so many digits.
+// rounded is v to that number of digits.
 func rounded(v float64, digits int) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	return r

@@ -277,9 +277,8 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	return out, nil
 }
 
-// judgeEnd lowers the margins of the last action u to those of the state it has led to,
-// where these are what no action there changes: a limit written of the state that an
-// action is taken in, and not of the one it leads to, holds at the end too.
+// judgeEnd lowers the margins of the last action u to those of the state that it leads to, where no action there
+// changes them. A limit on the state in which an action is taken holds at the end too.
 func (e *simulated) judgeEnd(u, margins []float64) {
 	last := make([]float64, len(margins))
 	domain.StateMargins(e.plant.Problem, e.abilities, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(margins)))

@@ -142,9 +142,8 @@ type SteerOptions struct {
 	Progress                  func(done, total int)
 }
 
-// Steer runs a method over episodes at each fixed preference and beside it the
-// case's oracle: the front that one map traces without retraining, and the
-// exact one.
+// Steer runs a method and the case's oracle over episodes at each fixed preference. It traces the front of one map
+// without retraining, and the exact front.
 func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOptions) (*Steering, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {

@@ -39,7 +39,7 @@ type tally struct {
 	series                                   *series
 }
 
-// newTally sums up episodes of so many decisions; 0: the problem's own number.
+// newTally sums up episodes of that number of decisions; 0: the problem's own.
 func newTally(spec *domain.Spec, steps int) *tally {
 	steps = cmp.Or(steps, spec.Steps)
 	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), limits: newLimits(spec), series: newSeries(spec, steps)}

@@ -23,9 +23,8 @@ import (
 // multiply-adds, and a power flow stops at 1e-9 per unit.
 const VerifyTolerance = 1e-7
 
-// DeepTolerance bounds |got − want| of what a method decides again on another backend or
-// instruction set than the trace's: as a share of an action's range, and for every other
-// value relative to 1 + |want|. On the same two nothing may differ, not in the last bit.
+// DeepTolerance bounds |got − want| of decisions that are made again on another backend or instruction set than the
+// trace's. It is a share of an action's range, and for every other value relative to 1 + |want|.
 const DeepTolerance = 1e-3
 
 // DefaultEpisodeLimit is how long the verification of one episode may take.
@@ -156,8 +155,8 @@ func VerifyReader(ctx context.Context, source io.Reader, opt VerifyOptions) (*Ve
 	return &v.Verification, nil
 }
 
-// withLimit runs work unless ctx ends or limit passes first: then work goes on by itself, and
-// what it writes is not to be read. What it panics with until then is the caller's.
+// withLimit runs work unless ctx ends or limit passes first. Then work continues by itself, and its output is not to be
+// read. A panic of work until then is the caller's.
 func withLimit(ctx context.Context, limit time.Duration, name string, work func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -14,9 +14,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// episodeLog is what an evaluation keeps of its episodes: their sums and, where it has one, the trace. The file grows by
-// whole episodes, each synced to disk: what a crash leaves is at most one cut-off episode at the end, which resuming
-// drops.
+// episodeLog is what an evaluation keeps of its episodes: their sums and, where it has one, the trace. The file grows
+// by whole episodes, each synced to disk. A crash leaves at most one cut-off episode at the end, which resuming drops.
 type episodeLog struct {
 	sum  *tally
 	file *os.File // nil: no trace
@@ -63,9 +62,8 @@ func lockTrace(path string, resume bool) (*durable.Lock, error) {
 	return lock, nil
 }
 
-// open starts a trace, or, resuming, checks that it belongs to the same run, counts its
-// complete episodes, cuts off an incomplete last one, and returns the number of the last
-// complete episode, −1 for none.
+// open starts a trace. Resuming, it checks that the trace belongs to the same run, counts its complete episodes and
+// cuts off an incomplete last one. It returns the number of the last complete episode, −1 for none.
 func (k *episodeLog) open(path string, h *Header, resume bool) (last int, err error) {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -149,7 +147,7 @@ func (k *episodeLog) resume(h *Header) (last int, err error) {
 	return last, nil
 }
 
-// sealed are the lines of an episode behind a record of that hash, and their own.
+// sealed are the lines of an episode after a record of that hash, and their own.
 func (e *EpisodeRecord) sealed(previous string) (text []byte, hash string, err error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -200,9 +200,8 @@ func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, o
 	return nil
 }
 
-// countUntaken counts into the step that an episode failed in the steps that are not taken for
-// it, itself among them where the plant refused its action: that one has no objectives, and
-// the margins that the problem predicts.
+// countUntaken adds the steps that a failed episode does not take any more. The failed step is among them where the
+// plant refused its action. That one has no objectives, and the margins that the problem predicts.
 func (f *Fleet[T]) countUntaken(w *worker, e *slot, step stepRow, refused bool) stepRow {
 	untaken, j := float64(e.remaining), make([]float64, f.nj)
 	if refused {

@@ -10,8 +10,8 @@ import (
 )
 
 // errorSet is what errors with stated bounds may be, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1: a zonotope, which the gains of the
-// filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j, [n] of the error of the estimate, and
-// behind it, along a plan, [n] of the estimate's own way off the plan under the same ξ_j.
+// filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j: [n] of the error of the
+// estimate, then, along a plan, [n] of the estimate's deviation from the plan under the same ξ_j.
 type errorSet struct {
 	n       int
 	columns [][]float64 // [2n] each
@@ -63,7 +63,8 @@ func (b *errorSet) copyOf(source *errorSet) {
 	}
 }
 
-// move is a step of derivatives a, [n][n] in rows of so many numbers; closed, of a way off a plan, are those under its feedback.
+// move is a step of derivatives a, [n][n] in rows of row numbers. closed are the derivatives under the feedback, which
+// move the deviation from a plan.
 func (b *errorSet) move(a []float64, row int, closed []float64) {
 	n := b.n
 	for _, g := range b.columns {
@@ -86,7 +87,8 @@ func (b *errorSet) tell(h, gain []float64, bound float64) {
 	tensor.Axpy(-bound, gain, b.column()[:b.n])
 }
 
-// addPrior makes the way off the plan what is estimated before outputs are told, less what is estimated behind them, which told takes away.
+// addPrior adds the estimate before an output is used to the deviation from the plan; subtractPosterior takes the
+// estimate after it away.
 func (b *errorSet) addPrior() {
 	for _, g := range b.columns {
 		tensor.Axpy(1, g[:b.n], g[b.n:])

@@ -8,16 +8,17 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// stageBatch is how many stages are differentiated at once: a workspace keeps as many, and lanes have at most as many.
+// stageBatch is the number of stages that are differentiated at once. A workspace holds that number, and lanes have at
+// most that number.
 const stageBatch = 8
 
-// stage is one decision of a plan with its derivatives: rows of so many numbers as there are directions, of which the first are by
-// the action and by what is estimated.
+// stage is one decision of a plan with its derivatives. They are rows with a number for each direction: first the
+// action, then the estimated entries.
 type stage struct {
 	s, c, u []float64
 	d       []float64 // of what is estimated after the step, [n][nu+n]; of the unknown none by the action
 	dm      []float64 // of the margins, [margins][nu+n]
-	k       []float64 // the feedback, [nu][n]: zeros behind those of the states
+	k       []float64 // the feedback, [nu][n]: zeros after those of the states
 }
 
 // row are derivatives of entry i by what is estimated.
@@ -25,7 +26,7 @@ func (l *linearised) row(d []float64, i int) []float64 {
 	return d[i*l.width+l.nu:][:l.n]
 }
 
-// stages are several, one behind another.
+// stages are several, one after another.
 type stages struct {
 	list  []stage
 	x, u  []float64 // (s, c) and u of each
@@ -48,8 +49,8 @@ func (l *linearised) newStages(count int) *stages {
 	return all
 }
 
-// linearised writes the derivatives of stages: by a domain.Stages where the problem has them, in which entries that no action moves are
-// left out, and those by dual numbers.
+// linearised writes the derivatives of stages. A domain.Stages computes them where the problem has one, without the
+// entries that no action moves; dual numbers compute those.
 type linearised struct {
 	dual        domain.Derivatives
 	n, ns, nc   int

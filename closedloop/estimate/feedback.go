@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/dense"
 )
 
-// feedback is the linear regulator along the stages of a plan, in which a state counts in units of its scale and an action in halves of its
-// box.
+// feedback is the linear regulator along the stages of a plan. A state counts in units of its scale and an action in
+// halves of its box.
 type feedback struct {
 	n, ns, nu int
 	scale     []float64 // 1/scale² of the states, and 1/half² of the actions

@@ -54,7 +54,7 @@ type Filter struct {
 	nu, ny      int
 	n           int       // of states and unknown context entries
 	mean        []float64 // of the state before anything is measured
-	spread      []float64 // and its standard deviation, with the unknown's behind
+	spread      []float64 // and its standard deviation, then the unknown's
 	noise       []float64 // standard deviation that a step adds to each
 
 	x    []float64 // estimate
@@ -224,8 +224,8 @@ func (f *Filter) Process() []float64 { return f.noise }
 // Faults views what was wrong with each output of the last Update.
 func (f *Filter) Faults() []Fault { return f.faults }
 
-// Update takes what is measured, y and the context c, whose unknown entries are not read, and writes the
-// estimate of the state and the context with the estimates in it.
+// Update takes what is measured: y and the context c, whose unknown entries are not read. It writes the estimate of the
+// state, and the context with the estimates in it.
 func (f *Filter) Update(y, c, s, context []float64) error {
 	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(context) != f.nc {
 		return fmt.Errorf("estimate: %d outputs, %d context entries, room for %d states and %d context entries: case %q has %d outputs, %d states and %d context entries",
@@ -371,8 +371,8 @@ func (f *Filter) widenTo(spread []float64) {
 // Predict takes the action that acts, and moves the estimate to the next decision.
 func (f *Filter) Predict(u []float64) { f.act(&f.whole, u) }
 
-// predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
-// of the one in which after does.
+// predictPart is Predict of a plant that is measured a share into each period. It predicts the rest of the period of u,
+// then that share of the period of next.
 func (f *Filter) predictPart(delay *domain.Delay, u, next []float64) {
 	f.act(&f.movements(delay)[0], u)
 	f.actPartly(delay, next)

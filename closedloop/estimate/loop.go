@@ -7,8 +7,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Loop is a controller that decides by what is measured: a Filter before it, the prediction to when its action will begin to
-// act, and, where it has a Margin, the limits kept off by what the errors of the estimate may take. It is used by one goroutine.
+// Loop is a controller that decides by measurements. A Filter estimates the state, and the state is predicted to when
+// the action will begin to act. With a Margin the constraints are tightened by the errors of the estimate. It is used
+// by one goroutine.
 type Loop struct {
 	inner     domain.Controller
 	abilities *domain.ControllerAbilities // inner's
@@ -20,19 +21,20 @@ type Loop struct {
 	plan      []float64 // that the margin is computed along
 	inEpisode bool
 	way       bool
-	// After so many decisions in a row that break a limit, the next ones keep nothing off it.
+	// vain counts the decisions in a row that break a limit; the next wait decisions have no tightening.
 	vain, wait int
-	// A guard may ask whether the present decision is followed by the plan before, which it was; what is kept off was found in it.
+	// asking: a guard may ask now whether the last plan continues the present decision; followed: it does; fresh: the
+	// tightening was found in this decision.
 	asking, followed, fresh bool
 	// u is executed and not yet predicted from.
 	u       []float64
 	pending bool
-	// lastPeriod: what was decided last begins to act in the episode's last period, or behind it.
+	// lastPeriod: the last decision begins to act in the episode's last period, or after it.
 	lastPeriod bool
 }
 
-// NewLoop is a controller behind a filter, which may besides what the controller may. filter is nil where the state is
-// measured. With a margin the controller has to be of the case that it tightens.
+// NewLoop is a controller after a filter, with the abilities of the controller and its own. filter is nil where the
+// state is measured. With a margin the controller has to be of the case that the margin tightens.
 func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, margin *Margin, delay domain.Delay) *Loop {
 	spec := problem.Spec()
 	l := &Loop{
@@ -88,8 +90,8 @@ func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (doma
 	return l.DecideMeasured(y, c, pref, l.s, l.c, u)
 }
 
-// DecideMeasured is domain.ControllerAbilities.DecideMeasured. What it writes into s and known is of when u will begin to act.
-// Where that is behind the episode's end nothing is decided, and the Decision is the one before.
+// DecideMeasured is domain.ControllerAbilities.DecideMeasured. It writes the state and the context in which u will
+// begin to act. After the episode's end nothing is decided, and the Decision is the last one.
 func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, context, u []float64) (domain.Decision, error) {
 	l.predict()
 	if err := l.measure(y, c, s, context); err != nil {
@@ -175,8 +177,8 @@ func (l *Loop) faults() []string {
 	return names
 }
 
-// Settling is how often the first decision of an episode is made: once with nothing kept off, and then with what the plan before
-// asks to be kept off.
+// Settling is how often the first decision of an episode is made: once without tightening, then with the tightening of the
+// plan before.
 const Settling = 3
 
 // decide makes the last decision anew.
@@ -196,8 +198,8 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 	return err
 }
 
-// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself, and where a method
-// has no plan if its decision does.
+// first is the decision that begins an episode. There is a way where a plan keeps its own tightening. For a method
+// without plans there is one where its decision does.
 func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	l.inEpisode, l.way = true, false
 	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Keeps() {
@@ -217,7 +219,7 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 	return l.redecide(s, c, pref, u)
 }
 
-// settle makes the first decision with a share of what its plan asks to be kept off, found along the plan before it.
+// settle makes the first decision with a share of the tightening of the plan before it.
 func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
 	for turn := 1; turn < Settling; turn++ {
 		l.margin.Along(s, c, l.plan, l.filter, l.queue)
@@ -233,9 +235,10 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 // MostVain bounds how long a loop waits where no action of a map keeps the limits: 2^MostVain decisions.
 const MostVain = 10
 
-// later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much, or of a map no action, it is a
-// half or a quarter of that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a map
-// the best with nothing kept off; the next decisions, 1, 3, 7, … of them, then keep off nothing until one keeps its limits.
+// later is a decision with the tightening of the plan before it. Where no plan, or of a map no action, keeps that, the
+// tightening is a half, a quarter, or nothing. If none is found then either, a method that solves gives its last
+// resort, and a map its best without tightening. The next 1, 3, 7, … decisions then have no tightening until one keeps
+// its limits.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	if l.wait > 0 {
 		l.wait--
@@ -268,8 +271,8 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 	return nil
 }
 
-// followPlan is a decision with what the plan before asks to be kept off. While the plant stays beside a plan whose feedback keeps the limits, that
-// is what it asked when it was found, but for the present errors.
+// followPlan is a decision with the tightening of the plan before. While the plant stays near a plan whose feedback
+// keeps the limits, the tightening is that of the plan, but for the present errors.
 func (l *Loop) followPlan(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	b := l.margin.tube
 	if b == nil {
@@ -291,7 +294,7 @@ func (l *Loop) followPlan(s, c []float64, pref domain.Preference, u []float64) (
 	return d, err
 }
 
-// renew finds what is to be kept off in the present state.
+// renew finds the tightening in the present state.
 func (l *Loop) renew(s, c []float64) {
 	l.margin.tube.renew(s, c, l.plan, l.filter, l.queue)
 	l.fresh = true

@@ -10,27 +10,27 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// DefaultLevel is how many standard deviations are kept off a limit.
+// DefaultLevel is the tightening in standard deviations.
 const DefaultLevel = 3.0
 
-// Margin finds what has to be kept off every limit along a plan, for the limits to hold in the plant and
-// not in the estimate alone: Level standard deviations of each margin under the covariance of the closed
-// loop, which a linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021).
+// Margin finds the constraint tightening along a plan with which the limits hold in the plant and not in the
+// estimate alone. It is Level standard deviations of each margin under the covariance of the closed loop, which a
+// linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021).
 //
-// With e the error of the estimate, of covariance P, and d the estimate's own way off the plan, of covariance
-// D, both of which the filter makes independent, one step is
+// Let e be the error of the estimate, of covariance P, and d the estimate's deviation from the plan, of covariance
+// D. The filter makes both independent. One step is
 //
 //	P⁻ = A P Aᵀ + Q, P = P⁻ less what the outputs tell, D = (A + B K) D (A + B K)ᵀ + P⁻ − P,
 //
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
-// under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
+// queued, E takes P's place in these two: the P of their number of steps before, moved by A and Q alone since.
 //
-// Where bounds are stated (domain.Measurement.Bounded), e and d are Σ_j g_j ξ_j of the same |ξ_j| ≤ 1 in the place of covariances, moved by
-// the same gains, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
+// Where bounds are stated (domain.Measurement.Bounded), e and d are Σ_j g_j ξ_j of the same |ξ_j| ≤ 1 in place of
+// covariances. The same gains move them, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
 //
-// A plant that runs on has no stages: there the most that any stage of the plan asks for is kept off each margin.
+// A plant that runs on has no stages: there each margin has the largest tightening of any stage of the plan.
 type Margin struct {
-	problem       domain.Problem        // as it is, nothing kept off
+	problem       domain.Problem        // without tightening
 	decisionsLeft func(c []float64) int // decisions of an episode; nil: its spec's
 	backoff       *domain.Backoff
 	Level         float64
@@ -56,8 +56,8 @@ type Margin struct {
 	tube         *tube     // of the plan; nil: it is asked for none
 }
 
-// products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, these times a covariance, and a covariance less
-// what an output tells.
+// products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, and these times a
+// covariance. The last is a covariance less the information of an output.
 type products struct {
 	work, transposed, zeros           []float64
 	move, moveBack, shut, shutBack    dense.Product
@@ -74,7 +74,7 @@ func newProducts(n, nu, nm, width int) products {
 	}
 }
 
-// NewMargin keeps off the limits of a problem by level standard deviations, 0 for DefaultLevel, into b.
+// NewMargin tightens the constraints of a problem by level standard deviations, 0 for DefaultLevel, in b.
 func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float64) (*Margin, error) {
 	if level == 0 {
 		level = DefaultLevel
@@ -114,7 +114,7 @@ func halves(variables []domain.Variable) (half []float64) {
 	return half
 }
 
-// Clear keeps nothing off.
+// Clear removes the tightening.
 func (m *Margin) Clear() { m.backoff.Clear() }
 
 // remaining is how many decisions an episode still has.
@@ -125,9 +125,9 @@ func (m *Margin) remaining(c []float64) int {
 	return len(m.stages.list)
 }
 
-// Along writes what is to be kept off from a state on, along the plan [steps·action], whose last action
-// is held, or Fallback where there is none. The state is the estimate, behind what is under way; nil: nothing is. Where a derivative is
-// not finite nothing is written, and false comes back: what was kept off before is the best that is known.
+// Along writes the tightening from a state on along the plan [steps·action], whose last action is held. Without a plan
+// it is along Fallback. The state is the estimate after the queued actions; nil: there are none. Where a derivative is
+// not finite it writes nothing and returns false: the last tightening is the best known.
 func (m *Margin) Along(s, c, plan []float64, f *Filter, queue *actionQueue) bool {
 	steps := m.remaining(c)
 	m.roll(s, c, steps, func(t int, st *stage) {
@@ -172,8 +172,8 @@ func (a *products) covariance(x, root []float64, n int) {
 	mirror(x, n)
 }
 
-// deriveQueue writes the derivatives of what is under way; false where they are not finite. A measurement within a period counts as one at
-// its beginning.
+// deriveQueue writes the derivatives of the queued actions; false where they are not finite. A measurement within a
+// period counts as one at its beginning.
 func (m *Margin) deriveQueue(queue *actionQueue) bool {
 	if queue == nil {
 		queue = &actionQueue{}
@@ -190,7 +190,7 @@ func (m *Margin) deriveQueue(queue *actionQueue) bool {
 	return m.lin.derive(m.way, queue.n)
 }
 
-// stageAt is stage t of what is under way and the plan behind it.
+// stageAt is stage t of the queued actions and then of the plan.
 func (m *Margin) stageAt(t int) *stage {
 	if t < len(m.way.list) {
 		return &m.way.list[t]
@@ -228,7 +228,7 @@ func (m *Margin) roll(s, c []float64, steps int, decide func(t int, st *stage)) 
 	}
 }
 
-// Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
+// Keeps reports whether a plan keeps every tightened limit and loses no state.
 func (m *Margin) Keeps(s, c, plan []float64) bool {
 	x, y, fails := slices.Clone(s), slices.Clone(c), domain.AbilitiesOfProblem(m.problem).Lost
 	for t := range m.remaining(c) {
@@ -252,7 +252,7 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 // keepsTolerance is that of the solver of a plan, in the unit of a margin.
 const keepsTolerance = 1e-4
 
-// keep writes what is kept off the margins of stage t.
+// keep writes the tightening of the margins of stage t.
 func (m *Margin) keep(t int) {
 	st := &m.stages.list[t]
 	n, a, row := m.n, &m.products, m.backoff.At(st.c)
@@ -287,7 +287,7 @@ func (m *Margin) keep(t int) {
 	}
 }
 
-// step moves the covariances from stage t to the next. What is measured there is of as many stages before as are under way.
+// step moves the covariances from stage t to the next. The measurement there is as old as the queue is long.
 func (m *Margin) step(t int, f *Filter) {
 	a, st := &m.products, &m.stages.list[t]
 	from, to := m.stageAt(t), m.stageAt(t+1)

@@ -9,11 +9,11 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Samples is the Solver of a case whose loops keep off their limits: its optima keep off them too, by what a Margin of the
-// same level finds along the plan of each start. Where no plan keeps off so much, it is a half or a quarter of that, or nothing, and
-// the samples say so (domain.Sample.NoRoom). Several goroutines may use it.
+// Samples is the Solver of a case whose loops tighten the constraints. Its optima keep the tightening too, which a
+// Margin of the same level finds along the plan of each start. Where no plan keeps all of it, it is a half, a quarter,
+// or nothing, and the samples say so (domain.Sample.NoRoom). Several goroutines may use it.
 type Samples struct {
-	problem domain.Problem // as it is, nothing kept off
+	problem domain.Problem // without tightening
 	solver  domain.Solver  // the case's own
 	start   func(p, s, c []float64)
 	newOne  func() (*keeper, error)
@@ -21,13 +21,13 @@ type Samples struct {
 	free    *keepers
 }
 
-// keepers are those that nobody uses.
+// keepers are the free ones.
 type keepers struct {
 	mu   sync.Mutex
 	list []*keeper
 }
 
-// keeper solves under what it keeps off. It is used by one goroutine.
+// keeper solves under a tightening. It is used by one goroutine.
 type keeper struct {
 	backoff *domain.Backoff
 	solver  domain.Solver
@@ -74,7 +74,7 @@ func NewSamples(cs *domain.Case, filter func() (*Filter, error)) (*Samples, erro
 // Parameters implements domain.Solver, as do Prepare and Solve.
 func (m *Samples) Parameters() []domain.Variable { return m.solver.Parameters() }
 
-// Prepare makes the first of what goroutines solve with. What solves share is of the limits as they are.
+// Prepare makes the first solver of a goroutine. What the solvers share is without tightening.
 func (m *Samples) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
 	k, err := m.newOne()
 	if err == nil {
@@ -110,19 +110,19 @@ func (m *Samples) give(k *keeper) {
 	m.free.mu.Unlock()
 }
 
-// Solve returns the samples of one scenario under what is kept off along its plan.
+// Solve returns the samples of one scenario under the tightening along its plan.
 func (m *Samples) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	return m.solveTightened(p, pref, func(s domain.Solver) ([]domain.Sample, error) { return s.Solve(scenario, p, pref, scalarization, seed) })
 }
 
-// SolveVisited is domain.SolverAbilities.SolveVisited under what is kept off along the plan of the scenario's start.
+// SolveVisited is domain.SolverAbilities.SolveVisited under the tightening along the plan of the scenario's start.
 func (m *Samples) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	return m.solveTightened(p, pref, func(s domain.Solver) ([]domain.Sample, error) {
 		return domain.AbilitiesOfSolver(s).SolveVisited(scenario, p, pref, policy)
 	})
 }
 
-// solveTightened solves with what is kept off from the start of a scenario.
+// solveTightened solves under the tightening from the start of a scenario.
 func (m *Samples) solveTightened(p []float64, pref domain.Preference, solve func(domain.Solver) ([]domain.Sample, error)) ([]domain.Sample, error) {
 	if want := len(m.solver.Parameters()); len(p) != want {
 		return nil, fmt.Errorf("estimate: a scenario of %d parameters, want %d", len(p), want)
@@ -146,17 +146,17 @@ func (m *Samples) solveTightened(p []float64, pref domain.Preference, solve func
 	return samples, err
 }
 
-// shares of what is to be kept off are tried one after another where no plan keeps all of it.
+// shares of the tightening are tried one after another where no plan keeps all of it.
 var shares = [...]float64{1, 0.5, 0.25}
 
-// settle keeps off what the plan from the start asks for, found along the plan before it as a Loop finds that of its first decision,
-// and reports whether it is all of it.
+// settle finds the tightening of the plan from the start, along the plan before it, as a Loop does for its first
+// decision. It reports whether it is all of it.
 func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
 	k.backoff.Clear()
 	k.horizon.Begin(nil)
 	plan := k.plan[:k.margin.remaining(k.c)*k.margin.nu]
 	_, solved, err := k.horizon.Solve(k.s, k.c, pref, plan)
-	if err != nil || !solved { // there is no way without anything kept off either, or none is found
+	if err != nil || !solved { // there is no way without tightening either, or none is found
 		return false, err
 	}
 	plain := slices.Clone(plan)

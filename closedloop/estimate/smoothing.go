@@ -8,8 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// smoothing is the problem of a window as package shooting solves it. Its state are the entries, its context is the stage, and the action of
-// a stage leads to the entries of a decision: v to those of the oldest, whatever the state is, w to the next.
+// smoothing is the problem of a window as package shooting solves it. Its state is the entries, its context the stage.
+// The action of a stage leads to the entries of a decision: v to those of the oldest, whatever the state is, w to the
+// next.
 type smoothing struct {
 	spec  domain.Spec
 	n     int

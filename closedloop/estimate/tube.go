@@ -8,13 +8,14 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// tube is a plan with the linear feedback that what is kept off its limits counts on, and the room that every margin has behind that. A
-// state beside the plan by d is led by the feedback to
+// tube is a plan with the linear feedback that its constraint tightening counts on, and the room of every margin after the
+// tightening. The feedback leads a state that deviates from the plan by d to
 //
 //	d ← (A + B K) d, where a margin is m + (m_s + m_u K) d
 //
-// to first order. Where all margins have room for that the plan with its feedback keeps the limits at the stated level from there, and need
-// not be found anew: what is kept off counts on more errors than are still to come, as it was found before some of them were measured.
+// to first order. Where all margins have room for that, the plan with its feedback keeps the limits at the stated level
+// from there, and needs no new solve. The tightening counts on more errors than are still to come, as it was found before
+// some of them were measured.
 type tube struct {
 	margin           *Margin
 	abilities        *domain.ProblemAbilities
@@ -23,8 +24,8 @@ type tube struct {
 	steps            int   // stages of the plan; 0: there is none that keeps its limits
 	stage            int   // that of the present decision
 	room, now        [][]float64
-	flow             [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of d behind it, by d
-	deviation, image []float64   // d, and margins with d behind it
+	flow             [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of the next d, by d
+	deviation, image []float64   // d, and margins with the next d
 	next             []float64
 	nextC            []float64
 	other            []float64 // margins
@@ -64,8 +65,8 @@ func (m *Margin) follow() bool {
 	return true
 }
 
-// Foreseen are the entries of the context that the limits depend on and that are not estimated, ascending, of a margin whose plans a guard
-// may follow; nil: of another.
+// Foreseen are the entries of the context that the limits depend on and that are not estimated, ascending. They are of
+// a margin whose plans a guard may follow; nil: of another.
 func (m *Margin) Foreseen() []int {
 	if m.tube == nil {
 		return nil
@@ -76,8 +77,8 @@ func (m *Margin) Foreseen() []int {
 // leave forgets the plan.
 func (b *tube) leave() { b.steps = 0 }
 
-// steers and closes take the derivatives of the margins of a stage, [margins][n], and of the state behind it, [n][n], under the feedback,
-// rounded to float32: the C export, which has little memory, holds them so.
+// steers takes the derivatives of the margins of a stage under the feedback, [margins][n], closes those of the next
+// state, [n][n]. Both are rounded to float32, as the C export holds them to save memory.
 func (b *tube) steers(t int, values []float64) { b.write(t, 0, b.margin.nm, values) }
 func (b *tube) closes(t int, values []float64) { b.write(t, b.margin.nm, b.margin.n, values) }
 
@@ -91,7 +92,7 @@ func (b *tube) write(t, first, rows int, values []float64) {
 	}
 }
 
-// open begins with the plan along which the margin has found what to keep off, if that keeps its limits.
+// open begins with the plan of the tightening, if that plan keeps its limits.
 func (b *tube) open(steps int) {
 	m := b.margin
 	spec := m.problem.Spec()
@@ -136,16 +137,17 @@ func (b *tube) foresees(c []float64, t int) bool {
 	return true
 }
 
-// hasNext reports whether there are stages behind the present one.
+// hasNext reports whether there are stages after the present one.
 func (b *tube) hasNext() bool { return b.stage+1 < b.steps }
 
-// Rounded is how far an entry of the context, in its unit and beside its size, may be from the foreseen one.
+// Rounded is how far an entry of the context may be from the foreseen one, in its unit and relative to its size.
 const Rounded = 1e-9
 
-// present keeps off the margins of the present decision what the errors of its estimate may take.
+// present tightens the present decision by the errors of its estimate.
 func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.stage]) }
 
-// keeps reports whether the feedback keeps the limits from where an action leads, and returns the action with the rest of the plan behind it.
+// keeps reports whether the feedback keeps the limits from where an action leads. It returns the action followed by the
+// rest of the plan.
 func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
 	m := b.margin
 	m.problem.Step(s, c, u, b.next, b.nextC)
@@ -174,7 +176,7 @@ func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
 	return b.plan, true
 }
 
-// deviate writes how far a state, with what is estimated of the context, is beside stage t.
+// deviate writes how far a state, with the estimated entries of the context, is from stage t.
 func (b *tube) deviate(s, c []float64, t int) {
 	st := &b.margin.stages.list[t]
 	for i, v := range s {
@@ -185,8 +187,8 @@ func (b *tube) deviate(s, c []float64, t int) {
 	}
 }
 
-// renew finds what is to be kept off from a state on, along the plan that the feedback makes of the one before, or along actions where there
-// is none, and begins with that plan.
+// renew finds the tightening from a state on and begins with its plan. The plan is the last one as the feedback changes
+// it, or the actions where there is none.
 func (b *tube) renew(s, c, actions []float64, f *Filter, queue *actionQueue) {
 	m, ahead, lastSteps := b.margin, b.stage, b.steps
 	steps := m.remaining(c)
@@ -212,7 +214,7 @@ func (b *tube) renew(s, c, actions []float64, f *Filter, queue *actionQueue) {
 	}
 }
 
-// actions are those of the plan along which it was found what is kept off.
+// actions are those of the plan of the tightening.
 func (b *tube) actions(steps int) []float64 {
 	b.plan = b.plan[:0]
 	for t := range steps {

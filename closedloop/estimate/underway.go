@@ -7,7 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// actionQueue are the actions of a loop that are decided and do not act yet, and the prediction along them.
+// actionQueue holds the actions of a loop that are decided and do not act yet, and the prediction along them.
 type actionQueue struct {
 	problem     domain.Problem
 	delay       domain.Delay
@@ -34,7 +34,7 @@ func newActionQueue(problem domain.Problem, delay domain.Delay) *actionQueue {
 // reset begins an episode.
 func (w *actionQueue) reset() { w.initialized, w.way = false, w.way[:0] }
 
-// begin is before the first decision: the plant has the problem's fallback until an action acts.
+// begin fills the queue before the first decision: the plant has the problem's fallback until an action acts.
 func (w *actionQueue) begin(s, c []float64) {
 	if w.initialized {
 		return
@@ -47,7 +47,7 @@ func (w *actionQueue) begin(s, c []float64) {
 	}
 }
 
-// push takes an action that was executed, and is the one that acted in that period.
+// push takes an executed action and returns the one that acted in that period.
 func (w *actionQueue) push(u []float64) []float64 {
 	if w.n == 0 {
 		return u
@@ -57,8 +57,8 @@ func (w *actionQueue) push(u []float64) []float64 {
 	return action
 }
 
-// ahead moves state and context from when they were measured to when the next action begins to act, and returns how many periods of
-// the episode are left there: one that does not end has as many as it likes.
+// ahead moves state and context from the measurement to when the next action begins to act. It returns how many periods
+// of the episode are left there, +Inf for an episode without an end.
 func (w *actionQueue) ahead(s, c []float64) float64 {
 	for i, u := range w.way {
 		st := &w.path[i]

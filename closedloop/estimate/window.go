@@ -21,7 +21,7 @@ type window struct {
 	size      int
 	tail      *Filter    // the arrival cost: mean and root of the oldest entries, without what was measured of them
 	decisions []observed // decisions, the oldest first
-	plan      []float64  // v of the oldest, then w of each decision behind it
+	plan      []float64  // v of the oldest, then w of each later decision
 	problem   *smoothing
 	solver    *shooting.Receding
 	unsolved  int
@@ -135,7 +135,7 @@ func (f *Filter) relinearise(decision *observed) {
 	copy(f.before, f.x)
 }
 
-// moveFrom moves an estimate that is away from where derivatives are taken; away moves with it.
+// moveFrom moves an estimate that deviates from where derivatives are taken; deviation moves with it.
 func (f *Filter) moveFrom(m *appliedMove, deviation []float64) {
 	previous := slices.Clone(deviation)
 	f.move(&m.movement, m.u)
@@ -193,7 +193,8 @@ func (w *window) push(f *Filter, y []float64) {
 	w.plan = append(w.plan, make([]float64, f.n)...)
 }
 
-// record is told of an action before the filter moves. A step of which nothing was measured at its beginning has a decision of its own.
+// record takes an action before the filter moves. A step without a measurement at its beginning has a decision of its
+// own.
 func (w *window) record(f *Filter, m *movement, u []float64) {
 	if len(w.decisions) == 0 {
 		return
