@@ -127,7 +127,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		failure = fmt.Sprintf("reset: %v", err)
 	}
 	abilities := domain.AbilitiesOfController(method)
-	sensed := newSensed(c, ep, abilities)
+	sensed := newMeasuredEpisode(c, ep, abilities)
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
@@ -527,8 +527,8 @@ type measuredEpisode struct {
 	y, c   []float64
 }
 
-// newSensed is nil for a case without a Measurement, and for a method that gets the state itself.
-func newSensed(cs *domain.Case, ep domain.Episode, abilities *domain.ControllerAbilities) *measuredEpisode {
+// newMeasuredEpisode is nil for a case without a Measurement, and for a method that gets the state itself.
+func newMeasuredEpisode(cs *domain.Case, ep domain.Episode, abilities *domain.ControllerAbilities) *measuredEpisode {
 	measure := domain.AbilitiesOfEpisode(ep).Measure
 	if cs.Measurement == nil || measure == nil || abilities.DecideMeasured == nil {
 		return nil
