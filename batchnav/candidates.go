@@ -17,8 +17,8 @@ var NoiseScales = []float64{0.01, 0.03, 0.1, 0.3, 1}
 // use of the same seed.
 const candidateStream = 0x67706372656669 // "gpcrefi"
 
-// shares splits the plans of a question after the first few, which are fixed: the codes of M_t, the swept preferences,
-// and noise around the previous latent.
+// shares splits the plans of a question after the first few, which are fixed. They are the codes of M_t, the swept
+// preferences, and noise around the previous latent.
 func shares(q *domain.Question, mix Mixture) (neighbours, preferences, previous int) {
 	fixed := 2
 	if q.Previous != nil {

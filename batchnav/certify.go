@@ -335,8 +335,8 @@ func displace(seed uint64, round int, radius float64, z, out tensor.Matrix) {
 	}
 }
 
-// curvatureNeighbours around a code read its curvature: twice as many as the
-// latents of the cases have tangent directions, few enough to stay local.
+// curvatureNeighbours around a code measure its curvature. They are twice the tangent directions of the cases' latents,
+// and few enough to stay local.
 const curvatureNeighbours = 24
 
 // shape fills in κ_max.

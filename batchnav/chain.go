@@ -10,12 +10,11 @@ import (
 // chainRows observations go along their chains together.
 const chainRows = 1024
 
-// Chain lets every observation, a row of s, c and preference (a flag that is 0 in the
-// adaptive mode, then w) in physical units, take horizon latent steps as a decision takes one: the first from the
-// localized code, each further one from where the last ended, through the priority, flow,
-// Lie residual and retraction (z̃_1 … z̃_H of eq. iclr-rollout-loss). visit is given each
-// latent with the clipped plan decoded there, in order of steps within a row; both are
-// valid during the call. finite is false where the guards left no number.
+// Chain takes horizon latent steps for every observation, as a decision takes one. An observation is a row of s, c and
+// preference (a flag that is 0 in the adaptive mode, then w) in physical units. The first step begins at the localized
+// code, each further one where the last ended. A step is priority, flow, Lie residual and retraction (z̃_1 … z̃_H of
+// eq. iclr-rollout-loss). visit receives each latent with the clipped plan decoded there, in order of steps within a
+// row. Both are valid during the call. finite is false where the guards left no number.
 func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, horizon int, s, c, preference tensor.Matrix, visit func(row, step int, z, plan []float32, finite bool)) error {
 	l, err := load(b, m, p, &opt)
 	if err != nil {

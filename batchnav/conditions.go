@@ -30,8 +30,8 @@ type Condition struct {
 	Note     string  `json:"note,omitempty"` // what to know of it
 }
 
-// Certificate is the paper's theory applied to one map: constants, the bounds that follow from them, the measurements
-// in closed loop, and every condition with its verdict.
+// Certificate is the paper's theory applied to one map: constants, their bounds, the measurements in closed loop, and
+// every condition with its verdict.
 type Certificate struct {
 	Case string `json:"case"` // its name
 	// Method is the controller whose closed loop was measured; absent from older records.

@@ -10,7 +10,7 @@ import (
 // their width. D_s may follow an observation far outside, so that its residual stays small.
 const envelopeRoom = 0.5
 
-// envelope is the range of each measured component, in physical units, that the map was made for: the range of its
+// envelope is the range of each measured component that the map was made for, in physical units. It is the range of its
 // codes, widened by envelopeRoom on either side.
 type envelope struct{ lo, hi []float64 }
 

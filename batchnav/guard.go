@@ -41,7 +41,7 @@ type guard struct {
 // guardState is what the guard keeps of one loop.
 type guardState struct {
 	accepted plan // at the last decision
-	next     plan // of this one, or what comes behind the accepted where behind is set
+	next     plan // of this one, or the steps after the accepted one where extends is set
 	other    plan
 	extends  bool
 	// vain counts the rescues in a row without a safe plan; the next waits for wait decisions.

@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Rows are observations one behind the other, physical units: measured states [n, n_s],
+// Rows are observations one after another, in physical units: measured states [n, n_s],
 // contexts [n, n_c] and weights on the simplex [n, M]. Nil weights are the adaptive priority.
 type Rows struct{ S, C, W []float64 }
 

@@ -140,9 +140,9 @@ const (
 
 // coverTolerance is τ_cover. The paper's M_t is a subset of a continuous M*; here
 // M* is finitely many codes, and an observation lies between them. A code that the
-// affine refinement needs is therefore off the observation by the spacing of the
-// codes, which τ_geom (the reconstruction error at one point) does not know:
-// with τ_geom alone M_t would be empty almost everywhere. τ_cover is the
+// affine refinement needs differs from the observation by the spacing of the codes.
+// τ_geom, the reconstruction error at one point, does not include that: with τ_geom
+// alone M_t would be empty almost everywhere. τ_cover is the
 // coverQuantile over codes of the largest squared decoded distance to the
 // neighbours that refinement would use, so that
 //

@@ -1,7 +1,7 @@
-// Package batchnav is the online part of Geometric Pareto Control: Algorithm 2
-// of the paper ("Online Pareto Map Navigation") for one state and for thousands
-// at once, the refinement of many latent candidates, the paper's certificates,
-// and the monitor of a running loop.
+// Package batchnav is the online part of Geometric Pareto Control. It has
+// Algorithm 2 of the paper ("Online Pareto Map Navigation") for one state and
+// for thousands at once, and the refinement of many latent candidates. The
+// paper's certificates and the monitor of a running loop are here too.
 //
 // The central type is Navigator, one closed loop of one trained map on one
 // compute backend. Batch is the same for many independent loops that decide
@@ -467,18 +467,17 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	d.Consistent, d.Decoded = false, nil
 }
 
-// margin is the smallest of u in what is assumed of an observation that is not finite.
+// margin is the smallest margin of u in the assumed state of an observation that is not finite.
 func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 	a.problem.Margins(l.state, l.lastC, u, margins)
 	return domain.Smallest(margins)
 }
 
-// trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection (written so that a NaN triggers too), an observation off the map, a map that
-// is wrong about known answers, or an action that may be dearer than the optimum by more than
-// domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a
-// negative margin is executed only if its own smallest margin is larger. Under a
-// guard the trigger is recorded: whether the action is executed is the roll-out's to say.
+// trigger is the fallback trigger. It fires for a margin below −MarginTolerance after projection, or NaN, and for an
+// observation off the map. It also fires where the map fails at known answers, or an action may cost more than the
+// optimum by more than domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a negative margin is
+// executed only if its own smallest margin is larger. Under a guard the trigger is only recorded: the roll-out decides
+// whether the action is executed.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	infeasible := !a.spec.Keeps(d.Margin)
 	if infeasible {
@@ -519,9 +518,8 @@ func (a *Batch) gap(l *loop, obs *Observation, d *Decision) {
 	}
 }
 
-// limit is the residual above which an observation is off the map: the stated multiple
-// of τ_t, but no more than the domain's bound and that multiple of the noise. Without a
-// τ_t, of a model that was not calibrated, it is the bound.
+// limit is the residual above which an observation is off the map. It is the stated multiple of τ_t, but at most the
+// domain's bound and that multiple of the noise. Without a τ_t, of a model that was not calibrated, it is the bound.
 func (l *loaded) limit(variance float64) float64 {
 	tau, bound := l.threshold(variance), l.bound+l.times*variance
 	switch {
@@ -551,5 +549,5 @@ func (l *loaded) outsideEnvelope(state []float64, variance float64) bool {
 	return false
 }
 
-// envelopeDeviations of the estimated noise are left beside the envelope.
+// envelopeDeviations is the allowance outside the envelope, in standard deviations of the estimated noise.
 const envelopeDeviations = 3

@@ -5,17 +5,17 @@ package batchnav
 //
 // It uses the innovations e_t = x̂_t − F(x̂_{t−1}, u_{t−1}), the measured state
 // less the one the known dynamics predicted from the previous measurement. With
-// measurement noise v of covariance R, e_t = v_t − A v_{t−1} + w_t, where A is
-// the Jacobian of F and w_t what the model did not know. Hence
+// measurement noise v of covariance R, e_t = v_t − A v_{t−1} + w_t. A is the
+// Jacobian of F and w_t the model error. Hence
 //
 //	E⟨e_t, e_{t−1}⟩ = −tr(A R),
 //
-// which is −tr R for A near the identity (short control periods), while white
-// or slowly varying w contributes nothing or a positive amount: the lag-one
-// autocovariance tells noise from model error (Mehra, "On the identification of
-// variances and adaptive Kalman filtering", 1970). The residual ‖x̂ − D_s(z)‖²
-// itself cannot: an M* that spans the state space reproduces the noise, and
-// its excess over τ_geom is model error, which must not switch smoothing on.
+// which is −tr R for A near the identity (short control periods). White or
+// slowly varying w contributes nothing or a positive amount. The lag-one
+// autocovariance thus tells noise from model error (Mehra, "On the identification
+// of variances and adaptive Kalman filtering", 1970). The residual ‖x̂ − D_s(z)‖²
+// itself cannot: an M* that spans the state space reproduces the noise. Its
+// excess over τ_geom is model error, which must not switch smoothing on.
 //
 // The estimate is the negative autocovariance, averaged exponentially with bias
 // correction and floored at 0; below τ_geom, which the map does not resolve, it

@@ -14,8 +14,8 @@ import (
 )
 
 // RefineOptions say how many candidates are tried and how. Where plans are of one action
-// a share of them are proposals (see Proposer), each followed by the base policy `direct`,
-// and the rest are rounds of offsets along the whole roll-out (see SearchOptions), which
+// a share of them are proposals (see Proposer), each followed by the base policy `direct`.
+// The others are rounds of offsets along the whole roll-out (see SearchOptions), which
 // begin with the best proposal. Plans of several actions are all proposals.
 type RefineOptions struct {
 	Candidates int    // B ≥ 1; at most MaxCandidates
@@ -32,9 +32,8 @@ type RefineOptions struct {
 	Mixture Mixture
 	// Previous is the latent adopted at the last decision, [n_z]; nil: none.
 	Previous []float32
-	// NoRounds makes all candidates proposals, Within ends the rounds where another, as
-	// long as the last, would take them beyond that (0: never; the result then depends
-	// on the machine).
+	// NoRounds makes all candidates proposals. TimeLimit ends the rounds where another, as
+	// long as the last, would exceed it; 0: never. The result then depends on the machine.
 	NoRounds  bool
 	TimeLimit time.Duration
 	// NoProjection leaves decoded actions as they are.
@@ -126,10 +125,9 @@ type RefineLatency struct {
 	Total      float64 `json:"total"`      // the whole decision
 }
 
-// Refiner searches for the best plan of one observation in three parts: propose
-// (a Proposer with one question), score (the problem's own PlanScorer, or roll-outs by
-// the true dynamics), choose. A backend that does all three by itself is given the
-// whole. Buffers grow to the largest request and are kept. It is used by one goroutine.
+// Refiner searches for the best plan of one observation in three parts. It proposes (a Proposer with one question),
+// scores (the problem's own PlanScorer, or roll-outs by the true dynamics), and chooses. A backend that does all three
+// by itself gets the whole request. Buffers grow to the largest request and are kept. It is used by one goroutine.
 type Refiner struct {
 	*loaded
 	device                  backend.Refiner // refines whole requests where the backend can; nil: it cannot
@@ -183,11 +181,10 @@ func (r *Refiner) grow(n int) (err error) {
 	return nil
 }
 
-// Refine tries B plans of the observation, scores every one under the true dynamics and returns
-// the best feasible: the least cost, ties to the lowest index. If none is feasible the one of
-// largest smallest margin is returned with Feasible false. A non-finite observation is an error
-// here; the context's cancellation is answered between roll-out steps, or before the start
-// where the backend refines by itself.
+// Refine tries B plans of the observation and scores every one under the true dynamics. It returns the best feasible
+// plan: the least cost, ties to the lowest index. If none is feasible it returns the one of largest smallest margin,
+// with Feasible false. A non-finite observation is an error here. The context's cancellation is answered between
+// roll-out steps, or before the start where the backend refines by itself.
 func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions) (*Refinement, error) {
 	r.question[0] = domain.Question{S: obs.S, C: obs.C, Preference: obs.Preference, Previous: opt.Previous, Count: opt.Candidates, Seed: opt.Seed}
 	if err := r.checkRefine(&opt, &r.question[0]); err != nil {
@@ -287,9 +284,8 @@ const (
 // maxDecisions of all roll-outs of a refinement together bound its memory.
 const maxDecisions = 1 << 28
 
-// lookAhead is how many decisions are looked ahead from a context where so many are requested,
-// 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
-// than an episode.
+// lookAhead is the look-ahead in decisions from a context where that number is requested; 0: as RefineOptions.LookAhead
+// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode.
 func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
 		if requested == 0 {

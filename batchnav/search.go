@@ -14,8 +14,8 @@ import (
 
 // SearchOptions make each decision the best of many roll-outs of the policy. A
 // candidate acts at step h by D_u(E_x(x_h) + o_h). Rounds of the cross-entropy method (package crossentropy)
-// improve the offsets under the true dynamics, and the best, one step on, are candidates
-// of the next decision. Plans must be of one action. The zero value is no search.
+// improve the offsets under the true dynamics. The best, one step on, are candidates of the
+// next decision. Plans must be of one action. The zero value is no search.
 type SearchOptions struct {
 	Candidates int // roll-outs of one decision over all rounds, 1 to MaxCandidates
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the

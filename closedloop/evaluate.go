@@ -378,7 +378,7 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 	return out, nil
 }
 
-// evaluation is one under way.
+// evaluation is a running one.
 type evaluation struct {
 	controlCase    *domain.Case
 	opt            *Options

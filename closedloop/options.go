@@ -31,7 +31,7 @@ type Options struct {
 	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
 	// should be measured with. Everything but the latencies is the same.
 	Threads int
-	// TracePath is the file to write, "" for none. Resume continues it behind its
+	// TracePath is the file to write, "" for none. Resume continues it after its
 	// last complete episode; otherwise a file that is there is refused. One process at a
 	// time writes it.
 	TracePath string

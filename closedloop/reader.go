@@ -32,7 +32,7 @@ type EpisodeRecord struct {
 	Lines     []Line
 	End       End
 	EndLine   int
-	// EndOffset is the offset in bytes just behind the episode's last line.
+	// EndOffset is the offset in bytes just after the episode's last line.
 	EndOffset int64
 	// Damage says how its hashes are not those of the bytes that were read; "" if they are.
 	Damage string

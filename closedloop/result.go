@@ -25,7 +25,7 @@ type Result struct {
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
-	// Computing is as in Header, Late the decisions that came behind their period by it.
+	// Computing is as in Header, Late the decisions that came after their period by it.
 	Computing *Computing `json:"computing_us,omitempty"`
 	Late      int        `json:"late,omitempty"` // decisions that came behind their period by these times; absent: 0
 	Episodes  int        `json:"episodes"`       // run

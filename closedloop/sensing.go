@@ -2,8 +2,8 @@ package closedloop
 
 import "github.com/gpc-engine/gpc/domain"
 
-// Sensing says by what decisions are made, and how far from the limits. The zero value: by the state itself, in time, with
-// nothing kept off.
+// Sensing describes the measurements that decisions are made by, and the constraint tightening. The zero value: by the
+// state itself, in time, without tightening.
 type Sensing struct {
 	// Estimated: decisions are made for estimates, of when the action begins to act.
 	Estimated bool    `json:"estimated,omitempty"`       // whether decisions are made by estimates of what is measured ([real-plant.md](../how-to/real-plant.md)); absent: by the state itself
@@ -35,7 +35,7 @@ func ownNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
 		return 0
 	}
 	for i, deviation := range m.Deviation {
-		// To so many digits it is the number that somebody wrote.
+		// To that number of digits it is the number that the user wrote.
 		share := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
 		if i > 0 && share != noise {
 			return 0

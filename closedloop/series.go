@@ -34,7 +34,7 @@ type Band struct {
 // Bounds of a Series, so that a record of it stays small.
 const (
 	seriesPoints   = 50
-	seriesEpisodes = 200 // as many as the slower methods of a case have
+	seriesEpisodes = 200 // those of the slower methods of a case
 	meanDigits     = 8   // so that means are told apart
 	quantileDigits = 4
 )

@@ -33,8 +33,8 @@ type Simulation struct {
 	// Measurement says what an episode shows of itself and what acts on it; nil: its state, with the noise
 	// that an evaluation asks for.
 	Measurement *domain.Measurement
-	// Delay is between what an episode shows and the action that is decided by it. An episode takes as many actions as
-	// without; the last ones do not act in it any more.
+	// Delay is the time from a measurement to the action that is decided by it. An episode takes the same number of
+	// actions as without; its last ones do not act in it any more.
 	Delay domain.Delay
 	// Steps are the decisions of an episode of a plant that runs on; 0: the problem's.
 	Steps int

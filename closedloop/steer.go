@@ -30,7 +30,7 @@ type FrontPoint struct {
 }
 
 // Steering is the record of `gpc steer`: the front that one map traces under a
-// user's fixed preferences, beside the exact front.
+// user's fixed preferences, and the exact front.
 type Steering struct {
 	Case   string `json:"case"`   // its name
 	Method string `json:"method"` // that was steered

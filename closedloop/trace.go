@@ -189,7 +189,7 @@ type Line struct {
 	// Gap is domain.ProblemAbilities.Gap of the decision; 0 and absent where the case knows none, null where the
 	// decision has none.
 	Gap Number `json:"gap_bound,omitempty"`
-	// Late: the decision came behind its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
+	// Late: the decision came after its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
 	// latency is 0 where it was not made at all.
 	Late bool `json:"late,omitempty"`
 	// Prepare is what came between this decision and the next observation, µs, of a method that works there.

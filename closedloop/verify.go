@@ -89,7 +89,7 @@ type VerifyOptions struct {
 	// DefaultEpisodeLimit. What it was waiting for then goes on in the background, as it
 	// does when the context ends.
 	EpisodeLimit time.Duration
-	Progress     func(done, total int) // nil: nobody
+	Progress     func(done, total int) // nil: none is called
 }
 
 // Verify re-simulates a trace from its header, scenes and actions, draws scenes,

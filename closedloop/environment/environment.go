@@ -40,7 +40,7 @@ const (
 type Options struct {
 	Environments int    // how many, at least 1
 	Seed         uint64 // of the episodes
-	// Cycle, where it is not 0, is the number of different episodes: behind Cycle − 1 follows
+	// Cycle, where it is not 0, is the number of different episodes: after Cycle − 1 follows
 	// 0 again.
 	Cycle int
 	// Preference of scoring, and so of the reward; Noise and Regime are those of
@@ -57,7 +57,7 @@ type Options struct {
 	// stage cost, in absolute value, of episode 0 of seed 0 under Problem.Fallback.
 	FailureCost float64
 	Autoreset   Autoreset // "": NextStep
-	Threads     int       // 0: as many as processors
+	Threads     int       // 0: the number of processors
 }
 
 // validate says what cannot be.

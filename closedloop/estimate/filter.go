@@ -349,7 +349,7 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 	if f.rejected[i]++; f.rejected[i] < Persistent {
 		return Outlier
 	}
-	// So many in a row are the plant's, not the sensor's: what is known of it is as at first again.
+	// That number in a row is the plant's doing, not the sensor's: the covariance is the initial one again.
 	f.rejected[i], f.widened = 0, true
 	f.widenTo(f.spread)
 	return Outlier
@@ -410,7 +410,7 @@ func (f *Filter) movements(delay *domain.Delay) []movement {
 	return f.parts
 }
 
-// begin is before the first measurement of a plant with actions under way.
+// begin is before the first measurement of a plant with queued actions.
 func (f *Filter) begin(c []float64, w *actionQueue) {
 	if w.share == 0 || len(c) != f.nc {
 		return

@@ -152,7 +152,7 @@ func (l *Loop) overruled(u []float64) {
 	}
 }
 
-// missed uses no observation: the step is predicted. Before anything was measured an action that is under way is not
+// missed uses no observation: the step is predicted. Before anything was measured a queued action is not
 // known, and nothing is done.
 func (l *Loop) missed(_, _, u []float64) {
 	if l.queue.n > 0 && !l.queue.initialized {

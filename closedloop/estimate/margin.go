@@ -38,7 +38,7 @@ type Margin struct {
 	measurement  *domain.Measurement
 	n, nu, nm    int
 	stages       *stages   // of the plan
-	way          *stages   // of what is under way before it
+	way          *stages   // of the queued actions before it
 	p, e, d      []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
 	prior        []float64 // [n][n], of the state when a decision acts, before the last outputs are told
 	closed       []float64 // [n][n], derivatives of a step under the feedback

@@ -203,7 +203,7 @@ func (m *Samples) Abilities() *domain.SolverAbilities {
 }
 
 // Nominal is Along from where an episode begins, which is known: as large as the errors of an estimate there are after a first measurement.
-// Actions under way are the problem's Fallback.
+// Queued actions are the problem's Fallback.
 func (m *Margin) Nominal(s, c, plan []float64, f *Filter, delay domain.Delay) {
 	f.startAt(s, c)
 	queue := newActionQueue(m.problem, delay)
