@@ -1,10 +1,9 @@
 // Package closedloop runs methods against a case's plant, scores them, records
 // every decision in a trace that anyone can check, and checks such traces.
 //
-// The central functions are Evaluate, which streams a trace and returns the
-// statistics of the tables, and Verify, which re-simulates a trace from its
-// header, scenes and actions alone. Simulated makes a plant for a problem that
-// brings none.
+// There are two central functions. Evaluate streams a trace and returns the
+// statistics of the tables. Verify re-simulates a trace from its header, scenes
+// and actions alone. Simulated makes a plant for a problem that brings none.
 //
 // Rates come with Clopper–Pearson intervals; the definitions of regret and gap
 // are the paper's eq. iclr-opf-gap, iclr-nav-gap and eq. analytical-regret, the
@@ -27,11 +26,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
-// Evaluate runs a method, made anew by factory for every thread, through the
-// episodes of a case and returns its statistics. The case needs a Plant (see
-// Simulated). With a TracePath every episode is on disk before the next is
-// counted, so that an interrupted run can be resumed; then the statistics cover
-// the resumed episodes too.
+// Evaluate runs a method through the episodes of a case and returns its statistics. factory makes a method for every
+// thread. The case needs a Plant (see Simulated). With a TracePath every episode is on disk before the next is counted,
+// so that an interrupted run can be resumed. The statistics then cover the resumed episodes too.
 func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Controller, error), opt Options) (*Result, error) {
 	spec := c.Problem.Spec()
 	if err := opt.Validate(spec); err != nil {

@@ -24,8 +24,8 @@ func (c *Computing) Validate() error {
 	return nil
 }
 
-// Hold writes the action for a period whose decision is late. That is next, the action of the plan before, if it keeps
-// the limits or breaks them by less than the problem's fallback; otherwise it is the fallback. next is nil where there
+// Hold writes the action for a period whose decision is late. It is next, the action of the plan before, if that keeps
+// the limits or breaks them by less than the problem's fallback. Otherwise it is the fallback. next is nil where there
 // is none. Where exact is false, s and c are not those of the action, and next is taken as it is. It returns the
 // smallest margin, NaN where that is not known.
 func Hold(p domain.Problem, s, c, next []float64, exact bool, u []float64) (margin float64, source domain.Fallback) {

@@ -86,8 +86,8 @@ func (l *limits) statistics(episodes, decisions int) []LimitStatistics {
 	return l.all
 }
 
-// AboveOracle says what all N episodes with an oracle cost above it, safe or not: a policy that
-// breaks limits may cost less than every one that keeps them.
+// AboveOracle is the cost above the oracle of all N episodes with one, safe or not. A policy that breaks limits may
+// cost less than every one that keeps them.
 type AboveOracle struct {
 	Pct     Number `json:"pct"`      // 100 (Σ cost − Σ oracle)/Σ oracle over all episodes with an oracle, safe or not; absent where an episode was not completed
 	PctSEM  Number `json:"pct_sem"`  // its standard error
@@ -96,8 +96,8 @@ type AboveOracle struct {
 	N       int    `json:"n"`        // number of these episodes
 }
 
-// Above is AboveOracle by the record's Outcomes: nil without them, without an episode that has an
-// oracle, and where an episode was not completed, whose cost is of fewer decisions.
+// Above is AboveOracle by the record's Outcomes. It is nil without them, and without an episode that has an oracle. It
+// is also nil where an episode was not completed, whose cost is of fewer decisions.
 func (r *Result) Above() *AboveOracle {
 	if r.Outcomes == nil || r.Outcomes.validate() != nil || r.Failures > 0 || r.Episodes == 0 {
 		return nil

@@ -70,8 +70,8 @@ func (e *simulated) Measure(y, c []float64) {
 // priorStarts is the number of starts that the estimate begins with.
 const priorStarts = 256
 
-// Prior is the mean and the standard deviation of each state over starts of the scenario, which is what
-// is known of an episode before anything is measured.
+// Prior is the mean and the standard deviation of each state over starts of the scenario. It is the knowledge of an
+// episode before anything is measured.
 func (m *Simulation) Prior() (mean, deviation []float64) {
 	spec := m.Problem.Spec()
 	sample := *m

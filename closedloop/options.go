@@ -21,8 +21,8 @@ type Options struct {
 	// state's own scale; Regime the case's word, "" its default.
 	Noise  float64
 	Regime string
-	// Bias is the size of a constant error of every measured value, in its own unit, with
-	// a sign that is drawn for each value and episode.
+	// Bias is the size of a constant error of every measured value, in its own unit. Its sign
+	// is drawn for each value and episode.
 	Bias float64
 	// Computing are the declared times of decisions; nil: they take none.
 	Computing *Computing

@@ -183,9 +183,9 @@ func (r *receding) execute(s, c, u []float64) {
 }
 
 // ahead is a receding horizon that solves between decisions, in the state that the last action leads to by the known
-// dynamics ("advanced-step" control, Zavala and Biegler 2009). A decision is that plan's first action. Where the solver
-// can, it is corrected to first order for the measured state, and projected there. The first decision of an episode,
-// and one under another preference, is solved when it is asked for.
+// dynamics. This is "advanced-step" control (Zavala and Biegler 2009). A decision is that plan's first action. Where
+// the solver can, it is corrected to first order for the measured state, and projected there. The first decision of an
+// episode, and one under another preference, is solved when it is asked for.
 type ahead struct {
 	*receding
 	preference domain.Preference

@@ -223,8 +223,8 @@ type Excursion struct {
 	Quantity string `json:"what"`    // what
 }
 
-// Check makes every episode from number on, each step-th, without running it, and says what in
-// them lies outside of what the case's maps are made for.
+// Check makes every episode from number on, each step-th, without running it. It reports what lies outside the range of
+// the case's maps.
 func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number, step int, opt domain.EpisodeOptions) (all []Excursion, err error) {
 	for _, quantity := range c.Altered {
 		all = append(all, Excursion{-1, quantity})

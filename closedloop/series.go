@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Series is how episodes go over their decisions: for each of the points along them the
-// mean of what follows over the episodes that came so far, and its 10 and 90 % quantiles.
+// Series follows episodes over their decisions. At each point along them it has the mean over the episodes that came
+// that far, and the 10 and 90 % quantiles.
 type Series struct {
 	// Interval is how many decisions a point is the mean of; point k has those from k·Every on.
 	Interval int `json:"every"` // decisions that each point along the episodes is the mean of

@@ -15,9 +15,9 @@ import (
 // MaxStateBytes bounds a state file.
 const MaxStateBytes = 16 << 20
 
-// ReadState reads one observation as `gpc refine --state` takes it: either
-// {"s":[…],"c":[…]} in the order of the case's variables, or every variable of
-// state and context as a field of its own by name. All values are finite numbers
+// ReadState reads one observation as `gpc refine --state` takes it.
+// It is {"s":[…],"c":[…]} in the order of the case's variables, or has every
+// variable of state and context as a field of its own by name. All values are finite numbers
 // in the case's units. The error names the field and what was expected; where it is of one
 // field it is a *FieldError.
 func ReadState(source io.Reader, spec *domain.Spec) (s, c []float64, err error) {
@@ -42,8 +42,8 @@ func fieldErrorf(field, format string, args ...any) error {
 	return jsonin.Errorf(field, "state: "+format, args...)
 }
 
-// Measured is what is measured of a plant, of the fields of a JSON object, which are "y" and "c" as lists: y
-// has gaps, a null is a sensor that gave no number, NaN; unknown entries of c may be null too, and are not read.
+// Measured reads the measurements of a plant from the fields "y" and "c" of a JSON object, both lists. y has gaps: a
+// null is a sensor that gave no number, NaN. Unknown entries of c may be null too, and are not read.
 func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *domain.Spec) (y, c []float64, err error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "y" && name != "c" {

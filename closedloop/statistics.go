@@ -19,8 +19,8 @@ type Number = batchnav.Number
 // Interval is a 95 % confidence interval, [lower, upper].
 type Interval [2]float64
 
-// OpenInterval is a 95 % confidence interval of which an end, or both, may be open: null
-// in JSON, where there are too few values to bound it.
+// OpenInterval is a 95 % confidence interval of which an end, or both, may be open. An open end is null in JSON: there
+// are too few values to bound it.
 type OpenInterval [2]Number
 
 // RegretStatistics describe the distribution of what is given in %. Without values every
@@ -74,8 +74,8 @@ func regretStatistics(v []float64) RegretStatistics {
 	return r
 }
 
-// orderInterval is the interval of the p-quantile between two of the sorted values: so
-// many of n lie below it as a binomial variable of n and p says.
+// orderInterval is the interval of the p-quantile between two of the sorted values. The number of values below it is a
+// binomial variable of n and p.
 func orderInterval(v []float64, p float64) OpenInterval {
 	n, tail := len(v), (1-confidence)/2
 	binomial := distuv.Binomial{N: float64(n), P: p}
@@ -109,8 +109,8 @@ func ClopperPearson(k, n int) Interval {
 	return interval
 }
 
-// Latency are times of decisions, µs. One that begins an episode has no plan to go on from, so that a solver's takes many
-// times what the others take: these stand apart.
+// Latency are times of decisions, µs. A decision that begins an episode has no plan to continue, so that a solver's
+// takes many times as long: these stand apart.
 type Latency struct {
 	Quantiles            // of all
 	Cold      *Quantiles `json:"cold,omitempty"`    // of those that begin an episode; absent where these were not told apart

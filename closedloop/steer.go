@@ -22,8 +22,8 @@ type FrontPoint struct {
 	OracleJ   []Number `json:"oracle_j"`   // those of the exact optimum
 	Compared  int      `json:"compared"`   // episodes with every limit kept and an oracle
 	RegretPct Number   `json:"regret_pct"` // 100 (Σ cost − Σ oracle)/Σ oracle
-	// Free says that the optimum costs next to nothing here, so that a share of it says nothing:
-	// such a preference has no regret, and counts in no mean.
+	// Free says that the optimum costs next to nothing here, so that a share of it has no meaning.
+	// Such a preference has no regret, and counts in no mean.
 	Free       bool `json:"free,omitempty"` // true where the optimum costs next to nothing, so that there is no regret to speak of; absent elsewhere
 	Episodes   int  `json:"episodes"`       // run
 	Violations int  `json:"violations"`     // of them: a violated margin or a lost state
@@ -39,9 +39,9 @@ type Steering struct {
 	Device string `json:"device"` // that computed
 	Source
 	Front []FrontPoint `json:"front"`
-	// Hypervolumes of the method's front and of the exact one, to the nadir of both
-	// stretched by a tenth of the range and as shares of the box from there to the
-	// ideal of both; two or three objectives, NaN otherwise.
+	// Hypervolumes of the method's front and of the exact one, as shares of the box from
+	// nadir to ideal of both. The nadir is stretched by a tenth of the range. There are
+	// two or three objectives; NaN otherwise.
 	Hypervolume      Number `json:"hypervolume"`       // of the method's front, as a share of the box from nadir to ideal
 	ExactHypervolume Number `json:"exact_hypervolume"` // of the exact front
 	HypervolumeRatio Number `json:"hypervolume_ratio"` // of the two
@@ -291,9 +291,8 @@ func Hypervolume2(points [][2]float64, reference [2]float64) float64 {
 	return area
 }
 
-// Hypervolume3 is the volume that a set of three-objective points dominates below
-// a reference point, all minimised: slices between successive third objectives,
-// each with the area of the points below it.
+// Hypervolume3 is the volume that a set of three-objective points dominates below a reference point, all minimised. It
+// sums slices between successive third objectives, each with the area of the points below it.
 func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b [3]float64) int { return cmp.Compare(a[2], b[2]) })

@@ -22,8 +22,8 @@ func SteeringRows(s *Steering) [][]string {
 	return rows
 }
 
-// SteeringSummaryRows has a row for each sweep, the header first: how far the front that
-// the method traces is from the exact one, and how much of its length it covers.
+// SteeringSummaryRows has a row for each sweep, the header first. It shows how far the method's front is from the exact
+// one, and how much of its length it covers.
 func SteeringSummaryRows(sweeps ...Steering) [][]string {
 	rows := [][]string{{"case", "method", "preferences", "episodes compared", "mean regret %", "worst", "at w", "hypervolume", "exact", "Σ J from – to (exact)"}}
 	for _, s := range sweeps {

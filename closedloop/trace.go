@@ -205,9 +205,9 @@ func (l *Line) late(decides bool) {
 	}
 }
 
-// sceneLine begins an episode, with the hash of the record before it: the header's line or
-// the lines of the episode before, its seal not among them. endLine ends it, sealLine holds
-// the hash of its lines, which the next record repeats.
+// sceneLine begins an episode, with the hash of the record before it: the header's line, or the lines of the episode
+// before without its seal. endLine ends the episode. sealLine holds the hash of its lines, which the next record
+// repeats.
 type sceneLine struct {
 	Episode  int             `json:"episode"`
 	Previous string          `json:"before_sha256"`

@@ -17,9 +17,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/option"
 )
 
-// VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
-// a margin, an objective or a cost. A replay repeats the same float64 operations,
-// so on one machine it differs by nothing; another processor may fuse
+// VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state, a margin, an objective or a cost. A
+// replay repeats the same float64 operations, so that on one machine it differs by nothing. Another processor may fuse
 // multiply-adds, and a power flow stops at 1e-9 per unit.
 const VerifyTolerance = 1e-7
 
@@ -80,9 +79,9 @@ type VerifyOptions struct {
 	// Case makes the case of a header. It must open nothing that a trace can name. embedded
 	// is whether the case was made of the header's own params.
 	Case func(h *Header) (c *domain.Case, embedded bool, err error)
-	// Deep, if set, makes the method of a header for the case that Case made of it, of the map
-	// that the header names by its hash, and says what backend computes it: every decision is
-	// then made again and compared.
+	// Deep, if set, makes the method of a header for the case that Case made of it, with the map
+	// that the header names by its hash. It also names the backend that computes it. Every
+	// decision is then made again and compared.
 	Deep func(h *Header) (m domain.Controller, backend string, err error)
 	ISA  string // of this process; see Header
 	// EpisodeLimit ends a verification of which one episode takes longer; 0 is
@@ -92,11 +91,10 @@ type VerifyOptions struct {
 	Progress     func(done, total int) // nil: none is called
 }
 
-// Verify re-simulates a trace from its header, scenes and actions, draws scenes,
-// measurements and optima again from the seed, and, with opt.Deep, decides again. It
-// reports every value that differs and what was done with every field. What is malformed
-// is an error that names the line; a trace that is well formed but cut off, or lacks an
-// episode, is a mismatch.
+// Verify re-simulates a trace from its header, scenes and actions. It draws scenes, measurements and optima again from
+// the seed, and, with opt.Deep, decides again. It reports every value that differs and what was done with every field.
+// A malformed trace is an error that names the line. A trace that is well formed but cut off, or lacks an episode, is a
+// mismatch.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
 	file, err := os.Open(path)
 	if err != nil {

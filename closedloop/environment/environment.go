@@ -2,10 +2,10 @@
 // side by side, each reset when it ends.
 //
 // The central type is Fleet, which steps all of them in one call, in parallel, and reads and
-// writes arrays of the caller's. Everything in it is the case's own: the episodes are those
-// of closedloop.Evaluate for a seed and number, an observation is what a controller is
-// given there, a step is Episode.Apply, the reward is minus the stage cost, the cost is how
-// far margins are broken. What is written does not depend on the number of threads.
+// writes arrays of the caller's. Everything in it is the case's own. The episodes are those
+// of closedloop.Evaluate for a seed and number, and an observation is what a controller sees
+// there. A step is Episode.Apply. The reward is minus the stage cost, the cost is how far
+// margins are broken. The output does not depend on the number of threads.
 package environment
 
 import (
@@ -53,7 +53,7 @@ type Options struct {
 	// Past: an episode goes on to its last step also after its goal has been met, as an
 	// evaluation does; otherwise it terminates there. For a case without goals they are the same.
 	Past bool
-	// FailureCost is what each step that a failure leaves untaken costs; 0: twice the largest
+	// FailureCost is the cost of each step that is not taken after a failure. 0 is twice the largest
 	// stage cost, in absolute value, of episode 0 of seed 0 under Problem.Fallback.
 	FailureCost float64
 	Autoreset   Autoreset // "": NextStep
@@ -199,10 +199,10 @@ func (f *Fleet[T]) Seed(seed uint64) {
 	f.active = false
 }
 
-// Reset begins an episode in every environment, or in those that which marks, and writes
-// Observation and Episode of them. numbers, where they are not nil, are those of the
-// episodes; otherwise it is each environment's next: after episode e follows e + n, n the
-// number of environments. Drawing some cases' episodes takes long; ctx ends it with its error.
+// Reset begins an episode in every environment, or in those that mask marks, and writes
+// Observation and Episode of them. numbers are those of the episodes; nil: each environment's
+// next. After episode e follows e + n, with n environments. Drawing some cases' episodes takes
+// long; ctx ends it with its error.
 func (f *Fleet[T]) Reset(ctx context.Context, mask []bool, numbers []int64, rows *Rows[T]) error {
 	n := len(f.slots)
 	if mask != nil && len(mask) != n || numbers != nil && len(numbers) != n {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Spread is the mean and the standard deviation of what the first observations of an own
-// seed are, [measured state, context]: a normalisation for a case without a map. A deviation of zero is 1.
+// Spread is the mean and the standard deviation of the first observations of a seed of its own, [measured state,
+// context]. It is a normalisation for a case without a map. A deviation of zero is 1.
 func Spread(ctx context.Context, c *domain.Case, opt Options) (mean, deviation []float64, err error) {
 	const starts = 64
 	opt.Environments, opt.Seed = starts, spreadSeed

@@ -9,9 +9,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// errorSet is what errors with stated bounds may be, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1: a zonotope, which the gains of the
-// filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j: [n] of the error of the
-// estimate, then, along a plan, [n] of the estimate's deviation from the plan under the same ξ_j.
+// errorSet is the set of errors with stated bounds, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1. It is a zonotope, which the gains
+// of the filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j, [2n]: the error of
+// the estimate, then the estimate's deviation from a plan under the same ξ_j.
 type errorSet struct {
 	n       int
 	columns [][]float64 // [2n] each

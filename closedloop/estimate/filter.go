@@ -1,9 +1,9 @@
 // Package estimate finds the state of a plant, with unknown parameters and disturbances, from what is
 // measured of it.
 //
-// The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977; Potter's
-// update, a QR factorisation in the prediction) on the exact derivatives of the problem's own equations
-// (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
+// The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977). It has
+// Potter's update and a QR factorisation in the prediction. It takes the exact derivatives of the
+// problem's own equations (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
 // and a sensor that no longer moves are left out of the update and said. With domain.Measurement.Window the estimate is a
 // moving-horizon one, whose arrival cost the filter gives.
 package estimate
@@ -23,8 +23,8 @@ const (
 	Gate = 6.0
 	// Persistent outliers of one output in a row are no outliers: the estimate is wrong, and widened.
 	Persistent = 4
-	// Still is after how many decisions an output that does not change in a single bit, while its prediction
-	// moves by more than its deviation, is taken for frozen. One that is rounded may stand still at rest.
+	// Still is the number of decisions after which an output counts as frozen. It does not change in a single bit then, while
+	// its prediction moves by more than its deviation. A rounded output may stand still at a steady state.
 	Still = 4
 )
 
@@ -308,8 +308,9 @@ func (f *Filter) expect(i int) (predicted, variance float64) {
 	return predicted, variance
 }
 
-// absorb is Potter's update by an innovation of output i: with φ = rootᵀh, α = 1/(φᵀφ + r),
-// K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
+// absorb is Potter's update by an innovation of output i. With φ = rootᵀh and α = 1/(φᵀφ + r),
+//
+//	K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
 func (f *Filter) absorb(i int, innovation, variance float64) {
 	n := f.n
 	alpha := 1 / variance

@@ -25,8 +25,8 @@ const DefaultLevel = 3.0
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
 // queued, E takes P's place in these two: the P of their number of steps before, moved by A and Q alone since.
 //
-// Where bounds are stated (domain.Measurement.Bounded), e and d are Σ_j g_j ξ_j of the same |ξ_j| ≤ 1 in place of
-// covariances. The same gains move them, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
+// Where bounds are stated (domain.Measurement.Bounded), e and d are zonotopes of the same |ξ_j| ≤ 1 (errorSet) in place
+// of covariances. The same gains move them, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
 //
 // A plant that runs on has no stages: there each margin has the largest tightening of any stage of the plan.
 type Margin struct {

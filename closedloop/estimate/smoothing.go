@@ -9,8 +9,8 @@ import (
 )
 
 // smoothing is the problem of a window as package shooting solves it. Its state is the entries, its context the stage.
-// The action of a stage leads to the entries of a decision: v to those of the oldest, whatever the state is, w to the
-// next.
+// The first action, v, leads to the entries of the oldest decision, whatever the state is. The action w of a later
+// stage leads to those of the next.
 type smoothing struct {
 	spec  domain.Spec
 	n     int

@@ -9,14 +9,14 @@ import (
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
-// window is the moving-horizon estimate of a Filter (Rao, Rawlings and Mayne, 2003): the entries at each of the last decisions, and what
-// acted on the plant between them, that make
+// window is the moving-horizon estimate of a Filter (Rao, Rawlings and Mayne, 2003). It finds the entries at each of the
+// last decisions, and the noise that acted on the plant between them, that make
 //
 //	½ |v|² + ½ Σ |w|² + ½ Σ ((y − h)/deviation)²
 //
-// least within the bounds of the entries. The oldest entries are mean + root·v, which is the arrival cost, and w is what acted in its
-// standard deviations. A decision that leaves the window goes into mean and root by a step of the filter about the estimate of it
-// that the window has ended with. The Filter judges the outputs, and its covariance is that of the estimate.
+// least within the bounds of the entries. The oldest entries are mean + root·v, which is the arrival cost. w is the noise
+// in its standard deviations. A decision that leaves the window enters mean and root by a step of the filter about the last
+// estimate of the window. The Filter judges the outputs, and its covariance is that of the estimate.
 type window struct {
 	size      int
 	tail      *Filter    // the arrival cost: mean and root of the oldest entries, without what was measured of them
