@@ -23,7 +23,7 @@ type tube struct {
 	foreseen         []int // those that are known, and that the limits depend on
 	steps            int   // stages of the plan; 0: there is none that keeps its limits
 	stage            int   // that of the present decision
-	room, now        [][]float64
+	slack, now       [][]float64
 	flow             [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of the next d, by d
 	deviation, image []float64   // d, and margins with the next d
 	next             []float64
@@ -48,7 +48,7 @@ func (m *Margin) follow() bool {
 		return all
 	}
 	m.tube = &tube{
-		margin: m, abilities: domain.AbilitiesOfProblem(m.problem), room: rows(m.nm), now: rows(m.nm), flow: rows(m.n * (m.nm + m.n)),
+		margin: m, abilities: domain.AbilitiesOfProblem(m.problem), slack: rows(m.nm), now: rows(m.nm), flow: rows(m.n * (m.nm + m.n)),
 		deviation: make([]float64, m.n), image: make([]float64, m.nm+m.n), next: make([]float64, len(m.next)), nextC: make([]float64, len(m.nextC)), other: make([]float64, m.nm),
 		box: spec.Action,
 	}
@@ -98,7 +98,7 @@ func (b *tube) open(steps int) {
 	spec := m.problem.Spec()
 	b.steps, b.stage = 0, 0
 	for t := range steps {
-		st, room := &m.stages.list[t], b.room[t]
+		st, room := &m.stages.list[t], b.slack[t]
 		if t > 0 && b.abilities.Lost(st.s, st.c) {
 			return
 		}
@@ -157,7 +157,7 @@ func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
 	b.deviate(b.next, b.nextC, b.stage+1)
 	spec := m.problem.Spec()
 	for t := b.stage + 1; t < b.steps; t++ {
-		copy(b.image, b.room[t])
+		copy(b.image, b.slack[t])
 		clear(b.image[m.nm:])
 		for k, v := range b.deviation {
 			tensor.Axpy(v, b.flow[t][k*len(b.image):][:len(b.image)], b.image)
