@@ -86,7 +86,7 @@ func (a *Batch) prepare(l *loop) error {
 // it.
 func (g *guard) expect(l *loop, pref domain.Preference) error {
 	w := &l.guard
-	if w.accepted.solved && w.accepted.lasts() {
+	if w.accepted.solved && w.accepted.keepsLimits() {
 		return nil
 	}
 	steps := g.steps(l.predictedC)

@@ -36,10 +36,10 @@ type plan struct {
 	solved       bool // found by a rescue
 }
 
-// lasts reports whether a plan keeps the limits to its end; safe, whether it does by more than the noise.
-func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
+// keepsLimits reports whether a plan keeps the limits to its end; safe, whether it does by more than the noise.
+func (p *plan) keepsLimits() bool { return p.steps > 0 && p.fails == p.steps }
 
-func (p *plan) safe() bool { return p.lasts() && !p.narrow }
+func (p *plan) safe() bool { return p.keepsLimits() && !p.narrow }
 
 func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
 
@@ -64,9 +64,9 @@ func (p *plan) better(o *plan) bool {
 	switch {
 	case p.safe() != o.safe():
 		return p.safe()
-	case p.lasts() != o.lasts():
-		return p.lasts()
-	case p.lasts():
+	case p.keepsLimits() != o.keepsLimits():
+		return p.keepsLimits()
+	case p.keepsLimits():
 		return p.cost < o.cost
 	case p.fails != o.fails:
 		return p.fails > o.fails
@@ -129,7 +129,7 @@ func (g *guard) roll(runs []rollout) error {
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)
-			if runs[i].result.lasts() && h+1 < runs[i].steps {
+			if runs[i].result.keepsLimits() && h+1 < runs[i].steps {
 				running = i + 1
 			}
 		}
