@@ -203,7 +203,6 @@ func (r *Records) EqualIn(name string, first, m *closedloop.Paired) string {
 	return "time"
 }
 
-
 // comparisonSection is the table of one.
 func comparisonSection(c closedloop.Compared) Section {
 	if len(c.Comparisons) == 0 {
