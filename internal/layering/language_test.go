@@ -24,8 +24,8 @@ import (
 const (
 	emptyNames  = 3364 // identifiers that say nothing of what they hold
 	longTuples  = 307  // assignments to four and more variables
-	longComment = 1230 // sentences of doc comments with more than 25 words
-	ownPhrases  = 643  // places in comments with a phrase that the dictionary replaces
+	longComment = 1190 // sentences of doc comments with more than 25 words
+	ownPhrases  = 642  // places in comments with a phrase that the dictionary replaces
 )
 
 // Bounds of comments, those of the pages for users.
