@@ -83,7 +83,7 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if opt.LookAhead != 0 || opt.NoProjection || opt.NoRounds || opt.Within != 0 || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
+	if opt.LookAhead != 0 || opt.NoProjection || opt.NoRounds || opt.TimeLimit != 0 || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
 		return nil, badInputf("refine: case %s chooses look-ahead, projection, flow, rounds, time and mixture of candidates itself: leave them out", spec.Name)
 	}
 	if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {

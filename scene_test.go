@@ -53,11 +53,11 @@ func TestTheFileOfADrawnSceneIsItsEpisode(t *testing.T) {
 			c := require.Get(catalogue.Find(name))(t)
 			text := require.Get(require.Get(c.Scene(t.Context(), 991, 0, "", domain.Preference{Adaptive: true}))(t).Text())(t)
 			r, v, given := staged(t, c, method, written(t, string(text)))
-			if len(r.Beyond) != 0 {
-				t.Errorf("a drawn scene lies beyond training: %v", r.Beyond)
+			if len(r.Excursions) != 0 {
+				t.Errorf("a drawn scene lies beyond training: %v", r.Excursions)
 			}
 			for _, check := range v.Checks {
-				if check.Field == "header.params" && check.How != closedloop.Confirmed {
+				if check.Field == "header.params" && check.Verdict != closedloop.Confirmed {
 					t.Errorf("the case's own params: %+v", check)
 				}
 			}
@@ -89,7 +89,7 @@ func TestMoreRobotsThanThePaperHas(t *testing.T) {
 		"scene": {"agents": [` + strings.Join(robots, ",") + `], "obstacles": [{"c": [0, 0], "v": [0.3, 0.2], "r": 0.6}]}}`
 	for _, method := range []string{"planner-384", "navigator", "planner-no-latent-primitives", "reference"} {
 		r, v, trace := staged(t, c, method, written(t, text))
-		all := fmt.Sprint(r.Beyond)
+		all := fmt.Sprint(r.Excursions)
 		for _, says := range []string{"-1 params.robots is 8", "-1 params.limits.v_max is 1, maps and policies are trained with 1.2", "number of agents is 8"} {
 			if !strings.Contains(all, says) {
 				t.Errorf("%s: no %q in %s", method, says, all)
@@ -99,7 +99,7 @@ func TestMoreRobotsThanThePaperHas(t *testing.T) {
 			t.Errorf("%s: %d decisions, %d failures", method, v.Decisions, r.Failures)
 		}
 		for _, check := range v.Checks {
-			if check.Field == "header.params" && check.How != closedloop.Unchecked {
+			if check.Field == "header.params" && check.Verdict != closedloop.Unchecked {
 				t.Errorf("params of the trace's own: %+v", check)
 			}
 		}
@@ -132,8 +132,8 @@ func TestLimitsOfAScenesOwnBind(t *testing.T) {
 	}
 	text := `{"gpc_scene": 1, "case": "opf30", "params": {"ramp_pu": [0.01, 0.01, 0.01, 0.01, 0.01, 0.01]}, "scene": {"level": [` + strings.Join(level, ",") + `]}}`
 	r, _, _ := staged(t, c, "direct", written(t, text))
-	if r.Episodes != 1 || r.Feasible != 1 || len(r.Beyond) != 1 || !strings.Contains(r.Beyond[0].What, "params.ramp_pu") {
-		t.Errorf("feasible %v, beyond %v", r.Feasible, r.Beyond)
+	if r.Episodes != 1 || r.Feasible != 1 || len(r.Excursions) != 1 || !strings.Contains(r.Excursions[0].Quantity, "params.ramp_pu") {
+		t.Errorf("feasible %v, beyond %v", r.Feasible, r.Excursions)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestATraceOpensNoFile(t *testing.T) {
 		t.Errorf("without the network's file: %+v", v)
 	}
 	for _, check := range v.Checks {
-		if check.Field == "header.params" && check.How != closedloop.Unchecked {
+		if check.Field == "header.params" && check.Verdict != closedloop.Unchecked {
 			t.Errorf("the network is the trace's own: %+v", check)
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). What that finds is
-// a policy, D_u(E_x(x) + o) and what a polish changed of its first action, so that the decision still answers
-// what is measured.
+// prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). The search finds a policy, D_u(E_x(x) + o),
+// and a polish may change its first action. The decision still answers the measured state.
 type prepared struct {
 	preference domain.Preference // of the last decision
 	ready      bool              // the memory's best roll-out begins with the next decision
@@ -18,14 +17,14 @@ type prepared struct {
 
 func (p *prepared) forget() { p.ready = false }
 
-// decided ends what was prepared, and keeps the preference for what is prepared next.
-func (p *prepared) decided(pref domain.Preference) {
+// finish ends the prepared decision, and keeps the preference for the next one.
+func (p *prepared) finish(pref domain.Preference) {
 	p.ready, p.preference.Adaptive = false, pref.Adaptive
 	p.preference.W = append(p.preference.W[:0], pref.W...)
 }
 
 func (p *prepared) copyFrom(o *prepared) {
-	p.decided(o.preference)
+	p.finish(o.preference)
 	p.ready = o.ready
 }
 
@@ -37,14 +36,14 @@ func (a *Batch) Prepares() bool { return a.ahead != nil }
 // dynamics lead from the last one. It is called after the actions were executed, or
 // replaced (Executed), and before the next Decide, whose times it is no part of. Without
 // SearchOptions.Ahead it does nothing.
-func (a *Batch) Prepare() error { return a.PrepareSome(a.every) }
+func (a *Batch) Prepare() error { return a.PrepareSome(a.allLoops) }
 
 // PrepareSome is Prepare of the loops of these numbers.
-func (a *Batch) PrepareSome(which []int) error {
+func (a *Batch) PrepareSome(numbers []int) error {
 	if a.ahead == nil {
 		return nil
 	}
-	for _, w := range which {
+	for _, w := range numbers {
 		if w < 0 || w >= a.size {
 			return fmt.Errorf("batchnav: loop %d is to be prepared, want 0 to %d", w, a.size-1)
 		}
@@ -60,17 +59,17 @@ func (a *Batch) PrepareSome(which []int) error {
 // has nothing to roll out.
 func (a *Batch) prepare(l *loop) error {
 	l.prepared.ready = false
-	if !l.haveState {
+	if !l.history.state {
 		l.memory.lose()
 		return nil
 	}
 	s, c, pref := l.predictedS, l.predictedC, l.prepared.preference
 	a.problem.Step(l.state, l.lastC, l.lastU, s, c)
-	if !tensor.Finite(s) || !tensor.Finite(c) || a.may.Remaining != nil && a.may.Remaining(c) < 1 {
+	if !tensor.Finite(s) || !tensor.Finite(c) || a.abilities.Remaining != nil && a.abilities.Remaining(c) < 1 {
 		l.memory.lose()
 		return nil
 	}
-	best, err := a.ahead.find(l.memory, s, c, pref, a.ahead.opt.Within)
+	best, err := a.ahead.find(l.memory, s, c, pref, a.ahead.opt.TimeLimit)
 	if err != nil || best == nil {
 		return err
 	}
@@ -82,18 +81,18 @@ func (a *Batch) prepare(l *loop) error {
 	return a.guard.expect(l, pref)
 }
 
-// expect makes the roll-out of a loop's prepared policy, which begins with l.alternative where
-// the last action leads, the plan accepted with that action: unless it is not safe, or the
-// plan that is accepted came from a rescue, which decisions hold the new one against.
+// expect rolls out a loop's prepared policy, which begins with l.alternative where the last action leads. If the plan
+// is safe it is accepted, with the last action before it. A plan of a rescue stays: later decisions are compared with
+// it.
 func (g *guard) expect(l *loop, pref domain.Preference) error {
-	w := &l.watched
-	if w.accepted.solved && w.accepted.lasts() {
+	w := &l.guard
+	if w.accepted.solved && w.accepted.keepsLimits() {
 		return nil
 	}
 	steps := g.steps(l.predictedC)
-	r := rollout{s: l.predictedS, c: l.predictedC, pref: pref, steps: steps, into: &w.next}
-	g.goOn(l.memory, l.alternative, &r)
-	if err := g.alone(r); err != nil {
+	r := rollout{s: l.predictedS, c: l.predictedC, pref: pref, steps: steps, result: &w.next}
+	g.resumeSearch(l.memory, l.alternative, &r)
+	if err := g.rollOne(r); err != nil {
 		return err
 	}
 	if !w.next.safe() {
@@ -116,14 +115,14 @@ func single(v []float32) tensor.Matrix {
 	return tensor.Matrix{Rows: 1, Cols: len(v), Stride: len(v), Data: v}
 }
 
-// bend makes a decision that of a policy: z, direct's latent of the observation, is moved by
-// its first offset and decoded into plan, which is then changed as the polish changed it.
-func (f *finder) bend(by *memory, c []float64, state, z, plan []float32) (moved float64, err error) {
-	moved = displaceBy(by.Best().Offsets, z)
+// bend makes a decision from a policy. It moves z, the latent of the observation, by the first offset, decodes it into
+// plan, and adds the change of the polish.
+func (f *finder) bend(m *memory, c []float64, state, z, plan []float32) (distance float64, err error) {
+	distance = displaceBy(m.Best().Offsets, z)
 	tensor.Narrow(f.present, c)
 	err = f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
-	for j, more := range by.change {
+	for j, more := range m.change {
 		plan[j] = float32(float64(plan[j]) + more)
 	}
-	return moved, err
+	return distance, err
 }

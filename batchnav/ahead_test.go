@@ -156,7 +156,7 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 		case !expected && took < left:
 			t.Errorf("decision %d takes %d steps of the %d that are left", h, took, left)
 		}
-		if a := n.batch.loops[0].watched.accepted; !a.safe() || a.steps != int(left) || a.actions[0] != u {
+		if a := n.batch.loops[0].guard.accepted; !a.safe() || a.steps != int(left) || a.actions[0] != u {
 			t.Errorf("decision %d: %d of %d steps accepted from %v on, executed is %v", h, a.steps, left, a.actions[0], u)
 		}
 		p.Cart.Step(slices.Clone(s), slices.Clone(c), []float64{u}, s, c)
@@ -181,7 +181,7 @@ func TestTheGuardFollowsWhatIsPolishedAhead(t *testing.T) {
 		s[0] += gust
 		u := slices.Clone(require.Get(n.Decide(s, c, pref))(t).U)
 		l := &n.batch.loops[0]
-		now := slices.Clone(l.watched.accepted.actions)
+		now := slices.Clone(l.guard.accepted.actions)
 		p.Step(slices.Clone(s), slices.Clone(c), u, s, c)
 		want := l.memory.plan[1]
 		if gust != 0 {
@@ -191,7 +191,7 @@ func TestTheGuardFollowsWhatIsPolishedAhead(t *testing.T) {
 			t.Errorf("decision %d: the guard's plan begins with %v, want %v and %v", h, now[:2], u[0], want)
 		}
 		require.OK(t, n.Prepare())
-		if ahead, plan := l.watched.accepted.actions[1:], l.memory.plan; len(plan) != cartSteps-h-1 || slices.ContainsFunc(ahead, math.IsNaN) || math.Abs(ahead[len(ahead)-1]-plan[len(plan)-1]) > 1e-12 || math.Abs(ahead[0]-plan[0]) > 1e-6 {
+		if ahead, plan := l.guard.accepted.actions[1:], l.memory.plan; len(plan) != cartSteps-h-1 || slices.ContainsFunc(ahead, math.IsNaN) || math.Abs(ahead[len(ahead)-1]-plan[len(plan)-1]) > 1e-12 || math.Abs(ahead[0]-plan[0]) > 1e-6 {
 			t.Errorf("decision %d: the guard goes on with %v, polished are %v", h, ahead, plan)
 		}
 	}

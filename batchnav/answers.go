@@ -7,27 +7,26 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// mostAnswers bounds how many known answers a map is asked for, answerTolerance how wrong it
-// may be about them: by half of their variance. The bundled maps are wrong by 2e-4 to 0.06 of
-// it, one of Case 1 after 36 epochs on 120 scenarios, whose decisions cost 0.3 %, by 0.40: what
-// a projection takes back counts here; docs/explain/guard.md.
+// mostAnswers bounds how many known answers a map is asked for, answerTolerance its error at them: half of their
+// variance. The bundled maps miss 2e-4 to 0.06 of it. A map of Case 1 after 36 epochs on 120 scenarios misses 0.40,
+// while its decisions cost 0.3 %: the error counts before the projection (docs/explain/guard.md).
 const (
 	mostAnswers     = 32
 	answerTolerance = 0.5
 )
 
-// answerError is how wrong the map is about answers that are known (domain.ProblemAbilities.Answers), 0
-// where none are: with r_i = D_u(E_x(x_i)) in physical units and t_i the solver's target,
+// answerError is the error of the map at known answers (domain.ProblemAbilities.Answers), 0 where there are none.
+// With r_i = D_u(E_x(x_i)) in physical units and t_i the solver's target, it is
 //
 //	Σ_i ‖r_i − t_i‖² / Σ_i ‖t_i − t̄‖²,
 //
 // each component in units of its box, where it has one. The plan that fits all answers best
-// has 1. Neither side depends on what the map says of itself.
+// has 1. Neither side depends on the map's own residual.
 func (l *loaded) answerError() (float64, error) {
-	if l.may.Answers == nil {
+	if l.abilities.Answers == nil {
 		return 0, nil
 	}
-	answers := l.may.Answers()
+	answers := l.abilities.Answers()
 	n := min(len(answers), mostAnswers)
 	samples := make([]*domain.Sample, n)
 	input, z := tensor.New(n, l.spec.ObservationSize()), tensor.New(n, l.model.Latent())

@@ -18,15 +18,15 @@ import (
 type Observation struct {
 	S, C       []float64
 	Preference domain.Preference
-	// Until is when a search is to have its best: it begins no round that would end later, as
+	// Deadline is when a search is to have its best: it begins no round that would end later, as
 	// far as the last one tells. The result then depends on the machine. Zero: whenever.
-	Until time.Time
+	Deadline time.Time
 }
 
 // Batch is many independent closed loops of one map that decide together: each
 // backend call serves all rows. Where the backend keeps loops by itself
-// (backend.LoopsBackend) their latents stay there from decision to decision, and of 32 that
-// decide together or more so do projections. It is used by one goroutine.
+// (backend.LoopsBackend) their latents stay there from decision to decision. From 32 loops on
+// their projections are made there too. It is used by one goroutine.
 type Batch struct {
 	*loaded
 	opt      Options
@@ -34,11 +34,11 @@ type Batch struct {
 	latents  backend.Loops
 	onDevice bool
 	loops    []loop
-	every    []int // all loops
+	allLoops []int // all loops
 	// Of the decision that is made: the loops that make it, and their input and output.
-	which []int
-	in    backend.LoopsInput
-	out   backend.LoopsOutput
+	active []int
+	in     backend.LoopsInput
+	out    backend.LoopsOutput
 	// room and answer are in and out for every loop.
 	room   backend.LoopsInput
 	answer backend.LoopsOutput
@@ -51,15 +51,16 @@ type Batch struct {
 	slot    []float64
 }
 
+// history says which values of the last decision a loop has: its latent, its filtered priority, its measured state, and
+// the decision itself.
+type history struct{ latent, sigma, state, decision bool }
+
 // loop is the memory of one closed loop.
 type loop struct {
 	row                          int // of the decision's input and output
 	noise                        NoiseEstimator
-	haveLatent                   bool
-	haveSigma                    bool
+	history                      history
 	sigma                        []float64 // filtered priority
-	haveState                    bool
-	decided                      bool      // there is a last decision
 	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
@@ -70,7 +71,7 @@ type loop struct {
 	variance                     float64
 	memory                       *memory // of the search
 	prepared                     prepared
-	watched                      watched // of the guard
+	guard                        guardState // of the guard
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -87,7 +88,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	spec, objectives := l.spec, l.spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
-		loops: make([]loop, size), every: make([]int, size),
+		loops: make([]loop, size), allLoops: make([]int, size),
 		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
 		slot: make([]float64, spec.PreferenceSize()),
 	}
@@ -122,7 +123,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	}
 	a.uniform.W = slices.Repeat([]float64{1 / float64(objectives)}, objectives)
 	for i := range a.loops {
-		a.every[i], a.loops[i] = i, newLoop(spec)
+		a.allLoops[i], a.loops[i] = i, newLoop(spec)
 		if searches {
 			a.loops[i].memory = &memory{Memory: a.search.sampler.NewMemory()}
 		}
@@ -143,15 +144,14 @@ func newLoop(spec *domain.Spec) loop {
 	}
 }
 
-// leastProjected is how many loops have to decide together to be projected where their
-// latents are kept: a core makes some 20 to 30 rows while a device makes the slowest of them
-// (docs/contribute/cuda-kernels.md). A loop alone, as of an evaluation, is projected by the problem's
-// own method on every backend.
+// leastProjected is the least number of loops that decide together and are projected where their latents are kept. A
+// core makes some 20 to 30 rows while a device makes the slowest of them (docs/contribute/cuda-kernels.md). A single
+// loop, as of an evaluation, is projected by the problem's own method on every backend.
 const leastProjected = 32
 
 // keep makes the loops' latents.
 func (a *Batch) keep(projects bool) (err error) {
-	a.latents, a.onDevice, err = a.keepLoops(backend.LoopsConfig{
+	a.latents, a.onDevice, err = a.makeLoops(backend.LoopsConfig{
 		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.smooths(), Projects: projects,
 	})
@@ -163,14 +163,14 @@ func (a *Batch) smooths() bool {
 	return a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree
 }
 
-// keepLoops makes loops of the map: where the backend computes if it offers that, in its
+// makeLoops makes loops of the map: where the backend computes if it offers that, in its
 // single operations otherwise.
-func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevice bool, err error) {
+func (l *loaded) makeLoops(cfg backend.LoopsConfig) (latents backend.Loops, onDevice bool, err error) {
 	if b, ok := l.backend.(backend.LoopsBackend); ok {
-		kept, err := b.NewLoops(cfg)
+		latents, err := b.NewLoops(cfg)
 		switch {
 		case err == nil:
-			return kept, true, nil
+			return latents, true, nil
 		case !errors.Is(err, backend.ErrNoLoops):
 			return nil, false, fmt.Errorf("batchnav: %w", err)
 		}
@@ -178,13 +178,13 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 	if err := l.makeStepper(cfg.Step.MaxBatch); err != nil {
 		return nil, false, err
 	}
-	kept, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
-	return kept, false, err
+	latents, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
+	return latents, false, err
 }
 
-// AnswerError is how wrong the map is about decisions that the problem knows by its own solver
-// (domain.ProblemAbilities.Answers): what it misses of their variation, as a share, 0 where none are known. Above
-// 0.5 no decision of the map is trusted: each has domain.FallbackMap.
+// AnswerError is the error of the map at decisions that the problem knows by its own solver
+// (domain.ProblemAbilities.Answers). It is the share of their variation that the map misses, 0 where none are known.
+// Above 0.5 no decision of the map is trusted: each has domain.FallbackMap.
 func (a *Batch) AnswerError() float64 { return a.wrong }
 
 // OnDevice tells whether the latents stay where the backend computes.
@@ -201,8 +201,8 @@ func (a *Batch) Reset() {
 func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
-	l.haveLatent, l.haveSigma, l.haveState, l.decided = false, false, false, false
-	l.watched.forget()
+	l.history = history{}
+	l.guard.forget()
 	l.prepared.forget()
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {

@@ -9,24 +9,22 @@ import (
 	"github.com/gpc-engine/gpc/internal/normal"
 )
 
-// NoiseScales are the standard deviations of the noise candidates, as fractions
-// of the codes' spread: half a decade apart, from a fine local search to the
-// width of M* itself.
+// NoiseScales are the standard deviations of the noise candidates, as fractions of the codes' spread. They are half a
+// decade apart, from a fine local search to the width of M* itself.
 var NoiseScales = []float64{0.01, 0.03, 0.1, 0.3, 1}
 
 // candidateStream separates the preferences' random numbers from every other
 // use of the same seed.
 const candidateStream = 0x67706372656669 // "gpcrefi"
 
-// shares splits a question's plans beyond the first ones that stand alone: the codes
-// of M_t, the swept preferences and the noise around the previous latent. Noise around
-// the localized code takes what rounding and an M_t of too few leave.
+// shares splits the plans of a question after the first few, which are fixed. They are the codes of M_t, the swept
+// preferences, and noise around the previous latent.
 func shares(q *domain.Question, mix Mixture) (neighbours, preferences, previous int) {
-	alone := 2
+	fixed := 2
 	if q.Previous != nil {
-		alone = 3
+		fixed = 3
 	}
-	rest := max(0, q.Count-alone)
+	rest := max(0, q.Count-fixed)
 	part := func(share float64) int { return min(int(math.Floor(share*float64(rest)+shareRounding)), rest) }
 	neighbours = part(mix.Neighbours)
 	preferences = min(part(mix.Preference), rest-neighbours)
@@ -61,9 +59,9 @@ func newDraws() *draws {
 	return &draws{source, rand.New(source)}
 }
 
-// around writes a latent with a candidate's noise of standard deviation std;
+// perturb writes a latent with a candidate's noise of standard deviation std;
 // normals is scratch.
-func around(latent []float32, std float64, seed uint64, candidate int, normals []float64, z []float32) {
+func perturb(latent []float32, std float64, seed uint64, candidate int, normals []float64, z []float32) {
 	normal.Fill(normals, seed, normal.Place{Number: uint32(candidate), Stream: backend.CandidateStream})
 	for j := range z {
 		z[j] = latent[j] + float32(std*normals[j])

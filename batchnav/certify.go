@@ -89,12 +89,12 @@ type certifier struct {
 }
 
 // newCertifier encodes and localizes the held-out samples.
-func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*certifier, error) {
+func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*certifier, error) {
 	opt.samples, opt.points = cmp.Or(opt.samples, certifySamples), cmp.Or(opt.points, certifyPoints)
-	if len(held) == 0 {
+	if len(holdout) == 0 {
 		return nil, fmt.Errorf("certify: no held-out samples")
 	}
-	n := min(opt.samples, len(held))
+	n := min(opt.samples, len(holdout))
 	l, err := load(b, m, p, &opt.Options)
 	if err != nil {
 		return nil, err
@@ -111,10 +111,10 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 		return nil, err
 	}
 	for i := range n {
-		s := held[i*len(held)/n]
+		s := holdout[i*len(holdout)/n]
 		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() {
 			return nil, fmt.Errorf("certify: sample %d has %d state, %d context and %d action values, case %q has %d, %d and %d",
-				i*len(held)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
+				i*len(holdout)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
 		}
 		a.samples = append(a.samples, s)
 		a.questions = append(a.questions, domain.Question{S: s.S, C: s.C, Preference: s.Preference})
@@ -124,8 +124,8 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 
 // Estimate computes the constants of a map from held-out samples, on which
 // nothing of the map was trained.
-func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*Constants, error) {
-	a, err := newCertifier(b, m, p, held, opt)
+func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*Constants, error) {
+	a, err := newCertifier(b, m, p, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +181,14 @@ func (a *certifier) lipschitz(c *Constants) error {
 	if err != nil {
 		return err
 	}
-	c.KDu, c.KDuBound, c.KDs, c.KDsBound = Number(u.largest), Number(boundU), Number(s.largest), Number(boundS)
+	c.KDu, c.KDuBound = Number(u.largest), Number(boundU)
+	c.KDs, c.KDsBound = Number(s.largest), Number(boundS)
 	c.Sigma0, c.SigmaRowSpace = Number(s.injective), Number(s.rowSpace)
 	return nil
 }
 
-// difference is the step of central differences of margins in u, relative to
-// 1 + |u|: the cube root of float64's rounding, where their error is least.
+// difference is the step of central differences of margins in u, relative to 1 + |u|. It is the cube root of float64's
+// rounding, where their error is least.
 const difference = 6e-6
 
 // margins fills in γ_min, δ_dec and L_f.
@@ -334,8 +335,8 @@ func displace(seed uint64, round int, radius float64, z, out tensor.Matrix) {
 	}
 }
 
-// curvatureNeighbours around a code read its curvature: twice as many as the
-// latents of the cases have tangent directions, few enough to stay local.
+// curvatureNeighbours around a code measure its curvature. They are twice the tangent directions of the cases' latents,
+// and few enough to stay local.
 const curvatureNeighbours = 24
 
 // shape fills in κ_max.
@@ -343,8 +344,8 @@ func (a *certifier) shape(c *Constants) error {
 	if a.index == nil {
 		return nil
 	}
-	largest, p95, dimension, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
-	c.KappaMax, c.KappaP95, c.TangentDimension = Number(largest), Number(p95), dimension
+	k, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
+	c.KappaMax, c.KappaP95, c.TangentDimension = Number(k.largest), Number(k.p95), k.dimension
 	return err
 }
 

@@ -150,10 +150,10 @@ func TestCurvatureOfACircle(t *testing.T) {
 		codes.Row(i)[0], codes.Row(i)[1] = float32(2*math.Cos(phi)), float32(2*math.Sin(phi))
 	}
 	index := require.Get(ref.New().NewIndex(codes, decoded))(t)
-	largest, p95, dimension, err := curvature(index, codes, 30, 10)
+	k, err := curvature(index, codes, 30, 10)
 	require.OK(t, err)
-	if dimension != 1 || math.Abs(largest-0.5) > 0.02 || math.Abs(p95-0.5) > 0.02 {
-		t.Errorf("κ = %g, 95 %% %g, dimension %d; want 0.5 in 1", largest, p95, dimension)
+	if k.dimension != 1 || math.Abs(k.largest-0.5) > 0.02 || math.Abs(k.p95-0.5) > 0.02 {
+		t.Errorf("κ = %g, 95 %% %g, dimension %d; want 0.5 in 1", k.largest, k.p95, k.dimension)
 	}
 }
 
@@ -183,15 +183,15 @@ func TestRecovery(t *testing.T) {
 	// which is e^{−4η} to third order.
 	eta := nav.LatentStep / nav.Epsilon
 	close(t, "Φ after 12 steps", r.Median[12], 0.25*math.Pow(1-2*eta+2*eta*eta, 24), 1e-4)
-	if r.Capped != 0 || r.Within < 0.99 {
-		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Within)
+	if r.Capped != 0 || r.Conforming < 0.99 {
+		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Conforming)
 	}
 	nav.VMax = 0.1
 	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
 	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt)
 	require.OK(t, err)
-	if r.Capped < 0.99 || r.Within > 0.1 {
-		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)
+	if r.Capped < 0.99 || r.Conforming > 0.1 {
+		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Conforming)
 	}
 }
 

@@ -11,10 +11,9 @@ import (
 // localizedRow is the candidate of the localized code; the one before is E_x's.
 const localizedRow = 1
 
-// choose takes the least cost among the feasible plans, ties to the lowest index;
-// without a feasible one the largest margin, and the first plan where no margin is a
-// number. It says what each source contributed. What the plans came from is the
-// caller's to add.
+// choose takes the least cost among the feasible plans, ties to the lowest index. Without a feasible plan it takes the
+// largest margin, and the first plan where no margin is a number. It reports the contribution of each source. The
+// caller adds the latents of the plans.
 func choose(b *domain.PlanBatch, sources []domain.Source, spec *domain.Spec) backend.RefineOutput {
 	var out backend.RefineOutput
 	best, widest := -1, -1
@@ -46,7 +45,8 @@ func choose(b *domain.PlanBatch, sources []domain.Source, spec *domain.Spec) bac
 		best = max(widest, 0)
 	}
 	localized := min(localizedRow, len(sources)-1)
-	out.Index, out.Source, out.Cost, out.Margin = best, sources[best], b.Cost[best], b.Margin[best]
+	out.Index, out.Source = best, sources[best]
+	out.Cost, out.Margin = b.Cost[best], b.Margin[best]
 	out.LocalizedCost, out.LocalizedMargin = b.Cost[localized], b.Margin[localized]
 	out.U = slices.Clone(row(b.Projected, best, b.Plans.Cols))
 	return out

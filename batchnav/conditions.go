@@ -30,9 +30,8 @@ type Condition struct {
 	Note     string  `json:"note,omitempty"` // what to know of it
 }
 
-// Certificate is the paper's theory applied to one map: constants, bounds that
-// follow from them, what was measured in closed loop, and every condition with
-// its verdict.
+// Certificate is the paper's theory applied to one map: constants, their bounds, the measurements in closed loop, and
+// every condition with its verdict.
 type Certificate struct {
 	Case string `json:"case"` // its name
 	// Method is the controller whose closed loop was measured; absent from older records.
@@ -69,7 +68,8 @@ type Certified struct {
 // the bounds with what was measured in closed loop; measured may be nil.
 func Judge(caseName string, k Constants, measured *Measured) *Certificate {
 	c := &Certificate{Case: caseName, Constants: k, Measured: measured}
-	kdu, kds, dt, vmax := float64(k.KDu), float64(k.KDs), k.Dt, k.VMax
+	kdu, kds := float64(k.KDu), float64(k.KDs)
+	dt, vmax := k.Dt, k.VMax
 	sigma0, row, loc := float64(k.Sigma0), float64(k.SigmaRowSpace), float64(k.DeltaLoc)
 	f, feas := float64(k.FDelta), float64(k.DeltaFeas)
 	rho := math.Exp(-float64(k.MuPL) * dt / k.Epsilon)
@@ -114,15 +114,15 @@ const (
 // estimateRounding is allowed where both sides are estimates of one quantity.
 const estimateRounding = 1e-3
 
-// compare adds the bounds beside what was measured.
+// compare adds the bounds and the measured values.
 func (c *Certificate) compare(m *Measured, steady, action func(float64) float64, uniform float64) {
 	k := &c.Constants
 	phi, err, step := math.NaN(), math.NaN(), math.NaN()
-	excess, tolerance, kept := math.NaN(), 0.0, ""
+	excess, tolerance, note := math.NaN(), 0.0, ""
 	if m != nil {
 		phi, err, step = float64(m.ResidualMax), float64(m.ActionErrorMax), float64(m.DisplacementMax)
 		excess, tolerance = -float64(m.MarginMin), m.MarginTolerance
-		kept = fmt.Sprintf("%d of %d decisions of the loop break a margin", m.Violations, m.Decisions)
+		note = fmt.Sprintf("%d of %d decisions of the loop break a margin", m.Violations, m.Decisions)
 	}
 	onMap := fmt.Sprintf("the theory takes Φ = 0 on M*; the map's own mean there is τ_geom = %.3g", k.TauGeom)
 	c.require(driftSteady, "eq. iclr-drift-bound", "max Φ ≤ (F_Δ + σ_0²δ_loc²)/(1 − e^{−μ_PLΔt/ε})", phi, steady(float64(k.Sigma0)), onMap)
@@ -133,7 +133,7 @@ func (c *Certificate) compare(m *Measured, steady, action func(float64) float64,
 	c.require(actionClosedLoop, "eq. closed-loop-bound", "max ‖u − u*‖ ≤ K_Du(δ_loc + ½κ_max V_max²Δt²) + δ_dec", err, uniform, "")
 	retraction := "flow and retraction together; retraction is not bounded by V_max Δt"
 	c.require(boundedStep, "eq. rk2-cap", "max ‖z_{t+1} − z_t‖ ≤ (1 + γ_L) V_max Δt + δ_loc", step, (1+k.LieGain)*k.VMax*k.Dt+float64(k.DeltaLoc), retraction)
-	c.require(marginsKept, "prop:feasibility", "−min margin ≤ its tolerance, with projection and fallback", excess, tolerance, kept)
+	c.require(marginsKept, "prop:feasibility", "−min margin ≤ its tolerance, with projection and fallback", excess, tolerance, note)
 }
 
 // require appends the condition left ≤ right with its verdict. A bound that is
@@ -169,16 +169,16 @@ func (c *Certificate) Verdicts() map[Verdict]int {
 }
 
 // Broken are the bounds that the closed loop went beyond.
-func (c *Certificate) Broken() (broken []Condition) {
+func (c *Certificate) Broken() (failed []Condition) {
 	for _, d := range c.Conditions {
 		switch d.Name {
 		case driftSteady, driftRowSpace, actionEndToEnd, actionRowSpace, actionClosedLoop, boundedStep, marginsKept:
 			if d.Verdict == DoesNot {
-				broken = append(broken, d)
+				failed = append(failed, d)
 			}
 		}
 	}
-	return broken
+	return failed
 }
 
 // Summary says in a line how many conditions hold and do not, and which bounds the closed

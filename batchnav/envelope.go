@@ -6,12 +6,12 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// envelopeRoom is how far beyond the states that the map's codes decode to, in their width, a component
-// may be measured: D_s may follow an observation far beyond them, so that its residual stays small.
+// envelopeRoom is how far a measured component may lie outside the states that the map's codes decode to, as a share of
+// their width. D_s may follow an observation far outside, so that its residual stays small.
 const envelopeRoom = 0.5
 
-// envelope is what each measured component may be, in physical units, for the map to have been made for
-// it: the range of its codes with envelopeRoom to either side.
+// envelope is the range of each measured component that the map was made for, in physical units. It is the range of its
+// codes, widened by envelopeRoom on either side.
 type envelope struct{ lo, hi []float64 }
 
 // enclose finds the envelope of a map, where the domain asks for one and the map has codes.
@@ -39,7 +39,7 @@ func (l *loaded) enclose() {
 	l.envelope = e
 }
 
-// Envelope is what each measured component may be for the map to have been made for it, in physical units; nil where the
+// Envelope is the range of each measured component that the map was made for, in physical units. It is nil where the
 // problem asks for none.
 func (n *Navigator) Envelope() (lo, hi []float64) {
 	return slices.Clone(n.batch.envelope.lo), slices.Clone(n.batch.envelope.hi)

@@ -35,7 +35,7 @@ func (r Round) Score(obs Observation, offsets tensor.Matrix, steps int) (out bac
 	s.offsets = offsets
 	err = s.score(obs.S, obs.C, obs.Preference, state, z.Row(0), steps)
 	n := offsets.Rows
-	return backend.RolloutsOutput{Cost: s.cost[:n], Margin: s.margin[:n], First: s.first.Slice(0, n), Kept: s.kept[:n]}, err
+	return backend.RolloutsOutput{Cost: s.cost[:n], Margin: s.margin[:n], First: s.first.Slice(0, n), Kept: s.survived[:n]}, err
 }
 
 // BestCost is what the best roll-out of a loop's last search costs.

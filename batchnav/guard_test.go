@@ -126,20 +126,20 @@ func TestGuardRollsThePolicyOut(t *testing.T) {
 			copy(at, next)
 			fast = fast || at[1] > p.limit
 		}
-		plan := &n.batch.loops[0].watched.accepted
+		plan := &n.batch.loops[0].guard.accepted
 		switch {
 		case fast || margin < 0:
 			failed++
-			if d.Fallback&domain.FallbackGuard == 0 || plan.lasts() && !d.Fallback.Replaced() {
-				rt.Fatalf("margin %g, too fast %t: fallback %v, the plan lasts: %t", margin, fast, d.Fallback, plan.lasts())
+			if d.Fallback&domain.FallbackGuard == 0 || plan.keepsLimits() && !d.Fallback.Replaced() {
+				rt.Fatalf("margin %g, too fast %t: fallback %v, the plan lasts: %t", margin, fast, d.Fallback, plan.keepsLimits())
 			}
 		case d.Fallback != 0 || !slices.Equal(d.U, want.U) || !plan.safe() || len(plan.actions) != steps:
 			rt.Fatalf("a safe action became %v of %v, fallback %v, with %d actions of %d", d.U, want.U, d.Fallback, len(plan.actions), steps)
 		case math.Abs(plan.margin-margin) > 1e-5:
 			rt.Fatalf("margin %g; the roll-out has %g", plan.margin, margin)
 		}
-		w := &n.batch.loops[0].watched
-		require.OK(t, n.batch.guard.alone(rollout{s: s, c: c, pref: pref, steps: steps, priced: true, into: &w.other}))
+		w := &n.batch.loops[0].guard
+		require.OK(t, n.batch.guard.rollOne(rollout{s: s, c: c, pref: pref, steps: steps, priced: true, result: &w.other}))
 		if w.other.safe() && (math.Abs(w.other.cost-cost) > 1e-5*(1+cost) || math.Abs(w.other.margin-margin) > 1e-5) {
 			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", w.other.cost, w.other.margin, cost, margin)
 		}
@@ -320,7 +320,7 @@ func TestGuardResolvesAPlanThatWasNotForeseen(t *testing.T) {
 		if moved {
 			s[0] += 0.01
 		}
-		before := slices.Clone(n.batch.loops[0].watched.accepted.actions)
+		before := slices.Clone(n.batch.loops[0].guard.accepted.actions)
 		d = require.Get(n.Decide(s, c, simplex(0)))(t)
 		switch asked := d.Fallback&domain.FallbackRescue != 0; {
 		case asked != moved || rescue.calls != len(rescue.begun) || (rescue.calls == 2) != moved:
@@ -369,8 +369,8 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 			for h := range cartSteps {
 				p.steps.Store(0)
 				d := require.Get(n.Decide(s, c, adaptively))(t)
-				w, fresh := &n.batch.loops[0].watched, &again.batch.loops[0].watched
-				if d.Fallback == 0 && h > 0 && w.behind {
+				w, fresh := &n.batch.loops[0].guard, &again.batch.loops[0].guard
+				if d.Fallback == 0 && h > 0 && w.extends {
 					known++
 					if p.steps.Load() > 3 {
 						t.Errorf("look-ahead %d, limit %g, decision %d: %d steps of the dynamics", steps, limit, h, p.steps.Load())
@@ -383,7 +383,7 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 				if !slices.Equal(d.U, e.U) || d.Fallback != e.Fallback && !found || !slices.Equal(w.accepted.actions, fresh.accepted.actions) || w.accepted.fails != fresh.accepted.fails {
 					t.Fatalf("look-ahead %d, limit %g, decision %d: u %v with %v, rolled out again %v with %v", steps, limit, h, d.U, d.Fallback, e.U, e.Fallback)
 				}
-				if fresh.behind {
+				if fresh.extends {
 					t.Error("a state that is not the predicted one was taken for it")
 				}
 				p.finite.Step(slices.Clone(s), slices.Clone(c), d.U, s, c)
@@ -522,7 +522,7 @@ func TestGuardOfASearch(t *testing.T) {
 		p := newSpeeding(0.5)
 		n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o, Guard: &domain.Guard{}}))(t)
 		_, bits, states := drive(t, n, adaptively, []float64{-1, 0.4}, 1)
-		best, plan := n.batch.loops[0].memory.Best(), &n.batch.loops[0].watched.accepted
+		best, plan := n.batch.loops[0].memory.Best(), &n.batch.loops[0].guard.accepted
 		if bits[0] != 0 || !plan.safe() || math.Abs(plan.margin-best.Margin) > 1e-5 {
 			t.Errorf("%+v: %v, margin %g; the search's is %g", o, bits, plan.margin, best.Margin)
 		}
@@ -570,7 +570,7 @@ func TestGuardSpendsItsDeadlineOnce(t *testing.T) {
 	n := guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, rescue)
 	s := []float64{-2, 1}
 	require.Get(n.Decide(s, []float64{0}, adaptively))(t)
-	n.batch.loops[0].watched.wait = 0
+	n.batch.loops[0].guard.wait = 0
 	require.OK(t, n.batch.guard.rescue(&n.batch.loops[0], []float64{0}, adaptively, &Decision{}, deadline))
 	if rescue.calls != 1 {
 		t.Errorf("behind its deadline the solver was asked %d times, want once before", rescue.calls)
@@ -602,8 +602,8 @@ func TestGuardWithNothingLeftOfAPlan(t *testing.T) {
 	n := guarded(t, newSpeeding(-0.9), domain.Guard{}, rescue)
 	for _, q := range []float64{-2, -1} {
 		d := require.Get(n.Decide([]float64{q, 1}, []float64{0}, adaptively))(t)
-		if d.Fallback&domain.FallbackRescue == 0 || len(n.batch.loops[0].watched.accepted.actions) != 1 {
-			t.Errorf("q %g: fallback %v, a plan of %v: want a rescue that finds none", q, d.Fallback, n.batch.loops[0].watched.accepted.actions)
+		if d.Fallback&domain.FallbackRescue == 0 || len(n.batch.loops[0].guard.accepted.actions) != 1 {
+			t.Errorf("q %g: fallback %v, a plan of %v: want a rescue that finds none", q, d.Fallback, n.batch.loops[0].guard.accepted.actions)
 		}
 	}
 	if rescue.calls != 2 {

@@ -10,18 +10,18 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Rows are observations one behind the other, physical units: measured states [n, n_s],
+// Rows are observations one after another, in physical units: measured states [n, n_s],
 // contexts [n, n_c] and weights on the simplex [n, M]. Nil weights are the adaptive priority.
 type Rows struct{ S, C, W []float64 }
 
 // Check says what is wrong with the lengths of n rows of a case.
 func (r Rows) Check(spec *domain.Spec, n int) error {
 	for _, w := range []struct {
-		what      string
-		got, each int
+		name          string
+		length, width int
 	}{{"states have", len(r.S), spec.MeasuredSize()}, {"contexts have", len(r.C), spec.ContextSize()}, {"weights have", len(r.W), spec.ObjectiveSize()}} {
-		if w.got != n*w.each && (w.got > 0 || w.what != "weights have") {
-			return fmt.Errorf("the %s %d entries, want %d rows of case %q with %d each", w.what, w.got, n, spec.Name, w.each)
+		if w.length != n*w.width && (w.length > 0 || w.name != "weights have") {
+			return fmt.Errorf("the %s %d entries, want %d rows of case %q with %d each", w.name, w.length, n, spec.Name, w.width)
 		}
 	}
 	return nil
@@ -36,9 +36,8 @@ func (r Rows) At(spec *domain.Spec, i int) Observation {
 	return o
 }
 
-// Latents are the operations that a decision is made of, one by one and for batches: they read
-// and move the latents of a map from outside. Of its matrices each row is one latent [n_z], and
-// there is a row of observations for each. It is used by one goroutine.
+// Latents are the operations of a decision, one by one and for batches. A caller reads and moves the latents of a map
+// with them.
 type Latents struct {
 	anchors
 	nets      [2]backend.Net // by Decoder; nil until they are differentiated
@@ -72,14 +71,14 @@ func NewLatents(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // Size is n_z.
 func (a *Latents) Size() int { return a.model.Latent() }
 
-// ask takes n rows in, each of them finite.
-func (a *Latents) ask(op string, in Rows, n int) ([]domain.Question, error) {
-	if err := in.Check(a.spec, n); err != nil {
+// ask takes n observations, each of them finite.
+func (a *Latents) ask(op string, rows Rows, n int) ([]domain.Question, error) {
+	if err := rows.Check(a.spec, n); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	a.questions = slices.Grow(a.questions[:0], n)[:n]
 	for i := range a.questions {
-		o := in.At(a.spec, i)
+		o := rows.At(a.spec, i)
 		if err := a.spec.CheckObservation(o.S, o.C, o.Preference); err != nil {
 			return nil, fmt.Errorf("%s: observation %d %w", op, i, err)
 		}
@@ -89,8 +88,8 @@ func (a *Latents) ask(op string, in Rows, n int) ([]domain.Question, error) {
 	return a.questions, nil
 }
 
-// given checks latents that are read.
-func (a *Latents) given(op string, z tensor.Matrix) error {
+// checkLatents checks latents that are read.
+func (a *Latents) checkLatents(op string, z tensor.Matrix) error {
 	if err := tensor.Check(op, "z", z, z.Rows, a.Size()); err != nil {
 		return err
 	}
@@ -104,8 +103,8 @@ func (a *Latents) given(op string, z tensor.Matrix) error {
 
 // Encode writes z_obs = E_x of the observations, or, localized, their places on M*:
 // Algorithm 2, step 1, under exact measurements.
-func (a *Latents) Encode(in Rows, localized bool, z tensor.Matrix) error {
-	questions, err := a.ask("encode", in, z.Rows)
+func (a *Latents) Encode(rows Rows, localized bool, z tensor.Matrix) error {
+	questions, err := a.ask("encode", rows, z.Rows)
 	if err != nil {
 		return err
 	}
@@ -126,12 +125,12 @@ func (a *Latents) Encode(in Rows, localized bool, z tensor.Matrix) error {
 
 // Decode writes the clipped plan [n, plan] and the state [n, n_s] of each latent, physical
 // units; a matrix without rows is not written. Plans are about the observations' rows.
-func (a *Latents) Decode(z tensor.Matrix, in Rows, u, s tensor.Matrix) error {
+func (a *Latents) Decode(z tensor.Matrix, rows Rows, u, s tensor.Matrix) error {
 	n := z.Rows
-	if err := a.given("decode", z); err != nil {
+	if err := a.checkLatents("decode", z); err != nil {
 		return err
 	}
-	questions, err := a.ask("decode", in, n)
+	questions, err := a.ask("decode", rows, n)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -150,27 +149,27 @@ func (a *Latents) narrow(questions []domain.Question) {
 	}
 }
 
-// Jacobian writes the derivatives of what a decoder gives, in physical units and before
-// the clip, in the latent: [n, out·n_z], each row an out×n_z matrix, row-major.
-func (a *Latents) Jacobian(of Decoder, z, jac tensor.Matrix) error {
-	if err := a.given("jacobian", z); err != nil {
+// Jacobian writes the derivatives of a decoder's output in the latent, in physical units and before the clip. They are
+// [n, out·n_z], each row an out×n_z matrix, row-major.
+func (a *Latents) Jacobian(decoder Decoder, z, jac tensor.Matrix) error {
+	if err := a.checkLatents("jacobian", z); err != nil {
 		return err
 	}
 	mlp, norm := a.model.DecoderU, a.model.NormU
-	if of == DecoderS {
+	if decoder == DecoderS {
 		mlp, norm = a.model.DecoderS, a.model.NormS
 	}
 	if err := backend.CheckOutput("jacobian", "jac", jac, z.Rows, mlp.Out()*a.Size()); err != nil || z.Rows == 0 {
 		return err
 	}
-	if a.nets[of] == nil {
+	if a.nets[decoder] == nil {
 		net, err := a.backend.NewNet(mlp)
 		if err != nil {
 			return fmt.Errorf("jacobian: %w", err)
 		}
-		a.nets[of] = net
+		a.nets[decoder] = net
 	}
-	if err := a.nets[of].Jacobian(z, jac); err != nil {
+	if err := a.nets[decoder].Jacobian(z, jac); err != nil {
 		return err
 	}
 	for i := range jac.Rows {
@@ -188,17 +187,17 @@ type Moved struct {
 	Sigma  []float64     // priority that steered it [n, M]
 }
 
-// Step makes one latent step from each latent: Algorithm 2, steps 2 to 5, without
-// retraction, smoothing and the low-pass of σ, which are a loop's.
-func (a *Latents) Step(z tensor.Matrix, in Rows, out Moved) error {
+// Step makes one latent step from each latent: Algorithm 2, steps 2 to 5. Retraction, smoothing and the low-pass of σ
+// belong to a loop and are left out.
+func (a *Latents) Step(z tensor.Matrix, rows Rows, out Moved) error {
 	n, m := z.Rows, a.spec.ObjectiveSize()
-	if err := a.given("step", z); err != nil {
+	if err := a.checkLatents("step", z); err != nil {
 		return err
 	}
 	if out.Energy != nil && len(out.Energy) != n || out.Sigma != nil && len(out.Sigma) != n*m {
 		return fmt.Errorf("step: room for %d energies and %d priorities, want %d and %d", len(out.Energy), len(out.Sigma), n, n*m)
 	}
-	questions, err := a.ask("step", in, n)
+	questions, err := a.ask("step", rows, n)
 	if err != nil || n == 0 {
 		return err
 	}

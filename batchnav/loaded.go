@@ -14,15 +14,15 @@ import (
 
 // loaded is one model with its problem on one backend.
 type loaded struct {
-	backend backend.Backend
-	model   *model.Model
-	problem domain.Problem
-	may     *domain.ProblemAbilities
-	spec    *domain.Spec
-	nav     domain.Navigation
-	encoder backend.Net
-	index   backend.Index   // nil for a model without codes
-	stepper backend.Stepper // of makeStepper
+	backend   backend.Backend
+	model     *model.Model
+	problem   domain.Problem
+	abilities *domain.ProblemAbilities
+	spec      *domain.Spec
+	nav       domain.Navigation
+	encoder   backend.Net
+	index     backend.Index   // nil for a model without codes
+	stepper   backend.Stepper // of makeStepper
 	// inverseRange is 1/(nadir − ideal) of each objective on the dataset; 1 for RawWeights.
 	inverseRange []float64
 	// decoded are D_s of the codes; the model's own where it carries them.
@@ -54,7 +54,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 		}
 	}
 	domain.Prepare(p)
-	l := &loaded{backend: b, model: m, problem: p, may: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
+	l := &loaded{backend: b, model: m, problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}
@@ -140,9 +140,9 @@ const (
 
 // coverTolerance is τ_cover. The paper's M_t is a subset of a continuous M*; here
 // M* is finitely many codes, and an observation lies between them. A code that the
-// affine refinement needs is therefore off the observation by the spacing of the
-// codes, which τ_geom (the reconstruction error at one point) does not know:
-// with τ_geom alone M_t would be empty almost everywhere. τ_cover is the
+// affine refinement needs differs from the observation by the spacing of the codes.
+// τ_geom, the reconstruction error at one point, does not include that: with τ_geom
+// alone M_t would be empty almost everywhere. τ_cover is the
 // coverQuantile over codes of the largest squared decoded distance to the
 // neighbours that refinement would use, so that
 //
@@ -161,10 +161,10 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	}
 	spacing := make([]float64, samples)
 	for i := range samples {
-		own := decoded.Row(i * n / samples)
+		code := decoded.Row(i * n / samples)
 		for _, j := range idx[i*k : (i+1)*k] {
 			if j >= 0 {
-				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(own, decoded.Row(int(j))))
+				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(code, decoded.Row(int(j))))
 			}
 		}
 	}
@@ -179,16 +179,16 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		return fmt.Errorf("batchnav: the model was trained for case %q, want %q", m.Case, spec.Name)
 	}
 	for _, w := range []struct {
-		what      string
-		got, want int
+		name       string
+		size, want int
 	}{
 		{"E_x takes", m.EncoderX.In(), spec.ObservationSize()},
 		{"E_o takes", m.EncoderO.In(), spec.OracleSize()},
 		{"D_s gives", m.DecoderS.Out(), spec.MeasuredSize()},
 		{"D_u gives", m.DecoderU.Out(), spec.PlanSize()},
 	} {
-		if w.got != w.want {
-			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.what, w.got, spec.Name, w.want)
+		if w.size != w.want {
+			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.name, w.size, spec.Name, w.want)
 		}
 	}
 	if tau, bound := m.Calibration.TauGeom, ResidualBound(spec, m.NormS); !(tau >= 0 && tau <= bound) {
@@ -210,9 +210,8 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 	}
 }
 
-// observe writes the normalised input of E_x, [s, c, slot], and the float32
-// copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
-// or nil where it is not wanted.
+// observe writes the normalised input of E_x, [s, c, slot], and the float32 copies that the backend takes. slot is
+// scratch of PreferenceSize. normal is x̂, nil where the caller has no use for it.
 func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64, input, state, ctx, normal []float32) {
 	ns, nc := l.spec.MeasuredSize(), l.spec.ContextSize()
 	tensor.Narrow(state, s)
@@ -248,7 +247,7 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 // rates writes the weights of the raw objectives that an action is counted with: those
 // of ProblemAbilities.Weights, or σ.
 func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
-	if !l.may.Weights(pref, weights) {
+	if !l.abilities.Weights(pref, weights) {
 		l.priority(pref, s, u, c, delta, weights)
 	}
 }

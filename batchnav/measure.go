@@ -28,9 +28,8 @@ type Measured struct {
 	Fallbacks       int     `json:"fallbacks"`        // decisions replaced
 }
 
-// MeasureLoop runs a controller in closed loop on episodes of a plant of the problem
-// of spec and, where optimal is given, compares each executed action with the optimal
-// one in the loop's own state.
+// MeasureLoop runs a controller in closed loop on episodes of a plant of the problem of spec. Where optimal is not nil
+// it compares each executed action with the optimal one in the loop's own state.
 func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal domain.Optimal) (*Measured, error) {
 	m := &Measured{MarginMin: Number(math.Inf(1)), MarginTolerance: spec.MarginTolerance}
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())

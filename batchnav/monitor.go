@@ -33,11 +33,10 @@ type Decision struct {
 // farScales: ten of the map's scales in a component are no observation that it was made for.
 const farScales = 10
 
-// ResidualBound is the largest residual ‖x̂ − D_s(z)‖² that an observation of a case may have,
-// whatever the map says of itself: Σ_j (tolerance_j/scale_j)² over the measured components,
-// with the domain's tolerances (domain.Variable) and the map's scales. A tolerance is ten
-// scales where the domain states none, and counts as no more, so that one scale near zero
-// does not lift the bound of all components.
+// ResidualBound is the largest residual ‖x̂ − D_s(z)‖² that an observation of a case may have, whatever the calibration
+// of the map. It is Σ_j (tolerance_j/scale_j)² over the measured components, with the domain's tolerances
+// (domain.Variable) and the map's scales. A tolerance is ten scales where the domain states none, and at most that. One
+// scale near zero then does not lift the bound of all components.
 func ResidualBound(spec *domain.Spec, norm model.Normalizer) float64 {
 	bound := 0.0
 	for j, v := range spec.Measured {

@@ -1,7 +1,7 @@
-// Package batchnav is the online part of Geometric Pareto Control: Algorithm 2
-// of the paper ("Online Pareto Map Navigation") for one state and for thousands
-// at once, the refinement of many latent candidates, the paper's certificates,
-// and the monitor of a running loop.
+// Package batchnav is the online part of Geometric Pareto Control. It has
+// Algorithm 2 of the paper ("Online Pareto Map Navigation") for one state and
+// for thousands at once, and the refinement of many latent candidates. The
+// paper's certificates and the monitor of a running loop are here too.
 //
 // The central type is Navigator, one closed loop of one trained map on one
 // compute backend. Batch is the same for many independent loops that decide
@@ -66,7 +66,8 @@ func (n *Navigator) Prepare() error { return n.batch.Prepare() }
 // AnswerError is Batch.AnswerError.
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
-// Follow has the guard ask about each decision before it rolls it out; nil: it asks nobody. It is for a navigator with a guard.
+// Follow has the guard ask about each decision before it rolls it out; nil: it asks no follower. The navigator must
+// have a guard.
 func (n *Navigator) Follow(f *domain.Follower) { n.batch.guard.follower = f }
 
 // Controller is the navigator as evaluation takes a method.
@@ -77,17 +78,17 @@ type controller struct{ navigator *Navigator }
 // Abilities implements domain.Able.
 func (c controller) Abilities() *domain.ControllerAbilities {
 	b := c.navigator.batch
-	may := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
+	abilities := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
 	if b.Prepares() {
-		may.Prepare = b.Prepare
+		abilities.Prepare = b.Prepare
 	}
 	if b.guard != nil {
-		may.Follows = c.navigator.Follow
+		abilities.Follows = c.navigator.Follow
 		if b.guard.receding != nil {
-			may.Again = c.again
+			abilities.Again = c.replay
 		}
 	}
-	return may
+	return abilities
 }
 
 func (c controller) Reset(domain.Episode) error {
@@ -95,10 +96,10 @@ func (c controller) Reset(domain.Episode) error {
 	return nil
 }
 
-func (c controller) again(plan []float64) {
+func (c controller) replay(plan []float64) {
 	c.navigator.Reset()
 	b := c.navigator.batch
-	b.loops[0].watched.accepted.before(plan, b.spec.ActionSize())
+	b.loops[0].guard.accepted.continueWith(plan, b.spec.ActionSize())
 }
 
 func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
@@ -123,36 +124,35 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	if len(obs) != a.size || len(out) != a.size {
 		return fmt.Errorf("batchnav: %d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
 	}
-	return a.decide(a.every, obs, out)
+	return a.decide(a.allLoops, obs, out)
 }
 
-// DecideSome makes one decision in the loops of these numbers alone, which obs and out are
-// of in their order; the others stay as they are. A decision is, to the bit, what it would be
-// among others on a backend whose rows do not depend on each other's place and which keeps no
-// loops by itself, as the CPU's.
-func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error {
-	if len(obs) != len(which) || len(out) != len(which) {
-		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(which))
+// DecideSome makes one decision in the loops of these numbers alone. obs and out are in their order; the other loops
+// stay as they are. A decision does not depend on its companions, to the bit, where the rows of a backend are
+// independent and it keeps no loops by itself. The CPU is such a backend.
+func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) error {
+	if len(obs) != len(numbers) || len(out) != len(numbers) {
+		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(numbers))
 	}
-	if len(which) == 0 {
+	if len(numbers) == 0 {
 		return nil
 	}
 	for i := range a.loops {
 		a.loops[i].row = -1
 	}
-	for i, w := range which {
+	for i, w := range numbers {
 		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
 			return fmt.Errorf("batchnav: entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
 		}
 		a.loops[w].row = i
 	}
-	return a.decide(which, obs, out)
+	return a.decide(numbers, obs, out)
 }
 
-func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
+func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	start := time.Now()
-	a.assignRows(which)
-	defer func() { a.which = nil }()
+	a.assignRows(numbers)
+	defer func() { a.active = nil }()
 	for i := range obs {
 		if err := a.admit(i, &obs[i]); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	}
 	m := a.spec.ObjectiveSize()
 	for i := range obs {
-		l := a.at(i)
+		l := a.loopAt(i)
 		copy(l.sigma, a.out.Sigma[l.row*m:])
 	}
 	if a.search != nil {
@@ -173,7 +173,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 			}
 		}
 	}
-	stepped := time.Now()
+	stepEnd := time.Now()
 	for i := range obs {
 		a.execute(i, &obs[i], &out[i])
 	}
@@ -183,15 +183,15 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 		}
 	}
 	for i := range obs {
-		l := a.at(i)
+		l := a.loopAt(i)
 		if a.ahead != nil {
-			l.prepared.decided(a.preference(&obs[i]))
+			l.prepared.finish(a.preference(&obs[i]))
 		}
 		copy(l.lastU, l.u)
-		l.haveState, l.decided = !l.bad, true
-		out[i].Ahead = l.watched.accepted.actions
+		l.history.state, l.history.decision = !l.bad, true
+		out[i].Ahead = l.guard.accepted.actions
 	}
-	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
+	times := domain.Times{Step: stepEnd.Sub(start), Project: time.Since(stepEnd)}
 	if host, ok := a.latents.(*loops.Loops); ok {
 		times.Localize = host.Localized().Sub(start)
 		times.Step -= times.Localize
@@ -202,21 +202,21 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	return nil
 }
 
-// at is the loop that entry i of a decision is of.
-func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
+// loopAt is the loop of entry i of a decision.
+func (a *Batch) loopAt(i int) *loop { return &a.loops[a.active[i]] }
 
-// assignRows gives the loops of a decision their rows. On the host there are no others; where a
-// backend keeps the latents every loop has its row, and those that do not decide are on hold.
-func (a *Batch) assignRows(which []int) {
-	a.which, a.in, a.out = which, a.room, a.answer
+// assignRows gives the loops of a decision their rows. On the host only these loops have rows. Where a backend keeps
+// the latents every loop has its row, and those that do not decide are on hold.
+func (a *Batch) assignRows(numbers []int) {
+	a.active, a.in, a.out = numbers, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
-		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
-		for i, w := range which {
+		a.in, a.out = a.room.First(len(numbers)), a.answer.First(len(numbers))
+		for i, w := range numbers {
 			a.loops[w].row = i
 		}
 		return
 	}
-	if len(which) < leastProjected {
+	if len(numbers) < leastProjected {
 		a.in.State, a.out.Action, a.out.Margins = nil, nil, nil
 	}
 	for i := range a.loops {
@@ -229,7 +229,7 @@ func (a *Batch) assignRows(which []int) {
 // loop's latent is moved by. An observation that is not finite is replaced by zeros
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l, in := a.spec, a.at(i), &a.in
+	spec, l, input := a.spec, a.loopAt(i), &a.in
 	row := l.row
 	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
 		return fmt.Errorf("batchnav: observation %d %w", i, err)
@@ -238,56 +238,55 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		return fmt.Errorf("batchnav: observation %d: %w", i, err)
 	}
 	nc := spec.ContextSize()
-	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
+	c, pref := input.C[row*nc:(row+1)*nc], a.preference(obs)
 	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
-		clear(in.S.Row(row))
+		clear(input.S.Row(row))
 		clear(c)
-		clear(in.Slot.Row(row))
+		clear(input.Slot.Row(row))
 		l.noise.Interrupt()
 		a.assume(l, obs)
 	} else {
 		a.innovate(l, obs.S)
 	}
 	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
-	in.Tau[row] = float32(a.threshold(l.variance))
-	in.Hold[row], in.Smoothing[row], in.Steering[row] = l.bad, 1, backend.SteerKeep
+	input.Tau[row] = float32(a.threshold(l.variance))
+	input.Hold[row], input.Smoothing[row], input.Steering[row] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
 		a.estimate(l, obs.S)
-		tensor.Narrow(in.S.Row(row), l.state)
-		if len(in.State) > 0 {
-			copy(in.State[row*len(l.state):], l.state)
+		tensor.Narrow(input.S.Row(row), l.state)
+		if len(input.State) > 0 {
+			copy(input.State[row*len(l.state):], l.state)
 		}
 		copy(c, obs.C)
 		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
-		tensor.Narrow(in.Slot.Row(row), a.slot)
+		tensor.Narrow(input.Slot.Row(row), a.slot)
 		// α = 1 while σ̂² = 0.
-		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
-			in.Smoothing[row] = float32(a.nav.Smoothing)
+		if !a.opt.Direct && !a.opt.Observer && l.history.latent && l.variance > 0 {
+			input.Smoothing[row] = float32(a.nav.Smoothing)
 		}
 	}
 	switch {
 	case !pref.Adaptive: // a fixed preference is not filtered
 		copy(l.sigma, pref.W)
-		l.haveSigma = false
+		l.history.sigma = false
 	case l.bad:
-	case l.haveSigma:
-		in.Steering[row] = backend.SteerFilter
+	case l.history.sigma:
+		input.Steering[row] = backend.SteerFilter
 	default:
-		in.Steering[row] = backend.SteerSet
+		input.Steering[row] = backend.SteerSet
 	}
-	copy(in.Sigma[row*len(l.sigma):], l.sigma)
+	copy(input.Sigma[row*len(l.sigma):], l.sigma)
 	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
 	return nil
 }
 
-// assume completes an observation that is not finite by what the known dynamics lead to
-// from the last decision. Before there is one a state stays unknown, and a context is the
-// mean of those that the map was made for.
+// assume completes an observation that is not finite by the known dynamics from the last decision. Before the first
+// decision a state stays unknown, and a context is the mean of those that the map was made for.
 func (a *Batch) assume(l *loop, obs *Observation) {
-	if l.decided {
+	if l.history.decision {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 	} else {
 		for j := range l.predictedS {
@@ -316,7 +315,7 @@ func finiteOr(v, otherwise float64) float64 {
 // innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
 // as measured.
 func (a *Batch) innovate(l *loop, s []float64) {
-	if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
+	if l.history.state && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
@@ -330,8 +329,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 	copy(l.lastS, s)
 }
 
-// plausible reports whether an innovation may be noise: not where it is beyond what the limit
-// can be.
+// plausible reports whether an innovation may be noise: it is at most as large as the limit can be.
 func (a *Batch) plausible(innovation []float64) bool {
 	sum := 0.0
 	for _, v := range innovation {
@@ -343,7 +341,7 @@ func (a *Batch) plausible(innovation []float64) bool {
 // estimate sets the state that the loop works on: the measured one, or under
 // noise the observer's.
 func (a *Batch) estimate(l *loop, s []float64) {
-	if a.opt.Observer && l.haveState && l.variance > 0 {
+	if a.opt.Observer && l.history.state && l.variance > 0 {
 		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
 		if tensor.Finite(l.predictedS) {
 			alpha := a.nav.Smoothing
@@ -367,15 +365,15 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // latent makes the decision's latents.
 func (a *Batch) latent() error {
 	if host, ok := a.latents.(*loops.Loops); ok {
-		return host.DecideSome(a.which, a.in, a.out)
+		return host.DecideSome(a.active, a.in, a.out)
 	}
 	return a.latents.Decide(a.in, a.out)
 }
 
-// refine replaces direct's plan of entry i by the one that the search finds. So many, this
-// one included, are still to share the time.
-func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
-	l := a.at(i)
+// refine replaces direct's plan of entry i by the one of the search. remaining is the number of entries that still
+// share the time, this one included.
+func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
+	l := a.loopAt(i)
 	row := l.row
 	if l.bad || a.out.Flags[row]&backend.LoopFinite == 0 {
 		return nil
@@ -388,35 +386,37 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 		l.memory.lose()
 		l.prepared.forget()
 	}
-	within := a.opt.Search.Within
-	if !obs.Until.IsZero() {
-		share := max(1, time.Until(obs.Until)/time.Duration(left))
-		if within == 0 || share < within {
-			within = share
+	timeLimit := a.opt.Search.TimeLimit
+	if !obs.Deadline.IsZero() {
+		share := max(1, time.Until(obs.Deadline)/time.Duration(remaining))
+		if timeLimit == 0 || share < timeLimit {
+			timeLimit = share
 		}
 	}
-	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
+	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), timeLimit)
 	return err
 }
 
-// execute projects the decoded action, where it is not projected within its limits yet,
-// checks and, where needed, replaces it, and completes the record.
+// execute projects the decoded action, unless the backend did, checks it, replaces it where needed, and completes the
+// record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
-	l := a.at(i)
+	l := a.loopAt(i)
 	o, row := &a.out, l.row
 	flags := o.Flags[row]
-	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
+	l.history.sigma = l.history.sigma || flags&backend.LoopSteered != 0
 	decoded := o.U.Row(row)
-	d.U, d.Decoded, d.Sigma, d.Margins = l.u, decoded, l.sigma, l.margins
+	d.U, d.Decoded = l.u, decoded
+	d.Sigma, d.Margins = l.sigma, l.margins
 	if a.opt.Latents {
 		d.Latent = o.Z.Row(row)
 	}
 	d.Fallback = domain.Fallback(o.Fallbacks[row])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction, d.Gap, d.Breaks = o.Residual[row], o.Displacement[row], 0, 0, false
+	d.Residual, d.Displacement = o.Residual[row], o.Displacement[row]
+	d.Correction, d.Gap, d.Breaks = 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
-	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, l.variance)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
@@ -428,7 +428,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = domain.Smallest(l.margins)
-		l.haveLatent = false
+		l.history.latent = false
 	} else {
 		copy(l.raw, l.u)
 		if flags&backend.LoopProjected != 0 {
@@ -445,12 +445,12 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		}
 		d.Margin = domain.Smallest(l.margins)
 		a.trigger(l, obs, d)
-		l.haveLatent = true
+		l.history.latent = true
 	}
 }
 
-// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
-// or by the solver where that would break a limit. What the margins are is not known.
+// refuse answers an observation that is not finite by Problem.Fallback in the assumed state, or by the solver where the
+// fallback would break a limit. The margins are not known.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
@@ -467,21 +467,20 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	d.Consistent, d.Decoded = false, nil
 }
 
-// margin is the smallest of u in what is assumed of an observation that is not finite.
+// margin is the smallest margin of u in the assumed state of an observation that is not finite.
 func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 	a.problem.Margins(l.state, l.lastC, u, margins)
 	return domain.Smallest(margins)
 }
 
-// trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection (written so that a NaN triggers too), an observation off the map, a map that
-// is wrong about known answers, or an action that may be dearer than the optimum by more than
-// domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a
-// negative margin is executed only if its own smallest margin is larger. Under a
-// guard the trigger is recorded: whether the action is executed is the roll-out's to say.
+// trigger is the fallback trigger. It fires for a margin below −MarginTolerance after projection, or NaN, and for an
+// observation off the map. It also fires where the map fails at known answers, or an action may cost more than the
+// optimum by more than domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a negative margin is
+// executed only if its own smallest margin is larger. Under a guard the trigger is only recorded: the roll-out decides
+// whether the action is executed.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
-	broken := !a.spec.Keeps(d.Margin)
-	if broken {
+	infeasible := !a.spec.Keeps(d.Margin)
+	if infeasible {
 		d.Fallback |= domain.FallbackMargin
 	}
 	if d.OffMap {
@@ -503,7 +502,7 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
 	margin := domain.Smallest(l.alternativeMargins)
 	better := margin > d.Margin || math.IsNaN(d.Margin)
-	if (broken && better) || (!broken && a.spec.Keeps(margin)) {
+	if (infeasible && better) || (!infeasible && a.spec.Keeps(margin)) {
 		copy(l.u, l.alternative)
 		copy(l.margins, l.alternativeMargins)
 		d.Margin = margin
@@ -514,14 +513,13 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 
 // gap is that of the action, where the problem knows one and the action keeps the limits.
 func (a *Batch) gap(l *loop, obs *Observation, d *Decision) {
-	if d.Gap = 0; a.may.Gap != nil && a.spec.Keeps(d.Margin) {
-		d.Gap = a.may.Gap(l.state, obs.C, a.preference(obs), l.u)
+	if d.Gap = 0; a.abilities.Gap != nil && a.spec.Keeps(d.Margin) {
+		d.Gap = a.abilities.Gap(l.state, obs.C, a.preference(obs), l.u)
 	}
 }
 
-// limit is the residual above which an observation is off the map: the stated multiple
-// of τ_t, but no more than the domain's bound and that multiple of the noise. Without a
-// τ_t, of a model that was not calibrated, it is the bound.
+// limit is the residual above which an observation is off the map. It is the stated multiple of τ_t, but at most the
+// domain's bound and that multiple of the noise. Without a τ_t, of a model that was not calibrated, it is the bound.
 func (l *loaded) limit(variance float64) float64 {
 	tau, bound := l.threshold(variance), l.bound+l.times*variance
 	switch {
@@ -538,12 +536,12 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
-// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
+// outsideEnvelope reports whether a state has a component outside the envelope by more than envelopeDeviations of
 // noise of that variance, in the map's units.
-func (l *loaded) beyond(state []float64, variance float64) bool {
-	away := envelopeDeviations * math.Sqrt(variance)
+func (l *loaded) outsideEnvelope(state []float64, variance float64) bool {
+	allowance := envelopeDeviations * math.Sqrt(variance)
 	for j, lo := range l.envelope.lo {
-		room := away * float64(l.model.NormS.Scale[j])
+		room := allowance * float64(l.model.NormS.Scale[j])
 		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
 			return true
 		}
@@ -551,5 +549,5 @@ func (l *loaded) beyond(state []float64, variance float64) bool {
 	return false
 }
 
-// envelopeDeviations of the estimated noise are left beside the envelope.
+// envelopeDeviations is the allowance outside the envelope, in standard deviations of the estimated noise.
 const envelopeDeviations = 3

@@ -33,10 +33,10 @@ type Options struct {
 	// default estimates σ̂² from the innovations, see NoiseEstimator.
 	NoiseFree bool
 	// Observer replaces the smoothing of z_t, while σ̂² > 0, by a first-order observer
-	// of the state with the same gain: the loop works on (1−α) F(ŝ_{t−1}, u_{t−1}) +
+	// of the state with the same gain. The loop works on (1−α) F(ŝ_{t−1}, u_{t−1}) +
 	// α s_t in place of s_t. The paper's smoothing mixes z_t with the latent of
-	// another time and lags by it; this does not, as far as F is known. It enters
-	// projection and margins too.
+	// another time and lags by it; the observer does not, as far as F is known. It
+	// enters projection and margins too.
 	Observer bool
 	// Latents writes Decision.Latent. Where latents stay on a device they cross for
 	// it at each decision.
@@ -52,8 +52,9 @@ type Options struct {
 	Solver domain.Optimal
 	// NoGuard leaves Guard out.
 	NoGuard bool
-	// NoRescue has the guard neither search nor ask a solver: what is not safe is compared with the plan accepted before, with the
-	// problem's escape (domain.ProblemAbilities.Escape), and with Problem.Fallback. Its decisions are bounded: what package export writes as C.
+	// NoRescue keeps the guard from searching and from asking a solver. It compares a plan that is not safe with the last
+	// accepted one, with the problem's escape (domain.ProblemAbilities.Escape), and with Problem.Fallback. The time of a
+	// decision is then bounded, as package export needs for C.
 	NoRescue bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;
 	// nil: none. Plans must be of one action. It searches, and Rescue goes on from what is
@@ -62,9 +63,9 @@ type Options struct {
 	Rescue domain.Receding
 }
 
-// DefaultResidualLimit: τ_t covers the reconstruction error and the spacing of
-// the codes, so a residual of 10 τ_t puts the observation about three spacings
-// outside of what the map was made for.
+// DefaultResidualLimit in τ_t, which covers the reconstruction error and the spacing of
+// the codes. A residual of 10 τ_t puts the observation about three spacings outside the
+// states that the map was made for.
 const DefaultResidualLimit = 10
 
 // variant is a method of the navigator with the options that it sets.
@@ -105,13 +106,13 @@ var variants = []variant{
 	{domain.Method{Name: "direct-no-rescue", About: "direct as it is exported to C: the guard falls back to the plan before, the escape and the rest", Group: domain.GroupAblation}, func(o *Options) {
 		o.Direct, o.NoRescue, o.NoiseFree = true, true, true
 	}},
-	refine(64, "", domain.GroupAblation, SearchOptions{}).also("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
+	refine(64, "", domain.GroupAblation, SearchOptions{}).derive("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
 }
 
-// also is a variant with one more part changed.
-func (v variant) also(suffix, about string, change func(*Options)) variant {
+// derive is a variant with one more part changed.
+func (v variant) derive(suffix, description string, change func(*Options)) variant {
 	set := v.set
-	v.Name, v.Formerly, v.About = v.Name+suffix, v.Formerly+suffix, v.About+", "+about
+	v.Name, v.Formerly, v.About = v.Name+suffix, v.Formerly+suffix, v.About+", "+description
 	v.set = func(o *Options) {
 		set(o)
 		change(o)
@@ -121,23 +122,22 @@ func (v variant) also(suffix, about string, change func(*Options)) variant {
 
 // refine is a method that searches n roll-outs.
 func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
-	about := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
+	description := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
 	if s.Polish > 0 {
-		about += ", improved by the problem's own iterations"
+		description += ", improved by the problem's own iterations"
 	}
 	if s.Ahead {
-		about += ", searched between decisions where the last one leads"
+		description += ", searched between decisions where the last one leads"
 	}
 	s.Candidates = n
 	name := fmt.Sprintf("refine-%d%s", n, suffix)
-	m := domain.Method{Name: name, Formerly: "gpc-" + name, About: about, Group: group, Candidates: n, Ahead: s.Ahead}
+	m := domain.Method{Name: name, Formerly: "gpc-" + name, About: description, Group: group, Candidates: n, Ahead: s.Ahead}
 	return variant{m, func(o *Options) { o.Search = s }}
 }
 
-// Methods are the navigator's variants for a problem, in the order of the tables: a
-// search along roll-outs is none for plans of several actions, only a problem with Polish
-// polishes, and only what is guarded can be without. They have no New: NewNavigator makes
-// them, with the options of OptionsFor.
+// Methods are the navigator's variants for a problem, in the order of the tables. Plans of several actions have no
+// search along roll-outs, only a problem with Polish polishes, and only a guarded method has a variant without guard.
+// They have no New: NewNavigator makes them, with the options of OptionsFor.
 func Methods(p domain.Problem, guarded bool) (all []domain.Method) {
 	polishes := domain.AbilitiesOfProblem(p).Polish != nil
 	for _, v := range variants {

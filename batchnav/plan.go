@@ -9,18 +9,18 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// rollout is one roll-out that is asked for: from (s, c) by the given actions, then by the
-// policy, which offsets bend, to the end of so many steps.
+// rollout is a requested roll-out of steps decisions from (s, c): by the prefix, then by the policy, which offsets
+// bend.
 type rollout struct {
 	s, c    []float64
 	pref    domain.Preference
-	given   []float64     // [≤ steps·action]
+	prefix  []float64     // [≤ steps·action]
 	escapes bool          // by the problem's escape instead of the policy
 	offsets tensor.Matrix // [1, steps·width] of a search; no rows: none
 	steps   int
 	solved  bool // found by a rescue
 	priced  bool // what it costs is asked
-	into    *plan
+	result  *plan
 }
 
 // plan is a roll-out with what is known of it.
@@ -36,15 +36,14 @@ type plan struct {
 	solved       bool // found by a rescue
 }
 
-// lasts reports whether a plan keeps the limits to its end, safe whether by more than the
-// noise.
-func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
+// keepsLimits reports whether a plan keeps the limits to its end; safe, whether it does by more than the noise.
+func (p *plan) keepsLimits() bool { return p.steps > 0 && p.fails == p.steps }
 
-func (p *plan) safe() bool { return p.lasts() && !p.narrow }
+func (p *plan) safe() bool { return p.keepsLimits() && !p.narrow }
 
 func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
 
-// take makes it actions that are known to keep the limits to their end, in states that are not known.
+// take makes it a plan of actions that keep the limits to their end, in unknown states.
 func (p *plan) take(actions []float64, nu int) {
 	p.actions = append(p.actions[:0], actions...)
 	p.steps = len(actions) / nu
@@ -52,8 +51,9 @@ func (p *plan) take(actions []float64, nu int) {
 	p.s = p.s[:0]
 }
 
-// before makes it one whose actions behind the first are those of a plan of the present state, which it did not foresee.
-func (p *plan) before(actions []float64, nu int) {
+// continueWith makes it a plan whose actions after the first are those of a plan of the present state, which it did not
+// foresee.
+func (p *plan) continueWith(actions []float64, nu int) {
 	p.take(append(make([]float64, nu), actions...), nu)
 	p.s = append(p.s, math.NaN())
 }
@@ -64,9 +64,9 @@ func (p *plan) better(o *plan) bool {
 	switch {
 	case p.safe() != o.safe():
 		return p.safe()
-	case p.lasts() != o.lasts():
-		return p.lasts()
-	case p.lasts():
+	case p.keepsLimits() != o.keepsLimits():
+		return p.keepsLimits()
+	case p.keepsLimits():
 		return p.cost < o.cost
 	case p.fails != o.fails:
 		return p.fails > o.fails
@@ -74,8 +74,8 @@ func (p *plan) better(o *plan) bool {
 	return p.margin > o.margin
 }
 
-// alone is roll of one.
-func (g *guard) alone(r rollout) error {
+// rollOne is roll of one roll-out.
+func (g *guard) rollOne(r rollout) error {
 	g.single[0] = r
 	return g.roll(g.single[:])
 }
@@ -102,33 +102,34 @@ func (g *guard) roll(runs []rollout) error {
 		copy(row(g.s, i, ns), r.s)
 		copy(row(g.c, i, nc), r.c)
 		g.preferences = append(g.preferences, r.pref)
-		if len(r.given) == 0 {
+		if len(r.prefix) == 0 {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
 		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
-		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, r.solved
+		r.result.fails, r.result.steps = r.steps, r.steps
+		r.result.narrow, r.result.solved = false, r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
-	skips := g.stretch != nil && n == 1 && g.unpriced
+	skips := g.marginBatch != nil && n == 1 && g.unpriced
 	if skips {
-		g.stretch.vain, g.stretch.wait = 0, 0
+		g.marginBatch.vain, g.marginBatch.wait = 0, 0
 	}
 	for h := 0; n > 0; h++ {
-		err, taken := g.decided(runs[:n], h), false
+		err, finished := g.writeActions(runs[:n], h), false
 		if skips && err == nil {
-			h, taken, err = g.skip(runs, h)
+			h, finished, err = g.skip(runs, h)
 		}
 		if err != nil {
 			return err
 		}
-		if g.h = h; !taken {
+		if g.h = h; !finished {
 			parallel.Split(g.threads, n, g.advanceRows)
 		}
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)
-			if runs[i].into.lasts() && h+1 < runs[i].steps {
+			if runs[i].result.keepsLimits() && h+1 < runs[i].steps {
 				running = i + 1
 			}
 		}
@@ -137,24 +138,24 @@ func (g *guard) roll(runs []rollout) error {
 		g.c, g.nextC = g.nextC, g.c
 	}
 	for i := range runs {
-		p := runs[i].into
+		p := runs[i].result
 		p.actions = append(p.actions[:0], g.executed[i*b.Steps*nu:][:min(p.fails+1, p.steps)*nu]...)
 	}
 	clear(runs)
 	return nil
 }
 
-// decided writes the actions of step h: those given, then the policy's.
-func (g *guard) decided(runs []rollout, h int) error {
+// writeActions writes the actions of step h: those of the prefix, then the policy's.
+func (g *guard) writeActions(runs []rollout, h int) error {
 	nu := g.spec.ActionSize()
-	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
+	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.prefix) && !r.escapes }) {
 		if err := g.follow(len(runs), h); err != nil {
 			return err
 		}
 	}
 	for i := range runs {
-		if at := h * nu; at < len(runs[i].given) {
-			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
+		if offset := h * nu; offset < len(runs[i].prefix) {
+			copy(row(g.u, i, nu), runs[i].prefix[offset:offset+nu])
 		} else if runs[i].escapes {
 			g.escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
 		}
@@ -162,9 +163,9 @@ func (g *guard) decided(runs []rollout, h int) error {
 	return nil
 }
 
-// note writes what step h of roll-out i has shown.
+// note records step h of roll-out i.
 func (g *guard) note(r *rollout, h, i int) {
-	p := r.into
+	p := r.result
 	if h >= r.steps || p.fails < h {
 		return
 	}
@@ -174,12 +175,12 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
-		if g.behind != nil && r.priced {
-			p.cost += g.behind(s, c, r.pref)
+		if g.terminalCost != nil && r.priced {
+			p.cost += g.terminalCost(s, c, r.pref)
 		}
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
-			domain.StateMargins(g.problem, g.may, s, c, g.action(g.u, h, i), t.above, t.below)
+			domain.StateMargins(g.problem, g.abilities, s, c, g.action(g.u, h, i), t.above, t.below)
 			p.margin = math.Min(p.margin, domain.Smallest(t.above))
 		}
 		if g.terminal != nil {

@@ -13,20 +13,20 @@ import (
 // polishIterations of the methods that polish.
 const polishIterations = 10
 
-// polish goes on from the best roll-out of a search: the problem's own method improves
-// its actions, or those chosen at the last decision, one step on, where they are better.
-// The first action of the result is executed where its roll-out is better than the best.
+// polish continues from the best roll-out of a search. The problem's own method improves its actions, or the actions of
+// the last decision, one step on, where those are better. The first action of the result is executed where its roll-out
+// is better than the best.
 type polish struct {
 	*search
-	by            func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
+	method        func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
 	best, another []float64 // [steps·action]
 }
 
 func newPolish(r *search) (*polish, error) {
-	if r.may.Polish == nil || r.opt.Polish < 0 {
+	if r.abilities.Polish == nil || r.opt.Polish < 0 {
 		return nil, fmt.Errorf("batchnav: a polish of %d iterations in case %q: want a number ≥ 0, and a problem that has domain.ProblemAbilities.Polish", r.opt.Polish, r.spec.Name)
 	}
-	return &polish{search: r, by: r.may.Polish}, nil
+	return &polish{search: r, method: r.abilities.Polish}, nil
 }
 
 // makeRoom begins a decision.
@@ -40,24 +40,24 @@ func (p *polish) makeRoom(steps int) {
 func (p *polish) take(i int) { copy(p.best, p.executed[i*len(p.best):]) }
 
 // improve polishes the best roll-out of a loop's decision, which plan begins with.
-func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
+func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
 	nu := len(plan)
-	best, better := crossentropy.Elite{Cost: found.Cost, Margin: found.Margin}, false
+	best, better := crossentropy.Elite{Cost: elite.Cost, Margin: elite.Margin}, false
 	if len(m.plan) > 0 {
-		for at := 0; at < len(p.another); at += nu { // the last action is held
-			copy(p.another[at:at+nu], m.plan[min(at+nu, len(m.plan)-nu):])
+		for offset := 0; offset < len(p.another); offset += nu { // the last action is held
+			copy(p.another[offset:offset+nu], m.plan[min(offset+nu, len(m.plan)-nu):])
 		}
 		better = p.adopt(s, c, pref, &best)
 	}
 	copy(p.another, p.best)
-	if p.by(s, c, pref, p.another, p.opt.Polish) {
+	if p.method(s, c, pref, p.another, p.opt.Polish) {
 		better = p.adopt(s, c, pref, &best) || better
 	}
 	m.change = m.change[:0]
 	if better {
 		tensor.Narrow(plan, p.best[:nu])
 		for j, u := range p.best[:nu] {
-			m.change = append(m.change, u-float64(found.Payload[j]))
+			m.change = append(m.change, u-float64(elite.Payload[j]))
 		}
 	}
 	m.plan = append(m.plan[:0], p.best...)
@@ -66,7 +66,7 @@ func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, p
 // adopt makes another plan the best where its roll-out is better.
 func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentropy.Elite) bool {
 	var e crossentropy.Elite
-	e.Cost, e.Margin = p.along(s, c, pref, p.another)
+	e.Cost, e.Margin = p.scorePlan(s, c, pref, p.another)
 	if !p.sampler.Better(&e, best) {
 		return false
 	}
@@ -75,8 +75,8 @@ func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentrop
 	return true
 }
 
-// along scores a plan action by action, as ScorePlans does the roll-out of a policy.
-func (p *polish) along(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
+// scorePlan scores a plan action by action, as ScorePlans does the roll-out of a policy.
+func (p *polish) scorePlan(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
 	nu := p.first.Cols
 	b := domain.PlanBatch{
 		S: s, C: c, Preference: pref, Steps: len(plan) / nu, NoProjection: p.noProjection,

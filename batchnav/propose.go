@@ -36,7 +36,7 @@ type Proposer struct {
 	w, normals     []float64 // scratch of one row
 	scales         []float64
 	// When the last call had localized, scattered and moved its latents.
-	localized, scattered, moved time.Time
+	localized, scattered, flowed time.Time
 }
 
 var _ domain.Proposer = (*Proposer)(nil)
@@ -140,19 +140,19 @@ func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Questio
 		return err
 	}
 	r.scattered = time.Now()
-	at := 0
+	offset := 0
 	for i := range questions {
 		a, n := &answers[i], questions[i].Count
-		z, plan := r.z.Slice(at, at+n), r.plan.Slice(at, at+n)
-		a.Plans, a.Sources, a.Latents = plan, r.source[at:at+n], z
+		z, plan := r.z.Slice(offset, offset+n), r.plan.Slice(offset, offset+n)
+		a.Plans, a.Sources, a.Latents = plan, r.source[offset:offset+n], z
 		if n > 0 {
-			if a.Latents, err = r.flow(opt.Context, i, z, r.other.Slice(at, at+n), opt.FlowSteps, plan); err != nil {
+			if a.Latents, err = r.flow(opt.Context, i, z, r.other.Slice(offset, offset+n), opt.FlowSteps, plan); err != nil {
 				return err
 			}
 		}
-		at += n
+		offset += n
 	}
-	r.moved = time.Now()
+	r.flowed = time.Now()
 	return nil
 }
 
@@ -196,13 +196,13 @@ func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error 
 	if err := r.sweep(mix, questions, swept); err != nil {
 		return err
 	}
-	at, sweepAt := 0, 0
+	offset, sweepRow := 0, 0
 	for i := range questions {
 		q := &questions[i]
-		z, source := r.z.Slice(at, at+q.Count), r.source[at:at+q.Count]
+		z, source := r.z.Slice(offset, offset+q.Count), r.source[offset:offset+q.Count]
 		neighbours, preferences, previous := shares(q, mix)
 		n := 0
-		put := func(latent []float32, s domain.Source) {
+		add := func(latent []float32, s domain.Source) {
 			if n < q.Count {
 				copy(z.Row(n), latent)
 				source[n] = s
@@ -211,31 +211,31 @@ func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error 
 		}
 		scatter := func(latent []float32, count int, s domain.Source) {
 			for j := range count {
-				around(latent, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
+				perturb(latent, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
 				source[n] = s
 				n++
 			}
 		}
-		put(r.observed.Row(i), domain.SourceLocalized)
-		put(r.spot.Row(i), domain.SourceLocalized)
+		add(r.observed.Row(i), domain.SourceLocalized)
+		add(r.spot.Row(i), domain.SourceLocalized)
 		if q.Previous != nil {
-			put(q.Previous, domain.SourcePrevious)
+			add(q.Previous, domain.SourcePrevious)
 		}
 		scatter(q.Previous, previous, domain.SourcePrevious)
 		if k > 0 {
-			enough := n + neighbours
+			most := n + neighbours
 			for _, code := range r.nearest[i*k : i*k+min(k, 2*neighbours)] {
-				if n < enough && code >= 0 && tensor.SquaredDistance(r.normal.Row(i), r.decoded.Row(int(code))) <= float64(r.tau[i]) {
-					put(r.model.Codes.Row(int(code)), domain.SourceNeighbour)
+				if n < most && code >= 0 && tensor.SquaredDistance(r.normal.Row(i), r.decoded.Row(int(code))) <= float64(r.tau[i]) {
+					add(r.model.Codes.Row(int(code)), domain.SourceNeighbour)
 				}
 			}
 		}
 		for range preferences {
-			put(r.sweepZ.Row(sweepAt), domain.SourcePreference)
-			sweepAt++
+			add(r.sweepZ.Row(sweepRow), domain.SourcePreference)
+			sweepRow++
 		}
 		scatter(r.spot.Row(i), q.Count-n, domain.SourceNoise)
-		at += q.Count
+		offset += q.Count
 	}
 	return nil
 }
@@ -249,27 +249,26 @@ func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) err
 	if rows > r.sweepInput.Rows {
 		r.sweepInput, r.sweepZ = tensor.New(rows, r.spec.ObservationSize()), tensor.New(rows, r.model.Latent())
 	}
-	at, plain := 0, r.spec.ObservationSize()-r.spec.PreferenceSize()
+	number, plain := 0, r.spec.ObservationSize()-r.spec.PreferenceSize()
 	for i := range questions {
 		_, preferences, _ := shares(&questions[i], mix)
 		for j := range preferences {
 			// The observation itself is normalised already; only the slot differs.
-			row := r.sweepInput.Row(at)
+			row := r.sweepInput.Row(number)
 			copy(row, r.input.Row(i))
 			r.draw.preference(questions[i].Seed, j, preferences, r.w)
 			domain.Preference{W: r.w}.Slot(r.slot, r.model.Calibration.PreferenceFloor)
 			for p, v := range r.slot {
 				row[plain+p] = (float32(v) - r.model.NormX.Mean[plain+p]) / r.model.NormX.Scale[plain+p]
 			}
-			at++
+			number++
 		}
 	}
 	return r.encoder.Forward(r.sweepInput.Slice(0, rows), r.sweepZ.Slice(0, rows))
 }
 
-// flow moves the latents z of question i by steps latent steps, all under its
-// weights, and leaves the decoded plans in plan; other is as large as z. It returns
-// the one of the two that holds the final latents.
+// flow moves the latents z of question i by steps latent steps, all under its weights, and leaves the decoded plans in
+// plan. other has the size of z. It returns the one of the two that holds the final latents.
 func (r *Proposer) flow(ctx context.Context, i int, z, other tensor.Matrix, steps int, plan tensor.Matrix) (tensor.Matrix, error) {
 	n := z.Rows
 	in := backend.StepInput{X: tensor.Broadcast(r.state.Row(i), n), Ctx: tensor.Broadcast(r.ctx.Row(i), n), Weights: tensor.Broadcast(r.weight.Row(i), n)}

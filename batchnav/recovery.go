@@ -25,26 +25,25 @@ type Recovery struct {
 	MuPL        Number   `json:"mu_pl"`       // its constant
 	// Floor is the steady bound F_Δ/(1 − contraction) added in the comparison.
 	Floor Number `json:"floor"`
-	// Within is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
+	// Conforming is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
 	// Capped that of steps whose length was V_max Δt: there the cap, and not the
 	// potential, sets the speed, and the prediction does not apply.
-	Within Number `json:"within"` // share of steps within the prediction
-	Capped Number `json:"capped"` // share of steps at the velocity's cap
+	Conforming Number `json:"within"` // share of steps within the prediction
+	Capped     Number `json:"capped"` // share of steps at the velocity's cap
 }
 
-// cappedShare of V_max Δt counts as a step at the cap; the Lie residual turns
-// part of it, so that its length is not exactly that.
+// cappedShare of V_max Δt counts as a step at the cap. The Lie residual turns part of the step, so that its length is
+// not exactly V_max Δt.
 const cappedShare = 0.95
 
-// Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation, then
-// follows the flow alone (no localization, no retraction) for opt.Steps, with the observation
-// held.
-func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
+// Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation. It then follows the flow
+// alone, without localization and retraction, for opt.Steps, with a constant observation.
+func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
 	radius, steps := opt.Perturbation*m.Calibration.LatentSpread, opt.Steps
 	if !(radius > 0) || steps < 1 {
 		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", radius, steps)
 	}
-	a, err := newCertifier(b, m, p, held, opt)
+	a, err := newCertifier(b, m, p, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
 	r := &Recovery{Radius: radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
-	within, capped := 0, 0
+	bounded, capped := 0, 0
 	for step := range steps + 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -82,7 +81,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		decay := math.Pow(rho, float64(step))
 		for i, v := range phi {
 			if step > 0 && v <= decay*start[i]+float64(r.Floor) {
-				within++
+				bounded++
 			}
 		}
 		ordered := append([]float64(nil), phi...)
@@ -92,6 +91,6 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		r.Predicted = append(r.Predicted, Number(decay*float64(r.Median[0])))
 	}
 	total := float64(n * steps)
-	r.Within, r.Capped = Number(float64(within)/total), Number(float64(capped)/total)
+	r.Conforming, r.Capped = Number(float64(bounded)/total), Number(float64(capped)/total)
 	return r, nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // RefineOptions say how many candidates are tried and how. Where plans are of one action
-// a share of them are proposals (see Proposer), each followed by the base policy `direct`,
-// and the rest are rounds of offsets along the whole roll-out (see SearchOptions), which
+// a share of them are proposals (see Proposer), each followed by the base policy `direct`.
+// The others are rounds of offsets along the whole roll-out (see SearchOptions), which
 // begin with the best proposal. Plans of several actions are all proposals.
 type RefineOptions struct {
 	Candidates int    // B ≥ 1; at most MaxCandidates
@@ -32,11 +32,10 @@ type RefineOptions struct {
 	Mixture Mixture
 	// Previous is the latent adopted at the last decision, [n_z]; nil: none.
 	Previous []float32
-	// NoRounds makes all candidates proposals, Within ends the rounds where another, as
-	// long as the last, would take them beyond that (0: never; the result then depends
-	// on the machine).
-	NoRounds bool
-	Within   time.Duration
+	// NoRounds makes all candidates proposals. TimeLimit ends the rounds where another, as
+	// long as the last, would exceed it; 0: never. The result then depends on the machine.
+	NoRounds  bool
+	TimeLimit time.Duration
 	// NoProjection leaves decoded actions as they are.
 	NoProjection bool
 	// Threads that evaluate candidates; 0 or 1 is one. The result is the same.
@@ -54,18 +53,18 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 		return fmt.Errorf("refine: %w", err)
 	case o.Candidates < 1 || o.Candidates > MaxCandidates:
 		return fmt.Errorf("refine: %d candidates, want 1 to %d", o.Candidates, MaxCandidates)
-	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.Within < 0:
-		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want numbers ≥ 0, and at most %d decisions", o.LookAhead, o.Remaining, o.Within, MaxLookAhead)
+	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.TimeLimit < 0:
+		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want numbers ≥ 0, and at most %d decisions", o.LookAhead, o.Remaining, o.TimeLimit, MaxLookAhead)
 	}
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)
 	}
-	if l.may.Remaining != nil {
-		if left, most := l.may.Remaining(q.C), max(1, l.spec.LookAhead()); left > most {
-			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
+	if l.abilities.Remaining != nil {
+		if remaining, most := l.abilities.Remaining(q.C), max(1, l.spec.LookAhead()); remaining > most {
+			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", remaining, most)
 		}
 	}
-	if steps := lookAhead(l.spec, l.may, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
+	if steps := lookAhead(l.spec, l.abilities, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
 		return fmt.Errorf("refine: %d candidates with a look-ahead of %d decisions: want a product of at most %d", o.Candidates, steps, maxDecisions)
 	}
 	return nil
@@ -126,18 +125,17 @@ type RefineLatency struct {
 	Total      float64 `json:"total"`      // the whole decision
 }
 
-// Refiner searches for the best plan of one observation in three parts: propose
-// (a Proposer with one question), score (the problem's own PlanScorer, or roll-outs by
-// the true dynamics), choose. A backend that does all three by itself is given the
-// whole. Buffers grow to the largest request and are kept. It is used by one goroutine.
+// Refiner searches for the best plan of one observation in three parts. It proposes (a Proposer with one question),
+// scores (the problem's own PlanScorer, or roll-outs by the true dynamics), and chooses. A backend that does all three
+// by itself gets the whole request. Buffers grow to the largest request and are kept. It is used by one goroutine.
 type Refiner struct {
 	*loaded
 	device                  backend.Refiner // refines whole requests where the backend can; nil: it cannot
 	ends                    ending
 	proposer                *Proposer         // nil while the device refines
-	own                     domain.PlanScorer // the problem's; nil: it has none
+	scorer                  domain.PlanScorer // the problem's; nil: it has none
 	rollouts                *rollouts
-	along                   *along // rounds along roll-outs, of the last request's size; nil: none yet
+	rounds                  *rolloutSearch // rounds along roll-outs, of the last request's size; nil: none yet
 	question                [1]domain.Question
 	answer                  [1]domain.Answer
 	cost, margin, projected []float64
@@ -166,9 +164,9 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // grow makes room for n candidates of a refinement in single operations.
 func (r *Refiner) grow(n int) (err error) {
 	if r.proposer == nil {
-		if r.may.NewPlanScorer != nil {
+		if r.abilities.NewPlanScorer != nil {
 			device, _ := r.backend.(domain.Accelerator)
-			if r.own, err = r.may.NewPlanScorer(device); err != nil {
+			if r.scorer, err = r.abilities.NewPlanScorer(device); err != nil {
 				return fmt.Errorf("refine: scoring the plans of %s: %w", r.spec.Name, err)
 			}
 		}
@@ -183,11 +181,10 @@ func (r *Refiner) grow(n int) (err error) {
 	return nil
 }
 
-// Refine tries B plans of the observation, scores every one under the true dynamics and returns
-// the best feasible: the least cost, ties to the lowest index. If none is feasible the one of
-// largest smallest margin is returned with Feasible false. A non-finite observation is an error
-// here; the context's cancellation is answered between roll-out steps, or before the start
-// where the backend refines by itself.
+// Refine tries B plans of the observation and scores every one under the true dynamics. It returns the best feasible
+// plan: the least cost, ties to the lowest index. If none is feasible it returns the one of largest smallest margin,
+// with Feasible false. A non-finite observation is an error here. The context's cancellation is answered between
+// roll-out steps, or before the start where the backend refines by itself.
 func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions) (*Refinement, error) {
 	r.question[0] = domain.Question{S: obs.S, C: obs.C, Preference: obs.Preference, Previous: opt.Previous, Count: opt.Candidates, Seed: opt.Seed}
 	if err := r.checkRefine(&opt, &r.question[0]); err != nil {
@@ -197,14 +194,14 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		opt.Mixture = DefaultMixture
 	}
 	start := time.Now()
-	steps := lookAhead(r.spec, r.may, obs.C, opt.LookAhead, opt.Remaining)
+	steps := lookAhead(r.spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining)
 	proposed, offset := Split(r.spec, opt, steps, r.backend.Describe().Places)
 	r.question[0].Count = proposed
 	result, err := r.propose(ctx, obs, &opt, steps)
 	if err != nil {
 		return nil, err
 	}
-	result.OffMap = result.OffMap || r.beyond(obs.S, 0)
+	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, 0)
 	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {
@@ -237,8 +234,8 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 		Projected: r.projected[:n*answer.Plans.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	}
 	var scorer domain.PlanScorer = r.rollouts
-	if r.own != nil && steps <= r.spec.Plan {
-		scorer = r.own
+	if r.scorer != nil && steps <= r.spec.Plan {
+		scorer = r.scorer
 	}
 	if err := scorer.ScorePlans(ctx, scored); err != nil {
 		return nil, err
@@ -248,8 +245,8 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 	result := r.refinement(&out, answer.Residual, n, steps)
 	p, end := r.proposer, time.Now()
 	result.Latency = RefineLatency{
-		Localize: machine.Microseconds(p.localized.Sub(start)), Candidates: machine.Microseconds(p.scattered.Sub(p.localized)), Flow: machine.Microseconds(p.moved.Sub(p.scattered)),
-		Evaluate: machine.Microseconds(end.Sub(p.moved)), Total: machine.Microseconds(end.Sub(start)),
+		Localize: machine.Microseconds(p.localized.Sub(start)), Candidates: machine.Microseconds(p.scattered.Sub(p.localized)), Flow: machine.Microseconds(p.flowed.Sub(p.scattered)),
+		Evaluate: machine.Microseconds(end.Sub(p.flowed)), Total: machine.Microseconds(end.Sub(start)),
 	}
 	return result, nil
 }
@@ -287,10 +284,9 @@ const (
 // maxDecisions of all roll-outs of a refinement together bound its memory.
 const maxDecisions = 1 << 28
 
-// lookAhead is how many decisions are looked ahead from a context where so many are requested,
-// 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
-// than an episode.
-func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, requested, remaining int) int {
+// lookAhead is the look-ahead in decisions from a context where that number is requested; 0: as RefineOptions.LookAhead
+// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode.
+func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
 		if requested == 0 {
 			return spec.Plan
@@ -303,8 +299,8 @@ func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, req
 	if remaining > 0 {
 		return remaining
 	}
-	if may.Remaining != nil {
-		return max(1, min(may.Remaining(c), spec.LookAhead()))
+	if abilities.Remaining != nil {
+		return max(1, min(abilities.Remaining(c), spec.LookAhead()))
 	}
 	return max(1, spec.LookAhead())
 }

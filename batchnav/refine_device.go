@@ -46,8 +46,8 @@ func (r *Refiner) refineOnDevice(ctx context.Context, opt *RefineOptions, steps 
 		Candidates: q.Count, FlowSteps: opt.FlowSteps, LookAhead: steps, NoProjection: opt.NoProjection,
 		NoiseScales: r.noiseScales(), Seed: q.Seed,
 	}
-	var known bool
-	if in.TerminalCost, known = r.ends.of(r.loaded, q.S, q.C, steps, q.Preference); !known {
+	var ok bool
+	if in.TerminalCost, ok = r.ends.terminalCost(r.loaded, q.S, q.C, steps, q.Preference); !ok {
 		return nil, backend.ErrNoRefiner
 	}
 	in.Neighbours, in.Sweep, in.Around = shares(q, opt.Mixture)

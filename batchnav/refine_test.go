@@ -380,7 +380,7 @@ func TestRefineRefusesBadRequests(t *testing.T) {
 		"shares above 1":      {good, batchnav.RefineOptions{Candidates: 1, Mixture: batchnav.Mixture{Neighbours: 0.7, Preference: 0.7}}},
 		"previous latent":     {good, batchnav.RefineOptions{Candidates: 1, Previous: []float32{1, 2}}},
 		"short state":         {batchnav.Observation{S: []float64{0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
-		"negative time":       {good, batchnav.RefineOptions{Candidates: 1, Within: -1}},
+		"negative time":       {good, batchnav.RefineOptions{Candidates: 1, TimeLimit: -1}},
 		"NaN":                 {batchnav.Observation{S: []float64{math.NaN(), 0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
 	} {
 		if _, err := r.Refine(context.Background(), c.obs, c.opt); err == nil {
@@ -433,7 +433,7 @@ func TestRefinementGoesOnInRounds(t *testing.T) {
 				t.Errorf("the winner is %d, from %s", got.Index, got.Source)
 			}
 		}
-		opt.Candidates, opt.NoRounds, opt.Within = 256, false, 1
+		opt.Candidates, opt.NoRounds, opt.TimeLimit = 256, false, 1
 		if hasty := require.Get(r.Refine(context.Background(), obs, opt))(t); len(hasty.Rounds) != 1 || hasty.Cost != proposed.Cost {
 			t.Errorf("within a nanosecond there are rounds %+v", hasty.Rounds)
 		}

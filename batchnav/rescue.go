@@ -35,13 +35,12 @@ func (f *finder) encode(s, c []float64, pref domain.Preference) error {
 	return f.encoder.Forward(f.input, f.z)
 }
 
-// find is the decision in a state. The best roll-out, if there is one, is m's; action and
-// latent are its first.
-func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, within time.Duration) (best *crossentropy.Elite, err error) {
+// find is the decision in a state. The best roll-out, if there is one, is m's, and action and latent are its first.
+func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, timeLimit time.Duration) (best *crossentropy.Elite, err error) {
 	if err := f.encode(s, c, pref); err != nil {
 		return nil, err
 	}
-	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, within); err != nil {
+	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, timeLimit); err != nil {
 		return nil, err
 	}
 	return m.Best(), nil
@@ -50,8 +49,8 @@ func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, within 
 // rescueCandidates are enough to find a way where there is one, in about the time of a solve.
 const rescueCandidates = 512
 
-func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
-	l := *from // with a stepper of its own
+func newRescuer(source *loaded, opt *Options, noise []float64) (finder, error) {
+	l := *source // with a stepper of its own
 	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps}})
 	if err != nil {
 		return finder{}, err
@@ -63,13 +62,13 @@ func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 	return newFinder(r), nil
 }
 
-// rescue searches roll-outs for a plan and has the generic solver go on from the best there
-// is; where there is no generic one, the case's own is asked for an action, after which the
-// policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
-// nothing is safe the next rescue is after 1, 2, 4, … decisions. Of a Deadline something may be spent already.
-func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision, spent time.Duration) error {
-	w, begun := &l.watched, time.Now().Add(-spent)
-	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
+// rescue searches a plan by roll-outs and lets the generic solver continue from the best one. Without a generic solver
+// it asks the case's own for an action, and the policy continues. A plan that is still not safe is compared with
+// Problem.Fallback's action. Without a safe plan the next rescue is after 1, 2, 4, … decisions. elapsed is the part of
+// a Deadline that is spent.
+func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision, elapsed time.Duration) error {
+	w, start := &l.guard, time.Now().Add(-elapsed)
+	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, result: &w.other}
 	asks := w.wait == 0 && !g.noRescue
 	switch {
 	case g.noRescue:
@@ -85,7 +84,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 	case g.solver != nil && g.receding == nil:
 		d.Fallback |= domain.FallbackRescue
 		if g.solver.Finds(l.state, c, pref, l.alternative) {
-			r.given = l.alternative
+			r.prefix = l.alternative
 			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
 				return err
 			}
@@ -93,14 +92,14 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 	default:
 		d.Fallback |= domain.FallbackRescue
 		r.solved = true
-		if g.opt.Deadline == 0 || spent < g.opt.Deadline {
-			if err := g.find(l, r, d, max(0, g.opt.Deadline-spent)); err != nil {
+		if g.opt.Deadline == 0 || elapsed < g.opt.Deadline {
+			if err := g.find(l, r, d, max(0, g.opt.Deadline-elapsed)); err != nil {
 				return err
 			}
 		}
-		left := g.opt.Deadline - time.Since(begun)
-		if g.receding != nil && (g.opt.Deadline == 0 || left > 0) {
-			if err := g.solve(g.found, l, r, l.watched.next.actions, d, left); err != nil {
+		remaining := g.opt.Deadline - time.Since(start)
+		if g.receding != nil && (g.opt.Deadline == 0 || remaining > 0) {
+			if err := g.solve(g.rescueHorizon, l, r, l.guard.next.actions, d, remaining); err != nil {
 				return err
 			}
 		}
@@ -114,41 +113,41 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		w.vain++
 	}
 	g.problem.Fallback(l.state, c, l.alternative)
-	r.given, r.solved = l.alternative, false
+	r.prefix, r.solved = l.alternative, false
 	return g.compare(w, d, r, domain.FallbackConservative)
 }
 
 // find compares the best of rescueCandidates roll-outs.
-func (g *guard) find(l *loop, r rollout, d *Decision, within time.Duration) error {
+func (g *guard) find(l *loop, r rollout, d *Decision, timeLimit time.Duration) error {
 	f := &g.finder
 	f.memory.forget() // a rescue depends on nothing that was before
-	best, err := f.find(f.memory, r.s, r.c, r.pref, within)
+	best, err := f.find(f.memory, r.s, r.c, r.pref, timeLimit)
 	if err != nil || best == nil {
 		return err
 	}
 	tensor.Widen(l.alternative, f.action)
-	r.given, r.offsets = l.alternative, f.memory.offsets(r.steps)
-	return g.compare(&l.watched, d, r, domain.FallbackSolver)
+	r.prefix, r.offsets = l.alternative, f.memory.offsets(r.steps)
+	return g.compare(&l.guard, d, r, domain.FallbackSolver)
 }
 
-// solve compares the generic solver's plan, which begins at the actions from; left is what a Deadline leaves.
-func (g *guard) solve(horizon horizon, l *loop, r rollout, from []float64, d *Decision, left time.Duration) error {
+// solve compares the generic solver's plan, which begins at the initial actions; remaining is the rest of a Deadline.
+func (g *guard) solve(horizon horizon, l *loop, r rollout, initial []float64, d *Decision, remaining time.Duration) error {
 	if g.noise != nil {
 		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
 			horizon.Horizon = tight.NewHorizon(horizon.iterations)
 		}
 	}
 	if g.opt.Deadline > 0 {
-		horizon.Within(left)
+		horizon.Within(remaining)
 	}
-	g.given = append(g.given[:0], from...)
-	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
-		g.given = append(g.given, g.given[len(g.given)-nu:]...)
+	g.prefix = append(g.prefix[:0], initial...)
+	for nu := len(l.u); len(g.prefix) < r.steps*nu; { // the last action is held
+		g.prefix = append(g.prefix, g.prefix[len(g.prefix)-nu:]...)
 	}
-	horizon.Begin(g.given)
-	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.given); err != nil {
+	horizon.Begin(g.prefix)
+	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.prefix); err != nil {
 		return fmt.Errorf("batchnav: guard: %w", err)
 	}
-	r.given = g.given
-	return g.compare(&l.watched, d, r, domain.FallbackSolver)
+	r.prefix = g.prefix
+	return g.compare(&l.guard, d, r, domain.FallbackSolver)
 }

@@ -335,13 +335,13 @@ func TestGuardTakesTheActionsOfADevicesSearch(t *testing.T) {
 	}
 }
 
-// together is a problem whose roll-outs step together, by its own functions, and the rows that did so.
-type together struct {
+// rowStepper is a problem whose roll-outs step together, by its own functions, and the rows that did so.
+type rowStepper struct {
 	domain.Problem
 	rows *atomic.Int64
 }
 
-func (p together) Abilities() *domain.ProblemAbilities {
+func (p rowStepper) Abilities() *domain.ProblemAbilities {
 	may := *domain.AbilitiesOfProblem(p.Problem)
 	may.ManyValues = func() (func() domain.ManyValues, error) {
 		return func() domain.ManyValues { return p.values }, nil
@@ -350,7 +350,7 @@ func (p together) Abilities() *domain.ProblemAbilities {
 }
 
 // values is a domain.ManyValues.
-func (p together) values(n int, x, u, next, j, margins []float64) {
+func (p rowStepper) values(n int, x, u, next, j, margins []float64) {
 	spec := p.Spec()
 	ns, nx := spec.MeasuredSize(), spec.MeasuredSize()+spec.ContextSize()
 	row := func(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
@@ -369,7 +369,7 @@ func TestRollOutsStepTogetherAsAlone(t *testing.T) {
 	const rows, steps = 16, 12
 	cart := testdomain.NewCart(steps)
 	m := testdomain.Map(cart, 5, true)
-	p := together{cart, new(atomic.Int64)}
+	p := rowStepper{cart, new(atomic.Int64)}
 	obs := batchnav.Observation{S: []float64{-1, 0.6}, C: []float64{0}, Preference: domain.Preference{Adaptive: true}}
 	var want backend.RolloutsOutput
 	for i, of := range []struct {

@@ -9,21 +9,20 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// rollouts scores decoded plans by the true dynamics, for any problem. One whose plan
-// is a single action continues with the base policy, `direct`: all plans of a batch
-// are encoded and decoded together at every step. One with longer plans executes the
-// plan, and its Steps are at most those of the plan.
+// rollouts scores decoded plans by the true dynamics, for any problem. A plan of a single action continues with the
+// base policy, `direct`: all plans of a batch are encoded and decoded together at every step. A longer plan is
+// executed, and its Steps are at most those of the plan.
 type rollouts struct {
 	*loaded
 	scored   func(s, c, u, J, m []float64) // nil: Objectives and Margins score
 	block    func(domain.Block)            // nil: objectives row by row
-	unpriced bool                          // nobody asks what the plans cost
+	unpriced bool                          // the costs of the plans are not needed
 	many     func() domain.ManyValues      // makes what steps roll-outs together; nil: nothing does
 	// failed, if the problem knows, ends roll-outs that lose the state: their margin is −∞.
-	// kept are then the steps of every plan before.
-	failed func(s, c []float64) bool
-	kept   []int
-	behind func(s, c []float64, pref domain.Preference) float64 // nil: nothing comes behind a plan
+	// survived are then the steps of every plan before.
+	failed       func(s, c []float64) bool
+	survived     []int
+	terminalCost func(s, c []float64, pref domain.Preference) float64 // nil: there is none
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
 	noise, tight []float64
@@ -50,19 +49,19 @@ type rollouts struct {
 
 var _ domain.PlanScorer = (*rollouts)(nil)
 
-// scratch is what one thread needs beside the roll-outs' own rows.
+// scratch is the memory of one thread, besides the rows of the roll-outs.
 type scratch struct {
 	delta, margins, slot []float64
-	u                    []float64 // actions of the thread's rows, for a block of objectives
-	s                    []float64 // a measurement that is off
-	above, below, slack  []float64 // its margins
-	together             *together // nil: every roll-out steps alone
+	u                    []float64   // actions of the thread's rows, for a block of objectives
+	s                    []float64   // a measurement that is off
+	above, below, slack  []float64   // its margins
+	rowStepper           *rowStepper // nil: every roll-out steps alone
 }
 
 func newRollouts(l *loaded) *rollouts {
-	r := &rollouts{loaded: l, scored: l.may.Score, block: l.may.Derivatives.Block, failed: l.may.Failed}
+	r := &rollouts{loaded: l, scored: l.abilities.Score, block: l.abilities.Derivatives.Block, failed: l.abilities.Failed}
 	if l.spec.Horizon > 0 && l.spec.Plan == 1 {
-		r.behind = l.may.TerminalCost
+		r.terminalCost = l.abilities.TerminalCost
 	}
 	r.advanceRows = func(part, from, to int) { r.step(&r.batch, r.h, from, to, &r.scratch[part]) }
 	return r
@@ -70,21 +69,23 @@ func newRollouts(l *loaded) *rollouts {
 
 func (r *rollouts) grow(n, threads int) {
 	spec := r.spec
-	ns, nc, np, m := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize()
+	ns, nc := spec.MeasuredSize(), spec.ContextSize()
+	np, m := spec.PlanSize(), spec.ObjectiveSize()
 	for len(r.scratch) < threads {
 		margins := func() []float64 { return make([]float64, len(spec.Margins)) }
 		r.scratch = append(r.scratch, scratch{
 			delta: make([]float64, m), margins: margins(), slot: make([]float64, spec.PreferenceSize()), s: make([]float64, ns), above: margins(), below: margins(), slack: margins(),
 		})
 		if r.many != nil {
-			r.scratch[len(r.scratch)-1].together = &together{values: r.many()}
+			r.scratch[len(r.scratch)-1].rowStepper = &rowStepper{values: r.many()}
 		}
 	}
 	if n*ns <= len(r.s) {
 		return
 	}
-	r.s, r.nextS, r.c, r.nextC = make([]float64, n*ns), make([]float64, n*ns), make([]float64, n*nc), make([]float64, n*nc)
-	r.u, r.kept = make([]float64, n*np), make([]int, n)
+	r.s, r.nextS = make([]float64, n*ns), make([]float64, n*ns)
+	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
+	r.u, r.survived = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
 	if spec.Plan == 1 {
 		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
@@ -104,7 +105,7 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		if r.noise != nil {
 			r.tight[i] = math.Inf(1)
 		}
-		r.kept[i] = b.Steps
+		r.survived[i] = b.Steps
 	}
 	copy(b.Projected, r.u[:n*np])
 	r.batch = b
@@ -128,19 +129,19 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 
 // step executes action h of the plans from until to.
 func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
-	if t.together != nil && r.noise == nil && !r.unpriced && !b.NoProjection {
-		r.stepTogether(b, h, from, to, t)
+	if t.rowStepper != nil && r.noise == nil && !r.unpriced && !b.NoProjection {
+		r.stepRows(b, h, from, to, t)
 		return
 	}
-	together := r.scored == nil && r.block != nil && !r.unpriced
+	blockwise := r.scored == nil && r.block != nil && !r.unpriced
 	for i := from; i < to; i++ {
-		if together {
+		if blockwise {
 			r.act(b, h, i, t)
 		} else {
 			r.stepAlone(b, h, i, t)
 		}
 	}
-	if !together {
+	if !blockwise {
 		return
 	}
 	t.u = t.u[:0]
@@ -161,16 +162,16 @@ func (r *rollouts) stepAlone(b *domain.PlanBatch, h, i int, t *scratch) {
 }
 
 // action is action h of plan i among the actions of all.
-func (r *rollouts) action(of []float64, h, i int) []float64 {
-	nu, at := r.spec.ActionSize(), i*r.spec.PlanSize()
+func (r *rollouts) action(values []float64, h, i int) []float64 {
+	nu, offset := r.spec.ActionSize(), i*r.spec.PlanSize()
 	if r.spec.Plan > 1 {
-		at += h * nu
+		offset += h * nu
 	}
-	return of[at : at+nu]
+	return values[offset : offset+nu]
 }
 
 // row is row i of a slice with rows of n.
-func row(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
+func row(values []float64, i, n int) []float64 { return values[i*n : (i+1)*n] }
 
 // act projects action h of plan i. A roll-out that has left
 // the numbers is marked by a margin of −∞.
@@ -233,7 +234,8 @@ func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
 
 // advance adds up cost and margin of action h of plan i, and steps.
 func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
-	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
+	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
+	J := row(r.objective, i, len(t.delta))
 	switch {
 	case r.scored != nil && !r.unpriced:
 		r.scored(s, c, u, J, t.margins)
@@ -244,11 +246,11 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 		r.problem.Margins(s, c, u, t.margins)
 	}
 	if r.noise != nil {
-		for k, off := range r.slack(s, c, u, t) {
-			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
+		for k, deviation := range r.slack(s, c, u, t) {
+			r.tight[i] = math.Min(r.tight[i], t.margins[k]-deviation)
 		}
 	}
-	if r.count(b, h, i, J, t.margins); r.known(b, h) {
+	if r.count(b, h, i, J, t.margins); r.endIrrelevant(b, h) {
 		return
 	}
 	r.problem.Step(s, c, u, row(r.nextS, i, len(s)), row(r.nextC, i, len(c)))
@@ -265,9 +267,9 @@ func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))
 }
 
-// known reports whether nothing depends on where action h leads: the score of the last one knows that.
-func (r *rollouts) known(b *domain.PlanBatch, h int) bool {
-	return h == b.Steps-1 && r.scored != nil && r.behind == nil
+// endIrrelevant reports whether nothing depends on where action h leads: the score of the last action includes it.
+func (r *rollouts) endIrrelevant(b *domain.PlanBatch, h int) bool {
+	return h == b.Steps-1 && r.scored != nil && r.terminalCost == nil
 }
 
 // arrive looks at where action h of plan i leads and, where the base policy acts next, writes the observation as E_x
@@ -283,10 +285,10 @@ func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	if r.failed != nil && r.failed(nextS, nextC) {
 		b.Margin[i] = math.Inf(-1)
-		r.kept[i] = min(r.kept[i], h)
+		r.survived[i] = min(r.survived[i], h)
 	}
-	if last && r.behind != nil && !r.unpriced {
-		b.Cost[i] += r.behind(nextS, nextC, r.preference(b, i))
+	if last && r.terminalCost != nil && !r.unpriced {
+		b.Cost[i] += r.terminalCost(nextS, nextC, r.preference(b, i))
 	}
 	if r.spec.Plan == 1 && !last {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)

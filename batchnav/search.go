@@ -14,37 +14,36 @@ import (
 
 // SearchOptions make each decision the best of many roll-outs of the policy. A
 // candidate acts at step h by D_u(E_x(x_h) + o_h). Rounds of the cross-entropy method (package crossentropy)
-// improve the offsets under the true dynamics, and the best, one step on, are candidates
-// of the next decision. Plans must be of one action. The zero value is no search.
+// improve the offsets under the true dynamics. The best, one step on, are candidates of the
+// next decision. Plans must be of one action. The zero value is no search.
 type SearchOptions struct {
 	Candidates int // roll-outs of one decision over all rounds, 1 to MaxCandidates
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the
 	// end of the episode as the problem (domain.ProblemAbilities.Remaining) knows it, else a whole episode.
 	LookAhead int
-	// Ahead searches between decisions, in the state that the last action leads to
-	// (Batch.Prepare): a decision adds the best offset found there to its latent, and what Polish changed
-	// of the action there to its action, in about the time of direct's. One that is not prepared, as the
-	// first of an episode or under another preference, searches as ever.
+	// Ahead searches between decisions, in the state that the last action leads to (Batch.Prepare). A decision adds the
+	// best offset found there to its latent, and the change of Polish to its action, in about the time of direct's. A
+	// decision that is not prepared, as the first of an episode or under another preference, searches by itself.
 	Ahead  bool
 	Polish int // iterations of the problem (domain.ProblemAbilities.Polish) on the best roll-out; 0: none
-	// Within ends a decision's rounds where another, as long as the last, would take it
+	// TimeLimit ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
-	Within time.Duration
-	Seed   uint64 // with the number of the decision in its episode, all that is random
-	round  int    // candidates of a round; 0: roundsOf says it
+	TimeLimit time.Duration
+	Seed      uint64 // with the number of the decision in its episode, all that is random
+	round     int    // candidates of a round; 0: roundsOf says it
 }
 
 const (
-	// A decision has searchRounds rounds, or as many of leastRound candidates as it can. Where many roll-outs take no more time
-	// than one there are fewer rounds, of as many as there are places for: wideRounds at least, or of a single step oneStepRounds.
+	// A decision has searchRounds rounds, or fewer of leastRound candidates each. Where many roll-outs take no more time than
+	// one, the rounds are fewer and fill the places: at least wideRounds, and oneStepRounds for roll-outs of a single step.
 	searchRounds  = 8
 	leastRound    = 16
 	wideRounds    = 4
 	oneStepRounds = 3
 )
 
-// roundsOf is how many rounds a search of n candidates has, whose roll-outs have so many steps, where so many take no more time
-// than one.
+// roundsOf is the number of rounds of a search of n candidates, whose roll-outs have steps decisions. places is the
+// number of roll-outs that take no more time than one.
 func roundsOf(n, steps, places int) int {
 	if places == 0 {
 		return searchRounds
@@ -56,14 +55,14 @@ func roundsOf(n, steps, places int) int {
 	return min(searchRounds, max(least, (n+places-1)/places))
 }
 
-// roundSize is the candidates of each of so many rounds.
+// roundSize is the number of candidates of each round.
 func roundSize(n, rounds int) int { return min(n, max(leastRound, (n+rounds-1)/rounds)) }
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
 // [steps·width], width that of a latent.
 type search struct {
 	*rollouts
-	until                   context.Context // ends a round
+	roundContext            context.Context // ends a round
 	opt                     SearchOptions
 	noProjection            bool
 	threads, round          int // round: candidates of one
@@ -81,8 +80,8 @@ type search struct {
 // memory is what one loop keeps from decision to decision.
 type memory struct {
 	*crossentropy.Memory
-	// Of a polish, and of a search that a device has made: the actions of the last decision, of which the first was executed. change is by how
-	// much that is another than the best roll-out's; empty: by nothing.
+	// plan are the actions of the last decision, of a polish or of a search on a device; the first was executed. change is
+	// its difference from the best roll-out's first action; empty: there is none.
 	plan, change []float64
 }
 
@@ -90,8 +89,8 @@ type memory struct {
 // becomes one for a round of candidates.
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
-	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
+	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.TimeLimit < 0 {
+		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.TimeLimit, MaxCandidates, MaxLookAhead)
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -108,7 +107,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	sampling := crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}
 	r := &search{
-		rollouts: newRollouts(l), until: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
+		rollouts: newRollouts(l), roundContext: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
 		sampler: crossentropy.New(sampling), steps: steps,
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
@@ -126,7 +125,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	return r, r.prepareDevice(sampling)
 }
 
-// forget begins an episode, lose a decision that nothing comes before.
+// forget begins an episode; lose drops the last decision only.
 func (m *memory) forget() {
 	m.Forget()
 	m.plan, m.change = m.plan[:0], m.change[:0]
@@ -137,8 +136,7 @@ func (m *memory) lose() {
 	m.plan, m.change = m.plan[:0], m.change[:0]
 }
 
-// offsets of the best roll-out, [1, steps·width], where it is of so many steps; no rows
-// otherwise.
+// offsets of the best roll-out, [1, steps·width], where it has that number of steps; no rows otherwise.
 func (m *memory) offsets(steps int) tensor.Matrix {
 	best := m.Best()
 	if best == nil || m.Steps() != steps {
@@ -147,30 +145,29 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 	return single(best.Offsets)
 }
 
-// decide searches one decision of a loop in the finite state s: state is its float32
-// copy and z its latent, which the best offset is added to, plan is direct's, which
-// becomes the first action of the best roll-out. It returns how far z has moved. Both
-// stay as they are where no roll-out has a margin. within is SearchOptions.Within.
-func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
-	start, steps := time.Now(), lookAhead(r.spec, r.may, c, r.opt.LookAhead, 0)
+// decide searches one decision of a loop in the finite state s. state is its float32 copy and z its latent, to which
+// the best offset is added. plan is direct's and becomes the first action of the best roll-out. It returns how far z
+// has moved. Both stay as they are where no roll-out has a margin. timeLimit is SearchOptions.TimeLimit.
+func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, timeLimit time.Duration) (distance float64, err error) {
+	start, steps := time.Now(), lookAhead(r.spec, r.abilities, c, r.opt.LookAhead, 0)
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
-	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, within, time.Since(start))
+	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, timeLimit, time.Since(start))
 	if err != nil {
 		return 0, err
 	}
-	for done, rounds, gained := 0, 0, !whole; gained && done < r.opt.Candidates && !late(within, start, rounds); rounds++ {
-		n := min(r.round, r.opt.Candidates-done)
-		if gained, err = r.next(n, s, c, pref, state, z, steps); err != nil {
+	for total, rounds, improved := 0, 0, !whole; improved && total < r.opt.Candidates && !late(timeLimit, start, rounds); rounds++ {
+		n := min(r.round, r.opt.Candidates-total)
+		if improved, err = r.next(n, s, c, pref, state, z, steps); err != nil {
 			return 0, err
 		}
-		if best := m.Best(); r.polish != nil && best != nil && best.Number >= done {
-			r.polish.take(best.Number - done)
+		if best := m.Best(); r.polish != nil && best != nil && best.Number >= total {
+			r.polish.take(best.Number - total)
 		}
-		done += n
+		total += n
 	}
 	best := m.Best()
 	if best == nil {
@@ -197,14 +194,13 @@ func displaceBy(offsets, z []float32) float64 {
 	return math.Sqrt(square)
 }
 
-// late reports whether a round more, as long as those since start, would end beyond the
-// time given.
-func late(within time.Duration, start time.Time, rounds int) bool {
-	return within > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > within
+// late reports whether a round more, as long as those since start, would exceed the time limit.
+func late(timeLimit time.Duration, start time.Time, rounds int) bool {
+	return timeLimit > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > timeLimit
 }
 
 // next is a round of n candidates, and reports whether one of them is elite.
-func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (gained bool, err error) {
+func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (improved bool, err error) {
 	r.offsets = r.sampler.Ask(n)
 	if err := r.score(s, c, pref, state, z, steps); err != nil {
 		return false, err
@@ -215,22 +211,22 @@ func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []
 
 // score rolls the candidates of a round out.
 func (r *search) score(s, c []float64, pref domain.Preference, state, z []float32, steps int) error {
-	if done, err := r.scoreOnDevice(s, c, pref, z, steps); done || err != nil {
+	if handled, err := r.scoreOnDevice(s, c, pref, z, steps); handled || err != nil {
 		return err
 	}
 	n := r.offsets.Rows
-	from, first := r.z.Slice(0, n), r.first.Slice(0, n)
+	latents, first := r.z.Slice(0, n), r.first.Slice(0, n)
 	for i := range n {
-		copy(from.Row(i), z)
+		copy(latents.Row(i), z)
 	}
-	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
+	if err := r.decode(latents, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
 		return err
 	}
 	if r.onHost.reason != "" {
 		start := time.Now()
-		defer func() { r.onHost.taken += time.Since(start) }()
+		defer func() { r.onHost.elapsed += time.Since(start) }()
 	}
-	err := r.ScorePlans(r.until, domain.PlanBatch{
+	err := r.ScorePlans(r.roundContext, domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
 		Projected: r.projected[:n*first.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	})
@@ -240,15 +236,14 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	return err
 }
 
-// rank makes the margin of a roll-out that loses the state one that is below all others
-// and above that of one which loses it earlier.
+// rank orders the roll-outs that lose the state below all others, the earlier loss lower, by their margins.
 func (r *search) rank(n, steps int) {
 	if r.failed == nil {
 		return
 	}
-	for i, kept := range r.kept[:n] {
-		if kept < steps && math.IsInf(r.margin[i], -1) {
-			r.margin[i] = -crossentropy.BeyondMargins * float64(steps-kept)
+	for i, survived := range r.survived[:n] {
+		if survived < steps && math.IsInf(r.margin[i], -1) {
+			r.margin[i] = -crossentropy.BeyondMargins * float64(steps-survived)
 		}
 	}
 }

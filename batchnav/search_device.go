@@ -20,19 +20,19 @@ type deviceSearch struct {
 	round time.Duration // a round's so far; 0: none was made
 }
 
-// rolloutsConfig is the map with what bends its policy in a search, at every step.
+// rolloutsConfig is the map with the offsets of its policy in a search, at every step.
 func (l *loaded) rolloutsConfig(round, steps int, search crossentropy.Options) backend.RolloutsConfig {
 	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Steps: steps, Search: search}
 }
 
-// prepareDevice prepares the backend's own roll-outs of the loaded model, of so many steps at
-// most, where it has them and they give what the search wants.
+// prepareDevice prepares the backend's own roll-outs of the loaded model, of r.steps decisions at most, if the backend
+// has them and they serve the search.
 func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	b, ok := r.backend.(backend.RolloutsBackend)
 	if !ok {
 		return nil
 	}
-	own, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
+	rollouts, err := b.NewRollouts(r.rolloutsConfig(r.round, r.steps, sampling))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
 		r.onHost.reason = reasonOf(err, backend.ErrNoRollouts)
@@ -40,35 +40,35 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 	case err != nil:
 		return fmt.Errorf("batchnav: search: %w", err)
 	}
-	if r.polish != nil && !own.Executes() {
+	if r.polish != nil && !rollouts.Executes() {
 		r.onHost.reason = "a polish takes the actions of the best roll-out, which this device does not give"
 		return nil
 	}
-	r.device = &deviceSearch{Rollouts: own}
+	r.device = &deviceSearch{Rollouts: rollouts}
 	return nil
 }
 
-// scoreOnDevice is score by the backend itself, and reports whether it was that; a
-// backend that can no longer is not asked again.
-func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (done bool, err error) {
+// scoreOnDevice is score by the backend itself, and reports whether the backend could. One that cannot any longer is
+// not asked again.
+func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (handled bool, err error) {
 	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
 	}
-	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
-	if !known {
+	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	if !ok {
 		return false, nil
 	}
 	n := r.offsets.Rows
-	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, TerminalCost: behind, NoProjection: r.noProjection}
+	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, TerminalCost: terminal, NoProjection: r.noProjection}
 	out := backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}
 	if r.failed != nil {
-		out.Kept = r.kept[:n]
+		out.Kept = r.survived[:n]
 	}
-	return r.asked(r.device.Score(in, out))
+	return r.handled(r.device.Score(in, out))
 }
 
-// asked tells whether the device has done what it was asked for.
-func (r *search) asked(err error) (done bool, _ error) {
+// handled reports whether the device did its part.
+func (r *search) handled(err error) (handled bool, _ error) {
 	switch {
 	case errors.Is(err, backend.ErrNoSearch):
 		return false, nil
@@ -80,26 +80,27 @@ func (r *search) asked(err error) (done bool, _ error) {
 }
 
 // searchOnDevice makes all rounds of n candidates of the decision that the sampler has begun by the backend itself, and
-// reports whether it was that. All elites are the memory's, or the best alone. Of the time within something is spent already.
-func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, within, spent time.Duration) (done bool, err error) {
+// reports whether the backend could. The memory gets all elites, or the best alone. elapsed is the part of the time
+// limit that is spent.
+func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, timeLimit, elapsed time.Duration) (handled bool, err error) {
 	d := r.device
 	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
 		return false, nil
 	}
-	behind, known := r.ends.of(r.loaded, s, c, steps, pref)
-	if !known {
+	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	if !ok {
 		return false, nil
 	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
-	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, TerminalCost: behind, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
-	if within > 0 { // one round, and as many more as are known to fit
+	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, TerminalCost: terminal, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	if timeLimit > 0 { // one round, and those that fit by the last measured time
 		d.in.Rounds = 1
 		if d.round > 0 {
-			d.in.Rounds = max(1, int((within-spent)/d.round))
+			d.in.Rounds = max(1, int((timeLimit-elapsed)/d.round))
 		}
 	}
 	start := time.Now()
-	if done, err = r.asked(d.Search(d.in, &d.out)); !done {
+	if handled, err = r.handled(d.Search(d.in, &d.out)); !handled {
 		return false, err
 	}
 	if n := len(d.out.Rounds); n > 0 {
@@ -112,7 +113,8 @@ func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z
 	return true, nil
 }
 
-// reasonOf is what an error says beside the one that it wraps; "" of that one itself, whose reason was told before.
+// reasonOf is the text of an error without the error that it wraps. It is empty for that error itself, whose reason was
+// reported before.
 func reasonOf(err, wrapped error) string {
 	if err == wrapped {
 		return ""
@@ -120,41 +122,41 @@ func reasonOf(err, wrapped error) string {
 	return strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+wrapped.Error()), wrapped.Error()+"\n")
 }
 
-// ending is what comes behind the plans of a decision, which all its rounds have in common.
+// ending is the terminal cost of the plans of a decision, which all its rounds have in common.
 type ending struct {
-	s, c, w  []float64
-	adaptive bool
-	steps    int
-	behind   *domain.Quadratic
-	known    bool
+	s, c, w   []float64
+	adaptive  bool
+	steps     int
+	terminal  *domain.Quadratic
+	available bool
 }
 
-// of is ProblemAbilities.PlanTerminalCost, nil of a problem with nothing behind.
-func (e *ending) of(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
+// terminalCost is ProblemAbilities.PlanTerminalCost, nil of a problem without a terminal cost.
+func (e *ending) terminalCost(l *loaded, s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
 	if !backend.Ends(l.problem) {
 		return nil, true
 	}
 	if steps != e.steps || pref.Adaptive != e.adaptive || !slices.Equal(s, e.s) || !slices.Equal(c, e.c) || !slices.Equal(pref.W, e.w) {
 		e.s, e.c, e.w = append(e.s[:0], s...), append(e.c[:0], c...), append(e.w[:0], pref.W...)
 		e.steps, e.adaptive = steps, pref.Adaptive
-		e.behind, e.known = l.may.PlanTerminalCost(s, c, steps, pref)
+		e.terminal, e.available = l.abilities.PlanTerminalCost(s, c, steps, pref)
 	}
-	return e.behind, e.known
+	return e.terminal, e.available
 }
 
-// onHost tells once why the roll-outs of a search are the host's where the backend has its own, and which share of a decision they take.
+// onHost reports once why the CPU rolls out though the backend could, and the share of a decision that this takes.
 type onHost struct {
-	reason string        // "": nothing is to be told
-	taken  time.Duration // by roll-outs since the decision began
+	reason  string        // "": nothing is to be told
+	elapsed time.Duration // by roll-outs since the decision began
 }
 
-// tell is called behind a decision that has taken so long, whose roll-outs are known.
+// tell is called after a decision that took the time whole.
 func (h *onHost) tell(l *loaded, whole time.Duration) {
 	if h.reason == "" {
 		return
 	}
 	if b, ok := l.backend.(backend.Teller); ok {
-		share := min(1, h.taken.Seconds()/max(whole.Seconds(), 1e-9))
+		share := min(1, h.elapsed.Seconds()/max(whole.Seconds(), 1e-9))
 		b.Tell("search "+l.spec.Name+h.reason, fmt.Sprintf("the search rolls %s out on the CPU, %.0f %% of its first decision: %s", l.spec.Name, 100*share, h.reason))
 	}
 	h.reason = ""

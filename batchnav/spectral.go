@@ -84,17 +84,21 @@ func jacobianExtremes(net backend.Net, m int, z tensor.Matrix, scale []float32) 
 	return e, nil
 }
 
-// curvature estimates the second fundamental form of M* at codes from their
-// neighbours: with the tangent space spanned by the leading principal directions
-// of the neighbours around the code, a neighbour at tangent offset t and normal
-// offset ν lies on a surface of normal curvature 2‖ν‖/‖t‖². It returns the largest
-// and the 95th percentile over all neighbours, and the tangent dimension: the
-// median number of directions that hold tangentEnergy of the squared offsets.
-func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int) (largest, p95 float64, dimension int, err error) {
+// bending is the normal curvature of M* over the neighbours of its codes.
+type bending struct {
+	largest, p95 float64
+	dimension    int // of the tangent space
+}
+
+// curvature estimates the second fundamental form of M* at codes from their neighbours. The leading principal
+// directions of the neighbours around a code span its tangent space. A neighbour at tangent offset t and normal offset
+// ν lies on a surface of normal curvature 2‖ν‖/‖t‖². The result has the largest and the 95th percentile over all
+// neighbours. Its dimension is the median number of directions that hold tangentEnergy of the squared offsets.
+func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int) (bending, error) {
 	n, nz := codes.Rows, codes.Cols
 	samples, k := min(samples, n), min(neighbours+1, n)
 	if k < 3 {
-		return math.NaN(), math.NaN(), 0, nil
+		return bending{math.NaN(), math.NaN(), 0}, nil
 	}
 	query := tensor.New(samples, nz)
 	for i := range samples {
@@ -102,7 +106,7 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 	}
 	idx := make([]int32, samples*k)
 	if err := index.Nearest(query, k, idx, make([]float32, samples*k)); err != nil {
-		return 0, 0, 0, err
+		return bending{}, err
 	}
 	var frames []*mat.Dense // neighbours in principal coordinates
 	var dimensions []float64
@@ -120,15 +124,15 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 		}
 		var svd mat.SVD
 		if !svd.Factorize(offsets, mat.SVDThin) {
-			return 0, 0, 0, fmt.Errorf("batchnav: the neighbours of a code have no singular values")
+			return bending{}, fmt.Errorf("batchnav: the neighbours of a code have no singular values")
 		}
-		var v, turned mat.Dense
+		var v, rotated mat.Dense
 		svd.VTo(&v)
-		turned.Mul(offsets, &v)
-		frames = append(frames, &turned)
+		rotated.Mul(offsets, &v)
+		frames = append(frames, &rotated)
 		dimensions = append(dimensions, float64(principal(svd.Values(nil))))
 	}
-	dimension = int(quantile(dimensions, 0.5))
+	dimension := int(quantile(dimensions, 0.5))
 	var kappa []float64
 	for _, offsets := range frames {
 		rows, cols := offsets.Dims()
@@ -147,9 +151,9 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 		}
 	}
 	if len(kappa) == 0 {
-		return math.NaN(), math.NaN(), dimension, nil
+		return bending{math.NaN(), math.NaN(), dimension}, nil
 	}
-	return quantile(kappa, 1), quantile(kappa, 0.95), dimension, nil
+	return bending{quantile(kappa, 1), quantile(kappa, 0.95), dimension}, nil
 }
 
 // tangentEnergy is the share of squared offsets that the tangent space holds.

@@ -136,7 +136,7 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
-		renderBeyond(w, r.Beyond)
+		renderBeyond(w, r.Excursions)
 	}
 }
 
@@ -155,13 +155,13 @@ func renderGoals(w io.Writer, results []*closedloop.Result) {
 		if same := i > 0 && r.Case == results[i-1].Case && r.Excluded == results[i-1].Excluded && r.Episodes == results[i-1].Episodes; r.Excluded > 0 && !same {
 			fmt.Fprintf(w, "%s: %d of %d draws were left out before any method ran\n", r.Case, r.Excluded, r.Episodes+r.Excluded)
 		}
-		if r.Reached != nil {
+		if r.GoalReached != nil {
 			gap := "no episode to compare with the reference, which is safe in none of them"
 			if r.RegretN > 0 {
 				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", r.GapPct.Text("%.3f"), r.GapSEM.Text("%.3f"), r.RegretN)
 			}
 			fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; %s; mean smallest margin %s ± %s m\n",
-				r.Case, r.Method, r.CollisionFree.Text("%.4f"), r.Reached.Text("%.4f"), r.AtEnd.Text("%.4f"), gap, r.MarginMean.Text("%.3f"), r.MarginSEM.Text("%.3f"))
+				r.Case, r.Method, r.CollisionFree.Text("%.4f"), r.GoalReached.Text("%.4f"), r.AtEnd.Text("%.4f"), gap, r.MarginMean.Text("%.3f"), r.MarginSEM.Text("%.3f"))
 		}
 		if m := r.Starts; m != nil {
 			fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",

@@ -216,5 +216,5 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 	}
-	renderBeyond(w, result.Beyond)
+	renderBeyond(w, result.Excursions)
 }

@@ -83,7 +83,7 @@ func renderBounds(w io.Writer, method string, decisions int, b *closedloop.GapBo
 		return
 	}
 	fmt.Fprintf(w, "%s: above the optimum of the linearised limits by at most %s %% on average, p99 %s %%, most %s %%; %d of %d decisions above 1 %% or without a bound\n",
-		method, b.Mean.Text("%.3g"), b.P99.Text("%.3g"), b.Max.Text("%.3g"), b.Over, decisions)
+		method, b.Mean.Text("%.3g"), b.P99.Text("%.3g"), b.Max.Text("%.3g"), b.Exceeding, decisions)
 }
 
 // renderSoft says how far soft limits were exceeded.

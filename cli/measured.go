@@ -148,8 +148,8 @@ func sensed(by *closedloop.Sensing) string {
 			text += fmt.Sprintf(", at the last %d decisions at once", by.Window)
 		}
 		kept := "nothing kept off the limits"
-		if by.KeptOff > 0 {
-			kept = fmt.Sprintf("%g deviations kept off every limit", by.KeptOff)
+		if by.Tightening > 0 {
+			kept = fmt.Sprintf("%g deviations kept off every limit", by.Tightening)
 		}
 		if parts = append(parts, text, kept); by.Disturbed {
 			parts = append(parts, "the reference does not know what acts on the plant, so that costs may be below it")

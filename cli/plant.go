@@ -86,7 +86,7 @@ method, bit for bit. The times that are printed are those of the answers.`,
 	f.StringVar(&tokenFile, "token-file", "", "file of the token that the server demands")
 	f.StringVar(&ca, "tls-ca", "", "PEM file of the certificates that verify the server (default: the system's)")
 	f.DurationVar(&deadline, "deadline", 0, "deadline of each decision, such as 5ms (default: the server's own)")
-	f.DurationVar(&opt.Every, "every", 0, "period of the observations, such as 100ms (default: as fast as they are answered)")
+	f.DurationVar(&opt.Interval, "every", 0, "period of the observations, such as 100ms (default: as fast as they are answered)")
 	scenes = a.sceneFlags(cmd, &opt)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side, each by a session of its own")

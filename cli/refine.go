@@ -76,7 +76,7 @@ the limits, or the map does not cover the observation.`,
 	f.IntVar(&opt.FlowSteps, "flow-steps", 1, "latent steps that all candidates take")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the true roll-out; 0: to the end of the episode or plan")
 	f.BoolVar(&opt.NoRounds, "no-rounds", false, "proposals alone: no rounds along the roll-outs after them")
-	f.DurationVar(&opt.Within, "within", 0, "start no round that would end later than this after the observation, such as 5ms (default: no limit)")
+	f.DurationVar(&opt.TimeLimit, "within", 0, "start no round that would end later than this after the observation, such as 5ms (default: no limit)")
 	f.BoolVar(&opt.NoProjection, "no-projection", false, "leave decoded actions as they are")
 	f.Float64SliceVar(&weights, "preference", nil, "`weights` w1,w2,… of the objectives, which sum to 1 (default: the case's adaptive weights)")
 	f.IntVar(&repeat, "repeat", 1, "refine this many times and report the last: the first pays for allocation and cold caches")

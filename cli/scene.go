@@ -115,7 +115,7 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 		return nil, obs, gpc.BadInput(err)
 	}
 	for _, b := range beyond {
-		a.notice(b.What)
+		a.notice(b.Quantity)
 	}
 	ep, err := scenes.Episode(c.Definition(), a.seed, 0, how)
 	if err != nil {
@@ -126,11 +126,11 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 	return c, obs, nil
 }
 
-// beyondListed are the entries of a result's Beyond that are printed.
+// beyondListed are the entries of a result's Excursions that are printed.
 const beyondListed = 10
 
 // renderBeyond says in what scenes that were given lie outside of what maps are made for.
-func renderBeyond(w io.Writer, all []closedloop.Beyond) {
+func renderBeyond(w io.Writer, all []closedloop.Excursion) {
 	for i, b := range all {
 		if i == beyondListed {
 			fmt.Fprintf(w, "and %d more; --json lists all\n", len(all)-i)
@@ -140,6 +140,6 @@ func renderBeyond(w io.Writer, all []closedloop.Beyond) {
 		if b.Episode >= 0 {
 			of = fmt.Sprintf("episode %d", b.Episode)
 		}
-		fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.What)
+		fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.Quantity)
 	}
 }

@@ -31,8 +31,8 @@ func TestScenesOfOnesOwn(t *testing.T) {
 	}
 	var r closedloop.Result
 	require.OK(t, json.Unmarshal([]byte(ok("eval", "cart", "--method", "direct", "--model", model, "--scene", scene, "--trace", trace, "--mcap", recording, "--json")), &r))
-	if r.Episodes != 1 || r.ScenesSHA256 != w.SHA256 || len(r.Beyond) != 0 {
-		t.Errorf("%d episodes of %s, beyond %v", r.Episodes, r.ScenesSHA256, r.Beyond)
+	if r.Episodes != 1 || r.ScenesSHA256 != w.SHA256 || len(r.Excursions) != 0 {
+		t.Errorf("%d episodes of %s, beyond %v", r.Episodes, r.ScenesSHA256, r.Excursions)
 	}
 	ok("verify", trace, "--deep", "--model", model)
 	ok("mcap", trace, recording)

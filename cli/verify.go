@@ -74,17 +74,17 @@ func renderVerification(w io.Writer, file string, v *closedloop.Verification) {
 		var reasons []string
 		fields := map[string][]string{}
 		for _, c := range v.Checks {
-			if c.How != how {
+			if c.Verdict != how {
 				continue
 			}
-			if fields[c.By] == nil {
-				reasons = append(reasons, c.By)
+			if fields[c.Basis] == nil {
+				reasons = append(reasons, c.Basis)
 			}
 			name := c.Field
 			if how != closedloop.Unchecked && c.Unchecked > 0 {
 				name += fmt.Sprintf(" (%d values, %d could not be)", c.Values, c.Unchecked)
 			}
-			fields[c.By] = append(fields[c.By], name)
+			fields[c.Basis] = append(fields[c.Basis], name)
 		}
 		fmt.Fprintln(w, how)
 		for _, by := range reasons {

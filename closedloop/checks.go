@@ -13,9 +13,9 @@ const (
 type Check struct {
 	// Field is a key of the trace: of the header with "header." before it, of the end of an
 	// episode with "end.".
-	Field string `json:"field"`
-	How   string `json:"how"` // what was done with it
-	By    string `json:"by"`  // by what it was checked, or why not
+	Field   string `json:"field"`
+	Verdict string `json:"how"` // what was done with it
+	Basis   string `json:"by"`  // by what it was checked, or why not
 	// Values that were compared, and those among the field's that could not be.
 	Values    int `json:"values"`    // compared
 	Unchecked int `json:"unchecked"` // that could not be
@@ -41,24 +41,24 @@ const (
 
 // checks are what was done with every field, in the order in which they stand in a trace.
 func (v *verifier) checks() []Check {
-	decided := Check{How: Unchecked, By: noMethod}
+	decision := Check{Verdict: Unchecked, Basis: noMethod}
 	switch {
 	case v.header.Estimated:
-		decided = Check{How: Unchecked, By: byEstimates}
+		decision = Check{Verdict: Unchecked, Basis: byEstimates}
 	case v.header.Steered:
-		decided = Check{How: Unchecked, By: bySteering}
+		decision = Check{Verdict: Unchecked, Basis: bySteering}
 	case v.Deep:
-		decided = Check{How: Recomputed, By: byDeciding}
+		decision = Check{Verdict: Recomputed, Basis: byDeciding}
 	}
-	params := Check{How: Confirmed, By: "the case's own"}
+	params := Check{Verdict: Confirmed, Basis: "the case's own"}
 	shift := params
 	if v.embedded {
-		params = Check{How: Unchecked, By: "the case is made of them: they are the trace's own"}
-		shift = Check{How: Unchecked, By: "the params are the shifted ones: they are the trace's own"}
+		params = Check{Verdict: Unchecked, Basis: "the case is made of them: they are the trace's own"}
+		shift = Check{Verdict: Unchecked, Basis: "the params are the shifted ones: they are the trace's own"}
 	}
-	confirmed := func(by string) Check { return Check{How: Confirmed, By: by} }
-	recomputed := func(by string) Check { return Check{How: Recomputed, By: by} }
-	unchecked := func(by string) Check { return Check{How: Unchecked, By: by} }
+	confirmed := func(basis string) Check { return Check{Verdict: Confirmed, Basis: basis} }
+	recomputed := func(basis string) Check { return Check{Verdict: Recomputed, Basis: basis} }
+	unchecked := func(basis string) Check { return Check{Verdict: Unchecked, Basis: basis} }
 	episodes, seeded, scene := byScenes, recomputed(byScenes), recomputed("drawing it from the seed")
 	if v.staging != nil {
 		episodes, seeded, scene = byStaging, recomputed(byMeasuring), unchecked("it was given, not drawn, and is the trace's own; an episode is made of it")
@@ -69,7 +69,7 @@ func (v *verifier) checks() []Check {
 	}
 	regime := recomputed(episodes)
 	if v.header.Regime != "" && !v.Deep {
-		regime.By += "; what it withholds from the method, " + noMethod
+		regime.Basis += "; what it withholds from the method, " + noMethod
 	}
 	context := recomputed(episodes)
 	if v.header.Trace == bareVersion {
@@ -83,91 +83,91 @@ func (v *verifier) checks() []Check {
 	if t := v.tally["end.violations"]; t != nil && t.compared == 0 {
 		violations = unchecked("the trace is of an older program, which wrote none")
 	}
-	named := func(field string, c Check) Check {
+	row := func(field string, c Check) Check {
 		c.Field = field
 		if t := v.tally[field]; t != nil {
 			c.Values, c.Unchecked = t.compared, t.skipped
 		}
 		if c.Unchecked > 0 && field == "end.oracle_cost" {
-			c.By += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
+			c.Basis += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
 		}
 		return c
 	}
 	return []Check{
-		named("header.trace", confirmed("the version that this program reads")),
-		named("header.case", confirmed("the case of the params")),
-		named("header.method", decided),
-		named("header.seed", seeded),
-		named("header.params", params),
-		named("header.problem_sha256", confirmed("the case of the params")),
-		named("header.commit", unchecked(noClaim)),
-		named("header.device", unchecked(noClaim)),
-		named("header.backend", unchecked(noClaim)),
-		named("header.isa", unchecked(noClaim)),
-		named("header.model_sha256", decided),
-		named("header.candidates", decided),
-		named("header.noise", recomputed(byMeasuring)),
-		named("header.bias", recomputed(byMeasuring)),
-		named("header.estimated", unchecked(noClaim)),
-		named("header.estimate_window", unchecked(noClaim)),
-		named("header.kept_off", unchecked(noClaim)),
-		named("header.disturbed", unchecked(noClaim)),
-		named("header.measured_noise", unchecked(noClaim)),
-		named("header.measured_states", unchecked(noClaim)),
-		named("header.delay", scene),
-		named("header.shift", shift),
-		named("header.plant", shift),
-		named("header.steps", params),
-		named("header.computing_us", recomputed("drawing the times of decisions from the seed")),
-		named("header.regime", regime),
-		named("header.preference", recomputed(episodes)),
-		named("header.scenes_sha256", unchecked("says which files were given, and none is opened")),
-		named("header.steered", unchecked(noClaim)),
-		named("header.guard", decided),
-		named("header.episodes", confirmed("counting")),
-		named("header.shard", confirmed("the numbers of the episodes")),
-		named("header.margin_tolerance", confirmed("the case's own")),
-		named("header.margins", confirmed("the case's own")),
-		named("header.soft", confirmed("the case's own")),
-		named("episode", confirmed("counting")),
-		named("before_sha256", confirmed("hashing")),
-		named("sha256", confirmed("hashing")),
-		named("scene", scene),
-		named("t", confirmed("counting")),
-		named("x", measured),
-		named("c", context),
-		named("u", decided),
-		named("s", confirmed(bySimulation)),
-		named("sigma", confirmed(bySimulation)),
-		named("J", confirmed(bySimulation)),
-		named("margin", confirmed(bySimulation)),
-		named("residual", decided),
-		named("latency_us", unchecked(noTime)),
-		named("fallback", decided),
-		named("failed", confirmed(bySimulation)),
-		named("displacement", decided),
-		named("priority", decided),
-		named("gap_bound", decided),
-		named("times_us", unchecked(noTime)),
-		named("late", recomputed("drawing the times of decisions from the seed")),
-		named("prepare_us", unchecked(noTime)),
-		named("end.cost", confirmed(bySimulation)),
-		named("end.oracle_cost", optimum),
-		named("end.safe", confirmed(bySimulation)),
-		named("end.collision_free", confirmed(bySimulation)),
-		named("end.completed", confirmed(bySimulation)),
-		named("end.failure", decided),
-		named("end.margins", confirmed(bySimulation)),
-		named("end.violations", violations),
-		named("end.excess", confirmed(bySimulation)),
-		named("end.exceeding", confirmed(bySimulation)),
-		named("end.reached", confirmed(bySimulation)),
-		named("end.at_end", confirmed(bySimulation)),
-		named("end.failed", confirmed(bySimulation)),
-		named("end.cause", confirmed(bySimulation)),
-		named("end.oracle_failure", optimum),
-		named("end.starts", decided),
-		named("end.excluded", confirmed("the scene")),
-		named("end.no_way", unchecked(noClaim)),
+		row("header.trace", confirmed("the version that this program reads")),
+		row("header.case", confirmed("the case of the params")),
+		row("header.method", decision),
+		row("header.seed", seeded),
+		row("header.params", params),
+		row("header.problem_sha256", confirmed("the case of the params")),
+		row("header.commit", unchecked(noClaim)),
+		row("header.device", unchecked(noClaim)),
+		row("header.backend", unchecked(noClaim)),
+		row("header.isa", unchecked(noClaim)),
+		row("header.model_sha256", decision),
+		row("header.candidates", decision),
+		row("header.noise", recomputed(byMeasuring)),
+		row("header.bias", recomputed(byMeasuring)),
+		row("header.estimated", unchecked(noClaim)),
+		row("header.estimate_window", unchecked(noClaim)),
+		row("header.kept_off", unchecked(noClaim)),
+		row("header.disturbed", unchecked(noClaim)),
+		row("header.measured_noise", unchecked(noClaim)),
+		row("header.measured_states", unchecked(noClaim)),
+		row("header.delay", scene),
+		row("header.shift", shift),
+		row("header.plant", shift),
+		row("header.steps", params),
+		row("header.computing_us", recomputed("drawing the times of decisions from the seed")),
+		row("header.regime", regime),
+		row("header.preference", recomputed(episodes)),
+		row("header.scenes_sha256", unchecked("says which files were given, and none is opened")),
+		row("header.steered", unchecked(noClaim)),
+		row("header.guard", decision),
+		row("header.episodes", confirmed("counting")),
+		row("header.shard", confirmed("the numbers of the episodes")),
+		row("header.margin_tolerance", confirmed("the case's own")),
+		row("header.margins", confirmed("the case's own")),
+		row("header.soft", confirmed("the case's own")),
+		row("episode", confirmed("counting")),
+		row("before_sha256", confirmed("hashing")),
+		row("sha256", confirmed("hashing")),
+		row("scene", scene),
+		row("t", confirmed("counting")),
+		row("x", measured),
+		row("c", context),
+		row("u", decision),
+		row("s", confirmed(bySimulation)),
+		row("sigma", confirmed(bySimulation)),
+		row("J", confirmed(bySimulation)),
+		row("margin", confirmed(bySimulation)),
+		row("residual", decision),
+		row("latency_us", unchecked(noTime)),
+		row("fallback", decision),
+		row("failed", confirmed(bySimulation)),
+		row("displacement", decision),
+		row("priority", decision),
+		row("gap_bound", decision),
+		row("times_us", unchecked(noTime)),
+		row("late", recomputed("drawing the times of decisions from the seed")),
+		row("prepare_us", unchecked(noTime)),
+		row("end.cost", confirmed(bySimulation)),
+		row("end.oracle_cost", optimum),
+		row("end.safe", confirmed(bySimulation)),
+		row("end.collision_free", confirmed(bySimulation)),
+		row("end.completed", confirmed(bySimulation)),
+		row("end.failure", decision),
+		row("end.margins", confirmed(bySimulation)),
+		row("end.violations", violations),
+		row("end.excess", confirmed(bySimulation)),
+		row("end.exceeding", confirmed(bySimulation)),
+		row("end.reached", confirmed(bySimulation)),
+		row("end.at_end", confirmed(bySimulation)),
+		row("end.failed", confirmed(bySimulation)),
+		row("end.cause", confirmed(bySimulation)),
+		row("end.oracle_failure", optimum),
+		row("end.starts", decision),
+		row("end.excluded", confirmed("the scene")),
+		row("end.no_way", unchecked(noClaim)),
 	}
 }

@@ -360,19 +360,19 @@ func TestAPeriodIsKept(t *testing.T) {
 	o := options(t.TempDir())
 	o.Episodes, o.TracePath = 1, ""
 	plain := evaluate(t, c, direct(c), o)
-	o.Every = 5 * time.Millisecond
+	o.Interval = 5 * time.Millisecond
 	start := time.Now()
 	r := evaluate(t, c, direct(c), o)
-	if took, least := time.Since(start), time.Duration(r.Decisions-1)*o.Every; r.Decisions < 2 || took < least || r.CostMean != plain.CostMean {
+	if took, least := time.Since(start), time.Duration(r.Decisions-1)*o.Interval; r.Decisions < 2 || took < least || r.CostMean != plain.CostMean {
 		t.Errorf("%d decisions of cost %v in %v, want them in %v at least, of cost %v", r.Decisions, r.CostMean, took, least, plain.CostMean)
 	}
-	o.Every = time.Hour
+	o.Interval = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := closedloop.Evaluate(ctx, c, direct(c), o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a period of an hour: %v", err)
 	}
-	o.Every = -1
+	o.Interval = -1
 	if _, err := closedloop.Evaluate(t.Context(), c, direct(c), o); err == nil {
 		t.Error("a period below zero is taken")
 	}
@@ -430,8 +430,8 @@ func TestSafeIsKeptAndReached(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		o := options("")
 		o.Visit = func(e *closedloop.EpisodeRecord) {
-			if there := e.Episode%2 == 0; *e.End.Reached != there || e.End.Safe != (kept && there) {
-				t.Errorf("episode %d, margins kept: %t: safe %t, reached %t", e.Episode, kept, e.End.Safe, *e.End.Reached)
+			if there := e.Episode%2 == 0; *e.End.GoalReached != there || e.End.Safe != (kept && there) {
+				t.Errorf("episode %d, margins kept: %t: safe %t, reached %t", e.Episode, kept, e.End.Safe, *e.End.GoalReached)
 			}
 		}
 		evaluate(t, c, controller(func(int, []float64) (float64, bool, error) {

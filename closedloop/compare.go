@@ -32,8 +32,8 @@ func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord)
 }
 
 // ReadTrace is ReadEpisodes of an open trace.
-func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
-	w, err := newWholeTrace(in)
+func ReadTrace(source io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
+	w, err := newWholeTrace(source)
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +57,15 @@ type wholeTrace struct {
 	want int // the next episode
 }
 
-func newWholeTrace(in io.Reader) (*wholeTrace, error) {
-	r, err := NewReader(in)
+func newWholeTrace(source io.Reader) (*wholeTrace, error) {
+	r, err := NewReader(source)
 	if err != nil {
 		return nil, err
 	}
 	return &wholeTrace{r, r.Header.Shard[0]}, nil
 }
 
-// episode is the next one, nil behind the last.
+// episode is the next one, nil after the last.
 func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 	e, err := w.Next()
 	switch {
@@ -76,8 +76,8 @@ func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case e.Broken != "":
-		return nil, fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Broken)
+	case e.Damage != "":
+		return nil, fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Damage)
 	case e.Episode != w.want:
 		return nil, fmt.Errorf("trace line %d: episode %d, want %d", e.SceneLine, e.Episode, w.want)
 	}
@@ -88,9 +88,8 @@ func (w *wholeTrace) episode() (*EpisodeRecord, error) {
 // mostMissing is how many missing shards are named one by one.
 const mostMissing = 100
 
-// Join returns the statistics of an evaluation whose shards were run apart, from their
-// traces, in whatever order: those of Evaluate without shards, to the bit, but for times and
-// load. The traces have to be of one run, every shard's given once.
+// Join returns the statistics of an evaluation whose shards were run apart, from their traces in any order. Except for
+// times and load they are those of Evaluate without shards, to the bit.
 func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
@@ -119,11 +118,11 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 		if h.Case != spec.Name {
 			return nil, fmt.Errorf("closedloop: trace %s holds case %s, want %s", path, h.Case, spec.Name)
 		}
-		if why := first.sameRun(&h); why != "" {
-			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], why)
+		if difference := first.sameRun(&h); difference != "" {
+			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], difference)
 		}
 		i := w.Header.Shard[0]
-		if other, twice := shards[i]; twice {
+		if other, duplicate := shards[i]; duplicate {
 			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, as is %s: give each shard once", path, i, h.Shard[1], other.path)
 		}
 		shards[i] = shard{w, path}
@@ -132,7 +131,7 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 	if lacking := n - len(shards); lacking > 0 {
 		var missing []string
 		for i := 0; len(missing) < min(lacking, mostMissing); i++ {
-			if _, there := shards[i]; !there {
+			if _, ok := shards[i]; !ok {
 				missing = append(missing, fmt.Sprintf("%d/%d", i, n))
 			}
 		}
@@ -181,25 +180,25 @@ type Comparison struct {
 	Latency    Latency          `json:"latency_us"`
 }
 
-// ended is what an episode of a comparison came to.
-type ended struct{ cost, margin float64 }
+// safeEpisode is what an episode of a comparison came to.
+type safeEpisode struct{ cost, margin float64 }
 
-// comparing reads traces one after another. The first says what the others are beside.
+// comparing reads traces one after another. The first is the reference of the others.
 type comparing struct {
-	first *Header
-	named string          // the first's file
-	way   map[int]bool    // episodes of the first from whose start there was one
-	safe  []map[int]ended // of each trace, by episode
-	rows  []Comparison
+	first     *Header
+	firstPath string                // the first's file
+	way       map[int]bool          // episodes of the first from whose start there was one
+	safe      []map[int]safeEpisode // of each trace, by episode
+	rows      []Comparison
 }
 
-// Compare sets traces of several methods on the same episodes (case, seed, regime,
-// noise, preference) beside the first, episode by episode.
+// Compare compares traces of several methods on the same episodes (case, seed, regime, noise, preference) with the
+// first, episode by episode.
 func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
 	}
-	k := comparing{named: paths[0], way: map[int]bool{}}
+	k := comparing{firstPath: paths[0], way: map[int]bool{}}
 	for _, path := range paths {
 		if err := k.read(ctx, path); err != nil {
 			return nil, err
@@ -212,7 +211,7 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 // read adds a trace.
 func (k *comparing) read(ctx context.Context, path string) error {
 	var times decisionTimes
-	row, safe := Comparison{Trace: filepath.Base(path)}, map[int]ended{}
+	row, safe := Comparison{Trace: filepath.Base(path)}, map[int]safeEpisode{}
 	h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 		low := math.Inf(1)
 		for i, l := range e.Lines {
@@ -224,17 +223,18 @@ func (k *comparing) read(ctx context.Context, path string) error {
 		}
 		row.count(e, k.way[e.Episode])
 		if e.End.Safe {
-			safe[e.Episode] = ended{float64(e.End.Cost), low}
+			safe[e.Episode] = safeEpisode{float64(e.End.Cost), low}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, times.latency()
-	row.Sensing = h.Sensing
+	row.Case, row.Method, row.Seed = h.Case, h.Method, h.Seed
+	row.Commit, row.Device = h.Commit, h.Device
+	row.Latency, row.Sensing = times.latency(), h.Sensing
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
-	return k.beside(h, path)
+	return k.checkEpisodes(h, path)
 }
 
 // count takes an episode; way: the first trace has it, and its method found a way from its start.
@@ -255,25 +255,27 @@ func (r *Comparison) count(e *EpisodeRecord, way bool) {
 	}
 }
 
-// beside is an error where a trace is not of the first's episodes.
-func (k *comparing) beside(h *Header, path string) error {
-	same := *h
+// checkEpisodes is an error where a trace has other episodes than the first.
+func (k *comparing) checkEpisodes(h *Header, path string) error {
+	normalized := *h
 	if k.first == nil {
 		k.first = h
 	}
 	first := k.first
-	same.Method, same.Commit, same.Device, same.Backend, same.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
-	same.ModelSHA256, same.Candidates, same.Episodes, same.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
-	if why := first.sameRun(&same); why != "" {
-		return fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, k.named, why)
+	normalized.Method, normalized.ModelSHA256, normalized.Candidates = first.Method, first.ModelSHA256, first.Candidates
+	normalized.Commit, normalized.Device = first.Commit, first.Device
+	normalized.Backend, normalized.ISA = first.Backend, first.ISA
+	normalized.Episodes, normalized.Shard = first.Episodes, first.Shard
+	if difference := first.sameRun(&normalized); difference != "" {
+		return fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, k.firstPath, difference)
 	}
 	return nil
 }
 
 // settle writes what costs and margins are on the episodes in which all are safe.
 func (k *comparing) settle() {
-	maps.DeleteFunc(k.safe[0], func(episode int, _ ended) bool {
-		return slices.ContainsFunc(k.safe[1:], func(other map[int]ended) bool {
+	maps.DeleteFunc(k.safe[0], func(episode int, _ safeEpisode) bool {
+		return slices.ContainsFunc(k.safe[1:], func(other map[int]safeEpisode) bool {
 			_, ok := other[episode]
 			return !ok
 		})
@@ -284,15 +286,16 @@ func (k *comparing) settle() {
 		row.Compared = len(common)
 		var difference, margins, costs []float64
 		for _, e := range common {
-			base, own := k.safe[0][e].cost, k.safe[i][e]
-			difference = append(difference, 100*(own.cost-base)/base)
-			margins, costs = append(margins, own.margin), append(costs, own.cost)
+			base, other := k.safe[0][e].cost, k.safe[i][e]
+			difference = append(difference, 100*(other.cost-base)/base)
+			margins, costs = append(margins, other.margin), append(costs, other.cost)
 		}
 		mean, sem := meanAndError(difference)
 		cost, _ := meanAndError(costs)
 		margin, _ := meanAndError(margins)
 		row.Difference = regretStatistics(slices.Clone(difference))
-		row.DifferencePct, row.DifferenceSEM, row.CostMean, row.MarginMean = Number(mean), Number(sem), Number(cost), Number(margin)
+		row.DifferencePct, row.DifferenceSEM = Number(mean), Number(sem)
+		row.CostMean, row.MarginMean = Number(cost), Number(margin)
 	}
 }
 

@@ -5,41 +5,41 @@ import (
 	"slices"
 )
 
-// queuedActions are n actions of a plant that was told nothing yet.
+// queuedActions are the first n actions of a plant, which no decision gave: the fallback.
 func (m *Simulation) queuedActions(s, c []float64, n int) [][]float64 {
-	under := make([][]float64, n)
-	for i := range under {
-		under[i] = make([]float64, m.Problem.Spec().ActionSize())
-		m.Problem.Fallback(s, c, under[i])
+	queue := make([][]float64, n)
+	for i := range queue {
+		queue[i] = make([]float64, m.Problem.Spec().ActionSize())
+		m.Problem.Fallback(s, c, queue[i])
 	}
-	return under
+	return queue
 }
 
-// delayedAction takes an action that is decided, and is the one that acts now: itself where there is no delay.
+// delayedAction takes a decided action and returns the one that acts now: itself where there is no delay.
 func (e *simulated) delayedAction(u []float64) []float64 {
-	if len(e.under) == 0 {
+	if len(e.queue) == 0 {
 		return u
 	}
-	acts := e.under[0]
-	e.under = append(e.under[1:], slices.Clone(u))
+	acts := e.queue[0]
+	e.queue = append(e.queue[1:], slices.Clone(u))
 	return acts
 }
 
 // measuredState writes the state that is measured: of within the period, where the delay is not of whole ones.
 func (e *simulated) measuredState(s []float64) {
 	if share := e.delay.Share(); share > 0 {
-		e.delay.Part(share, e.s, e.c, e.under[0], s)
+		e.delay.Part(share, e.s, e.c, e.queue[0], s)
 		return
 	}
 	copy(s, e.s)
 }
 
-// delayedOracle is the optimum of what a decision has a part in: what is under way at first is done, then the best.
-// Its plan is what to decide, so that the last actions of it do not act.
+// delayedOracle is the optimum of what a decision can change: the queued actions act first, then the best ones. Its
+// plan is what to decide, so that its last actions do not act.
 func (e *simulated) delayedOracle() (float64, [][]float64, error) {
 	first := e.plant.start(e.scene)
 	first.acting = nil // the reference knows nothing of what will act
-	rest := first.under
+	rest := first.queue
 	sum := 0.0
 	for i, u := range rest {
 		out, err := first.Apply(u)

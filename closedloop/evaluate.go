@@ -1,10 +1,9 @@
 // Package closedloop runs methods against a case's plant, scores them, records
 // every decision in a trace that anyone can check, and checks such traces.
 //
-// The central functions are Evaluate, which streams a trace and returns the
-// statistics of the tables, and Verify, which re-simulates a trace from its
-// header, scenes and actions alone. Simulated makes a plant for a problem that
-// brings none.
+// There are two central functions. Evaluate streams a trace and returns the
+// statistics of the tables. Verify re-simulates a trace from its header, scenes
+// and actions alone. Simulated makes a plant for a problem that brings none.
 //
 // Rates come with Clopper–Pearson intervals; the definitions of regret and gap
 // are the paper's eq. iclr-opf-gap, iclr-nav-gap and eq. analytical-regret, the
@@ -27,11 +26,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
-// Evaluate runs a method, made anew by factory for every thread, through the
-// episodes of a case and returns its statistics. The case needs a Plant (see
-// Simulated). With a TracePath every episode is on disk before the next is
-// counted, so that an interrupted run can be resumed; then the statistics cover
-// the resumed episodes too.
+// Evaluate runs a method through the episodes of a case and returns its statistics. factory makes a method for every
+// thread. The case needs a Plant (see Simulated). With a TracePath every episode is on disk before the next is counted,
+// so that an interrupted run can be resumed. The statistics then cover the resumed episodes too.
 func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Controller, error), opt Options) (*Result, error) {
 	spec := c.Problem.Spec()
 	if err := opt.Validate(spec); err != nil {
@@ -45,12 +42,12 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	e := evaluation{
-		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), kept: kept{sum: newTally(spec, header.Steps)},
-		how: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
+		controlCase: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), log: episodeLog{sum: newTally(spec, header.Steps)},
+		episodeOptions: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
 	}
-	var beyond []Beyond
+	var excursions []Excursion
 	if opt.Scenes != nil {
-		if beyond, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, e.how); err != nil {
+		if excursions, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, e.episodeOptions); err != nil {
 			return nil, err
 		}
 	}
@@ -75,23 +72,23 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	}
 	next, resumed := opt.ShardIndex, false
 	if opt.TracePath != "" {
-		last, err := e.kept.open(opt.TracePath, &e.header, opt.Resume)
+		last, err := e.log.open(opt.TracePath, &e.header, opt.Resume)
 		if err != nil {
 			return nil, err
 		}
-		defer e.kept.file.Close()
+		defer e.log.file.Close()
 		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
 	if err := e.run(ctx, next); err != nil {
-		return e.kept.sum.result(&e.header), err
+		return e.log.sum.result(&e.header), err
 	}
-	if err := e.kept.close(); err != nil {
+	if err := e.log.close(); err != nil {
 		return nil, err
 	}
-	result := e.kept.sum.result(&e.header)
-	result.Beyond = beyond
+	result := e.log.sum.result(&e.header)
+	result.Excursions = excursions
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -105,14 +102,14 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 // the plant fails the episode; a scene that cannot be made, or cancellation,
 // ends the evaluation.
 func (e *evaluation) episode(ctx context.Context, number int, method domain.Controller) (*EpisodeRecord, error) {
-	c, opt := e.of, e.opt
+	c, opt := e.controlCase, e.opt
 	spec := c.Problem.Spec()
 	var ep domain.Episode
 	var err error
 	if opt.Scenes != nil {
-		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.how)
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.episodeOptions)
 	} else {
-		ep, err = c.Plant.Episode(opt.Seed, number, e.how)
+		ep, err = c.Plant.Episode(opt.Seed, number, e.episodeOptions)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
@@ -126,33 +123,33 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if err := method.Reset(ep); err != nil {
 		failure = fmt.Sprintf("reset: %v", err)
 	}
-	may := domain.AbilitiesOfController(method)
-	sensed := newSensed(c, ep, may)
+	abilities := domain.AbilitiesOfController(method)
+	sensed := newMeasuredEpisode(c, ep, abilities)
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
 	pace, gap := newPace(opt.Computing, spec, opt.Seed, number), gapOf(domain.AbilitiesOfProblem(c.Problem).Gap)
-	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Interval) {
 		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
-		made, late := pace.next()
+		decides, late := pace.next()
 		start := opt.now()
-		var did domain.Decision
+		var decision domain.Decision
 		if sensed != nil {
 			sensed.measure(bias)
-			if made {
-				did, err = sensed.by(sensed.y, sensed.c, opt.Preference, s, cx, u)
+			if decides {
+				decision, err = sensed.decide(sensed.y, sensed.c, opt.Preference, s, cx, u)
 			}
 		} else {
 			ep.Observe(s, cx)
 			for i, b := range bias {
 				s[i] += b
 			}
-			if start = opt.now(); made {
-				did, err = method.Decide(s, cx, opt.Preference, u)
+			if start = opt.now(); decides {
+				decision, err = method.Decide(s, cx, opt.Preference, u)
 			}
 		}
 		latency := opt.now().Sub(start)
@@ -163,32 +160,32 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		did = gap.bounded(pace.executed(may, c, made, late, did, s, cx, u), s, cx, opt.Preference, u)
+		decision = gap.bounded(pace.executed(abilities, c, decides, late, decision, s, cx, u), s, cx, opt.Preference, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
 		sum.add(spec, &out)
-		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, did, latency))
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, decision, latency))
 		if late {
-			record.Lines[t].late(made)
+			record.Lines[t].late(decides)
 		}
-		if !made {
+		if !decides {
 			continue
 		}
-		if took, err := prepare(may, ep, opt.now); err != nil {
+		if elapsed, err := prepare(abilities, ep, opt.now); err != nil {
 			failure = unprepared(t, err)
 		} else {
-			record.Lines[t].Prepare = Number(machine.Microseconds(took))
+			record.Lines[t].Prepare = Number(machine.Microseconds(elapsed))
 		}
 	}
 	record.End = endOf(ep, &sum, failure == "")
 	record.End.Failure = failure
-	if may.Starts != nil {
-		record.End.Starts = append(Vector(nil), may.Starts()...)
+	if abilities.Starts != nil {
+		record.End.Starts = append(Vector(nil), abilities.Starts()...)
 	}
-	record.End.NoWay = may.Way != nil && !may.Way()
+	record.End.NoWay = abilities.Way != nil && !abilities.Way()
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it
@@ -196,16 +193,16 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	return record, nil
 }
 
-// unprepared is the failure of an episode whose method could not go on behind a decision.
+// unprepared is the failure of an episode whose method could not continue after a decision.
 func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
 
 // prepare lets a method that works between decisions do so, where there is another.
-func prepare(may *domain.ControllerAbilities, ep domain.Episode, now func() time.Time) (took time.Duration, err error) {
-	if may.Prepare == nil || ep.Done() {
+func prepare(abilities *domain.ControllerAbilities, ep domain.Episode, now func() time.Time) (elapsed time.Duration, err error) {
+	if abilities.Prepare == nil || ep.Done() {
 		return 0, nil
 	}
 	start := now()
-	err = may.Prepare()
+	err = abilities.Prepare()
 	return now().Sub(start), err
 }
 
@@ -218,10 +215,10 @@ func (o *Options) now() time.Time {
 }
 
 // wait waits for a moment, or the end of the context.
-func wait(ctx context.Context, until time.Time) error {
-	if left := time.Until(until); left > 0 {
+func wait(ctx context.Context, moment time.Time) error {
+	if remaining := time.Until(moment); remaining > 0 {
 		select {
-		case <-time.After(left):
+		case <-time.After(remaining):
 		case <-ctx.Done():
 		}
 	}
@@ -233,30 +230,30 @@ func wait(ctx context.Context, until time.Time) error {
 func endOf(ep domain.Episode, sum *score, completed bool) End {
 	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed, Excess: sum.excess, Exceeding: sum.exceeding}
 	end.Safe = completed && sum.safe()
-	may := domain.AbilitiesOfEpisode(ep)
-	if may.Succeeded != nil {
-		reached := may.Succeeded()
-		end.Reached = &reached
-		end.Safe = end.Safe && reached
+	abilities := domain.AbilitiesOfEpisode(ep)
+	if abilities.Succeeded != nil {
+		goal := abilities.Succeeded()
+		end.GoalReached = &goal
+		end.Safe = end.Safe && goal
 	}
-	if may.Arrived != nil {
-		now := may.Arrived()
+	if abilities.Arrived != nil {
+		now := abilities.Arrived()
 		end.AtEnd = &now
 	}
-	if may.Cause != nil && !end.Safe && completed {
-		end.Cause = may.Cause()
+	if abilities.Cause != nil && !end.Safe && completed {
+		end.Cause = abilities.Cause()
 	}
 	if completed {
 		end.Cause = cmp.Or(end.Cause, sum.cause)
 	}
-	if may.Excluded != nil {
-		end.Excluded = may.Excluded()
+	if abilities.Excluded != nil {
+		end.Excluded = abilities.Excluded()
 	}
 	return end
 }
 
 // compare states the optimum of the episode.
-func (e *End) compare(with optimum) { e.OracleCost, e.OracleFailure = with.cost, with.failure }
+func (e *End) compare(best optimum) { e.OracleCost, e.OracleFailure = best.cost, best.failure }
 
 // biasStream separates the signs of an episode's bias from its scene and its noise.
 const biasStream = 0x6269_6173 // "bias"
@@ -274,18 +271,18 @@ func biases(size float64, seed uint64, number, n int) []float64 {
 }
 
 // line copies what the trace keeps of one decision.
-func line(number, t int, s, c, u []float64, out *domain.Outcome, did domain.Decision, latency time.Duration) Line {
+func line(number, t int, s, c, u []float64, out *domain.Outcome, decision domain.Decision, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
-		Margin: Number(out.Margin), Residual: Number(did.Residual), Latency: Number(machine.Microseconds(latency)),
-		Fallback: uint32(did.Fallback), Failed: out.Failed, Displacement: Number(did.Displacement),
-		Gap: Number(did.Gap),
+		Margin: Number(out.Margin), Residual: Number(decision.Residual), Latency: Number(machine.Microseconds(latency)),
+		Fallback: uint32(decision.Fallback), Failed: out.Failed, Displacement: Number(decision.Displacement),
+		Gap: Number(decision.Gap),
 	}
-	if did.Sigma != nil {
-		l.Priority = clone(did.Sigma)
+	if decision.Sigma != nil {
+		l.Priority = clone(decision.Sigma)
 	}
-	if t := did.Times; t.Total() > 0 {
+	if t := decision.Times; t.Total() > 0 {
 		l.Times = Vector{machine.Microseconds(t.Localize), machine.Microseconds(t.Step), machine.Microseconds(t.Project)}
 	}
 	return l
@@ -293,52 +290,52 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, did domain.Deci
 
 // score sums up the steps of one episode.
 type score struct {
-	cost                float64
-	steps               int
-	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
-	failed              bool   // a state was lost
-	lowest              Vector // the smallest named margins so far
-	limits              []int  // of each named margin, the kind of limit that it is of
-	violations          []int  // decisions that broke one, by kind
-	broken              []bool // which this decision breaks
-	excess              Vector // the largest of each soft limit
-	exceeding           []int  // decisions that exceeded it
-	cause               string // the first of what makes the episode unsafe
+	cost                    float64
+	steps                   int
+	feasible, collisionFree bool   // there is a step, and none violated a margin, or one against collision
+	failed                  bool   // a state was lost
+	lowest                  Vector // the smallest named margins so far
+	limits                  []int  // of each named margin, the kind of limit that it is of
+	violations              []int  // decisions that broke one, by kind
+	violated                []bool // which this decision breaks
+	excess                  Vector // the largest of each soft limit
+	exceeding               []int  // decisions that exceeded it
+	cause                   string // the first of what makes the episode unsafe
 }
 
 // safe reports whether there is a step, every margin was kept and no state was lost.
-func (s *score) safe() bool { return s.kept && !s.failed }
+func (s *score) safe() bool { return s.feasible && !s.failed }
 
 func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 	if s.lowest == nil {
-		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
-		kinds, of := spec.Limits()
-		s.limits, s.violations, s.broken = of, make([]int, len(kinds)), make([]bool, len(kinds))
+		s.feasible, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
+		kinds, kindOf := spec.Limits()
+		s.limits, s.violations, s.violated = kindOf, make([]int, len(kinds)), make([]bool, len(kinds))
 	}
 	s.cost += out.Cost
 	bad := !spec.Keeps(out.Margin)
-	switch at := slices.Index(out.Named, out.Margin); {
+	switch index := slices.Index(out.Named, out.Margin); {
 	case !s.safe():
-	case bad && at >= 0:
-		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[at].Name, out.Margin)
+	case bad && index >= 0:
+		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[index].Name, out.Margin)
 	case bad:
 		s.cause = fmt.Sprintf("decision %d: a margin is %.3g", s.steps, out.Margin)
 	case out.Failed:
 		s.cause = fmt.Sprintf("decision %d: the state is lost", s.steps)
 	}
-	s.kept, s.failed = s.kept && !bad, s.failed || out.Failed
+	s.feasible, s.failed = s.feasible && !bad, s.failed || out.Failed
 	s.steps++
 	for i, m := range out.Named {
 		s.lowest[i] = math.Min(s.lowest[i], m)
 		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && !spec.Keeps(m))
-		s.broken[s.limits[i]] = s.broken[s.limits[i]] || !spec.Keeps(m)
+		s.violated[s.limits[i]] = s.violated[s.limits[i]] || !spec.Keeps(m)
 	}
-	for k, broken := range s.broken {
-		if broken {
+	for k, violated := range s.violated {
+		if violated {
 			s.violations[k]++
 		}
 	}
-	clear(s.broken)
+	clear(s.violated)
 	s.soft(out.Soft)
 }
 
@@ -365,27 +362,27 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 		return out, err
 	}
 	for _, v := range []struct {
-		name      string
-		got, want int
+		name         string
+		length, want int
 	}{
 		{"S", len(out.S), spec.MeasuredSize()}, {"J", len(out.J), spec.ObjectiveSize()},
 		{"Sigma", len(out.Sigma), spec.ObjectiveSize()}, {"Named", len(out.Named), len(spec.Margins)},
 	} {
-		if v.got != v.want {
-			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.got, spec.Name, v.want)
+		if v.length != v.want {
+			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.length, spec.Name, v.want)
 		}
 	}
 	return out, nil
 }
 
-// evaluation is one under way.
+// evaluation is a running one.
 type evaluation struct {
-	of      *domain.Case
-	opt     *Options
-	header  Header
-	how     domain.EpisodeOptions
-	methods []domain.Controller // one for each thread
-	kept    kept
+	controlCase    *domain.Case
+	opt            *Options
+	header         Header
+	episodeOptions domain.EpisodeOptions
+	methods        []domain.Controller // one for each thread
+	log            episodeLog
 }
 
 // run runs the shard's episodes from number next on, and keeps them in their order.
@@ -394,7 +391,7 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
 	progress := func() {
 		if opt.Progress != nil {
-			opt.Progress(e.kept.sum.episodes, total)
+			opt.Progress(e.log.sum.episodes, total)
 		}
 	}
 	progress()
@@ -402,12 +399,12 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		records, errs := e.together(ctx, next)
+		records, errs := e.runBatch(ctx, next)
 		for i, record := range records {
 			if errs[i] != nil {
 				return errs[i]
 			}
-			if err := e.kept.add(record); err != nil {
+			if err := e.log.add(record); err != nil {
 				return err
 			}
 			if opt.Visit != nil {
@@ -420,9 +417,8 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 	return nil
 }
 
-// together runs the shard's episodes from number next on, as many at once as there are
-// methods.
-func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
+// runBatch runs the shard's episodes from number next on, one for each method at once.
+func (e *evaluation) runBatch(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
 	stride := e.opt.ShardCount
 	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
 	records, errs := make([]*EpisodeRecord, count), make([]error, count)
@@ -436,110 +432,109 @@ const computingStream = 0x636f_6d70_7574_6573 // "computes"
 // normalP99 is the 99th percentile of the standard normal distribution.
 const normalP99 = 2.3263478740408408
 
-// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value
-// is of decisions that take no time.
+// pace says when the decisions of one episode come, and keeps the rest of the last plan that came. The zero value is
+// for decisions that take no time.
 type pace struct {
-	of     *Computing
-	period float64 // µs
-	rng    *rand.Rand
-	t      int     // periods that have begun
-	free   float64 // when the decision that was begun is ready, in periods
-	came   aPlan
-	coming aPlan // of a decision that is late; its actions are nil where there is none
+	computing *Computing
+	period    float64 // µs
+	rng       *rand.Rand
+	t         int     // periods that have begun
+	free      float64 // when the decision that was begun is ready, in periods
+	current   timedPlan
+	pending   timedPlan // of a decision that is late; its actions are nil where there is none
 }
 
-// aPlan are actions from a period on, and when they are there, in periods.
-type aPlan struct {
+// timedPlan are actions from a period on, and when they are ready, in periods.
+type timedPlan struct {
 	actions []float64
-	from    int
+	start   int
 	ready   float64
 }
 
-// newPace is the pace of an episode; of is nil where decisions take no time.
-func newPace(of *Computing, spec *domain.Spec, seed uint64, number int) *pace {
-	if of == nil {
+// newPace is the pace of an episode; computing is nil where decisions take no time.
+func newPace(computing *Computing, spec *domain.Spec, seed uint64, number int) *pace {
+	if computing == nil {
 		return &pace{}
 	}
-	return &pace{of: of, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
+	return &pace{computing: computing, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
 }
 
-// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at
-// all.
-func (p *pace) next() (made, late bool) {
-	if p.of == nil {
+// next begins a period. decides reports whether a decision is made in it. late reports that its action comes after the
+// period or not at all.
+func (p *pace) next() (decides, late bool) {
+	if p.computing == nil {
 		return true, false
 	}
-	took := p.of.P50 * math.Exp(math.Log(p.of.P99/p.of.P50)/normalP99*p.rng.NormFloat64()) / p.period
+	duration := p.computing.P50 * math.Exp(math.Log(p.computing.P99/p.computing.P50)/normalP99*p.rng.NormFloat64()) / p.period
 	begin := float64(p.t)
 	p.t++
 	if p.free >= begin+1 {
 		return false, true
 	}
-	p.free = math.Max(begin, p.free) + took
+	p.free = math.Max(begin, p.free) + duration
 	return true, p.free > begin+1
 }
 
-// executed writes into u, which decision d has decided, what the period executes, and returns what is known of that.
-// What a late decision decided is not executed in its period; its plan is there for the periods behind. may are the
-// method's abilities.
-func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
-	if p.of == nil {
+// executed writes the action that is available in this period into u, which holds the action of decision d, and returns
+// its record. A decision that misses its period becomes the plan for the next ones.
+func (p *pace) executed(abilities *domain.ControllerAbilities, cs *domain.Case, decides, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
+	if p.computing == nil {
 		return d
 	}
-	var plan aPlan
-	if made {
-		plan = aPlan{slices.Clone(u), p.t - 1, p.free}
+	var plan timedPlan
+	if decides {
+		plan = timedPlan{slices.Clone(u), p.t - 1, p.free}
 		if len(d.Ahead) > len(u) {
 			plan.actions = append(plan.actions, d.Ahead[len(u):]...)
 		}
 	}
 	if !late {
-		p.came, p.coming = plan, aPlan{}
+		p.current, p.pending = plan, timedPlan{}
 		return d
 	}
-	if p.coming.actions != nil && p.coming.ready <= float64(p.t) {
-		p.came, p.coming = p.coming, aPlan{}
+	if p.pending.actions != nil && p.pending.ready <= float64(p.t) {
+		p.current, p.pending = p.pending, timedPlan{}
 	}
 	var next []float64
-	if at := (p.t - 1 - p.came.from) * len(u); at > 0 && at+len(u) <= len(p.came.actions) {
-		next = p.came.actions[at : at+len(u)]
+	if offset := (p.t - 1 - p.current.start) * len(u); offset > 0 && offset+len(u) <= len(p.current.actions) {
+		next = p.current.actions[offset : offset+len(u)]
 	}
-	did := domain.Decided(true)
-	known := of.Measurement == nil && of.Delay.Periods == 0
-	_, did.Fallback = Hold(of.Problem, s, c, next, known, u)
+	replacement := domain.Decided(true)
+	exact := cs.Measurement == nil && cs.Delay.Periods == 0
+	_, replacement.Fallback = Hold(cs.Problem, s, c, next, exact, u)
 	switch {
-	case may.Executed == nil:
-	case made:
-		may.Executed(u)
-	case known:
-		may.Missed(s, c, u)
+	case abilities.Executed == nil:
+	case decides:
+		abilities.Executed(u)
+	case exact:
+		abilities.Missed(s, c, u)
 	default:
-		may.Missed(nil, nil, u)
+		abilities.Missed(nil, nil, u)
 	}
-	if made {
-		p.coming = plan
+	if decides {
+		p.pending = plan
 	}
-	return did
+	return replacement
 }
 
-// sensed is an episode whose method decides by what is measured.
-type sensed struct {
-	read func(y, c []float64)
-	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error) // s and known become the estimates
-	y, c []float64
+// measuredEpisode is an episode whose method decides by measurements.
+type measuredEpisode struct {
+	read   func(y, c []float64)
+	decide func(y, c []float64, pref domain.Preference, s, unknown, u []float64) (domain.Decision, error) // s and known become the estimates
+	y, c   []float64
 }
 
-// newSensed is nil for a case without a Measurement, and for a method that is given the state itself.
-func newSensed(of *domain.Case, ep domain.Episode, may *domain.ControllerAbilities) *sensed {
+// newMeasuredEpisode is nil for a case without a Measurement, and for a method that gets the state itself.
+func newMeasuredEpisode(cs *domain.Case, ep domain.Episode, abilities *domain.ControllerAbilities) *measuredEpisode {
 	measure := domain.AbilitiesOfEpisode(ep).Measure
-	if of.Measurement == nil || measure == nil || may.DecideMeasured == nil {
+	if cs.Measurement == nil || measure == nil || abilities.DecideMeasured == nil {
 		return nil
 	}
-	return &sensed{measure, may.DecideMeasured, make([]float64, len(of.Measurement.Outputs)), make([]float64, of.Problem.Spec().ContextSize())}
+	return &measuredEpisode{measure, abilities.DecideMeasured, make([]float64, len(cs.Measurement.Outputs)), make([]float64, cs.Problem.Spec().ContextSize())}
 }
 
 // measure measures, with a bias of each output.
-func (e *sensed) measure(bias []float64) {
+func (e *measuredEpisode) measure(bias []float64) {
 	e.read(e.y, e.c)
 	for i := range min(len(bias), len(e.y)) {
 		e.y[i] += bias[i]

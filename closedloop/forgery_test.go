@@ -149,7 +149,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 			if f.by == deep {
 				key, _, _ := strings.Cut(f.field, "[")
 				at := slices.IndexFunc(v.Checks, func(c closedloop.Check) bool { return c.Field == key })
-				if err != nil || !v.OK || v.Checks[at].How != closedloop.Unchecked {
+				if err != nil || !v.OK || v.Checks[at].Verdict != closedloop.Unchecked {
 					t.Fatalf("without the method: %v, %+v", err, v)
 				}
 				v, err = check(decided(c, navigator(c)))
@@ -245,7 +245,7 @@ func TestATraceWithoutContextsSaysSo(t *testing.T) {
 	require.OK(t, os.WriteFile(o.TracePath, []byte(sealed(text)), 0o644))
 	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, direct(c))))(t)
 	at := slices.IndexFunc(v.Checks, func(c closedloop.Check) bool { return c.Field == "c" })
-	if got := v.Checks[at]; !v.OK || got.How != closedloop.Unchecked || got.Values != 0 || got.Unchecked != v.Decisions {
+	if got := v.Checks[at]; !v.OK || got.Verdict != closedloop.Unchecked || got.Values != 0 || got.Unchecked != v.Decisions {
 		t.Errorf("%+v of %d decisions, differing %+v", got, v.Decisions, v.Mismatches)
 	}
 	o.Resume = true
@@ -261,7 +261,7 @@ func TestEveryFieldIsListed(t *testing.T) {
 	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
 	listed := map[string]int{}
 	for _, check := range v.Checks {
-		if check.By == "" || !slices.Contains([]string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked}, check.How) {
+		if check.Basis == "" || !slices.Contains([]string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked}, check.Verdict) {
 			t.Errorf("%+v", check)
 		}
 		listed[check.Field]++

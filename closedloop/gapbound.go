@@ -12,17 +12,17 @@ type GapBounds struct {
 	Mean Number `json:"mean_pct"` // their mean bound
 	P99  Number `json:"p99_pct"`  // 99th percentile
 	Max  Number `json:"max_pct"`  // largest
-	// Over are the decisions that were more than domain.LargestGap above it, or had none.
-	Over int `json:"over"`
+	// Exceeding are the decisions that were more than domain.LargestGap above it, or had none.
+	Exceeding int `json:"over"`
 }
 
 // gapOf is what bounds decisions of a problem; nil where it knows no bound.
 type gapOf func(s, c []float64, pref domain.Preference, u []float64) float64
 
 // bounded is a decision's record with its bound: the method's own, or else that of the problem.
-func (by gapOf) bounded(m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
-	if by != nil && m.Gap == 0 {
-		m.Gap = by(s, c, pref, u)
+func (gap gapOf) bounded(m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
+	if gap != nil && m.Gap == 0 {
+		m.Gap = gap(s, c, pref, u)
 	}
 	return m
 }
@@ -33,21 +33,21 @@ func gapBounds(shares []float64) *GapBounds {
 		return nil
 	}
 	b := &GapBounds{}
-	var known []float64
+	var percent []float64
 	for _, v := range shares {
 		if !(v <= domain.LargestGap) {
-			b.Over++
+			b.Exceeding++
 		}
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			known = append(known, 100*v)
+			percent = append(percent, 100*v)
 		}
 	}
-	b.N = len(known)
-	mean, _ := meanAndError(known)
-	q := quantiles(known) // sorts
+	b.N = len(percent)
+	mean, _ := meanAndError(percent)
+	q := quantiles(percent) // sorts
 	b.Mean, b.P99, b.Max = Number(mean), q.P99, Number(math.NaN())
-	if len(known) > 0 {
-		b.Max = Number(known[len(known)-1])
+	if len(percent) > 0 {
+		b.Max = Number(percent[len(percent)-1])
 	}
 	return b
 }

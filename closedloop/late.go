@@ -24,27 +24,27 @@ func (c *Computing) Validate() error {
 	return nil
 }
 
-// Hold writes what is executed where a decision is late: next, the action of the plan before, where that keeps the
-// limits or breaks them by less than the problem's fallback, which it is elsewhere. next is nil where there is none.
-// known: s and c are where it acts; elsewhere next is taken as it is. It returns the smallest margin, NaN where it is
-// not known.
-func Hold(p domain.Problem, s, c, next []float64, known bool, u []float64) (margin float64, by domain.Fallback) {
+// Hold writes the action for a period whose decision is late. It is next, the action of the plan before, if that keeps
+// the limits or breaks them by less than the problem's fallback. Otherwise it is the fallback. next is nil where there
+// is none. Where exact is false, s and c are not those of the action, and next is taken as it is. It returns the
+// smallest margin, NaN where that is not known.
+func Hold(p domain.Problem, s, c, next []float64, exact bool, u []float64) (margin float64, source domain.Fallback) {
 	spec := p.Spec()
-	of := func(u []float64) float64 {
+	marginOf := func(u []float64) float64 {
 		margins := make([]float64, len(spec.Margins))
 		p.Margins(s, c, u, margins)
 		return domain.Smallest(margins)
 	}
-	has := next != nil && tensor.Finite(next)
-	if has && !known {
+	available := next != nil && tensor.Finite(next)
+	if available && !exact {
 		copy(u, next)
 		return math.NaN(), domain.FallbackIncumbent
 	}
 	rest := make([]float64, len(u))
 	p.Fallback(s, c, rest)
-	margin = of(rest)
-	if has {
-		if m := of(next); spec.Keeps(m) || m >= margin {
+	margin = marginOf(rest)
+	if available {
+		if m := marginOf(next); spec.Keeps(m) || m >= margin {
 			copy(u, next)
 			return m, domain.FallbackIncumbent
 		}

@@ -28,7 +28,7 @@ type LimitStatistics struct {
 type limits struct {
 	spec  *domain.Spec
 	kinds []domain.Variable
-	of    []int // the kind of each margin
+	kind  []int // the kind of each margin
 	all   []LimitStatistics
 	lows  [][]float64 // of each kind, by episode
 	// unknown: an episode that was added does not say which limits its decisions broke.
@@ -37,7 +37,7 @@ type limits struct {
 
 func newLimits(spec *domain.Spec) limits {
 	l := limits{spec: spec}
-	l.kinds, l.of = spec.Limits()
+	l.kinds, l.kind = spec.Limits()
 	l.lows = make([][]float64, len(l.kinds))
 	for _, k := range l.kinds {
 		l.all = append(l.all, LimitStatistics{Limit: k.Name, Unit: k.Unit, Least: Number(math.Inf(1))})
@@ -50,7 +50,7 @@ func (l *limits) add(e *EpisodeRecord) {
 	if len(e.Lines) == 0 || len(l.kinds) == 0 {
 		return
 	}
-	if len(e.End.Violations) != len(l.kinds) || len(e.End.Margins) != len(l.of) {
+	if len(e.End.Violations) != len(l.kinds) || len(e.End.Margins) != len(l.kind) {
 		l.unknown = true
 		return
 	}
@@ -61,7 +61,7 @@ func (l *limits) add(e *EpisodeRecord) {
 	}
 	first := len(l.lows[0])
 	for i, m := range e.End.Margins {
-		k := l.of[i]
+		k := l.kind[i]
 		if len(l.lows[k]) == first {
 			l.lows[k] = append(l.lows[k], m)
 		}
@@ -86,8 +86,8 @@ func (l *limits) statistics(episodes, decisions int) []LimitStatistics {
 	return l.all
 }
 
-// AboveOracle says what all N episodes with an oracle cost above it, safe or not: a policy that
-// breaks limits may cost less than every one that keeps them.
+// AboveOracle is the cost above the oracle of all N episodes with one, safe or not. A policy that breaks limits may
+// cost less than every one that keeps them.
 type AboveOracle struct {
 	Pct     Number `json:"pct"`      // 100 (Σ cost − Σ oracle)/Σ oracle over all episodes with an oracle, safe or not; absent where an episode was not completed
 	PctSEM  Number `json:"pct_sem"`  // its standard error
@@ -96,8 +96,8 @@ type AboveOracle struct {
 	N       int    `json:"n"`        // number of these episodes
 }
 
-// Above is AboveOracle by the record's Outcomes: nil without them, without an episode that has an
-// oracle, and where an episode was not completed, whose cost is of fewer decisions.
+// Above is AboveOracle by the record's Outcomes. It is nil without them, and without an episode that has an oracle. It
+// is also nil where an episode was not completed, whose cost is of fewer decisions.
 func (r *Result) Above() *AboveOracle {
 	if r.Outcomes == nil || r.Outcomes.validate() != nil || r.Failures > 0 || r.Episodes == 0 {
 		return nil

@@ -56,7 +56,7 @@ func TestLimitsAreCountedByKind(t *testing.T) {
 	}
 	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(older), lookup(c)))(t)
 	for _, check := range v.Checks {
-		if check.Field == "end.violations" && (check.How != closedloop.Unchecked || check.Unchecked == 0) {
+		if check.Field == "end.violations" && (check.Verdict != closedloop.Unchecked || check.Unchecked == 0) {
 			t.Errorf("counts that the trace has not are %+v", check)
 		}
 	}

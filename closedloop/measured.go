@@ -23,27 +23,27 @@ func (m *Simulation) processSeed(seed uint64, index int) uint64 {
 	return max(1, rand.New(rand.NewPCG(seed^processStream, uint64(index))).Uint64())
 }
 
-// disturb adds what acts on the plant behind an action.
+// disturb adds the disturbance of the plant after an action.
 func (e *simulated) disturb(u []float64) {
-	copy(e.before, u)
+	copy(e.lastAction, u)
 	if e.acting == nil {
 		return
 	}
-	of := e.plant.Measurement
-	for i, v := range of.Process {
-		e.s[i] += v * draw(of, e.acting)
+	measurement := e.plant.Measurement
+	for i, v := range measurement.Process {
+		e.s[i] += v * draw(measurement, e.acting)
 	}
-	for _, p := range of.Unknown {
+	for _, p := range measurement.Unknown {
 		c := &e.c[p.Context]
-		if *c += p.Drift * draw(of, e.acting); p.Lo < p.Hi {
+		if *c += p.Drift * draw(measurement, e.acting); p.Lo < p.Hi {
 			*c = math.Min(p.Hi, math.Max(p.Lo, *c))
 		}
 	}
 }
 
 // draw is a value of deviation 1, or within 1 where bounds are stated.
-func draw(of *domain.Measurement, rng *rand.Rand) float64 {
-	if of.Bounded {
+func draw(measurement *domain.Measurement, rng *rand.Rand) float64 {
+	if measurement.Bounded {
 		return 2*rng.Float64() - 1
 	}
 	return rng.NormFloat64()
@@ -51,35 +51,35 @@ func draw(of *domain.Measurement, rng *rand.Rand) float64 {
 
 // Measure is domain.EpisodeAbilities.Measure of a plant with a Measurement.
 func (e *simulated) Measure(y, c []float64) {
-	of := e.plant.Measurement
-	s, acts := e.s, e.before
+	measurement := e.plant.Measurement
+	s, acts := e.s, e.lastAction
 	if e.delay.Share() > 0 {
-		s, acts = make([]float64, len(e.s)), e.under[0]
+		s, acts = make([]float64, len(e.s)), e.queue[0]
 		e.measuredState(s)
 	}
-	of.Output(s, e.c, acts, y)
-	for i, v := range of.Deviation {
-		y[i] += v * draw(of, e.rng)
+	measurement.Output(s, e.c, acts, y)
+	for i, v := range measurement.Deviation {
+		y[i] += v * draw(measurement, e.rng)
 	}
 	copy(c, e.c)
-	for _, p := range of.Unknown {
+	for _, p := range measurement.Unknown {
 		c[p.Context] = p.Mean
 	}
 }
 
-// priorStarts are so many starts that the estimate begins with.
+// priorStarts is the number of starts that the estimate begins with.
 const priorStarts = 256
 
-// Prior is the mean and the standard deviation of each state over starts of the scenario, which is what
-// is known of an episode before anything is measured.
+// Prior is the mean and the standard deviation of each state over starts of the scenario. It is the knowledge of an
+// episode before anything is measured.
 func (m *Simulation) Prior() (mean, deviation []float64) {
 	spec := m.Problem.Spec()
-	drawn := *m
-	drawn.Starts = nil
+	sample := *m
+	sample.Starts = nil
 	sum, squares := make([]float64, spec.MeasuredSize()), make([]float64, spec.MeasuredSize())
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for i := range priorStarts {
-		drawn.Initial(drawn.Start(priorStream, i), s, c)
+		sample.Initial(sample.Start(priorStream, i), s, c)
 		for j, v := range s {
 			sum[j] += v / priorStarts
 			squares[j] += v * v / priorStarts

@@ -22,14 +22,14 @@ func optimumOf(ep domain.Episode) optimum {
 	return optimum{cost: Number(cost)}
 }
 
-// noOptimum is of an episode whose optimum nobody looked for.
+// noOptimum is of an episode whose optimum was not computed.
 var noOptimum = optimum{cost: Number(math.NaN())}
 
-// optima remember what the references of episodes cost, for methods that are run on the same
-// ones: an episode's does not depend on how it was driven.
+// optima remember the costs of the references of episodes, for methods that run on the same ones. The optimum of an
+// episode does not depend on how it was driven.
 type optima struct {
-	mu sync.Mutex
-	of map[int]optimum
+	mu        sync.Mutex
+	byEpisode map[int]optimum
 }
 
 // ask is the optimum of an episode by its number; of those that do not remember it is asked anew.
@@ -38,17 +38,17 @@ func (o *optima) ask(number int, ep domain.Episode) optimum {
 		return optimumOf(ep)
 	}
 	o.mu.Lock()
-	known, ok := o.of[number]
+	cached, ok := o.byEpisode[number]
 	o.mu.Unlock()
 	if ok {
-		return known
+		return cached
 	}
-	known = optimumOf(ep) // no two threads have one episode
+	cached = optimumOf(ep) // no two threads have one episode
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of == nil {
-		o.of = map[int]optimum{}
+	if o.byEpisode == nil {
+		o.byEpisode = map[int]optimum{}
 	}
-	o.of[number] = known
-	return known
+	o.byEpisode[number] = cached
+	return cached
 }

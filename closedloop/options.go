@@ -21,8 +21,8 @@ type Options struct {
 	// state's own scale; Regime the case's word, "" its default.
 	Noise  float64
 	Regime string
-	// Bias is the size of a constant error of every measured value, in its own unit, with
-	// a sign that is drawn for each value and episode.
+	// Bias is the size of a constant error of every measured value, in its own unit. Its sign
+	// is drawn for each value and episode.
 	Bias float64
 	// Computing are the declared times of decisions; nil: they take none.
 	Computing *Computing
@@ -31,7 +31,7 @@ type Options struct {
 	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
 	// should be measured with. Everything but the latencies is the same.
 	Threads int
-	// TracePath is the file to write, "" for none. Resume continues it behind its
+	// TracePath is the file to write, "" for none. Resume continues it after its
 	// last complete episode; otherwise a file that is there is refused. One process at a
 	// time writes it.
 	TracePath string
@@ -39,9 +39,9 @@ type Options struct {
 	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
 	Commit, Device, Backend, ISA, ModelSHA256 string
 	Candidates                                int
-	// Every is the period of an episode's observations; one that is due before the last is decided
+	// Interval is the period of an episode's observations; one that is due before the last is decided
 	// about waits for that. 0: none.
-	Every time.Duration
+	Interval time.Duration
 	// Clock times decisions and what is done between them; nil: the wall's.
 	Clock func() time.Time
 	// Limit is the load of the machine above which nothing is run, or returned.
@@ -80,8 +80,8 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
-	case o.Every < 0:
-		return fmt.Errorf("closedloop: observations every %v, want a time ≥ 0", o.Every)
+	case o.Interval < 0:
+		return fmt.Errorf("closedloop: observations every %v, want a time ≥ 0", o.Interval)
 	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
 		return fmt.Errorf("closedloop: %d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":

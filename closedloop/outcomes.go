@@ -58,14 +58,14 @@ func (o *Outcomes) validate() error {
 	return nil
 }
 
-// sameOracle is how far the oracle's costs of two records of one scene may lie apart,
-// relatively: more than rounding is another scene, or another oracle.
+// sameOracle is the relative difference that the oracle's costs of two records of one scene may have. More than
+// rounding is another scene, or another oracle.
 const sameOracle = 1e-6
 
-// Less describes by how much, in %, episodes cost more under r than under other: 100 (cost −
-// other's)/other's of every episode that both have, in which both are safe and the other's cost
-// is above 0. An error says why the two records are not of the same scenes; one without
-// Outcomes is of none, and one that names no problem may be of any.
+// Less describes by how much, in %, episodes cost more under r than under other: 100 (cost − other's)/other's. It takes
+// the episodes that both have, in which both are safe and the other's cost is above 0. An error says why the two
+// records are of different scenes. A record without Outcomes has no scenes, and one that names no problem may be of
+// any.
 func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	for _, v := range []struct {
 		name string
@@ -83,14 +83,14 @@ func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	if err := cmp.Or(r.Outcomes.validate(), other.Outcomes.validate()); err != nil {
 		return RegretStatistics{}, fmt.Errorf("closedloop: %w", err)
 	}
-	beside := map[int]outcome{}
+	peers := map[int]outcome{}
 	for _, e := range other.Outcomes.list() {
-		beside[e.episode] = e
+		peers[e.episode] = e
 	}
 	var difference []float64
 	for _, e := range r.Outcomes.list() {
-		o, both := beside[e.episode]
-		if !both {
+		o, ok := peers[e.episode]
+		if !ok {
 			continue
 		}
 		if math.Abs(e.oracle-o.oracle) > sameOracle*math.Abs(o.oracle) {
@@ -103,9 +103,8 @@ func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	return regretStatistics(difference), nil
 }
 
-// On is the result over those of its episodes that keep holds for: gap, regret and the distribution
-// of the regret, with their numbers; all else is of all episodes. A result without Outcomes stays as
-// it is.
+// On is the result over the episodes that keep holds for: gap, regret and the distribution of the regret, with their
+// numbers. All else is of all episodes. A result without Outcomes stays as it is.
 func (r *Result) On(keep func(episode int) bool) Result {
 	out := *r
 	if r.Outcomes == nil || r.Outcomes.validate() != nil {
@@ -122,7 +121,8 @@ func (r *Result) On(keep func(episode int) bool) Result {
 	gap, gapSEM := ratioAndError(costs, oracles)
 	mean, sem := meanAndError(regret)
 	out.GapPct, out.GapSEM = Number(100*(gap-1)), Number(100*gapSEM)
-	out.RegretPct, out.RegretSEM, out.RegretN, out.RegretMin = Number(mean), Number(sem), len(regret), Number(math.NaN())
+	out.RegretPct, out.RegretSEM = Number(mean), Number(sem)
+	out.RegretN, out.RegretMin = len(regret), Number(math.NaN())
 	if len(regret) > 0 {
 		out.RegretMin = Number(slices.Min(regret))
 	}
@@ -138,11 +138,11 @@ func (r *Result) Compared() map[int]bool {
 	if r.Outcomes == nil || r.Outcomes.validate() != nil {
 		return nil
 	}
-	of := map[int]bool{}
+	episodes := map[int]bool{}
 	for _, e := range r.Outcomes.list() {
 		if e.compared() {
-			of[e.episode] = true
+			episodes[e.episode] = true
 		}
 	}
-	return of
+	return episodes
 }

@@ -50,9 +50,9 @@ type Pairing struct {
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
-	// ScenesSHA256 and Beyond are as in Result.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
-	Beyond       []Beyond `json:"beyond,omitempty"`
+	// ScenesSHA256 and Excursions are as in Result.
+	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
+	Excursions   []Excursion `json:"beyond,omitempty"`
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -138,7 +138,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	opt.Limit, opt.optima = LoadLimit{}, new(optima)
 	var first map[int]float64  // regret by episode, where it has one
 	var firsts map[int]float64 // cost by episode, where it is safe
-	total, before := 0, 0      // episodes of all methods, and of those that are done
+	total, finished := 0, 0    // episodes of all methods, and of those that are done
 	for _, m := range methods {
 		total += cmp.Or(m.Episodes, opt.Episodes)
 	}
@@ -146,21 +146,22 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
 			return nil, fmt.Errorf("closedloop: %d episodes for method %q, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}
-		own := opt
-		own.Method, own.Device, own.Backend, own.ModelSHA256 = m.Method, m.Device, m.Backend, m.ModelSHA256
-		own.Computing = cmp.Or(m.Computing, opt.Computing)
+		options := opt
+		options.Method, options.ModelSHA256 = m.Method, m.ModelSHA256
+		options.Device, options.Backend = m.Device, m.Backend
+		options.Computing = cmp.Or(m.Computing, opt.Computing)
 		if m.Episodes > 0 {
-			own.Episodes = m.Episodes
-			own.Scenes = opt.Scenes.first(m.Episodes)
+			options.Episodes = m.Episodes
+			options.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		if opt.Progress != nil {
-			own.Progress = func(done, _ int) { opt.Progress(before+done, total) }
+			options.Progress = func(episodes, _ int) { opt.Progress(finished+episodes, total) }
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
-		taken := 0.0
-		own.Visit = func(e *EpisodeRecord) {
+		elapsed := 0.0
+		options.Visit = func(e *EpisodeRecord) {
 			for i := range e.Lines {
-				taken += float64(e.Lines[i].Latency)
+				elapsed += float64(e.Lines[i].Latency)
 			}
 			if e.End.Safe {
 				cost[e.Episode] = float64(e.End.Cost)
@@ -169,14 +170,14 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 				regret[e.Episode] = r
 			}
 		}
-		r, err := Evaluate(ctx, c, m.New, own)
+		r, err := Evaluate(ctx, c, m.New, options)
 		if err != nil {
 			return nil, err
 		}
-		before += own.Episodes
+		finished += options.Episodes
 		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA
-		if opt.Scenes != nil && len(r.Beyond) >= len(p.Beyond) {
-			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond
+		if opt.Scenes != nil && len(r.Excursions) >= len(p.Excursions) {
+			p.ScenesSHA256, p.Excursions = opt.Scenes.SHA256, r.Excursions
 		}
 		if first == nil {
 			first, firsts = regret, cost
@@ -184,25 +185,25 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		row := Paired{
 			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard, Soft: r.Soft,
-			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
+			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(elapsed / float64(r.Decisions)),
 		}
 		row.Computing, row.Late = r.Computing, r.Late
 		row.NoWay, row.SafeNoWay = r.NoWay, r.SafeNoWay
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {
-			if w, both := firsts[i]; both && w > 0 {
+			if w, ok := firsts[i]; ok && w > 0 {
 				dearer = append(dearer, 100*(cost[i]-w)/w)
 			}
 		}
 		row.Cost = regretStatistics(dearer)
 		var all, difference []float64
-		for i := range own.Episodes {
+		for i := range options.Episodes {
 			v, ok := regret[i]
 			if !ok {
 				continue
 			}
 			all = append(all, v)
-			if w, both := first[i]; both {
+			if w, ok := first[i]; ok {
 				difference = append(difference, v-w)
 			}
 		}

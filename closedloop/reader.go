@@ -32,10 +32,10 @@ type EpisodeRecord struct {
 	Lines     []Line
 	End       End
 	EndLine   int
-	// After is the offset in bytes just behind the episode's last line.
-	After int64
-	// Broken says how its hashes are not those of the bytes that were read; "" if they are.
-	Broken string
+	// EndOffset is the offset in bytes just after the episode's last line.
+	EndOffset int64
+	// Damage says how its hashes are not those of the bytes that were read; "" if they are.
+	Damage string
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.
@@ -44,7 +44,7 @@ var ErrTruncated = errors.New("the trace ends inside an episode")
 // Reader reads a trace episode by episode.
 type Reader struct {
 	Header Header
-	in     *bufio.Reader
+	source *bufio.Reader
 	line   int
 	offset int64
 	// complete is false when the last line read had no newline.
@@ -57,7 +57,7 @@ type Reader struct {
 
 // NewReader reads the header. Errors name the line and what was expected.
 func NewReader(r io.Reader) (*Reader, error) {
-	t := &Reader{in: bufio.NewReaderSize(r, 1<<16), record: sha256.New()}
+	t := &Reader{source: bufio.NewReaderSize(r, 1<<16), record: sha256.New()}
 	text, err := t.next()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("trace: the file is empty, want a header line {\"trace\":%d,…}", traceVersion)
@@ -114,7 +114,7 @@ func (t *Reader) next() ([]byte, error) {
 	var text []byte
 	t.line++
 	for {
-		part, err := t.in.ReadSlice('\n')
+		part, err := t.source.ReadSlice('\n')
 		text = append(text, part...)
 		t.offset += int64(len(part))
 		t.bytes += int64(len(part))
@@ -145,7 +145,7 @@ func (t *Reader) next() ([]byte, error) {
 }
 
 // parse decodes one line of an episode; a last line cut short is ErrTruncated.
-func (t *Reader) parse(into any) error {
+func (t *Reader) parse(target any) error {
 	text, err := t.next()
 	if errors.Is(err, io.EOF) {
 		return t.errorf("%w", ErrTruncated)
@@ -156,7 +156,7 @@ func (t *Reader) parse(into any) error {
 	if !t.complete {
 		return t.errorf("%w (no newline)", ErrTruncated)
 	}
-	if err := jsonin.Known(text, into); err != nil {
+	if err := jsonin.Known(text, target); err != nil {
 		return t.errorf("%w", err)
 	}
 	return nil
@@ -165,7 +165,7 @@ func (t *Reader) parse(into any) error {
 // Next returns the next complete episode, io.EOF after the last, or an error
 // that wraps ErrTruncated where the file stops inside one.
 func (t *Reader) Next() (*EpisodeRecord, error) {
-	switch _, err := t.in.Peek(1); {
+	switch _, err := t.source.Peek(1); {
 	case errors.Is(err, io.EOF):
 		return nil, io.EOF
 	case err != nil: // an interrupt, for one
@@ -176,9 +176,9 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 		return nil, t.errorf("continues after the last of the %d episodes that the header counts", t.episodes)
 	}
 	var scene struct {
-		Episode *int            `json:"episode"`
-		Before  string          `json:"before_sha256"`
-		Scene   json.RawMessage `json:"scene"`
+		Episode  *int            `json:"episode"`
+		Previous string          `json:"before_sha256"`
+		Scene    json.RawMessage `json:"scene"`
 	}
 	if err := t.parse(&scene); err != nil {
 		return nil, err
@@ -190,8 +190,8 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 		return nil, t.errorf("episode %d, want it ≥ 0", *scene.Episode)
 	}
 	e := &EpisodeRecord{Episode: *scene.Episode, Scene: scene.Scene, SceneLine: t.line}
-	if scene.Before != t.last {
-		e.Broken = fmt.Sprintf("before_sha256 is %.64q, the record before has %s", scene.Before, t.last)
+	if scene.Previous != t.last {
+		e.Damage = fmt.Sprintf("before_sha256 is %.64q, the record before has %s", scene.Previous, t.last)
 	}
 	for e.EndLine == 0 {
 		var l struct {
@@ -232,12 +232,12 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 	}
 	t.record.Reset()
 	t.bytes = 0
-	if seal.SHA256 != t.last && e.Broken == "" {
-		e.Broken = fmt.Sprintf("sha256 is %.64q, its lines have %s", seal.SHA256, t.last)
+	if seal.SHA256 != t.last && e.Damage == "" {
+		e.Damage = fmt.Sprintf("sha256 is %.64q, its lines have %s", seal.SHA256, t.last)
 	}
 	t.last = seal.SHA256 // what the next one has to repeat
 	t.episodes++
-	e.After = t.offset
+	e.EndOffset = t.offset
 	return e, nil
 }
 

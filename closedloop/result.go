@@ -25,7 +25,7 @@ type Result struct {
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
-	// Computing is as in Header, Late the decisions that came behind their period by it.
+	// Computing is as in Header, Late the decisions that came after their period by it.
 	Computing *Computing `json:"computing_us,omitempty"`
 	Late      int        `json:"late,omitempty"` // decisions that came behind their period by these times; absent: 0
 	Episodes  int        `json:"episodes"`       // run
@@ -34,7 +34,7 @@ type Result struct {
 	Feasible      Number `json:"feasible"`       // share of decisions without a violation
 	CollisionFree Number `json:"collision_free"` // share without a violated collision margin; null where there is none
 	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over the RegretN safe episodes that have
-	// an oracle (where that is a reference method: in which both are safe). GapSEM is the
+	// an oracle. Where that is a reference method, both are safe in them. GapSEM is the
 	// standard error of this ratio over episodes.
 	GapPct    Number `json:"gap_pct"`        // 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle
 	GapSEM    Number `json:"gap_sem_pct"`    // its standard error
@@ -60,12 +60,12 @@ type Result struct {
 	Soft []SoftStatistics `json:"soft,omitempty"`
 	// AboveOracle is Above; absent for a method or a case without.
 	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
-	Reached     *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
+	GoalReached *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
 	AtEnd       *Number      `json:"at_end,omitempty"`  // share after the last step
-	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
-	// lie outside of what the case's maps are made for; absent where scenes were drawn.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
-	Beyond       []Beyond `json:"beyond,omitempty"`
+	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256); absent where scenes were drawn.
+	// Excursions say in what they lie outside the range of the case's maps.
+	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
+	Excursions   []Excursion `json:"beyond,omitempty"`
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -82,8 +82,8 @@ type Result struct {
 	// those that were not completed.
 	Failed   int `json:"failed"`   // episodes through a lost state
 	Failures int `json:"failures"` // episodes that were not completed
-	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
-	// for, SafeNoWay those of them that were safe all the same.
+	// NoWay are the episodes whose first decision had no plan with the whole tightening, SafeNoWay those of
+	// them that were safe all the same.
 	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
 	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
@@ -111,8 +111,8 @@ type Result struct {
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
 func (r *Result) Untimed() {
-	none := Number(math.NaN())
-	r.Latency, r.Prepare, r.Shares = noLatency(), nil, Shares{Localize: none, Step: none, Project: none}
+	undefined := Number(math.NaN())
+	r.Latency, r.Prepare, r.Shares = noLatency(), nil, Shares{Localize: undefined, Step: undefined, Project: undefined}
 }
 
 // Amendment says which fields of a record a run of a later program added.

@@ -92,9 +92,9 @@ func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (domain.
 	} else {
 		copy(u, h.last)
 	}
-	kept := h.problem.Project(s, c, u)
+	feasible := h.problem.Project(s, c, u)
 	h.last = append(h.last[:0], u...)
-	return domain.Decided(kept), nil
+	return domain.Decided(feasible), nil
 }
 
 // Abilities implements domain.Able.
@@ -105,25 +105,27 @@ func (h *hold) Abilities() *domain.ControllerAbilities {
 
 // receding solves the next decisions and applies the first action.
 type receding struct {
-	problem      domain.Problem
-	remaining    func(c []float64) int // nil: the episode's end is that of the spec
-	horizon      domain.Horizon
-	steps        int  // look-ahead at most
-	held         bool // σ is that of the present state along the look-ahead
-	t            int
-	plan, last   []float64 // last: executed action
-	delta, sigma []float64
+	problem          domain.Problem
+	remaining        func(c []float64) int // nil: the episode's end is that of the spec
+	horizon          domain.Horizon
+	steps            int  // look-ahead at most
+	constantPriority bool // σ is that of the present state along the look-ahead
+	t                int
+	plan, last       []float64 // last: executed action
+	delta, sigma     []float64
 }
 
-func newReceding(p domain.Problem, solver domain.Receding, steps int, held bool) func(domain.Means) (domain.Controller, error) {
-	return func(domain.Means) (domain.Controller, error) { return recedingOf(p, solver, steps, held), nil }
+func newReceding(p domain.Problem, solver domain.Receding, steps int, constantPriority bool) func(domain.Means) (domain.Controller, error) {
+	return func(domain.Means) (domain.Controller, error) {
+		return recedingOf(p, solver, steps, constantPriority), nil
+	}
 }
 
-func recedingOf(p domain.Problem, solver domain.Receding, steps int, held bool) *receding {
+func recedingOf(p domain.Problem, solver domain.Receding, steps int, constantPriority bool) *receding {
 	spec := p.Spec()
 	m := spec.ObjectiveSize()
 	return &receding{
-		problem: p, remaining: domain.AbilitiesOfProblem(p).Remaining, horizon: solver.NewHorizon(0), steps: steps, held: held,
+		problem: p, remaining: domain.AbilitiesOfProblem(p).Remaining, horizon: solver.NewHorizon(0), steps: steps, constantPriority: constantPriority,
 		plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
 	}
 }
@@ -157,12 +159,12 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 	if r.t == 0 {
 		r.problem.Fallback(s, c, r.last)
 	}
-	if r.held && pref.Adaptive {
+	if r.constantPriority && pref.Adaptive {
 		r.problem.Indicators(s, r.last, c, r.delta)
 		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
 		pref = domain.Preference{W: r.sigma}
 	}
-	plan := r.plan[:len(u)*min(r.steps, r.left(c))]
+	plan := r.plan[:len(u)*min(r.steps, r.decisionsLeft(c))]
 	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return domain.Decision{}, err
@@ -180,11 +182,10 @@ func (r *receding) execute(s, c, u []float64) {
 	r.t++
 }
 
-// ahead is a receding horizon that solves between decisions, in the state that the last action
-// leads to by the known dynamics ("advanced-step" control, Zavala and Biegler 2009). A
-// decision is that plan's first action, corrected to first order for the state that is measured
-// where the solver can, and projected there. The first of an episode, and one under another
-// preference, is solved when it is asked for.
+// ahead is a receding horizon that solves between decisions, in the state that the last action leads to by the known
+// dynamics. This is "advanced-step" control (Zavala and Biegler 2009). A decision is that plan's first action. Where
+// the solver can, it is corrected to first order for the measured state, and projected there. The first decision of an
+// episode, and one under another preference, is solved when it is asked for.
 type ahead struct {
 	*receding
 	preference domain.Preference
@@ -229,18 +230,19 @@ func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d d
 
 // Abilities implements domain.Able. Where a period was missed what is prepared is of another one.
 func (a *ahead) Abilities() *domain.ControllerAbilities {
-	may := a.receding.Abilities()
-	may.Prepare = a.prepare
-	may.Missed = func(s, c, u []float64) {
+	abilities := a.receding.Abilities()
+	abilities.Prepare = a.prepare
+	abilities.Missed = func(s, c, u []float64) {
 		a.ready = false
 		a.missed(s, c, u)
 	}
-	return may
+	return abilities
 }
 
 func (a *ahead) prepare() (err error) {
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
-	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
+	a.s, a.nextS = a.nextS, a.s
+	a.c, a.nextC = a.nextC, a.c
 	a.planned, err = a.solve(a.s, a.c, a.preference, a.u)
 	a.ready, a.correcting = err == nil, nil
 	if a.ready && a.planned.Solved() && a.horizon.Linearise() {
@@ -249,8 +251,8 @@ func (a *ahead) prepare() (err error) {
 	return err
 }
 
-// left is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.
-func (r *receding) left(c []float64) int {
+// decisionsLeft is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.
+func (r *receding) decisionsLeft(c []float64) int {
 	if r.remaining != nil {
 		return r.remaining(c)
 	}
@@ -291,7 +293,9 @@ func newOracle(c *domain.Case) (*oracle, error) {
 }
 
 func (o *oracle) Reset(ep domain.Episode) error {
-	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
+	o.ep, o.t = ep, 0
+	o.plan, o.costs = nil, nil
+	if ep == nil {
 		return errors.New("the episode given to the oracle is nil, want the episode whose optimum it computes")
 	}
 	return nil
@@ -322,10 +326,10 @@ func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (do
 
 // solve finds the plan from the true state and the context of the first decision, and
 // projects it along its roll-out.
-func (o *oracle) solve(from, c []float64, pref domain.Preference) error {
+func (o *oracle) solve(initial, c []float64, pref domain.Preference) error {
 	spec := o.problem.Spec()
 	nu, steps, best := spec.ActionSize(), o.ep.Steps()-o.ahead, math.Inf(1)
-	s := append([]float64(nil), from...)
+	s := append([]float64(nil), initial...)
 	if o.ahead == 0 {
 		o.ep.State(s)
 	}
@@ -363,7 +367,8 @@ func (o *oracle) solve(from, c []float64, pref domain.Preference) error {
 		u := o.plan[t*nu : (t+1)*nu]
 		o.problem.Project(s, now, u)
 		o.problem.Step(s, now, u, nextS, nextC)
-		s, nextS, now, nextC = nextS, s, nextC, now
+		s, nextS = nextS, s
+		now, nextC = nextC, now
 	}
 	return nil
 }
@@ -376,10 +381,11 @@ func wave(rng *rand.Rand, actions []domain.Variable, plan []float64) {
 		if a.Bounded() {
 			mid, half = (a.Lo+a.Hi)/2, 0.9*(a.Hi-a.Lo)/2
 		}
-		level, first, second, phase := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
-		for at := j; at < len(plan); at += nu {
-			w := math.Pi * float64(at) / float64(len(plan))
-			plan[at] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))
+		level, first := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64()
+		second, phase := 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
+		for index := j; index < len(plan); index += nu {
+			w := math.Pi * float64(index) / float64(len(plan))
+			plan[index] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))
 		}
 	}
 }

@@ -217,17 +217,17 @@ func (s *Scenes) first(n int) *Scenes {
 	return &Scenes{Files: s.Files[:n], SHA256: s.SHA256}
 }
 
-// Beyond is one entry of Result.Beyond.
-type Beyond struct {
-	Episode int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
-	What    string `json:"what"`    // what
+// Excursion is one entry of Result.Excursions.
+type Excursion struct {
+	Episode  int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
+	Quantity string `json:"what"`    // what
 }
 
-// Check makes every episode from number on, each step-th, without running it, and says what in
-// them lies outside of what the case's maps are made for.
-func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number, step int, opt domain.EpisodeOptions) (all []Beyond, err error) {
-	for _, what := range c.Altered {
-		all = append(all, Beyond{-1, what})
+// Check makes every episode from number on, each step-th, without running it. It reports what lies outside the range of
+// the case's maps.
+func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number, step int, opt domain.EpisodeOptions) (all []Excursion, err error) {
+	for _, quantity := range c.Altered {
+		all = append(all, Excursion{-1, quantity})
 	}
 	for ; number < len(s.Files); number += step {
 		if err := ctx.Err(); err != nil {
@@ -237,9 +237,9 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 		if err != nil {
 			return nil, err
 		}
-		if beyond := domain.AbilitiesOfEpisode(ep).Beyond; beyond != nil {
-			for _, what := range beyond() {
-				all = append(all, Beyond{number, what})
+		if excursions := domain.AbilitiesOfEpisode(ep).Beyond; excursions != nil {
+			for _, quantity := range excursions() {
+				all = append(all, Excursion{number, quantity})
 			}
 		}
 	}
@@ -248,54 +248,54 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 
 // On is a case on the plant of a trace: shifted, or remade of the header's params where its
 // scenes were given. It says whether it is made of what the trace holds.
-func (h *Header) On(c *domain.Case) (on domain.Case, embedded bool, err error) {
-	if on, err = c.Shifted(h.Shift); err != nil || h.ScenesSHA256 == "" || on.Plant == nil {
-		return on, false, err
+func (h *Header) On(c *domain.Case) (remade domain.Case, embedded bool, err error) {
+	if remade, err = c.Shifted(h.Shift); err != nil || h.ScenesSHA256 == "" || remade.Plant == nil {
+		return remade, false, err
 	}
-	return Remade(&on, h.Params)
+	return Remade(&remade, h.Params)
 }
 
 // Remade is the case with other constants of its plant, those of params that differ, and
 // whether any did.
-func Remade(c *domain.Case, params json.RawMessage) (on domain.Case, other bool, err error) {
+func Remade(c *domain.Case, params json.RawMessage) (remade domain.Case, other bool, err error) {
 	if len(params) == 0 {
 		return *c, false, nil
 	}
-	own, err := json.Marshal(c.Plant.Params())
+	current, err := json.Marshal(c.Plant.Params())
 	if err != nil {
 		return domain.Case{}, false, fmt.Errorf("closedloop: plant parameters: %w", err)
 	}
-	if sameJSON(own, params) {
+	if sameJSON(current, params) {
 		return *c, false, nil
 	}
 	if c.Remake == nil {
 		return domain.Case{}, false, fmt.Errorf("params: the constants of case %q are fixed: leave them out", c.Problem.Spec().Name)
 	}
-	made, err := c.Remake(params)
+	alternative, err := c.Remake(params)
 	if err != nil {
 		return domain.Case{}, false, fmt.Errorf("params: %w", err)
 	}
-	text, err := json.Marshal(made.Plant.Params())
+	text, err := json.Marshal(alternative.Plant.Params())
 	if err != nil {
 		return domain.Case{}, false, fmt.Errorf("closedloop: plant parameters: %w", err)
 	}
-	if bytes.Equal(own, text) {
+	if bytes.Equal(current, text) {
 		return *c, false, nil
 	}
 	var before, after any
-	if err := cmp.Or(json.Unmarshal(own, &before), json.Unmarshal(text, &after)); err != nil {
+	if err := cmp.Or(json.Unmarshal(current, &before), json.Unmarshal(text, &after)); err != nil {
 		return domain.Case{}, false, err
 	}
-	made.Altered = slices.Concat(c.Altered, altered("params", before, after))
-	made.Shift, made.Guard = c.Shift, c.Guard
-	return made, true, nil
+	alternative.Altered = slices.Concat(c.Altered, altered("params", before, after))
+	alternative.Shift, alternative.Guard = c.Shift, c.Guard
+	return alternative, true, nil
 }
 
 // altered says in what one decoded JSON value is another than the one that maps are made for.
-func altered(path string, own, now any) (all []string) {
-	a, objects := own.(map[string]any)
-	b, both := now.(map[string]any)
-	if objects && both {
+func altered(path string, current, now any) (all []string) {
+	a, objects := current.(map[string]any)
+	b, ok := now.(map[string]any)
+	if objects && ok {
 		names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
@@ -303,7 +303,7 @@ func altered(path string, own, now any) (all []string) {
 		}
 		return all
 	}
-	x, errX := json.Marshal(own)
+	x, errX := json.Marshal(current)
 	y, errY := json.Marshal(now)
 	if errX == nil && errY == nil && bytes.Equal(x, y) {
 		return nil

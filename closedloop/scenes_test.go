@@ -52,8 +52,8 @@ func TestScenesOfAFolderAreTheEpisodesThatTheyWereDrawnFrom(t *testing.T) {
 	if got = strings.Replace(got, `"scenes_sha256":"`+s.SHA256+`",`, "", 1); got != want {
 		t.Error("the trace of scenes that were given is not that of the drawn ones")
 	}
-	if r.ScenesSHA256 != s.SHA256 || len(r.Beyond) != 0 {
-		t.Errorf("the result has %q and %v", r.ScenesSHA256, r.Beyond)
+	if r.ScenesSHA256 != s.SHA256 || len(r.Excursions) != 0 {
+		t.Errorf("the result has %q and %v", r.ScenesSHA256, r.Excursions)
 	}
 	require.OK(t, os.RemoveAll(folder))
 	v := require.Get(closedloop.Verify(t.Context(), given.TracePath, decided(c, direct(c))))(t)
@@ -62,7 +62,7 @@ func TestScenesOfAFolderAreTheEpisodesThatTheyWereDrawnFrom(t *testing.T) {
 	}
 	how := map[string]string{}
 	for _, check := range v.Checks {
-		how[check.Field] = check.How
+		how[check.Field] = check.Verdict
 	}
 	if how["scene"] != closedloop.Unchecked || how["header.scenes_sha256"] != closedloop.Unchecked || how["x"] != closedloop.Recomputed || how["s"] != closedloop.Confirmed {
 		t.Errorf("what was done with the fields of scenes that were given: %v", how)
@@ -87,8 +87,8 @@ func TestAlteredScenesAreFound(t *testing.T) {
 	o := options(dir)
 	o.Scenes, o.Episodes = require.Get(closedloop.ReadScenes(file))(t), 1
 	r := evaluate(t, c, direct(c), o)
-	if len(r.Beyond) != 1 || r.Beyond[0].Episode != 0 || !strings.Contains(r.Beyond[0].What, "without p") {
-		t.Errorf("what lies beyond: %v", r.Beyond)
+	if len(r.Excursions) != 1 || r.Excursions[0].Episode != 0 || !strings.Contains(r.Excursions[0].Quantity, "without p") {
+		t.Errorf("what lies beyond: %v", r.Excursions)
 	}
 	text := string(require.Get(os.ReadFile(o.TracePath))(t))
 	for _, change := range [][2]string{{`"scene":{"p":[],"s":[0.5`, `"scene":{"p":[],"s":[0.75`}, {`"scene":{"p":[]`, `"scene":{"p":[0.5,0.5]`}} {

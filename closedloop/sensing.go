@@ -2,13 +2,13 @@ package closedloop
 
 import "github.com/gpc-engine/gpc/domain"
 
-// Sensing says by what decisions are made, and how far from the limits. The zero value: by the state itself, in time, with
-// nothing kept off.
+// Sensing describes the measurements that decisions are made by, and the constraint tightening. The zero value: by the
+// state itself, in time, without tightening.
 type Sensing struct {
 	// Estimated: decisions are made for estimates, of when the action begins to act.
-	Estimated bool    `json:"estimated,omitempty"`       // whether decisions are made by estimates of what is measured ([real-plant.md](../how-to/real-plant.md)); absent: by the state itself
-	Window    int     `json:"estimate_window,omitempty"` // decisions that each estimate is of at once; absent: 0, by a Kalman filter
-	KeptOff   float64 `json:"kept_off,omitempty"`        // standard deviations kept off the limits; absent: 0
+	Estimated  bool    `json:"estimated,omitempty"`       // whether decisions are made by estimates of what is measured ([real-plant.md](../how-to/real-plant.md)); absent: by the state itself
+	Window     int     `json:"estimate_window,omitempty"` // decisions that each estimate is of at once; absent: 0, by a Kalman filter
+	Tightening float64 `json:"kept_off,omitempty"`        // standard deviations kept off the limits; absent: 0
 	// MeasuredNoise is of domain.Whole, or of domain.Partly with MeasuredStates; 0 of a measurement that a case declares otherwise.
 	MeasuredNoise  float64  `json:"measured_noise,omitempty"`  // standard deviation of what is measured, in units of each state's scale, where every state is measured by itself with the same, or each of `measured_states` alone
 	MeasuredStates []string `json:"measured_states,omitempty"` // that alone are measured; absent: every state, or what the case declares
@@ -18,7 +18,7 @@ type Sensing struct {
 
 // sensingOf is that of the decisions of a case.
 func sensingOf(c *domain.Case) Sensing {
-	s := Sensing{Estimated: c.Measurement != nil, KeptOff: c.Level, Delay: c.Delay.Periods}
+	s := Sensing{Estimated: c.Measurement != nil, Tightening: c.Level, Delay: c.Delay.Periods}
 	if m := c.Measurement; m != nil {
 		spec := c.Problem.Spec()
 		s.Window, s.MeasuredNoise, s.Disturbed = m.Window, ownNoise(spec, m), m.Acts()
@@ -35,12 +35,12 @@ func ownNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
 		return 0
 	}
 	for i, deviation := range m.Deviation {
-		// To so many digits it is the number that somebody wrote.
-		own := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
-		if i > 0 && own != noise {
+		// To that number of digits it is the number that the user wrote.
+		share := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
+		if i > 0 && share != noise {
 			return 0
 		}
-		noise = own
+		noise = share
 	}
 	return noise
 }

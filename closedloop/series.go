@@ -11,11 +11,11 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Series is how episodes go over their decisions: for each of the points along them the
-// mean of what follows over the episodes that came so far, and its 10 and 90 % quantiles.
+// Series follows episodes over their decisions. At each point along them it has the mean over the episodes that came
+// that far, and the 10 and 90 % quantiles.
 type Series struct {
-	// Every is how many decisions a point is the mean of; point k has those from k·Every on.
-	Every int `json:"every"` // decisions that each point along the episodes is the mean of
+	// Interval is how many decisions a point is the mean of; point k has those from k·Every on.
+	Interval int `json:"every"` // decisions that each point along the episodes is the mean of
 	// Episodes that are counted: those with a number below seriesEpisodes.
 	Episodes int    `json:"episodes"` // that are counted: of the first 200
 	Total    Band   `json:"total"`    // Σ J_i
@@ -34,20 +34,20 @@ type Band struct {
 // Bounds of a Series, so that a record of it stays small.
 const (
 	seriesPoints   = 50
-	seriesEpisodes = 200 // as many as the slower methods of a case have
+	seriesEpisodes = 200 // those of the slower methods of a case
 	meanDigits     = 8   // so that means are told apart
 	quantileDigits = 4
 )
 
 // series collects what a Series describes: for each quantity and point the episodes' means.
 type series struct {
-	every, objectives int
-	episodes          int
-	values            [][][]float64 // [quantity][point], see quantities
+	interval, objectives int
+	episodes             int
+	values               [][][]float64 // [quantity][point], see quantities
 }
 
 func newSeries(spec *domain.Spec, steps int) *series {
-	return &series{every: max(1, (steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
+	return &series{interval: max(1, (steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
 }
 
 // add counts an episode; a decision without all its objectives ends it.
@@ -69,8 +69,8 @@ func (a *series) add(e *EpisodeRecord) {
 			sum[2+i] += l.J[i]
 			sum[2+m+i] += l.Sigma[i]
 		}
-		if count++; count == a.every || t == len(e.Lines)-1 {
-			a.addMeans(t/a.every, sum, float64(count))
+		if count++; count == a.interval || t == len(e.Lines)-1 {
+			a.addMeans(t/a.interval, sum, float64(count))
 			clear(sum)
 			count = 0
 		}
@@ -97,7 +97,7 @@ func (a *series) result() *Series {
 	if a.values == nil {
 		return nil
 	}
-	s := &Series{Every: a.every, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
+	s := &Series{Interval: a.interval, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
 	for i := range a.objectives {
 		s.J = append(s.J, bandOf(a.values[2+i]))
 		s.Sigma = append(s.Sigma, bandOf(a.values[2+a.objectives+i]))
@@ -106,20 +106,20 @@ func (a *series) result() *Series {
 }
 
 func bandOf(points [][]float64) (b Band) {
-	for _, of := range points {
-		v := slices.Sorted(slices.Values(of))
+	for _, curve := range points {
+		v := slices.Sorted(slices.Values(curve))
 		if len(v) == 0 {
-			none := math.NaN()
-			b.Mean, b.P10, b.P90 = append(b.Mean, none), append(b.P10, none), append(b.P90, none)
+			undefined := math.NaN()
+			b.Mean, b.P10, b.P90 = append(b.Mean, undefined), append(b.P10, undefined), append(b.P90, undefined)
 			continue
 		}
-		at := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
-		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, at(0.1)), append(b.P90, at(0.9))
+		quantile := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
+		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, quantile(0.1)), append(b.P90, quantile(0.9))
 	}
 	return b
 }
 
-// rounded is v to so many digits.
+// rounded is v to that number of digits.
 func rounded(v float64, digits int) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	return r
@@ -128,8 +128,8 @@ func rounded(v float64, digits int) float64 {
 // Validate reports a Series without points, or of lists that are not of one length.
 func (s *Series) Validate() error {
 	points := len(s.Total.Mean)
-	if s.Every < 1 || points == 0 || len(s.J) != len(s.Sigma) {
-		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Every, len(s.J), len(s.Sigma))
+	if s.Interval < 1 || points == 0 || len(s.J) != len(s.Sigma) {
+		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Interval, len(s.J), len(s.Sigma))
 	}
 	for _, b := range slices.Concat([]Band{s.Total, s.Weighted}, s.J, s.Sigma) {
 		if len(b.Mean) != points || len(b.P10) != points || len(b.P90) != points {

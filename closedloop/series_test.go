@@ -35,7 +35,7 @@ func TestSeriesIsOverEpisodes(t *testing.T) {
 	}
 	s := seriesOf(2, 0.25, order, episodes...)
 	require.OK(t, s.Validate())
-	if s.Every != 1 || s.Episodes != 11 || len(s.J) != 2 || len(s.Sigma) != 2 {
+	if s.Interval != 1 || s.Episodes != 11 || len(s.J) != 2 || len(s.Sigma) != 2 {
 		t.Fatalf("%+v", s)
 	}
 	for name, v := range map[string][2]Vector{
@@ -62,8 +62,8 @@ func TestSeriesIsOverEpisodes(t *testing.T) {
 		long[k][0] = float64(k)
 	}
 	s = seriesOf(len(long), 1, []int{0}, long)
-	if s.Every != 3 || len(s.Total.Mean) != seriesPoints || s.Total.Mean[1] != 4 || s.Total.Mean[seriesPoints-1] != float64(len(long))-1.5 {
-		t.Errorf("points of %d decisions: %v", s.Every, s.Total.Mean)
+	if s.Interval != 3 || len(s.Total.Mean) != seriesPoints || s.Total.Mean[1] != 4 || s.Total.Mean[seriesPoints-1] != float64(len(long))-1.5 {
+		t.Errorf("points of %d decisions: %v", s.Interval, s.Total.Mean)
 	}
 }
 

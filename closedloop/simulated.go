@@ -33,8 +33,8 @@ type Simulation struct {
 	// Measurement says what an episode shows of itself and what acts on it; nil: its state, with the noise
 	// that an evaluation asks for.
 	Measurement *domain.Measurement
-	// Delay is between what an episode shows and the action that is decided by it. An episode takes as many actions as
-	// without; the last ones do not act in it any more.
+	// Delay is the time from a measurement to the action that is decided by it. An episode takes the same number of
+	// actions as without; its last ones do not act in it any more.
 	Delay domain.Delay
 	// Steps are the decisions of an episode of a plant that runs on; 0: the problem's.
 	Steps int
@@ -150,12 +150,12 @@ func (m *Simulation) Start(seed uint64, index int) []float64 {
 // Replay implements domain.Plant.
 func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	own, err := json.Marshal(m.Params())
+	current, err := json.Marshal(m.Params())
 	if err != nil {
 		return nil, err
 	}
-	if !sameJSON(own, params) {
-		return nil, fmt.Errorf("the params of the trace, %.200s, are not those of case %q in this build, %.200s", params, spec.Name, own)
+	if !sameJSON(current, params) {
+		return nil, fmt.Errorf("the params of the trace, %.200s, are not those of case %q in this build, %.200s", params, spec.Name, current)
 	}
 	var s simulationScene
 	if err := json.Unmarshal(scene, &s); err != nil {
@@ -180,14 +180,14 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 
 func (m *Simulation) start(scene simulationScene) *simulated {
 	ep := &simulated{
-		plant: m, may: domain.AbilitiesOfProblem(m.Problem), scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
+		plant: m, abilities: domain.AbilitiesOfProblem(m.Problem), scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
 		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
 	}
 	ep.delay = m.Delay
 	ep.delay.Periods = scene.Delay
-	ep.under = m.queuedActions(scene.S, scene.C, ep.delay.Ahead())
+	ep.queue = m.queuedActions(scene.S, scene.C, ep.delay.Ahead())
 	if m.Measurement != nil {
-		ep.before = make([]float64, m.Problem.Spec().ActionSize())
+		ep.lastAction = make([]float64, m.Problem.Spec().ActionSize())
 	}
 	if scene.Process != 0 {
 		ep.acting = rand.New(rand.NewPCG(scene.Process, processStream))
@@ -198,16 +198,16 @@ func (m *Simulation) start(scene simulationScene) *simulated {
 // simulated is one episode of a Simulation.
 type simulated struct {
 	plant              *Simulation
-	may                *domain.ProblemAbilities
+	abilities          *domain.ProblemAbilities
 	scene              simulationScene
 	s, c, nextS, nextC []float64
 	t                  int
 	noise              float64
 	rng                *rand.Rand
-	before             []float64  // the last action, of a plant with a Measurement
+	lastAction         []float64  // the last action, of a plant with a Measurement
 	acting             *rand.Rand // what acts on the plant; nil: nothing does
 	delay              domain.Delay
-	under              [][]float64 // actions that are decided and do not act yet, the next one first
+	queue              [][]float64 // actions that are decided and do not act yet, the next one first
 }
 
 var _ domain.Episode = (*simulated)(nil)
@@ -258,18 +258,18 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
-	if soft := e.may.Soft; soft != nil {
+	if soft := e.abilities.Soft; soft != nil {
 		out.Soft = make([]float64, len(soft.Limits))
 		soft.Margins(e.s, e.c, u, out.Soft)
 	}
-	out.Failed = e.t == 0 && e.may.Lost(e.s, e.c)
+	out.Failed = e.t == 0 && e.abilities.Lost(e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
 	e.disturb(u)
 	copy(out.S, e.s)
 	e.t++
-	out.Failed = out.Failed || e.may.Lost(e.s, e.c)
+	out.Failed = out.Failed || e.abilities.Lost(e.s, e.c)
 	if e.Done() {
 		e.judgeEnd(u, out.Named)
 	}
@@ -277,14 +277,13 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	return out, nil
 }
 
-// judgeEnd lowers the margins of the last action u to those of the state it has led to,
-// where these are what no action there changes: a limit written of the state that an
-// action is taken in, and not of the one it leads to, holds at the end too.
-func (e *simulated) judgeEnd(u, named []float64) {
-	last := make([]float64, len(named))
-	domain.StateMargins(e.plant.Problem, e.may, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(named)))
+// judgeEnd lowers the margins of the last action u to those of the state that it leads to, where no action there
+// changes them. A limit on the state in which an action is taken holds at the end too.
+func (e *simulated) judgeEnd(u, margins []float64) {
+	last := make([]float64, len(margins))
+	domain.StateMargins(e.plant.Problem, e.abilities, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(margins)))
 	for i, m := range last {
-		named[i] = math.Min(named[i], m)
+		margins[i] = math.Min(margins[i], m)
 	}
 }
 

@@ -42,24 +42,24 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
 	}
-	var given stagedScene
-	if err := jsonin.Exact(text, &given); err != nil {
+	var staged stagedScene
+	if err := jsonin.Exact(text, &staged); err != nil {
 		return nil, err
 	}
-	if p := given.Preference; p != nil && !p.Equal(opt.Preference) {
+	if p := staged.Preference; p != nil && !p.Equal(opt.Preference) {
 		return nil, fmt.Errorf("preference is %v, but the run scores episodes with %v: leave it out, or run with the scene's preference", *p, opt.Preference)
 	}
-	scene := simulationScene{P: []float64{}, S: given.S, C: given.C, Preference: opt.Preference}
-	if given.P != nil && (len(given.P) > 0 || len(m.Parameters) == 0) { // a scene without p is [] in a trace
-		if len(given.P) != len(m.Parameters) {
-			return nil, fmt.Errorf("p has %d entries, case %q has %d parameters", len(given.P), spec.Name, len(m.Parameters))
+	scene := simulationScene{P: []float64{}, S: staged.S, C: staged.C, Preference: opt.Preference}
+	if staged.P != nil && (len(staged.P) > 0 || len(m.Parameters) == 0) { // a scene without p is [] in a trace
+		if len(staged.P) != len(m.Parameters) {
+			return nil, fmt.Errorf("p has %d entries, case %q has %d parameters", len(staged.P), spec.Name, len(m.Parameters))
 		}
 		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
-		m.Initial(slices.Clone(given.P), s, c)
-		if given.S != nil && !slices.Equal(given.S, s) || given.C != nil && !slices.Equal(given.C, c) {
+		m.Initial(slices.Clone(staged.P), s, c)
+		if staged.S != nil && !slices.Equal(staged.S, s) || staged.C != nil && !slices.Equal(staged.C, c) {
 			return nil, errors.New("s or c differs from the start that p gives: leave out either p, or s and c")
 		}
-		scene.P, scene.S, scene.C = given.P, s, c
+		scene.P, scene.S, scene.C = staged.P, s, c
 	}
 	for _, v := range []struct {
 		name      string

@@ -15,13 +15,13 @@ import (
 // MaxStateBytes bounds a state file.
 const MaxStateBytes = 16 << 20
 
-// ReadState reads one observation as `gpc refine --state` takes it: either
-// {"s":[…],"c":[…]} in the order of the case's variables, or every variable of
-// state and context as a field of its own by name. All values are finite numbers
+// ReadState reads one observation as `gpc refine --state` takes it.
+// It is {"s":[…],"c":[…]} in the order of the case's variables, or has every
+// variable of state and context as a field of its own by name. All values are finite numbers
 // in the case's units. The error names the field and what was expected; where it is of one
 // field it is a *FieldError.
-func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
-	text, err := io.ReadAll(io.LimitReader(in, MaxStateBytes+1))
+func ReadState(source io.Reader, spec *domain.Spec) (s, c []float64, err error) {
+	text, err := io.ReadAll(io.LimitReader(source, MaxStateBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("state: %w", err)
 	}
@@ -42,8 +42,8 @@ func fieldErrorf(field, format string, args ...any) error {
 	return jsonin.Errorf(field, "state: "+format, args...)
 }
 
-// Measured is what is measured of a plant, of the fields of a JSON object, which are "y" and "c" as lists: y
-// has gaps, a null is a sensor that gave no number, NaN; unknown entries of c may be null too, and are not read.
+// Measured reads the measurements of a plant from the fields "y" and "c" of a JSON object, both lists. y has gaps: a
+// null is a sensor that gave no number, NaN. Unknown entries of c may be null too, and are not read.
 func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *domain.Spec) (y, c []float64, err error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "y" && name != "c" {
@@ -87,18 +87,18 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 		}
 		return s, c, nil
 	}
-	known := map[string]bool{}
-	named := func(variables []domain.Variable) ([]float64, error) {
+	names := map[string]bool{}
+	values := func(variables []domain.Variable) ([]float64, error) {
 		v := make([]float64, len(variables))
 		for i, variable := range variables {
 			raw, ok := fields[variable.Name]
 			if !ok {
 				return nil, fieldErrorf(variable.Name, "field %q is missing (%s); or give \"s\" and \"c\" as lists", variable.Name, unit(variable))
 			}
-			if known[variable.Name] {
+			if names[variable.Name] {
 				return nil, fieldErrorf(variable.Name, "case %q has two variables %q; give \"s\" and \"c\" as lists", spec.Name, variable.Name)
 			}
-			known[variable.Name] = true
+			names[variable.Name] = true
 			x, text := number(raw, gaps)
 			if text != "" {
 				return nil, fieldErrorf(variable.Name, "field %q: %s", variable.Name, text)
@@ -107,14 +107,14 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 		}
 		return v, nil
 	}
-	if s, err = named(spec.Measured); err != nil {
+	if s, err = values(spec.Measured); err != nil {
 		return nil, nil, err
 	}
-	if c, err = named(spec.Context); err != nil {
+	if c, err = values(spec.Context); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !known[name] {
+		if !names[name] {
 			return nil, nil, fieldErrorf(name, "case %q has no variable %q", spec.Name, name)
 		}
 	}

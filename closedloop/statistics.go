@@ -19,8 +19,8 @@ type Number = batchnav.Number
 // Interval is a 95 % confidence interval, [lower, upper].
 type Interval [2]float64
 
-// OpenInterval is a 95 % confidence interval of which an end, or both, may be open: null
-// in JSON, where there are too few values to bound it.
+// OpenInterval is a 95 % confidence interval of which an end, or both, may be open. An open end is null in JSON: there
+// are too few values to bound it.
 type OpenInterval [2]Number
 
 // RegretStatistics describe the distribution of what is given in %. Without values every
@@ -53,8 +53,9 @@ func regretStatistics(v []float64) RegretStatistics {
 	if len(v) == 0 {
 		return r
 	}
-	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	r.Mean, r.Median, r.P90, r.Max = Number(stat.Mean(v, nil)), at(0.5), at(0.9), Number(v[len(v)-1])
+	quantile := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
+	r.Mean, r.Max = Number(stat.Mean(v, nil)), Number(v[len(v)-1])
+	r.Median, r.P90 = quantile(0.5), quantile(0.9)
 	r.MedianCI95, r.P90CI95 = orderInterval(v, 0.5), orderInterval(v, 0.9)
 	if len(v) == 1 {
 		return r
@@ -73,16 +74,16 @@ func regretStatistics(v []float64) RegretStatistics {
 	return r
 }
 
-// orderInterval is the interval of the p-quantile between two of the sorted values: so
-// many of n lie below it as a binomial variable of n and p says.
+// orderInterval is the interval of the p-quantile between two of the sorted values. The number of values below it is a
+// binomial variable of n and p.
 func orderInterval(v []float64, p float64) OpenInterval {
 	n, tail := len(v), (1-confidence)/2
-	below := distuv.Binomial{N: float64(n), P: p}
+	binomial := distuv.Binomial{N: float64(n), P: p}
 	interval := OpenInterval{Number(math.NaN()), Number(math.NaN())}
-	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) > tail }); k > 0 {
+	if k := sort.Search(n, func(k int) bool { return binomial.CDF(float64(k)) > tail }); k > 0 {
 		interval[0] = Number(v[k-1])
 	}
-	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) >= 1-tail }); k < n {
+	if k := sort.Search(n, func(k int) bool { return binomial.CDF(float64(k)) >= 1-tail }); k < n {
 		interval[1] = Number(v[k])
 	}
 	return interval
@@ -108,8 +109,8 @@ func ClopperPearson(k, n int) Interval {
 	return interval
 }
 
-// Latency are times of decisions, µs. One that begins an episode has no plan to go on from, so that a solver's takes many
-// times what the others take: these stand apart.
+// Latency are times of decisions, µs. A decision that begins an episode has no plan to continue, so that a solver's
+// takes many times as long: these stand apart.
 type Latency struct {
 	Quantiles            // of all
 	Cold      *Quantiles `json:"cold,omitempty"`    // of those that begin an episode; absent where these were not told apart
@@ -120,11 +121,11 @@ type Latency struct {
 type decisionTimes struct{ cold, running []float64 }
 
 // add takes the time of an episode's i-th decision.
-func (d *decisionTimes) add(i int, took Number) {
+func (d *decisionTimes) add(i int, elapsed Number) {
 	if i == 0 {
-		d.cold = append(d.cold, float64(took))
+		d.cold = append(d.cold, float64(elapsed))
 	} else {
-		d.running = append(d.running, float64(took))
+		d.running = append(d.running, float64(elapsed))
 	}
 }
 
@@ -136,8 +137,8 @@ func (d *decisionTimes) latency() Latency {
 		l.Cold = &first
 	}
 	if len(d.running) > 0 {
-		behind := quantiles(slices.Clone(d.running))
-		l.Running = &behind
+		running := quantiles(slices.Clone(d.running))
+		l.Running = &running
 	}
 	return l
 }
@@ -161,8 +162,8 @@ func quantiles(v []float64) Quantiles {
 		return Quantiles{nan, nan, nan, nan}
 	}
 	slices.Sort(v)
-	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
-	return Quantiles{at(0.5), at(0.95), at(0.99), Number(stat.Mean(v, nil))}
+	quantile := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
+	return Quantiles{quantile(0.5), quantile(0.95), quantile(0.99), Number(stat.Mean(v, nil))}
 }
 
 // meanAndError returns the mean and its standard error; NaN where undefined.

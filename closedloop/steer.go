@@ -22,15 +22,15 @@ type FrontPoint struct {
 	OracleJ   []Number `json:"oracle_j"`   // those of the exact optimum
 	Compared  int      `json:"compared"`   // episodes with every limit kept and an oracle
 	RegretPct Number   `json:"regret_pct"` // 100 (Σ cost − Σ oracle)/Σ oracle
-	// Free says that the optimum costs next to nothing here, so that a share of it says nothing:
-	// such a preference has no regret, and counts in no mean.
+	// Free says that the optimum costs next to nothing here, so that a share of it has no meaning.
+	// Such a preference has no regret, and counts in no mean.
 	Free       bool `json:"free,omitempty"` // true where the optimum costs next to nothing, so that there is no regret to speak of; absent elsewhere
 	Episodes   int  `json:"episodes"`       // run
 	Violations int  `json:"violations"`     // of them: a violated margin or a lost state
 }
 
 // Steering is the record of `gpc steer`: the front that one map traces under a
-// user's fixed preferences, beside the exact front.
+// user's fixed preferences, and the exact front.
 type Steering struct {
 	Case   string `json:"case"`   // its name
 	Method string `json:"method"` // that was steered
@@ -39,9 +39,9 @@ type Steering struct {
 	Device string `json:"device"` // that computed
 	Source
 	Front []FrontPoint `json:"front"`
-	// Hypervolumes of the method's front and of the exact one, to the nadir of both
-	// stretched by a tenth of the range and as shares of the box from there to the
-	// ideal of both; two or three objectives, NaN otherwise.
+	// Hypervolumes of the method's front and of the exact one, as shares of the box from
+	// nadir to ideal of both. The nadir is stretched by a tenth of the range. There are
+	// two or three objectives; NaN otherwise.
 	Hypervolume      Number `json:"hypervolume"`       // of the method's front, as a share of the box from nadir to ideal
 	ExactHypervolume Number `json:"exact_hypervolume"` // of the exact front
 	HypervolumeRatio Number `json:"hypervolume_ratio"` // of the two
@@ -71,7 +71,7 @@ func (s *Steering) free(optima []float64) {
 // no regret, which the mean and the worst then say.
 func (s *Steering) Summarize() {
 	sum, priced, worst := 0.0, 0, math.Inf(-1)
-	var own, exact [][]Number
+	var method, exact [][]Number
 	for _, p := range s.Front {
 		if r := float64(p.RegretPct); !p.Free {
 			sum, priced = sum+r, priced+1
@@ -80,12 +80,12 @@ func (s *Steering) Summarize() {
 			}
 		}
 		if p.Compared > 0 {
-			own, exact = append(own, p.J), append(exact, p.OracleJ)
+			method, exact = append(method, p.J), append(exact, p.OracleJ)
 		}
 	}
 	s.MeanRegretPct, s.WorstRegretPct = Number(sum/float64(priced)), Number(worst)
-	s.JRange, s.OracleJRange = ranges(own), ranges(exact)
-	s.hypervolumes(own, exact)
+	s.JRange, s.OracleJRange = ranges(method), ranges(exact)
+	s.hypervolumes(method, exact)
 }
 
 // ranges are the least and the largest of each objective of a front.
@@ -101,14 +101,14 @@ func ranges(front [][]Number) (out [][2]Number) {
 	return out
 }
 
-func (s *Steering) hypervolumes(own, exact [][]Number) {
+func (s *Steering) hypervolumes(method, exact [][]Number) {
 	nan := Number(math.NaN())
 	s.Hypervolume, s.ExactHypervolume, s.HypervolumeRatio = nan, nan, nan
 	size := len(s.JRange)
 	if size != 2 && size != 3 {
 		return
 	}
-	box := ranges(slices.Concat(own, exact))
+	box := ranges(slices.Concat(method, exact))
 	// Points in units of the box, the third objective of two 0 throughout.
 	unit := func(front [][]Number) (points [][3]float64) {
 		for _, J := range front {
@@ -127,7 +127,7 @@ func (s *Steering) hypervolumes(own, exact [][]Number) {
 		reference[j] = 1.1
 		volume *= reference[j]
 	}
-	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(own), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
+	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(method), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
 	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
 }
 
@@ -142,9 +142,8 @@ type SteerOptions struct {
 	Progress                  func(done, total int)
 }
 
-// Steer runs a method over episodes at each fixed preference and beside it the
-// case's oracle: the front that one map traces without retraining, and the
-// exact one.
+// Steer runs a method and the case's oracle over episodes at each fixed preference. It traces the front of one map
+// without retraining, and the exact front.
 func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOptions) (*Steering, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {
@@ -211,7 +210,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 		return err
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	own, ownCost, kept, err := follow(spec, ep, func(int) ([]float64, error) {
+	method, err := follow(spec, ep, func(int) ([]float64, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -222,7 +221,7 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	if !kept {
+	if !method.feasible {
 		p.Violations++
 		return nil
 	}
@@ -233,40 +232,46 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 	if err != nil {
 		return err
 	}
-	ideal, idealCost, _, err := follow(spec, exact, func(t int) ([]float64, error) { return plan[t], nil })
+	ideal, err := follow(spec, exact, func(t int) ([]float64, error) { return plan[t], nil })
 	if err != nil {
 		return err
 	}
-	for j := range own {
-		p.J[j] += Number(own[j])
-		p.OracleJ[j] += Number(ideal[j])
+	for j := range method.objectives {
+		p.J[j] += Number(method.objectives[j])
+		p.OracleJ[j] += Number(ideal.objectives[j])
 	}
-	*cost += ownCost
-	*oracle += idealCost
+	*cost += method.cost
+	*oracle += ideal.cost
 	p.Compared++
 	return nil
 }
 
-// follow runs an episode to its end and returns the summed objectives, the
-// cost, and whether every margin was kept and no state lost.
-func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (J []float64, cost float64, kept bool, err error) {
-	J, kept = make([]float64, spec.ObjectiveSize()), true
+// totals are the sums of one episode's steps. It is feasible if every margin was kept and no state was lost.
+type totals struct {
+	objectives []float64
+	cost       float64
+	feasible   bool
+}
+
+// follow runs an episode to its end.
+func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (totals, error) {
+	sum := totals{objectives: make([]float64, spec.ObjectiveSize()), feasible: true}
 	for t := 0; !ep.Done(); t++ {
 		u, err := decide(t)
 		if err != nil {
-			return nil, 0, false, err
+			return totals{}, err
 		}
 		out, err := apply(spec, ep, u)
 		if err != nil {
-			return nil, 0, false, err
+			return totals{}, err
 		}
 		for j, v := range out.J {
-			J[j] += v
+			sum.objectives[j] += v
 		}
-		cost += out.Cost
-		kept = kept && spec.Keeps(out.Margin) && !out.Failed
+		sum.cost += out.Cost
+		sum.feasible = sum.feasible && spec.Keeps(out.Margin) && !out.Failed
 	}
-	return J, cost, kept, nil
+	return sum, nil
 }
 
 // Hypervolume2 is the area that a set of two-objective points dominates below a
@@ -286,22 +291,21 @@ func Hypervolume2(points [][2]float64, reference [2]float64) float64 {
 	return area
 }
 
-// Hypervolume3 is the volume that a set of three-objective points dominates below
-// a reference point, all minimised: slices between successive third objectives,
-// each with the area of the points below it.
+// Hypervolume3 is the volume that a set of three-objective points dominates below a reference point, all minimised. It
+// sums slices between successive third objectives, each with the area of the points below it.
 func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b [3]float64) int { return cmp.Compare(a[2], b[2]) })
 	volume := 0.0
-	var below [][2]float64
+	var dominated [][2]float64
 	for i, p := range sorted {
-		below = append(below, [2]float64{p[0], p[1]})
+		dominated = append(dominated, [2]float64{p[0], p[1]})
 		top := reference[2]
 		if i+1 < len(sorted) {
 			top = min(top, sorted[i+1][2])
 		}
 		if top > p[2] {
-			volume += (top - p[2]) * Hypervolume2(below, [2]float64{reference[0], reference[1]})
+			volume += (top - p[2]) * Hypervolume2(dominated, [2]float64{reference[0], reference[1]})
 		}
 	}
 	return volume

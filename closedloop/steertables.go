@@ -22,8 +22,8 @@ func SteeringRows(s *Steering) [][]string {
 	return rows
 }
 
-// SteeringSummaryRows has a row for each sweep, the header first: how far the front that
-// the method traces is from the exact one, and how much of its length it covers.
+// SteeringSummaryRows has a row for each sweep, the header first. It shows how far the method's front is from the exact
+// one, and how much of its length it covers.
 func SteeringSummaryRows(sweeps ...Steering) [][]string {
 	rows := [][]string{{"case", "method", "preferences", "episodes compared", "mean regret %", "worst", "at w", "hypervolume", "exact", "Σ J from – to (exact)"}}
 	for _, s := range sweeps {
@@ -34,8 +34,8 @@ func SteeringSummaryRows(sweeps ...Steering) [][]string {
 		}
 		spans := make([]string, len(s.JRange))
 		for j := range spans {
-			own, exact := s.JRange[j], s.OracleJRange[j]
-			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
+			method, exact := s.JRange[j], s.OracleJRange[j]
+			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", method[0], method[1], exact[0], exact[1])
 		}
 		rows = append(rows, []string{
 			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), RegretText(s.MeanRegretPct), RegretText(s.WorstRegretPct), Weights(s.WorstW),

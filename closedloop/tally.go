@@ -25,10 +25,10 @@ type tally struct {
 	shares                                   [3]float64
 	shared, oracleFailures, excluded         int
 	lowest                                   []float64 // sums of the named margins' minima
-	named                                    int       // episodes that have them
+	withMargins                              int       // episodes that have them
 	limits                                   limits
 	soft                                     softLimits
-	goals, reached, atEnd                    int
+	goals, goalsReached, atEnd               int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
 	noWay, safeNoWay                         int
@@ -39,7 +39,7 @@ type tally struct {
 	series                                   *series
 }
 
-// newTally sums up episodes of so many decisions; 0: the problem's own number.
+// newTally sums up episodes of that number of decisions; 0: the problem's own.
 func newTally(spec *domain.Spec, steps int) *tally {
 	steps = cmp.Or(steps, spec.Steps)
 	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), limits: newLimits(spec), series: newSeries(spec, steps)}
@@ -74,17 +74,17 @@ func (a *tally) add(e *EpisodeRecord) {
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
 	}
-	if e.End.Reached != nil {
+	if e.End.GoalReached != nil {
 		a.goals++
-		if *e.End.Reached {
-			a.reached++
+		if *e.End.GoalReached {
+			a.goalsReached++
 		}
 		if e.End.AtEnd != nil && *e.End.AtEnd {
 			a.atEnd++
 		}
 	}
 	if len(e.End.Margins) == len(a.spec.Margins) {
-		a.named++
+		a.withMargins++
 		for i, m := range e.End.Margins {
 			a.lowest[i] += m
 		}
@@ -211,20 +211,20 @@ func (a *tally) result(h *Header) *Result {
 		r.Guard = &guard
 	}
 	if len(a.prepare) > 0 {
-		between := quantiles(slices.Clone(a.prepare))
-		r.Prepare = &between
+		preparation := quantiles(slices.Clone(a.prepare))
+		r.Prepare = &preparation
 	}
 	if a.starts > 0 {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
-		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)
-		r.Reached, r.AtEnd = &reached, &atEnd
+		goal, atEnd := ratio(a.goalsReached, a.goals), ratio(a.atEnd, a.goals)
+		r.GoalReached, r.AtEnd = &goal, &atEnd
 	}
-	if a.named > 0 {
+	if a.withMargins > 0 {
 		r.MarginsMean = map[string]Number{}
 		for i, m := range a.spec.Margins {
-			r.MarginsMean[m.Name] = Number(a.lowest[i] / float64(a.named))
+			r.MarginsMean[m.Name] = Number(a.lowest[i] / float64(a.withMargins))
 		}
 	}
 	r.Limits = a.limits.statistics(a.episodes, a.decisions)

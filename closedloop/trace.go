@@ -123,9 +123,9 @@ var threads = regexp.MustCompile(`, \d+ threads$`)
 // sameRun reports, in words, why a file cannot be continued by a run, "" if it can.
 func (h *Header) sameRun(o *Header) string {
 	fields := func(h *Header) map[string]json.RawMessage {
-		of := *h
-		of.Device = threads.ReplaceAllString(of.Device, "")
-		text, err := json.Marshal(of)
+		other := *h
+		other.Device = threads.ReplaceAllString(other.Device, "")
+		text, err := json.Marshal(other)
 		var all map[string]json.RawMessage
 		if err != nil || json.Unmarshal(text, &all) != nil {
 			return nil
@@ -189,7 +189,7 @@ type Line struct {
 	// Gap is domain.ProblemAbilities.Gap of the decision; 0 and absent where the case knows none, null where the
 	// decision has none.
 	Gap Number `json:"gap_bound,omitempty"`
-	// Late: the decision came behind its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
+	// Late: the decision came after its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
 	// latency is 0 where it was not made at all.
 	Late bool `json:"late,omitempty"`
 	// Prepare is what came between this decision and the next observation, µs, of a method that works there.
@@ -199,19 +199,19 @@ type Line struct {
 }
 
 // late marks a decision as late; one that was not made took no time.
-func (l *Line) late(made bool) {
-	if l.Late = true; !made {
+func (l *Line) late(decides bool) {
+	if l.Late = true; !decides {
 		l.Latency = 0
 	}
 }
 
-// sceneLine begins an episode, with the hash of the record before it: the header's line or
-// the lines of the episode before, its seal not among them. endLine ends it, sealLine holds
-// the hash of its lines, which the next record repeats.
+// sceneLine begins an episode, with the hash of the record before it: the header's line, or the lines of the episode
+// before without its seal. endLine ends the episode. sealLine holds the hash of its lines, which the next record
+// repeats.
 type sceneLine struct {
-	Episode int             `json:"episode"`
-	Before  string          `json:"before_sha256"`
-	Scene   json.RawMessage `json:"scene"`
+	Episode  int             `json:"episode"`
+	Previous string          `json:"before_sha256"`
+	Scene    json.RawMessage `json:"scene"`
 }
 
 type endLine struct {
@@ -244,10 +244,10 @@ type End struct {
 	// without soft limits.
 	Excess    Vector `json:"excess,omitempty"`
 	Exceeding []int  `json:"exceeding,omitempty"`
-	// Reached is whether a Judged episode succeeded, AtEnd whether an Arrived one
+	// GoalReached is whether a Judged episode succeeded, AtEnd whether an Arrived one
 	// was where it should be after the last step; null for others.
-	Reached *bool `json:"reached,omitempty"`
-	AtEnd   *bool `json:"at_end,omitempty"`
+	GoalReached *bool `json:"reached,omitempty"`
+	AtEnd       *bool `json:"at_end,omitempty"`
 	// Failed: a state of the episode was lost (domain.ProblemAbilities.Failed).
 	Failed bool `json:"failed,omitempty"`
 	// Cause says in one line why an episode is not safe: what an Explained one says, or the
@@ -302,8 +302,8 @@ func stepsOf(plant domain.Plant) int {
 
 // sizes returns how many components of state and action an episode has.
 func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
-	if of := domain.AbilitiesOfEpisode(ep).Sizes; of != nil {
-		return of()
+	if episodeSizes := domain.AbilitiesOfEpisode(ep).Sizes; episodeSizes != nil {
+		return episodeSizes()
 	}
 	return spec.MeasuredSize(), spec.ActionSize()
 }

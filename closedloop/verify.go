@@ -17,15 +17,13 @@ import (
 	"github.com/gpc-engine/gpc/internal/option"
 )
 
-// VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
-// a margin, an objective or a cost. A replay repeats the same float64 operations,
-// so on one machine it differs by nothing; another processor may fuse
+// VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state, a margin, an objective or a cost. A
+// replay repeats the same float64 operations, so that on one machine it differs by nothing. Another processor may fuse
 // multiply-adds, and a power flow stops at 1e-9 per unit.
 const VerifyTolerance = 1e-7
 
-// DeepTolerance bounds |got − want| of what a method decides again on another backend or
-// instruction set than the trace's: as a share of an action's range, and for every other
-// value relative to 1 + |want|. On the same two nothing may differ, not in the last bit.
+// DeepTolerance bounds |got − want| of decisions that are made again on another backend or instruction set than the
+// trace's. It is a share of an action's range, and for every other value relative to 1 + |want|.
 const DeepTolerance = 1e-3
 
 // DefaultEpisodeLimit is how long the verification of one episode may take.
@@ -45,14 +43,14 @@ type Mismatch struct {
 }
 
 func (m Mismatch) String() string {
-	at := fmt.Sprintf("line %d", m.Line)
+	place := fmt.Sprintf("line %d", m.Line)
 	if m.Episode >= 0 { // a header is of none
-		at += fmt.Sprintf(", episode %d", m.Episode)
+		place += fmt.Sprintf(", episode %d", m.Episode)
 	}
 	if m.T >= 0 {
-		at += fmt.Sprintf(", t %d", m.T)
+		place += fmt.Sprintf(", t %d", m.T)
 	}
-	return fmt.Sprintf("%s: %s is %s, verification gives %s", at, m.Field, m.Trace, m.Replay)
+	return fmt.Sprintf("%s: %s is %s, verification gives %s", place, m.Field, m.Trace, m.Replay)
 }
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.
@@ -81,23 +79,22 @@ type VerifyOptions struct {
 	// Case makes the case of a header. It must open nothing that a trace can name. embedded
 	// is whether the case was made of the header's own params.
 	Case func(h *Header) (c *domain.Case, embedded bool, err error)
-	// Deep, if set, makes the method of a header for the case that Case made of it, of the map
-	// that the header names by its hash, and says what backend computes it: every decision is
-	// then made again and compared.
+	// Deep, if set, makes the method of a header for the case that Case made of it, with the map
+	// that the header names by its hash. It also names the backend that computes it. Every
+	// decision is then made again and compared.
 	Deep func(h *Header) (m domain.Controller, backend string, err error)
 	ISA  string // of this process; see Header
 	// EpisodeLimit ends a verification of which one episode takes longer; 0 is
 	// DefaultEpisodeLimit. What it was waiting for then goes on in the background, as it
 	// does when the context ends.
 	EpisodeLimit time.Duration
-	Progress     func(done, total int) // nil: nobody
+	Progress     func(done, total int) // nil: none is called
 }
 
-// Verify re-simulates a trace from its header, scenes and actions, draws scenes,
-// measurements and optima again from the seed, and, with opt.Deep, decides again. It
-// reports every value that differs and what was done with every field. What is malformed
-// is an error that names the line; a trace that is well formed but cut off, or lacks an
-// episode, is a mismatch.
+// Verify re-simulates a trace from its header, scenes and actions. It draws scenes, measurements and optima again from
+// the seed, and, with opt.Deep, decides again. It reports every value that differs and what was done with every field.
+// A malformed trace is an error that names the line. A trace that is well formed but cut off, or lacks an episode, is a
+// mismatch.
 func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -108,8 +105,8 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 }
 
 // VerifyReader is Verify of an open trace.
-func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
-	r, err := NewReader(interrupt.Reader(ctx, in))
+func VerifyReader(ctx context.Context, source io.Reader, opt VerifyOptions) (*Verification, error) {
+	r, err := NewReader(interrupt.Reader(ctx, source))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +115,9 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 	}
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
-		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, may: new(domain.ControllerAbilities),
+		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, abilities: new(domain.ControllerAbilities),
 	}
-	if err := within(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
+	if err := withLimit(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
 		return nil, err
 	}
 	next, total := r.Header.Shard[0], r.Header.count()
@@ -140,7 +137,7 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 			v.differs(e.SceneLine, e.Episode, -1, "episode", fmt.Sprint(e.Episode), fmt.Sprintf("%d: every episode is written, in order", next))
 		}
 		next = e.Episode + r.Header.Shard[1]
-		if err := within(ctx, opt.EpisodeLimit, fmt.Sprintf("line %d, episode %d", e.SceneLine, e.Episode), func() error { return v.episode(e) }); err != nil {
+		if err := withLimit(ctx, opt.EpisodeLimit, fmt.Sprintf("line %d, episode %d", e.SceneLine, e.Episode), func() error { return v.episode(e) }); err != nil {
 			return nil, err
 		}
 		if opt.Progress != nil {
@@ -156,9 +153,9 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 	return &v.Verification, nil
 }
 
-// within runs work unless ctx ends or limit passes first: then work goes on by itself, and
-// what it writes is not to be read. What it panics with until then is the caller's.
-func within(ctx context.Context, limit time.Duration, where string, work func() error) error {
+// withLimit runs work unless ctx ends or limit passes first. Then work continues by itself, and its output is not to be
+// read. A panic of work until then is the caller's.
+func withLimit(ctx context.Context, limit time.Duration, name string, work func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -166,19 +163,19 @@ func within(ctx context.Context, limit time.Duration, where string, work func() 
 		err      error
 		panicked any
 	}
-	done := make(chan end, 1)
+	result := make(chan end, 1)
 	go func() {
 		var e end
 		defer func() {
 			e.panicked = recover()
-			done <- e
+			result <- e
 		}()
 		e.err = work()
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case e := <-done:
+	case e := <-result:
 		if e.panicked != nil {
 			panic(e.panicked)
 		}
@@ -186,35 +183,35 @@ func within(ctx context.Context, limit time.Duration, where string, work func() 
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return fmt.Errorf("trace %s: not verified within %v: %w", where, limit, context.DeadlineExceeded)
+		return fmt.Errorf("trace %s: not verified within %v: %w", name, limit, context.DeadlineExceeded)
 	}
 }
 
 type verifier struct {
 	Verification
-	opt      VerifyOptions
-	header   *Header
-	of       *domain.Case
-	plant    domain.Plant
-	staging  *domain.PlantAbilities // of scenes that were given; nil: they were drawn
-	spec     *domain.Spec
-	embedded bool
-	method   domain.Controller // nil: the decisions are taken as they are
-	may      *domain.ControllerAbilities
-	tally    map[string]*tallied
+	opt         VerifyOptions
+	header      *Header
+	controlCase *domain.Case
+	plant       domain.Plant
+	staging     *domain.PlantAbilities // of scenes that were given; nil: they were drawn
+	spec        *domain.Spec
+	embedded    bool
+	method      domain.Controller // nil: the decisions are taken as they are
+	abilities   *domain.ControllerAbilities
+	tally       map[string]*tallied
 }
 
 // tallied are the values of a field that were compared, and those that could not be.
 type tallied struct{ compared, skipped int }
 
-func (v *verifier) at(field string) *tallied {
+func (v *verifier) tallyOf(field string) *tallied {
 	if v.tally[field] == nil {
 		v.tally[field] = &tallied{}
 	}
 	return v.tally[field]
 }
 
-func (v *verifier) count(field string) { v.at(field).compared++ }
+func (v *verifier) count(field string) { v.tallyOf(field).compared++ }
 
 func (v *verifier) differs(line, episode, t int, field, trace, replay string) {
 	if v.Differing++; v.Differing <= maxMismatches {
@@ -291,7 +288,8 @@ func (v *verifier) begin() error {
 	if c.Plant == nil {
 		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
 	}
-	v.of, v.plant, v.spec, v.embedded = c, c.Plant, c.Problem.Spec(), embedded
+	v.controlCase, v.plant = c, c.Plant
+	v.spec, v.embedded = c.Problem.Spec(), embedded
 	if h.ScenesSHA256 != "" {
 		if v.staging, err = staging(c); err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
@@ -331,15 +329,15 @@ func (v *verifier) begin() error {
 		if err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
 		}
-		v.method, v.may, v.Exact = method, domain.AbilitiesOfController(method), h.Backend == backend && h.ISA == v.opt.ISA
+		v.method, v.abilities, v.Exact = method, domain.AbilitiesOfController(method), h.Backend == backend && h.ISA == v.opt.ISA
 	}
 	return nil
 }
 
 // episode verifies one episode. An unusable scene is an error with its line.
 func (v *verifier) episode(e *EpisodeRecord) error {
-	if v.count("sha256"); e.Broken != "" {
-		v.differs(e.SceneLine, e.Episode, -1, "sha256", "broken", e.Broken)
+	if v.count("sha256"); e.Damage != "" {
+		v.differs(e.SceneLine, e.Episode, -1, "sha256", "broken", e.Damage)
 	}
 	ep, err := v.plant.Replay(v.header.Params, e.Scene)
 	if err != nil {
@@ -347,7 +345,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	}
 	v.Episodes++
 	ns, nu := sizes(v.spec, ep)
-	again := v.again(e, ns)
+	rerun := v.newReplay(e, ns)
 	var sum score
 	completed := true
 	u := make([]float64, v.spec.ActionSize())
@@ -362,7 +360,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
 		copy(u, l.U)
-		again.decision(l, ep, u)
+		rerun.decision(l, ep, u)
 		out, err := apply(v.spec, ep, u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
@@ -382,10 +380,10 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		v.flag(l, "failed", l.Failed, out.Failed)
 	}
 	completed = completed && ep.Done()
-	again.failure(e, completed)
+	rerun.failure(e, completed)
 	want := endOf(ep, &sum, completed)
-	if again.drawn != nil {
-		ep = again.drawn // which knows its optimum already
+	if rerun.redrawn != nil {
+		ep = rerun.redrawn // which knows its optimum already
 	}
 	if v.header.Steered {
 		want.compare(noOptimum)
@@ -407,7 +405,7 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.violations(end, e.End.Violations, want.Violations)
 	v.vector(end, "end.excess", e.End.Excess, want.Excess)
 	v.text(end, "end.exceeding", fmt.Sprint(e.End.Exceeding), fmt.Sprint(want.Exceeding))
-	v.optional(end, "end.reached", e.End.Reached, want.Reached)
+	v.optional(end, "end.reached", e.End.GoalReached, want.GoalReached)
 	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
 	v.flag(end, "end.failed", e.End.Failed, want.Failed)
 	v.flag(end, "end.safe", e.End.Safe, want.Safe)
@@ -417,12 +415,12 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
 	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
 	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
-	near := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
+	equal := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
 	switch {
-	case near:
+	case equal:
 		v.count("end.oracle_cost")
 	case v.header.ISA != v.opt.ISA:
-		v.at("end.oracle_cost").skipped++ // a search for the optimum may go another way there
+		v.tallyOf("end.oracle_cost").skipped++ // a search for the optimum may go another way there
 	default:
 		v.count("end.oracle_cost")
 		v.differs(end.Line, end.Episode, -1, "end.oracle_cost", fmt.Sprint(trace), fmt.Sprint(cost))
@@ -434,10 +432,10 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 func (v *verifier) violations(l *Line, trace, replay []int) {
 	const field = "end.violations"
 	if trace == nil {
-		v.at(field).skipped += len(replay)
+		v.tallyOf(field).skipped += len(replay)
 		return
 	}
-	if v.at(field).compared += len(replay); !slices.Equal(trace, replay) {
+	if v.tallyOf(field).compared += len(replay); !slices.Equal(trace, replay) {
 		v.differs(l.Line, l.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// kept is what an evaluation keeps of its episodes: their sums and, where it has one, the trace. The file grows by
-// whole episodes, each synced to disk: what a crash leaves is at most one cut-off episode at the end, which resuming
-// drops.
-type kept struct {
+// episodeLog is what an evaluation keeps of its episodes: their sums and, where it has one, the trace. The file grows
+// by whole episodes, each synced to disk. A crash leaves at most one cut-off episode at the end, which resuming drops.
+type episodeLog struct {
 	sum  *tally
 	file *os.File // nil: no trace
 	path string
@@ -25,7 +24,7 @@ type kept struct {
 }
 
 // add appends one complete episode to the trace, in a single write, and counts it.
-func (k *kept) add(e *EpisodeRecord) error {
+func (k *episodeLog) add(e *EpisodeRecord) error {
 	if k.file != nil {
 		text, hash, err := e.sealed(k.last)
 		if err != nil {
@@ -63,10 +62,9 @@ func lockTrace(path string, resume bool) (*durable.Lock, error) {
 	return lock, nil
 }
 
-// open starts a trace, or, resuming, checks that it belongs to the same run, counts its
-// complete episodes, cuts off an incomplete last one, and returns the number of the last
-// complete episode, −1 for none.
-func (k *kept) open(path string, h *Header, resume bool) (last int, err error) {
+// open starts a trace. Resuming, it checks that the trace belongs to the same run, counts its complete episodes and
+// cuts off an incomplete last one. It returns the number of the last complete episode, −1 for none.
+func (k *episodeLog) open(path string, h *Header, resume bool) (last int, err error) {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return -1, fmt.Errorf("closedloop: trace: %w", err)
@@ -96,12 +94,12 @@ func cutOff(path string, header []byte) bool {
 		return false
 	}
 	defer f.Close()
-	there, err := io.ReadAll(io.LimitReader(f, int64(len(header))))
-	return err == nil && len(there) < len(header) && bytes.HasPrefix(header, there)
+	content, err := io.ReadAll(io.LimitReader(f, int64(len(header))))
+	return err == nil && len(content) < len(header) && bytes.HasPrefix(header, content)
 }
 
 // resume goes on in the trace of an earlier run; see open.
-func (k *kept) resume(h *Header) (last int, err error) {
+func (k *episodeLog) resume(h *Header) (last int, err error) {
 	file, err := os.OpenFile(k.path, os.O_RDWR, 0)
 	if err != nil {
 		return -1, fmt.Errorf("closedloop: trace: %w", err)
@@ -114,8 +112,8 @@ func (k *kept) resume(h *Header) (last int, err error) {
 	if err != nil {
 		return fail(err)
 	}
-	if why := r.Header.sameRun(h); why != "" {
-		return fail(errors.New(why))
+	if difference := r.Header.sameRun(h); difference != "" {
+		return fail(errors.New(difference))
 	}
 	last = -1
 	end, hash := r.offset, r.last
@@ -125,8 +123,8 @@ func (k *kept) resume(h *Header) (last int, err error) {
 		if isEnd(err) {
 			break
 		}
-		if err == nil && e.Broken != "" {
-			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Broken)
+		if err == nil && e.Damage != "" {
+			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Damage)
 		}
 		if err != nil {
 			return fail(err)
@@ -135,7 +133,7 @@ func (k *kept) resume(h *Header) (last int, err error) {
 			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
 		}
 		k.sum.add(e)
-		last, end, hash = e.Episode, e.After, r.last
+		last, end, hash = e.Episode, e.EndOffset, r.last
 		want += h.Shard[1]
 	}
 	err = file.Truncate(end)
@@ -149,12 +147,12 @@ func (k *kept) resume(h *Header) (last int, err error) {
 	return last, nil
 }
 
-// sealed are the lines of an episode behind a record of that hash, and their own.
-func (e *EpisodeRecord) sealed(before string) (text []byte, hash string, err error) {
+// sealed are the lines of an episode after a record of that hash, and their own.
+func (e *EpisodeRecord) sealed(previous string) (text []byte, hash string, err error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err = enc.Encode(sceneLine{e.Episode, before, e.Scene})
+	err = enc.Encode(sceneLine{e.Episode, previous, e.Scene})
 	for i := range e.Lines {
 		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
@@ -165,7 +163,7 @@ func (e *EpisodeRecord) sealed(before string) (text []byte, hash string, err err
 }
 
 // write writes and syncs.
-func (k *kept) write(b []byte) error {
+func (k *episodeLog) write(b []byte) error {
 	_, err := durable.Writer(k.file).Write(b)
 	if err == nil {
 		err = k.file.Sync()
@@ -177,7 +175,7 @@ func (k *kept) write(b []byte) error {
 }
 
 // close closes the trace, if there is one.
-func (k *kept) close() error {
+func (k *episodeLog) close() error {
 	if k.file == nil {
 		return nil
 	}

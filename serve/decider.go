@@ -95,7 +95,7 @@ func (l *loops) missed(j *job) {
 }
 
 func (l *loops) observation(j *job) batchnav.Observation {
-	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Until: j.until}
+	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Deadline: j.until}
 }
 
 // decide makes the decisions together. Where one panics, all loops go back to where they

@@ -29,8 +29,8 @@ func (s *Server) answerRefinement(j *job) {
 	opt := j.refine
 	if !j.until.IsZero() && s.of.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
 		left := max(1, time.Until(j.until))
-		if opt.Within == 0 || left < opt.Within {
-			opt.Within = left
+		if opt.TimeLimit == 0 || left < opt.TimeLimit {
+			opt.TimeLimit = left
 		}
 	}
 	var result *batchnav.Refinement

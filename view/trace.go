@@ -57,8 +57,8 @@ func OpenTrace(ctx context.Context, k *gpc.Catalogue, file string) (*Trace, erro
 		if first == nil {
 			first = e
 		}
-		if e.Broken != "" {
-			t.warnings = append(t.warnings, fmt.Sprintf("episode %d was changed after it was recorded: %s", e.Episode, e.Broken))
+		if e.Damage != "" {
+			t.warnings = append(t.warnings, fmt.Sprintf("episode %d was changed after it was recorded: %s", e.Episode, e.Damage))
 		}
 		t.description.Episodes = append(t.description.Episodes, outline(e))
 		return nil

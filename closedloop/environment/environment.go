@@ -2,10 +2,10 @@
 // side by side, each reset when it ends.
 //
 // The central type is Fleet, which steps all of them in one call, in parallel, and reads and
-// writes arrays of the caller's. Everything in it is the case's own: the episodes are those
-// of closedloop.Evaluate for a seed and number, an observation is what a controller is
-// given there, a step is Episode.Apply, the reward is minus the stage cost, the cost is how
-// far margins are broken. What is written does not depend on the number of threads.
+// writes arrays of the caller's. Everything in it is the case's own. The episodes are those
+// of closedloop.Evaluate for a seed and number, and an observation is what a controller sees
+// there. A step is Episode.Apply. The reward is minus the stage cost, the cost is how far
+// margins are broken. The output does not depend on the number of threads.
 package environment
 
 import (
@@ -40,7 +40,7 @@ const (
 type Options struct {
 	Environments int    // how many, at least 1
 	Seed         uint64 // of the episodes
-	// Cycle, where it is not 0, is the number of different episodes: behind Cycle − 1 follows
+	// Cycle, where it is not 0, is the number of different episodes: after Cycle − 1 follows
 	// 0 again.
 	Cycle int
 	// Preference of scoring, and so of the reward; Noise and Regime are those of
@@ -53,11 +53,11 @@ type Options struct {
 	// Past: an episode goes on to its last step also after its goal has been met, as an
 	// evaluation does; otherwise it terminates there. For a case without goals they are the same.
 	Past bool
-	// FailureCost is what each step that a failure leaves untaken costs; 0: twice the largest
+	// FailureCost is the cost of each step that is not taken after a failure. 0 is twice the largest
 	// stage cost, in absolute value, of episode 0 of seed 0 under Problem.Fallback.
 	FailureCost float64
 	Autoreset   Autoreset // "": NextStep
-	Threads     int       // 0: as many as processors
+	Threads     int       // 0: the number of processors
 }
 
 // validate says what cannot be.
@@ -94,7 +94,7 @@ type Rows[T Float] struct {
 	// Terminated: the goal was met, the state lost, or the action refused by the plant.
 	// Truncated: the last step was taken.
 	Terminated, Truncated      []bool    // [n]
-	Stepped                    []bool    // [n]: whether the row is of a step
+	IsStep                     []bool    // [n]: whether the row is of a step
 	Objectives, Margins, Sigma []float64 // [n][J], [n][margins], [n][J], as domain.Outcome's
 	Episode                    []int64   // [n]: the number of the episode that is observed
 }
@@ -110,22 +110,22 @@ type Fleet[T Float] struct {
 	nm             int
 	slots          []slot
 	workers        []*worker
-	begun          bool
-	once           sync.Once // of failure and unknown
+	active         bool
+	probe          sync.Once // of failure and unknown
 	failure        failure
 	unknown        error // why failure is not known
 }
 
 // slot is one environment.
 type slot struct {
-	episode domain.Episode
-	arrived func() bool // whether its goal is met now; nil: it has none
-	number  int64       // of its episode
-	next    int64       // of the episode that follows
-	left    int         // steps
-	ended   bool        // and not begun anew
-	reset   bool        // in this step
-	s, c, u []float64
+	episode   domain.Episode
+	arrived   func() bool // whether its goal is met now; nil: it has none
+	number    int64       // of its episode
+	next      int64       // of the episode that follows
+	remaining int         // steps
+	finished  bool        // and not begun anew
+	reset     bool        // in this step
+	s, c, u   []float64
 }
 
 // worker is what one thread computes in.
@@ -171,8 +171,8 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 	threads := cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	for range min(threads, n) {
 		w := &worker{a: make([]float64, f.nu), margins: make([]float64, f.nm)}
-		if together := domain.AbilitiesOfPlant(c.Plant).NewStepper; together != nil {
-			w.stepper = together()
+		if newStepper := domain.AbilitiesOfPlant(c.Plant).NewStepper; newStepper != nil {
+			w.stepper = newStepper()
 		}
 		if opt.Safeguard {
 			w.guard = domain.NewSafeguard(c)
@@ -196,27 +196,27 @@ func (f *Fleet[T]) Seed(seed uint64) {
 	for i := range f.slots {
 		f.slots[i].next = int64(i)
 	}
-	f.begun = false
+	f.active = false
 }
 
-// Reset begins an episode in every environment, or in those that which marks, and writes
-// Observation and Episode of them. numbers, where they are not nil, are those of the
-// episodes; otherwise it is each environment's next: after episode e follows e + n, n the
-// number of environments. Drawing some cases' episodes takes long; ctx ends it with its error.
-func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, rows *Rows[T]) error {
+// Reset begins an episode in every environment, or in those that mask marks, and writes
+// Observation and Episode of them. numbers are those of the episodes; nil: each environment's
+// next. After episode e follows e + n, with n environments. Drawing some cases' episodes takes
+// long; ctx ends it with its error.
+func (f *Fleet[T]) Reset(ctx context.Context, mask []bool, numbers []int64, rows *Rows[T]) error {
 	n := len(f.slots)
-	if which != nil && len(which) != n || numbers != nil && len(numbers) != n {
-		return fmt.Errorf("environment: a reset with %d marks and %d episode numbers, want %d of each, or none", len(which), len(numbers), n)
+	if mask != nil && len(mask) != n || numbers != nil && len(numbers) != n {
+		return fmt.Errorf("environment: a reset with %d marks and %d episode numbers, want %d of each, or none", len(mask), len(numbers), n)
 	}
 	if err := f.check(rows, false); err != nil {
 		return err
 	}
-	if which != nil && !f.begun && slices.Contains(which, false) {
+	if mask != nil && !f.active && slices.Contains(mask, false) {
 		return fmt.Errorf("environment: the first reset has to reset all environments")
 	}
 	var list []int
 	for i := range f.slots {
-		if which != nil && !which[i] {
+		if mask != nil && !mask[i] {
 			continue
 		}
 		if numbers != nil {
@@ -230,7 +230,7 @@ func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, row
 	if err := f.begin(ctx, list, rows); err != nil {
 		return err
 	}
-	f.begun = true
+	f.active = true
 	return nil
 }
 

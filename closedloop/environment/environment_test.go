@@ -25,7 +25,7 @@ func rows(f *environment.Fleet[float64]) *environment.Rows[float64] {
 	vector := func(width int) []float64 { return make([]float64, n*width) }
 	return &environment.Rows[float64]{
 		Action: vector(action), Observation: vector(observation), Final: vector(observation), Reward: vector(1), Cost: vector(1),
-		Violated: make([]bool, n), Terminated: make([]bool, n), Truncated: make([]bool, n), Stepped: make([]bool, n),
+		Violated: make([]bool, n), Terminated: make([]bool, n), Truncated: make([]bool, n), IsStep: make([]bool, n),
 		Objectives: vector(objectives), Margins: vector(margins), Sigma: vector(objectives), Episode: make([]int64, n),
 	}
 }
@@ -316,7 +316,7 @@ func TestAutoreset(t *testing.T) {
 					t.Errorf("episode %d is observed, want the one that ended", r.Episode[0])
 				}
 				require.OK(t, f.Step(t.Context(), r))
-				if r.Stepped[0] || r.Reward[0] != 0 || r.Truncated[0] {
+				if r.IsStep[0] || r.Reward[0] != 0 || r.Truncated[0] {
 					t.Error("the step after the last has a row of a step")
 				}
 			case environment.SameStep:

@@ -10,8 +10,8 @@ import (
 
 // prepared is how many scenes a plant with domain.PlantAbilities.Prepare keeps, together how many of them a thread draws.
 const (
-	prepared = 128
-	together = 2 * lanes
+	prepared  = 128
+	drawBatch = 2 * lanes
 )
 
 // begin begins the next episodes of some environments.
@@ -28,7 +28,7 @@ func (f *Fleet[T]) begin(ctx context.Context, list []int, rows *Rows[T]) error {
 		slices.Sort(numbers)
 		numbers = slices.Compact(numbers)
 		// No more together than leaves every thread some.
-		share := min(max((len(numbers)+len(f.workers)-1)/len(f.workers), 1), together)
+		share := min(max((len(numbers)+len(f.workers)-1)/len(f.workers), 1), drawBatch)
 		err := f.parallel(len(numbers), share, func(_ *worker, lo, hi int) error {
 			return prepare(ctx, f.opt.Seed, numbers[lo:hi], domain.EpisodeOptions{Regime: f.opt.Regime, Preference: f.opt.Preference})
 		})
@@ -52,8 +52,8 @@ func (f *Fleet[T]) number(i int) int {
 
 // open opens the next episodes of some environments.
 func (f *Fleet[T]) open(ctx context.Context, list []int, rows *Rows[T]) error {
-	return f.parallel(len(list), 1, func(_ *worker, at, _ int) error {
-		i := list[at]
+	return f.parallel(len(list), 1, func(_ *worker, index, _ int) error {
+		i := list[index]
 		e := &f.slots[i]
 		number := f.number(i)
 		ep, err := f.plant.Episode(f.opt.Seed, number, domain.EpisodeOptions{
@@ -63,20 +63,22 @@ func (f *Fleet[T]) open(ctx context.Context, list []int, rows *Rows[T]) error {
 			return fmt.Errorf("environment: episode %d of %s: %w", number, f.spec.Name, err)
 		}
 		e.arrived = domain.AbilitiesOfEpisode(ep).Arrived
-		e.episode, e.number, e.next, e.left, e.ended = ep, int64(number), e.next+int64(len(f.slots)), ep.Steps(), false
+		e.episode, e.number = ep, int64(number)
+		e.next += int64(len(f.slots))
+		e.remaining, e.finished = ep.Steps(), false
 		ep.Observe(e.s, e.c)
 		f.observe(rows.Observation, i)
-		put(rows.Episode, i, e.number)
+		store(rows.Episode, i, e.number)
 		return nil
 	})
 }
 
 // observe writes what environment i observed.
-func (f *Fleet[T]) observe(into []T, i int) {
-	if into == nil {
+func (f *Fleet[T]) observe(dst []T, i int) {
+	if dst == nil {
 		return
 	}
-	e, row := &f.slots[i], into[i*(f.ns+f.nc):]
+	e, row := &f.slots[i], dst[i*(f.ns+f.nc):]
 	for k, v := range e.s {
 		row[k] = T(v)
 	}
@@ -85,14 +87,14 @@ func (f *Fleet[T]) observe(into []T, i int) {
 	}
 }
 
-func put[V any](into []V, i int, v V) {
-	if into != nil {
-		into[i] = v
+func store[V any](dst []V, i int, v V) {
+	if dst != nil {
+		dst[i] = v
 	}
 }
 
-func putRow(into []float64, i int, v []float64) {
-	if into != nil {
-		copy(into[i*len(v):], v)
+func storeRow(dst []float64, i int, v []float64) {
+	if dst != nil {
+		copy(dst[i*len(v):], v)
 	}
 }

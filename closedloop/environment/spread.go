@@ -7,11 +7,12 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Spread is the mean and the standard deviation of what the first observations of an own
-// seed are, [measured state, context]: a normalisation for a case without a map. A deviation of zero is 1.
+// Spread is the mean and the standard deviation of the first observations of a seed of its own, [measured state,
+// context]. It is a normalisation for a case without a map. A deviation of zero is 1.
 func Spread(ctx context.Context, c *domain.Case, opt Options) (mean, deviation []float64, err error) {
 	const starts = 64
-	opt.Environments, opt.Seed, opt.Cycle, opt.Noise = starts, spreadSeed, 0, 0
+	opt.Environments, opt.Seed = starts, spreadSeed
+	opt.Cycle, opt.Noise = 0, 0
 	f, err := New[float64](c, opt)
 	if err != nil {
 		return nil, nil, err

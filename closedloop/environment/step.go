@@ -15,28 +15,28 @@ import (
 // Step takes one step in every environment. Where it returns an error no environment has
 // moved, unless the error is of drawing an episode, which ctx ends.
 func (f *Fleet[T]) Step(ctx context.Context, rows *Rows[T]) error {
-	if !f.begun {
+	if !f.active {
 		return fmt.Errorf("environment: step was called before the first reset: call reset first")
 	}
 	if err := f.check(rows, true); err != nil {
 		return err
 	}
-	var ended []int
+	var finished []int
 	for i := range f.slots {
 		e := &f.slots[i]
-		e.reset = e.ended
-		if e.ended {
-			ended = append(ended, i)
+		e.reset = e.finished
+		if e.finished {
+			finished = append(finished, i)
 		}
 	}
-	if len(ended) > 0 {
+	if len(finished) > 0 {
 		if f.opt.Autoreset == Disabled {
-			return fmt.Errorf("environment: the episode of environment %d has ended: reset it before the next step", ended[0])
+			return fmt.Errorf("environment: the episode of environment %d has ended: reset it before the next step", finished[0])
 		}
-		if err := f.begin(ctx, ended, rows); err != nil {
+		if err := f.begin(ctx, finished, rows); err != nil {
 			return err
 		}
-		for _, i := range ended {
+		for _, i := range finished {
 			f.clear(rows, i)
 		}
 	}
@@ -46,14 +46,14 @@ func (f *Fleet[T]) Step(ctx context.Context, rows *Rows[T]) error {
 	if f.opt.Autoreset != SameStep {
 		return nil
 	}
-	ended = ended[:0]
+	finished = finished[:0]
 	for i := range f.slots {
-		if f.slots[i].ended {
+		if f.slots[i].finished {
 			f.observe(rows.Final, i)
-			ended = append(ended, i)
+			finished = append(finished, i)
 		}
 	}
-	return f.begin(ctx, ended, rows)
+	return f.begin(ctx, finished, rows)
 }
 
 // lanes is a number that those of every stepper divide.
@@ -61,23 +61,23 @@ const lanes = 8
 
 // share is how many environments a thread takes at a time.
 func (f *Fleet[T]) share() int {
-	each := (len(f.slots) + 4*len(f.workers) - 1) / (4 * len(f.workers))
-	return min(max((each+lanes-1)/lanes*lanes, lanes), 32*lanes)
+	size := (len(f.slots) + 4*len(f.workers) - 1) / (4 * len(f.workers))
+	return min(max((size+lanes-1)/lanes*lanes, lanes), 32*lanes)
 }
 
 // check says what is wrong with the caller's arrays; stepping, actions have to be there.
 func (f *Fleet[T]) check(rows *Rows[T], stepping bool) error {
 	n := len(f.slots)
 	for _, v := range []struct {
-		name       string
-		got, width int
+		name          string
+		length, width int
 	}{
 		{"observation", len(rows.Observation), f.ns + f.nc}, {"final", len(rows.Final), f.ns + f.nc}, {"reward", len(rows.Reward), 1}, {"cost", len(rows.Cost), 1},
-		{"violated", len(rows.Violated), 1}, {"terminated", len(rows.Terminated), 1}, {"truncated", len(rows.Truncated), 1}, {"stepped", len(rows.Stepped), 1},
+		{"violated", len(rows.Violated), 1}, {"terminated", len(rows.Terminated), 1}, {"truncated", len(rows.Truncated), 1}, {"stepped", len(rows.IsStep), 1},
 		{"objectives", len(rows.Objectives), f.nj}, {"margins", len(rows.Margins), f.nm}, {"sigma", len(rows.Sigma), f.nj}, {"episode", len(rows.Episode), 1},
 	} {
-		if v.got != 0 && v.got != n*v.width {
-			return fmt.Errorf("environment: %s has %d entries, want %d for each of %d environments", v.name, v.got, v.width, n)
+		if v.length != 0 && v.length != n*v.width {
+			return fmt.Errorf("environment: %s has %d entries, want %d for each of %d environments", v.name, v.length, v.width, n)
 		}
 	}
 	if !stepping {
@@ -96,10 +96,10 @@ func (f *Fleet[T]) check(rows *Rows[T], stepping bool) error {
 
 // clear writes the row of an environment that was not stepped.
 func (f *Fleet[T]) clear(rows *Rows[T], i int) {
-	put(rows.Reward, i, 0)
-	put(rows.Cost, i, 0)
-	for _, v := range [][]bool{rows.Violated, rows.Terminated, rows.Truncated, rows.Stepped} {
-		put(v, i, false)
+	store(rows.Reward, i, 0)
+	store(rows.Cost, i, 0)
+	for _, v := range [][]bool{rows.Violated, rows.Terminated, rows.Truncated, rows.IsStep} {
+		store(v, i, false)
 	}
 	for _, v := range []struct {
 		row   []float64
@@ -113,15 +113,15 @@ func (f *Fleet[T]) clear(rows *Rows[T], i int) {
 
 // parallel calls do with shares of n items on all threads. Of several errors it returns
 // that of the first item.
-func (f *Fleet[T]) parallel(n, share int, do func(w *worker, lo, hi int) error) error {
+func (f *Fleet[T]) parallel(n, share int, work func(w *worker, lo, hi int) error) error {
 	shares := (n + share - 1) / share
 	if len(f.workers) > 1 && shares > 1 {
 		errs := make([]error, shares)
-		parallel.Each(len(f.workers), shares, func(worker, k int) { errs[k] = do(f.workers[worker], k*share, min((k+1)*share, n)) })
+		parallel.Each(len(f.workers), shares, func(worker, k int) { errs[k] = work(f.workers[worker], k*share, min((k+1)*share, n)) })
 		return cmp.Or(errs...)
 	}
 	for lo := 0; lo < n; lo += share { // without allocating
-		if err := do(f.workers[0], lo, min(lo+share, n)); err != nil {
+		if err := work(f.workers[0], lo, min(lo+share, n)); err != nil {
 			return err
 		}
 	}
@@ -160,20 +160,20 @@ func (f *Fleet[T]) step(ctx context.Context, w *worker, rows *Rows[T], lo, hi in
 	return nil
 }
 
-// counted is a step as its row says it.
-type counted struct {
-	reward, cost    float64
-	j, sigma, named []float64
+// stepRow is a step as its row says it.
+type stepRow struct {
+	reward, cost      float64
+	j, sigma, margins []float64
 }
 
 // score writes the row of a step that was taken in environment i, or refused.
 func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, out *domain.Outcome, refused error) error {
 	e := &f.slots[i]
-	e.left--
-	step := counted{reward: -out.Cost, cost: depth(out.Named, f.spec.MarginTolerance), j: out.J, sigma: out.Sigma, named: out.Named}
+	e.remaining--
+	step := stepRow{reward: -out.Cost, cost: depth(out.Named, f.spec.MarginTolerance), j: out.J, sigma: out.Sigma, margins: out.Named}
 	terminated := refused != nil || out.Failed
 	if terminated {
-		if f.once.Do(func() { f.failure, f.unknown = f.measureFailure(ctx) }); f.unknown != nil {
+		if f.probe.Do(func() { f.failure, f.unknown = f.measureFailure(ctx) }); f.unknown != nil {
 			return f.unknown
 		}
 		step = f.countUntaken(w, e, step, refused != nil)
@@ -185,31 +185,30 @@ func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, o
 		e.episode.Observe(e.s, e.c)
 	}
 	truncated := !terminated && e.episode.Done()
-	e.ended = terminated || truncated
+	e.finished = terminated || truncated
 	f.observe(rows.Observation, i)
-	put(rows.Episode, i, e.number)
-	put(rows.Reward, i, step.reward)
-	put(rows.Cost, i, step.cost)
-	put(rows.Violated, i, step.cost > 0)
-	put(rows.Terminated, i, terminated)
-	put(rows.Truncated, i, truncated)
-	put(rows.Stepped, i, true)
-	putRow(rows.Objectives, i, step.j)
-	putRow(rows.Margins, i, step.named)
-	putRow(rows.Sigma, i, step.sigma)
+	store(rows.Episode, i, e.number)
+	store(rows.Reward, i, step.reward)
+	store(rows.Cost, i, step.cost)
+	store(rows.Violated, i, step.cost > 0)
+	store(rows.Terminated, i, terminated)
+	store(rows.Truncated, i, truncated)
+	store(rows.IsStep, i, true)
+	storeRow(rows.Objectives, i, step.j)
+	storeRow(rows.Margins, i, step.margins)
+	storeRow(rows.Sigma, i, step.sigma)
 	return nil
 }
 
-// countUntaken counts into the step that an episode failed in the steps that are not taken for
-// it, itself among them where the plant refused its action: that one has no objectives, and
-// the margins that the problem predicts.
-func (f *Fleet[T]) countUntaken(w *worker, e *slot, step counted, refused bool) counted {
-	untaken, j := float64(e.left), make([]float64, f.nj)
+// countUntaken adds the steps that a failed episode does not take any more. The failed step is among them where the
+// plant refused its action. That one has no objectives, and the margins that the problem predicts.
+func (f *Fleet[T]) countUntaken(w *worker, e *slot, step stepRow, refused bool) stepRow {
+	untaken, j := float64(e.remaining), make([]float64, f.nj)
 	if refused {
 		untaken++
-		step.reward, step.sigma, step.named = 0, slices.Repeat([]float64{math.NaN()}, f.nj), w.margins
-		f.problem.Margins(e.s, e.c, e.u, step.named)
-		step.cost = untaken * math.Max(1, depth(step.named, f.spec.MarginTolerance))
+		step.reward, step.sigma, step.margins = 0, slices.Repeat([]float64{math.NaN()}, f.nj), w.margins
+		f.problem.Margins(e.s, e.c, e.u, step.margins)
+		step.cost = untaken * math.Max(1, depth(step.margins, f.spec.MarginTolerance))
 	} else {
 		copy(j, step.j)
 		step.cost += untaken

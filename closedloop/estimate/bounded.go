@@ -9,14 +9,14 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// errorSet is what errors with stated bounds may be, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1: a zonotope, which the gains of the
-// filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j, [n] of the error of the estimate, and
-// behind it, along a plan, [n] of the estimate's own way off the plan under the same ξ_j.
+// errorSet is the set of errors with stated bounds, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1. It is a zonotope, which the gains
+// of the filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j, [2n]: the error of
+// the estimate, then the estimate's deviation from a plan under the same ξ_j.
 type errorSet struct {
 	n       int
 	columns [][]float64 // [2n] each
 	spare   [][]float64 // have been columns
-	moved   []float64
+	image   []float64
 	box     []float64
 }
 
@@ -24,7 +24,7 @@ type errorSet struct {
 const mostColumns = 12
 
 func newErrorSet(n int) *errorSet {
-	return &errorSet{n: n, moved: make([]float64, 2*n), box: make([]float64, n)}
+	return &errorSet{n: n, image: make([]float64, 2*n), box: make([]float64, n)}
 }
 
 // column appends one of zeros.
@@ -56,25 +56,26 @@ func (b *errorSet) add(widths []float64) {
 }
 
 // copyOf makes the set that of a filter, nothing off the plan.
-func (b *errorSet) copyOf(of *errorSet) {
+func (b *errorSet) copyOf(source *errorSet) {
 	b.cut(0)
-	for _, g := range of.columns {
+	for _, g := range source.columns {
 		copy(b.column()[:b.n], g[:b.n])
 	}
 }
 
-// move is a step of derivatives a, [n][n] in rows of so many numbers; closed, of a way off a plan, are those under its feedback.
+// move is a step of derivatives a, [n][n] in rows of row numbers. closed are the derivatives under the feedback, which
+// move the deviation from a plan.
 func (b *errorSet) move(a []float64, row int, closed []float64) {
 	n := b.n
 	for _, g := range b.columns {
-		clear(b.moved)
+		clear(b.image)
 		for i := range n {
-			b.moved[i] = tensor.Dot(a[i*row:i*row+n], g[:n])
+			b.image[i] = tensor.Dot(a[i*row:i*row+n], g[:n])
 			if closed != nil {
-				b.moved[n+i] = tensor.Dot(closed[i*n:(i+1)*n], g[n:])
+				b.image[n+i] = tensor.Dot(closed[i*n:(i+1)*n], g[n:])
 			}
 		}
-		copy(g, b.moved)
+		copy(g, b.image)
 	}
 }
 
@@ -86,14 +87,15 @@ func (b *errorSet) tell(h, gain []float64, bound float64) {
 	tensor.Axpy(-bound, gain, b.column()[:b.n])
 }
 
-// untold makes the way off the plan what is estimated before outputs are told, less what is estimated behind them, which told takes away.
-func (b *errorSet) untold() {
+// addPrior adds the estimate before an output is used to the deviation from the plan; subtractPosterior takes the
+// estimate after it away.
+func (b *errorSet) addPrior() {
 	for _, g := range b.columns {
 		tensor.Axpy(1, g[:b.n], g[b.n:])
 	}
 }
 
-func (b *errorSet) told() {
+func (b *errorSet) subtractPosterior() {
 	for _, g := range b.columns {
 		tensor.Axpy(-1, g[:b.n], g[b.n:])
 	}
@@ -120,13 +122,13 @@ func (b *errorSet) enclose(scale []float64) {
 	}
 	slices.SortStableFunc(b.columns, func(x, y []float64) int { return cmp.Compare(size(y), size(x)) })
 	clear(b.box)
-	kept := (mostColumns - 1) * b.n
-	for _, g := range b.columns[kept:] {
+	count := (mostColumns - 1) * b.n
+	for _, g := range b.columns[count:] {
 		for i, v := range g[:b.n] {
 			b.box[i] += math.Abs(v)
 		}
 	}
-	b.cut(kept)
+	b.cut(count)
 	b.add(b.box)
 }
 

@@ -8,24 +8,25 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// together is how many stages are differentiated at once: a workspace keeps as many, and lanes have at most as many.
-const together = 8
+// stageBatch is the number of stages that are differentiated at once. A workspace holds that number, and lanes have at
+// most that number.
+const stageBatch = 8
 
-// stage is one decision of a plan with its derivatives: rows of so many numbers as there are directions, of which the first are by
-// the action and by what is estimated.
+// stage is one decision of a plan with its derivatives. They are rows with a number for each direction: first the
+// action, then the estimated entries.
 type stage struct {
 	s, c, u []float64
 	d       []float64 // of what is estimated after the step, [n][nu+n]; of the unknown none by the action
 	dm      []float64 // of the margins, [margins][nu+n]
-	k       []float64 // the feedback, [nu][n]: zeros behind those of the states
+	k       []float64 // the feedback, [nu][n]: zeros after those of the states
 }
 
-// by are derivatives of entry i by what is estimated.
-func (l *linearised) by(d []float64, i int) []float64 {
+// row are derivatives of entry i by what is estimated.
+func (l *linearised) row(d []float64, i int) []float64 {
 	return d[i*l.width+l.nu:][:l.n]
 }
 
-// stages are several, one behind another.
+// stages are several, one after another.
 type stages struct {
 	list  []stage
 	x, u  []float64 // (s, c) and u of each
@@ -48,8 +49,8 @@ func (l *linearised) newStages(count int) *stages {
 	return all
 }
 
-// linearised writes the derivatives of stages: by a domain.Stages where the problem has them, in which entries that no action moves are
-// left out, and those by dual numbers.
+// linearised writes the derivatives of stages. A domain.Stages computes them where the problem has one, without the
+// entries that no action moves; dual numbers compute those.
 type linearised struct {
 	dual        domain.Derivatives
 	n, ns, nc   int
@@ -57,7 +58,7 @@ type linearised struct {
 	width       int       // numbers of a row of derivatives
 	unit        bool      // states are measured by themselves
 	rows        []float64 // [outputs][n]
-	at          duals
+	duals       duals
 	sn, cn      []complex128
 	m           []complex128
 	byDual      []int         // inputs that dual numbers vary
@@ -71,8 +72,8 @@ type linearised struct {
 func newLinearised(problem domain.Problem, f *Filter) (*linearised, error) {
 	spec := problem.Spec()
 	l := &linearised{
-		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.of.Dual == nil, rows: make([]float64, f.ny*f.n),
-		at: newDuals(f.of, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, len(spec.Margins)),
+		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.measurement.Dual == nil, rows: make([]float64, f.ny*f.n),
+		duals: newDuals(f.measurement, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, len(spec.Margins)),
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives
 	if d.Dual() {
@@ -98,7 +99,7 @@ func (l *linearised) direct(objectives int) {
 			l.columns = append(l.columns, l.input(a))
 		}
 		nx, k := l.ns+l.nc, len(l.columns)
-		l.dj, l.next, l.j = make([]float64, together*objectives*k), make([]float64, together*nx), make([]float64, together*objectives)
+		l.dj, l.next, l.j = make([]float64, stageBatch*objectives*k), make([]float64, stageBatch*nx), make([]float64, stageBatch*objectives)
 		l.whole = l.n == l.ns
 		for i := range l.ns {
 			l.whole = l.whole && l.nu+i < k && l.columns[l.nu+i] == i
@@ -107,7 +108,7 @@ func (l *linearised) direct(objectives int) {
 			l.width = k
 			return
 		}
-		l.dx, l.dms = make([]float64, together*nx*k), make([]float64, together*l.nm*k)
+		l.dx, l.dms = make([]float64, stageBatch*nx*k), make([]float64, stageBatch*l.nm*k)
 	}
 	for i := range l.n + l.nu {
 		if !slices.Contains(l.columns, i) {
@@ -121,7 +122,7 @@ func (l *linearised) input(entry int) int {
 	if entry < l.ns {
 		return entry
 	}
-	i := slices.IndexFunc(l.at.of.Unknown, func(u domain.Unknown) bool { return l.ns+u.Context == entry })
+	i := slices.IndexFunc(l.duals.measurement.Unknown, func(u domain.Unknown) bool { return l.ns+u.Context == entry })
 	if i < 0 {
 		return -1
 	}
@@ -139,8 +140,8 @@ func (l *linearised) column(input int) int {
 // derive writes the derivatives of the first stages; false where they are not finite.
 func (l *linearised) derive(all *stages, count int) bool {
 	nx := l.ns + l.nc
-	for first := 0; first < count; first += together {
-		n := min(together, count-first)
+	for first := 0; first < count; first += stageBatch {
+		n := min(stageBatch, count-first)
 		x, u := all.x[first*nx:], all.u[first*l.nu:]
 		var next, j, margins []float64
 		if all.m != nil {
@@ -153,12 +154,12 @@ func (l *linearised) derive(all *stages, count int) bool {
 			l.staged.Linearise(n, x, u, next, j, margins, l.dx, l.dj, l.dms)
 		}
 		for i := range all.list[first : first+n] {
-			at := &all.list[first+i]
+			st := &all.list[first+i]
 			if !l.whole {
-				l.each(at)
-				l.write(at, i)
+				l.differentiate(st)
+				l.write(st, i)
 			}
-			if !tensor.Finite(at.d[:l.n*l.width]) || !tensor.Finite(at.dm) {
+			if !tensor.Finite(st.d[:l.n*l.width]) || !tensor.Finite(st.dm) {
 				return false
 			}
 		}
@@ -166,24 +167,24 @@ func (l *linearised) derive(all *stages, count int) bool {
 	return true
 }
 
-// each differentiates a stage by the inputs that dual numbers vary.
-func (l *linearised) each(x *stage) {
+// differentiate differentiates a stage by the inputs that dual numbers vary.
+func (l *linearised) differentiate(x *stage) {
 	if len(l.byDual) == 0 {
 		return
 	}
-	d := &l.at
+	d := &l.duals
 	d.set(x.s, x.c, x.u)
-	for _, by := range l.byDual {
-		d.vary(by, func() {
+	for _, input := range l.byDual {
+		d.vary(input, func() {
 			l.dual.Step(d.s, d.c, d.u, l.sn, l.cn)
 			l.dual.Margins(d.s, d.c, d.u, l.m)
 		})
-		at := l.column(by)
-		slopes(l.sn, x.d, l.width, at)
-		for i, p := range d.of.Unknown {
-			slopes(l.cn[p.Context:p.Context+1], x.d[(l.ns+i)*l.width:], l.width, at)
+		column := l.column(input)
+		slopes(l.sn, x.d, l.width, column)
+		for i, p := range d.measurement.Unknown {
+			slopes(l.cn[p.Context:p.Context+1], x.d[(l.ns+i)*l.width:], l.width, column)
 		}
-		slopes(l.m, x.dm, l.width, at)
+		slopes(l.m, x.dm, l.width, column)
 	}
 }
 
@@ -200,7 +201,7 @@ func (l *linearised) write(x *stage, i int) {
 	for r := range l.n {
 		from, to := r, x.d[r*l.width:][:l.width]
 		if r >= l.ns {
-			from = l.ns + l.at.of.Unknown[r-l.ns].Context
+			from = l.ns + l.duals.measurement.Unknown[r-l.ns].Context
 		}
 		if k > 0 {
 			row(to, l.dx[(i*(l.ns+l.nc)+from)*k:])
@@ -217,7 +218,7 @@ func (l *linearised) write(x *stage, i int) {
 }
 
 // outputs are the derivatives of what is measured in the estimated entries at a stage, [outputs][n].
-func (l *linearised) outputs(x *stage, before []float64) []float64 {
-	l.at.outputs(x.s, x.c, before, l.rows, l.n)
+func (l *linearised) outputs(x *stage, lastAction []float64) []float64 {
+	l.duals.outputs(x.s, x.c, lastAction, l.rows, l.n)
 	return l.rows
 }

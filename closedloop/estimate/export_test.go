@@ -19,7 +19,7 @@ func (m *Margin) Follow(s, c, plan []float64, f *Filter) bool {
 }
 
 // Go goes on to the next decision of the plan, and Again finds the plan anew from a state on.
-func (m *Margin) Go() { m.tube.at++ }
+func (m *Margin) Go() { m.tube.stage++ }
 
 func (m *Margin) Again(s, c []float64, f *Filter) bool {
 	m.tube.renew(s, c, nil, f, nil)

@@ -6,17 +6,17 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/dense"
 )
 
-// feedback is the linear regulator along the stages of a plan, in which a state counts in units of its scale and an action in halves of its
-// box.
+// feedback is the linear regulator along the stages of a plan. A state counts in units of its scale and an action in
+// halves of its box.
 type feedback struct {
 	n, ns, nu int
 	scale     []float64 // 1/scale² of the states, and 1/half² of the actions
 	half      []float64
 	value     []float64 // cost-to-go, [ns][ns]
 	product   []float64 // with the derivatives by (u, s), [ns][nu+ns]
-	both      []float64 // what is left from a stage on, a quadratic function of (u, s), lower triangle, [nu+ns][nu+ns]
+	joint     []float64 // what is left from a stage on, a quadratic function of (u, s), lower triangle, [nu+ns][nu+ns]
 	y, minus  []float64 // both's entries of s and u by the factor of those of u, [ns][nu], and −yᵀ
-	nothing   []float64
+	zeros     []float64
 
 	onward, back, less dense.Product
 }
@@ -26,7 +26,7 @@ func newFeedback(n int, scale, half []float64, width int) *feedback {
 	q := nu + ns
 	f := &feedback{
 		n: n, ns: ns, nu: nu,
-		value: make([]float64, ns*ns), product: make([]float64, ns*q), both: make([]float64, q*q), y: make([]float64, ns*nu), minus: make([]float64, nu*ns), nothing: make([]float64, q*q),
+		value: make([]float64, ns*ns), product: make([]float64, ns*q), joint: make([]float64, q*q), y: make([]float64, ns*nu), minus: make([]float64, nu*ns), zeros: make([]float64, q*q),
 		onward: dense.New(ns, ns, q).Right(width), back: dense.NewTransposed(q, ns, q).Left(width).Lower(), less: dense.New(ns, nu, ns).Within(q).Lower(),
 	}
 	for _, v := range scale {
@@ -38,15 +38,15 @@ func newFeedback(n int, scale, half []float64, width int) *feedback {
 	return f
 }
 
-// along writes the gains of stages.
-func (f *feedback) along(list []stage) {
+// solve writes the gains of stages.
+func (f *feedback) solve(list []stage) {
 	clear(f.value)
 	f.rest()
 	for t := len(list) - 1; t >= 0; t-- {
-		f.onward.Sum(f.product, f.nothing, f.value, list[t].d)
-		f.back.Sum(f.both, f.nothing, list[t].d, f.product)
+		f.onward.Sum(f.product, f.zeros, f.value, list[t].d)
+		f.back.Sum(f.joint, f.zeros, list[t].d, f.product)
 		f.gains(list[t].k)
-		f.less.Sum(f.value, f.both[f.nu*(f.nu+f.ns+1):], f.y, f.minus)
+		f.less.Sum(f.value, f.joint[f.nu*(f.nu+f.ns+1):], f.y, f.minus)
 		mirror(f.value, f.ns)
 		f.rest()
 	}
@@ -61,7 +61,7 @@ func (f *feedback) rest() {
 
 // gains writes those of a stage, [nu][n]: by the factor L Lᵀ of both's block of u, u = −L⁻ᵀ yᵀ s.
 func (f *feedback) gains(k []float64) {
-	nu, q, l := f.nu, f.nu+f.ns, f.both
+	nu, q, l := f.nu, f.nu+f.ns, f.joint
 	for j := range nu {
 		l[j*q+j] += f.half[j]
 		for i := range j {

@@ -1,9 +1,9 @@
 // Package estimate finds the state of a plant, with unknown parameters and disturbances, from what is
 // measured of it.
 //
-// The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977; Potter's
-// update, a QR factorisation in the prediction) on the exact derivatives of the problem's own equations
-// (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
+// The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977). It has
+// Potter's update and a QR factorisation in the prediction. It takes the exact derivatives of the
+// problem's own equations (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
 // and a sensor that no longer moves are left out of the update and said. With domain.Measurement.Window the estimate is a
 // moving-horizon one, whose arrival cost the filter gives.
 package estimate
@@ -23,8 +23,8 @@ const (
 	Gate = 6.0
 	// Persistent outliers of one output in a row are no outliers: the estimate is wrong, and widened.
 	Persistent = 4
-	// Still is after how many decisions an output that does not change in a single bit, while its prediction
-	// moves by more than its deviation, is taken for frozen. One that is rounded may stand still at rest.
+	// Still is the number of decisions after which an output counts as frozen. It does not change in a single bit then, while
+	// its prediction moves by more than its deviation. A rounded output may stand still at a steady state.
 	Still = 4
 )
 
@@ -47,26 +47,26 @@ var FaultNames = [...]string{"fine", "missing", "outlier", "frozen"}
 
 // Filter is the estimator of one closed loop. It is used by one goroutine, and allocates nothing after New.
 type Filter struct {
-	problem domain.Problem
-	dual    domain.Derivatives
-	of      *domain.Measurement
-	ns, nc  int
-	nu, ny  int
-	n       int       // of states and unknown context entries
-	mean    []float64 // of the state before anything is measured
-	spread  []float64 // and its standard deviation, with the unknown's behind
-	noise   []float64 // standard deviation that a step adds to each
+	problem     domain.Problem
+	dual        domain.Derivatives
+	measurement *domain.Measurement
+	ns, nc      int
+	nu, ny      int
+	n           int       // of states and unknown context entries
+	mean        []float64 // of the state before anything is measured
+	spread      []float64 // and its standard deviation, then the unknown's
+	noise       []float64 // standard deviation that a step adds to each
 
 	x    []float64 // estimate
 	root []float64 // [n][n], lower triangular: covariance = root·rootᵀ
 	c    []float64 // context, with the estimates in it
 	u    []float64 // the action before
 
-	faults   []Fault
-	last     []float64 // outputs
-	since    []float64 // what was predicted when each became what it is
-	repeated []int
-	rejected []int
+	faults    []Fault
+	last      []float64 // outputs
+	reference []float64 // what was predicted when each became what it is
+	repeated  []int
+	rejected  []int
 
 	jac, stack, before []float64 // [n][n], columns of [2n][n], and [n]
 	rows, phi          []float64 // [ny][n], [n]
@@ -95,44 +95,45 @@ type movement struct {
 
 // New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
 // first where the Measurement does not say it.
-func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64) (*Filter, error) {
+func New(problem domain.Problem, measurement *domain.Measurement, mean, spread []float64) (*Filter, error) {
 	spec := problem.Spec()
-	if err := of.Validate(spec); err != nil {
+	if err := measurement.Validate(spec); err != nil {
 		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives
 	if !d.Dual() {
 		return nil, fmt.Errorf("estimate: the problem of case %q has no functions of dual numbers, whose derivatives the filter needs", spec.Name)
 	}
-	bounded := of.Bounded
-	of = of.Deviations()
-	if of.Mean != nil {
-		mean, spread = of.Mean, of.Initial
+	bounded := measurement.Bounded
+	measurement = measurement.Deviations()
+	if measurement.Mean != nil {
+		mean, spread = measurement.Mean, measurement.Initial
 	}
-	ns, nc, nu, ny, nk := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(of.Outputs), len(of.Unknown)
+	ns, nc, nu := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize()
+	ny := len(measurement.Outputs)
 	if len(mean) != ns || len(spread) != ns {
 		return nil, fmt.Errorf("estimate: a mean of %d and a spread of %d states, case %q has %d", len(mean), len(spread), spec.Name, ns)
 	}
-	n := ns + nk
+	n := ns + len(measurement.Unknown)
 	f := &Filter{
-		problem: problem, dual: d, of: of, ns: ns, nc: nc, nu: nu, ny: ny, n: n,
+		problem: problem, dual: d, measurement: measurement, ns: ns, nc: nc, nu: nu, ny: ny, n: n,
 		mean: slices.Clone(mean), spread: slices.Clone(spread), noise: make([]float64, n),
 		x: make([]float64, n), root: make([]float64, n*n), c: make([]float64, nc), u: make([]float64, nu),
-		faults: make([]Fault, ny), last: make([]float64, ny), since: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
+		faults: make([]Fault, ny), last: make([]float64, ny), reference: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
 		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
-		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
+		duals: newDuals(measurement, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
 		whole: movement{problem.Step, d.Step, true, true},
 	}
-	copy(f.noise, of.Process)
-	for i, p := range of.Unknown {
+	copy(f.noise, measurement.Process)
+	for i, p := range measurement.Unknown {
 		f.spread = append(f.spread, p.Deviation)
 		f.noise[ns+i] = p.Drift
 	}
 	if err := f.differentiate(&d); err != nil {
 		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
-	if of.Window > 0 {
+	if measurement.Window > 0 {
 		var err error
 		if f.window, err = newWindow(f); err != nil {
 			return nil, err
@@ -159,12 +160,12 @@ func (f *Filter) differentiate(d *domain.Derivatives) (err error) {
 	if d.Steps == nil || f.n <= fewEntries {
 		return nil
 	}
-	by := make([]int, f.n)
-	for i := range by {
-		by[i] = f.entry(i)
+	entries := make([]int, f.n)
+	for i := range entries {
+		entries[i] = f.entry(i)
 	}
 	f.slopes = make([]float64, (f.ns+f.nc)*f.n)
-	f.step, err = d.Steps(by)
+	f.step, err = d.Steps(entries)
 	return err
 }
 
@@ -173,7 +174,7 @@ func (f *Filter) entry(i int) int {
 	if i < f.ns {
 		return i
 	}
-	return f.ns + f.of.Unknown[i-f.ns].Context
+	return f.ns + f.measurement.Unknown[i-f.ns].Context
 }
 
 // Reset begins an episode: nothing is measured yet.
@@ -183,7 +184,7 @@ func (f *Filter) Reset() {
 	for i, v := range f.spread {
 		f.root[i*f.n+i] = v
 	}
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.x[f.ns+i] = p.Mean
 	}
 	clear(f.faults)
@@ -208,7 +209,7 @@ func (f *Filter) Size() int { return f.n }
 // Prior is the estimate before anything is measured, and its standard deviation, of each entry.
 func (f *Filter) Prior() (mean, deviation []float64) {
 	mean = slices.Clone(f.mean)
-	for _, p := range f.of.Unknown {
+	for _, p := range f.measurement.Unknown {
 		mean = append(mean, p.Mean)
 	}
 	return mean, slices.Clone(f.spread)
@@ -223,12 +224,12 @@ func (f *Filter) Process() []float64 { return f.noise }
 // Faults views what was wrong with each output of the last Update.
 func (f *Filter) Faults() []Fault { return f.faults }
 
-// Update takes what is measured, y and the context c, whose unknown entries are not read, and writes the
-// estimate of the state and the context with the estimates in it.
-func (f *Filter) Update(y, c, s, known []float64) error {
-	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(known) != f.nc {
+// Update takes what is measured: y and the context c, whose unknown entries are not read. It writes the estimate of the
+// state, and the context with the estimates in it.
+func (f *Filter) Update(y, c, s, context []float64) error {
+	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(context) != f.nc {
 		return fmt.Errorf("estimate: %d outputs, %d context entries, room for %d states and %d context entries: case %q has %d outputs, %d states and %d context entries",
-			len(y), len(c), len(s), len(known), f.problem.Spec().Name, f.ny, f.ns, f.nc)
+			len(y), len(c), len(s), len(context), f.problem.Spec().Name, f.ny, f.ns, f.nc)
 	}
 	copy(f.c, c)
 	f.place()
@@ -247,13 +248,13 @@ func (f *Filter) Update(y, c, s, known []float64) error {
 	}
 	f.place()
 	copy(s, f.x)
-	copy(known, f.c)
+	copy(context, f.c)
 	return nil
 }
 
 // place writes the estimates into the context.
 func (f *Filter) place() {
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.c[p.Context] = f.x[f.ns+i]
 	}
 }
@@ -261,7 +262,7 @@ func (f *Filter) place() {
 // bound keeps each entry within its bounds.
 func (f *Filter) bound() {
 	for i, x := range f.x {
-		lo, hi := f.of.Bounds(i, f.ns)
+		lo, hi := f.measurement.Bounds(i, f.ns)
 		f.x[i] = math.Min(hi, math.Max(lo, x))
 		if f.set != nil {
 			f.clipped[i] = f.x[i] - x
@@ -275,7 +276,7 @@ func (f *Filter) bound() {
 
 // linearise writes y and its derivatives in the estimated entries at the prediction.
 func (f *Filter) linearise() {
-	f.of.Output(f.x[:f.ns], f.c, f.u, f.y)
+	f.measurement.Output(f.x[:f.ns], f.c, f.u, f.y)
 	f.duals.outputs(f.x[:f.ns], f.c, f.u, f.rows, f.n)
 }
 
@@ -300,19 +301,20 @@ func (f *Filter) expect(i int) (predicted, variance float64) {
 			tensor.Axpy(v, f.root[a*n:(a+1)*n], f.phi)
 		}
 	}
-	variance = f.of.Deviation[i] * f.of.Deviation[i]
+	variance = f.measurement.Deviation[i] * f.measurement.Deviation[i]
 	for _, v := range f.phi {
 		variance += v * v
 	}
 	return predicted, variance
 }
 
-// absorb is Potter's update by an innovation of output i: with φ = rootᵀh, α = 1/(φᵀφ + r),
-// K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
+// absorb is Potter's update by an innovation of output i. With φ = rootᵀh and α = 1/(φᵀφ + r),
+//
+//	K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
 func (f *Filter) absorb(i int, innovation, variance float64) {
 	n := f.n
 	alpha := 1 / variance
-	gamma := 1 / (1 + math.Sqrt(alpha*f.of.Deviation[i]*f.of.Deviation[i]))
+	gamma := 1 / (1 + math.Sqrt(alpha*f.measurement.Deviation[i]*f.measurement.Deviation[i]))
 	for a := range n {
 		row := f.root[a*n : (a+1)*n]
 		gain := tensor.Dot(row, f.phi) * alpha
@@ -323,7 +325,7 @@ func (f *Filter) absorb(i int, innovation, variance float64) {
 		}
 	}
 	if f.set != nil {
-		f.set.tell(f.rows[i*n:(i+1)*n], f.gain, domain.UniformBound*f.of.Deviation[i])
+		f.set.tell(f.rows[i*n:(i+1)*n], f.gain, domain.UniformBound*f.measurement.Deviation[i])
 	}
 }
 
@@ -335,10 +337,10 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 	if value == f.last[i] {
 		f.repeated[i]++
 	} else {
-		f.repeated[i], f.since[i] = 0, predicted
+		f.repeated[i], f.reference[i] = 0, predicted
 	}
 	f.last[i] = value
-	if f.repeated[i] >= Still && math.Abs(predicted-f.since[i]) > f.of.Deviation[i] {
+	if f.repeated[i] >= Still && math.Abs(predicted-f.reference[i]) > f.measurement.Deviation[i] {
 		return Frozen
 	}
 	if innovation := value - predicted; innovation*innovation <= Gate*Gate*variance {
@@ -348,7 +350,7 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 	if f.rejected[i]++; f.rejected[i] < Persistent {
 		return Outlier
 	}
-	// So many in a row are the plant's, not the sensor's: what is known of it is as at first again.
+	// That number in a row is the plant's doing, not the sensor's: the covariance is the initial one again.
 	f.rejected[i], f.widened = 0, true
 	f.widenTo(f.spread)
 	return Outlier
@@ -370,18 +372,18 @@ func (f *Filter) widenTo(spread []float64) {
 // Predict takes the action that acts, and moves the estimate to the next decision.
 func (f *Filter) Predict(u []float64) { f.act(&f.whole, u) }
 
-// predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
-// of the one in which after does.
-func (f *Filter) predictPart(delay *domain.Delay, u, after []float64) {
-	f.act(&f.within(delay)[0], u)
-	f.into(delay, after)
+// predictPart is Predict of a plant that is measured a share into each period. It predicts the rest of the period of u,
+// then that share of the period of next.
+func (f *Filter) predictPart(delay *domain.Delay, u, next []float64) {
+	f.act(&f.movements(delay)[0], u)
+	f.actPartly(delay, next)
 }
 
-// into moves the estimate into a period, to where it is measured.
-func (f *Filter) into(delay *domain.Delay, u []float64) { f.act(&f.within(delay)[1], u) }
+// actPartly moves the estimate into a period, to where it is measured.
+func (f *Filter) actPartly(delay *domain.Delay, u []float64) { f.act(&f.movements(delay)[1], u) }
 
-// within are the two parts of a period.
-func (f *Filter) within(delay *domain.Delay) []movement {
+// movements are the two parts of a period.
+func (f *Filter) movements(delay *domain.Delay) []movement {
 	if f.parts != nil {
 		return f.parts
 	}
@@ -409,21 +411,21 @@ func (f *Filter) within(delay *domain.Delay) []movement {
 	return f.parts
 }
 
-// begin is before the first measurement of a plant with actions under way.
-func (f *Filter) begin(c []float64, w *underWay) {
+// begin is before the first measurement of a plant with queued actions.
+func (f *Filter) begin(c []float64, w *actionQueue) {
 	if w.share == 0 || len(c) != f.nc {
 		return
 	}
 	copy(f.c, c)
 	f.place()
-	f.into(&w.delay, w.way[0])
+	f.actPartly(&w.delay, w.way[0])
 }
 
 // act moves the estimate under an action, which the window remembers.
 func (f *Filter) act(m *movement, u []float64) {
 	copy(f.u, u)
 	if f.window != nil {
-		f.window.moved(f, m, u)
+		f.window.record(f, m, u)
 	}
 	f.move(m, u)
 }
@@ -435,7 +437,7 @@ func (f *Filter) move(m *movement, u []float64) {
 	m.real(f.x[:ns], f.c, u, f.next, f.after)
 	copy(f.x, f.next)
 	copy(f.c, f.after)
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.x[ns+i] = f.after[p.Context]
 	}
 	// [F·root | noise]ᵀ, of which the triangular factor is the root after the step.
@@ -475,7 +477,7 @@ func (f *Filter) slope(m *movement, u []float64) {
 	for k := range n {
 		d.vary(k, func() { m.dual(d.s, d.c, d.u, f.dn, f.da) })
 		slopes(f.dn, f.jac, n, k)
-		for a, p := range f.of.Unknown {
+		for a, p := range f.measurement.Unknown {
 			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}
 	}
@@ -506,8 +508,8 @@ func (f *Filter) triangularise(added []float64) {
 		}
 		pivot[0] -= norm
 		for j := k + 1; j < n; j++ {
-			of := f.stack[j*m+k : j*m+end]
-			tensor.Axpy(tensor.Dot(pivot, of)/(norm*pivot[0]), pivot, of)
+			column := f.stack[j*m+k : j*m+end]
+			tensor.Axpy(tensor.Dot(pivot, column)/(norm*pivot[0]), pivot, column)
 		}
 		pivot[0] = norm
 	}

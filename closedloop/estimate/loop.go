@@ -7,59 +7,63 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Loop is a controller that decides by what is measured: a Filter before it, the prediction to when its action will begin to
-// act, and, where it has a Margin, the limits kept off by what the errors of the estimate may take. It is used by one goroutine.
+// Loop is a controller that decides by measurements. A Filter estimates the state, and the state is predicted to when
+// the action will begin to act. With a Margin the constraints are tightened by the errors of the estimate. It is used
+// by one goroutine.
 type Loop struct {
-	inner  domain.Controller
-	may    *domain.ControllerAbilities // inner's
-	filter *Filter                     // nil: the state is measured
-	margin *Margin                     // nil: the limits are kept as they are
-	under  *underWay
-	s, c   []float64
-	last   domain.Decision
-	plan   []float64 // that the margin is computed along
-	began  bool
-	way    bool
-	// After so many decisions in a row that break a limit, the next ones keep nothing off it.
+	inner     domain.Controller
+	abilities *domain.ControllerAbilities // inner's
+	filter    *Filter                     // nil: the state is measured
+	margin    *Margin                     // nil: the limits are kept as they are
+	queue     *actionQueue
+	s, c      []float64
+	last      domain.Decision
+	plan      []float64 // that the margin is computed along
+	inEpisode bool
+	way       bool
+	// vain counts the decisions in a row that break a limit; the next wait decisions have no tightening.
 	vain, wait int
-	// A guard may ask whether the present decision is followed by the plan before, which it was; what is kept off was found in it.
-	asked, followed, fresh bool
+	// asking: a guard may ask now whether the last plan continues the present decision; followed: it does; fresh: the
+	// tightening was found in this decision.
+	asking, followed, fresh bool
 	// u is executed and not yet predicted from.
 	u       []float64
 	pending bool
-	// ended: what was decided last begins to act in the episode's last period, or behind it.
-	ended bool
+	// lastPeriod: the last decision begins to act in the episode's last period, or after it.
+	lastPeriod bool
 }
 
-// NewLoop is a controller behind a filter, which may besides what the controller may. filter is nil where the state is
-// measured. With a margin the controller has to be of the case that it tightens.
+// NewLoop is a controller after a filter, with the abilities of the controller and its own. filter is nil where the
+// state is measured. With a margin the controller has to be of the case that the margin tightens.
 func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, margin *Margin, delay domain.Delay) *Loop {
 	spec := problem.Spec()
 	l := &Loop{
-		inner: inner, may: domain.AbilitiesOfController(inner), filter: filter, margin: margin, under: newUnderWay(problem, delay),
+		inner: inner, abilities: domain.AbilitiesOfController(inner), filter: filter, margin: margin, queue: newActionQueue(problem, delay),
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 	}
-	if margin != nil && l.may.Follows != nil && margin.follow() {
-		l.may.Follows(l.follower())
+	if margin != nil && l.abilities.Follows != nil && margin.follow() {
+		l.abilities.Follows(l.follower())
 	}
 	return l
 }
 
 // Abilities implements domain.Able.
 func (l *Loop) Abilities() *domain.ControllerAbilities {
-	may := *l.may
-	may.Executed, may.Missed, may.DecideMeasured, may.Faults, may.Way, may.Follows = l.overruled, l.missed, l.DecideMeasured, l.faults, l.keeps, nil
-	if may.Prepare != nil {
-		may.Prepare = l.prepare
+	abilities := *l.abilities
+	abilities.Executed, abilities.Missed = l.overruled, l.missed
+	abilities.DecideMeasured, abilities.Faults = l.DecideMeasured, l.faults
+	abilities.Way, abilities.Follows = l.keeps, nil
+	if abilities.Prepare != nil {
+		abilities.Prepare = l.prepare
 	}
-	return &may
+	return &abilities
 }
 
 func (l *Loop) prepare() error {
-	if l.ended {
+	if l.lastPeriod {
 		return nil
 	}
-	return l.may.Prepare()
+	return l.abilities.Prepare()
 }
 
 // Filter is the estimator of the loop, nil where the state is measured.
@@ -70,9 +74,9 @@ func (l *Loop) Reset(ep domain.Episode) error {
 	if l.filter != nil {
 		l.filter.Reset()
 	}
-	l.under.reset()
-	l.pending, l.ended = false, false
-	l.began, l.plan, l.last = false, l.plan[:0], domain.Decided(true)
+	l.queue.reset()
+	l.pending, l.lastPeriod = false, false
+	l.inEpisode, l.plan, l.last = false, l.plan[:0], domain.Decided(true)
 	l.vain, l.wait = 0, 0
 	if l.margin != nil {
 		l.margin.Clear()
@@ -86,18 +90,18 @@ func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (doma
 	return l.DecideMeasured(y, c, pref, l.s, l.c, u)
 }
 
-// DecideMeasured is domain.ControllerAbilities.DecideMeasured. What it writes into s and known is of when u will begin to act.
-// Where that is behind the episode's end nothing is decided, and the Decision is the one before.
-func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error) {
+// DecideMeasured is domain.ControllerAbilities.DecideMeasured. It writes the state and the context in which u will
+// begin to act. After the episode's end nothing is decided, and the Decision is the last one.
+func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, context, u []float64) (domain.Decision, error) {
 	l.predict()
-	if err := l.measure(y, c, s, known); err != nil {
+	if err := l.measure(y, c, s, context); err != nil {
 		return domain.Decision{}, err
 	}
-	left := l.under.ahead(s, known)
-	if l.ended = left < 2; left < 1 {
-		l.under.problem.Fallback(s, known, u)
+	periods := l.queue.ahead(s, context)
+	if l.lastPeriod = periods < 2; periods < 1 {
+		l.queue.problem.Fallback(s, context, u)
 		l.last.Fallback &^= domain.FallbackMethod
-	} else if err := l.decide(s, known, pref, u); err != nil {
+	} else if err := l.decide(s, context, pref, u); err != nil {
 		return domain.Decision{}, err
 	}
 	l.executed(u)
@@ -105,21 +109,21 @@ func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, 
 }
 
 // measure writes the state and the context of when y was measured.
-func (l *Loop) measure(y, c, s, known []float64) error {
+func (l *Loop) measure(y, c, s, context []float64) error {
 	if l.filter == nil {
-		if len(y) != len(s) || len(c) != len(known) {
-			return fmt.Errorf("estimate: %d states and %d context entries, case %q has %d and %d", len(y), len(c), l.under.problem.Spec().Name, len(s), len(known))
+		if len(y) != len(s) || len(c) != len(context) {
+			return fmt.Errorf("estimate: %d states and %d context entries, case %q has %d and %d", len(y), len(c), l.queue.problem.Spec().Name, len(s), len(context))
 		}
 		copy(s, y)
-		copy(known, c)
-		l.under.begin(s, known)
+		copy(context, c)
+		l.queue.begin(s, context)
 		return nil
 	}
-	if !l.under.begun {
-		l.under.begin(l.filter.mean, c)
-		l.filter.begin(c, l.under)
+	if !l.queue.initialized {
+		l.queue.begin(l.filter.mean, c)
+		l.filter.begin(c, l.queue)
 	}
-	return l.filter.Update(y, c, s, known)
+	return l.filter.Update(y, c, s, context)
 }
 
 // predict moves the estimate to the present, by what was executed.
@@ -128,13 +132,13 @@ func (l *Loop) predict() {
 		return
 	}
 	l.pending = false
-	acted := l.under.push(l.u)
+	action := l.queue.push(l.u)
 	switch {
 	case l.filter == nil:
-	case l.under.share > 0:
-		l.filter.predictPart(&l.under.delay, acted, l.under.way[0])
+	case l.queue.share > 0:
+		l.filter.predictPart(&l.queue.delay, action, l.queue.way[0])
 	default:
-		l.filter.Predict(acted)
+		l.filter.Predict(action)
 	}
 }
 
@@ -143,22 +147,22 @@ func (l *Loop) executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), t
 
 func (l *Loop) overruled(u []float64) {
 	l.executed(u)
-	if l.may.Executed != nil {
-		l.may.Executed(u)
+	if l.abilities.Executed != nil {
+		l.abilities.Executed(u)
 	}
 }
 
-// missed uses no observation: the step is predicted. Before anything was measured an action that is under way is not
+// missed uses no observation: the step is predicted. Before anything was measured a queued action is not
 // known, and nothing is done.
 func (l *Loop) missed(_, _, u []float64) {
-	if l.under.n > 0 && !l.under.begun {
+	if l.queue.n > 0 && !l.queue.initialized {
 		return
 	}
 	l.predict()
 	l.executed(u)
 	l.leave()
-	if l.may.Missed != nil {
-		l.may.Missed(nil, nil, u)
+	if l.abilities.Missed != nil {
+		l.abilities.Missed(nil, nil, u)
 	}
 }
 
@@ -173,8 +177,8 @@ func (l *Loop) faults() []string {
 	return names
 }
 
-// Settling is how often the first decision of an episode is made: once with nothing kept off, and then with what the plan before
-// asks to be kept off.
+// Settling is how often the first decision of an episode is made: once without tightening, then with the tightening of the
+// plan before.
 const Settling = 3
 
 // decide makes the last decision anew.
@@ -183,7 +187,7 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 	case l.margin == nil:
 		l.last, err = l.inner.Decide(s, c, pref, u)
 		return err
-	case l.began:
+	case l.inEpisode:
 		err = l.later(s, c, pref, u)
 	default:
 		err = l.first(s, c, pref, u)
@@ -194,10 +198,10 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 	return err
 }
 
-// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself, and where a method
-// has no plan if its decision does.
+// first is the decision that begins an episode. There is a way where a plan keeps its own tightening. For a method
+// without plans there is one where its decision does.
 func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err error) {
-	l.began, l.way = true, false
+	l.inEpisode, l.way = true, false
 	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Keeps() {
 		l.now(u)
 		return err
@@ -212,15 +216,15 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 		}
 	}
 	l.margin.Clear()
-	return l.anew(s, c, pref, u)
+	return l.redecide(s, c, pref, u)
 }
 
-// settle makes the first decision with a share of what its plan asks to be kept off, found along the plan before it.
+// settle makes the first decision with a share of the tightening of the plan before it.
 func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
 	for turn := 1; turn < Settling; turn++ {
-		l.margin.Along(s, c, l.plan, l.filter, l.under)
+		l.margin.Along(s, c, l.plan, l.filter, l.queue)
 		l.margin.backoff.Scale(share)
-		if err := l.anew(s, c, pref, u); err != nil || !l.last.Keeps() {
+		if err := l.redecide(s, c, pref, u); err != nil || !l.last.Keeps() {
 			return false, err
 		}
 		l.now(u)
@@ -231,9 +235,10 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 // MostVain bounds how long a loop waits where no action of a map keeps the limits: 2^MostVain decisions.
 const MostVain = 10
 
-// later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much, or of a map no action, it is a
-// half or a quarter of that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a map
-// the best with nothing kept off; the next decisions, 1, 3, 7, … of them, then keep off nothing until one keeps its limits.
+// later is a decision with the tightening of the plan before it. Where no plan, or of a map no action, keeps that, the
+// tightening is a half, a quarter, or nothing. If none is found then either, a method that solves gives its last
+// resort, and a map its best without tightening. The next 1, 3, 7, … decisions then have no tightening until one keeps
+// its limits.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	if l.wait > 0 {
 		l.wait--
@@ -243,15 +248,15 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 		}
 		return err
 	}
-	if l.last, err = l.along(s, c, pref, u); err != nil || l.last.Keeps() {
+	if l.last, err = l.followPlan(s, c, pref, u); err != nil || l.last.Keeps() {
 		l.vain = 0
 		return err
 	}
 	resort, last := slices.Clone(u), l.last
 	last.Ahead = slices.Clone(last.Ahead)
-	for _, by := range [...]float64{0.5, 0.5, 0} {
-		l.margin.backoff.Scale(by)
-		if err := l.anew(s, c, pref, u); err != nil || l.last.Keeps() {
+	for _, factor := range [...]float64{0.5, 0.5, 0} {
+		l.margin.backoff.Scale(factor)
+		if err := l.redecide(s, c, pref, u); err != nil || l.last.Keeps() {
 			l.vain = 0
 			return err
 		}
@@ -266,12 +271,12 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 	return nil
 }
 
-// along is a decision with what the plan before asks to be kept off. While the plant stays beside a plan whose feedback keeps the limits, that
-// is what it asked when it was found, but for the present errors.
-func (l *Loop) along(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+// followPlan is a decision with the tightening of the plan before. While the plant stays near a plan whose feedback
+// keeps the limits, the tightening is that of the plan, but for the present errors.
+func (l *Loop) followPlan(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	b := l.margin.tube
 	if b == nil {
-		l.margin.Along(s, c, l.plan, l.filter, l.under)
+		l.margin.Along(s, c, l.plan, l.filter, l.queue)
 		return l.inner.Decide(s, c, pref, u)
 	}
 	if l.fresh = !(l.trusted() && b.holds(c)); l.fresh {
@@ -279,19 +284,19 @@ func (l *Loop) along(s, c []float64, pref domain.Preference, u []float64) (domai
 	} else {
 		b.present(c)
 	}
-	l.asked, l.followed = true, false
+	l.asking, l.followed = true, false
 	d, err := l.inner.Decide(s, c, pref, u)
-	if l.asked = false; l.followed {
-		b.at++
+	if l.asking = false; l.followed {
+		b.stage++
 	} else {
 		b.leave()
 	}
 	return d, err
 }
 
-// renew finds what is to be kept off in the present state.
+// renew finds the tightening in the present state.
 func (l *Loop) renew(s, c []float64) {
-	l.margin.tube.renew(s, c, l.plan, l.filter, l.under)
+	l.margin.tube.renew(s, c, l.plan, l.filter, l.queue)
 	l.fresh = true
 }
 
@@ -307,10 +312,10 @@ func (l *Loop) leave() {
 	}
 }
 
-// anew makes the decision as if it were the first, next to the plan.
-func (l *Loop) anew(s, c []float64, pref domain.Preference, u []float64) (err error) {
-	if l.may.Again != nil {
-		l.may.Again(l.plan)
+// redecide makes the decision as if it were the first, next to the plan.
+func (l *Loop) redecide(s, c []float64, pref domain.Preference, u []float64) (err error) {
+	if l.abilities.Again != nil {
+		l.abilities.Again(l.plan)
 	} else if err = l.inner.Reset(nil); err != nil {
 		return err
 	}

@@ -10,56 +10,56 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// DefaultLevel is how many standard deviations are kept off a limit.
+// DefaultLevel is the tightening in standard deviations.
 const DefaultLevel = 3.0
 
-// Margin finds what has to be kept off every limit along a plan, for the limits to hold in the plant and
-// not in the estimate alone: Level standard deviations of each margin under the covariance of the closed
-// loop, which a linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021).
+// Margin finds the constraint tightening along a plan with which the limits hold in the plant and not in the
+// estimate alone. It is Level standard deviations of each margin under the covariance of the closed loop, which a
+// linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021).
 //
-// With e the error of the estimate, of covariance P, and d the estimate's own way off the plan, of covariance
-// D, both of which the filter makes independent, one step is
+// Let e be the error of the estimate, of covariance P, and d the estimate's deviation from the plan, of covariance
+// D. The filter makes both independent. One step is
 //
 //	P⁻ = A P Aᵀ + Q, P = P⁻ less what the outputs tell, D = (A + B K) D (A + B K)ᵀ + P⁻ − P,
 //
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
-// under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
+// queued, E takes P's place in these two: the P of their number of steps before, moved by A and Q alone since.
 //
-// Where bounds are stated (domain.Measurement.Bounded), e and d are Σ_j g_j ξ_j of the same |ξ_j| ≤ 1 in the place of covariances, moved by
-// the same gains, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
+// Where bounds are stated (domain.Measurement.Bounded), e and d are zonotopes of the same |ξ_j| ≤ 1 (errorSet) in place
+// of covariances. The same gains move them, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
 //
-// A plant that runs on has no stages: there the most that any stage of the plan asks for is kept off each margin.
+// A plant that runs on has no stages: there each margin has the largest tightening of any stage of the plan.
 type Margin struct {
-	problem domain.Problem        // as it is, nothing kept off
-	left    func(c []float64) int // decisions of an episode; nil: its spec's
-	backoff *domain.Backoff
-	Level   float64
+	problem       domain.Problem        // without tightening
+	decisionsLeft func(c []float64) int // decisions of an episode; nil: its spec's
+	backoff       *domain.Backoff
+	Level         float64
 
-	of          *domain.Measurement
-	n, nu, nm   int
-	stages      *stages   // of the plan
-	way         *stages   // of what is under way before it
-	p, e, d     []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
-	untold      []float64 // [n][n], of the state when a decision acts, before the last outputs are told
-	closed      []float64 // [n][n], derivatives of a step under the feedback
-	steered     []float64 // [margins][n], those of the margins
-	weighed     []float64 // [margins][n], derivatives of margins times a covariance
-	variance    []float64 // [margins]
-	ph, told    []float64 // [n], of an output
-	next, after []float64
-	margins     []float64
-	lin         *linearised
-	feedback    *feedback
-	products    products
-	set         *errorSet // of a filter with stated bounds; nil: there are none
-	gain        []float64 // [n]
-	tube        *tube     // of the plan; nil: it is asked for none
+	measurement  *domain.Measurement
+	n, nu, nm    int
+	stages       *stages   // of the plan
+	way          *stages   // of the queued actions before it
+	p, e, d      []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
+	prior        []float64 // [n][n], of the state when a decision acts, before the last outputs are told
+	closed       []float64 // [n][n], derivatives of a step under the feedback
+	steered      []float64 // [margins][n], those of the margins
+	weighed      []float64 // [margins][n], derivatives of margins times a covariance
+	variance     []float64 // [margins]
+	ph, scaledPH []float64 // [n], of an output
+	next, nextC  []float64
+	margins      []float64
+	lin          *linearised
+	feedback     *feedback
+	products     products
+	set          *errorSet // of a filter with stated bounds; nil: there are none
+	gain         []float64 // [n]
+	tube         *tube     // of the plan; nil: it is asked for none
 }
 
-// products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, these times a covariance, and a covariance less
-// what an output tells.
+// products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, and these times a
+// covariance. The last is a covariance less the information of an output.
 type products struct {
-	work, turned, nothing             []float64
+	work, transposed, zeros           []float64
 	move, moveBack, shut, shutBack    dense.Product
 	close, steer, weigh, weighSteered dense.Product
 	tell                              dense.Product
@@ -67,14 +67,14 @@ type products struct {
 
 func newProducts(n, nu, nm, width int) products {
 	return products{
-		work: make([]float64, n*n), turned: make([]float64, n*n), nothing: make([]float64, max(n, nm)*n),
+		work: make([]float64, n*n), transposed: make([]float64, n*n), zeros: make([]float64, max(n, nm)*n),
 		move: dense.New(n, n, n).Left(width), moveBack: dense.New(n, n, n).Left(width).Lower(), shut: dense.New(n, n, n), shutBack: dense.New(n, n, n).Lower(),
 		close: dense.New(n, nu, n).Left(width).Within(width), steer: dense.New(nm, nu, n).Left(width).Within(width),
 		weigh: dense.New(nm, n, n).Left(width), weighSteered: dense.New(nm, n, n), tell: dense.New(n, 1, n),
 	}
 }
 
-// NewMargin keeps off the limits of a problem by level standard deviations, 0 for DefaultLevel, into b.
+// NewMargin tightens the constraints of a problem by level standard deviations, 0 for DefaultLevel, in b.
 func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float64) (*Margin, error) {
 	if level == 0 {
 		level = DefaultLevel
@@ -93,11 +93,11 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	n, nu, nm := f.n, f.nu, len(spec.Margins)
 	square := func() []float64 { return make([]float64, n*n) }
 	m := &Margin{
-		left:    domain.AbilitiesOfProblem(problem).Remaining,
-		problem: problem, backoff: b, Level: level, of: f.of, n: n, nu: nu, nm: nm,
-		stages: lin.newStages(spec.LookAhead()), way: lin.newStages(0), p: square(), e: square(), d: square(), untold: square(), closed: square(),
-		steered: make([]float64, nm*n), weighed: make([]float64, nm*n), variance: make([]float64, nm), ph: make([]float64, n), told: make([]float64, n),
-		next: make([]float64, f.ns), after: make([]float64, f.nc), margins: make([]float64, nm), lin: lin, products: newProducts(n, nu, nm, lin.width),
+		decisionsLeft: domain.AbilitiesOfProblem(problem).Remaining,
+		problem:       problem, backoff: b, Level: level, measurement: f.measurement, n: n, nu: nu, nm: nm,
+		stages: lin.newStages(spec.LookAhead()), way: lin.newStages(0), p: square(), e: square(), d: square(), prior: square(), closed: square(),
+		steered: make([]float64, nm*n), weighed: make([]float64, nm*n), variance: make([]float64, nm), ph: make([]float64, n), scaledPH: make([]float64, n),
+		next: make([]float64, f.ns), nextC: make([]float64, f.nc), margins: make([]float64, nm), lin: lin, products: newProducts(n, nu, nm, lin.width),
 	}
 	if f.set != nil {
 		m.set, m.gain = newErrorSet(n), make([]float64, n)
@@ -107,45 +107,45 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 }
 
 // halves are half the scales of variables.
-func halves(of []domain.Variable) (half []float64) {
-	for _, v := range of {
+func halves(variables []domain.Variable) (half []float64) {
+	for _, v := range variables {
 		half = append(half, v.Scale()/2)
 	}
 	return half
 }
 
-// Clear keeps nothing off.
+// Clear removes the tightening.
 func (m *Margin) Clear() { m.backoff.Clear() }
 
 // remaining is how many decisions an episode still has.
 func (m *Margin) remaining(c []float64) int {
-	if m.left != nil {
-		return min(len(m.stages.list), m.left(c))
+	if m.decisionsLeft != nil {
+		return min(len(m.stages.list), m.decisionsLeft(c))
 	}
 	return len(m.stages.list)
 }
 
-// Along writes what is to be kept off from a state on, along the plan [steps·action], whose last action
-// is held, or Fallback where there is none. The state is the estimate, behind what is under way; nil: nothing is. Where a derivative is
-// not finite nothing is written, and false comes back: what was kept off before is the best that is known.
-func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) bool {
+// Along writes the tightening from a state on along the plan [steps·action], whose last action is held. Without a plan
+// it is along Fallback. The state is the estimate after the queued actions; nil: there are none. Where a derivative is
+// not finite it writes nothing and returns false: the last tightening is the best known.
+func (m *Margin) Along(s, c, plan []float64, f *Filter, queue *actionQueue) bool {
 	steps := m.remaining(c)
-	m.roll(s, c, steps, func(t int, at *stage) {
-		if have := len(plan) / m.nu; have > 0 {
-			copy(at.u, plan[min(t, have-1)*m.nu:])
+	m.roll(s, c, steps, func(t int, st *stage) {
+		if count := len(plan) / m.nu; count > 0 {
+			copy(st.u, plan[min(t, count-1)*m.nu:])
 		} else {
-			m.problem.Fallback(at.s, at.c, at.u)
+			m.problem.Fallback(st.s, st.c, st.u)
 		}
 	})
-	return m.spread(steps, f, under)
+	return m.spread(steps, f, queue)
 }
 
 // spread is Along of the stages of a plan.
-func (m *Margin) spread(steps int, f *Filter, under *underWay) bool {
-	if !m.lin.derive(m.stages, steps) || !m.before(under) {
+func (m *Margin) spread(steps int, f *Filter, queue *actionQueue) bool {
+	if !m.lin.derive(m.stages, steps) || !m.deriveQueue(queue) {
 		return false
 	}
-	m.feedback.along(m.stages.list[:steps])
+	m.feedback.solve(m.stages.list[:steps])
 	m.backoff.Clear()
 	m.products.covariance(m.p, f.root, m.n)
 	clear(m.d)
@@ -172,26 +172,26 @@ func (a *products) covariance(x, root []float64, n int) {
 	mirror(x, n)
 }
 
-// before writes the derivatives of what is under way; false where they are not finite. A measurement within a period counts as one at
-// its beginning.
-func (m *Margin) before(under *underWay) bool {
-	if under == nil {
-		under = &underWay{}
+// deriveQueue writes the derivatives of the queued actions; false where they are not finite. A measurement within a
+// period counts as one at its beginning.
+func (m *Margin) deriveQueue(queue *actionQueue) bool {
+	if queue == nil {
+		queue = &actionQueue{}
 	}
-	if len(m.way.list) != under.n {
-		m.way = m.lin.newStages(under.n)
+	if len(m.way.list) != queue.n {
+		m.way = m.lin.newStages(queue.n)
 	}
 	for i := range m.way.list {
-		at, from := &m.way.list[i], &under.path[i]
-		copy(at.s, from.s)
-		copy(at.c, from.c)
-		copy(at.u, from.u)
+		st, source := &m.way.list[i], &queue.path[i]
+		copy(st.s, source.s)
+		copy(st.c, source.c)
+		copy(st.u, source.u)
 	}
-	return m.lin.derive(m.way, under.n)
+	return m.lin.derive(m.way, queue.n)
 }
 
-// along is stage t of what is under way and the plan behind it.
-func (m *Margin) along(t int) *stage {
+// stageAt is stage t of the queued actions and then of the plan.
+func (m *Margin) stageAt(t int) *stage {
 	if t < len(m.way.list) {
 		return &m.way.list[t]
 	}
@@ -202,35 +202,35 @@ func (m *Margin) along(t int) *stage {
 func (m *Margin) foresee(t int, f *Filter) {
 	copy(m.e, m.p)
 	for k := range m.way.list {
-		m.grow(m.e, m.along(t+k), f)
+		m.grow(m.e, m.stageAt(t+k), f)
 	}
 }
 
 // grow is a step of a covariance of which nothing is measured.
-func (m *Margin) grow(x []float64, at *stage, f *Filter) {
-	m.products.grow(x, at.d[m.nu:], m.n)
+func (m *Margin) grow(x []float64, st *stage, f *Filter) {
+	m.products.grow(x, st.d[m.nu:], m.n)
 	for i, v := range f.noise {
 		x[i*m.n+i] += v * v
 	}
 }
 
 // roll writes the stages of a plan from a state on, whose actions decide writes.
-func (m *Margin) roll(s, c []float64, steps int, decide func(t int, at *stage)) {
+func (m *Margin) roll(s, c []float64, steps int, decide func(t int, st *stage)) {
 	list := m.stages.list[:steps]
 	copy(list[0].s, s)
 	copy(list[0].c, c)
 	for t := range list {
-		at := &list[t]
-		decide(t, at)
+		st := &list[t]
+		decide(t, st)
 		if t+1 < steps {
-			m.problem.Step(at.s, at.c, at.u, list[t+1].s, list[t+1].c)
+			m.problem.Step(st.s, st.c, st.u, list[t+1].s, list[t+1].c)
 		}
 	}
 }
 
-// Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
+// Keeps reports whether a plan keeps every tightened limit and loses no state.
 func (m *Margin) Keeps(s, c, plan []float64) bool {
-	x, y, lost := slices.Clone(s), slices.Clone(c), domain.AbilitiesOfProblem(m.problem).Lost
+	x, y, fails := slices.Clone(s), slices.Clone(c), domain.AbilitiesOfProblem(m.problem).Lost
 	for t := range m.remaining(c) {
 		u := plan[min(t, len(plan)/m.nu-1)*m.nu:][:m.nu]
 		m.problem.Margins(x, y, u, m.margins)
@@ -239,10 +239,10 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 				return false
 			}
 		}
-		m.problem.Step(x, y, u, m.next, m.after)
+		m.problem.Step(x, y, u, m.next, m.nextC)
 		copy(x, m.next)
-		copy(y, m.after)
-		if lost(x, y) {
+		copy(y, m.nextC)
+		if fails(x, y) {
 			return false
 		}
 	}
@@ -252,83 +252,84 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 // keepsTolerance is that of the solver of a plan, in the unit of a margin.
 const keepsTolerance = 1e-4
 
-// keep writes what is kept off the margins of stage t.
+// keep writes the tightening of the margins of stage t.
 func (m *Margin) keep(t int) {
-	at := &m.stages.list[t]
-	n, a, row := m.n, &m.products, m.backoff.At(at.c)
+	st := &m.stages.list[t]
+	n, a, row := m.n, &m.products, m.backoff.At(st.c)
 	if m.nm == 0 {
 		return
 	}
-	a.steer.Sum(m.steered, at.dm[m.nu:], at.dm, at.k)
+	a.steer.Sum(m.steered, st.dm[m.nu:], st.dm, st.k)
 	if m.tube != nil {
 		m.tube.steers(t, m.steered)
 	}
 	if m.set != nil {
 		for i := range row {
-			h := m.lin.by(at.dm, i)
+			h := m.lin.row(st.dm, i)
 			row[i] = math.Max(row[i], m.Level*m.set.most(h, m.steered[i*n:(i+1)*n]))
 			if m.tube != nil {
-				m.tube.now[t][i] = m.Level * m.set.most(h, a.nothing[:n])
+				m.tube.now[t][i] = m.Level * m.set.most(h, a.zeros[:n])
 			}
 		}
 		return
 	}
-	a.weigh.Sum(m.weighed, a.nothing, at.dm[m.nu:], m.e)
+	a.weigh.Sum(m.weighed, a.zeros, st.dm[m.nu:], m.e)
 	for i := range row {
-		m.variance[i] = tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.by(at.dm, i))
+		m.variance[i] = tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.row(st.dm, i))
 		if m.tube != nil {
 			m.tube.now[t][i] = m.Level * math.Sqrt(math.Max(0, m.variance[i]))
 		}
 	}
-	a.weighSteered.Sum(m.weighed, a.nothing, m.steered, m.d)
+	a.weighSteered.Sum(m.weighed, a.zeros, m.steered, m.d)
 	for i, v := range m.variance {
 		v += tensor.Dot(m.weighed[i*n:(i+1)*n], m.steered[i*n:(i+1)*n])
 		row[i] = math.Max(row[i], m.Level*math.Sqrt(math.Max(0, v)))
 	}
 }
 
-// step moves the covariances from stage t to the next. What is measured there is of as many stages before as are under way.
+// step moves the covariances from stage t to the next. The measurement there is as old as the queue is long.
 func (m *Margin) step(t int, f *Filter) {
-	a, at, from, to := &m.products, &m.stages.list[t], m.along(t), m.along(t+1)
-	a.close.Sum(m.closed, at.d[m.nu:], at.d, at.k)
+	a, st := &m.products, &m.stages.list[t]
+	from, to := m.stageAt(t), m.stageAt(t+1)
+	a.close.Sum(m.closed, st.d[m.nu:], st.d, st.k)
 	if m.tube != nil {
 		m.tube.closes(t, m.closed)
 	}
 	a.congruent(m.d, &a.shut, &a.shutBack, m.closed, m.n)
 	if m.set != nil {
-		m.set.move(at.d[m.nu:], m.lin.width, m.closed)
+		m.set.move(st.d[m.nu:], m.lin.width, m.closed)
 		m.set.add(f.widths)
-		m.set.untold()
+		m.set.addPrior()
 	}
 	m.grow(m.p, from, f)
-	copy(m.untold, m.p)
+	copy(m.prior, m.p)
 	if len(m.way.list) > 0 {
-		copy(m.untold, m.e)
-		m.grow(m.untold, at, f)
+		copy(m.prior, m.e)
+		m.grow(m.prior, st, f)
 	}
 	m.measure(to, from.u)
 	m.foresee(t+1, f)
-	for i, v := range m.untold {
+	for i, v := range m.prior {
 		m.d[i] += v - m.e[i]
 	}
 	if m.set != nil {
-		m.set.told()
+		m.set.subtractPosterior()
 	}
 }
 
 // measure takes from P what the outputs of a stage say.
-func (m *Margin) measure(at *stage, before []float64) {
+func (m *Margin) measure(st *stage, lastAction []float64) {
 	n := m.n
 	if m.lin.unit && m.set == nil {
-		for i, deviation := range m.of.Deviation {
-			state := m.of.State(i)
+		for i, deviation := range m.measurement.Deviation {
+			state := m.measurement.State(i)
 			copy(m.ph, m.p[state*n:(state+1)*n])
 			m.tell(deviation*deviation + m.ph[state])
 		}
 		return
 	}
-	rows := m.lin.outputs(at, before)
-	for i, deviation := range m.of.Deviation {
+	rows := m.lin.outputs(st, lastAction)
+	for i, deviation := range m.measurement.Deviation {
 		h := rows[i*n : (i+1)*n]
 		clear(m.ph)
 		for b, v := range h {
@@ -348,24 +349,24 @@ func (m *Margin) measure(at *stage, before []float64) {
 
 // tell takes from P what an output says of which P h is ph, and whose prediction has that variance.
 func (m *Margin) tell(variance float64) {
-	by := -1 / variance
+	factor := -1 / variance
 	for i, v := range m.ph {
-		m.told[i] = v * by
+		m.scaledPH[i] = v * factor
 	}
-	m.products.tell.Sum(m.p, m.p, m.told, m.ph)
+	m.products.tell.Sum(m.p, m.p, m.scaledPH, m.ph)
 }
 
 // grow writes x ← a x aᵀ of a symmetric x and derivatives of a stage.
-func (a *products) grow(x, of []float64, n int) { a.congruent(x, &a.move, &a.moveBack, of, n) }
+func (a *products) grow(x, factor []float64, n int) { a.congruent(x, &a.move, &a.moveBack, factor, n) }
 
 // congruent writes x ← of x ofᵀ of a symmetric x by the two products of it.
-func (a *products) congruent(x []float64, first, second *dense.Product, of []float64, n int) {
-	first.Sum(a.work, a.nothing, of, x)
+func (a *products) congruent(x []float64, first, second *dense.Product, factor []float64, n int) {
+	first.Sum(a.work, a.zeros, factor, x)
 	for i := range n {
 		for j, v := range a.work[i*n : (i+1)*n] {
-			a.turned[j*n+i] = v
+			a.transposed[j*n+i] = v
 		}
 	}
-	second.Sum(x, a.nothing, of, a.turned)
+	second.Sum(x, a.zeros, factor, a.transposed)
 	mirror(x, n)
 }

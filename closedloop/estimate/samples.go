@@ -9,27 +9,27 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Samples is the Solver of a case whose loops keep off their limits: its optima keep off them too, by what a Margin of the
-// same level finds along the plan of each start. Where no plan keeps off so much, it is a half or a quarter of that, or nothing, and
-// the samples say so (domain.Sample.NoRoom). Several goroutines may use it.
+// Samples is the Solver of a case whose loops tighten the constraints. Its optima keep the tightening too, which a
+// Margin of the same level finds along the plan of each start. Where no plan keeps all of it, it is a half, a quarter,
+// or nothing, and the samples say so (domain.Sample.NoRoom). Several goroutines may use it.
 type Samples struct {
-	problem domain.Problem // as it is, nothing kept off
-	of      domain.Solver  // the case's own
+	problem domain.Problem // without tightening
+	solver  domain.Solver  // the case's own
 	start   func(p, s, c []float64)
 	newOne  func() (*keeper, error)
-	until   context.Context
+	ctx     context.Context
 	free    *keepers
 }
 
-// keepers are those that nobody uses.
+// keepers are the free ones.
 type keepers struct {
 	mu   sync.Mutex
 	list []*keeper
 }
 
-// keeper solves under what it keeps off. It is used by one goroutine.
+// keeper solves under a tightening. It is used by one goroutine.
 type keeper struct {
-	off     *domain.Backoff
+	backoff *domain.Backoff
 	solver  domain.Solver
 	horizon domain.Horizon
 	margin  *Margin
@@ -42,18 +42,18 @@ type keeper struct {
 var _ domain.Solver = (*Samples)(nil)
 
 // NewSamples is that of a case with a Tightened and a Level above 0. filter makes the estimator of one loop.
-func NewSamples(of *domain.Case, filter func() (*Filter, error)) (*Samples, error) {
-	spec := of.Problem.Spec()
-	start := domain.AbilitiesOfSolver(of.Solver).Start
-	if of.Tightened == nil || start == nil {
+func NewSamples(cs *domain.Case, filter func() (*Filter, error)) (*Samples, error) {
+	spec := cs.Problem.Spec()
+	start := domain.AbilitiesOfSolver(cs.Solver).Start
+	if cs.Tightened == nil || start == nil {
 		return nil, fmt.Errorf("estimate: case %q cannot solve samples that keep off its limits: it has no Tightened, or its solver no Start", spec.Name)
 	}
-	made := func() (*keeper, error) {
+	newKeeper := func() (*keeper, error) {
 		k := &keeper{
-			off: domain.NewBackoff(spec), delay: of.Delay, s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
+			backoff: domain.NewBackoff(spec), delay: cs.Delay, s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 			plan: make([]float64, spec.LookAhead()*spec.ActionSize()),
 		}
-		tight, err := of.Tightened(k.off)
+		tight, err := cs.Tightened(k.backoff)
 		if err != nil {
 			return nil, err
 		}
@@ -65,16 +65,16 @@ func NewSamples(of *domain.Case, filter func() (*Filter, error)) (*Samples, erro
 			return nil, err
 		}
 		k.solver, k.horizon = tight.Solver, receding.NewHorizon(0)
-		k.margin, err = NewMargin(of.Problem, k.off, k.filter, of.Level)
+		k.margin, err = NewMargin(cs.Problem, k.backoff, k.filter, cs.Level)
 		return k, err
 	}
-	return &Samples{problem: of.Problem, of: of.Solver, start: start, newOne: made, until: context.Background(), free: &keepers{}}, nil
+	return &Samples{problem: cs.Problem, solver: cs.Solver, start: start, newOne: newKeeper, ctx: context.Background(), free: &keepers{}}, nil
 }
 
 // Parameters implements domain.Solver, as do Prepare and Solve.
-func (m *Samples) Parameters() []domain.Variable { return m.of.Parameters() }
+func (m *Samples) Parameters() []domain.Variable { return m.solver.Parameters() }
 
-// Prepare makes the first of what goroutines solve with. What solves share is of the limits as they are.
+// Prepare makes the first solver of a goroutine. What the solvers share is without tightening.
 func (m *Samples) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
 	k, err := m.newOne()
 	if err == nil {
@@ -98,33 +98,33 @@ func (m *Samples) take() (*keeper, error) {
 	m.free.mu.Unlock()
 	k, err := m.newOne()
 	if err == nil {
-		err = k.solver.Prepare(m.until, 0, nil)
+		err = k.solver.Prepare(m.ctx, 0, nil)
 	}
 	return k, err
 }
 
 func (m *Samples) give(k *keeper) {
-	k.off.Clear()
+	k.backoff.Clear()
 	m.free.mu.Lock()
 	m.free.list = append(m.free.list, k)
 	m.free.mu.Unlock()
 }
 
-// Solve returns the samples of one scenario under what is kept off along its plan.
-func (m *Samples) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
-	return m.kept(p, pref, func(s domain.Solver) ([]domain.Sample, error) { return s.Solve(scenario, p, pref, how, seed) })
+// Solve returns the samples of one scenario under the tightening along its plan.
+func (m *Samples) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	return m.solveTightened(p, pref, func(s domain.Solver) ([]domain.Sample, error) { return s.Solve(scenario, p, pref, scalarization, seed) })
 }
 
-// SolveVisited is domain.SolverAbilities.SolveVisited under what is kept off along the plan of the scenario's start.
+// SolveVisited is domain.SolverAbilities.SolveVisited under the tightening along the plan of the scenario's start.
 func (m *Samples) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
-	return m.kept(p, pref, func(s domain.Solver) ([]domain.Sample, error) {
+	return m.solveTightened(p, pref, func(s domain.Solver) ([]domain.Sample, error) {
 		return domain.AbilitiesOfSolver(s).SolveVisited(scenario, p, pref, policy)
 	})
 }
 
-// kept solves with what is kept off from the start of a scenario.
-func (m *Samples) kept(p []float64, pref domain.Preference, solve func(domain.Solver) ([]domain.Sample, error)) ([]domain.Sample, error) {
-	if want := len(m.of.Parameters()); len(p) != want {
+// solveTightened solves under the tightening from the start of a scenario.
+func (m *Samples) solveTightened(p []float64, pref domain.Preference, solve func(domain.Solver) ([]domain.Sample, error)) ([]domain.Sample, error) {
+	if want := len(m.solver.Parameters()); len(p) != want {
 		return nil, fmt.Errorf("estimate: a scenario of %d parameters, want %d", len(p), want)
 	}
 	k, err := m.take()
@@ -137,26 +137,26 @@ func (m *Samples) kept(p []float64, pref domain.Preference, solve func(domain.So
 	if err != nil {
 		return nil, err
 	}
-	samples, err := solve(domain.SolverUntil(m.until, k.solver))
+	samples, err := solve(domain.SolverUntil(m.ctx, k.solver))
 	for i := range samples {
-		at := &samples[i]
-		at.NoRoom, at.Margins = !all, make([]float64, len(at.Margins)) // those of the case
-		m.problem.Margins(at.S, at.C, at.U[:k.margin.nu], at.Margins)
+		sample := &samples[i]
+		sample.NoRoom, sample.Margins = !all, make([]float64, len(sample.Margins)) // those of the case
+		m.problem.Margins(sample.S, sample.C, sample.U[:k.margin.nu], sample.Margins)
 	}
 	return samples, err
 }
 
-// shares of what is to be kept off are tried one after another where no plan keeps all of it.
+// shares of the tightening are tried one after another where no plan keeps all of it.
 var shares = [...]float64{1, 0.5, 0.25}
 
-// settle keeps off what the plan from the start asks for, found along the plan before it as a Loop finds that of its first decision,
-// and reports whether it is all of it.
+// settle finds the tightening of the plan from the start, along the plan before it, as a Loop does for its first
+// decision. It reports whether it is all of it.
 func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
-	k.off.Clear()
+	k.backoff.Clear()
 	k.horizon.Begin(nil)
 	plan := k.plan[:k.margin.remaining(k.c)*k.margin.nu]
 	_, solved, err := k.horizon.Solve(k.s, k.c, pref, plan)
-	if err != nil || !solved { // there is no way without anything kept off either, or none is found
+	if err != nil || !solved { // there is no way without tightening either, or none is found
 		return false, err
 	}
 	plain := slices.Clone(plan)
@@ -165,7 +165,7 @@ func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
 		solved = true
 		for turn := 1; turn < Settling && solved; turn++ {
 			k.margin.Nominal(k.s, k.c, plan, k.filter, k.delay)
-			k.off.Scale(share)
+			k.backoff.Scale(share)
 			if solved, err = k.resolve(pref, plan); err != nil {
 				return false, err
 			}
@@ -174,7 +174,7 @@ func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
 			return share == 1, nil
 		}
 	}
-	k.off.Clear()
+	k.backoff.Clear()
 	return false, nil
 }
 
@@ -191,33 +191,33 @@ func (k *keeper) resolve(pref domain.Preference, plan []float64) (solved bool, e
 
 // Abilities implements domain.Able.
 func (m *Samples) Abilities() *domain.SolverAbilities {
-	may := &domain.SolverAbilities{Start: m.start, Until: func(ctx context.Context) domain.Solver {
-		own := *m
-		own.until = ctx
-		return &own
+	abilities := &domain.SolverAbilities{Start: m.start, Until: func(ctx context.Context) domain.Solver {
+		clone := *m
+		clone.ctx = ctx
+		return &clone
 	}}
-	if domain.AbilitiesOfSolver(m.of).SolveVisited != nil {
-		may.SolveVisited = m.SolveVisited
+	if domain.AbilitiesOfSolver(m.solver).SolveVisited != nil {
+		abilities.SolveVisited = m.SolveVisited
 	}
-	return may
+	return abilities
 }
 
 // Nominal is Along from where an episode begins, which is known: as large as the errors of an estimate there are after a first measurement.
-// Actions under way are the problem's Fallback.
+// Queued actions are the problem's Fallback.
 func (m *Margin) Nominal(s, c, plan []float64, f *Filter, delay domain.Delay) {
-	f.about(s, c)
-	under := newUnderWay(m.problem, delay)
-	under.begin(s, c)
-	under.ahead(slices.Clone(s), slices.Clone(c))
-	m.Along(s, c, plan, f, under)
+	f.startAt(s, c)
+	queue := newActionQueue(m.problem, delay)
+	queue.begin(s, c)
+	queue.ahead(slices.Clone(s), slices.Clone(c))
+	m.Along(s, c, plan, f, queue)
 }
 
-// about is the estimate after a first measurement whose errors are zero, of a state and context.
-func (f *Filter) about(s, c []float64) {
+// startAt is the estimate after a first measurement whose errors are zero, of a state and context.
+func (f *Filter) startAt(s, c []float64) {
 	f.Reset()
 	copy(f.x, s)
 	copy(f.c, c)
-	for i, p := range f.of.Unknown {
+	for i, p := range f.measurement.Unknown {
 		f.x[f.ns+i] = c[p.Context]
 	}
 	f.linearise()

@@ -8,8 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// smoothing is the problem of a window as package shooting solves it. Its state are the entries, its context is the stage, and the action of
-// a stage leads to the entries of a decision: v to those of the oldest, whatever the state is, w to the next.
+// smoothing is the problem of a window as package shooting solves it. Its state is the entries, its context the stage.
+// The first action, v, leads to the entries of the oldest decision, whatever the state is. The action w of a later
+// stage leads to those of the next.
 type smoothing struct {
 	spec  domain.Spec
 	n     int
@@ -21,8 +22,8 @@ type smoothing struct {
 
 // bounded is a bound of an entry: sign·(x − at) ≥ 0.
 type bounded struct {
-	entry    int
-	at, sign float64
+	entry       int
+	limit, sign float64
 }
 
 var _ domain.Problem = (*smoothing)(nil)
@@ -30,17 +31,18 @@ var _ domain.Problem = (*smoothing)(nil)
 func newSmoothing(w *window) *smoothing {
 	f := w.tail
 	p := &smoothing{n: f.n}
-	p.real = newSide(w, func(v float64) float64 { return v }, func(m *moved) func(s, c, u, sNext, cNext []float64) { return m.real }, f.of.Output)
-	outputs := f.of.Dual
+	p.real = newSide(w, func(v float64) float64 { return v }, func(m *appliedMove) func(s, c, u, sNext, cNext []float64) { return m.real }, f.measurement.Output)
+	outputs := f.measurement.Dual
 	if outputs == nil {
 		outputs = func(s, _, _, y []complex128) { copy(y, s) }
 	}
-	p.dual = newSide(w, func(v float64) complex128 { return complex(v, 0) }, func(m *moved) func(s, c, u, sNext, cNext []complex128) { return m.dual }, outputs)
+	p.dual = newSide(w, func(v float64) complex128 { return complex(v, 0) }, func(m *appliedMove) func(s, c, u, sNext, cNext []complex128) { return m.dual }, outputs)
 	for i := range f.n {
 		p.entry(f, i)
 	}
-	own := f.problem.Spec()
-	p.spec.Name, p.spec.Steps, p.spec.Plan, p.spec.MarginTolerance = own.Name+", a window", w.size, 1, windowTolerance
+	spec := f.problem.Spec()
+	p.spec.Name, p.spec.MarginTolerance = spec.Name+", a window", windowTolerance
+	p.spec.Steps, p.spec.Plan = w.size, 1
 	p.spec.Context, p.spec.Objectives = []domain.Variable{{Name: "stage"}}, []domain.Variable{{Name: "misfit"}}
 	return p
 }
@@ -58,9 +60,9 @@ func (p *smoothing) entry(f *Filter, i int) {
 	}
 	p.scale, p.spec.Measured = append(p.scale, scale), append(p.spec.Measured, v)
 	p.spec.Action = append(p.spec.Action, domain.Variable{Name: "noise of " + v.Name})
-	lo, hi := f.of.Bounds(i, f.ns)
+	lo, hi := f.measurement.Bounds(i, f.ns)
 	for _, b := range []bounded{{i, lo, 1}, {i, hi, -1}} {
-		if !math.IsInf(b.at, 0) {
+		if !math.IsInf(b.limit, 0) {
 			p.bound = append(p.bound, b)
 			p.spec.Margins = append(p.spec.Margins, domain.Variable{Name: "bound of " + v.Name})
 		}
@@ -72,26 +74,26 @@ type number interface{ float64 | complex128 }
 
 // side is the window in one type of number. It remembers the last stage: who asks for a step asks for its objectives next.
 type side[T number] struct {
-	of                      *window
-	lift                    func(v float64) T
-	step                    func(m *moved) func(s, c, u, sNext, cNext []T)
-	output                  func(s, c, u, y []T)
-	c, sNext, cNext, u, y   []T
-	lastX, lastC, lastW, to []T
-	began                   bool
+	window                       *window
+	lift                         func(v float64) T
+	step                         func(m *appliedMove) func(s, c, u, sNext, cNext []T)
+	output                       func(s, c, u, y []T)
+	c, sNext, cNext, u, y        []T
+	lastX, lastC, lastW, arrival []T
+	cached                       bool
 }
 
-func newSide[T number](w *window, lift func(v float64) T, step func(m *moved) func(s, c, u, sNext, cNext []T), output func(s, c, u, y []T)) side[T] {
+func newSide[T number](w *window, lift func(v float64) T, step func(m *appliedMove) func(s, c, u, sNext, cNext []T), output func(s, c, u, y []T)) side[T] {
 	f := w.tail
 	row := func(n int) []T { return make([]T, n) }
 	return side[T]{
-		of: w, lift: lift, step: step, output: output, c: row(f.nc), sNext: row(f.ns), cNext: row(f.nc), u: row(f.nu), y: row(f.ny),
-		lastX: row(f.n), lastC: row(1), lastW: row(f.n), to: row(f.n),
+		window: w, lift: lift, step: step, output: output, c: row(f.nc), sNext: row(f.ns), cNext: row(f.nc), u: row(f.nu), y: row(f.ny),
+		lastX: row(f.n), lastC: row(1), lastW: row(f.n), arrival: row(f.n),
 	}
 }
 
 // forget is for a window that has changed.
-func (p *smoothing) forget() { p.real.began, p.dual.began = false, false }
+func (p *smoothing) forget() { p.real.cached, p.dual.cached = false, false }
 
 // widened writes numbers without a derivative.
 func (p *side[T]) widened(to []T, from []float64) []T {
@@ -103,77 +105,77 @@ func (p *side[T]) widened(to []T, from []float64) []T {
 
 // arrive views the entries of the decision that a stage leads to.
 func (p *side[T]) arrive(x, c, w []T) []T {
-	if p.began && slices.Equal(p.lastX, x) && slices.Equal(p.lastC, c) && slices.Equal(p.lastW, w) {
-		return p.to
+	if p.cached && slices.Equal(p.lastX, x) && slices.Equal(p.lastC, c) && slices.Equal(p.lastW, w) {
+		return p.arrival
 	}
-	p.began = false
+	p.cached = false
 	copy(p.lastX, x)
 	copy(p.lastC, c)
 	copy(p.lastW, w)
 	if k := stageOf(c[0]); k == 0 {
 		p.begin(w)
 	} else {
-		p.follow(&p.of.kept[k-1], x, w)
+		p.follow(&p.window.decisions[k-1], x, w)
 	}
-	p.began = true
-	return p.to
+	p.cached = true
+	return p.arrival
 }
 
 // begin is mean + root·v.
 func (p *side[T]) begin(v []T) {
-	f := p.of.tail
+	f := p.window.tail
 	for i := range f.n {
-		p.to[i] = p.lift(f.x[i])
-		for j, by := range v {
-			p.to[i] += p.lift(f.root[i*f.n+j]) * by
+		p.arrival[i] = p.lift(f.x[i])
+		for j, factor := range v {
+			p.arrival[i] += p.lift(f.root[i*f.n+j]) * factor
 		}
 	}
 }
 
 // follow moves from one decision to the next.
-func (p *side[T]) follow(from *observed, x, w []T) {
-	f := p.of.tail
-	copy(p.to, x)
-	p.widened(p.c, from.c)
-	for i := range from.moves {
-		m := &from.moves[i]
-		p.place(p.c, p.to)
-		p.step(m)(p.to[:f.ns], p.c, p.widened(p.u, m.u), p.sNext, p.cNext)
-		copy(p.to, p.sNext)
+func (p *side[T]) follow(origin *observed, x, w []T) {
+	f := p.window.tail
+	copy(p.arrival, x)
+	p.widened(p.c, origin.c)
+	for i := range origin.moves {
+		m := &origin.moves[i]
+		p.place(p.c, p.arrival)
+		p.step(m)(p.arrival[:f.ns], p.c, p.widened(p.u, m.u), p.sNext, p.cNext)
+		copy(p.arrival, p.sNext)
 		copy(p.c, p.cNext)
-		for k, unknown := range f.of.Unknown {
-			p.to[f.ns+k] = p.c[unknown.Context]
+		for k, unknown := range f.measurement.Unknown {
+			p.arrival[f.ns+k] = p.c[unknown.Context]
 		}
 		if !m.acts {
 			continue
 		}
 		for k, v := range f.noise {
-			p.to[k] += p.lift(v) * w[k]
+			p.arrival[k] += p.lift(v) * w[k]
 		}
 	}
 }
 
 // place writes the unknown entries into a context.
 func (p *side[T]) place(c, x []T) {
-	f := p.of.tail
-	for k, unknown := range f.of.Unknown {
+	f := p.window.tail
+	for k, unknown := range f.measurement.Unknown {
 		c[unknown.Context] = x[f.ns+k]
 	}
 }
 
 // misfit is a stage's part of what is minimised.
 func (p *side[T]) misfit(x, c, w []T) (sum T) {
-	f := p.of.tail
+	f := p.window.tail
 	for _, v := range w {
 		sum += v * v
 	}
-	to, at := p.arrive(x, c, w), &p.of.kept[stageOf(c[0])]
-	p.place(p.widened(p.c, at.c), to)
-	p.output(to[:f.ns], p.c, p.widened(p.u, at.before), p.y)
-	for i, y := range at.y {
+	arrival, decision := p.arrive(x, c, w), &p.window.decisions[stageOf(c[0])]
+	p.place(p.widened(p.c, decision.c), arrival)
+	p.output(arrival[:f.ns], p.c, p.widened(p.u, decision.lastAction), p.y)
+	for i, y := range decision.y {
 		if y-y == 0 {
-			off := (p.lift(y) - p.y[i]) * p.lift(1/f.of.Deviation[i])
-			sum += off * off
+			residual := (p.lift(y) - p.y[i]) * p.lift(1/f.measurement.Deviation[i])
+			sum += residual * residual
 		}
 	}
 	return sum * p.lift(0.5)
@@ -190,9 +192,9 @@ func stageOf[T number](c T) int {
 }
 
 func (p *side[T]) margins(bounds []bounded, scale []float64, x, c, w, m []T) {
-	to := p.arrive(x, c, w)
+	arrival := p.arrive(x, c, w)
 	for i, b := range bounds {
-		m[i] = (to[b.entry] - p.lift(b.at)) * p.lift(b.sign/scale[b.entry])
+		m[i] = (arrival[b.entry] - p.lift(b.limit)) * p.lift(b.sign/scale[b.entry])
 	}
 }
 
@@ -228,15 +230,15 @@ func (p *smoothing) Gradient(s, u, c, sigma, gs, gu []float64) {
 	x, w := make([]complex128, p.n), make([]complex128, p.n)
 	p.dual.widened(x, s)
 	p.dual.widened(w, u)
-	at := []complex128{complex(c[0], 0)}
-	for _, by := range [2]struct {
-		of []complex128
-		g  []float64
+	stage := []complex128{complex(c[0], 0)}
+	for _, part := range [2]struct {
+		values []complex128
+		g      []float64
 	}{{x, gs}, {w, gu}} {
-		for i, v := range by.of {
-			by.of[i] = complex(real(v), domain.DualStep)
-			by.g[i] = sigma[0] * imag(p.dual.misfit(x, at, w)) / domain.DualStep
-			by.of[i] = v
+		for i, v := range part.values {
+			part.values[i] = complex(real(v), domain.DualStep)
+			part.g[i] = sigma[0] * imag(p.dual.misfit(x, stage, w)) / domain.DualStep
+			part.values[i] = v
 		}
 	}
 }

@@ -8,28 +8,29 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// tube is a plan with the linear feedback that what is kept off its limits counts on, and the room that every margin has behind that. A
-// state beside the plan by d is led by the feedback to
+// tube is a plan with the linear feedback that its constraint tightening counts on, and the room of every margin after the
+// tightening. The feedback leads a state that deviates from the plan by d to
 //
 //	d ← (A + B K) d, where a margin is m + (m_s + m_u K) d
 //
-// to first order. Where all margins have room for that the plan with its feedback keeps the limits at the stated level from there, and need
-// not be found anew: what is kept off counts on more errors than are still to come, as it was found before some of them were measured.
+// to first order. Where all margins have room for that, the plan with its feedback keeps the limits at the stated level
+// from there, and needs no new solve. The tightening counts on more errors than are still to come, as it was found before
+// some of them were measured.
 type tube struct {
-	margin    *Margin
-	may       *domain.ProblemAbilities
-	unknown   []int // entries of the context
-	foreseen  []int // those that are known, and that the limits depend on
-	steps     int   // stages of the plan; 0: there is none that keeps its limits
-	at        int   // that of the present decision
-	room, now [][]float64
-	flow      [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of d behind it, by d
-	off, to   []float64   // d, and margins with d behind it
-	next      []float64
-	after     []float64
-	other     []float64 // margins
-	plan      []float64
-	box       []domain.Variable
+	margin           *Margin
+	abilities        *domain.ProblemAbilities
+	unknown          []int // entries of the context
+	foreseen         []int // those that are known, and that the limits depend on
+	steps            int   // stages of the plan; 0: there is none that keeps its limits
+	stage            int   // that of the present decision
+	slack, now       [][]float64
+	flow             [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of the next d, by d
+	deviation, image []float64   // d, and margins with the next d
+	next             []float64
+	nextC            []float64
+	other            []float64 // margins
+	plan             []float64
+	box              []domain.Variable
 }
 
 // follow has a margin remember its plans as tubes. A plant that runs on has none: its plans end each time later.
@@ -47,11 +48,11 @@ func (m *Margin) follow() bool {
 		return all
 	}
 	m.tube = &tube{
-		margin: m, may: domain.AbilitiesOfProblem(m.problem), room: rows(m.nm), now: rows(m.nm), flow: rows(m.n * (m.nm + m.n)),
-		off: make([]float64, m.n), to: make([]float64, m.nm+m.n), next: make([]float64, len(m.next)), after: make([]float64, len(m.after)), other: make([]float64, m.nm),
+		margin: m, abilities: domain.AbilitiesOfProblem(m.problem), slack: rows(m.nm), now: rows(m.nm), flow: rows(m.n * (m.nm + m.n)),
+		deviation: make([]float64, m.n), image: make([]float64, m.nm+m.n), next: make([]float64, len(m.next)), nextC: make([]float64, len(m.nextC)), other: make([]float64, m.nm),
 		box: spec.Action,
 	}
-	for _, u := range m.of.Unknown {
+	for _, u := range m.measurement.Unknown {
 		m.tube.unknown = append(m.tube.unknown, u.Context)
 	}
 	for i := range spec.Context {
@@ -64,8 +65,8 @@ func (m *Margin) follow() bool {
 	return true
 }
 
-// Foreseen are the entries of the context that the limits depend on and that are not estimated, ascending, of a margin whose plans a guard
-// may follow; nil: of another.
+// Foreseen are the entries of the context that the limits depend on and that are not estimated, ascending. They are of
+// a margin whose plans a guard may follow; nil: of another.
 func (m *Margin) Foreseen() []int {
 	if m.tube == nil {
 		return nil
@@ -76,55 +77,55 @@ func (m *Margin) Foreseen() []int {
 // leave forgets the plan.
 func (b *tube) leave() { b.steps = 0 }
 
-// steers and closes take the derivatives of the margins of a stage, [margins][n], and of the state behind it, [n][n], under the feedback,
-// rounded to float32: the C export, which has little memory, holds them so.
-func (b *tube) steers(t int, of []float64) { b.write(t, 0, b.margin.nm, of) }
-func (b *tube) closes(t int, of []float64) { b.write(t, b.margin.nm, b.margin.n, of) }
+// steers takes the derivatives of the margins of a stage under the feedback, [margins][n], closes those of the next
+// state, [n][n]. Both are rounded to float32, as the C export holds them to save memory.
+func (b *tube) steers(t int, values []float64) { b.write(t, 0, b.margin.nm, values) }
+func (b *tube) closes(t int, values []float64) { b.write(t, b.margin.nm, b.margin.n, values) }
 
-func (b *tube) write(t, first, rows int, of []float64) {
+func (b *tube) write(t, first, rows int, values []float64) {
 	n, width := b.margin.n, b.margin.nm+b.margin.n
 	for k := range n {
-		to := b.flow[t][k*width+first:][:rows]
-		for i := range to {
-			to[i] = float64(float32(of[i*n+k]))
+		dst := b.flow[t][k*width+first:][:rows]
+		for i := range dst {
+			dst[i] = float64(float32(values[i*n+k]))
 		}
 	}
 }
 
-// open begins with the plan along which the margin has found what to keep off, if that keeps its limits.
+// open begins with the plan of the tightening, if that plan keeps its limits.
 func (b *tube) open(steps int) {
 	m := b.margin
 	spec := m.problem.Spec()
-	b.steps, b.at = 0, 0
+	b.steps, b.stage = 0, 0
 	for t := range steps {
-		at, room := &m.stages.list[t], b.room[t]
-		if t > 0 && b.may.Lost(at.s, at.c) {
+		st, room := &m.stages.list[t], b.slack[t]
+		if t > 0 && b.abilities.Lost(st.s, st.c) {
 			return
 		}
 		if m.lin.staged != nil {
 			copy(room, m.stages.m[t*m.nm:])
 		} else {
-			m.problem.Margins(at.s, at.c, at.u, room)
+			m.problem.Margins(st.s, st.c, st.u, room)
 		}
-		for i, v := range m.backoff.At(at.c) {
+		for i, v := range m.backoff.At(st.c) {
 			if room[i] -= v; !spec.Keeps(room[i]) {
 				return
 			}
 		}
 	}
 	end := &m.stages.list[steps-1]
-	m.problem.Step(end.s, end.c, end.u, b.next, b.after)
-	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) {
+	m.problem.Step(end.s, end.c, end.u, b.next, b.nextC)
+	if !tensor.Finite(b.next) || b.abilities.Lost(b.next, b.nextC) {
 		return
 	}
-	domain.StateMargins(m.problem, b.may, b.next, b.after, end.u, m.margins, b.other)
+	domain.StateMargins(m.problem, b.abilities, b.next, b.nextC, end.u, m.margins, b.other)
 	if spec.Keeps(domain.Smallest(m.margins)) {
 		b.steps = steps
 	}
 }
 
 // holds reports whether the present decision is one of the plan, in a context that it has foreseen.
-func (b *tube) holds(c []float64) bool { return b.within() && b.foresees(c, b.at) }
+func (b *tube) holds(c []float64) bool { return b.hasNext() && b.foresees(c, b.stage) }
 
 // foresees reports whether a context is that of stage t in all that the limits depend on, but for what is estimated.
 func (b *tube) foresees(c []float64, t int) bool {
@@ -136,83 +137,84 @@ func (b *tube) foresees(c []float64, t int) bool {
 	return true
 }
 
-// within reports whether there are stages behind the present one.
-func (b *tube) within() bool { return b.at+1 < b.steps }
+// hasNext reports whether there are stages after the present one.
+func (b *tube) hasNext() bool { return b.stage+1 < b.steps }
 
-// Rounded is how far an entry of the context, in its unit and beside its size, may be from the foreseen one.
+// Rounded is how far an entry of the context may be from the foreseen one, in its unit and relative to its size.
 const Rounded = 1e-9
 
-// present keeps off the margins of the present decision what the errors of its estimate may take.
-func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.at]) }
+// present tightens the present decision by the errors of its estimate.
+func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.stage]) }
 
-// keeps reports whether the feedback keeps the limits from where an action leads, and returns the action with the rest of the plan behind it.
+// keeps reports whether the feedback keeps the limits from where an action leads. It returns the action followed by the
+// rest of the plan.
 func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
 	m := b.margin
-	m.problem.Step(s, c, u, b.next, b.after)
-	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) || !b.foresees(b.after, b.at+1) {
+	m.problem.Step(s, c, u, b.next, b.nextC)
+	if !tensor.Finite(b.next) || b.abilities.Lost(b.next, b.nextC) || !b.foresees(b.nextC, b.stage+1) {
 		return nil, false
 	}
-	b.beside(b.next, b.after, b.at+1)
+	b.deviate(b.next, b.nextC, b.stage+1)
 	spec := m.problem.Spec()
-	for t := b.at + 1; t < b.steps; t++ {
-		copy(b.to, b.room[t])
-		clear(b.to[m.nm:])
-		for k, v := range b.off {
-			tensor.Axpy(v, b.flow[t][k*len(b.to):][:len(b.to)], b.to)
+	for t := b.stage + 1; t < b.steps; t++ {
+		copy(b.image, b.slack[t])
+		clear(b.image[m.nm:])
+		for k, v := range b.deviation {
+			tensor.Axpy(v, b.flow[t][k*len(b.image):][:len(b.image)], b.image)
 		}
-		for _, v := range b.to[:m.nm] {
+		for _, v := range b.image[:m.nm] {
 			if !spec.Keeps(v) {
 				return nil, false
 			}
 		}
-		copy(b.off, b.to[m.nm:])
+		copy(b.deviation, b.image[m.nm:])
 	}
 	b.plan = append(b.plan[:0], u...)
-	for t := b.at + 1; t < b.steps; t++ {
+	for t := b.stage + 1; t < b.steps; t++ {
 		b.plan = append(b.plan, m.stages.list[t].u...)
 	}
 	return b.plan, true
 }
 
-// beside writes how far a state, with what is estimated of the context, is beside stage t.
-func (b *tube) beside(s, c []float64, t int) {
-	at := &b.margin.stages.list[t]
+// deviate writes how far a state, with the estimated entries of the context, is from stage t.
+func (b *tube) deviate(s, c []float64, t int) {
+	st := &b.margin.stages.list[t]
 	for i, v := range s {
-		b.off[i] = v - at.s[i]
+		b.deviation[i] = v - st.s[i]
 	}
 	for i, k := range b.unknown {
-		b.off[len(s)+i] = c[k] - at.c[k]
+		b.deviation[len(s)+i] = c[k] - st.c[k]
 	}
 }
 
-// renew finds what is to be kept off from a state on, along the plan that the feedback makes of the one before, or along actions where there
-// is none, and begins with that plan.
-func (b *tube) renew(s, c, actions []float64, f *Filter, under *underWay) {
-	m, ahead, before := b.margin, b.at, b.steps
+// renew finds the tightening from a state on and begins with its plan. The plan is the last one as the feedback changes
+// it, or the actions where there is none.
+func (b *tube) renew(s, c, actions []float64, f *Filter, queue *actionQueue) {
+	m, ahead, lastSteps := b.margin, b.stage, b.steps
 	steps := m.remaining(c)
 	b.leave()
-	if ahead == 0 || ahead+steps != before {
-		if m.Along(s, c, actions, f, under) {
+	if ahead == 0 || ahead+steps != lastSteps {
+		if m.Along(s, c, actions, f, queue) {
 			b.open(steps)
 		}
 		return
 	}
-	m.roll(s, c, steps, func(t int, at *stage) {
-		was := &m.stages.list[ahead+t]
-		for i := range at.u {
-			at.u[i] = was.u[i]
-			for k, v := range at.s {
-				at.u[i] += was.k[i*m.n+k] * (v - was.s[k])
+	m.roll(s, c, steps, func(t int, st *stage) {
+		previous := &m.stages.list[ahead+t]
+		for i := range st.u {
+			st.u[i] = previous.u[i]
+			for k, v := range st.s {
+				st.u[i] += previous.k[i*m.n+k] * (v - previous.s[k])
 			}
 		}
-		domain.Clip(at.u, at.u, b.box)
+		domain.Clip(st.u, st.u, b.box)
 	})
-	if m.spread(steps, f, under) {
+	if m.spread(steps, f, queue) {
 		b.open(steps)
 	}
 }
 
-// actions are those of the plan along which it was found what is kept off.
+// actions are those of the plan of the tightening.
 func (b *tube) actions(steps int) []float64 {
 	b.plan = b.plan[:0]
 	for t := range steps {
@@ -225,14 +227,14 @@ func (b *tube) actions(steps int) []float64 {
 func (l *Loop) follower() *domain.Follower {
 	return &domain.Follower{
 		Keeps: func(s, c, u []float64) (plan []float64, keeps bool) {
-			if !l.asked || !l.margin.tube.within() {
+			if !l.asking || !l.margin.tube.hasNext() {
 				return nil, false
 			}
 			plan, l.followed = l.margin.tube.keeps(s, c, u)
 			return plan, l.followed
 		},
 		Renew: func(s, c []float64) (plan []float64, renewed bool) {
-			if !l.asked || l.fresh {
+			if !l.asking || l.fresh {
 				return nil, false
 			}
 			l.renew(s, c)

@@ -1,5 +1,5 @@
-// Command gpc is Geometric Pareto Control on the command line, with the systems of the
-// gallery, networks and the cases of the paper, and their bundled maps.
+// Command gpc is Geometric Pareto Control on the command line. It has the systems of the
+// gallery, networks, the cases of the paper, and their bundled maps.
 package main
 
 import (

@@ -16,8 +16,8 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// Run checks a case: gradients against central differences, batched and blocked
-// forms against rows, projections against margins, indicators, fallbacks, the
+// Run checks a case. It holds gradients to central differences, batched and blocked
+// forms to rows, and projections to margins. It checks indicators, fallbacks and the
 // solver's samples, and that the plant replays an episode bit for bit.
 //
 // Where the problem, or the one that its map is about, has functions on CUDA devices

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// flag in a sentence. One that stands alone is an argument of another program.
-var flag = regexp.MustCompile(`\s.*--[a-z]|--[a-z].*\s`)
+// flagInText is a flag in a sentence. One that stands alone is an argument of another program.
+var flagInText = regexp.MustCompile(`\s.*--[a-z]|--[a-z].*\s`)
 
 // commands are packages of the command line, programs the folders of what measures with it: theirs are the flags.
 var (
@@ -43,7 +43,7 @@ func TestTheLibraryNamesNoFlags(t *testing.T) {
 			read++
 			ast.Inspect(f, func(n ast.Node) bool {
 				// A container's --gpus is no flag of ours.
-				if s, is := n.(*ast.BasicLit); is && s.Kind == token.STRING && flag.MatchString(strings.ReplaceAll(s.Value, "--gpus", "")) {
+				if s, is := n.(*ast.BasicLit); is && s.Kind == token.STRING && flagInText.MatchString(strings.ReplaceAll(s.Value, "--gpus", "")) {
 					t.Errorf("%s names a flag: %s", files.Position(s.Pos()), s.Value)
 				}
 				return true

@@ -47,7 +47,7 @@ docs/reference/certify.md defines the constants.`,
 				out.Certificate.WriteTable(w)
 				last := len(recovery.Median) - 1
 				fmt.Fprintf(w, "\n%s\nrecovery from ‖Δz‖ = %.3g over %d runs: median Φ %.3g → %.3g in %d steps, predicted factor per step %.6g; within the prediction %.4f, at the velocity cap %.4f\n",
-					out.Certificate.Summary(), recovery.Radius, recovery.Runs, float64(recovery.Median[0]), float64(recovery.Median[last]), last, float64(recovery.Contraction), float64(recovery.Within), float64(recovery.Capped))
+					out.Certificate.Summary(), recovery.Radius, recovery.Runs, float64(recovery.Median[0]), float64(recovery.Median[last]), last, float64(recovery.Contraction), float64(recovery.Conforming), float64(recovery.Capped))
 			})
 		},
 	}

@@ -32,7 +32,7 @@ func TestContendersSeeTheirGains(t *testing.T) {
 	k := require.Get(newContest(c))(t)
 	gain := k.gains.from
 	for i, one := range all {
-		if r := rows[i]; r.Episodes != 2 || r.MeasuredNoise != noise || r.KeptOff != level || r.offset != nil {
+		if r := rows[i]; r.Episodes != 2 || r.MeasuredNoise != noise || r.Tightening != level || r.offset != nil {
 			t.Errorf("%+v: %+v", one, r)
 		}
 		path := filepath.Join(o.traces, "cartpole-"+one.method+"-"+one.gains+".jsonl")

@@ -58,7 +58,7 @@ func (d devices) summary() string {
 // summarize writes the table of some runs of one kind of scenes.
 func summarize(r report.Run, b *bytes.Buffer, shown []closedloop.Result) {
 	first := &shown[0]
-	goals := first.Reached != nil
+	goals := first.GoalReached != nil
 	scenes := 0
 	if goals {
 		shown, scenes = report.SameScenes(shown)

@@ -79,10 +79,10 @@ var paperFigures = func() map[string]*paperFigure {
 	add("fail", "failed, % of episodes", "%.3g", func(p *published.Row) float64 { return p.Fail }, share(func(e *closedloop.Result) float64 { return 1 - float64(e.Safe) }))
 	add("safe", "safe, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Safe }, share(func(e *closedloop.Result) float64 { return float64(e.Safe) }))
 	add("joint", "all goals reached, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Joint }, share(func(e *closedloop.Result) float64 {
-		if e.Reached == nil {
+		if e.GoalReached == nil {
 			return none
 		}
-		return float64(*e.Reached)
+		return float64(*e.GoalReached)
 	}))
 	add("collision-free", "collision-free, % of episodes", "%.4g", func(p *published.Row) float64 { return p.Collision }, share(func(e *closedloop.Result) float64 { return float64(e.CollisionFree) }))
 	add("margin", "least margin, m", "%.3f", func(p *published.Row) float64 { return p.Margin }, func(e *closedloop.Result) (float64, float64, string) {
@@ -255,7 +255,7 @@ func paperRuns(r report.Run) []closedloop.Result {
 	evals := slices.DeleteFunc(slices.Concat(r.Plain(r.Name), r.LikePaper(r.Name)), func(e closedloop.Result) bool {
 		return !slices.Contains(methods, e.Method)
 	})
-	if len(evals) > 0 && evals[0].Reached != nil {
+	if len(evals) > 0 && evals[0].GoalReached != nil {
 		evals, _ = report.SameScenes(evals)
 	}
 	return evals

@@ -405,7 +405,7 @@ func TestGlanceShowsAPairedRival(t *testing.T) {
 	reached := closedloop.Number(1)
 	plain := func(method string, safe float64) closedloop.Result {
 		e := testrecords.Run("multiagent-moving", method, "", 1, 2)
-		e.Safe, e.Reached = closedloop.Number(safe), &reached
+		e.Safe, e.GoalReached = closedloop.Number(safe), &reached
 		return e
 	}
 	r := report.New("", known())

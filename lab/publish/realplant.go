@@ -16,7 +16,7 @@ func (d devices) realPlant() string {
 	estimated := func(m *closedloop.Comparison) bool { return m.MeasuredNoise > 0 }
 	return d.pairs(estimated, []string{"measured", "noise, %", "kept off, σ", "method", "safe", "starts with a way", "safe of these", "95 % interval, %"}, func(m *closedloop.Comparison) []string {
 		return []string{
-			measuredStates(m.MeasuredStates), fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.KeptOff), "`" + m.Method + "`",
+			measuredStates(m.MeasuredStates), fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.Tightening), "`" + m.Method + "`",
 			fmt.Sprintf("%d/%d", m.Safe, m.Episodes), fmt.Sprint(m.Way), fmt.Sprint(m.SafeOfWay), percents(closedloop.ClopperPearson(m.SafeOfWay, m.Way)),
 		}
 	})
@@ -71,7 +71,7 @@ func (d devices) comparisons(wanted func(m *closedloop.Comparison) bool) (out []
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Compared) int {
 		x, y := &a.Comparisons[0], &b.Comparisons[0]
-		return cmp.Or(cmp.Compare(x.Case, y.Case), cmp.Compare(len(x.MeasuredStates), len(y.MeasuredStates)), cmp.Compare(x.MeasuredNoise, y.MeasuredNoise), cmp.Compare(x.KeptOff, y.KeptOff), cmp.Compare(x.Delay, y.Delay))
+		return cmp.Or(cmp.Compare(x.Case, y.Case), cmp.Compare(len(x.MeasuredStates), len(y.MeasuredStates)), cmp.Compare(x.MeasuredNoise, y.MeasuredNoise), cmp.Compare(x.Tightening, y.Tightening), cmp.Compare(x.Delay, y.Delay))
 	})
 	return out
 }

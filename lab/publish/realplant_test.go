@@ -12,7 +12,7 @@ import (
 func TestTheRealPlant(t *testing.T) {
 	r := report.New("a", nil)
 	row := func(method string, noise float64, safe int) closedloop.Comparison {
-		return closedloop.Comparison{Case: "cart", Method: method, Seed: 9, Commit: "abc", Episodes: 1000, Safe: safe, Way: 900, SafeOfWay: 899, Sensing: closedloop.Sensing{MeasuredNoise: noise, KeptOff: 3}, Compared: 880, Difference: closedloop.RegretStatistics{Mean: 1.25, MeanCI95: closedloop.OpenInterval{1, 1.5}}}
+		return closedloop.Comparison{Case: "cart", Method: method, Seed: 9, Commit: "abc", Episodes: 1000, Safe: safe, Way: 900, SafeOfWay: 899, Sensing: closedloop.Sensing{MeasuredNoise: noise, Tightening: 3}, Compared: 880, Difference: closedloop.RegretStatistics{Mean: 1.25, MeanCI95: closedloop.OpenInterval{1, 1.5}}}
 	}
 	report.Put(r, closedloop.Compared{Comparisons: []closedloop.Comparison{row("plain", 0, 1), row("bare", 0, 2)}},
 		closedloop.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.03, 951), row("direct", 0.03, 950)}},
@@ -36,7 +36,7 @@ func TestTheRealPlant(t *testing.T) {
 		t.Errorf("a comparison without an estimate is in\n%s", text)
 	}
 	late := row("nmpc", 0, 999)
-	late.Delay, late.KeptOff = 1, 0
+	late.Delay, late.Tightening = 1, 0
 	report.Put(r, closedloop.Compared{Comparisons: []closedloop.Comparison{late}})
 	if got := (devices{r}).delayed(); !strings.Contains(got, "| `cart` | 1 | `nmpc` | 999/1000 | 99.4 to 100.0 | – | – |") || strings.Contains(got, "bare") || strings.Contains(got, "x, theta") {
 		t.Errorf("late actions:\n%s", got)
@@ -50,7 +50,7 @@ func TestTheRealPlant(t *testing.T) {
 func TestStartsWithoutAWayAreTold(t *testing.T) {
 	c := claimsOf(t, "docs/results/real-plant.md")
 	for _, of := range devices(recorded(t)).comparisons(func(m *closedloop.Comparison) bool {
-		return m.Case == "cartpole-track" && len(m.MeasuredStates) == 2 && m.MeasuredNoise == 0.01 && m.KeptOff == 3
+		return m.Case == "cartpole-track" && len(m.MeasuredStates) == 2 && m.MeasuredNoise == 0.01 && m.Tightening == 3
 	}) {
 		solver, plain := of.Comparisons[0], of.Comparisons[1]
 		c.says("%d of %d starts have none, and with them goes the difference of the two methods: of all starts the map keeps %d and the solver %d, of those with a way %d of %d each",

@@ -280,7 +280,7 @@ func aboutCaseTwo(c *claims, r records) {
 	}
 	c.says("On the %d static episodes in which all are safe, `planner` costs %.1f %% less than that optimiser and `planner-no-latent-primitives`, without any map, %.1f %% less.",
 		own.RegretN, -float64(own.GapPct), -float64(other.GapPct))
-	c.says("reaches all goals in %.0f %% of episodes and collides in %.0f %%", 100*float64(*moving.Reached), 100-100*float64(moving.CollisionFree))
+	c.says("reaches all goals in %.0f %% of episodes and collides in %.0f %%", 100*float64(*moving.GoalReached), 100-100*float64(moving.CollisionFree))
 	c.says("At the last step %.0f %% of episodes have all robots there", 100*float64(*moving.AtEnd))
 }
 

@@ -19,7 +19,7 @@ func (r *Records) evaluationSections() []Section {
 	var out []Section
 	for _, name := range r.CaseNames() {
 		first := len(out)
-		if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached != nil {
+		if evals := r.Plain(name); len(evals) > 0 && evals[0].GoalReached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
 				if e.Method == r.leading(name) && len(e.Unsafe) > 0 {
@@ -138,7 +138,7 @@ func (r *Records) regretNote(name string) string {
 func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
 	columns := slices.Concat(Columns{
 		{"method", "{Method}{Seeds}"}, {"episodes", "{Episodes}"}, {"safe", "{Safe %.4f}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"},
-		{"collision-free", "{CollisionFree %.4f}"}, {"collision-free % (paper)", "{Paper.Collision}"}, {"reached", "{Reached %.4f}"}, {"at end", "{AtEnd %.4f}"},
+		{"collision-free", "{CollisionFree %.4f}"}, {"collision-free % (paper)", "{Paper.Collision}"}, {"reached", "{GoalReached %.4f}"}, {"at end", "{AtEnd %.4f}"},
 		{"gap %", "{GapPct %.3f} ± {GapHalf? %.3f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.3f}"}, {"p90", "{Spread.P90 %.3f}"}, {"gap % (paper)", "{Paper.Gap}"},
 	}, lessColumns(r.leading(name)), Columns{{"scene margin", "{MarginMean %.3f}"}, {"± s.e.m.", "{MarginSEM %.3f}"}, {"margin (paper)", "{Paper.Margin}"}})
 	for _, kind := range slices.Sorted(maps.Keys(evals[0].MarginsMean)) {

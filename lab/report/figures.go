@@ -34,7 +34,7 @@ func (r *Records) leading(name string) string {
 func (r *Records) caseFigures(name string) []*draw.Figure {
 	var figures []*draw.Figure
 	// A gap to a reference may be negative: no logarithmic axis holds it.
-	if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached == nil {
+	if evals := r.Plain(name); len(evals) > 0 && evals[0].GoalReached == nil {
 		figures = append(figures, r.regretFigure(name, evals), r.frontierFigure(name, evals))
 	}
 	if t := r.ShownTrace(name); t != nil {

@@ -30,7 +30,7 @@ func (r Run) Brief(evals []closedloop.Result) []closedloop.Result {
 // Excess is by how much a run costs more than what it is measured against, % in the mean, with
 // its standard error: the gap of a case that has one, otherwise the regret.
 func Excess(e *closedloop.Result) (mean, sem closedloop.Number) {
-	if e.Regime != "" || e.Reached != nil {
+	if e.Regime != "" || e.GoalReached != nil {
 		return e.GapPct, e.GapSEM
 	}
 	return e.RegretPct, e.RegretSEM
@@ -38,7 +38,7 @@ func Excess(e *closedloop.Result) (mean, sem closedloop.Number) {
 
 // Decimals of an excess: gaps to a reference that is no optimum have wide intervals.
 func Decimals(e *closedloop.Result) string {
-	if e.Reached != nil {
+	if e.GoalReached != nil {
 		return "%.2f"
 	}
 	return "%.4f"
@@ -212,7 +212,7 @@ func HardestScenes(all []*Records) (rows []hardest, few []string) {
 	for _, r := range RunsOf(all, (*Records).CaseNames) {
 		h := hardest{Run: r}
 		for _, evals := range r.Regimes() {
-			if evals[0].Reached != nil {
+			if evals[0].GoalReached != nil {
 				evals, _ = SameScenes(evals)
 			}
 			e := r.plain(evals)
@@ -269,7 +269,7 @@ func Glance(all []*Records) Section {
 	rows, _ := HardestScenes(all)
 	for _, h := range rows {
 		digits := "%.3f"
-		if h.Own.Reached != nil {
+		if h.Own.GoalReached != nil {
 			digits = Decimals(h.Own)
 		}
 		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + SafeText(h.Own), ExcessText(digits, h.Own), Times("%.3f", &h.Own.Latency), "–", "–", "–"}

@@ -229,7 +229,7 @@ func estimatedAt(c *closedloop.Comparison) string {
 	if len(c.MeasuredStates) > 0 {
 		from = " from " + strings.Join(c.MeasuredStates, ", ")
 	}
-	return fmt.Sprintf(", by an estimate%s at a noise of %g %%, %g standard deviations off the limits", from, 100*c.MeasuredNoise, c.KeptOff)
+	return fmt.Sprintf(", by an estimate%s at a noise of %g %%, %g standard deviations off the limits", from, 100*c.MeasuredNoise, c.Tightening)
 }
 
 // checkCompilation refuses a record that the tables cannot index.

@@ -70,7 +70,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	if domain.AbilitiesOfProblem(c.Problem).Weigh != nil { // the cost is Σ J_i, not Σ σ_i J_i
 		cost, up = func(s *closedloop.Series) closedloop.Band { return s.Total }, draw.Along("J_total = Σ J_i", up.Unit)
 	}
-	at, along := r.clock(name, len(shown[0].Series.Total.Mean)*shown[0].Series.Every+1)
+	at, along := r.clock(name, len(shown[0].Series.Total.Mean)*shown[0].Series.Interval+1)
 	time := func(s *closedloop.Series) []float64 { return steps(s, at[1]) }
 	beside := func(f *draw.Figure, what string) *draw.Figure {
 		f.Caption += " " + episodesOf(shown)
@@ -151,7 +151,7 @@ func (r *Records) above(name, file, title string, along, up draw.Axis, shown []c
 func steps(s *closedloop.Series, each float64) []float64 {
 	at := make([]float64, len(s.Total.Mean))
 	for k := range at {
-		at[k] = each * (float64(k*s.Every) + float64(s.Every-1)/2)
+		at[k] = each * (float64(k*s.Interval) + float64(s.Interval-1)/2)
 	}
 	return at
 }

@@ -17,7 +17,7 @@ func overTime(method string, level float64) closedloop.Result {
 	band := func(at float64) closedloop.Band {
 		return closedloop.Band{Mean: closedloop.Vector{at, at}, P10: closedloop.Vector{at - 1, at - 1}, P90: closedloop.Vector{at + 1, at + 1}}
 	}
-	s := &closedloop.Series{Every: 5, Episodes: 2, Total: band(level), Weighted: band(level / 3)}
+	s := &closedloop.Series{Interval: 5, Episodes: 2, Total: band(level), Weighted: band(level / 3)}
 	for i := range 3 {
 		s.J, s.Sigma = append(s.J, band(float64(i)*level)), append(s.Sigma, band(1./3))
 	}

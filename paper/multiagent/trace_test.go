@@ -25,7 +25,7 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Reached == nil || len(result.MarginsMean) != world.MarginKinds || len(result.Unsafe) != 3-int(float64(result.Safe)*3+0.5) {
+	if result.GoalReached == nil || len(result.MarginsMean) != world.MarginKinds || len(result.Unsafe) != 3-int(float64(result.Safe)*3+0.5) {
 		t.Errorf("result %+v", result)
 	}
 	// The oracle is the reference itself: no gap.

@@ -63,7 +63,7 @@ func (f *fleetOf[T]) rows(at []unsafe.Pointer) *environment.Rows[T] {
 	return &environment.Rows[T]{
 		Action: memory[T](at[rowAction], n*action), Observation: memory[T](at[rowObservation], n*observation), Final: memory[T](at[rowFinal], n*observation),
 		Reward: memory[float64](at[rowReward], n), Cost: memory[float64](at[rowCost], n), Violated: memory[bool](at[rowViolated], n),
-		Terminated: memory[bool](at[rowTerminated], n), Truncated: memory[bool](at[rowTruncated], n), Stepped: memory[bool](at[rowStepped], n),
+		Terminated: memory[bool](at[rowTerminated], n), Truncated: memory[bool](at[rowTruncated], n), IsStep: memory[bool](at[rowStepped], n),
 		Objectives: memory[float64](at[rowObjectives], n*objectives), Margins: memory[float64](at[rowMargins], n*margins), Sigma: memory[float64](at[rowSigma], n*objectives),
 		Episode: memory[int64](at[rowEpisode], n),
 	}

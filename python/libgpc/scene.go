@@ -36,7 +36,7 @@ func (s *session) stage(path string) (err error) {
 		return gpc.BadInput(err)
 	}
 	for _, b := range beyond {
-		s.notices.add("not what maps are made for: " + b.What)
+		s.notices.add("not what maps are made for: " + b.Quantity)
 	}
 	return nil
 }

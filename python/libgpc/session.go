@@ -238,7 +238,7 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 		}
 		r, err := s.refiner.Refine(run, in.At(of, 0), batchnav.RefineOptions{
 			Candidates: o.Candidates, FlowSteps: o.FlowSteps, Seed: o.Seed, LookAhead: o.LookAhead, Remaining: o.Remaining, NoRounds: o.NoRounds,
-			Within: time.Duration(o.Within * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
+			TimeLimit: time.Duration(o.Within * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
 		})
 		if err != nil && run.Err() == nil { // what Refine refuses is asked for
 			return gpc.BadInput(err)

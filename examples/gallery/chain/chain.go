@@ -1,8 +1,8 @@
 // Package chain is a chain of masses between springs, fixed at one end and moved at the
-// other, that shall come to rest without touching a wall: the benchmark of Wirsching, Bock
-// and Diehl ("Fast NMPC of a chain of masses connected by springs", 2006) as Zanelli and
-// others, Kouzoupis and acados have it (acados, examples/acados_python/chain_mass): constants,
-// weights, wall, period and horizon are acados', whose wall is soft.
+// other. It has to reach a steady state without touching a wall. The benchmark is from Wirsching,
+// Bock and Diehl ("Fast NMPC of a chain of masses connected by springs", 2006). Constants, weights,
+// wall, period and horizon are those of acados (examples/acados_python/chain_mass), as Zanelli and
+// others and Kouzoupis have them too. The wall of acados is soft.
 package chain
 
 import (

@@ -1,6 +1,6 @@
-// Command gpc-tanks is the gpc command line with a domain of one's own: the same
-// commands for two coupled water tanks, with gradients from a graph ("tanks") and
-// by hand ("tanks-by-hand").
+// Command gpc-tanks is the gpc command line with a domain of one's own. It has the same
+// commands for two coupled water tanks. Gradients come from a graph ("tanks") or are
+// written by hand ("tanks-by-hand").
 package main
 
 import (

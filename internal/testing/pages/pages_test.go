@@ -19,8 +19,6 @@ const root = "../../.."
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
-	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	code    = regexp.MustCompile("`[^`\n]*`")
 )
 
 // anchor is a heading's, as GitHub makes it.

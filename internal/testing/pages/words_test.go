@@ -3,7 +3,6 @@ package pages
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,57 +18,13 @@ const (
 	linesOfPages   = 4000 // of all pages but results, reference and notebook
 )
 
-var (
-	written  = regexp.MustCompile(`(?ms)^<!-- [^\n]*(?:written|printed) by.*?^<!-- end of [^\n]*-->`)
-	sentence = regexp.MustCompile(`[.!?](?:[)"*_]*)(?:\s+|$)`)
-	item     = regexp.MustCompile(`^\s*(?:[*-]|\d+\.)\s`)
-	target   = regexp.MustCompile(`\]\([^)]*\)`)
-)
-
-// sentences are those of a page's own words: not of headings, tables, code, pictures and what records write.
-func sentences(page string) (all []string) {
-	page = fenced.ReplaceAllString(written.ReplaceAllString(page, ""), "")
-	var paragraph []string
-	flush := func() {
-		text := target.ReplaceAllString(code.ReplaceAllString(strings.Join(paragraph, " "), "code"), "]")
-		for _, s := range sentence.Split(text, -1) {
-			if strings.TrimSpace(s) != "" {
-				all = append(all, s)
-			}
-		}
-		paragraph = nil
-	}
-	for line := range strings.Lines(page) {
-		switch line = strings.TrimRight(line, "\n"); {
-		case strings.TrimSpace(line) == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, "|"), strings.HasPrefix(line, "!["), strings.HasPrefix(line, "<"), strings.HasPrefix(line, "    "):
-			flush()
-		case item.MatchString(line):
-			flush()
-			paragraph = append(paragraph, item.ReplaceAllString(line, ""))
-		default:
-			paragraph = append(paragraph, line)
-		}
-	}
-	flush()
-	return all
-}
-
-// mean is how many words a sentence has in the mean.
-func mean(all []string) float64 {
-	words := 0
-	for _, s := range all {
-		words += len(strings.Fields(s))
-	}
-	return float64(words) / float64(max(1, len(all)))
-}
-
 // Words of tables, code, headings and generated parts do not count, a list's items end sentences, and a link's target
 // is no word.
 func TestSentencesArePlainText(t *testing.T) {
 	page := "# A title of many words\n\nOne two\nthree. Four `a b c` [five six](there.md) seven!\n\n* eight\n* nine ten\n\n| a | cell |\n\n" +
 		"```go\nx := y. Z\n```\n<!-- x: written by make docs -->\nno words here.\n<!-- end of x -->\n"
-	if all := sentences(page); len(all) != 4 || mean(all) != 11./4 {
-		t.Errorf("%d sentences of %v words: %q", len(all), mean(all), all)
+	if all := Sentences(page); len(all) != 4 || Mean(all) != 11./4 {
+		t.Errorf("%d sentences of %v words: %q", len(all), Mean(all), all)
 	}
 }
 
@@ -84,8 +39,8 @@ func TestPagesForUsersAreInShortSentences(t *testing.T) {
 			continue
 		}
 		counted++
-		all := sentences(string(require.Get(os.ReadFile(filepath.Join(root, page)))(t)))
-		if m := mean(all); m > wordsASentence {
+		all := Sentences(string(require.Get(os.ReadFile(filepath.Join(root, page)))(t)))
+		if m := Mean(all); m > wordsASentence {
 			t.Errorf("%s has %.1f words a sentence, more than %d", page, m, wordsASentence)
 		} else {
 			t.Logf("%s: %.1f words a sentence", page, m)

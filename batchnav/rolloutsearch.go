@@ -11,15 +11,15 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// along is what a refinement adds to proposals: rounds of offsets along the roll-out.
-type along struct {
+// rolloutSearch is what a refinement adds to proposals: rounds of offsets along the roll-out.
+type rolloutSearch struct {
 	finder
 	project []float64
 }
 
-// Split is how many candidates of a refinement are proposals, and how many are left for
-// the rounds after them: proposals are as many as one round has, on a device one of the rounds. Roll-outs have so many
-// steps; places is the backend's (backend.Description).
+// Split is the number of candidates of a refinement that are proposals, and the number left for the rounds after them.
+// There are as many proposals as one round has; on a device they are one of the rounds. steps is the length of a
+// roll-out, places the backend's (backend.Description).
 func Split(spec *domain.Spec, o RefineOptions, steps, places int) (proposed, offset int) {
 	if spec.Plan > 1 || o.NoRounds {
 		return o.Candidates, 0
@@ -32,26 +32,26 @@ func Split(spec *domain.Spec, o RefineOptions, steps, places int) (proposed, off
 	return proposed, o.Candidates - proposed
 }
 
-// newAlong prepares rounds of n candidates over all, along roll-outs of so many steps.
-func newAlong(l *loaded, n, round, steps int) (*along, error) {
-	own := *l // with a stepper of its own
-	r, err := newSearch(&own, &Options{Search: SearchOptions{Candidates: n, LookAhead: steps, round: round}})
+// newRolloutSearch prepares rounds of n candidates in all, along roll-outs of steps decisions.
+func newRolloutSearch(l *loaded, n, round, steps int) (*rolloutSearch, error) {
+	private := *l // with a stepper of its own
+	r, err := newSearch(&private, &Options{Search: SearchOptions{Candidates: n, LookAhead: steps, round: round}})
 	if err != nil {
 		return nil, err
 	}
-	return &along{newFinder(r), make([]float64, l.spec.ActionSize())}, nil
+	return &rolloutSearch{newFinder(r), make([]float64, l.spec.ActionSize())}, nil
 }
 
 // search improves what the proposals found by n candidates along the roll-out. The best
 // proposal enters twice: for its own action, and held as an offset to the end.
 func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOptions, steps, n int, start time.Time, result *Refinement) (err error) {
-	if round := min(n, result.Candidates); r.along == nil || r.along.opt.Candidates != n || r.along.round != round || r.along.steps < steps {
-		if r.along, err = newAlong(r.loaded, n, round, max(steps, r.spec.LookAhead())); err != nil {
+	if round := min(n, result.Candidates); r.rounds == nil || r.rounds.opt.Candidates != n || r.rounds.round != round || r.rounds.steps < steps {
+		if r.rounds, err = newRolloutSearch(r.loaded, n, round, max(steps, r.spec.LookAhead())); err != nil {
 			return err
 		}
 	}
-	a := r.along
-	a.until = ctx
+	a := r.rounds
+	a.roundContext = ctx
 	a.noProjection, a.threads = opt.NoProjection, max(1, opt.Threads)
 	z := a.z.Row(0)
 	if err := a.encode(obs.S, obs.C, obs.Preference); err != nil {
@@ -60,42 +60,42 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	a.memory.forget()
 	a.sampler.Seed(opt.Seed)
 	a.sampler.Begin(a.memory.Memory, steps)
-	for _, held := range []bool{false, true} {
+	for _, constant := range []bool{false, true} {
 		o := a.sampler.Offer()
 		for j := range o {
-			if held || j < len(z) {
+			if constant || j < len(z) {
 				o[j] = result.Latent[j%len(z)] - z[j%len(z)]
 			}
 		}
 	}
-	found := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
-	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.Within, time.Since(start))
+	stats := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
+	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.TimeLimit, time.Since(start))
 	if err != nil {
 		return err
 	}
 	if whole {
-		a.report(obs, &found, result)
+		a.report(obs, &stats, result)
 	}
-	for rounds, gained := 0, !whole; gained && found.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
+	for rounds, improved := 0, !whole; improved && stats.Candidates < n && !late(opt.TimeLimit, start, rounds+1); rounds++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		size := min(a.round, n-found.Candidates)
-		if gained, err = a.next(size, obs.S, obs.C, obs.Preference, a.state.Row(0), z, steps); err != nil {
+		size := min(a.round, n-stats.Candidates)
+		if improved, err = a.next(size, obs.S, obs.C, obs.Preference, a.state.Row(0), z, steps); err != nil {
 			return err
 		}
-		a.count(&found, size)
+		a.count(&stats, size)
 		a.choose(obs, result)
 		result.Candidates += size
 		result.endRound()
 	}
-	if found.Feasible > 0 {
-		found.MeanCost /= float64(found.Feasible)
+	if stats.Feasible > 0 {
+		stats.MeanCost /= float64(stats.Feasible)
 	} else {
-		found.BestCost = 0
+		stats.BestCost = 0
 	}
-	result.FeasibleCount += found.Feasible
-	result.Sources = append(result.Sources, found)
+	result.FeasibleCount += stats.Feasible
+	result.Sources = append(result.Sources, stats)
 	end := time.Since(start)
 	if result.Latency.Evaluate > 0 { // a backend that refines by itself tells the total only
 		result.Latency.Evaluate += machine.Microseconds(end) - result.Latency.Total
@@ -105,17 +105,17 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 }
 
 // report adds the rounds that a device has made.
-func (a *along) report(obs Observation, found *domain.SourceStatistics, result *Refinement) {
-	before := crossentropy.Elite{Cost: result.Cost, Margin: result.Margin}
+func (a *rolloutSearch) report(obs Observation, stats *domain.SourceStatistics, result *Refinement) {
+	incumbent := crossentropy.Elite{Cost: result.Cost, Margin: result.Margin}
 	for _, round := range a.device.out.Rounds {
-		found.Candidates += round.Candidates
-		found.Feasible += round.Feasible
-		found.MeanCost += round.Total
-		found.BestCost = min(found.BestCost, round.Least)
+		stats.Candidates += round.Candidates
+		stats.Feasible += round.Feasible
+		stats.MeanCost += round.Total
+		stats.BestCost = min(stats.BestCost, round.Least)
 		result.Candidates += round.Candidates
 		best := crossentropy.Elite{Cost: round.Cost, Margin: round.Margin}
-		if len(a.device.out.Outcome.Number) == 0 || !a.sampler.Better(&best, &before) {
-			best = before
+		if len(a.device.out.Outcome.Number) == 0 || !a.sampler.Better(&best, &incumbent) {
+			best = incumbent
 		}
 		result.Rounds = append(result.Rounds, RefineRound{Candidates: result.Candidates, Cost: best.Cost, Margin: best.Margin, Feasible: a.sampler.Feasible(&best)})
 	}
@@ -123,7 +123,7 @@ func (a *along) report(obs Observation, found *domain.SourceStatistics, result *
 }
 
 // count adds the round of n candidates to what is known of all.
-func (a *along) count(all *domain.SourceStatistics, n int) {
+func (a *rolloutSearch) count(all *domain.SourceStatistics, n int) {
 	all.Candidates += n
 	for i, cost := range a.cost[:n] {
 		if e := (crossentropy.Elite{Cost: cost, Margin: a.margin[i]}); a.sampler.Feasible(&e) {
@@ -135,7 +135,7 @@ func (a *along) count(all *domain.SourceStatistics, n int) {
 }
 
 // choose makes the best of the rounds so far the refinement's where it is better.
-func (a *along) choose(obs Observation, result *Refinement) {
+func (a *rolloutSearch) choose(obs Observation, result *Refinement) {
 	best := a.memory.Best()
 	if now := (crossentropy.Elite{Cost: result.Cost, Margin: result.Margin}); best == nil || !a.sampler.Better(best, &now) {
 		return

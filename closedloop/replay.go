@@ -11,12 +11,12 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-// again is an episode of a trace that is run again from the header's seed: its scene and
-// what was measured, and, where the method is there, its decisions.
-type again struct {
+// replay is an episode of a trace, run again from the header's seed: its scene, its measurements, and, where the method
+// is there, its decisions.
+type replay struct {
 	*verifier
-	drawn domain.Episode // nil where its scene is not the trace's
-	noisy bool           // what was measured is not the plant's state
+	redrawn domain.Episode // nil where its scene is not the trace's
+	noisy   bool           // what was measured is not the plant's state
 	// estimated: a trace has what its method decided by, which follows from measurements that it has not.
 	// What was decided is judged by the plant alone.
 	estimated bool
@@ -26,16 +26,16 @@ type again struct {
 	ns        int
 	pace      *pace
 	gap       gapOf
-	ended     string // why the method could not go on behind a decision
+	stop      string // why the method could not continue after a decision
 }
 
-// again draws the episode and compares its scene.
-func (v *verifier) again(e *EpisodeRecord, ns int) *again {
+// newReplay draws the episode and compares its scene.
+func (v *verifier) newReplay(e *EpisodeRecord, ns int) *replay {
 	h := v.header
-	a := &again{
+	a := &replay{
 		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
 		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
-		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode), gap: domain.AbilitiesOfProblem(v.of.Problem).Gap,
+		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode), gap: domain.AbilitiesOfProblem(v.controlCase.Problem).Gap,
 	}
 	if h.Estimated {
 		a.noisy, a.estimated = true, true
@@ -44,93 +44,93 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 		a.noisy = true
 	}
 	v.count("scene")
-	how := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
-	var drawn domain.Episode
+	options := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
+	var redrawn domain.Episode
 	var err error
 	if v.staging != nil {
-		drawn, err = v.staging.Stage(h.Seed, e.Episode, e.Scene, how)
+		redrawn, err = v.staging.Stage(h.Seed, e.Episode, e.Scene, options)
 	} else {
-		drawn, err = v.plant.Episode(h.Seed, e.Episode, how)
+		redrawn, err = v.plant.Episode(h.Seed, e.Episode, options)
 	}
 	if err != nil {
 		v.differs(e.SceneLine, e.Episode, -1, "scene", "drawn", err.Error())
 		return a
 	}
-	text, err := json.Marshal(drawn.Scene())
-	var trace, own any
-	if err != nil || json.Unmarshal(text, &own) != nil || json.Unmarshal(e.Scene, &trace) != nil {
+	text, err := json.Marshal(redrawn.Scene())
+	var trace, recomputed any
+	if err != nil || json.Unmarshal(text, &recomputed) != nil || json.Unmarshal(e.Scene, &trace) != nil {
 		v.differs(e.SceneLine, e.Episode, -1, "scene", fmt.Sprintf("%.100s", e.Scene), "cannot be compared")
 		return a
 	}
-	if d, differ := jsonin.FirstDifference(trace, own, sameScene); differ {
+	if d, differ := jsonin.FirstDifference(trace, recomputed, sameScene); differ {
 		v.differs(e.SceneLine, e.Episode, -1, jsonin.Below("scene", d.Path), fmt.Sprintf("%.100s", fmt.Sprint(d.A)),
 			fmt.Sprintf("%.100s by seed %d, regime %q, preference %v", fmt.Sprint(d.B), h.Seed, h.Regime, h.Preference))
 		return a
 	}
-	a.drawn = drawn
+	a.redrawn = redrawn
 	if v.method != nil {
-		if err := v.method.Reset(drawn); err != nil {
+		if err := v.method.Reset(redrawn); err != nil {
 			v.text(&Line{Line: e.EndLine, Episode: e.Episode, T: -1}, "end.failure", e.End.Failure, fmt.Sprintf("reset: %v", err))
-			a.drawn = nil
+			a.redrawn = nil
 		}
 	}
 	return a
 }
 
 // sameScene reports whether two values of a scene are the same, numbers within VerifyTolerance.
-func sameScene(trace, own any) bool {
+func sameScene(trace, recomputed any) bool {
 	a, number := trace.(float64)
-	if b, both := own.(float64); number && both {
+	if b, numbers := recomputed.(float64); number && numbers {
 		return math.Abs(a-b) <= VerifyTolerance*(1+math.Abs(b))
 	}
-	return reflect.DeepEqual(trace, own)
+	return reflect.DeepEqual(trace, recomputed)
 }
 
-// decision compares what was known before a decision, ep standing there, and makes the
-// decision again. Then the trace's own action is taken.
-func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
-	made, late := a.pace.next()
+// decision compares what was measured before a decision, ep standing there, and makes the decision again. Then the
+// plant takes the trace's own action.
+func (a *replay) decision(l *Line, ep domain.Episode, u []float64) {
+	decides, late := a.pace.next()
 	a.flag(l, "late", l.Late, late)
-	again := a.drawn != nil && !a.estimated && (a.noisy || a.method != nil || len(a.c) > 0)
-	if again {
+	checkable := a.redrawn != nil && !a.estimated && (a.noisy || a.method != nil || len(a.c) > 0)
+	if checkable {
 		a.observe()
 	}
-	a.context(l, again)
+	a.context(l, checkable)
 	switch {
 	case !a.noisy:
 		ep.State(a.state)
 		a.entries(l, "x", l.X, a.state[:a.ns])
-	case again:
+	case checkable:
 		a.entries(l, "x", l.X, a.s[:a.ns])
 	default:
-		a.at("x").skipped += len(l.X)
+		a.tallyOf("x").skipped += len(l.X)
 	}
-	if !again {
+	if !checkable {
 		return
 	}
 	if a.method != nil {
-		lost(a.s[:a.ns], l.X)
-		lost(a.c, l.C)
-		a.decide(l, made, late)
+		maskUnknown(a.s[:a.ns], l.X)
+		maskUnknown(a.c, l.C)
+		a.decide(l, decides, late)
 	}
-	if _, err := apply(a.spec, a.drawn, u); err != nil {
-		a.drawn = nil // the replay says so too
-	} else if !made {
+	if _, err := apply(a.spec, a.redrawn, u); err != nil {
+		a.redrawn = nil // the replay says so too
+	} else if !decides {
 		return
-	} else if _, err := prepare(a.may, a.drawn, time.Now); err != nil {
-		a.ended = unprepared(l.T, err)
+	} else if _, err := prepare(a.abilities, a.redrawn, time.Now); err != nil {
+		a.stop = unprepared(l.T, err)
 	}
 }
 
-func (a *again) observe() {
-	a.drawn.Observe(a.s, a.c)
+func (a *replay) observe() {
+	a.redrawn.Observe(a.s, a.c)
 	for i, b := range a.bias {
 		a.s[i] += b
 	}
 }
 
-// lost takes what a trace does not know from what is decided on.
-func lost(v []float64, trace Vector) {
+// maskUnknown makes NaN of the values that the trace does not have.
+func maskUnknown(v []float64, trace Vector) {
 	for i := range min(len(v), len(trace)) {
 		if math.IsNaN(trace[i]) {
 			v[i] = math.NaN()
@@ -139,37 +139,37 @@ func lost(v []float64, trace Vector) {
 }
 
 // context compares c with that of the scene, which observe has written if drawn.
-func (a *again) context(l *Line, drawn bool) {
+func (a *replay) context(l *Line, observed bool) {
 	switch {
 	case a.header.Trace == bareVersion:
-		a.at("c").skipped += len(a.c)
-	case drawn:
+		a.tallyOf("c").skipped += len(a.c)
+	case observed:
 		a.entries(l, "c", l.C, a.c)
 	default:
-		a.at("c").skipped += len(l.C)
+		a.tallyOf("c").skipped += len(l.C)
 	}
 }
 
 // entries compares what was known of a state or a context. A null entry is a sensor that
 // gave no number, which nothing can confirm.
-func (a *again) entries(l *Line, field string, trace Vector, own []float64) {
-	if !a.length(l, field, trace, own) {
+func (a *replay) entries(l *Line, field string, trace Vector, recomputed []float64) {
+	if !a.length(l, field, trace, recomputed) {
 		return
 	}
 	for i, v := range trace {
 		if math.IsNaN(v) {
-			a.at(field).skipped++
+			a.tallyOf(field).skipped++
 		} else {
-			a.number(l, field, i, v, own[i])
+			a.number(l, field, i, v, recomputed[i])
 		}
 	}
 }
 
 // decide makes one decision and compares it with the trace's.
-func (a *again) decide(l *Line, made, late bool) {
+func (a *replay) decide(l *Line, decides, late bool) {
 	var m domain.Decision
 	var err error
-	if made {
+	if decides {
 		m, err = a.method.Decide(a.s, a.c, a.header.Preference, a.u)
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *again) decide(l *Line, made, late bool) {
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m = a.gap.bounded(a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
+	m = a.gap.bounded(a.pace.executed(a.abilities, a.controlCase, decides, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {
@@ -201,47 +201,47 @@ func (a *again) decide(l *Line, made, late bool) {
 }
 
 // one compares a value of the method's own record.
-func (a *again) one(l *Line, field string, entry int, trace, own float64) {
-	a.repeated(l, field, entry, trace, own, 1+math.Abs(own))
+func (a *replay) one(l *Line, field string, entry int, trace, recomputed float64) {
+	a.repeated(l, field, entry, trace, recomputed, 1+math.Abs(recomputed))
 }
 
 // repeated compares what was computed again: bit for bit on the trace's backend and
 // instruction set, else within DeepTolerance of a scale. What is not finite is null in a
 // trace.
-func (a *again) repeated(l *Line, field string, entry int, trace, own, scale float64) {
+func (a *replay) repeated(l *Line, field string, entry int, trace, recomputed, scale float64) {
 	a.count(field)
-	same := math.Abs(trace-own) <= DeepTolerance*scale
+	equal := math.Abs(trace-recomputed) <= DeepTolerance*scale
 	if a.Exact {
-		same = trace == own
+		equal = trace == recomputed
 	}
-	if same || math.IsNaN(trace) && !finite(own) {
+	if equal || math.IsNaN(trace) && !finite(recomputed) {
 		return
 	}
-	a.differs(l.Line, l.Episode, l.T, indexed(field, entry), fmt.Sprint(trace), fmt.Sprint(own))
+	a.differs(l.Line, l.Episode, l.T, indexed(field, entry), fmt.Sprint(trace), fmt.Sprint(recomputed))
 }
 
 // failure compares why an episode ended before its last step, and what its solves ended at.
-func (a *again) failure(e *EpisodeRecord, completed bool) {
+func (a *replay) failure(e *EpisodeRecord, completed bool) {
 	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
 	if a.count("end.completed"); completed != (e.End.Failure == "") {
 		a.differs(end.Line, end.Episode, -1, "end.failure", fmt.Sprintf("%.200q", e.End.Failure), fmt.Sprintf("every step taken: %v", completed))
 	}
-	if a.method == nil || a.drawn == nil {
+	if a.method == nil || a.redrawn == nil {
 		return
 	}
-	failure, t := a.ended, len(e.Lines)
+	failure, t := a.stop, len(e.Lines)
 	if !completed && failure == "" {
 		a.observe()
 		if _, err := a.method.Decide(a.s, a.c, a.header.Preference, a.u); err != nil {
 			failure = fmt.Sprintf("decision %d: %v", t, err)
-		} else if _, err := apply(a.spec, a.drawn, a.u); err != nil {
+		} else if _, err := apply(a.spec, a.redrawn, a.u); err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 		}
 	}
 	a.text(end, "end.failure", e.End.Failure, failure)
 	var starts []float64
-	if a.may.Starts != nil {
-		starts = a.may.Starts()
+	if a.abilities.Starts != nil {
+		starts = a.abilities.Starts()
 	}
 	if a.length(end, "end.starts", e.End.Starts, starts) {
 		a.count("end.starts")

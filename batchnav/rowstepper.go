@@ -7,21 +7,21 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// together steps many roll-outs at once (domain.ManyValues). It holds for those whose action, inside its box, keeps the
-// limits by more than rounding: Project leaves such an action alone. What a roll-out does depends on none of the others.
-type together struct {
+// rowStepper steps many roll-outs at once (domain.ManyValues). It is right for those whose action, inside its box,
+// keeps the limits by more than rounding: Project leaves such an action alone. The roll-outs are independent.
+type rowStepper struct {
 	values domain.ManyValues
 	rows   []int // of the roll-outs that step together
 	// Of these (s, c), the action inside its box, and what comes of them.
 	x, u, next, j, margins []float64
 }
 
-// manyValues makes what evaluates for one thread; nil: nothing does.
+// manyValues makes the evaluator of one thread; nil: there is none.
 func (l *loaded) manyValues() (func() domain.ManyValues, error) {
-	if l.may.ManyValues == nil || l.spec.Plan > 1 {
+	if l.abilities.ManyValues == nil || l.spec.Plan > 1 {
 		return nil, nil
 	}
-	values, err := l.may.ManyValues()
+	values, err := l.abilities.ManyValues()
 	if err != nil {
 		return nil, fmt.Errorf("batchnav: %w", err)
 	}
@@ -29,18 +29,20 @@ func (l *loaded) manyValues() (func() domain.ManyValues, error) {
 }
 
 // grow makes room for n rows.
-func (g *together) grow(spec *domain.Spec, n int) {
+func (g *rowStepper) grow(spec *domain.Spec, n int) {
 	if n <= cap(g.rows) {
 		return
 	}
 	nx := spec.MeasuredSize() + spec.ContextSize()
-	g.rows, g.x, g.u, g.next = make([]int, 0, n), make([]float64, n*nx), make([]float64, n*spec.ActionSize()), make([]float64, n*nx)
+	g.rows, g.u = make([]int, 0, n), make([]float64, n*spec.ActionSize())
+	g.x, g.next = make([]float64, n*nx), make([]float64, n*nx)
 	g.j, g.margins = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*len(spec.Margins))
 }
 
-// stepTogether executes action h of the plans from until to.
-func (r *rollouts) stepTogether(b *domain.PlanBatch, h, from, to int, t *scratch) {
-	g, ns, nc, nu := t.together, len(b.S), len(b.C), r.spec.ActionSize()
+// stepRows executes action h of the plans from until to.
+func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
+	g, ns, nu := t.rowStepper, len(b.S), r.spec.ActionSize()
+	nc := len(b.C)
 	nx := ns + nc
 	g.grow(r.spec, to-from)
 	g.rows = g.rows[:0]
@@ -68,7 +70,7 @@ func (r *rollouts) stepTogether(b *domain.PlanBatch, h, from, to int, t *scratch
 		copy(r.action(r.u, h, i), row(g.u, k, nu))
 		r.settle(b, h, i, t)
 		next := row(g.next, k, nx)
-		if r.count(b, h, i, row(g.j, k, nj), margins); r.known(b, h) {
+		if r.count(b, h, i, row(g.j, k, nj), margins); r.endIrrelevant(b, h) {
 			continue
 		}
 		copy(row(r.nextS, i, ns), next)
