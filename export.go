@@ -501,13 +501,18 @@ func (c *Case) middleScenario() (p []float64) {
 	return p
 }
 
+// exportableSolver is what exportSolver needs of a case's solver.
+type exportableSolver interface {
+	Bounds() (tolerance float64, iterations int)
+	ColdStarts(ctx context.Context) (*shooting.ColdStarts, error)
+	Blocked(steps int) []bool
+}
+
+var _ exportableSolver = (*shooting.Solver)(nil)
+
 // exportSolver writes the exact controller, after driving it.
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
-	solver, ok := c.def.Solver.(interface {
-		Bounds() (tolerance float64, iterations int)
-		Beginnings(ctx context.Context) (*shooting.ColdStarts, error)
-		Blocked(steps int) []bool
-	})
+	solver, ok := c.def.Solver.(exportableSolver)
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
@@ -532,7 +537,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
 	exact.Blocked = solver.Blocked(c.Spec().LookAhead())
-	from, err := solver.Beginnings(ctx)
+	from, err := solver.ColdStarts(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ const (
 	timedReferences = 8
 	// The share of a choice's episodes that time the method: one in timedShare.
 	timedShare = 20
-	// A round of data has at least one in minEpochsShare of its ideal epochs, whatever the budget.
-	minEpochsShare = 10
+	// A round of data has at least one in epochsDivisor of its ideal epochs, whatever the budget.
+	epochsDivisor = 10
 	// The number of held-out starts is such that a round's references take referenceShare of the budget, within
 	// minStarts and maxStarts.
 	minStarts, maxStarts = 50, 200

@@ -421,7 +421,7 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 	}
 	epochs := requested
 	if room := (usableShare*r.secondsLeft() - overhead) / epoch; epoch > 0 {
-		epochs = int(max(float64((requested+minEpochsShare-1)/minEpochsShare), min(float64(requested), room)))
+		epochs = int(max(float64((requested+epochsDivisor-1)/epochsDivisor), min(float64(requested), room)))
 	}
 	p.Epochs[number] = epochs
 	return epochs, r.save()

@@ -26,10 +26,10 @@ func (f *Function) Jacobian(columns []int) *Sparse {
 func (f *Function) jacobian(columns []int, reverse bool) *Sparse {
 	columns = f.entries(columns)
 	b := NewBuilder(f.name+"_jacobian", f.in...)
-	values_ := b.inline(f, b.inputValues())
+	inner := b.inline(f, b.inputValues())
 	results := make([]Value, len(f.results))
 	for i, v := range f.results {
-		results[i] = values_[v]
+		results[i] = inner[v]
 	}
 	rows := make([][]entry, len(results))
 	if reverse {

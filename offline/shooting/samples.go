@@ -13,16 +13,16 @@ func (s *Solver) Parameters() []domain.Variable { return s.axes }
 
 // Solve returns the samples of one scenario: the kept steps of the optimal trajectory, then the perturbed ones, each
 // a trajectory of its own. Errors are those of Minimise.
-func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+func (s *Solver) Solve(scenario int, parameters []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	s = s.forSamples()
 	spec := s.problem.Spec()
-	if len(p) != len(s.axes) {
-		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
+	if len(parameters) != len(s.axes) {
+		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(parameters), len(s.axes))
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
-	s.initial(p, state, ctx)
+	s.initial(parameters, state, ctx)
 	if len(s.blocks) > 0 {
-		return s.blockedSamples(scenario, p, state, ctx, pref, scalarization, seed)
+		return s.blockedSamples(scenario, parameters, state, ctx, pref, scalarization, seed)
 	}
 	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	for k := range s.opt.Perturbed {
 		step := rng.IntN(s.opt.Keep)
-		optimum, err := s.perturbedOptimum(t, p, step, s.opt.Horizon-step, first.workspace, rng, pref, scalarization)
+		optimum, err := s.perturbedOptimum(t, parameters, step, s.opt.Horizon-step, first.workspace, rng, pref, scalarization)
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,8 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 
 // perturbedOptimum is the optimum over the given steps from a perturbed state and context of a stage; nil where none
 // is found. workspace is that of the trajectory's solve.
-func (s *Solver) perturbedOptimum(t *Trajectory, scenarioAxes []float64, stage, steps int, workspace *ipm, rng *rand.Rand, pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
-	from, ctx := s.perturbState(t.S[stage], rng), s.perturbContext(t, stage, workspace.q, scenarioAxes, rng)
+func (s *Solver) perturbedOptimum(t *Trajectory, parameters []float64, stage, steps int, workspace *ipm, rng *rand.Rand, pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
+	from, ctx := s.perturbState(t.S[stage], rng), s.perturbContext(t, stage, workspace.q, parameters, rng)
 	s.retreatToFeasible(from, ctx, t.S[stage], t.C[stage], t.U[stage])
 	perturbed := s.taskFrom(from, ctx, steps, rng.Uint64(), t.U[stage:])
 	perturbed.neighbour, perturbed.shift = workspace, stage
@@ -79,7 +79,7 @@ func (s *Solver) perturbState(state []float64, rng *rand.Rand) []float64 {
 // perturbContext is a stage's context with the constant entries of a perturbed scenario: those that no action moves
 // and that do not change along the trajectory. The noise is normal, PerturbScale of the axes' ranges. With a terminal
 // cost the context stays as it is: each new context would need a steady state.
-func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, scenarioAxes []float64, rng *rand.Rand) []float64 {
+func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, parameters []float64, rng *rand.Rand) []float64 {
 	ctx := slices.Clone(t.C[stage])
 	if s.opt.TerminalCost {
 		return ctx
@@ -87,7 +87,7 @@ func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, scenarioAx
 	constant := func(i int) bool {
 		return !q.isActive[q.ns+i] && !slices.ContainsFunc(t.C, func(c []float64) bool { return c[i] != t.C[stage][i] })
 	}
-	perturbed := slices.Clone(scenarioAxes)
+	perturbed := slices.Clone(parameters)
 	for i, a := range s.axes {
 		perturbed[i] += s.opt.PerturbScale * (a.Hi - a.Lo) * rng.NormFloat64()
 	}
@@ -104,7 +104,7 @@ func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, scenarioAx
 
 // blockedSamples are the samples of a scenario with move blocking: those of a receding loop, each solved from its own
 // state. Later actions of a plan are no decisions of that loop.
-func (s *Solver) blockedSamples(scenario int, scenarioAxes, state, ctx []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+func (s *Solver) blockedSamples(scenario int, parameters, state, ctx []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	perturbed := make([]int, s.opt.Perturbed) // their steps
 	for k := range perturbed {
@@ -130,7 +130,7 @@ func (s *Solver) blockedSamples(scenario int, scenarioAxes, state, ctx []float64
 			if perturbedStep != step {
 				continue
 			}
-			optimum, err := s.perturbedOptimum(best, scenarioAxes, 0, s.opt.Horizon-step, previous.workspace, rng, pref, scalarization)
+			optimum, err := s.perturbedOptimum(best, parameters, 0, s.opt.Horizon-step, previous.workspace, rng, pref, scalarization)
 			if err != nil {
 				return nil, err
 			}

@@ -14,18 +14,18 @@ const visitedRows = 2
 // SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps. The
 // first optimum is Solve's. Each later state starts warm from the previous optimum, else from the Solver's own
 // starts. It ends where the state is lost or no longer finite.
-func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	s = s.forSamples()
 	spec := s.problem.Spec()
-	if len(p) != len(s.axes) {
-		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
+	if len(parameters) != len(s.axes) {
+		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(parameters), len(s.axes))
 	}
 	if err := policy.Reset(nil); err != nil {
 		return nil, err
 	}
 	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
 	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
-	s.initial(p, state, ctx)
+	s.initial(parameters, state, ctx)
 	var samples []domain.Sample
 	rows := visitedRows
 	if len(s.blocks) > 0 {
