@@ -24,7 +24,7 @@ func (s Status) String() string {
 	return [...]string{"not solved", "optimal", "infeasible", "iteration limit", "numerical"}[s]
 }
 
-// Objective is what a Problem minimises: the file's cost, or the weighted sum
+// Objective is the objective of a Problem: the file's cost, or the weighted sum
 //
 //	Σ_m Weights[m]·(J_m − Ideal[m])/(Nadir[m] − Ideal[m])
 //
@@ -226,7 +226,7 @@ type Options struct {
 // MaxIterations is the most that may be asked for.
 const MaxIterations = 10_000
 
-// Validate returns what is wrong with the options.
+// Validate checks the options.
 func (o Options) Validate() error {
 	if o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0 {
 		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)

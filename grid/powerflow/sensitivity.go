@@ -6,13 +6,11 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// How a quantity h(θ, V) of a solved power flow answers to what the power flow was
-// given. With F(θ, V) = 0 the balances that are solved for, J = ∂F/∂(θ, V) and
-// Jᵀλ = ∂h/∂(θ, V), the entry of λ in the row of an injection is ∂h/∂(that
-// injection): one transposed solve gives all of them. The magnitude of a bus that
-// holds its voltage is an unknown here too, with the equation V = set-point, so
-// that its row of λ is the derivative in the set-point. A reference stands outside
-// the system; its set-point acts through the balances of its neighbours.
+// Sensitivities of a quantity h(θ, V) to the input of a power flow. F(θ, V) = 0 are the balances, J = ∂F/∂(θ, V), and
+// Jᵀλ = ∂h/∂(θ, V). The entry of λ in the row of an injection is the derivative of h by that injection: one transposed
+// solve gives all of them. The magnitude of a PV bus is an unknown here too, with the equation V = set-point, so that its
+// row of λ is the derivative by the set-point. References are not part of the system. Their set-points act through the
+// balances of their neighbours.
 
 // Linearise factors the Jacobian at the voltages of the last solve. Later calls of Sensitivity and Response use it
 // until the next Solve. It returns false where the Jacobian is singular.

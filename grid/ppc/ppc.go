@@ -36,7 +36,7 @@ type Grid struct {
 
 // New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
 // on the base; costs may be empty; admittance has a row of AdmittanceColumns a branch, per
-// unit. Nothing is kept of what is given.
+// unit. The arguments are not kept.
 func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance []float64) (*Grid, error) {
 	c, err := matpower.New(name, baseMVA, matpower.Table{Columns: BusColumns, Data: bus}, matpower.Table{Columns: GenColumns, Data: gen},
 		matpower.Table{Columns: BranchColumns, Data: branch}, matpower.Table{Columns: max(costColumns, 1), Data: cost})
@@ -174,7 +174,7 @@ func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Optio
 	return out, nil
 }
 
-// middles are those of limits, of which one or both may be infinite.
+// middles are the middles of limits; one or both limits may be infinite.
 func middles(lo, hi []float64) []float64 {
 	out := make([]float64, len(lo))
 	for i := range out {

@@ -193,7 +193,7 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 		if status != converged {
 			return s.unsolved(ctx, p, r, status)
 		}
-		if !changed && !relaxed { // the checked dispatch stands
+		if !changed && !relaxed { // the checked dispatch is the result
 			r.Rounds--
 			return r.conclude(s, p, checks), nil
 		}
