@@ -207,5 +207,5 @@ type Iterate struct {
 	Iteration, Outages           int
 	Objective                    float64
 	KKT                          KKT
-	Barrier, Corner, Step, Shift float64
+	Barrier, Smoothing, Step, Shift float64
 }
