@@ -138,8 +138,8 @@ func (s *Solver) referencePair(p *pair, k int32) referenceBranch {
 // Injection is the net power from a bus into branches and shunt at the voltages of the last solve, pu.
 func (s *Solver) Injection(bus int) (p, q float64) { return s.p[bus], s.q[bus] }
 
-// AddFlowGradient adds to a gradient by the voltages, by bus, that of a·P + b·Q of the power into a branch at its from or
-// to end, at the voltages of the last solve.
+// AddFlowGradient adds the gradient of a·P + b·Q into a branch at its from or to end. The gradient is by the
+// voltages, by bus, at the voltages of the last solve.
 func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) {
 	g := s.flowGradient(branch, fromEnd, a, b)
 	angle[g.Bus] += g.Angle
@@ -154,8 +154,8 @@ func (s *Solver) FlowChange(branch int, fromEnd bool, a, b float64, angle, magni
 	return g.Angle*(angle[g.Bus]-angle[g.Remote]) + g.Magnitude*magnitude[g.Bus] + g.RemoteMagnitude*magnitude[g.Remote]
 }
 
-// EndGradient is the gradient of a quantity at one end of a branch: by the angle of Bus minus that of Remote, the bus at
-// the other end, and by their voltage magnitudes.
+// EndGradient is the gradient of a quantity at one end of a branch, by the angle of Bus minus that of Remote and by
+// both magnitudes. Remote is the bus at the other end.
 type EndGradient struct {
 	Bus, Remote                       int
 	Angle, Magnitude, RemoteMagnitude float64
