@@ -8,7 +8,7 @@
 //	network          a case in per unit, numbered from 0: admittances, flows, costs, outages of branches
 //	powerflow        Newton's method with warm factorisations and reactive limits; outages one by one
 //	acopf            the optimal power flow by an interior point, and many of them in the lanes of vectors
-//	acopf/laneflow   power flows side by side in the lanes of vectors
+//	acopf/laneflow   several power flows at once in the lanes of vectors
 //	series           optimal power flows along a series of loads, from CSV or parquet to parquet
 //	ppc              networks that other programs hold as PYPOWER's arrays
 //

@@ -16,10 +16,8 @@ type Chain struct {
 	Sweep bool
 }
 
-// SolveChains solves each chain in order of its problems, different chains side
-// by side. Starts that problems name are kept; the others start from the latest
-// optimum of their chain, the first from a flat start. Results depend on their
-// chain alone. Errors are those of Solve.
+// SolveChains solves the problems of each chain in order, and several chains at once. A problem without a start begins
+// at the latest optimum of its chain, the first one flat. Results depend on their chain alone. Errors are those of Solve.
 func (s *Solver) SolveChains(ctx context.Context, chains []Chain) error {
 	for i := range chains {
 		c := &chains[i]
@@ -46,7 +44,7 @@ type queue struct {
 	nextIndex atomic.Int64
 }
 
-// job is what a lane works on: one problem, of a chain when there is one.
+// job is the work of a lane: one problem, perhaps of a chain.
 type job struct {
 	problem Problem
 	result  *Result

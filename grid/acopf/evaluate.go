@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// groupSize is how many branches or buses a program works on at a time: enough
-// to make runs long, few enough for their temporaries to stay in the cache.
+// groupSize is the number of branches or buses in one run of a program: large enough for long runs, small enough for
+// temporaries to stay in the cache.
 const groupSize = 32
 
 // groups calls f with the elements of index, groupSize at a time.
@@ -19,8 +19,8 @@ func groups(index []int, f func(part []int)) {
 	}
 }
 
-// sums calls f with ranges of the elements of a group, eight at a time: what meets at a bus is added in this order, whatever
-// groupSize is, so that results keep their bits.
+// sums calls f with ranges of the elements of a group, eight at a time. Terms at a bus are added in this order for
+// every groupSize, so that results keep their bits.
 func sums(n int, f func(lo, hi int)) {
 	const size = 8
 	for lo := 0; lo < n; lo += size {
@@ -104,8 +104,8 @@ func (p *plan) balance(unit int, ofP, ofQ lanes.Col) lanes.Col {
 	return ofQ
 }
 
-// sincos of an angle: it is reduced by the nearest multiple of π and the Taylor
-// series on [−π/2, π/2] follow, whose first terms left out are below 2e-17.
+// sincos reduces an angle by the nearest multiple of π and evaluates the Taylor series on [−π/2, π/2]. The first
+// omitted terms are below 2e-17.
 func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	half := p.constant(0.5)
 	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))

@@ -21,13 +21,13 @@ func (s *Solver) IterationFlops() float64 {
 // Factorisation repeats the numeric factorisation of a network's KKT matrix, for measurements: its
 // time does not depend on the numbers in the matrix. It is for one goroutine.
 type Factorisation struct {
-	Lanes int     // matrices that are factored side by side
+	Lanes int     // matrices factored at once
 	Flops float64 // of one factor; assembly is not counted
 	m     *lanes.Machine
 }
 
 // NewFactorisation has the matrices of the last iterates of the network's own problem, in as many
-// lanes as so many problems are solved in.
+// lanes as that many problems use.
 func (s *Solver) NewFactorisation(problems int) *Factorisation {
 	t := s.teamFor(problems)
 	w := t.workers.New().(*worker)

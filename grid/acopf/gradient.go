@@ -3,7 +3,7 @@ package acopf
 import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
 // gradient writes the program of the Lagrangian's gradient and of the norms
-// that the KKT conditions are judged by.
+// of the KKT conditions.
 //
 // For multipliers α, β, γ, δ of Pf, Qf, Pt, Qt the gradient of their sum by
 // (θ, V_f, V_t) needs only U = αa + βb + γc − δd and T = −αb + βa − γd − δc:
@@ -191,7 +191,7 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 	}
 }
 
-// norms writes what the driver judges an iterate by.
+// norms writes the norms of the KKT conditions.
 func (p *plan) norms(b *lanes.Builder, r rows) {
 	c := &p.cells
 	zero := p.constant(0)

@@ -412,7 +412,7 @@ func (w *worker) finish(l int, s Status) {
 	}
 	r.J = [3]float64{m.Get(p.j1[0], l), m.Get(p.j2[0], l), m.Get(p.j3[0], l)}
 	for k, unit := range p.linear {
-		// The variable lies above the function by what the tolerances allow.
+		// The variable exceeds the function by up to the tolerances.
 		cost, _ := p.unitCost(unit)
 		value, _, _ := cost.At(m.Get(p.u[unit], l))
 		r.J[2] += value - m.Get(p.y[k], l)

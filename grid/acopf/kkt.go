@@ -6,11 +6,10 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
 
-// Rows and columns of a bus's block in the KKT matrix. Angle and active balance
-// are neighbours, and so are magnitude and reactive balance: the 2×2 pivots on
-// these pairs have the diagonal entries of the power flow Jacobian off their own
-// diagonal, which keeps them regular when there is no curvature.
 const (
+	// Rows and columns of a bus's block in the KKT matrix. Angle and active balance are adjacent, as are magnitude
+	// and reactive balance. The off-diagonal entries of the 2×2 pivots on these pairs are diagonal entries of the
+	// power flow Jacobian. They keep the pivots regular without curvature.
 	rowAngle = iota
 	rowActive
 	rowMagnitude

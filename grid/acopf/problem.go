@@ -24,7 +24,7 @@ func (s Status) String() string {
 	return [...]string{"not solved", "optimal", "infeasible", "iteration limit", "numerical"}[s]
 }
 
-// Objective is what a Problem minimises: the file's cost, or the weighted sum
+// Objective is the objective of a Problem: the file's cost, or the weighted sum
 //
 //	Σ_m Weights[m]·(J_m − Ideal[m])/(Nadir[m] − Ideal[m])
 //
@@ -167,10 +167,9 @@ type Result struct {
 	// LambdaP and LambdaQ are the derivatives of the objective by the load of each
 	// bus, per pu.
 	LambdaP, LambdaQ []float64
-	// Multipliers of the limits, per pu (of |S|² per pu²), in the order V lower,
-	// V upper (a bus each), P and Q lower, P and Q upper (generators with such a
-	// limit), |S|² from, |S|² to (branches with a limit), angle differences lower and
-	// upper, segments of piecewise linear costs.
+	// Multipliers of the limits, per pu (of |S|² per pu²). Their order is V lower, V upper (a bus each); P and Q
+	// lower, P and Q upper (generators with such a limit); |S|² from, |S|² to (branches with a limit); angle
+	// differences lower and upper; segments of piecewise linear costs.
 	Multipliers   []float64
 	KKT           KKT
 	objective     Objective // of the problem
@@ -212,8 +211,8 @@ type Options struct {
 	// objective; 0 is 1e-8. If rounding prevents that for nine iterations after the four conditions of KKT were
 	// within 1e-6, a point within 1e-6 and Feasibility is optimal too.
 	Optimality float64
-	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|:
-	// |S| ≤ rate·|V| at both ends. It excludes the thermal objective J₁.
+	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|: |S| ≤ rate·|V| at both ends. It
+	// excludes the thermal objective J₁.
 	CurrentLimits bool
 	// Dispatchable says which units with PMin < 0 = PMax keep a constant power factor.
 	Dispatchable network.Dispatchable
@@ -226,7 +225,7 @@ type Options struct {
 // MaxIterations is the most that may be asked for.
 const MaxIterations = 10_000
 
-// Validate returns what is wrong with the options.
+// Validate checks the options.
 func (o Options) Validate() error {
 	if o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0 {
 		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)

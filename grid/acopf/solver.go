@@ -99,7 +99,7 @@ func (s *Solver) compile(k kernel) *lanes.Compiled {
 	return c
 }
 
-// Lanes is the number of problems that one thread solves side by side.
+// Lanes is the number of problems that one thread solves at once.
 func (s *Solver) Lanes() int { return s.teams[0].lanes }
 
 // ISA names the instruction set.

@@ -12,8 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/paper/opf"
 )
 
-// Decisions that dispatches are timed at: chains of so many steps each, and of fewer from
-// manyBuses on, where an exact chain takes long.
+// Decisions of the timing of dispatches. Chains are shorter from manyBuses on, where an exact chain takes long.
 const (
 	dispatchChains    = 3
 	dispatchSteps     = 20

@@ -15,7 +15,7 @@ package matpower
 
 import "math"
 
-// BusType says what a power flow holds fixed at a bus.
+// BusType says which quantities a power flow fixes at a bus.
 type BusType int
 
 // The four bus types of the format, with the format's numbers.
@@ -23,7 +23,7 @@ const (
 	PQ        BusType = 1 // load: P and Q are given
 	PV        BusType = 2 // generator: P and the voltage magnitude are given
 	Reference BusType = 3 // slack: voltage magnitude and angle are given
-	Isolated  BusType = 4 // not connected: it and what is attached to it are out
+	Isolated  BusType = 4 // not connected: it and all equipment at it are out
 )
 
 // String is the manual's name of the type.

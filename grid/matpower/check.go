@@ -7,7 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
 
-// Error says what is wrong with a case, and where.
+// Error is a fault of a case and its line.
 type Error struct {
 	Name   string // the case or the file
 	Line   int    // 1-based; 0 when the case was not read from a file

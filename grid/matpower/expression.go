@@ -2,7 +2,7 @@ package matpower
 
 import "math"
 
-// value is what an expression comes to: a number, or a part of a table.
+// value is the value of an expression: a number, or a part of a table.
 type value struct {
 	number float64
 	block  *block // nil for a number
@@ -37,7 +37,7 @@ const (
 	bindPower
 )
 
-// number parses an expression that comes to one number.
+// number parses an expression whose value is one number.
 func (p *parser) number(inMatrix bool) float64 {
 	line := p.tok.line
 	v := p.expression(inMatrix, 0)

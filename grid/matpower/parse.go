@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parsed is what the statements of a file left behind.
+// parsed is the result of a file's statements.
 type parsed struct {
 	function     string
 	functionLine int

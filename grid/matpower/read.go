@@ -22,8 +22,8 @@ func ReadFile(path string) (*Case, error) {
 	return Read(path, f)
 }
 
-// Read parses a version 2 case file and checks what it describes (Case.Check).
-// name stands in errors and is the case's name where the file has no function.
+// Read parses a version 2 case file and checks the case (Case.Check).
+// Errors contain name, which is the case's name where the file has no function.
 //
 // Read takes files as people have them: comments and block comments,
 // continuation lines, commas or blanks between numbers, semicolons or newlines
@@ -116,7 +116,7 @@ func (k *checker) integer(line int, name string, v float64) int {
 	return int(v)
 }
 
-// inService is what a status says: above zero.
+// inService says whether a status is above zero.
 func (k *checker) inService(line int, status float64) bool {
 	if math.IsNaN(status) {
 		k.fail(line, "the status is NaN")

@@ -50,7 +50,7 @@ type scanner struct {
 	src      []byte
 	pos      int
 	line     int
-	nesting  []byte // open brackets: what a quote or a blank means depends on them
+	nesting  []byte // open brackets, on which the meaning of quotes and blanks depends
 	previous tokenKind
 }
 
@@ -69,7 +69,7 @@ func (s *scanner) peek(offset int) byte {
 	return 0
 }
 
-// next returns the next token, or what is wrong at s.line.
+// next returns the next token, or the fault at s.line.
 func (s *scanner) next() (token, string) {
 	space, reason := s.skipBlanks()
 	if reason != "" {

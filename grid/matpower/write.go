@@ -11,7 +11,7 @@ import (
 )
 
 // FunctionName is the name that MATLAB finds the case in a file by: the file's without
-// folder and ending, with an underscore for what a name cannot hold.
+// folder and ending, with an underscore for invalid characters.
 func FunctionName(path string) string {
 	base := filepath.Base(path)
 	name := strings.Map(func(r rune) rune {
@@ -29,7 +29,7 @@ func FunctionName(path string) string {
 // Write writes a case as a version 2 case file whose function has the given name
 // (FunctionName makes one of a path), with the columns of MATPOWER's results where the
 // case has flows or multipliers. Numbers have as many digits as tell them apart, so that
-// Read gives the same case again. Comment stands in the file's head, a line of it each;
+// Read gives the same case again. Comment is written to the file's head, a line of it each;
 // "" is none. A case that Check refuses is not written.
 func Write(w io.Writer, name, comment string, c *Case) error {
 	if FunctionName(name) != name {

@@ -74,9 +74,8 @@ func (c Cost) Segments() (slope, intercept []float64) {
 	return slope, intercept
 }
 
-// Convex says whether a piecewise linear cost's slopes never fall, within the
-// rounding of numbers written in a file (1e-9 relative); true for a polynomial,
-// whose curvature a solver takes from At.
+// Convex says whether the slopes of a piecewise linear cost never fall, within the rounding of numbers in a file
+// (1e-9 relative). It is true for a polynomial: a solver takes its curvature from At.
 func (c Cost) Convex() bool {
 	slope, _ := c.Segments()
 	for k := 1; k < len(slope); k++ {

@@ -37,10 +37,9 @@ const (
 // String is the usual name.
 func (k Kind) String() string { return [...]string{"PQ", "PV", "slack"}[k] }
 
-// Admittance holds the four entries of every branch's two-port admittance
-// matrix, per unit, split into conductance G and susceptance B: the current
-// into the from end is Yff·Vf + Yft·Vt, into the to end Ytf·Vf + Ytt·Vt. Each
-// slice has one entry a branch.
+// Admittance holds the two-port admittance matrix of every branch, per unit, split into conductance G and
+// susceptance B. The current into the from end is Yff·Vf + Yft·Vt, into the to end Ytf·Vf + Ytt·Vt. Each slice has
+// one entry a branch.
 type Admittance struct {
 	Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt []float64
 }
@@ -150,9 +149,10 @@ var (
 	ErrCapability = errors.New("a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured")
 )
 
-// RequireCosts says why the file's costs and limits do not pose an optimal power flow: the case has no gencost
-// matrix (one with it has a cost for every generator); a piecewise linear cost is not convex, so that it is not the
-// largest of its segments; or a generator has a capability curve that cuts into its box of limits.
+// RequireCosts reports why the file's costs and limits do not pose an optimal power flow. There are three reasons.
+// The case has no gencost matrix (one with it has a cost for every generator). A piecewise linear cost is not
+// convex, so that it is not the largest of its segments. A generator has a capability curve that cuts into its box
+// of limits.
 func (n *Network) RequireCosts() error {
 	if n.Cost == nil {
 		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)

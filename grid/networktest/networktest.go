@@ -36,12 +36,11 @@ func Load(t testing.TB, name string) *network.Network {
 	return Of(t, Case(t, name))
 }
 
-// apart is what the bus numbers of one copy differ by from the next one's.
+// numberStep is the difference of bus numbers between one copy and the next.
 const numberStep = 1000
 
-// Copies is a case so many times over, each copy tied to the one before by
-// branches, from a bus of that one to a bus of its own, with one reference bus in
-// all: a network of any size.
+// Copies is a network of any size: several copies of a case with one reference bus. Branches tie each copy to the one
+// before, from a bus of that one to a bus of its own.
 func Copies(t testing.TB, c *matpower.Case, copies int, ties ...matpower.Branch) *network.Network {
 	t.Helper()
 	joined := &matpower.Case{Name: fmt.Sprintf("%d × %s", copies, c.Name), BaseMVA: c.BaseMVA, HasCost: c.HasCost}

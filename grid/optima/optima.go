@@ -77,7 +77,7 @@ func (r *OptimalFlows) Of(name string) *Network {
 	return &r.Networks[i]
 }
 
-// Check says what is wrong with a record that was read.
+// Check validates a record that was read.
 func (r *OptimalFlows) Check() error {
 	names := map[string]bool{}
 	for _, n := range r.Networks {

@@ -227,8 +227,8 @@ func (o *Outages) finish(out *Solution) {
 	s.Share(o.input, s.p, s.q, out.Pg, out.Qg)
 }
 
-// change is a branch outage's change of the Jacobian at the base solution, in the rows and columns of its buses:
-// entries are added at row × row, and mismatch is the remaining mismatch there.
+// change is a branch outage's change of the Jacobian at the base solution, in the rows and columns of its buses.
+// entries are added at row × row; mismatch is the remaining mismatch there.
 type change struct {
 	n        int
 	row      [columns]int

@@ -301,9 +301,6 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 	}
 }
 
-// MaxMagnitudeStep and MaxAngleStep are the longest step taken in one iteration: a
-// relative change of a voltage magnitude and a change of an angle (rad). Newton's steps are far shorter near a solution;
-// from a poor start a full one can carry a voltage below zero.
 const (
 	// MaxMagnitudeStep and MaxAngleStep bound the step of one iteration: a relative change of a voltage magnitude
 	// and a change of an angle (rad). Newton's steps are far shorter near a solution. From a poor start a full one

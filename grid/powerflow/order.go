@@ -13,7 +13,7 @@ import (
 func minimumDegree(adjacency [][]int32) (order []int32, eliminated [][]int32) {
 	n := len(adjacency)
 	order, eliminated = make([]int32, 0, n), make([][]int32, 0, n)
-	// A vertex stands in the list of its degree; stale entries are skipped.
+	// A vertex is in the list of its degree; stale entries are skipped.
 	byDegree := make([][]int32, n+1)
 	removed := make([]bool, n)
 	for v := n - 1; v >= 0; v-- {

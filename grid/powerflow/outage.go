@@ -49,11 +49,9 @@ type Outage struct {
 	Balance bool
 }
 
-// sameBase is how far a base may lie from its own solution, pu and radian, and still be taken for it: well above what a
-// solve to DefaultTolerance leaves. To a looser tolerance it is sameBaseTolerances times that.
 const (
-	// sameBase is the largest difference (pu and radian) of a base from its own solution that still counts as equal:
-	// well above the error of a solve to DefaultTolerance. A looser tolerance widens it to sameBaseTolerances times
+	// sameBase is the largest difference (pu and radian) of a base from its own solution that counts as equal. The
+	// error of a solve to DefaultTolerance is far smaller. A looser tolerance widens it to sameBaseTolerances times
 	// that.
 	sameBase           = 1e-6
 	sameBaseTolerances = 1e3

@@ -6,13 +6,11 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// How a quantity h(θ, V) of a solved power flow answers to what the power flow was
-// given. With F(θ, V) = 0 the balances that are solved for, J = ∂F/∂(θ, V) and
-// Jᵀλ = ∂h/∂(θ, V), the entry of λ in the row of an injection is ∂h/∂(that
-// injection): one transposed solve gives all of them. The magnitude of a bus that
-// holds its voltage is an unknown here too, with the equation V = set-point, so
-// that its row of λ is the derivative in the set-point. A reference stands outside
-// the system; its set-point acts through the balances of its neighbours.
+// Sensitivities of a quantity h(θ, V) to the input of a power flow. F(θ, V) = 0 are the balances, J = ∂F/∂(θ, V), and
+// Jᵀλ = ∂h/∂(θ, V). The entry of λ in the row of an injection is the derivative of h by that injection: one transposed
+// solve gives all of them. The magnitude of a PV bus is an unknown here too, with the equation V = set-point, so that its
+// row of λ is the derivative by the set-point. References are not part of the system. Their set-points act through the
+// balances of their neighbours.
 
 // Linearise factors the Jacobian at the voltages of the last solve. Later calls of Sensitivity and Response use it
 // until the next Solve. It returns false where the Jacobian is singular.
@@ -140,8 +138,8 @@ func (s *Solver) referencePair(p *pair, k int32) referenceBranch {
 // Injection is the net power from a bus into branches and shunt at the voltages of the last solve, pu.
 func (s *Solver) Injection(bus int) (p, q float64) { return s.p[bus], s.q[bus] }
 
-// AddFlowGradient adds to a gradient by the voltages, by bus, that of a·P + b·Q of the power into a branch at its from or
-// to end, at the voltages of the last solve.
+// AddFlowGradient adds the gradient of a·P + b·Q into a branch at its from or to end. The gradient is by the
+// voltages, by bus, at the voltages of the last solve.
 func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) {
 	g := s.flowGradient(branch, fromEnd, a, b)
 	angle[g.Bus] += g.Angle
@@ -156,8 +154,8 @@ func (s *Solver) FlowChange(branch int, fromEnd bool, a, b float64, angle, magni
 	return g.Angle*(angle[g.Bus]-angle[g.Remote]) + g.Magnitude*magnitude[g.Bus] + g.RemoteMagnitude*magnitude[g.Remote]
 }
 
-// EndGradient is the gradient of a quantity at one end of a branch: by the angle of Bus minus that of Remote, the bus at
-// the other end, and by their voltage magnitudes.
+// EndGradient is the gradient of a quantity at one end of a branch, by the angle of Bus minus that of Remote and by
+// both magnitudes. Remote is the bus at the other end.
 type EndGradient struct {
 	Bus, Remote                       int
 	Angle, Magnitude, RemoteMagnitude float64

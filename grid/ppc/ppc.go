@@ -1,10 +1,9 @@
-// Package ppc solves networks that other programs hold as PYPOWER's internal arrays: all
-// equipment in service, buses numbered from 0, and branches by the admittances that
-// program computes, so that its element models need not be written once more.
+// Package ppc solves networks from PYPOWER's internal arrays, as other programs have them. All equipment is in
+// service, buses are numbered from 0, and branches have the admittances of that program, so that its element models
+// need no second implementation.
 //
-// The central type is Grid. Its arrays have MATPOWER's columns and units (package
-// matpower), its branches besides the four entries of their two-port admittance matrix
-// (package network), which need not be those of a π equivalent.
+// The central type is Grid. Its arrays have MATPOWER's columns and units (package matpower). Branches also have the four
+// entries of their two-port admittance matrix (package network), which need not be those of a π equivalent.
 package ppc
 
 import (
@@ -26,9 +25,8 @@ const (
 	AdmittanceColumns = 8 // Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt
 )
 
-// Grid is a network of arrays, without the ratings that its voltages cannot reach: far
-// beyond them they stand for none in other programs, and their squares would drown limits
-// in rounding. Its methods may be called from several goroutines.
+// Grid is a network of arrays, without the ratings that its voltages cannot reach. Other programs use such ratings
+// for no limit, and their squares would drown limits in rounding.
 type Grid struct {
 	net   *network.Network
 	shift []float64 // by branch, rad
@@ -36,7 +34,7 @@ type Grid struct {
 
 // New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
 // on the base; costs may be empty; admittance has a row of AdmittanceColumns a branch, per
-// unit. Nothing is kept of what is given.
+// unit. The arguments are not kept.
 func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance []float64) (*Grid, error) {
 	c, err := matpower.New(name, baseMVA, matpower.Table{Columns: BusColumns, Data: bus}, matpower.Table{Columns: GenColumns, Data: gen},
 		matpower.Table{Columns: BranchColumns, Data: branch}, matpower.Table{Columns: max(costColumns, 1), Data: cost})
@@ -85,8 +83,8 @@ func (g *Grid) Branches() int { return g.net.Branches() }
 // Network is the grid in per unit, whose slices are the grid's own.
 func (g *Grid) Network() *network.Network { return g.net }
 
-// Angles are those of voltages without a flow, rad: from the references outwards, each
-// bus's less the phase shifts on the way.
+// Angles are the angles of voltages without a flow, rad: from the references outwards, each bus's minus the phase
+// shifts on the path.
 func (g *Grid) Angles() []float64 {
 	n := g.net
 	adjacent := make([][]int, n.Buses())
@@ -116,9 +114,9 @@ func (g *Grid) Angles() []float64 {
 	return angle
 }
 
-// PowerFlow solves the AC power flow from the arrays' voltages, if given; otherwise magnitudes are 1 pu, or the
-// set-point of a unit, and angles those of Angles. Start and Context of opt are filled in. reason is a sentence where it
-// did not converge.
+// PowerFlow solves the AC power flow, from the arrays' voltages with fromArrays. Otherwise magnitudes start at 1 pu,
+// or the set-point of a unit, and angles at those of Angles. It sets Start and Context of opt. reason is a sentence
+// where it did not converge.
 func (g *Grid) PowerFlow(ctx context.Context, fromArrays bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
 	s, err := powerflow.New(g.net)
 	if err != nil {
@@ -148,9 +146,9 @@ type Optimum struct {
 // Found reports whether there is an optimum.
 func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
 
-// OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. It starts from the arrays'
-// voltages and generation, if given; otherwise magnitudes and generation are in the middle of their limits and angles
-// those of Angles.
+// OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. With fromArrays it
+// starts from the arrays' voltages and generation. Otherwise magnitudes and generation start in the middle of their
+// limits and angles at those of Angles.
 func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Options) (*Optimum, error) {
 	opt.Threads = 1
 	s, err := acopf.New(g.net, opt)
@@ -174,7 +172,7 @@ func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Optio
 	return out, nil
 }
 
-// middles are those of limits, of which one or both may be infinite.
+// middles are the middles of limits; one or both limits may be infinite.
 func middles(lo, hi []float64) []float64 {
 	out := make([]float64, len(lo))
 	for i := range out {

@@ -15,7 +15,7 @@ type Dispatch struct {
 // NoDispatch is that of no solution: empty lists, not null.
 var NoDispatch = Dispatch{[]GenOutput{}, []BranchFlow{}}
 
-// GenOutput is what a unit gives.
+// GenOutput is the output of a unit.
 type GenOutput struct {
 	Gen int     `json:"gen"` // row in `mpc.gen`, from 1
 	Bus int     `json:"bus"` // its number

@@ -41,7 +41,7 @@ type Broken struct {
 	Excess float64 `json:"by"` // in its unit
 }
 
-// Where names what is limited.
+// Where names the equipment of a limit.
 func (l Limit) Where() string {
 	place := fmt.Sprintf("bus %d", l.Bus)
 	switch {

@@ -24,7 +24,7 @@ func NewOutage(n *network.Network, o secure.Outage) Outage {
 	return Outage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
 }
 
-// Outages puts a list likewise; it is empty, not nil, where there are none.
+// Outages converts a list; the result is empty, not nil, for none.
 func Outages(n *network.Network, list []secure.Outage) []Outage {
 	out := []Outage{}
 	for _, o := range list {
@@ -33,7 +33,7 @@ func Outages(n *network.Network, list []secure.Outage) []Outage {
 	return out
 }
 
-// Where names what is out.
+// Where names the equipment that is out.
 func (o Outage) Where() string {
 	if o.Kind == "branch" {
 		return fmt.Sprintf("branch %d, bus %d to %d", o.Row, o.From, o.To)

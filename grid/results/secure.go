@@ -5,7 +5,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// SecureFlow is the cheapest dispatch that survives outages, or what stands in its way.
+// SecureFlow is the cheapest dispatch that survives outages, or the obstacles to one.
 type SecureFlow struct {
 	Case      string   `json:"case"`      // name of the network
 	Status    string   `json:"status"`    // secure, no secure point found, iteration limit, numerical or not solved

@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
-// bordered is an interior point over a network and five of its outages, more than mostAlone, at a random iterate whose matrix is
+// bordered is an interior point over a network and five of its outages, more than maxScalarStates, at a random iterate whose matrix is
 // evaluated.
 func bordered(t *testing.T, name string, elastic bool) *interior {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 )
 
 // farLoad is the relative change of load from which a step of a chain starts cold. A warm start from so far away
-// often ends at a local optimum: up to 1 % above the cold one on case14, against 0.004 % at steps of 6 %.
+// often ends at a local optimum. On case14 that was up to 1 % above the cold one, against 0.004 % at steps of 6 %.
 const farLoad = 0.1
 
 // Chain solves a series of loads and calls visit with every result. A step starts warm at the last secure dispatch

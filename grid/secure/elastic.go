@@ -46,7 +46,7 @@ func (e *elastic) begin(t *state, barrier float64) {
 		row := e.row[j]
 		if e.slack[j] == 0 {
 			if g := t.r[row]; math.Abs(g) > barrier/e.penalty {
-				// μ/(price − λ) − μ/(price + λ) = g
+				// μ/(penalty − λ) − μ/(penalty + λ) = g
 				t.x[row] = g * e.penalty * e.penalty / (barrier + math.Sqrt(barrier*barrier+g*g*e.penalty*e.penalty))
 			}
 		}

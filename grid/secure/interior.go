@@ -293,7 +293,7 @@ func (p *interior) run(ctx context.Context, maxIterations int, goal tolerances) 
 			Gradient: m.gradient / (1 + m.multiplier), Complementarity: gap / (1 + m.x), Cost: math.Abs(f-p.lastObjective) / (1 + math.Abs(p.lastObjective))}
 		p.lastObjective = f
 		if p.trace != nil {
-			p.trace(Iterate{Iteration: p.iterations, Outages: len(p.states) - 1, Objective: f / p.states[0].scale, KKT: p.kkt, Barrier: gap / float64(max(1, p.limits)), Corner: p.smoothing, Step: length, Shift: p.shift})
+			p.trace(Iterate{Iteration: p.iterations, Outages: len(p.states) - 1, Objective: f / p.states[0].scale, KKT: p.kkt, Barrier: gap / float64(max(1, p.limits)), Smoothing: p.smoothing, Step: length, Shift: p.shift})
 		}
 		switch {
 		case math.IsNaN(m.gradient+m.mismatch+gap) || math.IsInf(m.gradient+m.mismatch+gap, 0):

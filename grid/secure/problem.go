@@ -204,8 +204,8 @@ func (k KKT) Max() float64 { return max(k.Feasibility, k.Gradient, k.Complementa
 
 // Iterate is one iterate for a trace.
 type Iterate struct {
-	Iteration, Outages           int
-	Objective                    float64
-	KKT                          KKT
-	Barrier, Corner, Step, Shift float64
+	Iteration, Outages              int
+	Objective                       float64
+	KKT                             KKT
+	Barrier, Smoothing, Step, Shift float64
 }

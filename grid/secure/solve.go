@@ -193,7 +193,7 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 		if status != converged {
 			return s.unsolved(ctx, p, r, status)
 		}
-		if !changed && !relaxed { // the checked dispatch stands
+		if !changed && !relaxed { // the checked dispatch is the result
 			r.Rounds--
 			return r.conclude(s, p, checks), nil
 		}
@@ -308,7 +308,7 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 	return len(worst)
 }
 
-// selectOutages selects the outages of a round from the violated ones, worst first: all without a power flow, the
+// selectOutages selects the outages of a round from the violated ones. These are all without a power flow, then the
 // worst one for each limit, then the second worst. Most others keep a limit that these keep: on case118 82 of 100
 // outages violate a limit at one of four buses.
 func selectOutages(worst []*Check) (list []*Check) {

@@ -234,8 +234,8 @@ func (t *state) limitWeight(i int) float64 {
 	return 1 / (t.s[i]/t.z[i] + t.elasticSlack[i]/t.elasticDual[i])
 }
 
-// evaluate writes the KKT residual, the limits and the matrix at the iterate. width is the smoothing of clip.
-func (t *state) evaluate(width float64) {
+// evaluate writes the KKT residual, the limits and the matrix at the iterate. smoothing is the width of clip.
+func (t *state) evaluate(smoothing float64) {
 	n := t.sys.net
 	x := t.x
 	r := t.r
@@ -290,7 +290,7 @@ func (t *state) evaluate(width float64) {
 		}
 	}
 	if t.after {
-		t.evaluateAfter(width)
+		t.evaluateAfter(smoothing)
 	} else {
 		t.evaluateBefore()
 	}
@@ -340,7 +340,7 @@ func (t *state) evaluateBefore() {
 }
 
 // evaluateAfter adds powers and voltages of the units after an outage.
-func (t *state) evaluateAfter(width float64) {
+func (t *state) evaluateAfter(smoothing float64) {
 	s, n := t.sys, t.sys.net
 	x, r := t.x, t.r
 	for i, b := range s.genBuses {
@@ -357,7 +357,7 @@ func (t *state) evaluateAfter(width float64) {
 			p, share, lp := t.setPoints[k], s.share[g], x[bus+activeDualOffset]
 			value, first, second := x[p], 1.0, 0.0
 			if share > 0 {
-				value, first, second = clipInMode(t.switching, func() int8 { return t.switching.active[g] }, x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], width)
+				value, first, second = clipInMode(t.switching, func() int8 { return t.switching.active[g] }, x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], smoothing)
 			}
 			r[bus+activeDualOffset] -= value
 			r[p] -= lp * first
@@ -374,7 +374,7 @@ func (t *state) evaluateAfter(width float64) {
 		}
 		y, drop, v := t.reactive[i], t.drop[i], bus+magnitudeOffset
 		set, lq := t.setPoints[s.setV[i]], x[bus+reactiveDualOffset]
-		value, first, second := clipInMode(t.switching, func() int8 { return t.switching.reactive[i] }, x[y], lo, hi, width)
+		value, first, second := clipInMode(t.switching, func() int8 { return t.switching.reactive[i] }, x[y], lo, hi, smoothing)
 		r[bus+reactiveDualOffset] -= value
 		r[drop] += x[v] - x[set] + (x[y]-value)/dropUnit
 		r[v] += x[drop]

@@ -41,8 +41,8 @@ func (t *state) addSwitchLimits() {
 	}
 }
 
-// switching says at which limit the units are held after an outage (PV/PQ switching, and its counterpart for active
-// power): −1 at the lower limit, +1 at the upper one, 0 between.
+// switching says at which limit the units are after an outage: −1 at the lower one, +1 at the upper one, 0 between.
+// For reactive power this is PV/PQ switching; active power has its counterpart.
 type switching struct {
 	active   []int8 // by unit
 	reactive []int8 // by index in genBuses

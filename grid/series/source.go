@@ -35,7 +35,7 @@ type Source struct {
 	ended  bool
 }
 
-// load is where a bus's load stands, −1 for nowhere.
+// load names the columns of a bus's load; −1 for none.
 type load struct{ bus, pd, qd int }
 
 // Open opens the table in a file named .csv or .parquet for a network.
@@ -107,7 +107,7 @@ func (s *Source) layout(path string) error {
 	return nil
 }
 
-// Next are up to so many further steps; io.EOF after the last.
+// Next returns up to limit further steps, or io.EOF after the last.
 func (s *Source) Next(limit int) (*Steps, error) {
 	steps := &Steps{First: s.read}
 	for steps.Len() < limit && !s.ended {

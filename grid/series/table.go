@@ -17,7 +17,7 @@ import (
 )
 
 // table is rows of cells under names. next fills the cells of the next row, one a column, and
-// returns io.EOF after the last; what it fills is its own until the next call.
+// returns io.EOF after the last. The cells are valid until the next call.
 type table interface {
 	names() []string
 	next() ([]cell, error)

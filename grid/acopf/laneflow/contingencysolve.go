@@ -43,7 +43,7 @@ const (
 	roughTolerance = 1e-5
 
 	reactiveSlack = 1e-7 // as package powerflow's
-	maxReleases   = 3    // likewise
+	maxReleases   = 3    // as package powerflow's
 
 	// marginFactor bounds the loss of margin per pu of mismatch. Distribution factors of flows are below one, and so
 	// are those of voltages in reactive power. Of 86 000 power flows of PGLib's 118 buses that ended early, none

@@ -207,9 +207,9 @@ func (l *removedBranch) remove(w *Worker, lane, branch int) {
 }
 
 // singles says of each pair whether exactly one branch joins it.
-func singles(toPair []int, pairs int) []bool {
+func singles(pairOf []int, pairs int) []bool {
 	count := make([]int, pairs)
-	for _, pair := range toPair {
+	for _, pair := range pairOf {
 		count[pair]++
 	}
 	single := make([]bool, pairs)

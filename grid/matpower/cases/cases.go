@@ -1,6 +1,6 @@
 // Package cases holds published test networks as MATPOWER case files: the
 // numbers of the original files, with a note of their source. Those of PGLib-OPF
-// have a rating on every line; their licence, CC BY 4.0, stands in the files.
+// have a rating on every line; their licence, CC BY 4.0, is in the files.
 //
 // There is no type of its own: Text is a file, Read the matpower.Case in it.
 package cases

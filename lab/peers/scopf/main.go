@@ -133,7 +133,7 @@ func run(ctx context.Context, cases, lists, only, profile string, limit time.Dur
 		if verbose {
 			trace = func(i secure.Iterate) {
 				fmt.Fprintf(os.Stderr, "%s: %d outages, iterate %d, objective %.6f, feasibility %.1e, gradient %.1e, gap %.1e, barrier %.1e, corner %g, step %.2g, shift %.1e\n",
-					p.name(), i.Outages, i.Iteration, i.Objective, i.KKT.Feasibility, i.KKT.Gradient, i.KKT.Complementarity, i.Barrier, i.Corner, i.Step, i.Shift)
+					p.name(), i.Outages, i.Iteration, i.Objective, i.KKT.Feasibility, i.KKT.Gradient, i.KKT.Complementarity, i.Barrier, i.Smoothing, i.Step, i.Shift)
 			}
 		}
 		s, err := p.solve(ctx, limit, c, rows, steps, trace)

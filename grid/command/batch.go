@@ -32,7 +32,7 @@ import (
 type batch struct {
 	optimalFlags
 	app       *cli.App
-	published string // file; "" looks beside the networks
+	published string // file; "" searches the networks' folders
 	record    string // file; "" for none
 	limit     machine.Limit
 }
@@ -113,7 +113,7 @@ func expand(args []string) (files []networkFile, published string, err error) {
 	for _, argument := range args {
 		info, err := os.Stat(argument)
 		if err != nil || !info.IsDir() {
-			size := int64(0) // of a network that comes with the program; reading says what is wrong
+			size := int64(0) // of a built-in network; reading reports other faults
 			if err == nil {
 				size = info.Size()
 			}
