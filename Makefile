@@ -58,7 +58,7 @@ tested:
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels; without what is long and of one thread
 UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator
 race:
-	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/simd/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/simd/neighbours ./dataset/... ./ocp ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./paper/...
 
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
@@ -139,7 +139,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./internal/policy
 	$(FUZZ) -fuzz '^FuzzParse$$' ./kernels/ptx
-	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
+	$(FUZZ) -fuzz '^FuzzOpen$$' ./dataset
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop

@@ -9,10 +9,10 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
 	"github.com/klauspost/cpuid/v2"
 )
@@ -108,27 +108,27 @@ func Host() string {
 
 // DatasetDefaults are the options of the case's full dataset; OutDir and Seed are the
 // caller's.
-func (c *Case) DatasetDefaults() offline.Options {
+func (c *Case) DatasetDefaults() dataset.Options {
 	t := c.MapSpec().Training
-	opt := offline.Options{
+	opt := dataset.Options{
 		Scenarios: t.Scenarios, Adaptive: true,
-		Weights: offline.Weights{Count: t.Weights, Design: offline.WeightDesign(t.Design.Name)},
+		Weights: dataset.Weights{Count: t.Weights, Design: dataset.WeightDesign(t.Design.Name)},
 	}
 	if d := t.Design; d.LogLo < d.LogHi {
 		opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
 	}
 	if opt.Weights.Design == "" {
-		opt.Weights.Design = offline.RandomWeights
+		opt.Weights.Design = dataset.RandomWeights
 	}
 	return opt
 }
 
 // Dataset solves Pareto samples into a folder, or continues there; see
-// offline.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
+// dataset.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
 // earlier map, "" for none: the method opt.Visiting.Method, which is direct where it is "", drives it on engines of e, and
 // the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. Policy,
 // Program and the rest of Visiting are filled in. progress may be nil.
-func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt offline.Options, progress func(offline.Progress)) (*offline.Counters, error) {
+func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt dataset.Options, progress func(dataset.Progress)) (*dataset.Counters, error) {
 	if opt.Scenarios < 1 {
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
 	}
@@ -169,7 +169,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 			return nil, badOptionf("dataset: {Ranges} and {Distil} exclude each other: {Distil} drives episodes, which {Regime} chooses")
 		}
 		if c.def.Solver != nil {
-			if _, err := offline.Within(c.def.Solver.Parameters(), opt.Ranges); err != nil {
+			if _, err := dataset.Within(c.def.Solver.Parameters(), opt.Ranges); err != nil {
 				return nil, BadInput(err)
 			}
 		}
@@ -216,23 +216,23 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		}
 		def.Solver, opt.KeptOff = samples, def.Level
 	}
-	counters, err := offline.Generate(ctx, def, opt, progress)
+	counters, err := dataset.Generate(ctx, def, opt, progress)
 	return &counters, refused(err)
 }
 
 // build is what datasets and models say of the program that made them.
 func build() string { return version.Version + " " + version.Build() }
 
-// Train trains a map on the data in folders of datasets, their shards or both (see offline.Load); see train.Run. Backend,
+// Train trains a map on the data in folders of datasets, their shards or both (see dataset.Load); see train.Run. Backend,
 // Problem, Data and Version of opt are filled in. progress may be nil.
 func (c *Case) Train(ctx context.Context, e *Engine, dirs []string, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
-	var rounds []*offline.Dataset
+	var rounds []*dataset.Dataset
 	for _, dir := range dirs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		d, err := offline.Open(dir)
+		d, err := dataset.Open(dir)
 		if err != nil {
 			return nil, BadInput(err)
 		}

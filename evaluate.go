@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -26,7 +27,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 )
 
 // Resolved is a method of a case with all that its controllers are made of. Resolve makes it
@@ -493,7 +493,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions i
 	}
 	opt.Method, opt.Commit = r.Method.Name, version.Build()
 	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
-	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
+	opt.Weights = dataset.DasDennis(c.Spec().ObjectiveSize(), divisions)
 	front, err := closedloop.Steer(ctx, &c.def, m, opt)
 	return front, asBadInput(err)
 }
@@ -731,7 +731,7 @@ func (c *Case) certified() string {
 func (c *Case) heldOut(ctx context.Context, seed uint64, scenarios int, progress func(stage string, done, total int)) ([]domain.Sample, error) {
 	solver := c.def.Solver
 	seed ^= heldOutStream
-	points, err := offline.LatinHypercube(solver.Parameters(), scenarios, seed)
+	points, err := dataset.LatinHypercube(solver.Parameters(), scenarios, seed)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -504,11 +504,11 @@ func (c *Case) middleScenario() (p []float64) {
 // exportableSolver is what exportSolver needs of a case's solver.
 type exportableSolver interface {
 	Bounds() (tolerance float64, iterations int)
-	ColdStarts(ctx context.Context) (*shooting.ColdStarts, error)
+	ColdStarts(ctx context.Context) (*ocp.ColdStarts, error)
 	Blocked(steps int) []bool
 }
 
-var _ exportableSolver = (*shooting.Solver)(nil)
+var _ exportableSolver = (*ocp.Solver)(nil)
 
 // exportSolver writes the exact controller, after driving it.
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {

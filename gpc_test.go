@@ -20,7 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -318,7 +318,7 @@ func (r respecified) Spec() *domain.Spec { return r.spec }
 // A case's own method keeps its name; the generic ones stand behind with the others'.
 func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 	cart := testdomain.NewCart(8)
-	solver := require.Get(shooting.New(cart, nil, func(_, s, c []float64) { clear(s); clear(c) }, shooting.Options{}))(t)
+	solver := require.Get(ocp.New(cart, nil, func(_, s, c []float64) { clear(s); clear(c) }, ocp.Options{}))(t)
 	own := domain.Method{Name: "nmpc", About: "of its own", New: func(domain.Means) (domain.Controller, error) { return nil, errors.New("the case's own") }}
 	c := require.Get(gpc.NewCase(domain.Case{Problem: cart, Solver: solver, Methods: []domain.Method{own}}))(t)
 	var names []string

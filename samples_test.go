@@ -7,10 +7,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline"
 )
 
 // keptOff is the sled whose states are measured with noise, keeping level standard deviations off its limit.
@@ -62,7 +62,7 @@ func TestSamplesKeepOffTheLimits(t *testing.T) {
 // continued at another level; its visited states are solved so too.
 func TestADatasetKeepsOffTheLimits(t *testing.T) {
 	dir := t.TempDir()
-	made := func(name string, noise, level float64, threads int) (*offline.Counters, error) {
+	made := func(name string, noise, level float64, threads int) (*dataset.Counters, error) {
 		c := keptOff(t, noise, level)
 		opt := c.DatasetDefaults()
 		opt.OutDir, opt.Scenarios, opt.Seed, opt.Threads, opt.Weights.Count = filepath.Join(dir, name), 3, 4, threads, 1
@@ -70,7 +70,7 @@ func TestADatasetKeepsOffTheLimits(t *testing.T) {
 	}
 	three := require.Get(made("three", 0.01, 3, 2))(t)
 	require.Get(made("alone", 0.01, 3, 1))(t)
-	a, b := require.Get(offline.Open(filepath.Join(dir, "three")))(t), require.Get(offline.Open(filepath.Join(dir, "alone")))(t)
+	a, b := require.Get(dataset.Open(filepath.Join(dir, "three")))(t), require.Get(dataset.Open(filepath.Join(dir, "alone")))(t)
 	if a.Hash() != b.Hash() || a.Header.Provenance.KeptOff != 3 || three.NoRoom != 0 {
 		t.Errorf("two threads %s, one %s; kept off %v, %d solves without room", a.Hash(), b.Hash(), a.Header.Provenance.KeptOff, three.NoRoom)
 	}
@@ -81,7 +81,7 @@ func TestADatasetKeepsOffTheLimits(t *testing.T) {
 		t.Error("a dataset is continued at another level")
 	}
 	plain := require.Get(made("plain", 0.01, 0, 1))(t)
-	if p := require.Get(offline.Open(filepath.Join(dir, "plain")))(t); p.Header.Provenance.KeptOff != 0 || plain.NoRoom != 0 || p.Hash() == a.Hash() {
+	if p := require.Get(dataset.Open(filepath.Join(dir, "plain")))(t); p.Header.Provenance.KeptOff != 0 || plain.NoRoom != 0 || p.Hash() == a.Hash() {
 		t.Errorf("a case that keeps nothing off: %+v", p.Header.Provenance)
 	}
 }

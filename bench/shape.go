@@ -12,11 +12,11 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -171,7 +171,7 @@ func (s Shape) observed(seed uint64) (states, contexts [][]float64, err error) {
 const benchScenarios = 4
 
 func (s Shape) solved(seed uint64) (states, contexts [][]float64, err error) {
-	points, err := offline.LatinHypercube(s.own.Solver.Parameters(), benchScenarios, seed)
+	points, err := dataset.LatinHypercube(s.own.Solver.Parameters(), benchScenarios, seed)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // cart is a program with one case whose map is exact by construction, written to
@@ -27,7 +27,7 @@ import (
 func cart(t *testing.T) (*App, string) {
 	t.Helper()
 	p := testdomain.NewCart(8)
-	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
 	require.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}}}, file
@@ -293,7 +293,7 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("dataset: exit code %d: %s", code, log)
 	}
-	d := require.Get(offline.Open(data))(t)
+	d := require.Get(dataset.Open(data))(t)
 	if p := d.Header.Provenance; !p.Distilled || p.Policy.Method != "refine-64" || d.Rows() != 6*2*8 {
 		t.Errorf("%d rows of provenance %+v, want 8 decisions under 2 preferences in 6 episodes", d.Rows(), p)
 	}

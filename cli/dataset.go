@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/offline"
 )
 
 func (a *App) datasetCommand() *cobra.Command {
@@ -45,7 +45,7 @@ solved: the samples are the decisions of that method.`,
 				opt.Weights.Count = weights
 			}
 			if changed("design") {
-				opt.Weights.Design = offline.WeightDesign(design)
+				opt.Weights.Design = dataset.WeightDesign(design)
 			}
 			if opt.Shard, err = a.shard(shard); err != nil {
 				return err
@@ -58,7 +58,7 @@ solved: the samples are the decisions of that method.`,
 				return err
 			}
 			stages := a.Stages()
-			counters, err := c.Dataset(cmd.Context(), policy, a.Engine(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
+			counters, err := c.Dataset(cmd.Context(), policy, a.Engine(), opt, func(p dataset.Progress) { stages(p.Stage, p.Done, p.Total) })
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ solved: the samples are the decisions of that method.`,
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&out, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n"+shardUsage)
-	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
+	f.StringVar(&design, "design", string(dataset.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
@@ -107,7 +107,7 @@ func (a *App) mergeCommand() *cobra.Command {
 			if out == "" {
 				return BadInputf("--out is required: the folder to write the merged dataset to")
 			}
-			d, err := offline.Merge(cmd.Context(), out, args...)
+			d, err := dataset.Merge(cmd.Context(), out, args...)
 			if errors.As(err, new(*durable.Refusal)) {
 				return gpc.BadInput(err)
 			}
@@ -126,8 +126,8 @@ func (a *App) mergeCommand() *cobra.Command {
 }
 
 // parseRanges reads each AXIS=LO:HI.
-func parseRanges(texts []string) ([]offline.Range, error) {
-	var out []offline.Range
+func parseRanges(texts []string) ([]dataset.Range, error) {
+	var out []dataset.Range
 	var axes []string
 	for _, text := range texts {
 		axis, span, named := strings.Cut(text, "=")
@@ -137,7 +137,7 @@ func parseRanges(texts []string) ([]offline.Range, error) {
 		if !named || !both || axis == "" || errors.Join(errLo, errHi) != nil {
 			return nil, BadInputf("--range %q: want AXIS=LO:HI, such as level=0.86:1.1", text)
 		}
-		out, axes = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi}), append(axes, axis)
+		out, axes = append(out, dataset.Range{Axis: axis, Lo: lo, Hi: hi}), append(axes, axis)
 	}
 	return out, once("--range", axes)
 }

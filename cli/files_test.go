@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -166,7 +166,7 @@ func TestRecordsNameTheirProgram(t *testing.T) {
 	if code, _, log := run(app, "dataset", "cart", "--scenarios", "2", "--weights", "1", "--out", data); code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	d := require.Get(offline.Open(data))(t)
+	d := require.Get(dataset.Open(data))(t)
 	if want := "gpc-cart dataset cart --scenarios 2 --weights 1 --out " + data; d.Header.Command != want {
 		t.Errorf("the dataset was made by %q, want %q", d.Header.Command, want)
 	}

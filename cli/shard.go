@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/dataset"
 )
 
 // shardUsage is the help of --shard, behind what the command makes of i/n.
@@ -15,24 +15,24 @@ const shardUsage = "; env: i and n of a Slurm array, env/n: i of a Slurm array o
 
 // shard reads --shard: i/n with 0 ≤ i < n, "" for the whole, env or env/n for what the
 // launcher of this process says, which is then told.
-func (a *App) shard(s string) (offline.Shard, error) {
+func (a *App) shard(s string) (dataset.Shard, error) {
 	left, right, both := strings.Cut(s, "/")
 	switch {
 	case s == "":
-		return offline.Shard{}, nil
+		return dataset.Shard{}, nil
 	case left != "env":
 		i, errI := strconv.Atoi(left)
 		n, errN := strconv.Atoi(right)
 		if !both || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
-			return offline.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n, env, or env/n", s)
+			return dataset.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n, env, or env/n", s)
 		}
-		return offline.Shard{Index: i, Count: n}, nil
+		return dataset.Shard{Index: i, Count: n}, nil
 	}
 	n := 0
 	if both {
 		var err error
 		if n, err = strconv.Atoi(right); err != nil || n < 1 {
-			return offline.Shard{}, BadInputf("--shard %q: want env/n with n ≥ 1", s)
+			return dataset.Shard{}, BadInputf("--shard %q: want env/n with n ≥ 1", s)
 		}
 	}
 	of, err := shardOfLauncher(n, os.Getenv)
@@ -57,8 +57,8 @@ const (
 
 // shardOfLauncher is the shard that the environment says: of n, or for n = 0 of as many as the
 // array has tasks.
-func shardOfLauncher(n int, getenv func(string) string) (offline.Shard, error) {
-	of := offline.Shard{Count: n}
+func shardOfLauncher(n int, getenv func(string) string) (dataset.Shard, error) {
+	of := dataset.Shard{Count: n}
 	slurm, kubernetes := getenv(slurmID), getenv(kubernetesIndex)
 	switch {
 	case slurm != "" && kubernetes != "":
@@ -83,8 +83,8 @@ func shardOfLauncher(n int, getenv func(string) string) (offline.Shard, error) {
 
 // arrayTask is the place of a task in a Slurm array of the form a-b or a-b:step, all of whose
 // tasks are the whole.
-func arrayTask(getenv func(string) string) (offline.Shard, error) {
-	var of offline.Shard
+func arrayTask(getenv func(string) string) (dataset.Shard, error) {
+	var of dataset.Shard
 	var id, least, most, step int
 	for _, v := range []struct {
 		name string

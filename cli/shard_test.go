@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline"
 )
 
 // launcher sets the variables of launchers, and no others: NAME=VALUE, without what the names
@@ -36,42 +36,42 @@ func TestShardsAreThoseOfTheLauncher(t *testing.T) {
 	const array = " MIN=4 MAX=10 STEP=3 COUNT=3"
 	for _, c := range []struct {
 		flag, variables string
-		want            offline.Shard
+		want            dataset.Shard
 		says            string // of an error
 	}{
-		{"", "ID=1" + array, offline.Shard{}, ""}, // nothing is asked for
-		{"1/4", "ID=7" + array, offline.Shard{Index: 1, Count: 4}, ""},
-		{"env", "ID=4" + array, offline.Shard{Index: 0, Count: 3}, ""},
-		{"env", "ID=10" + array, offline.Shard{Index: 2, Count: 3}, ""},
-		{"env", "ID=8 MIN=0 MAX=8 STEP=4 COUNT=3", offline.Shard{Index: 2, Count: 3}, ""},
-		{"env", "ID=3 MIN=3 MAX=3 STEP=1 COUNT=1", offline.Shard{Index: 0, Count: 1}, ""},
-		{"env/5", "ID=4 MIN=4 MAX=4 STEP=1 COUNT=1", offline.Shard{Index: 4, Count: 5}, ""}, // a task run again by itself
-		{"env/5", "INDEX=4", offline.Shard{Index: 4, Count: 5}, ""},
-		{"env/1", "INDEX=0", offline.Shard{Index: 0, Count: 1}, ""},
+		{"", "ID=1" + array, dataset.Shard{}, ""}, // nothing is asked for
+		{"1/4", "ID=7" + array, dataset.Shard{Index: 1, Count: 4}, ""},
+		{"env", "ID=4" + array, dataset.Shard{Index: 0, Count: 3}, ""},
+		{"env", "ID=10" + array, dataset.Shard{Index: 2, Count: 3}, ""},
+		{"env", "ID=8 MIN=0 MAX=8 STEP=4 COUNT=3", dataset.Shard{Index: 2, Count: 3}, ""},
+		{"env", "ID=3 MIN=3 MAX=3 STEP=1 COUNT=1", dataset.Shard{Index: 0, Count: 1}, ""},
+		{"env/5", "ID=4 MIN=4 MAX=4 STEP=1 COUNT=1", dataset.Shard{Index: 4, Count: 5}, ""}, // a task run again by itself
+		{"env/5", "INDEX=4", dataset.Shard{Index: 4, Count: 5}, ""},
+		{"env/1", "INDEX=0", dataset.Shard{Index: 0, Count: 1}, ""},
 
-		{"env", "", offline.Shard{}, "neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set"},
-		{"env/4", "COUNT=4 MIN=0 MAX=3 STEP=1", offline.Shard{}, "neither SLURM_ARRAY_TASK_ID nor"},
-		{"env", "INDEX=2", offline.Shard{}, "JOB_COMPLETION_INDEX is 2, and no variable says how many processes there are"},
-		{"env/4", "INDEX=2 ID=2", offline.Shard{}, "SLURM_ARRAY_TASK_ID is 2 and JOB_COMPLETION_INDEX is 2: two job systems number this process"},
-		{"env", "ID=4 MIN=4 MAX=10 STEP=3", offline.Shard{}, "SLURM_ARRAY_TASK_COUNT is not set"},
-		{"env", "ID=4 MIN=4 STEP=3 COUNT=3", offline.Shard{}, "SLURM_ARRAY_TASK_MAX is not set"},
-		{"env", "ID=x" + array, offline.Shard{}, `SLURM_ARRAY_TASK_ID is "x"`},
-		{"env/4", "INDEX=-1", offline.Shard{}, `JOB_COMPLETION_INDEX is "-1"`},
-		{"env/4", "INDEX=4", offline.Shard{}, "JOB_COMPLETION_INDEX is 4, want 0 to 3"},
-		{"env/4", "ID=7", offline.Shard{}, "SLURM_ARRAY_TASK_ID is 7, want 0 to 3"},
-		{"env", "ID=5" + array, offline.Shard{}, "SLURM_ARRAY_TASK_ID is 5, SLURM_ARRAY_TASK_MIN 4, SLURM_ARRAY_TASK_MAX 10, SLURM_ARRAY_TASK_STEP 3, SLURM_ARRAY_TASK_COUNT 3"},
-		{"env", "ID=1" + array, offline.Shard{}, "not a task"},
-		{"env", "ID=13" + array, offline.Shard{}, "not a task"},
-		{"env", "ID=4 MIN=4 MAX=10 STEP=3 COUNT=4", offline.Shard{}, "not a task"},
-		{"env", "ID=2 MIN=1 MAX=9 STEP=1 COUNT=3", offline.Shard{}, "give --shard env/n"}, // --array=1,2,9
-		{"env", "ID=4 MIN=4 MAX=10 STEP=0 COUNT=3", offline.Shard{}, "not a task"},
-		{"env", "ID=4 MIN=10 MAX=4 STEP=3 COUNT=3", offline.Shard{}, "not a task"},
-		{"env/0", "INDEX=0", offline.Shard{}, "n ≥ 1"},
-		{"env/", "INDEX=0", offline.Shard{}, "n ≥ 1"},
-		{"environment", "INDEX=0", offline.Shard{}, "want i/n"},
-		{"4/4", "", offline.Shard{}, "want i/n"},
-		{"-1/4", "", offline.Shard{}, "want i/n"},
-		{"1", "", offline.Shard{}, "want i/n"},
+		{"env", "", dataset.Shard{}, "neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set"},
+		{"env/4", "COUNT=4 MIN=0 MAX=3 STEP=1", dataset.Shard{}, "neither SLURM_ARRAY_TASK_ID nor"},
+		{"env", "INDEX=2", dataset.Shard{}, "JOB_COMPLETION_INDEX is 2, and no variable says how many processes there are"},
+		{"env/4", "INDEX=2 ID=2", dataset.Shard{}, "SLURM_ARRAY_TASK_ID is 2 and JOB_COMPLETION_INDEX is 2: two job systems number this process"},
+		{"env", "ID=4 MIN=4 MAX=10 STEP=3", dataset.Shard{}, "SLURM_ARRAY_TASK_COUNT is not set"},
+		{"env", "ID=4 MIN=4 STEP=3 COUNT=3", dataset.Shard{}, "SLURM_ARRAY_TASK_MAX is not set"},
+		{"env", "ID=x" + array, dataset.Shard{}, `SLURM_ARRAY_TASK_ID is "x"`},
+		{"env/4", "INDEX=-1", dataset.Shard{}, `JOB_COMPLETION_INDEX is "-1"`},
+		{"env/4", "INDEX=4", dataset.Shard{}, "JOB_COMPLETION_INDEX is 4, want 0 to 3"},
+		{"env/4", "ID=7", dataset.Shard{}, "SLURM_ARRAY_TASK_ID is 7, want 0 to 3"},
+		{"env", "ID=5" + array, dataset.Shard{}, "SLURM_ARRAY_TASK_ID is 5, SLURM_ARRAY_TASK_MIN 4, SLURM_ARRAY_TASK_MAX 10, SLURM_ARRAY_TASK_STEP 3, SLURM_ARRAY_TASK_COUNT 3"},
+		{"env", "ID=1" + array, dataset.Shard{}, "not a task"},
+		{"env", "ID=13" + array, dataset.Shard{}, "not a task"},
+		{"env", "ID=4 MIN=4 MAX=10 STEP=3 COUNT=4", dataset.Shard{}, "not a task"},
+		{"env", "ID=2 MIN=1 MAX=9 STEP=1 COUNT=3", dataset.Shard{}, "give --shard env/n"}, // --array=1,2,9
+		{"env", "ID=4 MIN=4 MAX=10 STEP=0 COUNT=3", dataset.Shard{}, "not a task"},
+		{"env", "ID=4 MIN=10 MAX=4 STEP=3 COUNT=3", dataset.Shard{}, "not a task"},
+		{"env/0", "INDEX=0", dataset.Shard{}, "n ≥ 1"},
+		{"env/", "INDEX=0", dataset.Shard{}, "n ≥ 1"},
+		{"environment", "INDEX=0", dataset.Shard{}, "want i/n"},
+		{"4/4", "", dataset.Shard{}, "want i/n"},
+		{"-1/4", "", dataset.Shard{}, "want i/n"},
+		{"1", "", dataset.Shard{}, "want i/n"},
 	} {
 		t.Run(c.flag+" "+c.variables, func(t *testing.T) {
 			launcher(t, c.variables)
@@ -111,10 +111,10 @@ func TestALaunchersVariablesAreNotTakenUnasked(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", line, code, log)
 		}
 	}
-	if d := require.Get(offline.Open(filepath.Join(dir, "data")))(t); d.Header.Shard != (offline.Shard{Index: 0, Count: 1}) {
+	if d := require.Get(dataset.Open(filepath.Join(dir, "data")))(t); d.Header.Shard != (dataset.Shard{Index: 0, Count: 1}) {
 		t.Errorf("the dataset is shard %v", d.Header.Shard)
 	}
-	if d := require.Get(offline.Open(filepath.Join(dir, "data-1")))(t); d.Header.Shard != (offline.Shard{Index: 1, Count: 4}) {
+	if d := require.Get(dataset.Open(filepath.Join(dir, "data-1")))(t); d.Header.Shard != (dataset.Shard{Index: 1, Count: 4}) {
 		t.Errorf("the dataset of the array's task is shard %v", d.Header.Shard)
 	}
 	t.Setenv(slurmCount, "5")

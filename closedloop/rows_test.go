@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 var rowAxes = []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}}
@@ -20,9 +20,9 @@ var rowAxes = []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo
 func rowStart(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 }
 
 // rowCase is a problem with the generic solver, plant and oracle.
-func rowCase(t *testing.T, p domain.Problem, opt shooting.Options) *domain.Case {
+func rowCase(t *testing.T, p domain.Problem, opt ocp.Options) *domain.Case {
 	t.Helper()
-	solver := require.Get(shooting.New(p, rowAxes, rowStart, opt))(t)
+	solver := require.Get(ocp.New(p, rowAxes, rowStart, opt))(t)
 	plant := closedloop.Simulated(p, rowAxes, rowStart)
 	plant.Oracle = solver.Oracle
 	return &domain.Case{Problem: p, Solver: solver, Plant: plant}
@@ -54,7 +54,7 @@ func names(methods []domain.Method) (all []string) {
 
 // prepared counts preparations.
 type prepared struct {
-	*shooting.Solver
+	*ocp.Solver
 	times int
 }
 
@@ -65,8 +65,8 @@ func (p *prepared) Prepare(ctx context.Context, seed uint64, progress func(done,
 
 // What first decisions begin from is there before the first of them is timed.
 func TestRowsPrepareTheirSolver(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
-	solver := &prepared{Solver: c.Solver.(*shooting.Solver)}
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
+	solver := &prepared{Solver: c.Solver.(*ocp.Solver)}
 	c.Solver = solver
 	for _, name := range []string{"oracle", "nmpc", "nmpc-ahead"} {
 		before := solver.times
@@ -79,7 +79,7 @@ func TestRowsPrepareTheirSolver(t *testing.T) {
 }
 
 func TestRowsOfACase(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc", "nmpc-ahead"}; !slices.Equal(got, want) {
 		t.Errorf("rows %v, want %v", got, want)
 	}
@@ -102,7 +102,7 @@ func TestRowsOfACase(t *testing.T) {
 // The longer the look-ahead, the nearer to the optimum, up to it; every row keeps the
 // margins.
 func TestRowsAreInTheOrderOfTheirLookAhead(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{Tolerance: 1e-8})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{Tolerance: 1e-8})
 	last := math.Inf(1)
 	for _, name := range []string{"hold", "online", "mpc-2", "mpc-5", "nmpc"} {
 		r := row(t, c, name, rowOptions())
@@ -124,7 +124,7 @@ func TestRowsAreInTheOrderOfTheirLookAhead(t *testing.T) {
 	// In the adaptive mode too the plan along σ of what is predicted is what the plant counts.
 	adaptive := rowOptions()
 	adaptive.Preference = domain.Preference{Adaptive: true}
-	smooth := rowCase(t, mild{testdomain.NewCart(steps)}, shooting.Options{Tolerance: 1e-7})
+	smooth := rowCase(t, mild{testdomain.NewCart(steps)}, ocp.Options{Tolerance: 1e-7})
 	if r := row(t, smooth, "nmpc", adaptive); !(math.Abs(float64(r.RegretPct)) < 1e-2) || !(row(t, smooth, "online", adaptive).RegretPct > 1) {
 		t.Errorf("adaptive: regret %v %% and %v %%", r.RegretPct, row(t, smooth, "online", adaptive).RegretPct)
 	}
@@ -154,7 +154,7 @@ func (h countedHorizon) Solve(s, c []float64, pref domain.Preference, plan []flo
 // for no decision but the first and those under a new preference.
 func TestSolvedAhead(t *testing.T) {
 	cart := testdomain.NewCart(steps)
-	c := rowCase(t, cart, shooting.Options{Tolerance: 1e-8})
+	c := rowCase(t, cart, ocp.Options{Tolerance: 1e-8})
 	if ahead, nmpc := row(t, c, "nmpc-ahead", rowOptions()), row(t, c, "nmpc", rowOptions()); math.Abs(float64(ahead.CostMean-nmpc.CostMean)) > 1e-6 || ahead.Prepare == nil || nmpc.Prepare != nil {
 		t.Errorf("costs %v and %v, prepared in %+v and %+v", ahead.CostMean, nmpc.CostMean, ahead.Prepare, nmpc.Prepare)
 	}
@@ -206,7 +206,7 @@ func (unlinearised) Linearise() bool { return false }
 
 // A decision solved ahead is corrected for what is measured: under noise it costs what nmpc's costs.
 func TestAheadIsCorrected(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{Tolerance: 1e-8})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{Tolerance: 1e-8})
 	plain := *c
 	plain.Solver = struct {
 		domain.Solver
@@ -245,7 +245,7 @@ func (basins) Fallback(_, _, u []float64) { u[0] = 0.1 } // the solver's own sta
 // how far its starts lie apart.
 func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	p := basins{testdomain.NewCart(40)}
-	c := rowCase(t, p, shooting.Options{})
+	c := rowCase(t, p, ocp.Options{})
 	c.Plant.(*closedloop.Simulation).Initial = func(_, s, cx []float64) { clear(s); clear(cx); s[0] = 0.1 }
 	o := rowOptions()
 	o.Episodes, o.TracePath = 1, t.TempDir()+"/t.jsonl"
@@ -306,7 +306,7 @@ func (h *lost) Solve(_, _ []float64, _ domain.Preference, plan []float64) (float
 // A decision whose solve does not converge executes what it was left with, and says so;
 // the look-ahead ends with the episode, which starts from nothing.
 func TestRecedingGoesOnWithoutASolve(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	for name, f := range map[string]struct {
 		fails    func(calls int) bool
 		fallback int
@@ -348,7 +348,7 @@ func TestRecedingGoesOnWithoutASolve(t *testing.T) {
 }
 
 func TestHoldRepeatsItsAction(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	o := rowOptions()
 	o.Visit = func(e *closedloop.EpisodeRecord) {
 		for _, l := range e.Lines {

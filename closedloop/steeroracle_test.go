@@ -10,12 +10,12 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // An episode whose optimum the solver does not find is driven and not compared; the sweep goes on, as an evaluation does.
 func TestASweepGoesOnWithoutAnOptimum(t *testing.T) {
-	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	plant := c.Plant.(*closedloop.Simulation)
 	found, asked := plant.Oracle, 0
 	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {

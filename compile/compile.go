@@ -264,7 +264,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 0 || opt.TestStarts < 0:
 		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want numbers ≥ 0, and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:
-		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; offline/shooting and closedloop.Simulated are generic ones", c.Name()))
+		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; ocp and closedloop.Simulated are generic ones", c.Name()))
 	case def.Learned != nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is of another problem than its plant, which compile cannot make: use dataset and train", c.Name()))
 	}

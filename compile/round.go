@@ -14,11 +14,11 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
 )
 
@@ -94,7 +94,7 @@ func (r *run) makeData(ctx context.Context, number int, w roundTask, out *Round)
 }
 
 // countRoom counts the solves that keep the requested distance from the limits, where the case asks for one.
-func (r *run) countRoom(round *Round, counters *offline.Counters) {
+func (r *run) countRoom(round *Round, counters *dataset.Counters) {
 	if r.c.Definition().Level > 0 {
 		round.Solves += int(counters.Solves - counters.Infeasible - counters.NotConverged)
 		round.NoRoom += int(counters.NoRoom)
@@ -125,7 +125,7 @@ func (r *run) points(number int, round *Round) (spread, focused [][]float64, err
 			}
 		}
 	}
-	spread, err = offline.LatinHypercube(axes, round.Wanted-len(focused), r.seed(solved, number))
+	spread, err = dataset.LatinHypercube(axes, round.Wanted-len(focused), r.seed(solved, number))
 	return spread, focused, err
 }
 
@@ -141,7 +141,7 @@ const (
 
 // solve makes a part of the data, with a policy also at its visited states. It returns the number of scenarios solved
 // within limit seconds, in order, and their counters.
-func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, limit float64) (scenarios int, total offline.Counters, err error) {
+func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, limit float64) (scenarios int, total dataset.Counters, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed = len(points), points, seed
 	opt.Threads, opt.Command = r.opt.Threads, r.opt.Command
@@ -159,7 +159,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 				return first, total, nil
 			}
 		}
-		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p offline.Progress) {
+		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p dataset.Progress) {
 			if p.Stage == "solve" {
 				p.Done, p.Total = first+p.Done, len(points)
 			}

@@ -6,7 +6,7 @@ type Derivatives struct {
 	// Rows evaluates objectives and gradients of whole float32 batches, faster than row by row.
 	Rows func(b Batch)
 	// Block evaluates many float64 points in one call at less cost than point by point, such as one whose
-	// objectives are a compiled graph; offline/shooting uses it for all points of one derivative
+	// objectives are a compiled graph; ocp uses it for all points of one derivative
 	// evaluation.
 	Block func(b Block)
 	// Step, Objectives and Margins, all three or none, are the problem's own functions at dual numbers:
@@ -16,7 +16,7 @@ type Derivatives struct {
 	Objectives func(s, u, c, j []complex128)
 	Margins    func(s, c, u, m []complex128)
 	// Stages makes a workspace, for one goroutine at a time, that evaluates and differentiates many
-	// decisions in one call, such as by programs for the lanes of vectors; offline/shooting uses it for
+	// decisions in one call, such as by programs for the lanes of vectors; ocp uses it for
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such
 	// derivatives; an error says why those that it should have cannot be had.
 	Stages func() (Stages, error)

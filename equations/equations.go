@@ -15,7 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // Functions are the equations in one type of number. They must depend on their arguments alone, and be smooth near
@@ -52,7 +52,7 @@ type System struct {
 	StepSeconds float64
 	// Horizon makes the horizon infinite, and is the number of decisions that a plan looks ahead. There is no clock
 	// then: a decision depends on state and context alone. The terminal cost of a plan is that of the linear
-	// regulator about the optimal steady state (shooting.Options.TerminalCost). An episode is a test drive of Steps
+	// regulator about the optimal steady state (ocp.Options.TerminalCost). An episode is a test drive of Steps
 	// decisions. 0: an episode ends after Steps decisions, as a manoeuvre does.
 	Horizon int
 	// Real and Dual are the same equations at float64 and complex128.
@@ -111,7 +111,7 @@ type System struct {
 	// Solver holds options of the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is the episode.
 	// The system sets TerminalCost by Horizon; samples then look ahead two horizons and keep the first. It also sets
 	// StateScale and Blocks. Room is that of Margins; the limits along the escape keep it too.
-	Solver shooting.Options
+	Solver ocp.Options
 	// Plants are systems with other parameters, for evaluations of a plant that the map was not made for. Every
 	// system also has those with other actuator gains, by the names of its actions; nil: only those.
 	Plants *Plants
@@ -175,7 +175,7 @@ func (y System) Case() (domain.Case, error) {
 
 // newCase is the case of a problem. With plain, the problem has a backoff, and plain is the solver of the problem
 // without it.
-func (y System) newCase(p *Problem, plain *shooting.Solver) (domain.Case, error) {
+func (y System) newCase(p *Problem, plain *ocp.Solver) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale, opt.Blocks = p.system.StateScale, y.Blocks
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -191,7 +191,7 @@ func (y System) newCase(p *Problem, plain *shooting.Solver) (domain.Case, error)
 		fill(&opt.Keep, min(y.Horizon, opt.Horizon))
 	}
 	fill(&opt.Follow, p.spec.LookAhead())
-	solver, err := shooting.New(p, y.Scenario, p.initial, opt)
+	solver, err := ocp.New(p, y.Scenario, p.initial, opt)
 	if err != nil {
 		return domain.Case{}, err
 	}

@@ -26,7 +26,7 @@ type Optimised interface {
 
 // OptimalOptions are the options of an exact controller.
 type OptimalOptions struct {
-	Tolerance  float64 // of the optimality conditions, as shooting.Options has it
+	Tolerance  float64 // of the optimality conditions, as ocp.Options has it
 	Iterations int     // at most, of one solve
 	// What a decision begins from without a plan before it: so many starts of its own, of which Waves are those behind the rest held
 	// and rolled out, [start][action] of level, amplitudes and phase; and of a first decision the plans of the Nearest of

@@ -15,7 +15,7 @@ list:
 ## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/notebook/mutants.md); hours, and the same command continues
 
 .PHONY: mutants
-PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./offline/shooting ./paper/multiagent/world
+PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./ocp ./paper/multiagent/world
 MUTANTS ?= 40
 mutants:
 	$(GO) run ./lab/mutants -n $(MUTANTS) -out build/mutants $(PACKAGES)

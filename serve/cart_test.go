@@ -13,7 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -68,7 +68,7 @@ func cart(t testing.TB, held ...*gate) (*gpc.Case, gpc.Setup) {
 	for _, g := range held {
 		p.held = g
 	}
-	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
 	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
 	return c, gpc.Setup{Method: "navigator", Model: testdomain.Map(p.Cart, 9, true)}
 }

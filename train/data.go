@@ -8,18 +8,18 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Data is a Pareto dataset as columns in physical units, one row per sample (domain.Sample). It comes from disk
-// (FromDataset) or memory (offline.ColumnsOf). Run only reads the columns; they must not change while it runs.
+// (FromDataset) or memory (dataset.ColumnsOf). Run only reads the columns; they must not change while it runs.
 type Data struct {
-	*offline.Columns
+	*dataset.Columns
 	// Hash names the dataset in the model's provenance; empty: its content hash.
 	Hash string
 	// Rounds are the datasets of the rows, recorded in the model.
@@ -27,14 +27,14 @@ type Data struct {
 }
 
 // FromDataset loads a dataset from disk, several shards of one, or several rounds (see
-// offline.Load); they must be of the given problem.
-func FromDataset(p domain.Problem, datasets ...*offline.Dataset) (Data, error) {
+// dataset.Load); they must be of the given problem.
+func FromDataset(p domain.Problem, datasets ...*dataset.Dataset) (Data, error) {
 	for _, ds := range datasets {
 		if err := ds.Check(p); err != nil {
 			return Data{}, err
 		}
 	}
-	columns, rounds, hash, err := offline.Load(datasets...)
+	columns, rounds, hash, err := dataset.Load(datasets...)
 	if err != nil {
 		return Data{}, err
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -89,7 +89,7 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	}
 	opt := toyOptions(cpu(t), 0)
 	opt.Problem, opt.Chain = problem, true
-	opt.Data = Data{Columns: require.Get(offline.ColumnsOf(offline.LayoutOf(problem.spec), samples))(t)}
+	opt.Data = Data{Columns: require.Get(dataset.ColumnsOf(dataset.LayoutOf(problem.spec), samples))(t)}
 	opt = require.Get(opt.resolve())(t)
 	r := &run{opt: opt, set: require.Get(newTrainingSet(problem.spec, &opt.Data, opt))(t)}
 	require.OK(t, r.prepare())

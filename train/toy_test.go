@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/offline"
 )
 
 // toy is a problem whose optimum is a known smooth function of state, context and
@@ -63,7 +63,7 @@ func (t toy) Gradient(s, u, c, sigma, gs, gu []float64) {
 
 // data are samples as training takes them.
 func (t toy) data(scenarios int) Data {
-	columns, err := offline.ColumnsOf(offline.LayoutOf(t.spec), t.samples(scenarios, 1))
+	columns, err := dataset.ColumnsOf(dataset.LayoutOf(t.spec), t.samples(scenarios, 1))
 	if err != nil {
 		panic(err)
 	}

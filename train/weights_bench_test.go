@@ -3,8 +3,8 @@ package train
 import (
 	"testing"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper/integrator"
 )
 
@@ -16,13 +16,13 @@ func BenchmarkLossWeights(b *testing.B) {
 	c := integrator.Convex()
 	c.Solver = integrator.NewSolver(c.Problem.(*integrator.System), 300)
 	dir := b.TempDir()
-	if _, err := offline.Generate(b.Context(), c, offline.Options{
-		Scenarios: 700, Weights: offline.Weights{Count: 1, Design: offline.RandomWeights}, Adaptive: true,
+	if _, err := dataset.Generate(b.Context(), c, dataset.Options{
+		Scenarios: 700, Weights: dataset.Weights{Count: 1, Design: dataset.RandomWeights}, Adaptive: true,
 		Scalarization: "weighted-sum", OutDir: dir, Seed: 3,
 	}, nil); err != nil {
 		b.Fatal(err)
 	}
-	ds, err := offline.Open(dir)
+	ds, err := dataset.Open(dir)
 	if err != nil {
 		b.Fatal(err)
 	}

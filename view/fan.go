@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -64,7 +64,7 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
-			weights = offline.DasDennis(m, divisions(m))
+			weights = dataset.DasDennis(m, divisions(m))
 			weights = weights[:min(len(weights), mostRays-1)]
 		}
 		for _, w := range weights {
@@ -178,7 +178,7 @@ func again[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 // divisions of the simplex's edge for a fan's preferences, by the number of objectives.
 func divisions(m int) int {
 	d := 1
-	for d < mostRays && len(offline.DasDennis(m, d+1)) < mostRays {
+	for d < mostRays && len(dataset.DasDennis(m, d+1)) < mostRays {
 		d++
 	}
 	return d

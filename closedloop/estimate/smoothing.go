@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// smoothing is the problem of a window as package shooting solves it. Its state is the entries, its context the stage.
+// smoothing is the problem of a window as package ocp solves it. Its state is the entries, its context the stage.
 // The first action, v, leads to the entries of the oldest decision, whatever the state is. The action w of a later
 // stage leads to those of the next.
 type smoothing struct {

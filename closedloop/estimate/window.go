@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // window is the moving-horizon estimate of a Filter (Rao, Rawlings and Mayne, 2003). It finds the entries at each of the
@@ -23,7 +23,7 @@ type window struct {
 	decisions []observed // decisions, the oldest first
 	plan      []float64  // v of the oldest, then w of each later decision
 	problem   *smoothing
-	solver    *shooting.Receding
+	solver    *ocp.Receding
 	unsolved  int
 }
 
@@ -51,7 +51,7 @@ func newWindow(f *Filter) (*window, error) {
 	}
 	w := &window{size: f.measurement.Window, tail: tail}
 	w.problem = newSmoothing(w)
-	solver, err := shooting.New(w.problem, nil, func(_, _, _ []float64) {}, shooting.Options{Horizon: w.size, StateScale: w.problem.scale, Tolerance: windowTolerance})
+	solver, err := ocp.New(w.problem, nil, func(_, _, _ []float64) {}, ocp.Options{Horizon: w.size, StateScale: w.problem.scale, Tolerance: windowTolerance})
 	if err != nil {
 		return nil, fmt.Errorf("estimate: a window of %d decisions: %w", w.size, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // header is a file without its program, field by field in the order of its canonical bytes.
@@ -209,7 +209,7 @@ func (h *header) system() equations.System {
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
 		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rates: h.Rates, Blocks: h.Blocks, Rest: h.Rest, StateScale: h.StateScale,
 		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
-		Solver: shooting.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
+		Solver: ocp.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
 	}
 	for _, s := range h.Soft {
 		y.Soft = append(y.Soft, equations.Soft(s))

@@ -17,17 +17,17 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // loop is ten decisions with the whole horizon ahead, as lab/peers/mpc has them, the first of
 // them cold: random fixed weights, noise of 0.01 of each typical size on the state.
-func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooting.Receding, rng *rand.Rand, see func(decision int, status shooting.Status, took time.Duration)) {
+func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *ocp.Receding, rng *rand.Rand, see func(decision int, status ocp.Status, took time.Duration)) {
 	loopFrom(tb, y, c, controller, rng, func([]float64, []float64, domain.Preference) {}, see)
 }
 
 // loopFrom is loop after begin has seen the first state, context and preference.
-func loopFrom(tb testing.TB, y *equations.System, c *domain.Case, controller *shooting.Receding, rng *rand.Rand, begin func(s, ctx []float64, pref domain.Preference), see func(decision int, status shooting.Status, took time.Duration)) {
+func loopFrom(tb testing.TB, y *equations.System, c *domain.Case, controller *ocp.Receding, rng *rand.Rand, begin func(s, ctx []float64, pref domain.Preference), see func(decision int, status ocp.Status, took time.Duration)) {
 	spec := c.Problem.Spec()
 	at, s, ctx := make([]float64, len(y.Scenario)), make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for i, v := range y.Scenario {
@@ -60,12 +60,12 @@ func BenchmarkReceding(b *testing.B) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
 			c := require.Get(y.Case())(b)
-			controller := require.Get(c.Solver.(*shooting.Solver).Receding(0, 0))(b)
+			controller := require.Get(c.Solver.(*ocp.Solver).Receding(0, 0))(b)
 			rng := rand.New(rand.NewPCG(991, 1))
 			var cold, warm []time.Duration
 			iterations, unsolved := 0, 0
 			for b.Loop() {
-				loop(b, &y, &c, controller, rng, func(decision int, status shooting.Status, took time.Duration) {
+				loop(b, &y, &c, controller, rng, func(decision int, status ocp.Status, took time.Duration) {
 					if !status.Converged {
 						unsolved++
 					}
@@ -97,7 +97,7 @@ func BenchmarkIterations(b *testing.B) {
 			}
 			b.Run(y.Name+"/"+from, func(b *testing.B) {
 				c := require.Get(y.Case())(b)
-				solver := c.Solver.(*shooting.Solver)
+				solver := c.Solver.(*ocp.Solver)
 				controller := require.Get(solver.Receding(0, 0))(b)
 				var warm []int
 				unsolved, cost := 0, 0.0
@@ -109,7 +109,7 @@ func BenchmarkIterations(b *testing.B) {
 							controller.Begin(slices.Concat(plan...))
 						}
 					}
-					loopFrom(b, &y, &c, controller, rand.New(rand.NewPCG(4711, uint64(episode))), begin, func(decision int, status shooting.Status, _ time.Duration) {
+					loopFrom(b, &y, &c, controller, rand.New(rand.NewPCG(4711, uint64(episode))), begin, func(decision int, status ocp.Status, _ time.Duration) {
 						if !status.Converged {
 							unsolved++
 						}
@@ -157,7 +157,7 @@ func BenchmarkStaged(b *testing.B) {
 			opt.StateScale, opt.Room = p.StateScale(), nil
 			var sides [2]side
 			for k, problem := range []domain.Problem{unstaged{p}, p} {
-				solver := require.Get(shooting.New(problem, y.Scenario, y.Initial, opt))(b)
+				solver := require.Get(ocp.New(problem, y.Scenario, y.Initial, opt))(b)
 				sides[k].controller = require.Get(solver.Receding(0, 0))(b)
 				sides[k].loop(b, &y, p, 0) // reads the program
 				sides[k] = side{controller: sides[k].controller}
@@ -206,7 +206,7 @@ func BenchmarkStagedSamples(b *testing.B) {
 			}
 			opt.Perturbed, opt.PerturbScale, opt.Follow = cmp.Or(opt.Perturbed, 10), cmp.Or(opt.PerturbScale, 0.1), y.Steps
 			var sides [2]struct {
-				solver  *shooting.Solver
+				solver  *ocp.Solver
 				took    float64
 				samples int
 			}
@@ -215,7 +215,7 @@ func BenchmarkStagedSamples(b *testing.B) {
 				y.Initial(at, s, c)
 			}
 			for k, problem := range []domain.Problem{unstaged{p}, p} {
-				sides[k].solver = require.Get(shooting.New(problem, y.Scenario, initial, opt))(b)
+				sides[k].solver = require.Get(ocp.New(problem, y.Scenario, initial, opt))(b)
 			}
 			require.Get(p.NewStages())(b) // reads the program
 			scenario := uint64(0)
@@ -263,7 +263,7 @@ func cpu(b *testing.B) float64 {
 
 // side is one of two that are compared: its CPU times in seconds.
 type side struct {
-	controller *shooting.Receding
+	controller *ocp.Receding
 	cold, warm []float64
 	iterations int
 }
@@ -271,7 +271,7 @@ type side struct {
 // loop is loop with the CPU time of this thread; it returns the costs of its first, cold decision.
 func (s *side) loop(b *testing.B, y *equations.System, p *equations.Problem, seed uint64) (costs []float64) {
 	began := cpu(b)
-	loop(b, y, &domain.Case{Problem: p}, s.controller, rand.New(rand.NewPCG(991, seed)), func(decision int, status shooting.Status, _ time.Duration) {
+	loop(b, y, &domain.Case{Problem: p}, s.controller, rand.New(rand.NewPCG(991, seed)), func(decision int, status ocp.Status, _ time.Duration) {
 		took := cpu(b) - began
 		if decision == 0 {
 			s.cold, costs = append(s.cold, took), append(costs, status.Cost)
@@ -344,10 +344,10 @@ func BenchmarkLibrary(b *testing.B) {
 func TestWarmQuadrotor(t *testing.T) {
 	y := quadrotor.System()
 	c := require.Get(y.Case())(t)
-	controller := require.Get(c.Solver.(*shooting.Solver).Receding(0, 0))(t)
+	controller := require.Get(c.Solver.(*ocp.Solver).Receding(0, 0))(t)
 	long, warm := 0, 0
 	for episode := range 60 {
-		loop(t, &y, &c, controller, rand.New(rand.NewPCG(991, uint64(episode))), func(decision int, status shooting.Status, _ time.Duration) {
+		loop(t, &y, &c, controller, rand.New(rand.NewPCG(991, uint64(episode))), func(decision int, status ocp.Status, _ time.Duration) {
 			if !status.Converged {
 				t.Errorf("episode %d, decision %d: KKT residual %.1e", episode, decision, status.KKT)
 			}
@@ -371,11 +371,11 @@ func TestWarmQuadrotor(t *testing.T) {
 func TestWarmReactor(t *testing.T) {
 	y := cstr.System()
 	c := require.Get(y.Case())(t)
-	controller := require.Get(c.Solver.(*shooting.Solver).Receding(0, 0))(t)
+	controller := require.Get(c.Solver.(*ocp.Solver).Receding(0, 0))(t)
 	rng := rand.New(rand.NewPCG(991, 1))
 	iterations := 0
 	for range 8 {
-		loop(t, &y, &c, controller, rng, func(decision int, status shooting.Status, _ time.Duration) {
+		loop(t, &y, &c, controller, rng, func(decision int, status ocp.Status, _ time.Duration) {
 			if decision > 0 {
 				iterations += status.Iterations
 			}

@@ -23,7 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
@@ -48,7 +48,7 @@ func TestContract(t *testing.T) {
 // TestSystemsAreShort: a system is at most 150 lines of Go, with two objectives or more to
 // choose between, and nothing of gpc but its public packages.
 func TestSystemsAreShort(t *testing.T) {
-	public := []string{"domain", "equations/dual", "equations", "offline/shooting"}
+	public := []string{"domain", "equations/dual", "equations", "ocp"}
 	folders := require.Get(filepath.Glob("*/*.go"))(t)
 	if len(folders) < 7 {
 		t.Fatalf("only %v", folders)
@@ -183,7 +183,7 @@ func TestSolved(t *testing.T) {
 					w := float64(k) / tried
 					pref = domain.Preference{W: []float64{w, 1 - w}}
 				}
-				if _, err := c.Solver.(*shooting.Solver).Minimise(s, ctx, horizon, pref, domain.WeightedSum, 1); err != nil {
+				if _, err := c.Solver.(*ocp.Solver).Minimise(s, ctx, horizon, pref, domain.WeightedSum, 1); err != nil {
 					t.Log(err)
 					continue
 				}
@@ -201,7 +201,7 @@ func TestSolved(t *testing.T) {
 // converged, at costs of 2.885 and more.
 func TestCurvedReactor(t *testing.T) {
 	y := cstr.System()
-	solver := require.Get(y.Case())(t).Solver.(*shooting.Solver)
+	solver := require.Get(y.Case())(t).Solver.(*ocp.Solver)
 	for _, start := range []struct {
 		p    []float64
 		cost float64
@@ -240,9 +240,9 @@ func TestIntegratedSteps(t *testing.T) {
 			s, ctx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 			ep.Observe(s, ctx)
 			pref, steps := domain.Preference{W: []float64{0.7, 0.3}}, 12
-			got, err := a.Solver.(*shooting.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
+			got, err := a.Solver.(*ocp.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
 			require.OK(t, err)
-			want, err := b.Solver.(*shooting.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
+			want, err := b.Solver.(*ocp.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
 			require.OK(t, err)
 			if math.Abs(got.Cost-want.Cost) > 1e-8*math.Abs(want.Cost) || got.Iterations > want.Iterations+3 {
 				t.Errorf("%s, start %d: cost %v after %d iterations, by differences %v after %d", y.Name, k, got.Cost, got.Iterations, want.Cost, want.Iterations)
@@ -276,7 +276,7 @@ func TestReactorConverges(t *testing.T) {
 		ep := require.Get(c.Plant.Episode(uint64(k[0]), k[1], adaptive))(t)
 		s, ctx := make([]float64, len(y.State)), make([]float64, len(y.Context)+1)
 		ep.Observe(s, ctx)
-		got, err := c.Solver.(*shooting.Solver).Minimise(s, ctx, y.Steps, adaptive.Preference, domain.WeightedSum, 1)
+		got, err := c.Solver.(*ocp.Solver).Minimise(s, ctx, y.Steps, adaptive.Preference, domain.WeightedSum, 1)
 		if err != nil || got.Iterations > 60 {
 			t.Errorf("episode %d of seed %d: %+v", k[1], k[0], err)
 		}
@@ -318,7 +318,7 @@ func TestBundledMaps(t *testing.T) {
 func TestPerturbedStatesHaveAWay(t *testing.T) {
 	y := quadrotor.System()
 	y.Solver.Library = 0
-	solver := require.Get(y.Case())(t).Solver.(*shooting.Solver)
+	solver := require.Get(y.Case())(t).Solver.(*ocp.Solver)
 	for i := range 3 {
 		p := make([]float64, len(y.Scenario))
 		for k, v := range y.Scenario {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/gorgoniagrad"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // Constants of the plant.
@@ -183,7 +183,7 @@ func Case() (domain.Case, error) {
 }
 
 func caseOf(p domain.Problem) (domain.Case, error) {
-	solver, err := shooting.New(p, axes, initial, shooting.Options{Perturbed: 10, StateScale: []float64{0.3, 0.3}, PerturbScale: 0.1})
+	solver, err := ocp.New(p, axes, initial, ocp.Options{Perturbed: 10, StateScale: []float64{0.3, 0.3}, PerturbScale: 0.1})
 	if err != nil {
 		return domain.Case{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/domaintest"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 func TestContract(t *testing.T) {
@@ -38,12 +38,12 @@ func TestGraphAndHandSolveToTheSameTrajectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want *shooting.Trajectory
+	var want *ocp.Trajectory
 	for _, way := range []struct {
 		name    string
 		problem domain.Problem
 	}{{"by hand", NewByHand()}, {"graph in blocks", graph}, {"graph row by row", rows{graph}}} {
-		solver, err := shooting.New(way.problem, axes, initial, shooting.Options{Tolerance: 1e-8})
+		solver, err := ocp.New(way.problem, axes, initial, ocp.Options{Tolerance: 1e-8})
 		if err != nil {
 			t.Fatal(err)
 		}

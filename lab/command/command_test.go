@@ -19,14 +19,14 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // cart is the laboratory's program with one case whose map is exact by construction, written to a model file.
 func cart(t *testing.T) (*cli.App, string) {
 	t.Helper()
 	p := testdomain.NewCart(8)
-	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
 	require.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &cli.App{

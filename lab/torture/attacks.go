@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -114,7 +114,7 @@ func (r *torture) prepare() error {
 		{name: "dataset", args: func(to string) []string {
 			return []string{"dataset", "opf30", "--scenarios", "12", "--weights", "1", "--chunk", "2", "--seed", "991", "--out", to}
 		}, made: func(to string) (any, error) {
-			d, err := offline.Open(to)
+			d, err := dataset.Open(to)
 			if err == nil {
 				err = d.Verify()
 			}

@@ -12,9 +12,9 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -175,13 +175,13 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 // sampleColumns is datasets that were read together.
 type sampleColumns struct {
 	about   dataAbout
-	columns *offline.Columns
+	columns *dataset.Columns
 }
 
 type dataAbout struct {
 	Rows    int              `json:"rows"`
 	SHA256  string           `json:"samples_sha256"`
-	Headers []offline.Header `json:"headers"` // one of each folder
+	Headers []dataset.Header `json:"headers"` // one of each folder
 }
 
 //export gpc_data_read
@@ -193,17 +193,17 @@ func gpc_data_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		var sets []*offline.Dataset
+		var sets []*dataset.Dataset
 		s := &sampleColumns{}
 		for _, f := range o.Folders {
-			d, err := offline.Open(f)
+			d, err := dataset.Open(f)
 			if err != nil {
 				return gpc.BadInput(err)
 			}
 			sets = append(sets, d)
 			s.about.Headers = append(s.about.Headers, d.Header)
 		}
-		columns, _, sum, err := offline.Load(sets...)
+		columns, _, sum, err := dataset.Load(sets...)
 		if err != nil {
 			return gpc.BadInput(err)
 		}

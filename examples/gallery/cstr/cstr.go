@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed *.go
@@ -98,6 +98,6 @@ func System() equations.System {
 		Rest:   []float64{20, -2000},
 		// The context remembers the last action, which in the later steps of a solution all but tells
 		// the next: a map of mostly such samples drifts (docs/contribute/notebook/solver.md).
-		Solver: shooting.Options{Follow: 1},
+		Solver: ocp.Options{Follow: 1},
 	}
 }

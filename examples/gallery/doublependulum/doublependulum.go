@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed *.go
@@ -139,6 +139,6 @@ func System() equations.System {
 		Steps: steps, StepSeconds: dt,
 		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &pendulum,
 		Source: equations.From(source, "System"),
-		Solver: shooting.Options{Starts: 4, Iterations: 400, Library: 24},
+		Solver: ocp.Options{Starts: 4, Iterations: 400, Library: 24},
 	}
 }

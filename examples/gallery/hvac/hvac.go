@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed *.go
@@ -120,6 +120,6 @@ func System() equations.System {
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &zone,
 		Source: equations.From(source, "System"),
-		Solver: shooting.Options{Starts: 4, Library: 24}, // a priority that varies makes several basins
+		Solver: ocp.Options{Starts: 4, Library: 24}, // a priority that varies makes several basins
 	}
 }

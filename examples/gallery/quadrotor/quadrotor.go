@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed *.go
@@ -115,6 +115,6 @@ func System() equations.System {
 		Steps:   steps, StepSeconds: dt,
 		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &flight,
 		Source: equations.From(source, "System"),
-		Rest:   []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
+		Rest:   []float64{hover, hover}, EscapeSteps: 6, Solver: ocp.Options{Iterations: 400},
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed images/manifest.json images/*.zst
@@ -158,7 +158,7 @@ func initial(p, s, c []float64) {
 // Case bundles the problem with the generic solver and the generic plant.
 func Case() (domain.Case, error) {
 	room := New()
-	solver, err := shooting.New(room, axes, initial, shooting.Options{Perturbed: 10, StateScale: []float64{3, 3}, PerturbScale: 0.1})
+	solver, err := ocp.New(room, axes, initial, ocp.Options{Perturbed: 10, StateScale: []float64{3, 3}, PerturbScale: 0.1})
 	if err != nil {
 		return domain.Case{}, err
 	}

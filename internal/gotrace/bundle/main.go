@@ -29,7 +29,7 @@ const module = "github.com/gpc-engine/gpc/"
 // fmt, are there for their types.
 var packages = []string{
 	"cmp", "embed", "errors", "fmt", "maps", "math", "math/bits", "math/cmplx", "slices", "sort", "strconv", "strings", "sync",
-	module + "tensor", module + "domain", module + "equations/dual", module + "offline/shooting", module + "equations",
+	module + "tensor", module + "domain", module + "equations/dual", module + "ocp", module + "equations",
 }
 
 func main() {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command peers-mpc times decisions of a receding horizon by package shooting beside CasADi
+// Command peers-mpc times decisions of a receding horizon by package ocp next to CasADi
 // with IPOPT, with fatrop, and with its SQP method on HPIPM, and on two systems beside do-mpc,
 // in one run on one machine, for the systems of examples/gallery:
 //
@@ -43,7 +43,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
-	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 //go:embed *.py
@@ -364,7 +364,7 @@ func ratio(decisions []decision, ours, theirs []float64, first bool, percent int
 
 // drive is our closed loops of a system.
 func drive(y equations.System, l loop, seed uint64) (episodes, error) {
-	var solvers [2]*shooting.Receding
+	var solvers [2]*ocp.Receding
 	var c domain.Case
 	var err error
 	for i, tolerance := range []float64{exact, tolerance} {
@@ -372,7 +372,7 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		if c, err = y.Case(); err != nil {
 			return episodes{}, err
 		}
-		if solvers[i], err = c.Solver.(*shooting.Solver).Receding(0, 0); err != nil {
+		if solvers[i], err = c.Solver.(*ocp.Solver).Receding(0, 0); err != nil {
 			return episodes{}, err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
@@ -163,51 +163,51 @@ func TestDatasetDoesNotDependOnShards(t *testing.T) {
 	if testing.Short() {
 		t.Skip("solves eight scenarios")
 	}
-	opt := offline.Options{Scenarios: 4, Weights: offline.Weights{Count: 1, Design: offline.CentredWeights}, Chunk: 2, Seed: 3, Threads: 1}
+	opt := dataset.Options{Scenarios: 4, Weights: dataset.Weights{Count: 1, Design: dataset.CentredWeights}, Chunk: 2, Seed: 3, Threads: 1}
 	y := system(t, true)
 	v := view.New(y)
 	moving := domain.Case{Problem: y, Learned: v, Solver: NewSolver(v)}
 	whole := opt
 	whole.OutDir = t.TempDir()
-	if _, err := offline.Generate(t.Context(), moving, whole, nil); err != nil {
+	if _, err := dataset.Generate(t.Context(), moving, whole, nil); err != nil {
 		t.Fatal(err)
 	}
 	var dirs []string
 	for k := range 2 {
 		part := opt
-		part.OutDir, part.Shard, part.Threads = t.TempDir(), offline.Shard{Index: k, Count: 2}, 2
+		part.OutDir, part.Shard, part.Threads = t.TempDir(), dataset.Shard{Index: k, Count: 2}, 2
 		dirs = append(dirs, part.OutDir)
-		if _, err := offline.Generate(t.Context(), moving, part, nil); err != nil {
+		if _, err := dataset.Generate(t.Context(), moving, part, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	merged, err := offline.Merge(t.Context(), t.TempDir(), dirs...)
+	merged, err := dataset.Merge(t.Context(), t.TempDir(), dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := offline.Open(whole.OutDir)
+	want, err := dataset.Open(whole.OutDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want.Rows() == 0 || merged.Hash() != want.Hash() {
 		t.Errorf("the shards hold %d rows with hash %s, the whole %d with %s", merged.Rows(), merged.Hash(), want.Rows(), want.Hash())
 	}
-	var shards []*offline.Dataset
+	var shards []*dataset.Dataset
 	for _, dir := range dirs {
-		d, err := offline.Open(dir)
+		d, err := dataset.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		shards = append(shards, d)
 	}
-	together, _, hash, err := offline.Load(shards...)
+	together, _, hash, err := dataset.Load(shards...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if together.Rows() != want.Rows() || hash != want.Hash() {
 		t.Errorf("loaded together the shards hold %d rows with hash %s, the whole %d with %s", together.Rows(), hash, want.Rows(), want.Hash())
 	}
-	if _, _, _, err := offline.Load(shards[0], shards[0]); err == nil {
+	if _, _, _, err := dataset.Load(shards[0], shards[0]); err == nil {
 		t.Error("one shard given twice was accepted")
 	}
 }

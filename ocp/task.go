@@ -1,0 +1,254 @@
+package ocp
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// task is one solve from a state.
+type task struct {
+	solver     *Solver
+	state, ctx []float64
+	steps      int
+	seed       uint64
+	starts     [][][]float64
+	// states, [steps+1][nx], are those of the first of starts; nil: a roll-out. A roll-out of an unstable plant
+	// leaves a long plan by rounding alone.
+	states    []float64
+	ownStarts int // the Solver's own starts, after these
+	retries   int // more of them, where none converges
+	// neighbour is a solve nearby. Its last iterate, shifted, is tried in place of starts. nil: none.
+	neighbour *ipm
+	shift     int
+	// keepWorkspace asks for the solution's workspace, for warm starts; the caller puts it back.
+	keepWorkspace bool
+	workspace     *ipm
+}
+
+// taskFrom is the task of Minimise.
+func (s *Solver) taskFrom(state, ctx []float64, steps int, seed uint64, starts ...[][]float64) *task {
+	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, ownStarts: max(0, s.opt.Starts-len(starts)), retries: retries}
+}
+
+// retries of a single solve.
+const retries = 2
+
+// solveStarts runs every start and returns the solution of least cost.
+func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
+	s := t.solver
+	found, first := t.solveWarm(configure), 0
+	if found != nil {
+		first = len(t.starts)
+	}
+	infeasible, lostStates, runs := 0, 0, 0
+	lowest := math.Inf(1)
+	p := s.work.workspaces.Get().(*ipm)
+	defer func() { s.work.workspaces.Put(p) }()
+	if p.q.stagesErr != nil {
+		return nil, fmt.Errorf("ocp: %w", p.q.stagesErr)
+	}
+	startCount := len(t.starts) + t.ownStarts
+	for k := first; k < startCount || k < startCount+t.retries && found == nil && infeasible < runs; k++ {
+		mu, hold := firstBarrier, k == len(t.starts)
+		switch {
+		case k < len(t.starts):
+			mu = plannedBarrier
+		case hold:
+			mu = holdBarrier
+		}
+		t.configure(p, configure, s.opt.Iterations)
+		p.opt.mu = mu
+		p.setInitialState(t.state, t.ctx, t.steps)
+		t.writeStart(p.q, p.cur, k)
+		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
+		states := t.states
+		if k > 0 || len(t.starts) == 0 {
+			states = nil
+		}
+		if p.start(hold, states) {
+			r, feasible = p.minimise()
+		}
+		if err := s.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("ocp: %w", err)
+		}
+		runs++
+		s.work.starts.Add(1)
+		s.work.iterations.Add(int64(p.iterations))
+		if !feasible {
+			infeasible++
+			continue
+		}
+		lowest = math.Min(lowest, r.kkt)
+		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
+			if candidate := p.trajectory(r); !s.losesState(candidate) {
+				found = candidate
+				p = t.exchangeWorkspace(p)
+			} else {
+				infeasible++
+				lostStates++
+			}
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case lostStates == runs:
+		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
+	case infeasible == runs:
+		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, domain.ErrInfeasible)
+	case !(lowest < math.Inf(1)):
+		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
+	default:
+		return nil, fmt.Errorf("ocp: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
+	}
+}
+
+// configure sets up a workspace for a solve.
+func (t *task) configure(p *ipm, configure func(*program), iterations int) {
+	configure(p.q)
+	p.q.room, p.q.blocks = t.solver.room, t.solver.blocks
+	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, extraIterations: 5, ctx: t.solver.ctx}
+}
+
+// exchangeWorkspace stores a solution's workspace, if the task keeps one, and returns another.
+func (t *task) exchangeWorkspace(p *ipm) *ipm {
+	if !t.keepWorkspace {
+		return p
+	}
+	spare := t.workspace
+	if spare == nil {
+		spare = t.solver.work.workspaces.Get().(*ipm)
+	}
+	t.workspace = p
+	return spare
+}
+
+// warmTaskIterations bound a warm solve; a cold start would take fewer than more of them.
+const warmTaskIterations = 40
+
+// solveWarm solves from the neighbour's last iterate: actions under its feedback, with its multipliers. nil where
+// that does not converge.
+func (t *task) solveWarm(configure func(*program)) *Trajectory {
+	s := t.solver
+	if t.neighbour == nil {
+		return nil
+	}
+	p := s.work.workspaces.Get().(*ipm)
+	defer func() { s.work.workspaces.Put(p) }()
+	t.configure(p, configure, min(warmTaskIterations, s.opt.Iterations))
+	s.work.starts.Add(1)
+	if p.q.stagesErr != nil || !p.warmStart(t.neighbour, t.shift, slices.Concat(t.state, t.ctx), t.steps, true) {
+		return nil
+	}
+	r := p.iterate()
+	s.work.iterations.Add(int64(p.iterations))
+	if p.missedActive || !p.acceptable(&r) || !(r.kkt <= s.opt.Tolerance) {
+		return nil
+	}
+	candidate := p.trajectory(r)
+	if s.losesState(candidate) {
+		return nil
+	}
+	p = t.exchangeWorkspace(p)
+	return candidate
+}
+
+// writeStart writes the scaled actions of start k.
+func (t *task) writeStart(q *program, to *point, k int) {
+	action := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
+	scaled := func(step, j int, u float64) {
+		x := (u - q.mid[j]) / q.half[j]
+		if q.bounded[j] {
+			x = math.Max(-0.9, math.Min(0.9, x))
+		}
+		*action(step, j) = x
+	}
+	if k < len(t.starts) {
+		for step, u := range t.starts[k] {
+			for j := range q.nu {
+				*action(step, j) = (u[j] - q.mid[j]) / q.half[j]
+			}
+		}
+		return
+	}
+	switch k -= len(t.starts); k {
+	case 0:
+		u := make([]float64, q.nu)
+		q.problem.Fallback(t.state, t.ctx, u)
+		for step := range t.steps {
+			for j := range u {
+				scaled(step, j, u[j])
+			}
+		}
+	case 1:
+		plan := make([]float64, q.spec.PlanSize())
+		q.problem.Base(t.state, t.ctx, plan)
+		for step := range t.steps {
+			action := min(step, q.spec.Plan-1) * q.nu
+			for j := range q.nu {
+				scaled(step, j, plan[action+j])
+			}
+		}
+	default:
+		// A random constant and two slow waves per action.
+		for j, wave := range waves(t.seed, k, q.nu) {
+			level, phase := wave[0], wave[3]
+			for step := range t.steps {
+				w := math.Pi * float64(step) / float64(t.steps)
+				scaled(step, j, q.mid[j]+q.half[j]*(level+wave[1]*math.Sin(w+phase)+wave[2]*math.Sin(2*w+phase)))
+			}
+		}
+	}
+}
+
+// waves are, for each action of start k: the constant, the amplitudes of two slow waves, and their phase.
+func waves(seed uint64, k, actions int) [][4]float64 {
+	rng := rand.New(rand.NewPCG(seed, uint64(k)))
+	out := make([][4]float64, actions)
+	for j := range out {
+		level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
+		out[j] = [4]float64{level, a, b, 2 * math.Pi * rng.Float64()}
+	}
+	return out
+}
+
+// setInitialState sets the initial state of the next solve.
+func (p *ipm) setInitialState(state, ctx []float64, steps int) {
+	q := p.q
+	q.layout(steps)
+	q.resize(p.cur)
+	clear(p.cur.y)
+	copy(p.cur.x, state)
+	copy(p.cur.x[q.ns:], ctx)
+}
+
+// trajectory copies the solution.
+func (p *ipm) trajectory(r ipmResult) *Trajectory {
+	q, solution := p.q, p.cur
+	rows := func(flat []float64, count, width int) [][]float64 {
+		out := make([][]float64, count)
+		flat = slices.Clone(flat[:count*width])
+		for i := range out {
+			out[i] = flat[i*width : (i+1)*width : (i+1)*width]
+		}
+		return out
+	}
+	t := &Trajectory{
+		TerminalCost: q.terminal.value(q, solution),
+		U:            rows(solution.u, q.steps, q.nu), Sigma: rows(solution.sigma, q.steps, q.no), J: rows(solution.j, q.steps, q.no), Margins: rows(solution.g, q.steps, q.nm),
+		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
+	}
+	for i, room := range q.room {
+		for _, m := range t.Margins {
+			m[i] += room
+		}
+	}
+	for _, x := range rows(solution.x, q.steps+1, q.nx) {
+		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])
+	}
+	return t
+}

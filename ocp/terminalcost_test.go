@@ -1,0 +1,220 @@
+package ocp
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// terminalCostAt is V of a solver at a state and context, with the terminal cost itself.
+func terminalCostAt(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *terminalCost) {
+	t.Helper()
+	l := s.terminalCosts.forContext(c, pref)
+	if l == nil {
+		t.Fatal("no place to rest")
+	}
+	return s.TerminalCost(state, c, pref), l
+}
+
+// long is the least cost of many steps without a terminal cost.
+func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Preference) float64 {
+	t.Helper()
+	plain := *s
+	plain.terminalCosts, plain.opt.TerminalCost = nil, false
+	best, err := plain.Minimise(state, c, steps, pref, domain.WeightedSum, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return best.Cost
+}
+
+// The regulator's cost-to-go is what a horizon of hundreds of steps costs: of a linear system with quadratic costs
+// exactly.
+func TestTerminalCostIsALongHorizonOfALinearSystem(t *testing.T) {
+	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
+	pref := domain.Preference{W: []float64{0.6, 0.4}}
+	for _, state := range [][]float64{{1, 0}, {0, -1}, {-0.7, 0.4}} {
+		v, l := terminalCostAt(t, s, state, nil, pref)
+		want := long(t, s, 300, state, nil, pref)
+		if math.Abs(v-want) > 1e-6*want || math.Abs(l.stageCost) > 1e-12 {
+			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.stageCost)
+		}
+		// So a horizon of three steps decides as one of 300 does.
+		best, err := s.Minimise(state, nil, 3, pref, domain.WeightedSum, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(best.Cost-want) > 1e-6*want || best.TerminalCost <= 0 {
+			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.TerminalCost, want)
+		}
+	}
+}
+
+// Of a nonlinear system whose steady state has a cost, and whose context remembers the action, V is right to second
+// order: at half the distance from the steady state its error is an eighth.
+func TestTerminalCostIsRightToSecondOrder(t *testing.T) {
+	s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) {
+		s[0], s[1] = p[0], 0.4
+		c[0], c[1], c[2] = 0.5, 0.4, 0.1
+	}, Options{TerminalCost: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{0.8, 0.2}}, "adaptive": {Adaptive: true}} {
+		c := []float64{0.5, 0, 0}
+		_, l := terminalCostAt(t, s, []float64{0.4, 0.4}, c, pref)
+		if l.stageCost < 1e-4 {
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.stageCost)
+		}
+		at := func(by float64) (state, context []float64) {
+			return []float64{l.At[0] + 0.1*by, l.At[1] - 0.06*by}, []float64{0.5, l.At[3] + 0.05*by, l.At[4] - 0.05*by}
+		}
+		restS, restC := at(0)
+		base := long(t, s, 200, restS, restC, pref)
+		var errs [2]float64
+		for k, by := range []float64{1, 0.5} {
+			state, context := at(by)
+			v, _ := terminalCostAt(t, s, state, context, pref)
+			want := long(t, s, 200, state, context, pref) - base
+			errs[k] = math.Abs(v - want)
+			if errs[k] > 0.1*math.Abs(want) {
+				t.Errorf("%s: %v of the way off V is %v, 200 steps cost %v more than resting", name, by, v, want)
+			}
+		}
+		if errs[1] > errs[0]/5 && errs[0] > 1e-6 {
+			t.Errorf("%s: V errs by %v, half as far off by %v: want about an eighth", name, errs[0], errs[1])
+		}
+	}
+}
+
+// leaking is a level that leaks, and costs what is pumped; below 1 it must not be.
+func leaking() *functions {
+	return newFunctions(1, 0, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, _, u, sn, _ []float64) { sn[0] = 0.9*s[0] + u[0] },
+		func(_, u, _, j []float64) { j[0] = u[0] * u[0] },
+		func(s, _, u, m []float64) { m[0] = 0.9*s[0] + u[0] - 1 })
+}
+
+// Where the optimal steady state lies at a limit, V has the slope of the limit's multiplier.
+func TestTerminalCostAtALimit(t *testing.T) {
+	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pref := domain.Preference{W: []float64{1}}
+	v, l := terminalCostAt(t, s, []float64{1.01}, nil, pref)
+	if math.Abs(l.At[0]-1) > 1e-4 || math.Abs(l.action[0]-0.1) > 1e-4 {
+		t.Fatalf("it rests at %v by %v, want 1 by 0.1", l.At, l.action)
+	}
+	want := long(t, s, 100, []float64{1.01}, nil, pref) - long(t, s, 100, []float64{1}, nil, pref)
+	if want >= 0 || math.Abs(v-want) > 0.1*math.Abs(want) {
+		t.Errorf("0.01 above the limit V is %v, 100 steps cost %v more", v, want)
+	}
+}
+
+// A context that changes by itself has no steady state, so there is no terminal cost.
+func TestNoTerminalCostWithoutASteadyState(t *testing.T) {
+	p := newFunctions(1, 1, 0, []domain.Variable{{Name: "u", Lo: -1, Hi: 1}},
+		func(s, c, u, sn, cn []float64) { sn[0], cn[0] = 0.9*s[0]+u[0], c[0]+0.1 },
+		func(s, u, c, j []float64) { j[0] = (s[0]-math.Sin(c[0]))*(s[0]-math.Sin(c[0])) + u[0]*u[0] },
+		func(_, _, _, _ []float64) {})
+	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 20, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := s.Minimise([]float64{0.5}, []float64{0}, 20, domain.Preference{W: []float64{1}}, domain.WeightedSum, 1)
+	if err != nil || best.TerminalCost != 0 {
+		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.TerminalCost, err)
+	}
+}
+
+// recede drives a loop by the first action of each plan and returns what it costs.
+func recede(t *testing.T, s *Solver, horizon, steps int, state, c []float64, pref domain.Preference) float64 {
+	t.Helper()
+	h, p := s.NewHorizon(0), s.problem
+	nu := p.Spec().ActionSize()
+	state, c = append([]float64(nil), state...), append([]float64(nil), c...)
+	nextS, nextC, j, plan := make([]float64, len(state)), make([]float64, len(c)), make([]float64, p.Spec().ObjectiveSize()), make([]float64, horizon*nu)
+	sum := 0.0
+	for range steps {
+		if _, solved, err := h.Solve(state, c, pref, plan); err != nil || !solved {
+			t.Fatalf("a decision is not solved: %v", err)
+		}
+		p.Objectives(state, plan[:nu], c, j)
+		for i, v := range j {
+			sum += pref.W[i] * v
+		}
+		p.Step(state, c, plan[:nu], nextS, nextC)
+		copy(state, nextS)
+		copy(c, nextC)
+	}
+	return sum
+}
+
+// With the terminal cost, a loop that looks ten steps ahead costs over a hundred steps as much as their optimum. Without
+// it, the loop costs more.
+func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
+	build := func(terminal bool) *Solver {
+		s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) { s[0] = p[0] },
+			Options{TerminalCost: terminal, Horizon: 10, Keep: 1, Tolerance: 1e-7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	state, c, pref := []float64{0.2, 0.7}, []float64{0.45, 0.3, 0.1}, domain.Preference{W: []float64{0.9, 0.1}}
+	terminal, plain := build(true), build(false)
+	best, _, err := terminal.Oracle(state, c, 100, pref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := recede(t, terminal, 10, 100, state, c, pref)/best-1, recede(t, plain, 10, 100, state, c, pref)/best-1
+	t.Logf("above the optimum of 100 steps: %.4f %% with the terminal cost after 10, %.4f %% without", 100*with, 100*without)
+	if with > 0.002 || with < -0.002 || without < 2*math.Abs(with) {
+		t.Errorf("the loop costs %v above the optimum with the terminal cost, %v without", with, without)
+	}
+}
+
+// Where a context's entry has a range, one search from the steady state of its cell's centre finds the steady state that
+// all searches find. So it does for a context at a centre or outside the range.
+func TestTerminalCostFromTheCentreOfACell(t *testing.T) {
+	// A tank that should be as full as the context says, which also remembers what was pumped.
+	p := newFunctions(1, 2, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, c, u, sn, cn []float64) {
+			sn[0] = s[0] + 0.25*u[0] - 0.15*s[0]/math.Sqrt(math.Sqrt(s[0]*s[0]+1e-2))
+			cn[0], cn[1] = c[0], u[0]
+		},
+		func(s, u, c, j []float64) {
+			j[0] = (s[0]-c[0])*(s[0]-c[0]) + 0.05*u[0]*u[0] + (u[0]-c[1])*(u[0]-c[1])
+		},
+		func(s, _, _, m []float64) { m[0] = 1 - s[0] })
+	p.spec.Context[0].Lo, p.spec.Context[0].Hi = 0.2, 0.84
+	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{TerminalCost: true, Horizon: 10, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{1}}, "adaptive": {Adaptive: true}} {
+		for _, reference := range []float64{0.16, 0.21, 0.24, 0.5, 0.53, 0.6, 0.87} {
+			c := []float64{reference, 0}
+			got := s.terminalCosts.forContext(c, pref)
+			rest := newSteadyStateSolver(p, s.terminalCosts.scale, c)
+			want := rest.solve(c, pref)
+			if got == nil || want == nil {
+				t.Fatalf("%s, %v: found %v, by all searches %v", name, reference, got, want)
+			}
+			if near := rest.warmSolve(c, pref, s.terminalCosts.forContext(rest.cellCentre(c), pref)); near == nil {
+				t.Errorf("%s, %v: nothing is found from the middle of the cell", name, reference)
+			}
+			for what, of := range map[string][2][]float64{
+				"place": {got.At, want.At}, "action": {got.action, want.action}, "gradient": {got.Slope, want.Slope}, "P": {got.Curvature, want.Curvature}, "gains": {got.gains, want.gains},
+			} {
+				for i, v := range of[1] {
+					if math.Abs(of[0][i]-v) > 1e-5*(1+math.Abs(v)) {
+						t.Errorf("%s, %v: entry %d of the %s is %v, by all searches %v", name, reference, i, what, of[0][i], v)
+					}
+				}
+			}
+		}
+	}
+}

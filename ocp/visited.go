@@ -1,0 +1,102 @@
+package ocp
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// visitedRows are the samples of a visited state's optimum: the state's own and its successor, for the losses that
+// use both.
+const visitedRows = 2
+
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps. The
+// first optimum is Solve's. Each later state starts warm from the previous optimum, else from the Solver's own
+// starts. It ends where the state is lost or no longer finite.
+func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	s = s.forSamples()
+	spec := s.problem.Spec()
+	if len(parameters) != len(s.axes) {
+		return nil, fmt.Errorf("ocp: scenario has %d parameters, want %d", len(parameters), len(s.axes))
+	}
+	if err := policy.Reset(nil); err != nil {
+		return nil, err
+	}
+	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
+	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
+	s.initial(parameters, state, ctx)
+	var samples []domain.Sample
+	rows := visitedRows
+	if len(s.blocks) > 0 {
+		rows = 1 // later rows are no decisions
+	}
+	previous := previousOptimum{solver: s}
+	defer previous.setWorkspace(nil)
+	for k := 0; k < s.opt.Keep; k++ {
+		if s.abilities.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
+			break
+		}
+		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), &previous)
+		if err != nil {
+			return nil, err
+		}
+		if best != nil && k > 0 {
+			samples = s.appendPerturbed(samples, best, s.opt.Perturbed+k, k, rows, scenario, pref)
+		}
+		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
+			return nil, fmt.Errorf("policy at step %d: %w", k, err)
+		}
+		s.problem.Step(state, ctx, u, nextState, nextCtx)
+		state, nextState = nextState, state
+		ctx, nextCtx = nextCtx, ctx
+		previous.shift++
+	}
+	return samples, nil
+}
+
+// previousOptimum is the last optimum, shift steps ago: its plan and its workspace.
+type previousOptimum struct {
+	solver    *Solver
+	plan      [][]float64
+	workspace *ipm // nil: none
+	shift     int
+}
+
+// setWorkspace stores a solve's workspace and releases the last one.
+func (l *previousOptimum) setWorkspace(workspace *ipm) {
+	if l.workspace != nil {
+		l.solver.work.workspaces.Put(l.workspace)
+	}
+	l.workspace, l.shift = workspace, 0
+}
+
+// resolve is the optimum from a state, warm from the previous one if there is one; nil where none is found.
+func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, previous *previousOptimum) (*Trajectory, error) {
+	fresh := s.taskFrom(state, ctx, steps, seed)
+	if steps == s.opt.Horizon {
+		var err error
+		if fresh, err = s.taskFromStart(state, ctx, steps, seed); err != nil {
+			return nil, err
+		}
+	}
+	tasks := []*task{fresh}
+	if previous.workspace != nil {
+		warm := s.taskFrom(state, ctx, steps, seed, previous.plan[previous.shift:])
+		warm.neighbour, warm.shift = previous.workspace, previous.shift
+		tasks = []*task{warm, fresh}
+	}
+	for _, t := range tasks {
+		t.keepWorkspace = true
+		best, err := t.minimise(pref, domain.WeightedSum)
+		if err == nil {
+			previous.setWorkspace(t.workspace)
+			previous.plan = best.U
+			return best, nil
+		}
+		if !unsolved(err) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
