@@ -14,10 +14,10 @@ const (
 	answerStream    = 0x616e_7377_6572 // "answer"
 )
 
-// answered are the decisions along the optima of a few scenarios, under the adaptive
+// answerSamples are the decisions along the optima of a few scenarios, under the adaptive
 // priority and, in every third, under a preference. An optimum is the best of the structured
 // cold starts; a scenario without one is left out.
-func (y *System) answered() []domain.Sample {
+func (y *System) answerSamples() []domain.Sample {
 	w := y.interiors.Get().(*interior)
 	defer y.interiors.Put(w)
 	rng := rand.New(rand.NewPCG(answerStream, 0))

@@ -88,7 +88,7 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 	}
 	var sigma [2]float64
 	d.system.priority(s, c, pref, sigma[:])
-	best, found := math.Inf(1), false
+	best, feasible := math.Inf(1), false
 	u[0], u[1] = c[contextPrevious], c[contextPrevious+1]
 	hold := [2]float64{u[0], u[1]}
 	for a, action := range d.actions {
@@ -97,33 +97,33 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 		}
 		cost, free := d.ahead(s, action, c[contextP], c[contextRate], sigma, d.value[t+1], a)
 		if free && cost < best {
-			best, found = cost, true
+			best, feasible = cost, true
 			u[0], u[1] = action[0], action[1]
 		}
 	}
-	if !found {
+	if !feasible {
 		d.system.Project(s, c, u)
 	}
-	return domain.Decided(found), nil
+	return domain.Decided(feasible), nil
 }
 
 // ahead is the cost of one action and of what follows by the next step's value
 // table, and whether the step stays out of the ellipse.
 func (d *dynamicProgram) ahead(s []float64, u [2]float64, p, rate float64, sigma [2]float64, next []float32, action int) (cost float64, free bool) {
 	k := &d.system.k64
-	q1, q2, v1, v2 := k.next(s[0], s[1], s[2], s[3], u[0], u[1])
-	o := k.objectives(q1, q2, u[0], u[1], p)
+	m := k.next(motionOf(s), u[0], u[1])
+	o := k.objectives(m.q1, m.q2, u[0], u[1], p)
 	cost = sigma[0]*o.j1 + sigma[1]*o.j2
-	if d.system.Params.Ellipse.clearance(q1, q2, d.system.Params.limitAt(p, rate)) < 1 {
-		return cost + blocked + d.interpolate(next, q1, q2, v1, v2, action), false
+	if d.system.Params.Ellipse.clearance(m.q1, m.q2, d.system.Params.limitAt(p, rate)) < 1 {
+		return cost + blocked + d.interpolate(next, m, action), false
 	}
-	return cost + d.interpolate(next, q1, q2, v1, v2, action), true
+	return cost + d.interpolate(next, m, action), true
 }
 
 // interpolate is multilinear in position and velocity; beyond the grid the
 // value of its edge holds.
-func (d *dynamicProgram) interpolate(v []float32, q1, q2, v1, v2 float64, action int) float64 {
-	at := [4]float64{q1, q2, v1, v2}
+func (d *dynamicProgram) interpolate(v []float32, m motion[float64], action int) float64 {
+	state := [4]float64{m.q1, m.q2, m.v1, m.v2}
 	var base int
 	var step [4]int
 	var part [4]float64
@@ -131,7 +131,7 @@ func (d *dynamicProgram) interpolate(v []float32, q1, q2, v1, v2 float64, action
 	for i := range gridAxes {
 		axis := &gridAxes[i]
 		stride /= axis.n
-		x := (at[i] - axis.low) / (axis.high - axis.low) * float64(axis.n-1)
+		x := (state[i] - axis.low) / (axis.high - axis.low) * float64(axis.n-1)
 		x = min(max(x, 0), float64(axis.n-1))
 		cell := min(int(x), axis.n-2)
 		part[i] = x - float64(cell)

@@ -33,9 +33,20 @@ func newConstants[T real](p *Params) constants[T] {
 	}
 }
 
+// motion is the plant's state: position and velocity.
+type motion[T real] struct{ q1, q2, v1, v2 T }
+
+func motionOf[T real](s []T) motion[T] { return motion[T]{s[0], s[1], s[2], s[3]} }
+
+// write writes the state to s.
+func (m motion[T]) write(s []T) {
+	s[0], s[1] = m.q1, m.q2
+	s[2], s[3] = m.v1, m.v2
+}
+
 // next is eq. analytical-dynamics.
-func (k *constants[T]) next(q1, q2, v1, v2, u1, u2 T) (nq1, nq2, nv1, nv2 T) {
-	return q1 + k.dt*v1 + k.half*u1, q2 + k.dt*v2 + k.half*u2, v1 + k.dt*u1, v2 + k.dt*u2
+func (k *constants[T]) next(m motion[T], u1, u2 T) motion[T] {
+	return motion[T]{m.q1 + k.dt*m.v1 + k.half*u1, m.q2 + k.dt*m.v2 + k.half*u2, m.v1 + k.dt*u1, m.v2 + k.dt*u2}
 }
 
 // stage holds both objectives of one step with their derivatives in the next
@@ -124,8 +135,9 @@ func (p *Params) urgency(x, y, operating float64) (u urgency) {
 // a position.
 func (p *Params) adaptive(x, y, operating float64) (o priority) {
 	u := p.urgency(x, y, operating)
-	dx, dy, ia, ib, half, ex, ey, inv := u.dx, u.dy, u.ia, u.ib, u.half, u.ex, u.ey, u.inv
-	psix, psiy := 2*dx*ia, 2*dy*ib
+	ia, ib, half := u.ia, u.ib, u.half
+	ex, ey, inv := u.ex, u.ey, u.inv
+	psix, psiy := 2*u.dx*ia, 2*u.dy*ib
 
 	slope := half * (1 - half) / psiScale
 	d1 := -2 * slope

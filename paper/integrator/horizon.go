@@ -53,7 +53,7 @@ func (h *horizonProblem) tail(y *System, plan []float64, k int) horizonProblem {
 	rest.steps = h.steps - k
 	for t := range k {
 		u1, u2 := plan[2*t], plan[2*t+1]
-		rest.s[0], rest.s[1], rest.s[2], rest.s[3] = y.k64.next(rest.s[0], rest.s[1], rest.s[2], rest.s[3], u1, u2)
+		y.k64.next(motionOf(rest.s[:]), u1, u2).write(rest.s[:])
 		rest.previous = [2]float64{u1, u2}
 	}
 	copy(rest.p[:], h.p[k:h.steps+1])
@@ -89,7 +89,7 @@ type evaluation struct {
 // value evaluates cost and constraints at x (plan, then τ). Constraint order:
 // obstacle, input and slew of step 0, then of step 1, …; then the limits.
 func (y *System) value(h *horizonProblem, x []float64, e *evaluation) {
-	q1, q2, v1, v2 := h.s[0], h.s[1], h.s[2], h.s[3]
+	m := motionOf(h.s[:])
 	w1, w2 := h.previous[0], h.previous[1]
 	umax2, rmax2 := y.Params.UMax*y.Params.UMax, y.Params.RMax*y.Params.RMax
 	cost, total1, total2 := 0.0, 0.0, 0.0
@@ -97,17 +97,17 @@ func (y *System) value(h *horizonProblem, x []float64, e *evaluation) {
 		u1, u2, p := x[2*t], x[2*t+1], h.p[t]
 		sigma1, sigma2 := h.weights[0], h.weights[1]
 		if h.adaptive {
-			sigma1 = y.Params.adaptive(q1, q2, p).sigma
+			sigma1 = y.Params.adaptive(m.q1, m.q2, p).sigma
 			sigma2 = 1 - sigma1
 		}
-		q1, q2, v1, v2 = y.k64.next(q1, q2, v1, v2, u1, u2)
-		o := y.k64.objectives(q1, q2, u1, u2, p)
+		m = y.k64.next(m, u1, u2)
+		o := y.k64.objectives(m.q1, m.q2, u1, u2, p)
 		cost += sigma1*o.j1 + sigma2*o.j2
 		total1 += o.j1
 		total2 += o.j2
-		e.q[t] = [2]float64{q1, q2}
+		e.q[t] = [2]float64{m.q1, m.q2}
 		d1, d2 := u1-w1, u2-w2
-		e.g[3*t] = y.Params.Ellipse.clearance(q1, q2, h.limitAt(y, t)) - h.clearance
+		e.g[3*t] = y.Params.Ellipse.clearance(m.q1, m.q2, h.limitAt(y, t)) - h.clearance
 		e.g[3*t+1] = umax2 - u1*u1 - u2*u2
 		e.g[3*t+2] = rmax2 - d1*d1 - d2*d2
 		w1, w2 = u1, u2
@@ -214,16 +214,16 @@ func (y *System) condense(steps int, e *evaluation, m *[maxVariables * maxVariab
 				hq := &e.hessQ[t-1]
 				x0, x1 := hq[b]*reach, hq[b+1]*reach
 				if t < steps {
-					ahead := reach + dt2
+					nextReach := reach + dt2
 					cr := &e.cross[t-1]
-					x0 += cr[b] * ahead
-					x1 += cr[2+b] * ahead
+					x0 += cr[b] * nextReach
+					x1 += cr[2+b] * nextReach
 				}
 				if t-1 > k {
-					behind := reach - dt2
+					previousReach := reach - dt2
 					cr := &e.cross[t-2]
-					x0 += cr[2*b] * behind
-					x1 += cr[2*b+1] * behind
+					x0 += cr[2*b] * previousReach
+					x1 += cr[2*b+1] * previousReach
 				}
 				qx += x0
 				qy += x1

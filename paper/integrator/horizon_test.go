@@ -66,15 +66,15 @@ func TestHorizonDerivativesAgainstDifferences(t *testing.T) {
 				w.s[i] = 1e12 // barrier weight z/s ≈ 0
 			}
 			x, z := w.x[:n], w.z[:m]
-			y.value(&h, x, &w.here)
-			y.derivatives(&h, x, z, &w.here)
+			y.value(&h, x, &w.current)
+			y.derivatives(&h, x, z, &w.current)
 			w.gradients(&h, n)
 			slope := func(x []float64) []float64 {
 				g := make([]float64, n)
 				v := newInterior(y)
 				copy(v.x[:], x)
-				y.value(&h, x, &v.here)
-				y.derivatives(&h, x, z, &v.here)
+				y.value(&h, x, &v.current)
+				y.derivatives(&h, x, z, &v.current)
 				v.gradients(&h, n)
 				copy(g, v.gradient[:n])
 				minus := make([]float64, m)
@@ -94,7 +94,7 @@ func TestHorizonDerivativesAgainstDifferences(t *testing.T) {
 				direction[j] = rng.NormFloat64()
 			}
 			along := make([]float64, m)
-			w.along(&h, x, direction, along)
+			w.jacobianProduct(&h, x, direction, along)
 			for i := range m {
 				eps := 0.0
 				at := append([]float64(nil), x...)

@@ -46,9 +46,9 @@ func (s *solution) certified() bool { return s.kkt <= CertifiedKKT }
 // is not positive definite. It allocates nothing after its creation and is used
 // by one goroutine.
 type interior struct {
-	system *System
-	here   evaluation
-	trial  evaluation
+	system  *System
+	current evaluation
+	trial   evaluation
 
 	x, dx, xTry     [maxVariables]float64
 	gradient        [maxVariables]float64
@@ -87,26 +87,26 @@ func (w *interior) iterate(h *horizonProblem, start []float64, most int, out *so
 	if h.epigraph != 0 {
 		// τ a little above the limits it carries.
 		x[n-1] = 0
-		y.value(h, x, &w.here)
+		y.value(h, x, &w.current)
 		low := 0.0
 		for i := range h.limited {
 			if l := &h.limits[i]; l.slope > 0 {
-				low = max(low, -w.here.g[3*h.steps+i]/l.slope)
+				low = max(low, -w.current.g[3*h.steps+i]/l.slope)
 			}
 		}
 		x[n-1] = low + 1
 	}
-	y.value(h, x, &w.here)
+	y.value(h, x, &w.current)
 	mu := firstBarrier
 	for i := range m {
-		w.s[i] = max(w.here.g[i], smallestSlack)
+		w.s[i] = max(w.current.g[i], smallestSlack)
 		w.z[i] = mu / w.s[i]
 	}
 	penalty := 1.0
 	iteration := 0
 	var kkt float64
 	for ; ; iteration++ {
-		y.derivatives(h, x, w.z[:m], &w.here)
+		y.derivatives(h, x, w.z[:m], &w.current)
 		w.gradients(h, n)
 		kkt = w.residual(h, n, m, 0)
 		if kkt <= convergedKKT || iteration == most || math.IsNaN(kkt) {
@@ -127,11 +127,11 @@ func (w *interior) iterate(h *horizonProblem, start []float64, most int, out *so
 	if math.IsNaN(kkt) {
 		out.kkt = math.Inf(1)
 	}
-	out.cost = w.here.cost
+	out.cost = w.current.cost
 	if h.epigraph != 0 {
 		out.cost += h.epigraph * x[n-1]
 	}
-	out.total = w.here.total
+	out.total = w.current.total
 	copy(out.plan[:], x[:2*h.steps])
 	clear(out.plan[2*h.steps:])
 	copy(out.multiplier[:], w.z[:m])
@@ -140,7 +140,7 @@ func (w *interior) iterate(h *horizonProblem, start []float64, most int, out *so
 
 // gradients condenses the cost's gradient and, where limits are in use, theirs.
 func (w *interior) gradients(h *horizonProblem, n int) {
-	e := &w.here
+	e := &w.current
 	clear(w.gradient[:n])
 	w.system.pullBackPositions(h.steps, &e.costQ, w.gradient[:n])
 	for t := range h.steps {
@@ -177,7 +177,7 @@ func (w *interior) gradients(h *horizonProblem, n int) {
 func (w *interior) transposed(h *horizonProblem, x, y, out []float64) {
 	var inQ [Horizon][2]float64
 	for t := range h.steps {
-		inQ[t] = [2]float64{y[3*t] * w.here.psiQ[t][0], y[3*t] * w.here.psiQ[t][1]}
+		inQ[t] = [2]float64{y[3*t] * w.current.psiQ[t][0], y[3*t] * w.current.psiQ[t][1]}
 	}
 	w.system.pullBackPositions(h.steps, &inQ, out)
 	p1, p2 := h.previous[0], h.previous[1]
@@ -199,18 +199,21 @@ func (w *interior) transposed(h *horizonProblem, x, y, out []float64) {
 	}
 }
 
-// along writes G·d for the direction d in the variables.
-func (w *interior) along(h *horizonProblem, x, d, out []float64) {
+// jacobianProduct writes G·d for the direction d in the variables.
+func (w *interior) jacobianProduct(h *horizonProblem, x, d, out []float64) {
 	k := &w.system.k64
-	var q1, q2, v1, v2 float64
-	p1, p2, dp1, dp2 := h.previous[0], h.previous[1], 0.0, 0.0
+	var m motion[float64]
+	p1, p2 := h.previous[0], h.previous[1]
+	var dp1, dp2 float64
 	for t := range h.steps {
-		u1, u2, du1, du2 := x[2*t], x[2*t+1], d[2*t], d[2*t+1]
-		q1, q2, v1, v2 = k.next(q1, q2, v1, v2, du1, du2)
-		out[3*t] = w.here.psiQ[t][0]*q1 + w.here.psiQ[t][1]*q2
+		u1, u2 := x[2*t], x[2*t+1]
+		du1, du2 := d[2*t], d[2*t+1]
+		m = k.next(m, du1, du2)
+		out[3*t] = w.current.psiQ[t][0]*m.q1 + w.current.psiQ[t][1]*m.q2
 		out[3*t+1] = -2 * (u1*du1 + u2*du2)
 		out[3*t+2] = -2 * ((u1-p1)*(du1-dp1) + (u2-p2)*(du2-dp2))
-		p1, p2, dp1, dp2 = u1, u2, du1, du2
+		p1, p2 = u1, u2
+		dp1, dp2 = du1, du2
 	}
 	for i := range h.limited {
 		out[3*h.steps+i] = tensor.Dot(w.limitGradient[i][:len(d)], d)
@@ -234,14 +237,14 @@ func (w *interior) residual(h *horizonProblem, n, m int, mu float64) float64 {
 	}
 	violation, gap := 0.0, 0.0
 	for i := range m {
-		violation = max(violation, math.Abs(w.here.g[i]-w.s[i]))
+		violation = max(violation, math.Abs(w.current.g[i]-w.s[i]))
 		gap = max(gap, math.Abs(w.z[i]*w.s[i]-mu))
 	}
 	if mu > 0 {
 		// The barrier problem is judged on the scale of μ itself.
 		return max(stationarity, violation, gap)
 	}
-	return max(stationarity/scale, violation, gap/(1+math.Abs(w.here.cost)))
+	return max(stationarity/scale, violation, gap/(1+math.Abs(w.current.cost)))
 }
 
 // direction solves the reduced Newton system
@@ -251,7 +254,7 @@ func (w *interior) residual(h *horizonProblem, n, m int, mu float64) float64 {
 // and recovers ds and dz. It reports false if no shift made the matrix positive
 // definite.
 func (w *interior) direction(h *horizonProblem, n, m int, mu float64) bool {
-	e := &w.here
+	e := &w.current
 	x := w.x[:n]
 	var weight, rhs [maxConstraints]float64
 	for i := range m {
@@ -308,7 +311,7 @@ func (w *interior) direction(h *horizonProblem, n, m int, mu float64) bool {
 		}
 	}
 	solve(&w.factors, n, w.dx[:n])
-	w.along(h, x, w.dx[:n], w.ds[:m])
+	w.jacobianProduct(h, x, w.dx[:n], w.ds[:m])
 	for i := range m {
 		w.ds[i] += e.g[i] - w.s[i]
 		w.dz[i] = mu/w.s[i] - w.z[i] - weight[i]*w.ds[i]
@@ -325,7 +328,7 @@ func (w *interior) addActionBlocks(h *horizonProblem, x []float64, weight []floa
 		u1, u2 := x[2*t], x[2*t+1]
 		r0, r1 := 2*t*maxVariables, (2*t+1)*maxVariables
 		c := 4 * weight[3*t+1]
-		flat := w.here.hessU[t] + 2*w.z[3*t+1]
+		flat := w.current.hessU[t] + 2*w.z[3*t+1]
 		m[r0+2*t] += flat + c*u1*u1
 		m[r1+2*t] += c * u1 * u2
 		m[r1+2*t+1] += flat + c*u2*u2
@@ -354,7 +357,7 @@ func (w *interior) addActionBlocks(h *horizonProblem, x []float64, weight []floa
 // advance takes the step: the largest that keeps s and z positive, halved until
 // the merit function falls. It reports false if none does.
 func (w *interior) advance(h *horizonProblem, n, m int, mu float64, penalty *float64) bool {
-	e := &w.here
+	e := &w.current
 	alpha, alphaDual := 1.0, 1.0
 	violation, slope, logs := 0.0, 0.0, 0.0
 	for i := range m {
@@ -398,7 +401,7 @@ func (w *interior) advance(h *horizonProblem, n, m int, mu float64, penalty *flo
 				// asks; the bounds are wide.
 				w.z[i] = min(max(w.z[i], mu/(1e10*w.s[i])), 1e10*mu/w.s[i])
 			}
-			w.here = w.trial
+			w.current = w.trial
 			return true
 		}
 		alpha /= 2

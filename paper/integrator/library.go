@@ -51,22 +51,22 @@ type Library struct {
 }
 
 type libraryEntry struct {
-	at   [scenarioSize + 1]float64 // scaled axes; the last is w₁
-	plan [2 * Horizon]float64
-	cost float64
+	coordinates [scenarioSize + 1]float64 // scaled axes; the last is w₁
+	plan        [2 * Horizon]float64
+	cost        float64
 }
 
 // scaled maps a problem at t = 0 to the library's axes: each scenario range
 // becomes one unit; w₁ counts for two, since it moves the optimum most.
-func (l *Library) scaled(h *horizonProblem, at *[scenarioSize + 1]float64) {
+func (l *Library) scaled(h *horizonProblem, coordinates *[scenarioSize + 1]float64) {
 	rate := (h.p[1] - h.p[0]) / l.system.Params.Dt
 	for i, v := range [scenarioSize]float64{h.s[0], h.s[1], h.s[2], h.s[3], h.p[0], rate} {
 		axis := &axes[i]
-		at[i] = (v - axis.Lo) / (axis.Hi - axis.Lo)
+		coordinates[i] = (v - axis.Lo) / (axis.Hi - axis.Lo)
 	}
-	at[scenarioSize] = 0
+	coordinates[scenarioSize] = 0
 	if l.fixed {
-		at[scenarioSize] = 2 * h.weights[0] / (h.weights[0] + h.weights[1])
+		coordinates[scenarioSize] = 2 * h.weights[0] / (h.weights[0] + h.weights[1])
 	}
 }
 
@@ -113,7 +113,7 @@ type libraryBuild struct {
 	clearance float64
 	problems  []horizonProblem
 	entries   []libraryEntry
-	report    func(done int)
+	report    func(solved int)
 }
 
 // draw makes the problems.
@@ -141,7 +141,7 @@ func (b *libraryBuild) solve(ctx context.Context) error {
 		var sol solution
 		e := &b.entries[i]
 		e.cost = math.Inf(1)
-		b.scaled(&b.problems[i], &e.at)
+		b.scaled(&b.problems[i], &e.coordinates)
 		var plan [2 * Horizon]float64
 		for _, g := range guides {
 			b.system.coldStart(&b.problems[i], g, &plan)
@@ -160,21 +160,21 @@ func (b *libraryBuild) exchange(ctx context.Context) error {
 	size := len(b.problems)
 	neighbours := make([][exchangeNeighbours]int, size)
 	for i := range b.entries {
-		nearest(b.entries, &b.entries[i].at, i, neighbours[i][:])
+		nearest(b.entries, &b.entries[i].coordinates, i, neighbours[i][:])
 	}
-	changed, nextChanged := slices.Repeat([]bool{true}, size), make([]bool, size)
+	improved, nextImproved := slices.Repeat([]bool{true}, size), make([]bool, size)
 	next := make([]libraryEntry, size)
 	for round := range exchangeRounds {
-		err := b.system.parallel(ctx, size, func(done int) { b.report(size*(1+round) + done) }, func(w *interior, i int) {
+		err := b.system.parallel(ctx, size, func(solved int) { b.report(size*(1+round) + solved) }, func(w *interior, i int) {
 			var sol solution
-			next[i], nextChanged[i] = b.entries[i], false
+			next[i], nextImproved[i] = b.entries[i], false
 			for _, j := range neighbours[i] {
-				if j < 0 || !changed[j] || math.IsInf(b.entries[j].cost, 1) {
+				if j < 0 || !improved[j] || math.IsInf(b.entries[j].cost, 1) {
 					continue
 				}
 				w.solve(&b.problems[i], b.entries[j].plan[:], &sol)
 				if sol.certified() && (math.IsInf(next[i].cost, 1) || sol.cost < next[i].cost*(1-improvement)) {
-					next[i].cost, next[i].plan, nextChanged[i] = sol.cost, sol.plan, true
+					next[i].cost, next[i].plan, nextImproved[i] = sol.cost, sol.plan, true
 				}
 			}
 		})
@@ -182,8 +182,8 @@ func (b *libraryBuild) exchange(ctx context.Context) error {
 			return err
 		}
 		b.entries, next = next, b.entries
-		changed, nextChanged = nextChanged, changed
-		if !slices.Contains(changed, true) {
+		improved, nextImproved = nextImproved, improved
+		if !slices.Contains(improved, true) {
 			break
 		}
 	}
@@ -206,7 +206,7 @@ func stratified(rng *rand.Rand, n, d int) [][]float64 {
 
 // nearest writes the indices of the entries nearest to at, ties by index,
 // leaving out entry self; −1 where there are fewer.
-func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, out []int) {
+func nearest(entries []libraryEntry, coordinates *[scenarioSize + 1]float64, self int, out []int) {
 	distance := make([]float64, len(out))
 	n := 0
 	for i := range entries {
@@ -214,8 +214,8 @@ func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, ou
 			continue
 		}
 		d := 0.0
-		for j, v := range entries[i].at {
-			d += (v - at[j]) * (v - at[j])
+		for j, v := range entries[i].coordinates {
+			d += (v - coordinates[j]) * (v - coordinates[j])
 		}
 		if n == len(out) && d >= distance[n-1] {
 			continue
@@ -235,9 +235,9 @@ func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, ou
 
 // nearest writes the indices of the library's entries nearest to a problem.
 func (l *Library) nearest(h *horizonProblem, out []int) {
-	var at [scenarioSize + 1]float64
-	l.scaled(h, &at)
-	nearest(l.entry, &at, -1, out)
+	var coordinates [scenarioSize + 1]float64
+	l.scaled(h, &coordinates)
+	nearest(l.entry, &coordinates, -1, out)
 }
 
 // libraryOf is the place of the library of a kind of preference.
@@ -250,11 +250,11 @@ func libraryOf(adaptive bool) int {
 
 // parallel calls f for every index on GOMAXPROCS goroutines, each with its own
 // workspace.
-func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {
+func (y *System) parallel(ctx context.Context, n int, progress func(finished int), f func(w *interior, i int)) error {
 	threads := runtime.GOMAXPROCS(0)
 	workspaces := make([]*interior, threads)
 	var report sync.Mutex
-	done := 0
+	finished := 0
 	parallel.Each(threads, n, func(worker, i int) {
 		if ctx.Err() != nil {
 			return
@@ -265,8 +265,8 @@ func (y *System) parallel(ctx context.Context, n int, progress func(done int), f
 		f(workspaces[worker], i)
 		report.Lock()
 		defer report.Unlock()
-		if done++; done%64 == 0 {
-			progress(done)
+		if finished++; finished%64 == 0 {
+			progress(finished)
 		}
 	})
 	return ctx.Err()

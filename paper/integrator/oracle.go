@@ -62,26 +62,26 @@ const mostBuilt = 8
 
 var libraries struct {
 	sync.Mutex
-	of    map[libraryKey]*built
-	order []libraryKey
+	entries map[libraryKey]*built
+	order   []libraryKey
 }
 
 func builtOf(key libraryKey) *built {
 	l := &libraries
 	l.Lock()
 	defer l.Unlock()
-	if b := l.of[key]; b != nil {
+	if b := l.entries[key]; b != nil {
 		return b
 	}
-	if l.of == nil {
-		l.of = map[libraryKey]*built{}
+	if l.entries == nil {
+		l.entries = map[libraryKey]*built{}
 	}
 	if len(l.order) == mostBuilt {
-		delete(l.of, l.order[0])
+		delete(l.entries, l.order[0])
 		l.order = l.order[1:]
 	}
 	b := &built{}
-	l.of[key], l.order = b, append(l.order, key)
+	l.entries[key], l.order = b, append(l.order, key)
 	return b
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// drawn is the radius of what has no size, m.
-const drawn = 0.08
+// pointRadius is the radius of what has no size, m.
+const pointRadius = 0.08
 
 // Picture is domain.ProblemAbilities.Picture: the integrator, the ellipse where it is, and the goal.
 func (y *System) Picture(s, c []float64) []domain.Shape {
@@ -21,7 +21,7 @@ func (y *System) Picture(s, c []float64) []domain.Shape {
 	goal := y.Params.QGoal
 	return []domain.Shape{
 		domain.Line(domain.Obstacle, ellipse...),
-		domain.Disc(domain.Goal, goal[0], goal[1], 2*drawn),
-		domain.Disc(domain.Body, s[0], s[1], drawn),
+		domain.Disc(domain.Goal, goal[0], goal[1], 2*pointRadius),
+		domain.Disc(domain.Body, s[0], s[1], pointRadius),
 	}
 }

@@ -97,7 +97,7 @@ func draw(seed uint64, index int) (v [scenarioSize]float64, noise *rand.Rand) {
 // measured is the episode of a scene, its measurements noisy as opt says.
 func (l *Plant) measured(scene Scene, noise *rand.Rand, opt domain.EpisodeOptions) *episode {
 	ep := newEpisode(l.system, l.oracle, scene)
-	ep.noise, ep.rng, ep.until = opt.Noise, noise, opt.Until()
+	ep.noise, ep.rng, ep.ctx = opt.Noise, noise, opt.Until()
 	return ep
 }
 
@@ -155,7 +155,7 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 }
 
 func newEpisode(system *System, oracle *Oracle, scene Scene) *episode {
-	ep := &episode{system: system, oracle: oracle, scene: scene, until: context.Background()}
+	ep := &episode{system: system, oracle: oracle, scene: scene, ctx: context.Background()}
 	ep.s = [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]}
 	ep.previous = scene.UPrev
 	ep.preference = domain.Preference{Adaptive: scene.W == nil, W: scene.W}
@@ -170,7 +170,7 @@ type episode struct {
 	preference domain.Preference
 	noise      float64
 	rng        *rand.Rand
-	until      context.Context // of the oracle
+	ctx        context.Context // of the oracle
 
 	t        int
 	s        [4]float64
@@ -231,7 +231,8 @@ func (e *episode) apply(u []float64, out *domain.Outcome) error {
 	c[contextRate] = e.scene.rise(e.t) / e.system.Params.Dt // a given series may bend
 	if out.S == nil {
 		all := make([]float64, 4+2+2+3)
-		out.S, out.J, out.Sigma, out.Named = all[:4:4], all[4:6:6], all[6:8:8], all[8:]
+		out.S, out.J = all[:4:4], all[4:6:6]
+		out.Sigma, out.Named = all[6:8:8], all[8:]
 	}
 	e.system.Margins(e.s[:], c[:], u, out.Named)
 	out.Margin = min(out.Named[0], out.Named[1], out.Named[2])
@@ -239,7 +240,7 @@ func (e *episode) apply(u []float64, out *domain.Outcome) error {
 	e.system.priority(e.s[:], c[:], e.preference, out.Sigma)
 	out.Cost = out.Sigma[0]*out.J[0] + out.Sigma[1]*out.J[1]
 
-	e.s[0], e.s[1], e.s[2], e.s[3] = e.system.k64.next(e.s[0], e.s[1], e.s[2], e.s[3], u[0], u[1])
+	e.system.k64.next(motionOf(e.s[:]), u[0], u[1]).write(e.s[:])
 	copy(out.S, e.s[:])
 	e.previous = [2]float64{u[0], u[1]}
 	e.t++
@@ -279,7 +280,7 @@ func (y *System) priority(s, c []float64, pref domain.Preference, sigma []float6
 func (e *episode) Oracle() (float64, [][]float64, error) {
 	var problem horizonProblem
 	e.system.sceneProblem(&problem, &e.scene, e.preference)
-	sol, err := e.oracle.best(e.until, &problem)
+	sol, err := e.oracle.best(e.ctx, &problem)
 	if err != nil {
 		return math.NaN(), nil, err
 	}

@@ -42,7 +42,7 @@ func NewSystem(name string, params Params) (*System, error) {
 	}
 	y := &System{Params: params, k64: newConstants[float64](&params), k32: newConstants[float32](&params)}
 	y.interiors.New = func() any { return newInterior(y) }
-	y.answers = sync.OnceValue(y.answered)
+	y.answers = sync.OnceValue(y.answerSamples)
 	description := "double integrator past a moving ellipse, convex objectives"
 	if params.LambdaNC != 0 {
 		description = "double integrator past a moving ellipse, multi-basin performance objective"
@@ -128,15 +128,15 @@ func (y *System) Base(s, c, plan []float64) {
 
 // Objectives writes J₁ and J₂, m², of the propagated next position.
 func (y *System) Objectives(s, u, c, J []float64) {
-	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], u[0], u[1])
-	o := y.k64.objectives(x1, x2, u[0], u[1], c[contextP])
+	m := y.k64.next(motionOf(s), u[0], u[1])
+	o := y.k64.objectives(m.q1, m.q2, u[0], u[1], c[contextP])
 	J[0], J[1] = o.j1, o.j2
 }
 
 // Gradient writes the derivatives of σᵀJ in s and u, σ held constant.
 func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
-	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], u[0], u[1])
-	o := y.k64.objectives(x1, x2, u[0], u[1], c[contextP])
+	m := y.k64.next(motionOf(s), u[0], u[1])
+	o := y.k64.objectives(m.q1, m.q2, u[0], u[1], c[contextP])
 	pullBack(&y.k64, &o, u, sigma, gs, gu)
 }
 
@@ -144,7 +144,8 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 func pullBack[T real](k *constants[T], o *stage[T], u, sigma, gs, gu []T) {
 	gx := sigma[0]*o.g1x + sigma[1]*o.g2x
 	gy := sigma[0]*o.g1y + sigma[1]*o.g2y
-	gs[0], gs[1], gs[2], gs[3] = gx, gy, k.dt*gx, k.dt*gy
+	gs[0], gs[1] = gx, gy
+	gs[2], gs[3] = k.dt*gx, k.dt*gy
 	effort := 2 * k.beta * sigma[1]
 	gu[0], gu[1] = k.half*gx+effort*u[0], k.half*gy+effort*u[1]
 }
@@ -157,8 +158,8 @@ func (y *System) GradientBatch(b domain.Batch) {
 		s := b.S[i*b.SStride:][:4]
 		u := b.U[i*b.UStride:][:2]
 		c := b.C[i*b.CStride:][:contextSize]
-		x1, x2, _, _ := k.next(s[0], s[1], s[2], s[3], u[0], u[1])
-		o := k.objectives(x1, x2, u[0], u[1], c[contextP])
+		m := k.next(motionOf(s), u[0], u[1])
+		o := k.objectives(m.q1, m.q2, u[0], u[1], c[contextP])
 		pullBack(k, &o, u, b.Sigma[i*b.SigmaStride:][:2], b.GS[i*b.GSStride:][:4], b.GU[i*b.GUStride:][:2])
 		if b.J != nil {
 			J := b.J[i*b.JStride:][:2]
@@ -177,7 +178,7 @@ func (y *System) Indicators(s, u, c, delta []float64) {
 func (y *System) Step(s, c, u, sNext, cNext []float64) {
 	u1, u2 := u[0], u[1]
 	p := c[contextP] + c[contextRate]*y.Params.Dt
-	sNext[0], sNext[1], sNext[2], sNext[3] = y.k64.next(s[0], s[1], s[2], s[3], u1, u2)
+	y.k64.next(motionOf(s), u1, u2).write(sNext)
 	cNext[contextTime] = c[contextTime] + 1.0/Horizon
 	cNext[contextRate] = c[contextRate]
 	cNext[contextP] = p
@@ -187,8 +188,8 @@ func (y *System) Step(s, c, u, sNext, cNext []float64) {
 // Margins writes ψ − 1 of the next position against the ellipse at this step's
 // p, or later by Params.Lead, u_max − ‖u‖ and r_max − ‖u − u₋₁‖.
 func (y *System) Margins(s, c, u, m []float64) {
-	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], u[0], u[1])
-	m[0] = y.Params.Ellipse.clearance(x1, x2, y.Params.limitAt(c[contextP], c[contextRate])) - 1
+	next := y.k64.next(motionOf(s), u[0], u[1])
+	m[0] = y.Params.Ellipse.clearance(next.q1, next.q2, y.Params.limitAt(c[contextP], c[contextRate])) - 1
 	m[1] = y.Params.UMax - math.Hypot(u[0], u[1])
 	m[2] = y.Params.RMax - math.Hypot(u[0]-c[contextPrevious], u[1]-c[contextPrevious+1])
 }

@@ -23,12 +23,12 @@ func (y *System) discs(c []float64) actionSet {
 
 // holds reports whether (x, y) is in the set, up to rounding.
 func (d *actionSet) holds(x, y float64) bool {
-	return within(x, y, d.input+discTolerance) && within(x-d.previous[0], y-d.previous[1], d.slew+discTolerance)
+	return insideDisc(x, y, d.input+discTolerance) && insideDisc(x-d.previous[0], y-d.previous[1], d.slew+discTolerance)
 }
 
-// within is math.Hypot(x, y) <= radius, which is asked only where squares, whose
+// insideDisc is math.Hypot(x, y) <= radius, which is asked only where squares, whose
 // rounding is far below the band, do not tell.
-func within(x, y, radius float64) bool {
+func insideDisc(x, y, radius float64) bool {
 	const band = 1e-12
 	q, r := x*x+y*y, radius*radius
 	if math.Abs(q-r) > band*r {
@@ -69,26 +69,26 @@ func (d actionSet) project(u []float64) bool {
 }
 
 // corners are the two points common to both rims.
-func (d *actionSet) corners() (at [2][2]float64, ok bool) {
+func (d *actionSet) corners() (points [2][2]float64, ok bool) {
 	distance := math.Hypot(d.previous[0], d.previous[1])
 	if distance == 0 {
-		return at, false
+		return points, false
 	}
-	along := (distance*distance + d.input*d.input - d.slew*d.slew) / (2 * distance)
-	across2 := d.input*d.input - along*along
-	if across2 < -discTolerance {
-		return at, false
+	axial := (distance*distance + d.input*d.input - d.slew*d.slew) / (2 * distance)
+	halfChord2 := d.input*d.input - axial*axial
+	if halfChord2 < -discTolerance {
+		return points, false
 	}
-	across := math.Sqrt(max(across2, 0))
+	halfChord := math.Sqrt(max(halfChord2, 0))
 	ex, ey := d.previous[0]/distance, d.previous[1]/distance
-	at[0] = [2]float64{along*ex - across*ey, along*ey + across*ex}
-	at[1] = [2]float64{along*ex + across*ey, along*ey - across*ex}
-	return at, true
+	points[0] = [2]float64{axial*ex - halfChord*ey, axial*ey + halfChord*ex}
+	points[1] = [2]float64{axial*ex + halfChord*ey, axial*ey - halfChord*ex}
+	return points, true
 }
 
 func toDisc(x, y, cx, cy, radius float64) (float64, float64) {
 	dx, dy := x-cx, y-cy
-	if within(dx, dy, radius) {
+	if insideDisc(dx, dy, radius) {
 		return x, y
 	}
 	d := math.Hypot(dx, dy)
@@ -127,18 +127,18 @@ func (y *System) nearest(s, c, u []float64) bool {
 	}
 
 	best, bestDistance := [2]float64{}, math.Inf(1)
-	consider := func(at [2]float64) {
-		if d.holds(at[0], at[1]) {
-			if distance := squared(at, want[:]); distance < bestDistance {
-				best, bestDistance = at, distance
+	consider := func(point [2]float64) {
+		if d.holds(point[0], point[1]) {
+			if distance := squared(point, want[:]); distance < bestDistance {
+				best, bestDistance = point, distance
 			}
 		}
 	}
 	clearest, clearestPsi := [2]float64{u[0], u[1]}, free.clearance(u[0], u[1])
-	remember := func(at [2]float64) float64 {
-		psi := free.clearance(at[0], at[1])
-		if d.holds(at[0], at[1]) && psi > clearestPsi {
-			clearest, clearestPsi = at, psi
+	remember := func(point [2]float64) float64 {
+		psi := free.clearance(point[0], point[1])
+		if d.holds(point[0], point[1]) && psi > clearestPsi {
+			clearest, clearestPsi = point, psi
 		}
 		return psi
 	}
@@ -147,9 +147,9 @@ func (y *System) nearest(s, c, u []float64) bool {
 		consider(free.nearestOnEllipse(want))
 	}
 	if corners, ok := d.corners(); ok {
-		for _, at := range corners {
-			if remember(at) >= 1 {
-				consider(at)
+		for _, point := range corners {
+			if remember(point) >= 1 {
+				consider(point)
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func (y *System) nearest(s, c, u []float64) bool {
 	}{{[2]float64{}, d.input}, {d.previous, d.slew}} {
 		top, crossings, n := free.rim(rim.centre, rim.radius)
 		remember(top)
-		for _, at := range crossings[:n] {
-			consider(at)
+		for _, point := range crossings[:n] {
+			consider(point)
 		}
 	}
 	if math.IsInf(bestDistance, 1) {
@@ -179,11 +179,11 @@ type freeMotion struct {
 
 func (y *System) freeMotion(s, c []float64) freeMotion {
 	e := &y.Params.Ellipse
-	x1, x2, _, _ := y.k64.next(s[0], s[1], s[2], s[3], 0, 0)
+	m := y.k64.next(motionOf(s), 0, 0)
 	p := y.Params.limitAt(c[contextP], c[contextRate])
 	return freeMotion{
-		x:    x1 - e.C0[0] - e.Rho[0]*p,
-		y:    x2 - e.C0[1] - e.Rho[1]*p,
+		x:    m.q1 - e.C0[0] - e.Rho[0]*p,
+		y:    m.q2 - e.C0[1] - e.Rho[1]*p,
 		half: y.k64.half,
 		a:    e.A,
 		b:    e.B,
@@ -201,12 +201,12 @@ func (f *freeMotion) clearance(u1, u2 float64) float64 {
 // little (Params.Validate) that ψ on the circle has one maximum, near the
 // direction of its gradient, and one minimum, opposite.
 func (f *freeMotion) rim(centre [2]float64, radius float64) (top [2]float64, crossings [2][2]float64, n int) {
-	at := func(angle float64) [2]float64 {
+	rimPoint := func(angle float64) [2]float64 {
 		sin, cos := math.Sincos(angle)
 		return [2]float64{centre[0] + radius*cos, centre[1] + radius*sin}
 	}
 	psi := func(angle float64) float64 {
-		p := at(angle)
+		p := rimPoint(angle)
 		return f.clearance(p[0], p[1]) - 1
 	}
 	ia, ib := f.half/(f.a*f.a), f.half/(f.b*f.b)
@@ -234,7 +234,7 @@ func (f *freeMotion) rim(centre [2]float64, radius float64) (top [2]float64, cro
 	if !(psi(low) < psi(high)) {
 		low = guess + math.Pi
 	}
-	top = at(high)
+	top = rimPoint(high)
 	psiHigh, psiLow := psi(high), psi(low)
 	if !(psiHigh >= 0 && psiLow <= 0) {
 		return top, crossings, 0
@@ -242,38 +242,38 @@ func (f *freeMotion) rim(centre [2]float64, radius float64) (top [2]float64, cro
 	low = high + math.Remainder(low-high, 2*math.Pi)
 	other := low - math.Copysign(2*math.Pi, low-high)
 	for _, end := range [2]float64{low, other} {
-		crossings[n] = at(root(psi, high, end, psiHigh, psiLow))
+		crossings[n] = rimPoint(root(psi, high, end, psiHigh, psiLow))
 		n++
 	}
 	return top, crossings, n
 }
 
-// root finds where f, with f(inside) ≥ 0 ≥ f(outside), changes sign, by the
+// root finds where f, with f(positive) ≥ 0 ≥ f(negative), changes sign, by the
 // Illinois variant of false position, and returns the side with f ≥ 0.
-func root(f func(float64) float64, inside, outside, fInside, fOutside float64) float64 {
+func root(f func(float64) float64, positive, negative, fPositive, fNegative float64) float64 {
 	side := 0
 	for range 60 {
-		if fInside == 0 || math.Abs(inside-outside) <= 1e-15*(1+math.Abs(inside)) {
+		if fPositive == 0 || math.Abs(positive-negative) <= 1e-15*(1+math.Abs(positive)) {
 			break
 		}
-		middle := (inside*fOutside - outside*fInside) / (fOutside - fInside)
+		middle := (positive*fNegative - negative*fPositive) / (fNegative - fPositive)
 		value := f(middle)
 		if value >= 0 {
-			if middle == inside {
+			if middle == positive {
 				break
 			}
-			inside, fInside = middle, value
+			positive, fPositive = middle, value
 			if side == 1 {
-				fOutside /= 2
+				fNegative /= 2
 			}
 			side = 1
 		} else {
-			if middle == outside {
+			if middle == negative {
 				break
 			}
-			outside, fOutside = middle, value
+			negative, fNegative = middle, value
 			if side == -1 {
-				fInside /= 2
+				fPositive /= 2
 			}
 			side = -1
 		}
@@ -281,7 +281,7 @@ func root(f func(float64) float64, inside, outside, fInside, fOutside float64) f
 			break
 		}
 	}
-	return inside
+	return positive
 }
 
 // nearestOnEllipse returns the action whose next position is the point of the
@@ -291,9 +291,11 @@ func root(f func(float64) float64, inside, outside, fInside, fOutside float64) f
 // Ellipse").
 func (f *freeMotion) nearestOnEllipse(u [2]float64) [2]float64 {
 	px, py := f.x+f.half*u[0], f.y+f.half*u[1]
-	e0, e1, y0, y1 := f.a, f.b, math.Abs(px), math.Abs(py)
+	e0, e1 := f.a, f.b
+	y0, y1 := math.Abs(px), math.Abs(py)
 	if e0 < e1 {
-		e0, e1, y0, y1 = e1, e0, y1, y0
+		e0, e1 = e1, e0
+		y0, y1 = y1, y0
 	}
 	x0, x1 := 0.0, e1
 	switch {

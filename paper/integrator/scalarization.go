@@ -26,8 +26,8 @@ const (
 //
 // J are the horizon sums; ideal and nadir come from the two single-objective
 // optima.
-func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalarization, out *solution) (weights [2]float64, err error) {
-	if how == domain.WeightedSum {
+func (l *Library) scalarized(w *interior, h horizonProblem, scalarization domain.Scalarization, out *solution) (weights [2]float64, err error) {
+	if scalarization == domain.WeightedSum {
 		if !l.best(w, &h, false, out) {
 			return weights, domain.ErrInfeasible
 		}
@@ -42,7 +42,7 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 			return weights, domain.ErrInfeasible
 		}
 	}
-	form, err := h.form(how, &single)
+	form, err := h.form(scalarization, &single)
 	if err != nil {
 		return weights, err
 	}
@@ -84,14 +84,14 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 
 // form is the problem that a form other than the weighted sum makes of h, given its two
 // single-objective optima.
-func (h *horizonProblem) form(how domain.Scalarization, single *[2]solution) (horizonProblem, error) {
+func (h *horizonProblem) form(scalarization domain.Scalarization, single *[2]solution) (horizonProblem, error) {
 	ideal := [2]float64{single[0].total[0], single[1].total[1]}
 	span := [2]float64{single[1].total[0] - ideal[0], single[0].total[1] - ideal[1]}
 	if !(span[0] > 0 && span[1] > 0) {
 		return horizonProblem{}, fmt.Errorf("objective ranges are %v: the objectives do not conflict", span)
 	}
 	form := *h
-	switch how {
+	switch scalarization {
 	case domain.Chebyshev:
 		mean := (span[0] + span[1]) / 2
 		form.epigraph = 1
@@ -110,7 +110,7 @@ func (h *horizonProblem) form(how domain.Scalarization, single *[2]solution) (ho
 			bound:   ideal[0] + max(h.weights[1], tightestBound)*span[0],
 		}
 	default:
-		return horizonProblem{}, fmt.Errorf("unknown scalarization %q, have %q, %q, %q", how,
+		return horizonProblem{}, fmt.Errorf("unknown scalarization %q, have %q, %q, %q", scalarization,
 			domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
 	return form, nil

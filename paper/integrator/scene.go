@@ -43,12 +43,12 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 func (y *System) possible(s *Scene) error {
 	e := &y.Params.Ellipse
 	for _, v := range []struct {
-		name string
-		at   [2]float64
-		most float64
+		name  string
+		value [2]float64
+		most  float64
 	}{{"q0", s.Q0, farthest}, {"v0", s.V0, fastest}} {
-		if size := math.Hypot(v.at[0], v.at[1]); !(size <= v.most) {
-			return fmt.Errorf("%s is %v, want it within %v", v.name, v.at, v.most)
+		if size := math.Hypot(v.value[0], v.value[1]); !(size <= v.most) {
+			return fmt.Errorf("%s is %v, want it within %v", v.name, v.value, v.most)
 		}
 	}
 	for t, p := range s.P {

@@ -68,13 +68,13 @@ func (v *Solver) Inward(slack float64) (domain.Solver, error) {
 // appendTrajectory is System's for what is solved here. Inward, the target is the optimum itself
 // and the margins are the case's.
 func (v *Solver) appendTrajectory(samples []domain.Sample, first domain.Sample, h *horizonProblem, rate float64, sol *solution) []domain.Sample {
-	from := len(samples)
+	start := len(samples)
 	samples = v.system.appendTrajectory(samples, first, h, rate, sol)
 	if v.inward == nil {
 		return samples
 	}
-	for i := range samples[from:] {
-		row := &samples[from+i]
+	for i := range samples[start:] {
+		row := &samples[start+i]
 		row.Target[0], row.Target[1] = row.U[0]-row.C[contextPrevious], row.U[1]-row.C[contextPrevious+1]
 		v.inward.Margins(row.S, row.C, row.U, row.Margins)
 	}
@@ -118,15 +118,15 @@ func (v *Solver) Prepare(ctx context.Context, seed uint64, progress func(done, t
 // scalarized): one priority slot then means one thing in the whole dataset.
 //
 // It returns domain.ErrInfeasible where no start reached CertifiedKKT.
-func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	if len(p) != scenarioSize {
 		return nil, fmt.Errorf("scenario %d has %d parameters, want %d", scenario, len(p), scenarioSize)
 	}
 	if err := pref.Validate(2); err != nil {
 		return nil, err
 	}
-	if pref.Adaptive && how != domain.WeightedSum {
-		return nil, fmt.Errorf("the adaptive priority is a weighted sum along the horizon; %q needs a fixed preference", how)
+	if pref.Adaptive && scalarization != domain.WeightedSum {
+		return nil, fmt.Errorf("the adaptive priority is a weighted sum along the horizon; %q needs a fixed preference", scalarization)
 	}
 	l, h := v.problem(p, pref)
 	if l == nil {
@@ -135,7 +135,7 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	w := v.system.interiors.Get().(*interior)
 	defer v.system.interiors.Put(w)
 	var sol solution
-	weights, err := l.scalarized(w, h, how, &sol)
+	weights, err := l.scalarized(w, h, scalarization, &sol)
 	if err != nil {
 		return nil, err
 	}
@@ -144,21 +144,21 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		pref = domain.Preference{W: []float64{weights[0], weights[1]}}
 	}
 
-	id := trajectoryBase(scenario, pref, how)
+	id := trajectoryBase(scenario, pref, scalarization)
 	samples := make([]domain.Sample, 0, Horizon*(1+perturbedTails))
 	first := domain.Sample{Scenario: scenario, Trajectory: id, Preference: pref}
 	samples = v.appendTrajectory(samples, first, &h, p[5], &sol)
-	var near [tailNeighbours]int
-	l.nearest(&h, near[:])
+	var neighbours [tailNeighbours]int
+	l.nearest(&h, neighbours[:])
 	rng := rand.New(rand.NewPCG(seed, uint64(id)))
 	for k := range perturbedTails {
 		first.Trajectory, first.Perturbed = id+1+int64(k), true
 		var rest horizonProblem
-		var again solution
+		var optimum solution
 		for range perturbAttempts {
 			rest = v.perturb(rng, &h, &sol)
-			if v.resolve(w, l, near[:], &rest, &sol, &again) {
-				samples = v.appendTrajectory(samples, first, &rest, p[5], &again)
+			if v.resolve(w, l, neighbours[:], &rest, &sol, &optimum) {
+				samples = v.appendTrajectory(samples, first, &rest, p[5], &optimum)
 				break
 			}
 		}
@@ -194,8 +194,8 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	w := v.system.interiors.Get().(*interior)
 	defer v.system.interiors.Put(w)
 	y := v.system
-	var near [tailNeighbours]int
-	l.nearest(&h, near[:])
+	var neighbours [tailNeighbours]int
+	l.nearest(&h, neighbours[:])
 	var sol solution
 	if _, err := l.scalarized(w, h, domain.WeightedSum, &sol); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	id := trajectoryBase(scenario, pref, "visited") &^ 31
 	var samples []domain.Sample
 	c, u := make([]float64, contextSize), make([]float64, 2)
-	own, ownAt := sol, 0 // the last certified optimum and the step it starts at
+	last, lastStep := sol, 0 // the last certified optimum and the step it starts at
 	for k := 1; k < Horizon; k++ {
 		c[contextPrevious], c[contextPrevious+1] = h.previous[0], h.previous[1]
 		c[contextP], c[contextRate], c[contextTime] = h.p[0], p[5], float64(k-1)/Horizon
@@ -211,14 +211,14 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 			return nil, fmt.Errorf("policy at step %d: %w", k-1, err)
 		}
 		h = h.tail(y, u, 1)
-		var shifted, again solution
-		copy(shifted.plan[2*k:], own.plan[2*(k-ownAt):])
-		if !v.resolve(w, l, near[:], &h, &shifted, &again) {
+		var shifted, optimum solution
+		copy(shifted.plan[2*k:], last.plan[2*(k-lastStep):])
+		if !v.resolve(w, l, neighbours[:], &h, &shifted, &optimum) {
 			continue
 		}
-		own, ownAt = again, k
+		last, lastStep = optimum, k
 		first := domain.Sample{Scenario: scenario, Trajectory: id + int64(k), Preference: pref, Perturbed: true}
-		rows := v.appendTrajectory(nil, first, &h, p[5], &again)
+		rows := v.appendTrajectory(nil, first, &h, p[5], &optimum)
 		samples = append(samples, rows[:min(visitedRows, len(rows))]...)
 	}
 	return samples, nil
@@ -226,18 +226,18 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 
 // trajectoryBase names a solve; its low three bits are left for the perturbed
 // tails.
-func trajectoryBase(scenario int, pref domain.Preference, how domain.Scalarization) int64 {
+func trajectoryBase(scenario int, pref domain.Preference, scalarization domain.Scalarization) int64 {
 	hash := fnv.New64a()
 	var word [8]byte
-	put := func(v uint64) {
+	hashWord := func(v uint64) {
 		binary.LittleEndian.PutUint64(word[:], v)
 		hash.Write(word[:])
 	}
-	put(uint64(scenario))
+	hashWord(uint64(scenario))
 	for _, w := range pref.W {
-		put(math.Float64bits(w))
+		hashWord(math.Float64bits(w))
 	}
-	hash.Write([]byte(how))
+	hash.Write([]byte(scalarization))
 	return int64(hash.Sum64()>>1) &^ 7
 }
 
@@ -256,10 +256,10 @@ func (v *Solver) perturb(rng *rand.Rand, h *horizonProblem, sol *solution) horiz
 
 // resolve solves a perturbed remainder from the tails of its own trajectory and
 // of the library plans named by index.
-func (v *Solver) resolve(w *interior, l *Library, index []int, rest *horizonProblem, own *solution, out *solution) bool {
+func (v *Solver) resolve(w *interior, l *Library, index []int, rest *horizonProblem, trajectory *solution, out *solution) bool {
 	k := Horizon - rest.steps
 	out.cost = math.Inf(1)
-	w.improve(rest, own.plan[2*k:], out)
+	w.improve(rest, trajectory.plan[2*k:], out)
 	for _, i := range index {
 		if i >= 0 {
 			w.improve(rest, l.entry[i].plan[2*k:], out)
@@ -287,7 +287,7 @@ func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, 
 		y.Margins(row.S, row.C, row.U, row.Margins)
 		row.KKT = sol.kkt
 		samples = append(samples, row)
-		s[0], s[1], s[2], s[3] = y.k64.next(s[0], s[1], s[2], s[3], row.U[0], row.U[1])
+		y.k64.next(motionOf(s[:]), row.U[0], row.U[1]).write(s[:])
 		previous = [2]float64{row.U[0], row.U[1]}
 	}
 	return samples

@@ -6,7 +6,7 @@ import "math"
 // above the ellipse. Both are given relative to the ellipse (in semi-axes) or,
 // for goal and recovery location, absolutely.
 type guide struct {
-	over   float64 // height of the way point above the centre, in semi-axes b; NaN: none
+	height float64 // height of the way point above the centre, in semi-axes b; NaN: none
 	target place
 	gain   float64 // 1/s², stiffness; damping is critical
 }
@@ -37,7 +37,7 @@ var guides = []guide{
 // input and slew bounds.
 func (y *System) coldStart(h *horizonProblem, g guide, plan *[2 * Horizon]float64) {
 	e := &y.Params.Ellipse
-	q1, q2, v1, v2 := h.s[0], h.s[1], h.s[2], h.s[3]
+	m := motionOf(h.s[:])
 	d := actionSet{input: y.Params.UMax, slew: y.Params.RMax, previous: h.previous}
 	clear(plan[:])
 	last := h.p[h.steps-1]
@@ -58,14 +58,14 @@ func (y *System) coldStart(h *horizonProblem, g guide, plan *[2 * Horizon]float6
 	damping := 2 * math.Sqrt(g.gain)
 	for t := range h.steps {
 		toX, toZ := x, z
-		if q1 < cx-0.2*e.A && !math.IsNaN(g.over) {
+		if m.q1 < cx-0.2*e.A && !math.IsNaN(g.height) {
 			// Short of the ellipse's top: the way point, as far ahead as the target.
-			toZ = cy + g.over*e.B
+			toZ = cy + g.height*e.B
 		}
-		u := []float64{g.gain*(toX-q1) - damping*v1, g.gain*(toZ-q2) - damping*v2}
+		u := []float64{g.gain*(toX-m.q1) - damping*m.v1, g.gain*(toZ-m.q2) - damping*m.v2}
 		d.project(u)
 		plan[2*t], plan[2*t+1] = u[0], u[1]
 		d.previous = [2]float64{u[0], u[1]}
-		q1, q2, v1, v2 = y.k64.next(q1, q2, v1, v2, u[0], u[1])
+		m = y.k64.next(m, u[0], u[1])
 	}
 }

@@ -18,9 +18,9 @@ type direction struct{ sin, cos float64 }
 
 // escapes are the directions in which an escape accelerates: straight away first,
 // then past it on either side.
-var escapes = [...]direction{towards(0), towards(math.Pi / 3), towards(-math.Pi / 3)}
+var escapes = [...]direction{newDirection(0), newDirection(math.Pi / 3), newDirection(-math.Pi / 3)}
 
-func towards(angle float64) direction {
+func newDirection(angle float64) direction {
 	sin, cos := math.Sincos(angle)
 	return direction{sin, cos}
 }
@@ -43,19 +43,19 @@ func (y *System) Project(s, c, u []float64) bool {
 	want := [2]float64{u[0], u[1]}
 	distance := math.Inf(1)
 	var trial [2]float64
-	feasible := func(away [2]float64, share float64) bool {
-		trial = [2]float64{want[0] + share*(away[0]-want[0]), want[1] + share*(away[1]-want[1])}
+	feasible := func(escape [2]float64, share float64) bool {
+		trial = [2]float64{want[0] + share*(escape[0]-want[0]), want[1] + share*(escape[1]-want[1])}
 		return y.nearest(s, c, trial[:]) && y.escapable(s, c, trial[0], trial[1])
 	}
-	for _, to := range escapes {
+	for _, heading := range escapes {
 		flight := y.flight(s, c)
-		away := flight.turn(to)
-		if !feasible(away, 1) {
+		escape := flight.turn(heading)
+		if !feasible(escape, 1) {
 			continue
 		}
 		best, lo, hi := trial, 0.0, 1.0
 		for range escapeTrims {
-			if share := (lo + hi) / 2; feasible(away, share) {
+			if share := (lo + hi) / 2; feasible(escape, share) {
 				best, hi = trial, share
 			} else {
 				lo = share
@@ -71,14 +71,14 @@ func (y *System) Project(s, c, u []float64) bool {
 
 // flight is a state on its way past the ellipse.
 type flight struct {
-	system         *System
-	q1, q2, v1, v2 float64
-	u1, u2         float64 // the last action
-	p, rate        float64 // operating parameter that the next step is tested at, and ṗ
+	system *System
+	motion[float64]
+	u1, u2  float64 // the last action
+	p, rate float64 // operating parameter that the next step is tested at, and ṗ
 }
 
 func (y *System) flight(s, c []float64) flight {
-	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], y.Params.limitAt(c[contextP], c[contextRate]), c[contextRate]}
+	return flight{y, motionOf(s), c[contextPrevious], c[contextPrevious+1], y.Params.limitAt(c[contextP], c[contextRate]), c[contextRate]}
 }
 
 // gradient is half that of the ellipse's level function at the position; up at the
@@ -95,10 +95,10 @@ func (f *flight) gradient() (float64, float64) {
 // turn is the next action of an escape: from the last one towards full
 // acceleration at an angle from the normal, as far as the slew bound lets it.
 // The way there is a chord of the input disc, so that bound is kept too.
-func (f *flight) turn(to direction) [2]float64 {
+func (f *flight) turn(heading direction) [2]float64 {
 	n1, n2 := f.gradient()
 	limit := f.system.Params.UMax / math.Sqrt(n1*n1+n2*n2)
-	to1, to2 := limit*(n1*to.cos-n2*to.sin), limit*(n1*to.sin+n2*to.cos)
+	to1, to2 := limit*(n1*heading.cos-n2*heading.sin), limit*(n1*heading.sin+n2*heading.cos)
 	u1, u2 := toDisc(to1, to2, f.u1, f.u2, f.system.Params.RMax)
 	return [2]float64{u1, u2}
 }
@@ -106,17 +106,17 @@ func (f *flight) turn(to direction) [2]float64 {
 // step applies an action and reports whether the next position is outside the
 // ellipse of this step.
 func (f *flight) step(u1, u2 float64) bool {
-	f.q1, f.q2, f.v1, f.v2 = f.system.k64.next(f.q1, f.q2, f.v1, f.v2, u1, u2)
-	outside := f.system.Params.Ellipse.clearance(f.q1, f.q2, f.p) >= 1
+	f.motion = f.system.k64.next(f.motion, u1, u2)
+	feasible := f.system.Params.Ellipse.clearance(f.q1, f.q2, f.p) >= 1
 	f.u1, f.u2 = u1, u2
 	f.p += f.rate * f.system.Params.Dt
-	return outside
+	return feasible
 }
 
-// leaving reports that position, velocity relative to the ellipse and
+// recedes reports that position, velocity relative to the ellipse and
 // acceleration all point out of the half-plane that holds the ellipse: it is
 // convex and moves steadily, so holding the action keeps clear of it for good.
-func (f *flight) leaving() bool {
+func (f *flight) recedes() bool {
 	e := &f.system.Params.Ellipse
 	n1, n2 := f.gradient()
 	return (f.v1-e.Rho[0]*f.rate)*n1+(f.v2-e.Rho[1]*f.rate)*n2 >= 0 && f.u1*n1+f.u2*n2 >= 0
@@ -126,13 +126,13 @@ func (f *flight) leaving() bool {
 // clear of the ellipse until it is left behind or escapeSteps have passed. The
 // action itself is taken to be feasible.
 func (y *System) escapable(s, c []float64, u1, u2 float64) bool {
-	after := y.flight(s, c)
-	after.step(u1, u2)
-	for _, to := range escapes {
-		f := after
+	next := y.flight(s, c)
+	next.step(u1, u2)
+	for _, heading := range escapes {
+		f := next
 		clear := true
-		for n := 0; clear && n < escapeSteps && !f.leaving(); n++ {
-			u := f.turn(to)
+		for n := 0; clear && n < escapeSteps && !f.recedes(); n++ {
+			u := f.turn(heading)
 			clear = f.step(u[0], u[1])
 		}
 		if clear {

@@ -57,7 +57,7 @@ func TestLeavingIsForGood(t *testing.T) {
 		s[1] = e.C0[1] + e.Rho[1]*c[contextP] + out*e.B*math.Sin(angle)
 		s[2], s[3] = 0.2*rng.NormFloat64(), 0.2*rng.NormFloat64() // about as fast as the ellipse
 		f := y.flight(s, c)
-		if !f.leaving() {
+		if !f.recedes() {
 			continue
 		}
 		left++

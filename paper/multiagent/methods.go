@@ -21,8 +21,8 @@ func methods(y *world.System) []domain.Method {
 	var all []domain.Method
 	// A number of candidates in Means replaces the method's own, n.
 	add := func(m domain.Method, n int, options func(candidates int) plan.Options) {
-		if of, ok := strings.CutPrefix(m.Name, "planner"); ok {
-			m.Formerly = "gpc" + of
+		if suffix, ok := strings.CutPrefix(m.Name, "planner"); ok {
+			m.Formerly = "gpc" + suffix
 		}
 		m.New = func(means domain.Means) (domain.Controller, error) {
 			return plan.New(y, options(cmp.Or(means.Candidates, n)), means)
@@ -31,14 +31,14 @@ func methods(y *world.System) []domain.Method {
 	}
 	guided := func(n int) plan.Options { return plan.Guided(moving, n) }
 	viewed := view.New(y).Spec().Navigation
-	still, loose := viewed, viewed
-	still.LieGain, loose.RetractionMix = 0, 0
+	noLie, noRetraction := viewed, viewed
+	noLie.LieGain, noRetraction.RetractionMix = 0, 0
 	// Without the map the latents' share goes to the primitives, to which it falls by itself, or to
 	// the descents; nothing else changes.
 	primitives := func(n int) plan.Options { return plan.Blind(moving, n, false) }
 	descents := func(n int) plan.Options { return plan.Blind(moving, n, true) }
-	ablation := func(name, about string, set func(*plan.Options)) {
-		add(domain.Method{Name: name, About: about, Group: domain.GroupAblation, Needs: domain.NeedsMap, Brief: name == "raw"}, plan.Budget,
+	ablation := func(name, description string, set func(*plan.Options)) {
+		add(domain.Method{Name: name, About: description, Group: domain.GroupAblation, Needs: domain.NeedsMap, Brief: name == "raw"}, plan.Budget,
 			func(n int) plan.Options {
 				o := guided(n)
 				set(&o)
@@ -46,20 +46,20 @@ func methods(y *world.System) []domain.Method {
 			})
 	}
 	planner := func(name string, n int) {
-		about := fmt.Sprintf("look-ahead and commitment, %d candidates, a share of them latents", n)
-		add(domain.Method{Name: name, About: about, Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: n == plan.Budget, Candidates: n}, n, guided)
+		description := fmt.Sprintf("look-ahead and commitment, %d candidates, a share of them latents", n)
+		add(domain.Method{Name: name, About: description, Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: n == plan.Budget, Candidates: n}, n, guided)
 	}
 	planner("planner", plan.Budget)
 	planner("planner-384", smallBudget)
-	about := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
-	add(domain.Method{Name: "planner-no-latent-primitives", About: about + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
-	add(domain.Method{Name: "planner-no-latent-descents", About: about + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
+	description := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
+	add(domain.Method{Name: "planner-no-latent-primitives", About: description + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
+	add(domain.Method{Name: "planner-no-latent-descents", About: description + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
 	part := func(m domain.Method) {
 		m.Group, m.Needs = domain.GroupAblation, domain.NeedsMap
 		add(m, plan.Budget, guided)
 	}
 	part(domain.Method{Name: "planner-no-rollout", About: "D_u as it was before rollout-aware refinement", NoRollout: true})
-	part(domain.Method{Name: "planner-no-lie", About: "no Lie residual in the latents' step", Navigation: &still})
+	part(domain.Method{Name: "planner-no-lie", About: "no Lie residual in the latents' step", Navigation: &noLie})
 	ablation("planner-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
 	ablation("planner-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })
 	ablation("raw", "the decoded plan of E_x, without a search", func(o *plan.Options) { o.Raw, o.Propose = true, domain.ProposeOptions{} })
@@ -69,11 +69,12 @@ func methods(y *world.System) []domain.Method {
 	}
 	all = append(all, navigator)
 	navigator.Group = domain.GroupAblation
-	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-lie", "navigator without the Lie residual", &still
+	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-lie", "navigator without the Lie residual", &noLie
 	all = append(all, navigator)
-	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-retraction", "navigator without the retraction to M*", &loose
+	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-retraction", "navigator without the retraction to M*", &noRetraction
 	all = append(all, navigator)
-	navigator.Name, navigator.About, navigator.Navigation, navigator.NoRollout = "navigator-no-rollout", "navigator with D_u as it was before rollout-aware refinement", nil, true
+	navigator.Name, navigator.About = "navigator-no-rollout", "navigator with D_u as it was before rollout-aware refinement"
+	navigator.Navigation, navigator.NoRollout = nil, true
 	all = append(all, navigator)
 	reference := func(name string, n int) {
 		all = append(all, domain.Method{

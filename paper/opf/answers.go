@@ -14,9 +14,9 @@ const (
 	answerLevel   = 1                // largest; above it most loads of case30 have no dispatch
 )
 
-// answered are exact dispatches at loads over the scenarios' range, under the adaptive
+// answerSamples are exact dispatches at loads over the scenarios' range, under the adaptive
 // priority and, in every fourth, under a preference. What is not solved is left out.
-func (y *System) answered() []domain.Sample {
+func (y *System) answerSamples() []domain.Sample {
 	rng := rand.New(rand.NewPCG(answerStream, 0))
 	axes := newSolver(y).Parameters()
 	count := answerChains

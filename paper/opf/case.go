@@ -61,15 +61,15 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
 	y.opened = openedIn(n, string(text))
-	own := methods(y)
+	list := methods(y)
 	if y.security != nil {
 		s := y.security.params(n)
 		y.fingerprint = sha256.Sum256(fmt.Appendf(y.fingerprint[:], "secure %v, emergency %v, band %v pu\n", s.Outages, s.Emergency, s.Band))
-		own = secureMethods(y)
+		list = secureMethods(y)
 	}
 	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
-		Problem: y, Solver: solver, Plant: plant, Methods: own, Rescue: solver.Optimal,
+		Problem: y, Solver: solver, Plant: plant, Methods: list, Rescue: solver.Optimal,
 		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
 		Shifts: shifts(y, text, opt),
 		Remake: func(fields json.RawMessage) (domain.Case, error) { return remade(plant, fields, opt) },
@@ -79,19 +79,19 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 // remade is the case of a plant with another file of the same network, or other ramps. Its
 // answers are the plant's: the map is still of it.
 func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) {
-	y, own := l.system, l.params()
-	p := own
-	p.Ramp, p.Scales = slices.Clone(own.Ramp), slices.Clone(own.Scales) // Merge writes into them
-	p.Semantic.K, p.Semantic.Epsilon = slices.Clone(own.Semantic.K), slices.Clone(own.Semantic.Epsilon)
-	if own.Security != nil {
-		s := *own.Security
+	y, params := l.system, l.params()
+	p := params
+	p.Ramp, p.Scales = slices.Clone(params.Ramp), slices.Clone(params.Scales) // Merge writes into them
+	p.Semantic.K, p.Semantic.Epsilon = slices.Clone(params.Semantic.K), slices.Clone(params.Semantic.Epsilon)
+	if params.Security != nil {
+		s := *params.Security
 		s.Outages = slices.Clone(s.Outages)
 		p.Security = &s
 	}
 	if err := jsonin.Merge(fields, &p); err != nil {
 		return domain.Case{}, err
 	}
-	if err := own.fixed(&p); err != nil {
+	if err := params.fixed(&p); err != nil {
 		return domain.Case{}, err
 	}
 	for i, r := range p.Ramp {
@@ -99,10 +99,10 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 			return domain.Case{}, fmt.Errorf("ramp_pu[%d] is %v, want it ≥ 0", i, r)
 		}
 	}
-	if p.Case != own.Case || !slices.Equal(p.Ramp, own.Ramp) {
+	if p.Case != params.Case || !slices.Equal(p.Ramp, params.Ramp) {
 		opt.Ramp = p.Ramp
 	}
-	if (p.Security == nil) != (own.Security == nil) {
+	if (p.Security == nil) != (params.Security == nil) {
 		return domain.Case{}, errors.New("security: the trace and this case must both survive outages, or neither")
 	}
 	if p.Security != nil {
@@ -110,22 +110,22 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 		if err != nil {
 			return domain.Case{}, fmt.Errorf("case_m: %w", err)
 		}
-		if opt.Security, err = p.Security.of(n); err != nil {
+		if opt.Security, err = p.Security.security(n); err != nil {
 			return domain.Case{}, err
 		}
-		if len(opt.Security.Outages) != len(own.Security.Outages) {
-			return domain.Case{}, fmt.Errorf("security: %d outages, this case has %d: another number of outages is another case", len(opt.Security.Outages), len(own.Security.Outages))
+		if len(opt.Security.Outages) != len(params.Security.Outages) {
+			return domain.Case{}, fmt.Errorf("security: %d outages, this case has %d: another number of outages is another case", len(opt.Security.Outages), len(params.Security.Outages))
 		}
 	}
 	c, err := FromText(y.spec.Name, y.spec.Description, []byte(p.Case), opt)
 	if err != nil {
 		return c, fmt.Errorf("case_m: %w", err)
 	}
-	of := c.Problem.(*System)
-	if a, b := &of.layout, &y.layout; a.buses != b.buses || a.gens != b.gens || a.branches != b.branches || !slices.Equal(a.loadP, b.loadP) || !slices.Equal(a.loadQ, b.loadQ) || !slices.Equal(a.rated, b.rated) {
+	remadeSystem := c.Problem.(*System)
+	if a, b := &remadeSystem.layout, &y.layout; a.buses != b.buses || a.gens != b.gens || a.branches != b.branches || !slices.Equal(a.loadP, b.loadP) || !slices.Equal(a.loadQ, b.loadQ) || !slices.Equal(a.rated, b.rated) {
 		return c, fmt.Errorf("case_m: its buses, units, branches, loads or ratings differ from those of %s: such a network is another case, %sFILE.m", y.spec.Name, FilePrefix)
 	}
-	of.answers = y.answers
+	remadeSystem.answers = y.answers
 	return c, nil
 }
 
@@ -179,24 +179,24 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 			return c, true, fmt.Errorf("trace params: ramp_pu[%d] is %v, want it ≥ 0", i, r)
 		}
 	}
-	const about = "dispatch of a network that a trace embeds"
+	const description = "dispatch of a network that a trace embeds"
 	var opt Options
 	if survives {
 		n, err := readNetwork(name, []byte(p.Case))
 		if err != nil {
 			return c, true, err
 		}
-		if opt.Security, err = p.Security.of(n); err != nil {
+		if opt.Security, err = p.Security.security(n); err != nil {
 			return c, true, fmt.Errorf("trace params: %w", err)
 		}
 		if opt.Security == nil {
 			return c, true, errors.New("trace params: security is missing: it says which outages a dispatch survives")
 		}
 	}
-	c, err = FromText(name, about, []byte(p.Case), opt)
+	c, err = FromText(name, description, []byte(p.Case), opt)
 	if err == nil && !slices.Equal(c.Problem.(*System).Ramp, p.Ramp) { // a shifted one
 		opt.Ramp = p.Ramp
-		c, err = FromText(name, about, []byte(p.Case), opt)
+		c, err = FromText(name, description, []byte(p.Case), opt)
 	}
 	return c, true, err
 }

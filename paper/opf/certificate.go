@@ -12,18 +12,18 @@ const certificateReach = 1e-3
 
 // certificate is the scratch of gap.
 type certificate struct {
-	program leastCost
-	slope   []float64 // of the objectives less what units cost by themselves, by control
-	total   []float64 // of the objectives
-	state   []float64 // gradients in state and powers
-	own     []float64
+	program   leastCost
+	slope     []float64 // of the objectives less what units cost by themselves, by control
+	total     []float64 // of the objectives
+	state     []float64 // gradients in state and powers
+	objective []float64
 }
 
 func newCertificate(w *workspace) *certificate {
 	l, k := &w.system.layout, len(w.projection.control)
 	return &certificate{
 		program: leastCost{leastChange: w.projection.program}, slope: make([]float64, k), total: make([]float64, k),
-		state: make([]float64, 2*l.buses), own: make([]float64, l.gens),
+		state: make([]float64, 2*l.buses), objective: make([]float64, l.gens),
 	}
 }
 
@@ -59,19 +59,19 @@ func (y *System) gap(s, c []float64, pref domain.Preference, u []float64) float6
 
 // slopes are those of the weighted objectives by every control, along the linearised power flow.
 func (w *workspace) slopes(c []float64, weights [objectives]float64) {
-	y, p, to := w.system, w.projection, w.certificate
+	y, p, cert := w.system, w.projection, w.certificate
 	n, nb := y.Network, y.layout.buses
-	evaluate(&y.model.terms, w.scored, w.solution.Pg, c, weights[:], nil, to.state, to.own)
+	evaluate(&y.model.terms, w.scored, w.solution.Pg, c, weights[:], nil, cert.state, cert.objective)
 	angle, vm := p.angle[0], p.magnitude[0]
-	copy(vm, to.state[:nb])
-	copy(angle, to.state[nb:])
-	price := to.own[y.model.slackGen]
+	copy(vm, cert.state[:nb])
+	copy(angle, cert.state[nb:])
+	price := cert.objective[y.model.slackGen]
 	w.linear.AddInjectionGradient(n.Slack, price, 0, angle, vm)
 	w.linear.Sensitivities(p.angle[:1], p.magnitude[:1])
-	for j, at := range p.control {
-		to.slope[j] = w.sensitivity(at, -price, angle, vm)
-		if to.total[j] = to.slope[j]; at < y.layout.gens {
-			to.total[j] += to.own[at]
+	for j, entry := range p.control {
+		cert.slope[j] = w.sensitivity(entry, -price, angle, vm)
+		if cert.total[j] = cert.slope[j]; entry < y.layout.gens {
+			cert.total[j] += cert.objective[entry]
 		}
 	}
 }
@@ -87,56 +87,56 @@ func (w *workspace) multipliers(c, u []float64, weight float64) {
 
 // prices solves the program with the slopes and a metric, within its boxes: the limits are those near, and those after the outages
 // that are watched. It begins at what the one before has held, and takes note of what this one holds.
-func (w *workspace) prices(c []float64, by *metric, weight float64, before *holding) {
-	p, to := w.projection, w.certificate
-	program := &to.program
-	program.metric, program.slack = by, elasticity
+func (w *workspace) prices(c []float64, m *metric, weight float64, previous *activeSet) {
+	p, cert := w.projection, w.certificate
+	program := &cert.program
+	program.metric, program.slack = m, elasticity
 	program.reset()
 	w.limitsWithin(c)
-	warm := before != nil && before.side != nil
+	warm := previous != nil && previous.side != nil
 	if warm {
-		copy(program.side, before.side)
+		copy(program.side, previous.side)
 		program.forget()
 		for k := range p.limits {
-			p.limits[k].held = slices.Contains(before.rows, p.limits[k].place(-1))
+			p.limits[k].binding = slices.Contains(previous.rows, p.limits[k].place(-1))
 		}
 	}
-	for j := range to.total { // the metric is that of the units' cost alone
-		to.total[j] /= weight
+	for j := range cert.total { // the metric is that of the units' cost alone
+		cert.total[j] /= weight
 	}
-	program.begin(to.total)
-	p.chosen = p.chosen[:0]
+	program.begin(cert.total)
+	p.candidates = p.candidates[:0]
 	for k := range p.limits {
-		if l := &p.limits[k]; l.bound > -certificateReach || l.held {
-			p.chosen = append(p.chosen, k)
+		if l := &p.limits[k]; l.bound > -certificateReach || l.binding {
+			p.candidates = append(p.candidates, k)
 		}
 	}
 	w.addOutages()
-	for k, at := range p.after {
-		program.binds[k] = warm && slices.Contains(before.rows, at)
+	for k, row := range p.outageRows {
+		program.binds[k] = warm && slices.Contains(previous.rows, row)
 	}
-	for from, more := 0, true; more; {
+	for start, more := 0, true; more; {
 		w.addChosen()
-		program.near = warm && from == 0
-		program.solve(from, programTolerance)
-		from, more = len(program.bound), w.choosePredicted()
+		program.nearby = warm && start == 0
+		program.solve(start, programTolerance)
+		start, more = len(program.bound), w.choosePredicted()
 	}
-	if before != nil {
-		before.take(p)
+	if previous != nil {
+		previous.take(p)
 	}
 }
 
-// holding are the constraints that a program holds, whatever the linearisation.
-type holding struct {
+// activeSet are the constraints that a program holds, whatever the linearisation.
+type activeSet struct {
 	side []int8  // of the variables; nil: none is known
 	rows []place // of limits
 }
 
-func (h *holding) take(p *projection) {
+func (h *activeSet) take(p *projection) {
 	h.side, h.rows = append(h.side[:0], p.program.side...), h.rows[:0]
-	for k, at := range p.after {
+	for k, row := range p.outageRows {
 		if p.program.binds[k] {
-			h.rows = append(h.rows, at)
+			h.rows = append(h.rows, row)
 		}
 	}
 	for k := range p.limits {
@@ -148,21 +148,21 @@ func (h *holding) take(p *projection) {
 
 // dualGap is the bound by the multipliers.
 func (w *workspace) dualGap(u []float64, weight float64) (bound float64) {
-	p, to := w.projection, w.certificate
-	program := &to.program
-	left := to.total // slope less what the limits pull
-	copy(left, to.slope)
+	p, cert := w.projection, w.certificate
+	program := &cert.program
+	reduced := cert.total // slope less what the limits pull
+	copy(reduced, cert.slope)
 	for k, lambda := range program.lambda {
 		if lambda > 0 {
 			bound += weight * lambda * (powerGuard - program.boundOf(k))
 			for j, a := range program.row(k) {
-				left[j] -= weight * lambda * a
+				reduced[j] -= weight * lambda * a
 			}
 		}
 	}
-	for j, at := range p.control {
+	for j, entry := range p.control {
 		lo, hi := program.box(j)
-		bound -= w.system.cheapest(at, u[at], weight, left[j], lo, hi)
+		bound -= w.system.cheapest(entry, u[entry], weight, reduced[j], lo, hi)
 	}
 	return bound
 }
@@ -170,22 +170,22 @@ func (w *workspace) dualGap(u []float64, weight float64) (bound float64) {
 // cheapest is the least of weight·(cost(p+x) − cost(p)) + slope·x over lo ≤ x ≤ hi, of the unit that a
 // set-point is the power of, and with no cost where it is a voltage; by its tangent where the cost is of a
 // degree above two.
-func (y *System) cheapest(at int, p, weight, slope, lo, hi float64) float64 {
-	if at >= y.layout.gens {
+func (y *System) cheapest(entry int, p, weight, slope, lo, hi float64) float64 {
+	if entry >= y.layout.gens {
 		return math.Min(slope*lo, slope*hi)
 	}
-	cost := &y.Network.Cost[at]
+	cost := &y.Network.Cost[entry]
 	value, first, second := cost.At(p)
 	if tangent := weight*first + slope; cost.PiecewiseLinear() || len(cost.Polynomial) > 3 {
 		return math.Min(tangent*lo, tangent*hi)
 	}
-	to := func(x float64) float64 {
+	objective := func(x float64) float64 {
 		v, _, _ := cost.At(p + x)
 		return weight*(v-value) + slope*x
 	}
-	least := math.Min(to(lo), to(hi))
+	least := math.Min(objective(lo), objective(hi))
 	if second > 0 {
-		least = math.Min(least, to(math.Min(math.Max(-(first+slope/weight)/second, lo), hi)))
+		least = math.Min(least, objective(math.Min(math.Max(-(first+slope/weight)/second, lo), hi)))
 	}
 	return least
 }

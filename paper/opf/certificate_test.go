@@ -107,7 +107,7 @@ func TestLeastCostIsLeast(t *testing.T) {
 				row[j] = rng.NormFloat64()
 			}
 			rows = append(rows, slices.Clone(row))
-			p.known()
+			p.complete()
 		}
 		p.solve(0, 1e-12)
 		var inverse mat.Dense
@@ -178,7 +178,7 @@ func TestLeastCostGoesOnFromWhatIsHeld(t *testing.T) {
 			p.begin(moved)
 			for k := range rows {
 				copy(p.add(-0.1), coefficients[k*n:(k+1)*n])
-				p.known()
+				p.complete()
 			}
 			return p
 		}
@@ -196,7 +196,7 @@ func TestLeastCostGoesOnFromWhatIsHeld(t *testing.T) {
 			got := program(0)
 			copy(got.side, from.side)
 			copy(got.binds, from.binds)
-			got.near = true
+			got.nearby = true
 			got.solve(0, 1e-12)
 			for j, x := range got.x {
 				if math.Abs(x-want.x[j]) > 1e-6 {

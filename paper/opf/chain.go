@@ -65,12 +65,12 @@ func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []er
 	last, previous := make([]*acopf.Result, len(scenes)), make([][]float64, len(scenes))
 	loads := make([]float64, 2*len(scenes)*n.Buses())
 	var problems []acopf.Problem
-	var of []int // the trajectory of each problem
+	var numbers []int // the trajectory of each problem
 	for i := range chains {
 		chains[i] = &Chain{}
 	}
 	for row := range scenes[0].Pd {
-		problems, of = problems[:0], of[:0]
+		problems, numbers = problems[:0], numbers[:0]
 		for i, scene := range scenes {
 			if errs[i] != nil {
 				continue
@@ -84,13 +84,13 @@ func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []er
 				factors = scene.Branch
 			}
 			problems = append(problems, y.problem(pd, qd, factors, previous[i], countedWeights(scene.W), acopf.Tightening{}, last[i]))
-			of = append(of, i)
+			numbers = append(numbers, i)
 		}
 		now := results[row%2][:len(problems)]
 		if err := y.solve(ctx, problems, now); err != nil {
 			return fail(err)
 		}
-		for k, i := range of {
+		for k, i := range numbers {
 			r := &now[k]
 			if !usable(r) && problems[k].Start != nil {
 				problems[k].Start = nil

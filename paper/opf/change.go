@@ -49,102 +49,102 @@ const mostLoad = 5
 
 // Change is domain.EpisodeAbilities.Change.
 func (e *episode) Change(text json.RawMessage) (domain.Change, error) {
-	var to change
-	if err := jsonin.Exact(text, &to); err != nil {
+	var request change
+	if err := jsonin.Exact(text, &request); err != nil {
 		return domain.Change{}, err
 	}
-	scene := e.from()
+	scene := e.currentScene()
 	switch {
-	case (to.Load == nil) == (to.Branch == nil):
+	case (request.Load == nil) == (request.Branch == nil):
 		return domain.Change{}, errors.New("want either load or branch")
-	case to.Load != nil:
-		return e.load(&scene, to.Load)
+	case request.Load != nil:
+		return e.load(&scene, request.Load)
 	}
-	return e.branch(&scene, to.Branch)
+	return e.branch(&scene, request.Branch)
 }
 
-// from is the scene of an episode that begins where this one stands: row 0 are the loads of the last dispatch, and
+// currentScene is the scene of an episode that begins where this one stands: row 0 are the loads of the last dispatch, and
 // behind the last row the loads stay as they are.
-func (e *episode) from() Scene {
+func (e *episode) currentScene() Scene {
 	s := e.scene
 	s.Regime, s.Excluded, s.Hidden = givenRegime, nil, e.hidden || e.estimator != nil
 	s.Pg0, s.Vg0 = slices.Clone(e.pg), slices.Clone(e.applied[e.system.layout.gens:])
-	at := func(rows [][]float64) (from [][]float64) {
+	remaining := func(rows [][]float64) (rest [][]float64) {
 		for k := range Steps + 1 {
-			from = append(from, rows[min(e.t+k, Steps)])
+			rest = append(rest, rows[min(e.t+k, Steps)])
 		}
-		return from
+		return rest
 	}
-	s.Pd, s.Qd = at(s.Pd), at(s.Qd)
+	s.Pd, s.Qd = remaining(s.Pd), remaining(s.Qd)
 	return s
 }
 
 // load changes the load of a bus from row 1 on.
-func (e *episode) load(s *Scene, to *loadChange) (domain.Change, error) {
+func (e *episode) load(s *Scene, request *loadChange) (domain.Change, error) {
 	n := e.system.Network
-	if to.Bus < 0 || to.Bus >= n.Buses() {
-		return domain.Change{}, fmt.Errorf("load.bus is %d, want the index of a bus, 0 to %d", to.Bus, n.Buses()-1)
+	if request.Bus < 0 || request.Bus >= n.Buses() {
+		return domain.Change{}, fmt.Errorf("load.bus is %d, want the index of a bus, 0 to %d", request.Bus, n.Buses()-1)
 	}
-	b, name, was := to.Bus, n.BusID[to.Bus], s.Pd[1][to.Bus]
+	b, name, previous := request.Bus, n.BusID[request.Bus], s.Pd[1][request.Bus]
 	if n.Pd[b] == 0 {
 		return domain.Change{}, fmt.Errorf("load.bus is %d: bus %d has no load in the network", b, name)
 	}
 	q, factor := s.Qd[1][b], 0.0
 	switch {
-	case to.Q != nil:
-		q = *to.Q
-	case was != 0:
-		q *= to.P / was
+	case request.Q != nil:
+		q = *request.Q
+	case previous != 0:
+		q *= request.P / previous
 	}
 	for _, v := range []struct {
-		name     string
-		to, file float64
-	}{{"load.p_mw", to.P, n.Pd[b]}, {"load.q_mvar", q, n.Qd[b]}} {
-		if most := mostLoad * n.BaseMVA * math.Abs(v.file); !(math.Abs(v.to) <= most) || v.to*v.file < 0 {
-			const over = "%s is %v, want 0 to %.4g at bus %d: %d times the load in the file"
-			return domain.Change{}, fmt.Errorf(over, v.name, v.to, math.Copysign(most, v.file), name, mostLoad)
+		name        string
+		value, file float64
+	}{{"load.p_mw", request.P, n.Pd[b]}, {"load.q_mvar", q, n.Qd[b]}} {
+		if most := mostLoad * n.BaseMVA * math.Abs(v.file); !(math.Abs(v.value) <= most) || v.value*v.file < 0 {
+			const text = "%s is %v, want 0 to %.4g at bus %d: %d times the load in the file"
+			return domain.Change{}, fmt.Errorf(text, v.name, v.value, math.Copysign(most, v.file), name, mostLoad)
 		}
 	}
-	rescale := func(rows [][]float64, to float64) {
+	rescale := func(rows [][]float64, value float64) {
 		if factor = 0; rows[1][b] != 0 {
-			factor = to / rows[1][b]
+			factor = value / rows[1][b]
 		}
 		for t := len(rows) - 1; t > 0; t-- {
 			rows[t] = slices.Clone(rows[t])
 			if rows[t][b] *= factor; rows[1][b] == 0 {
-				rows[t][b] = to
+				rows[t][b] = value
 			}
 		}
-		rows[1][b] = to
+		rows[1][b] = value
 	}
-	rescale(s.Pd, to.P)
+	rescale(s.Pd, request.P)
 	rescale(s.Qd, q)
-	about := fmt.Sprintf("load of bus %d: %.4g to %.4g MW, from here on", name, was, to.P)
-	return domain.Change{Scene: *s, About: about}, nil
+	description := fmt.Sprintf("load of bus %d: %.4g to %.4g MW, from here on", name, previous, request.P)
+	return domain.Change{Scene: *s, About: description}, nil
 }
 
 // branch opens or closes a branch: its plant is one with another case file.
-func (e *episode) branch(s *Scene, to *branchChange) (domain.Change, error) {
+func (e *episode) branch(s *Scene, request *branchChange) (domain.Change, error) {
 	y := e.system
 	n := y.Network
-	if to.At < 0 || to.At >= n.Branches() {
-		return domain.Change{}, fmt.Errorf("branch.at is %d, want the index of a branch, 0 to %d", to.At, n.Branches()-1)
+	if request.At < 0 || request.At >= n.Branches() {
+		return domain.Change{}, fmt.Errorf("branch.at is %d, want the index of a branch, 0 to %d", request.At, n.Branches()-1)
 	}
-	name := fmt.Sprintf("branch %d–%d", n.BusID[n.From[to.At]], n.BusID[n.To[to.At]])
-	if is := slices.Contains(y.opened, to.At); is == to.Open {
-		return domain.Change{}, fmt.Errorf("branch.open is %v, which %s is already", to.Open, name)
+	name := fmt.Sprintf("branch %d–%d", n.BusID[n.From[request.At]], n.BusID[n.To[request.At]])
+	if open := slices.Contains(y.opened, request.At); open == request.Open {
+		return domain.Change{}, fmt.Errorf("branch.open is %v, which %s is already", request.Open, name)
 	}
-	text, about := e.text, name+" is opened"
-	if to.Open {
-		if cut := cutOff(n, append(slices.Clone(y.opened), to.At)); cut > 0 {
-			const only = "branch.at is %d: %s is the only way to %d of %d buses, and this case needs a connected network"
-			return domain.Change{}, fmt.Errorf(only, to.At, name, cut, n.Buses())
+	text, description := e.text, name+" is opened"
+	if request.Open {
+		if cut := cutOff(n, append(slices.Clone(y.opened), request.At)); cut > 0 {
+			const text = "branch.at is %d: %s is the only way to %d of %d buses, and this case needs a connected network"
+			return domain.Change{}, fmt.Errorf(text, request.At, name, cut, n.Buses())
 		}
-		text += opening(n, to.At)
+		text += opening(n, request.At)
 	} else {
-		text, about = strings.Replace(text, opening(n, to.At), "", 1), name+" is closed"
+		text, description = strings.Replace(text, opening(n, request.At), "", 1), name+" is closed"
 	}
-	return domain.Change{Scene: *s, Params: map[string]string{"case_m": text}, About: about}, nil
+	return domain.Change{Scene: *s, Params: map[string]string{"case_m": text}, About: description}, nil
 }
 
 // openFactor multiplies the impedance of a branch that is opened. The branch stays in the network, so that states,
@@ -170,17 +170,17 @@ func openedIn(n *network.Network, text string) (opened []int) {
 
 // cutOff is how many buses have no way to the reference where these branches are open.
 func cutOff(n *network.Network, opened []int) int {
-	reached, grown := make([]bool, n.Buses()), true
-	reached[n.Slack] = true
-	left := n.Buses() - 1
-	for grown {
-		grown = false
+	connected, growing := make([]bool, n.Buses()), true
+	connected[n.Slack] = true
+	unreached := n.Buses() - 1
+	for growing {
+		growing = false
 		for k, f := range n.From {
-			if t := n.To[k]; reached[f] != reached[t] && !slices.Contains(opened, k) {
-				reached[f], reached[t], grown = true, true, true
-				left--
+			if t := n.To[k]; connected[f] != connected[t] && !slices.Contains(opened, k) {
+				connected[f], connected[t], growing = true, true, true
+				unreached--
 			}
 		}
 	}
-	return left
+	return unreached
 }

@@ -15,7 +15,7 @@ import (
 // methods are the case's own. All but the oracle see only what Decide is given. A
 // method is not solved where its dispatch breaks a limit as far as it can tell.
 func methods(y *System) []domain.Method {
-	var once sync.Once
+	var loading sync.Once
 	var library *sampleLibrary
 	var failed error
 	return []domain.Method{
@@ -47,7 +47,7 @@ func methods(y *System) []domain.Method {
 			New: func(domain.Means) (domain.Controller, error) { return meritController{y}, nil }},
 		{Name: "nearest", About: "the dispatch of the nearest training sample, projected; adaptive priority only", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
-				once.Do(func() { library, failed = newSampleLibrary(y) })
+				loading.Do(func() { library, failed = newSampleLibrary(y) })
 				return nearestController{library}, failed
 			}},
 	}
@@ -216,7 +216,7 @@ func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []fl
 	if !pref.Adaptive {
 		return domain.Decision{}, errors.New("opf: method nearest has samples for the adaptive priority only: leave the preference out")
 	}
-	best, at := math.Inf(1), 0
+	best, index := math.Inf(1), 0
 	for k, other := range l.context {
 		d := 0.0
 		for j, v := range other {
@@ -224,9 +224,9 @@ func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []fl
 			d += e * e
 		}
 		if d < best {
-			best, at = d, k
+			best, index = d, k
 		}
 	}
-	copy(u, l.plan[at])
+	copy(u, l.plan[index])
 	return domain.Decided(l.system.Project(s, c, u)), nil
 }

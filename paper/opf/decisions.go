@@ -43,8 +43,8 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 	}
 	var all []Decision
 	for k := range chains {
-		before := len(all)
-		for attempt := 0; attempt < maxRedraws && len(all) == before; attempt++ {
+		start := len(all)
+		for attempt := 0; attempt < maxRedraws && len(all) == start; attempt++ {
 			pd, qd := loadPaths(rand.New(rand.NewPCG(seed, uint64(k*maxRedraws+attempt))), y.Network, r, Steps)
 			chain, err := y.decisionsAlong(ctx, pd[:steps+1], qd[:steps+1], rand.New(rand.NewPCG(seed+1, uint64(k))))
 			if err != nil {
@@ -52,7 +52,7 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 			}
 			all = append(all, chain...)
 		}
-		if len(all) == before {
+		if len(all) == start {
 			return nil, fmt.Errorf("opf: in %d steps no optimum follows from the one before, in %d draws of the loads %q of %s", steps, maxRedraws, regime, y.Network.Name)
 		}
 	}
@@ -82,16 +82,16 @@ func (y *System) decisionsAlong(ctx context.Context, pd, qd [][]float64, rng *ra
 				return nil, nil
 			}
 			w.state(s)
-			at := Decision{S: slices.Clone(s), C: slices.Clone(c), Exact: problem, Cost: stageCost(results[0].J[:], nil)}
-			at.From = [3][]float64{make([]float64, 2*l.gens), slices.Clone(applied), slices.Clone(optimum)}
-			y.Base(s, c, at.From[0])
+			decision := Decision{S: slices.Clone(s), C: slices.Clone(c), Exact: problem, Cost: stageCost(results[0].J[:], nil)}
+			decision.From = [3][]float64{make([]float64, 2*l.gens), slices.Clone(applied), slices.Clone(optimum)}
+			y.Base(s, c, decision.From[0])
 			for g := range l.gens {
 				if n.PMin[g] < n.PMax[g] {
-					at.From[2][g] += errorPower * min(1, n.PMax[g]) * rng.NormFloat64()
+					decision.From[2][g] += errorPower * min(1, n.PMax[g]) * rng.NormFloat64()
 				}
-				at.From[2][l.gens+g] += errorVoltage * rng.NormFloat64()
+				decision.From[2][l.gens+g] += errorVoltage * rng.NormFloat64()
 			}
-			all = append(all, at)
+			all = append(all, decision)
 		}
 		y.context(c, pd[t], qd[t], results[0].Pg, nil)
 		if !w.dispatch(s, c, optimum) {

@@ -46,7 +46,7 @@ type devicePack struct {
 	system          *System
 	pattern         *devicePattern
 	projection      *projection // on the host
-	own             []int32     // places of ∂(P, Q)/∂(θ, V) of each bus
+	diagonalPlaces  []int32     // places of ∂(P, Q)/∂(θ, V) of each bus
 	pairs           [][]int32   // branchPairs
 	pairAt          []int32
 	numbers, tables []float64 // tables are those of numbers
@@ -55,7 +55,7 @@ type devicePack struct {
 	indices         []int32
 	fast, slow      int  // float64 of a row in flight: without the least change, of it
 	response        int  // float64 of the response to the set-points
-	near            bool // the response is among the fast ones
+	fastResponse    bool // the response is among the fast ones
 	limits          int  // rows that a least change has at most
 }
 
@@ -98,7 +98,7 @@ func (p *devicePack) finish(fastShared bool, workspace int) (constants []float64
 	if fastShared {
 		p.sizes[packFastShared] = 1
 	}
-	if p.near {
+	if p.fastResponse {
 		p.sizes[packResponse] = 1
 	}
 	p.sizes[packWorkspace] = int32(workspace)
@@ -138,7 +138,7 @@ func newDevicePack(y *System) *devicePack {
 	l := &y.layout
 	p := &devicePack{system: y, pattern: newDevicePattern(y), projection: newProjection(y)}
 	for i := range l.buses {
-		p.own = append(p.own, p.pattern.block(i, i)...)
+		p.diagonalPlaces = append(p.diagonalPlaces, p.pattern.block(i, i)...)
 	}
 	p.pairs, p.pairAt = p.branchPairs()
 	p.pattern.close()
@@ -151,7 +151,7 @@ func newDevicePack(y *System) *devicePack {
 	p.fast = 6*l.buses + 4*l.branches + int(p.pattern.all) + 4*l.gens
 	p.response = (p.pattern.n + 1 + l.gens) * k
 	flow := 4*l.buses + l.margins
-	if p.near = 8*(p.fast+max(flow, p.response)) <= deviceNear; p.near {
+	if p.fastResponse = 8*(p.fast+max(flow, p.response)) <= deviceNear; p.fastResponse {
 		p.fast += max(flow, p.response)
 	} else {
 		p.fast, p.slow = p.fast+flow, p.slow+p.response
@@ -167,7 +167,7 @@ func (p *devicePack) pack() {
 	p.numbers = []float64{
 		0, ThermalThreshold, VoltageDeadband, economicIndicator, lossShare, flatSlope, meritHalvings,
 		powerflow.DefaultTolerance, powerflow.KeepFactors, powerflow.Hopeless, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, flowIterations, marginBound,
-		MarginTolerance, projectionRounds, patience, leastProgress, contradiction, host.enough, devicePivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance, host.frozen, frozenMost,
+		MarginTolerance, projectionRounds, patience, leastProgress, contradiction, host.tolerance, devicePivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance, host.frozen, frozenMost,
 	}
 	factors := -1
 	if l.uncertain {
@@ -188,13 +188,13 @@ func (p *devicePack) pack() {
 		ratedOf[k] = int32(r)
 	}
 	p.ints(narrow(n.From), narrow(n.To), narrow(l.rated), ratedOf, loadsOf(l.loadP, 0, l.buses), loadsOf(l.loadQ, l.q, l.buses), narrow(f.angle), narrow(f.size))
-	near := make([][]int32, l.buses)
-	for k, from := range n.From {
-		near[from] = append(near[from], int32(2*k))
-		near[n.To[k]] = append(near[n.To[k]], int32(2*k+1))
+	ends := make([][]int32, l.buses)
+	for k, bus := range n.From {
+		ends[bus] = append(ends[bus], int32(2*k))
+		ends[n.To[k]] = append(ends[n.To[k]], int32(2*k+1))
 	}
-	p.ints(lists(near))
-	p.ints(p.own)
+	p.ints(lists(ends))
+	p.ints(p.diagonalPlaces)
 	p.ints(lists(p.pairs))
 	p.ints(p.pairAt)
 	unitsAt := make([][]int32, l.buses)
@@ -211,26 +211,26 @@ func (p *devicePack) pack() {
 	p.ints(lists(unitsAt))
 	p.ints(costStart, costCount, narrow(host.control))
 	for _, columns := range [][][]columnEntry{f.columns, f.outputs} {
-		rows, at := make([][]int32, len(columns)), make([][]int32, len(columns))
+		rows, entries := make([][]int32, len(columns)), make([][]int32, len(columns))
 		for k, column := range columns {
 			for _, e := range column {
-				rows[k], at[k] = append(rows[k], e.row), append(at[k], e.at)
+				rows[k], entries[k] = append(rows[k], e.row), append(entries[k], e.place)
 			}
 		}
 		start, row := lists(rows)
-		_, places := lists(at)
+		_, places := lists(entries)
 		p.ints(start, row, places)
 	}
 	p.ints(program.start, program.pack())
 }
 
 // loadsOf gives for every bus the place of its load in the context, −1 for none.
-func loadsOf(with []int, first, buses int) []int32 {
-	at := slices.Repeat([]int32{-1}, buses)
-	for k, i := range with {
-		at[i] = int32(first + k)
+func loadsOf(loads []int, first, buses int) []int32 {
+	places := slices.Repeat([]int32{-1}, buses)
+	for k, i := range loads {
+		places[i] = int32(first + k)
 	}
-	return at
+	return places
 }
 
 // packBranches has ten columns with a number a branch: Yff, Yft, Ytf, Ytt as conductance and
@@ -272,22 +272,22 @@ func (y *System) packCosts() (numbers []float64, start, count []int32) {
 // branchPairs lists, for every two buses with a branch between them, the branches,
 // twice their number and 1 more where one leads the other way than the first; and the
 // eight places of the derivatives of one bus's P and Q in the other's θ and V.
-func (p *devicePack) branchPairs() (pairs [][]int32, at []int32) {
+func (p *devicePack) branchPairs() (pairs [][]int32, places []int32) {
 	n := p.system.Network
 	place := map[[2]int]int{}
 	for k, f := range n.From {
 		t := n.To[k]
-		if g, known := place[[2]int{f, t}]; known {
+		if g, ok := place[[2]int{f, t}]; ok {
 			pairs[g] = append(pairs[g], int32(2*k))
 			continue
 		}
-		if g, known := place[[2]int{t, f}]; known {
+		if g, ok := place[[2]int{t, f}]; ok {
 			pairs[g] = append(pairs[g], int32(2*k+1))
 			continue
 		}
 		place[[2]int{f, t}] = len(pairs)
 		pairs = append(pairs, []int32{int32(2 * k)})
-		at = append(append(at, p.pattern.block(f, t)...), p.pattern.block(t, f)...)
+		places = append(append(places, p.pattern.block(f, t)...), p.pattern.block(t, f)...)
 	}
-	return pairs, at
+	return pairs, places
 }

@@ -30,7 +30,7 @@ type devicePattern struct {
 
 // columnEntry is a derivative behind the factors: of an equation in a V_G with the row of
 // the equation, of an output with the row of the response that it is multiplied by.
-type columnEntry struct{ row, at int32 }
+type columnEntry struct{ row, place int32 }
 
 // rowOf is the row of the response with a bus's angle or magnitude, −1 where nothing
 // changes it: the unknowns, a row of zeros, the V_G by unit.
@@ -47,26 +47,26 @@ func (p *devicePattern) rowOf(bus int, magnitude bool) int {
 // shallowOrder orders buses for elimination: those of few neighbours first, as package powerflow
 // does, of those the ones that wait for few others. Rounds are as many as wait for one another.
 func shallowOrder(n *network.Network, buses []int32) (order []int32) {
-	near, depth := map[int32]map[int32]bool{}, map[int32]int{}
+	adjacent, depth := map[int32]map[int32]bool{}, map[int32]int{}
 	for _, b := range buses {
-		near[b] = map[int32]bool{}
+		adjacent[b] = map[int32]bool{}
 	}
 	join := func(a, b int32) {
-		if a != b && near[a] != nil && near[b] != nil {
-			near[a][b], near[b][a] = true, true
+		if a != b && adjacent[a] != nil && adjacent[b] != nil {
+			adjacent[a][b], adjacent[b][a] = true, true
 		}
 	}
 	for k, f := range n.From {
 		join(int32(f), int32(n.To[k]))
 	}
-	for left := slices.Clone(buses); len(left) > 0; {
-		next := slices.MinFunc(left, func(a, b int32) int { return cmp.Compare(2*len(near[a])+depth[a], 2*len(near[b])+depth[b]) })
-		left = slices.DeleteFunc(left, func(b int32) bool { return b == next })
+	for remaining := slices.Clone(buses); len(remaining) > 0; {
+		next := slices.MinFunc(remaining, func(a, b int32) int { return cmp.Compare(2*len(adjacent[a])+depth[a], 2*len(adjacent[b])+depth[b]) })
+		remaining = slices.DeleteFunc(remaining, func(b int32) bool { return b == next })
 		order = append(order, next)
-		for a := range near[next] {
-			delete(near[a], next)
+		for a := range adjacent[next] {
+			delete(adjacent[a], next)
 			depth[a] = max(depth[a], depth[next]+1)
-			for b := range near[next] {
+			for b := range adjacent[next] {
 				join(a, b)
 			}
 		}
@@ -124,8 +124,8 @@ func newDevicePattern(y *System) *devicePattern {
 	}
 	p.rowStart, p.column = lists(rows)
 	for i, row := range rows {
-		at, _ := slices.BinarySearch(row, int32(i))
-		p.diagonal = append(p.diagonal, p.rowStart[i]+int32(at))
+		index, _ := slices.BinarySearch(row, int32(i))
+		p.diagonal = append(p.diagonal, p.rowStart[i]+int32(index))
 	}
 	p.values = len(p.column)
 	return p
@@ -133,11 +133,11 @@ func newDevicePattern(y *System) *devicePattern {
 
 // find is the place of entry (i, j), −1 outside the pattern.
 func (p *devicePattern) find(i, j int) int32 {
-	at, there := slices.BinarySearch(p.column[p.rowStart[i]:p.rowStart[i+1]], int32(j))
-	if !there {
+	index, ok := slices.BinarySearch(p.column[p.rowStart[i]:p.rowStart[i+1]], int32(j))
+	if !ok {
 		return -1
 	}
-	return p.rowStart[i] + int32(at)
+	return p.rowStart[i] + int32(index)
 }
 
 // position is the place of the derivative of P or Q of a bus in θ or V of another, −1
@@ -147,28 +147,28 @@ func (p *devicePattern) position(bus int, reactive bool, other int, magnitude bo
 	if reactive {
 		row, output = p.size[bus], 2*bus+1
 	}
-	in := p.rowOf(other, magnitude)
+	column := p.rowOf(other, magnitude)
 	switch {
-	case in < 0 || row < 0 && !reactive && bus != p.slack:
+	case column < 0 || row < 0 && !reactive && bus != p.slack:
 		return -1
-	case row >= 0 && in < p.n:
-		return p.find(row, in)
+	case row >= 0 && column < p.n:
+		return p.find(row, column)
 	case row < 0:
 		row = -1 - output
 	}
-	at, known := p.extra[[2]int{row, in}]
-	if !known {
-		at = int32(p.values)
+	index, ok := p.extra[[2]int{row, column}]
+	if !ok {
+		index = int32(p.values)
 		p.values++
-		p.extra[[2]int{row, in}] = at
+		p.extra[[2]int{row, column}] = index
 		if row >= 0 {
-			g := in - p.n - 1
-			p.columns[g] = append(p.columns[g], columnEntry{int32(row), at})
+			g := column - p.n - 1
+			p.columns[g] = append(p.columns[g], columnEntry{int32(row), index})
 		} else {
-			p.outputs[output] = append(p.outputs[output], columnEntry{int32(in), at})
+			p.outputs[output] = append(p.outputs[output], columnEntry{int32(column), index})
 		}
 	}
-	return at
+	return index
 }
 
 // block are the places of ∂(P, Q) of a bus by (θ, V) of another.
@@ -220,10 +220,10 @@ func newDeviceProgram(f *devicePattern) *deviceProgram {
 	p := &deviceProgram{start: []int32{0}}
 	var factor, forward, backward []deviceStep
 	for i := range f.n {
-		own := deviceStep{deviceTask: deviceTask{place: f.rhs + int32(i), out: f.rhs + int32(i), scale: f.one}}
-		for at := f.rowStart[i]; at < f.rowStart[i+1]; at++ {
-			j := int(f.column[at])
-			s := deviceStep{deviceTask: deviceTask{place: at, out: at, scale: f.one}}
+		substitution := deviceStep{deviceTask: deviceTask{place: f.rhs + int32(i), out: f.rhs + int32(i), scale: f.one}}
+		for index := f.rowStart[i]; index < f.rowStart[i+1]; index++ {
+			j := int(f.column[index])
+			s := deviceStep{deviceTask: deviceTask{place: index, out: index, scale: f.one}}
 			for l := f.rowStart[i]; int(f.column[l]) < min(i, j); l++ {
 				if u := f.find(int(f.column[l]), j); u >= 0 {
 					s.pending = append(s.pending, [2]int32{l, u})
@@ -232,7 +232,7 @@ func newDeviceProgram(f *devicePattern) *deviceProgram {
 			switch {
 			case j < i:
 				s.scale = f.inverse + int32(j)
-				own.pending = append(own.pending, [2]int32{at, f.rhs + int32(j)})
+				substitution.pending = append(substitution.pending, [2]int32{index, f.rhs + int32(j)})
 			case j == i:
 				s.out, s.invert = f.inverse+int32(i), true
 			case len(s.pending) == 0:
@@ -240,15 +240,15 @@ func newDeviceProgram(f *devicePattern) *deviceProgram {
 			}
 			factor = append(factor, s)
 		}
-		if len(own.pending) > 0 {
-			forward = append(forward, own)
-			factor = append(factor, own)
+		if len(substitution.pending) > 0 {
+			forward = append(forward, substitution)
+			factor = append(factor, substitution)
 		}
 	}
 	for i := f.n - 1; i >= 0; i-- {
 		s := deviceStep{deviceTask: deviceTask{place: f.rhs + int32(i), out: f.rhs + int32(i), scale: f.inverse + int32(i)}}
-		for at := f.diagonal[i] + 1; at < f.rowStart[i+1]; at++ {
-			s.pending = append(s.pending, [2]int32{at, f.rhs + f.column[at]})
+		for index := f.diagonal[i] + 1; index < f.rowStart[i+1]; index++ {
+			s.pending = append(s.pending, [2]int32{index, f.rhs + f.column[index]})
 		}
 		backward = append(backward, s)
 	}
@@ -270,42 +270,42 @@ func (p *deviceProgram) schedule(f *devicePattern, steps []deviceStep) (rounds i
 				steps[k].height = max(steps[k].height, s.height+1)
 			}
 		}
-		for _, both := range s.pending {
-			wait(both[0])
-			wait(both[1])
+		for _, pair := range s.pending {
+			wait(pair[0])
+			wait(pair[1])
 		}
 		wait(s.scale)
 		for k := range s.products {
 			s.products[k] = [2]int32{f.zero, f.zero}
 		}
 	}
-	left := make([]int, len(steps))
-	for i := range left {
-		left[i] = i
+	remaining := make([]int, len(steps))
+	for i := range remaining {
+		remaining[i] = i
 	}
-	slices.SortStableFunc(left, func(a, b int) int { return cmp.Compare(steps[b].height, steps[a].height) })
-	for ; len(left) > 0; rounds++ {
-		var written []int32
-		count, kept := 0, left[:0]
-		for _, i := range left {
+	slices.SortStableFunc(remaining, func(a, b int) int { return cmp.Compare(steps[b].height, steps[a].height) })
+	for ; len(remaining) > 0; rounds++ {
+		var outputs []int32
+		count, next := 0, remaining[:0]
+		for _, i := range remaining {
 			s := &steps[i]
-			ended := false
+			finished := false
 			if count < roundTasks {
 				var task deviceTask
-				var there bool
-				if task, ended, there = s.take(f, maker); there {
+				var ok bool
+				if task, finished, ok = s.take(f, maker); ok {
 					p.tasks = append(p.tasks, task)
 					count++
 				}
 			}
-			if ended {
-				written = append(written, s.out)
+			if finished {
+				outputs = append(outputs, s.out)
 			} else {
-				kept = append(kept, i)
+				next = append(next, i)
 			}
 		}
-		left = kept
-		for _, place := range written {
+		remaining = next
+		for _, place := range outputs {
 			maker[place] = 0
 		}
 		p.start = append(p.start, int32(len(p.tasks)))
@@ -314,28 +314,28 @@ func (p *deviceProgram) schedule(f *devicePattern, steps []deviceStep) (rounds i
 }
 
 // take is the next task of a step with what is ready: there is none where it would make the
-// step longer, and ended says that it is the last.
-func (s *deviceStep) take(f *devicePattern, maker []int) (task deviceTask, ended, there bool) {
+// step longer, and finished says that it is the last.
+func (s *deviceStep) take(f *devicePattern, maker []int) (task deviceTask, finished, ok bool) {
 	task = s.deviceTask
 	tasks := func(products int) int { return (products + taskProducts - 1) / taskProducts }
-	n, kept := 0, make([][2]int32, 0, len(s.pending))
-	for _, both := range s.pending {
-		if n < taskProducts && maker[both[0]] == 0 && maker[both[1]] == 0 {
-			task.products[n] = both
+	n, next := 0, make([][2]int32, 0, len(s.pending))
+	for _, pair := range s.pending {
+		if n < taskProducts && maker[pair[0]] == 0 && maker[pair[1]] == 0 {
+			task.products[n] = pair
 			n++
 		} else {
-			kept = append(kept, both)
+			next = append(next, pair)
 		}
 	}
-	ended = len(kept) == 0 && maker[s.scale] == 0
-	if !ended && (len(kept) == 0 || tasks(len(kept)) == tasks(len(s.pending))) {
+	finished = len(next) == 0 && maker[s.scale] == 0
+	if !finished && (len(next) == 0 || tasks(len(next)) == tasks(len(s.pending))) {
 		return task, false, false
 	}
-	if !ended {
+	if !finished {
 		task.out, task.scale, task.invert = s.place, f.one, false
 	}
-	s.pending = kept
-	return task, ended, true
+	s.pending = next
+	return task, finished, true
 }
 
 // pack writes the tasks in columns of two words each: where the sum is read and goes, with the
@@ -349,8 +349,8 @@ func (p *deviceProgram) pack() []int32 {
 			scale = -1
 		}
 		task := [2 + taskProducts]int32{two([2]int32{t.place, t.out}), scale}
-		for k, both := range t.products {
-			task[2+k] = two(both)
+		for k, pair := range t.products {
+			task[2+k] = two(pair)
 		}
 		for k, word := range task {
 			words[k/2*2*len(p.tasks)+2*i+k%2] = word

@@ -25,7 +25,7 @@ type episode struct {
 	// estimator finds the branch factors; nil: they are observed, or hidden.
 	estimator *admittances
 	rng       *rand.Rand
-	until     context.Context // of the chain
+	ctx       context.Context // of the chain
 
 	t       int
 	c       []float64 // true context of step t
@@ -35,7 +35,7 @@ type episode struct {
 	// For a stepper: the indicators of s where they are known, and in the uncertain case the
 	// trajectory's admittances.
 	delta      [objectives]float64
-	known      bool
+	indicated  bool
 	admittance *network.Admittance
 }
 
@@ -49,7 +49,7 @@ func (e *episode) Abilities() *domain.EpisodeAbilities {
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system
 	e := &episode{
-		system: y, text: l.text, scene: scene, hidden: scene.Hidden, until: context.Background(), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
+		system: y, text: l.text, scene: scene, hidden: scene.Hidden, ctx: context.Background(), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
 		applied: append(append([]float64(nil), scene.Pg0...), scene.Vg0...), pg: append([]float64(nil), scene.Pg0...),
 	}
 	for i := range e.s[:y.layout.buses] {
@@ -69,7 +69,7 @@ func newEpisode(l *Plant, scene Scene) (*episode, error) {
 
 // measured makes its measurements noisy as opt says, from the stream of the seed and the index.
 func (e *episode) measured(seed uint64, index int, opt domain.EpisodeOptions) *episode {
-	e.noise, e.until = opt.Noise, opt.Until()
+	e.noise, e.ctx = opt.Noise, opt.Until()
 	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
 	return e
 }
@@ -92,7 +92,7 @@ func (e *episode) setContext(row int) {
 // hold finds the state under the loads at hand with the set-points in force. Without a
 // power flow it stays as it was.
 func (e *episode) hold(w *workspace) {
-	e.known = false
+	e.indicated = false
 	if w.dispatch(e.s, e.c, e.applied) {
 		w.state(e.s)
 	}
@@ -204,7 +204,7 @@ func (e *episode) move(pg, u, s []float64) {
 // Oracle returns the cost of the exact chain and its set-points.
 func (e *episode) Oracle() (float64, [][]float64, error) {
 	if e.chain == nil {
-		chain, err := e.system.runChain(e.until, &e.scene)
+		chain, err := e.system.runChain(e.ctx, &e.scene)
 		if err != nil {
 			return math.NaN(), nil, err
 		}

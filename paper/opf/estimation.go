@@ -57,17 +57,17 @@ func newAdmittances(n *network.Network, seed uint64, index int) *admittances {
 		a.information.SetSym(k, k, 1/(BranchSigma*BranchSigma))
 	}
 	a.scale(slices.Repeat([]float64{2}, n.Branches()), a.slope)
-	for _, of := range [][2][]float64{{a.slope.Gff, n.Gff}, {a.slope.Bff, n.Bff}, {a.slope.Gft, n.Gft}, {a.slope.Bft, n.Bft}, {a.slope.Gtf, n.Gtf}, {a.slope.Btf, n.Btf}, {a.slope.Gtt, n.Gtt}, {a.slope.Btt, n.Btt}} {
-		for k, v := range of[1] { // admittances are linear in the factors
-			of[0][k] -= v
+	for _, pair := range [][2][]float64{{a.slope.Gff, n.Gff}, {a.slope.Bff, n.Bff}, {a.slope.Gft, n.Gft}, {a.slope.Bft, n.Bft}, {a.slope.Gtf, n.Gtf}, {a.slope.Btf, n.Btf}, {a.slope.Gtt, n.Gtt}, {a.slope.Btt, n.Btt}} {
+		for k, v := range pair[1] { // admittances are linear in the factors
+			pair[0][k] -= v
 		}
 	}
 	return a
 }
 
 // scale writes the admittances of factors, which are above zero.
-func (a *admittances) scale(factors []float64, to *network.Admittance) {
-	if err := a.net.ScaleBranches(factors, to); err != nil {
+func (a *admittances) scale(factors []float64, dst *network.Admittance) {
+	if err := a.net.ScaleBranches(factors, dst); err != nil {
 		panic("opf: " + err.Error())
 	}
 }
@@ -148,16 +148,16 @@ func (a *admittances) assemble(z, vm, va, factors []float64) {
 	for k, f := range n.From {
 		t := n.To[k]
 		sin, cos := math.Sincos(va[f] - va[t])
-		now, by := flowTerms(a.y, k), flowTerms(a.slope, k)
+		now, slopes := flowTerms(a.y, k), flowTerms(a.slope, k)
 		for r, x := range now {
-			own, ends := [2]int{f, t}[r/2], x[1]*cos+x[2]*sin
+			bus, ends := [2]int{f, t}[r/2], x[1]*cos+x[2]*sin
 			turn := vm[f] * vm[t] * (x[2]*cos - x[1]*sin)
-			at := func(x [3]float64) float64 {
-				return vm[own]*vm[own]*x[0] + vm[f]*vm[t]*(x[1]*cos+x[2]*sin)
+			value := func(x [3]float64) float64 {
+				return vm[bus]*vm[bus]*x[0] + vm[f]*vm[t]*(x[1]*cos+x[2]*sin)
 			}
-			d := []float64{vm[t] * ends, vm[f] * ends, turn, -turn, at(by[r])}
-			d[r/2] += 2 * vm[own] * x[0]
-			a.add([]int{f, t, nb + f, nb + t, 2*nb + k}, d, z[nb+4*k+r]-at(x), flowDeviation)
+			d := []float64{vm[t] * ends, vm[f] * ends, turn, -turn, value(slopes[r])}
+			d[r/2] += 2 * vm[bus] * x[0]
+			a.add([]int{f, t, nb + f, nb + t, 2*nb + k}, d, z[nb+4*k+r]-value(x), flowDeviation)
 		}
 	}
 	for i := range factors {
@@ -172,15 +172,15 @@ func (a *admittances) assemble(z, vm, va, factors []float64) {
 }
 
 // add adds a measurement with its derivatives in some entries; the angle of the slack has none.
-func (a *admittances) add(at []int, d []float64, residual, deviation float64) {
+func (a *admittances) add(entries []int, d []float64, residual, deviation float64) {
 	weight := 1 / (deviation * deviation)
 	slack := a.net.Buses() + a.net.Slack
-	for i, p := range at {
+	for i, p := range entries {
 		if p == slack {
 			continue
 		}
 		a.g.SetVec(p, a.g.AtVec(p)+weight*d[i]*residual)
-		for j, q := range at {
+		for j, q := range entries {
 			if q >= p && q != slack {
 				a.h.SetSym(p, q, a.h.At(p, q)+weight*d[i]*d[j])
 			}
@@ -195,17 +195,17 @@ func (a *admittances) marginalise() bool {
 	if !c.Factorize(a.h.SliceSym(0, nv)) {
 		return false
 	}
-	across := mat.NewDense(nv, nl, nil)
+	cross := mat.NewDense(nv, nl, nil)
 	for i := range nv {
 		for k := range nl {
-			across.Set(i, k, a.h.At(i, nv+k))
+			cross.Set(i, k, a.h.At(i, nv+k))
 		}
 	}
 	var solved, less mat.Dense
-	if c.SolveTo(&solved, across) != nil {
+	if c.SolveTo(&solved, cross) != nil {
 		return false
 	}
-	less.Mul(across.T(), &solved)
+	less.Mul(cross.T(), &solved)
 	for i := range nl {
 		for j := i; j < nl; j++ {
 			a.information.SetSym(i, j, a.h.At(nv+i, nv+j)-(less.At(i, j)+less.At(j, i))/2)
@@ -215,8 +215,8 @@ func (a *admittances) marginalise() bool {
 }
 
 // write writes the factors, within what they are drawn from.
-func (a *admittances) write(to []float64) {
+func (a *admittances) write(dst []float64) {
 	for k, b := range a.factors {
-		to[k] = math.Max(1-BranchRange, math.Min(1+BranchRange, b))
+		dst[k] = math.Max(1-BranchRange, math.Min(1+BranchRange, b))
 	}
 }

@@ -90,10 +90,10 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	if !w.dispatch(s, c, plan) {
 		return false
 	}
-	at := w.solution
+	solution := w.solution
 	problem := y.problemAt(s, c, pref, nil)
 	y.Weigh(pref, problem.Objective.Weights[:]) // what roll-outs are scored by
-	problem.Start, problem.Limit = &acopf.Result{Vm: at.Vm, Va: at.Va, Pg: at.Pg, Qg: at.Qg}, iterations
+	problem.Start, problem.Limit = &acopf.Result{Vm: solution.Vm, Va: solution.Va, Pg: solution.Pg, Qg: solution.Qg}, iterations
 	result := make([]acopf.Result, 1)
 	if y.solve(context.Background(), []acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
 		return false

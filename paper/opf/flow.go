@@ -17,7 +17,7 @@ type flowModel struct {
 	unit     []int             // first unit at each bus, −1: none
 	slackGen int
 	leads    []bool           // whether a unit is the first at its bus: its V_G counts
-	held     *network.Network // as the solver has it
+	prepared *network.Network // as the solver has it
 }
 
 func newFlowModel(n *network.Network) (flowModel, error) {
@@ -30,16 +30,16 @@ func newFlowModel(n *network.Network) (flowModel, error) {
 	m.slackGen = m.unit[n.Slack]
 	// A dispatch controls the voltage at every unit, also where the file calls the
 	// bus PQ, and measures angles from the reference.
-	held := *n
-	held.Kind, held.Va0 = slices.Clone(n.Kind), make([]float64, n.Buses())
+	prepared := *n
+	prepared.Kind, prepared.Va0 = slices.Clone(n.Kind), make([]float64, n.Buses())
 	for _, b := range n.GenBus {
-		if held.Kind[b] == network.PQ {
-			held.Kind[b] = network.PV
+		if prepared.Kind[b] == network.PQ {
+			prepared.Kind[b] = network.PV
 		}
 	}
-	m.held = &held
+	m.prepared = &prepared
 	var err error
-	m.solver, err = powerflow.New(&held)
+	m.solver, err = powerflow.New(&prepared)
 	return m, err
 }
 
@@ -67,7 +67,7 @@ type workspace struct {
 	projection *projection
 	// key is what solution and margin are the answer to: s, c, u.
 	key    []float64
-	known  bool
+	cached bool
 	solved bool
 	// Of a secure dispatch: the power flows after outages, and whether all were solved here.
 	outages     *outages
@@ -114,14 +114,14 @@ func (w *workspace) setFactors(b []float64) {
 // scaleBranches writes the admittances under branch factors b, and in near the factors
 // that were taken: what no network has, in an observation that cannot be right, is taken
 // as the nearest that one could have.
-func (y *System) scaleBranches(b, near []float64, to *network.Admittance) {
+func (y *System) scaleBranches(b, clamped []float64, dst *network.Admittance) {
 	for k, v := range b {
 		if !(v > 0.1) {
 			v = 0.1
 		}
-		near[k] = math.Min(v, 10)
+		clamped[k] = math.Min(v, 10)
 	}
-	if err := y.Network.ScaleBranches(near, to); err != nil {
+	if err := y.Network.ScaleBranches(clamped, dst); err != nil {
 		panic("opf: " + err.Error())
 	}
 }
@@ -133,8 +133,8 @@ func (w *workspace) flow(start powerflow.Start, u []float64) bool {
 	for g, b := range w.system.Network.GenBus {
 		w.vg[g] = u[gens+w.system.model.unit[b]]
 	}
-	in := powerflow.Input{Pd: w.pd, Qd: w.qd, Pg: u[:gens], Vg: w.vg}
-	err := w.solver.Solve(in, powerflow.Options{Start: start, MaxIterations: flowIterations}, w.solution)
+	input := powerflow.Input{Pd: w.pd, Qd: w.qd, Pg: u[:gens], Vg: w.vg}
+	err := w.solver.Solve(input, powerflow.Options{Start: start, MaxIterations: flowIterations}, w.solution)
 	return err == nil && w.solution.Converged()
 }
 
@@ -143,7 +143,7 @@ func (w *workspace) flow(start powerflow.Start, u []float64) bool {
 // The answer depends on (s, c, u) alone; asked again it is not computed again.
 // Without a solution the margins are −1 and it reports false.
 func (w *workspace) dispatch(s, c, u []float64) bool {
-	if w.known && w.sameKey(s, c, u) {
+	if w.cached && w.sameKey(s, c, u) {
 		return w.solved
 	}
 	w.remember(s, c, u)
@@ -176,37 +176,37 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 // sameKey compares with the key; the reference unit's P_G, which the power flow
 // does not read, is no part of it.
 func (w *workspace) sameKey(s, c, u []float64) bool {
-	at, slack := 0, len(s)+len(c)+w.system.model.slackGen
+	index, slack := 0, len(s)+len(c)+w.system.model.slackGen
 	for _, part := range [3][]float64{s, c, u} {
 		for _, v := range part {
-			if w.key[at] != v && at != slack {
+			if w.key[index] != v && index != slack {
 				return false
 			}
-			at++
+			index++
 		}
 	}
 	return true
 }
 
 func (w *workspace) remember(s, c, u []float64) {
-	at := copy(w.key, s)
-	at += copy(w.key[at:], c)
-	copy(w.key[at:], u)
-	w.known = true
+	index := copy(w.key, s)
+	index += copy(w.key[index:], c)
+	copy(w.key[index:], u)
+	w.cached = true
 }
 
 // measure writes the margins where the units give pg and qg, the buses have magnitudes vm
 // and the rated branches |S| at their two ends, after the previous outputs.
 func (y *System) measure(pg, qg, vm []float64, size [2][]float64, previous, margin []float64) {
 	n, l := y.Network, &y.layout
-	inside := func(v, lo, hi float64) float64 { return math.Min(v-lo, hi-v) }
+	room := func(v, lo, hi float64) float64 { return math.Min(v-lo, hi-v) }
 	for g := range n.GenBus {
-		margin[g] = inside(pg[g], n.PMin[g], n.PMax[g])
-		margin[l.marginQ+g] = math.Min(inside(qg[g], n.QMin[g], n.QMax[g]), marginBound)
+		margin[g] = room(pg[g], n.PMin[g], n.PMax[g])
+		margin[l.marginQ+g] = math.Min(room(qg[g], n.QMin[g], n.QMax[g]), marginBound)
 		margin[l.marginRamp+g] = y.Ramp[g] - math.Abs(pg[g]-previous[g])
 	}
 	for i, v := range vm {
-		margin[l.marginV+i] = inside(v, n.VMin[i], n.VMax[i])
+		margin[l.marginV+i] = room(v, n.VMin[i], n.VMax[i])
 	}
 	for r, k := range l.rated {
 		margin[l.marginS+r] = n.Rate[k] - math.Max(size[0][r], size[1][r])

@@ -152,9 +152,9 @@ func (w *workspace) allRows(c []float64) {
 	p.program.metric = w.system.metric()
 	p.program.reset()
 	w.limitsWithin(c)
-	p.chosen = p.chosen[:0]
+	p.candidates = p.candidates[:0]
 	for k := range p.limits {
-		p.chosen = append(p.chosen, k)
+		p.candidates = append(p.candidates, k)
 	}
 	w.addChosen()
 }
@@ -166,7 +166,7 @@ func BenchmarkDispatch(b *testing.B) {
 	s, c, u := randomPoint(rng, y, 0.8)
 	b.ReportAllocs()
 	for b.Loop() {
-		w.known = false
+		w.cached = false
 		if !w.dispatch(s, c, u) {
 			b.Fatal("no solution")
 		}

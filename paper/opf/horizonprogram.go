@@ -41,11 +41,11 @@ type horizonProgram struct {
 
 // elasticRow is one of the rows, of step and the one before.
 type elasticRow struct {
-	step   int
-	sign   float64
-	own    []float64
-	before []float64 // nil: none
-	bound  float64
+	step     int
+	sign     float64
+	current  []float64
+	previous []float64 // nil: none
+	bound    float64
 }
 
 // rowState are what the method moves of a row: its slack s and elastic e with s − e = what
@@ -84,12 +84,12 @@ func (p *horizonProgram) width() int {
 	return 2 * p.n
 }
 
-// along is a row's value at d.
-func (p *horizonProgram) along(r *elasticRow, d []float64) float64 {
-	at := r.step * p.n
-	v := tensor.Dot(r.own, d[at:at+p.n])
-	if r.before != nil {
-		v += tensor.Dot(r.before, d[at-p.n:at])
+// value is a row's value at d.
+func (p *horizonProgram) value(r *elasticRow, d []float64) float64 {
+	offset := r.step * p.n
+	v := tensor.Dot(r.current, d[offset:offset+p.n])
+	if r.previous != nil {
+		v += tensor.Dot(r.previous, d[offset-p.n:offset])
 	}
 	return r.sign * v
 }
@@ -139,10 +139,10 @@ func (p *horizonProgram) begin(scale float64) {
 	p.state = slices.Grow(p.state[:0], len(p.rows))[:len(p.rows)]
 	for i := range p.rows {
 		r, t := &p.rows[i], &p.state[i]
-		left := p.along(r, p.x) - r.bound
-		*t = rowState{s: math.Max(left, programStart)}
-		t.e = math.Max(t.s-left, programStart*programStart)
-		t.s = left + t.e
+		slack := p.value(r, p.x) - r.bound
+		*t = rowState{s: math.Max(slack, programStart)}
+		t.e = math.Max(t.s-slack, programStart*programStart)
+		t.s = slack + t.e
 		t.z = math.Min(scale*programStart/t.s, p.price/2)
 	}
 }
@@ -175,11 +175,11 @@ func (p *horizonProgram) stationarity() {
 }
 
 // scatter adds v times a row's coefficients.
-func (p *horizonProgram) scatter(r *elasticRow, v float64, into []float64) {
-	at := r.step * p.n
-	tensor.Axpy(r.sign*v, r.own, into[at:at+p.n])
-	if r.before != nil {
-		tensor.Axpy(r.sign*v, r.before, into[at-p.n:at])
+func (p *horizonProgram) scatter(r *elasticRow, v float64, dst []float64) {
+	offset := r.step * p.n
+	tensor.Axpy(r.sign*v, r.current, dst[offset:offset+p.n])
+	if r.previous != nil {
+		tensor.Axpy(r.sign*v, r.previous, dst[offset-p.n:offset])
 	}
 }
 
@@ -195,15 +195,15 @@ func (p *horizonProgram) factorise() (blas64.TriangularBand, bool) {
 	for i := range p.rows {
 		r, t := &p.rows[i], &p.state[i]
 		t.weight = 1 / (t.s/t.z + t.e/(p.price-t.z))
-		at := r.step * n
-		p.square(r.own, t.weight, at)
-		if r.before == nil {
+		offset := r.step * n
+		p.square(r.current, t.weight, offset)
+		if r.previous == nil {
 			continue
 		}
-		p.square(r.before, t.weight, at-n)
-		for a, v := range r.before {
+		p.square(r.previous, t.weight, offset-n)
+		for a, v := range r.previous {
 			if v != 0 {
-				tensor.Axpy(t.weight*v, r.own, p.band[(at-n+a)*width+n-a:])
+				tensor.Axpy(t.weight*v, r.current, p.band[(offset-n+a)*width+n-a:])
 			}
 		}
 	}
@@ -212,11 +212,11 @@ func (p *horizonProgram) factorise() (blas64.TriangularBand, bool) {
 }
 
 // square adds weight·v·vᵀ at the block that begins at a row.
-func (p *horizonProgram) square(v []float64, weight float64, at int) {
+func (p *horizonProgram) square(v []float64, weight float64, offset int) {
 	width := p.width()
 	for a, x := range v {
 		if x != 0 {
-			tensor.Axpy(weight*x, v[a:], p.band[(at+a)*width:])
+			tensor.Axpy(weight*x, v[a:], p.band[(offset+a)*width:])
 		}
 	}
 }
@@ -239,7 +239,7 @@ func (p *horizonProgram) direction(factor blas64.TriangularBand, centre float64,
 		r, t := &p.rows[i], &p.state[i]
 		slack, elastic := target(t.ds*t.dz), target(-t.de*t.dz)
 		t.ds, t.de = slack, elastic // likewise
-		t.dz = slack/t.z - elastic/(p.price-t.z) + r.bound - p.along(r, p.x)
+		t.dz = slack/t.z - elastic/(p.price-t.z) + r.bound - p.value(r, p.x)
 		p.scatter(r, t.weight*t.dz, p.right)
 	}
 	copy(p.move, p.right)
@@ -252,11 +252,11 @@ func (p *horizonProgram) direction(factor blas64.TriangularBand, centre float64,
 	}
 	for i := range p.rows {
 		r, t := &p.rows[i], &p.state[i]
-		along := p.along(r, p.move)
-		t.dz = t.weight * (t.dz - along)
+		change := p.value(r, p.move)
+		t.dz = t.weight * (t.dz - change)
 		w := p.price - t.z
 		t.de = (t.de+t.e*t.dz)/w - t.e
-		t.ds = along + t.de + p.along(r, p.x) + t.e - t.s - r.bound
+		t.ds = change + t.de + p.value(r, p.x) + t.e - t.s - r.bound
 	}
 }
 

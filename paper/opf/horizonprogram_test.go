@@ -39,9 +39,9 @@ func randomProgram(rng *rand.Rand, n, steps, rows int) *horizonProgram {
 		return v
 	}
 	for i := range rows {
-		r := elasticRow{step: rng.IntN(steps), sign: 1 - 2*float64(i%2), own: vector(), bound: 0.4 * rng.NormFloat64()}
+		r := elasticRow{step: rng.IntN(steps), sign: 1 - 2*float64(i%2), current: vector(), bound: 0.4 * rng.NormFloat64()}
 		if r.step > 0 && i%3 == 0 {
-			r.before = vector()
+			r.previous = vector()
 		}
 		p.rows = append(p.rows, r)
 	}
@@ -80,11 +80,11 @@ func TestHorizonProgramIsOptimal(t *testing.T) {
 			at := r.step * n
 			value := -r.bound
 			for a := range n {
-				value += r.sign * r.own[a] * p.x[at+a]
-				left[at+a] -= z * r.sign * r.own[a]
-				if r.before != nil {
-					value += r.sign * r.before[a] * p.x[at-n+a]
-					left[at-n+a] -= z * r.sign * r.before[a]
+				value += r.sign * r.current[a] * p.x[at+a]
+				left[at+a] -= z * r.sign * r.current[a]
+				if r.previous != nil {
+					value += r.sign * r.previous[a] * p.x[at-n+a]
+					left[at-n+a] -= z * r.sign * r.previous[a]
 				}
 			}
 			if z < 0 || z > p.price {

@@ -7,30 +7,30 @@ import "github.com/gpc-engine/gpc/tensor"
 type leastCost struct {
 	*leastChange
 	gradient []float64 // W·slope
-	near     bool      // what is held is near what the answer holds: the dual active set goes on from there
+	nearby   bool      // what is held is near what the answer holds: the dual active set goes on from there
 }
 
 // begin takes the slope. The bounds of x are set, and there are no rows yet.
 func (p *leastCost) begin(slope []float64) {
 	m := p.metric
 	p.gradient = resized(p.gradient, len(p.x))
-	seen := make([]float64, m.rank)
+	modal := make([]float64, m.rank)
 	for j, g := range slope {
-		tensor.Axpy(g, m.mode(j), seen)
+		tensor.Axpy(g, m.mode(j), modal)
 	}
 	for j, g := range slope {
-		p.gradient[j] = m.diagonal[j]*g + tensor.Dot(m.mode(j), seen)
+		p.gradient[j] = m.diagonal[j]*g + tensor.Dot(m.mode(j), modal)
 		p.lo[j] += p.gradient[j]
 		p.hi[j] += p.gradient[j]
 	}
 }
 
 // solve leaves the answer in x. Rows from a number on are new: their bounds are still those of x.
-func (p *leastCost) solve(from int, tolerance float64) {
-	for k := from; k < len(p.bound); k++ {
+func (p *leastCost) solve(start int, tolerance float64) {
+	for k := start; k < len(p.bound); k++ {
 		p.bound[k] += tensor.Dot(p.row(k), p.gradient)
 	}
-	if p.near {
+	if p.nearby {
 		p.solveDual(tolerance)
 	} else {
 		p.leastChange.solve(tolerance)

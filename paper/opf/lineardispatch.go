@@ -35,9 +35,9 @@ type linearDispatch struct {
 	curvature []float64 // second derivative of the generation cost, positive definite
 	// Of one step: what a unit of each control does to angles and magnitudes, and the
 	// gradients in state and powers.
-	angle, vm  []float64
-	state, own []float64
-	line       []float64
+	angle, vm        []float64
+	state, objective []float64
+	line             []float64
 }
 
 // flattest is the least curvature that a model of the cost has, in units of the largest.
@@ -47,8 +47,8 @@ func newLinearDispatch(y *System) *linearDispatch {
 	n, m, l := y.Network, &y.model, &y.layout
 	d := &linearDispatch{system: y, work: newWorkspace(y), c: make([]float64, l.context)}
 	d.control = d.work.projection.control
-	bound := func(what quantity, at int, lo, hi float64) {
-		d.limits = append(d.limits, limit{what: what, at: at})
+	bound := func(kind quantity, index int, lo, hi float64) {
+		d.limits = append(d.limits, limit{kind: kind, index: index})
 		d.lo, d.hi = append(d.lo, lo), append(d.hi, hi)
 	}
 	bound(slackPower, n.Slack, n.PMin[m.slackGen], n.PMax[m.slackGen])
@@ -69,7 +69,7 @@ func newLinearDispatch(y *System) *linearDispatch {
 	}
 	k := len(d.control)
 	d.angle, d.vm = make([]float64, k*l.buses), make([]float64, k*l.buses)
-	d.state, d.own, d.line = make([]float64, 2*l.buses), make([]float64, l.gens), make([]float64, k)
+	d.state, d.objective, d.line = make([]float64, 2*l.buses), make([]float64, l.gens), make([]float64, k)
 	d.curvature = make([]float64, k*k)
 	return d
 }
@@ -86,7 +86,7 @@ func (d *linearDispatch) newStep() *plannedStep {
 func (d *linearDispatch) begin(c []float64, weights [objectives]float64) {
 	copy(d.c, c)
 	d.weights = weights
-	d.work.known = false
+	d.work.cached = false
 	d.work.setContext(d.c)
 }
 
@@ -94,7 +94,7 @@ func (d *linearDispatch) begin(c []float64, weights [objectives]float64) {
 // reports whether there is one.
 func (d *linearDispatch) evaluate(t *plannedStep) bool {
 	w := d.work
-	w.known = false
+	w.cached = false
 	copy(w.solution.Vm, t.vm)
 	copy(w.solution.Va, t.va)
 	if !w.flow(powerflow.FromSolution, t.u) && !w.flow(powerflow.Flat, t.u) {
@@ -121,19 +121,19 @@ func (d *linearDispatch) linearise(t *plannedStep) bool {
 		return false
 	}
 	nb, k := y.layout.buses, len(d.control)
-	evaluate(&y.model.terms, w.scored, t.pg, d.c, d.weights[:], nil, d.state, d.own)
-	for j, at := range d.control {
+	evaluate(&y.model.terms, w.scored, t.pg, d.c, d.weights[:], nil, d.state, d.objective)
+	for j, entry := range d.control {
 		angle, vm := d.angle[j*nb:(j+1)*nb], d.vm[j*nb:(j+1)*nb]
 		clear(angle)
 		clear(vm)
-		others := w.inject(at, 1, angle, vm)
+		slackInjection := w.inject(entry, 1, angle, vm)
 		w.linear.Response(angle, vm)
 		for i := range d.limits {
-			t.slope[i*k+j] = w.change(&d.limits[i], others, angle, vm)
+			t.slope[i*k+j] = w.change(&d.limits[i], slackInjection, angle, vm)
 		}
-		t.gradient[j] = tensor.Dot(d.state[:nb], vm) + tensor.Dot(d.state[nb:], angle) + d.own[y.model.slackGen]*t.slope[j]
-		if at < y.layout.gens {
-			t.gradient[j] += d.own[at]
+		t.gradient[j] = tensor.Dot(d.state[:nb], vm) + tensor.Dot(d.state[nb:], angle) + d.objective[y.model.slackGen]*t.slope[j]
+		if entry < y.layout.gens {
+			t.gradient[j] += d.objective[entry]
 		}
 		t.lessSlack[j] = -t.slope[j]
 	}
@@ -155,8 +155,8 @@ func (d *linearDispatch) penalties(t *plannedStep) {
 	}
 	for i := range terms.from {
 		line := fromFlow(terms, i, w.scored, d.c)
-		over := line.load - ThermalThreshold
-		if over <= 0 {
+		excess := line.load - ThermalThreshold
+		if excess <= 0 {
 			continue
 		}
 		f, o := terms.from[i], terms.to[i]
@@ -164,7 +164,7 @@ func (d *linearDispatch) penalties(t *plannedStep) {
 			angle, vm := d.angle[j*nb:], d.vm[j*nb:]
 			d.line[j] = line.vf*vm[f] + line.vt*vm[o] + line.angle*(angle[f]-angle[o])
 		}
-		add(12 * d.weights[thermal] * over * over)
+		add(12 * d.weights[thermal] * excess * excess)
 	}
 	for i, v := range t.vm {
 		if math.Abs(v-1) > VoltageDeadband {

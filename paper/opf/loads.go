@@ -45,19 +45,19 @@ func parseRegime(text string) (regime, error) {
 	r.name, r.estimated = strings.CutSuffix(r.name, estimatedSuffix)
 	r.name = cmp.Or(r.name, RegimeEnvelope)
 	r.estimated = r.estimated && !r.hidden
-	span, known := levels[r.name]
-	if !known {
+	span, ok := levels[r.name]
+	if !ok {
 		return r, errors.New("want a name of the loads, or NAME:LO:HI[:SPREAD]")
 	}
 	r.lo, r.hi = span[0], span[1]
-	into := [...]*float64{&r.lo, &r.hi, &r.spread}
-	wrong := len(parts) == 2 || len(parts) > 1+len(into)
+	fields := [...]*float64{&r.lo, &r.hi, &r.spread}
+	wrong := len(parts) == 2 || len(parts) > 1+len(fields)
 	for i, part := range parts[1:] {
 		if wrong {
 			break
 		}
 		var err error
-		*into[i], err = strconv.ParseFloat(part, 64)
+		*fields[i], err = strconv.ParseFloat(part, 64)
 		wrong = err != nil
 	}
 	if wrong || !(0 < r.lo && r.lo <= r.hi && r.hi <= largestLevel && 0 <= r.spread && r.spread < 1) {
@@ -68,7 +68,7 @@ func parseRegime(text string) (regime, error) {
 
 // String is what parseRegime reads, without what is the regime's own.
 func (r regime) String() string {
-	if own := levels[r.name]; own == [2]float64{r.lo, r.hi} && r.spread == busSpread {
+	if span := levels[r.name]; span == [2]float64{r.lo, r.hi} && r.spread == busSpread {
 		return r.name
 	}
 	return fmt.Sprintf("%s:%v:%v:%v", r.name, r.lo, r.hi, r.spread)
@@ -132,9 +132,9 @@ func loadPaths(rng *rand.Rand, n *network.Network, r regime, length int) (p, q [
 			if v == 0 {
 				continue
 			}
-			own := path(rng, length)
+			deviation := path(rng, length)
 			for t := range out {
-				out[t][i] = v * level[t] * (1 + r.spread*own[t]) * (1 + busNoise*rng.NormFloat64())
+				out[t][i] = v * level[t] * (1 + r.spread*deviation[t]) * (1 + busNoise*rng.NormFloat64())
 			}
 		}
 		return out

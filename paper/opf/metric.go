@@ -36,12 +36,12 @@ type metric struct {
 func (m *metric) mode(j int) []float64 { return m.modes[j*m.rank : (j+1)*m.rank] }
 
 // heavier is the metric in which a change of the variables from one on counts so many times.
-func (m *metric) heavier(from int, by float64) *metric {
+func (m *metric) heavier(start int, factor float64) *metric {
 	h := &metric{rank: m.rank, diagonal: slices.Clone(m.diagonal), modes: slices.Clone(m.modes)}
-	for j := from; j < len(h.diagonal); j++ {
-		h.diagonal[j] /= by
+	for j := start; j < len(h.diagonal); j++ {
+		h.diagonal[j] /= factor
 		for i := range h.mode(j) {
-			h.mode(j)[i] /= math.Sqrt(by)
+			h.mode(j)[i] /= math.Sqrt(factor)
 		}
 	}
 	return h
@@ -86,12 +86,12 @@ func newMetric(y *System) *metric {
 		u[l.gens+g] = math.Min(math.Max(metricVoltage, n.VMin[b]), n.VMax[b])
 	}
 	h := mat.NewSymDense(k, nil)
-	own, units := 0.0, 0.0
+	curvature, units := 0.0, 0.0
 	for g := range n.GenBus {
 		_, _, second := n.Cost[g].At(u[g])
-		own, units = own+math.Abs(second), units+1
+		curvature, units = curvature+math.Abs(second), units+1
 	}
-	floor := leastCurvature * math.Max(own/units, 1)
+	floor := leastCurvature * math.Max(curvature/units, 1)
 	solved := w.costCurvature(s, c, u, h)
 	var eigen mat.EigenSym
 	if !solved || !eigen.Factorize(h, true) {
@@ -126,12 +126,12 @@ func (w *workspace) costCurvature(s, c, u []float64, h *mat.SymDense) bool {
 	p := w.projection
 	up, down := make([]float64, len(p.control)), make([]float64, len(p.control))
 	solved := true
-	for j, at := range p.control {
-		u[at] += metricStep
+	for j, entry := range p.control {
+		u[entry] += metricStep
 		solved = w.costGradient(s, c, u, up) && solved
-		u[at] -= 2 * metricStep
+		u[entry] -= 2 * metricStep
 		solved = w.costGradient(s, c, u, down) && solved
-		u[at] += metricStep
+		u[entry] += metricStep
 		for i := range p.control {
 			// Each entry is seen twice, once from either side.
 			h.SetSym(i, j, h.At(i, j)+0.5*(up[i]-down[i])/(2*metricStep))
@@ -153,14 +153,14 @@ func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
 		return false
 	}
 	angle, vm := p.angle[:1], p.magnitude[:1]
-	w.gradient(&limit{what: slackPower, at: n.Slack}, angle[0], vm[0])
+	w.gradient(&limit{kind: slackPower, index: n.Slack}, angle[0], vm[0])
 	w.linear.Sensitivities(angle, vm)
 	_, price, _ := n.Cost[m.slackGen].At(w.solution.Pg[m.slackGen])
-	for j, at := range p.control {
-		gradient[j] = price * w.sensitivity(at, -1, angle[0], vm[0])
-		if at < gens {
-			_, own, _ := n.Cost[at].At(u[at])
-			gradient[j] += own
+	for j, entry := range p.control {
+		gradient[j] = price * w.sensitivity(entry, -1, angle[0], vm[0])
+		if entry < gens {
+			_, marginal, _ := n.Cost[entry].At(u[entry])
+			gradient[j] += marginal
 		}
 	}
 	return true

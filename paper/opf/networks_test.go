@@ -139,13 +139,13 @@ func TestRoundsSolveTheirPrograms(t *testing.T) {
 				u = slices.Clone(u)
 				y.clip(at.C, u)
 				last := 0.0
-				p.begun = false
+				p.linearised = false
 				for round := range projectionRounds {
 					if !w.dispatch(at.S, at.C, u) {
 						t.Fatalf("decision %d, dispatch %d: no power flow", i, kind)
 					}
 					low := w.smallest()
-					if low >= -p.enough {
+					if low >= -p.tolerance {
 						break
 					}
 					keep := low >= max(p.frozen*last, -frozenMost)
@@ -159,7 +159,7 @@ func TestRoundsSolveTheirPrograms(t *testing.T) {
 						near += len(p.limits)
 					}
 					for k := range p.limits {
-						if l := &p.limits[k]; l.held && !keep {
+						if l := &p.limits[k]; l.binding && !keep {
 							recalled++
 							if l.row < 0 {
 								t.Errorf("decision %d, dispatch %d, round %d: limit %d held before and is no row", i, kind, round, k)

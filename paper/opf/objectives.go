@@ -48,11 +48,11 @@ func newTerms(n *network.Network, l *layout) (terms, error) {
 		t.gffFixed, t.bffFixed = append(t.gffFixed, n.Gff[k]-g), append(t.bffFixed, n.Bff[k]-b)
 		t.gft, t.bft = append(t.gft, n.Gft[k]), append(t.bft, n.Bft[k])
 		t.inverseRate = append(t.inverseRate, 1/n.Rate[k])
-		at := -1
+		index := -1
 		if l.uncertain {
-			at = l.factors + k
+			index = l.factors + k
 		}
-		t.factor = append(t.factor, at)
+		t.factor = append(t.factor, index)
 	}
 	return t, nil
 }
@@ -67,14 +67,14 @@ type flow struct{ load, vf, vt, angle float64 }
 func fromFlow[T real](t *terms, k int, s, c []T) flow {
 	f, o := t.from[k], t.to[k]
 	b := 1.0
-	if at := t.factor[k]; at >= 0 {
-		b = float64(c[at])
+	if index := t.factor[k]; index >= 0 {
+		b = float64(c[index])
 	}
 	sin, cos := math.Sincos(float64(s[t.buses+f]) - float64(s[t.buses+o]))
 	vf, vt := float64(s[f]), float64(s[o])
 	gff, bff := t.gffFixed[k]+b*t.gffSeries[k], t.bffFixed[k]+b*t.bffSeries[k]
-	along, across := b*(t.gft[k]*cos+t.bft[k]*sin), b*(t.gft[k]*sin-t.bft[k]*cos)
-	p, q := vf*(vf*gff+vt*along), vf*(vt*across-vf*bff)
+	inPhase, quadrature := b*(t.gft[k]*cos+t.bft[k]*sin), b*(t.gft[k]*sin-t.bft[k]*cos)
+	p, q := vf*(vf*gff+vt*inPhase), vf*(vt*quadrature-vf*bff)
 	size := math.Sqrt(p*p + q*q)
 	out := flow{load: size * t.inverseRate[k]}
 	if out.load <= ThermalThreshold {
@@ -82,9 +82,9 @@ func fromFlow[T real](t *terms, k int, s, c []T) flow {
 	}
 	scale := t.inverseRate[k] / size
 	p, q = p*scale, q*scale
-	out.vf = p*(2*vf*gff+vt*along) + q*(vt*across-2*vf*bff)
-	out.vt = vf * (p*along + q*across)
-	out.angle = vf * vt * (q*along - p*across)
+	out.vf = p*(2*vf*gff+vt*inPhase) + q*(vt*quadrature-2*vf*bff)
+	out.vt = vf * (p*inPhase + q*quadrature)
+	out.angle = vf * vt * (q*inPhase - p*quadrature)
 	return out
 }
 
@@ -102,12 +102,12 @@ func evaluate[T real](t *terms, s, u, c, sigma, J, gs, gu []T) {
 	}
 	for k := range t.from {
 		line := fromFlow(t, k, s, c)
-		over := line.load - ThermalThreshold
-		if over <= 0 {
+		excess := line.load - ThermalThreshold
+		if excess <= 0 {
 			continue
 		}
-		cube := over * over * over
-		j[thermal] += over * cube
+		cube := excess * excess * excess
+		j[thermal] += excess * cube
 		if gradient {
 			slope, f, o := 4*w[thermal]*cube, t.from[k], t.to[k]
 			gs[f] += T(slope * line.vf)
@@ -146,8 +146,8 @@ func evaluate[T real](t *terms, s, u, c, sigma, J, gs, gu []T) {
 func (t *terms) score(size, vm, pg, J []float64) {
 	clear(J)
 	for k, s := range size {
-		if over := s*t.inverseRate[k] - ThermalThreshold; over > 0 {
-			J[thermal] += over * over * over * over
+		if excess := s*t.inverseRate[k] - ThermalThreshold; excess > 0 {
+			J[thermal] += excess * excess * excess * excess
 		}
 	}
 	for _, v := range vm {

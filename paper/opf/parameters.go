@@ -61,7 +61,8 @@ const (
 func trainingOf(gens int, uncertain, survives bool) domain.Training {
 	t := training
 	if survives {
-		t.Latent, t.Hidden, t.Encoder, t.Scenarios, t.Weights = 24, 128, 192, 160, 2
+		t.Latent, t.Hidden, t.Encoder = 24, 128, 192
+		t.Scenarios, t.Weights = 160, 2
 		t.ManifoldEpochs, t.Batch, t.Codes = 80, 128, 1500
 	}
 	t.ActionTolerance = append(slices.Repeat([]float64{powerTolerance}, gens), slices.Repeat([]float64{voltTolerance}, gens)...)

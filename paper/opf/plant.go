@@ -84,11 +84,11 @@ const costText = "J1+J2+J3; in a scene with w: sum of w_i*J_i/objective_scales_i
 // Plant makes the closed-loop episodes of a System. It is safe for concurrent
 // use.
 type Plant struct {
-	system *System
-	text   string // the case file
-	mu     sync.Mutex
-	drawn  map[drawKey]*drawn
-	order  []drawKey // of drawn, the oldest first
+	system       *System
+	text         string // the case file
+	mu           sync.Mutex
+	trajectories map[drawKey]*trajectory
+	order        []drawKey // of trajectories, the oldest first
 }
 
 var _ domain.Plant = (*Plant)(nil)
@@ -101,8 +101,8 @@ type drawKey struct {
 	w     string
 }
 
-// drawn is an accepted trajectory with its oracle, made once.
-type drawn struct {
+// trajectory is an accepted trajectory with its oracle, made once.
+type trajectory struct {
 	mu    sync.Mutex
 	scene Scene
 	chain *Chain // nil before it is drawn
@@ -110,11 +110,11 @@ type drawn struct {
 
 // draw makes the trajectory where it is not made yet; one that ended with an error is made
 // again by who asks next.
-func (d *drawn) draw(by func() (Scene, *Chain, error)) (err error) {
+func (d *trajectory) draw(create func() (Scene, *Chain, error)) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.chain == nil {
-		d.scene, d.chain, err = by()
+		d.scene, d.chain, err = create()
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (d *drawn) draw(by func() (Scene, *Chain, error)) (err error) {
 const keptTrajectories = 256
 
 func newPlant(y *System, text string) *Plant {
-	return &Plant{system: y, text: text, drawn: map[drawKey]*drawn{}}
+	return &Plant{system: y, text: text, trajectories: map[drawKey]*trajectory{}}
 }
 
 // Params implements domain.Plant.
@@ -190,17 +190,17 @@ func (l *Plant) noRegime(name string) domain.RegimeError {
 	return domain.RegimeError{Case: l.system.spec.Name, Regime: name, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}}
 }
 
-func (l *Plant) trajectory(key drawKey) *drawn {
+func (l *Plant) trajectory(key drawKey) *trajectory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := l.drawn[key]
+	d := l.trajectories[key]
 	if d == nil {
 		if len(l.order) >= keptTrajectories {
-			delete(l.drawn, l.order[0])
+			delete(l.trajectories, l.order[0])
 			l.order = l.order[1:]
 		}
-		d = &drawn{}
-		l.drawn[key] = d
+		d = &trajectory{}
+		l.trajectories[key] = d
 		l.order = append(l.order, key)
 	}
 	return d
@@ -218,7 +218,7 @@ func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt dom
 		return err
 	}
 	var missing []int
-	var into []*drawn
+	var pending []*trajectory
 	for _, index := range indices {
 		d := l.trajectory(drawKey{seed, index, r, fmt.Sprint(w)})
 		if !d.mu.TryLock() {
@@ -228,10 +228,10 @@ func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt dom
 			d.mu.Unlock()
 			continue
 		}
-		missing, into = append(missing, index), append(into, d)
+		missing, pending = append(missing, index), append(pending, d)
 	}
 	scenes, chains, errs := l.draw(ctx, seed, missing, r, w)
-	for k, d := range into {
+	for k, d := range pending {
 		if errs[k] == nil {
 			d.scene, d.chain = *scenes[k], chains[k]
 		}
@@ -248,17 +248,17 @@ func (l *Plant) draw(ctx context.Context, seed uint64, indices []int, loads regi
 	}
 	for attempt := range maxRedraws {
 		var open []int
-		var tried []*Scene
+		var candidates []*Scene
 		for k, scene := range scenes {
 			if chains[k] == nil && errs[k] == nil {
 				l.try(scene, rand.New(rand.NewPCG(seed^testStream, uint64(indices[k])<<20|uint64(attempt))), loads)
-				open, tried = append(open, k), append(tried, scene)
+				open, candidates = append(open, k), append(candidates, scene)
 			}
 		}
 		if len(open) == 0 {
 			return scenes, chains, errs
 		}
-		solved, failed := l.system.runChains(ctx, tried)
+		solved, failed := l.system.runChains(ctx, candidates)
 		for i, k := range open {
 			var out *chainError
 			switch {
@@ -299,20 +299,20 @@ func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // Replay rebuilds a noise-free episode from a trace's header and scene.
 func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
-	own := l.params()
+	caseParams := l.params()
 	var p Params
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, fmt.Errorf("trace params: %w", err)
 	}
 	switch {
-	case p.Case != own.Case:
+	case p.Case != caseParams.Case:
 		return nil, errors.New("trace params: case_m differs from the network of this case")
-	case !p.Security.same(own.Security):
+	case !p.Security.equal(caseParams.Security):
 		return nil, errors.New("trace params: security has other outages or limits than this case")
-	case !slices.Equal(p.Ramp, own.Ramp):
-		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, own.Ramp)
+	case !slices.Equal(p.Ramp, caseParams.Ramp):
+		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, caseParams.Ramp)
 	}
-	if err := own.fixed(&p); err != nil {
+	if err := caseParams.fixed(&p); err != nil {
 		return nil, fmt.Errorf("trace params: %w", err)
 	}
 	var s Scene
@@ -326,12 +326,12 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 }
 
 // fixed says which constants that are the program's own differ in p.
-func (own *Params) fixed(p *Params) error {
-	a, b := &p.Semantic, &own.Semantic
+func (params *Params) fixed(p *Params) error {
+	a, b := &p.Semantic, &params.Semantic
 	switch {
-	case p.Dt != own.Dt:
-		return fmt.Errorf("dt_s is %v, this program has %v", p.Dt, own.Dt)
-	case p.Tolerance != own.Tolerance || p.Thermal != own.Thermal || p.Deadband != own.Deadband || p.Cost != own.Cost || !slices.Equal(p.Scales, own.Scales):
+	case p.Dt != params.Dt:
+		return fmt.Errorf("dt_s is %v, this program has %v", p.Dt, params.Dt)
+	case p.Tolerance != params.Tolerance || p.Thermal != params.Thermal || p.Deadband != params.Deadband || p.Cost != params.Cost || !slices.Equal(p.Scales, params.Scales):
 		return errors.New("tolerance, objectives or cost differ from those of this program")
 	case !slices.Equal(a.K, b.K) || !slices.Equal(a.Epsilon, b.Epsilon) || a.Rho != b.Rho || a.Economic != b.Economic:
 		return fmt.Errorf("semantic is %+v, this program reports with %+v", *a, *b)

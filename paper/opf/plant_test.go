@@ -312,7 +312,7 @@ func TestOldScenesMakeRoom(t *testing.T) {
 	}
 	second := l.trajectory(drawKey{index: 1})
 	l.trajectory(drawKey{index: keptTrajectories})
-	if l.trajectory(drawKey{index: 1}) != second || len(l.drawn) != keptTrajectories {
+	if l.trajectory(drawKey{index: 1}) != second || len(l.trajectories) != keptTrajectories {
 		t.Error("a newer scene made room, or there are too many")
 	}
 	if l.trajectory(drawKey{index: 0}) == first {

@@ -45,51 +45,51 @@ const (
 
 // projection is the scratch of Project.
 type projection struct {
-	program *leastChange
-	control []int   // entry of u that each variable of the program changes
-	limits  []limit // within reach of the linearisation
-	chosen  []int   // limits that are to become rows
-	held    []place // limits that bound in the linearisation before
-	begun   bool    // there was one
+	program    *leastChange
+	control    []int   // entry of u that each variable of the program changes
+	limits     []limit // within reach of the linearisation
+	candidates []int   // limits that are to become rows
+	binding    []place // limits that bound in the linearisation before
+	linearised bool    // there was one
 	// Gradients of limits by bus, and their sensitivities.
 	angle, magnitude [powerflow.RightHandSides][]float64
-	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
+	// tolerance is the violation, pu, that is not corrected; frozen and reach are as the constants
 	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
 	// what is violated.
-	enough, frozen, near float64
+	tolerance, frozen, reach float64
 	// Of a secure dispatch: outages that are watched, limits after them, of which the first rows are some of the
 	// program, all those that are in its order, and the derivatives, by variable of the program, of the reference's
 	// power before outages.
 	watch         []bool
 	nearby, batch []limit
-	after         []place
+	outageRows    []place
 	rows          int
 	slackRow      []float64
 }
 
 // limit is one side of a limit of the network within reach.
 type limit struct {
-	what        quantity
-	at          int     // bus, or branch
+	kind        quantity
+	index       int     // bus, or branch
 	sign        float64 // +1 of a lower limit, −1 of an upper one
 	edge, guard float64 // the limit, and the room it is given
 	bound       float64 // what sign times the change of the quantity has to reach
 	p, q        float64 // direction of |S| of a branch
 	row         int     // of the program, −1: none
-	held        bool    // it bound in the linearisation before
+	binding     bool    // it bound in the linearisation before
 	// Of a limit after an outage: that, and where its power flow stands.
 	outage, lane int
 }
 
 // place is a limit whatever the linearisation.
 type place struct {
-	what   quantity
-	at     int
+	kind   quantity
+	index  int
 	sign   float64
 	outage int // after which; −1: none
 }
 
-func (l *limit) place(outage int) place { return place{l.what, l.at, l.sign, outage} }
+func (l *limit) place(outage int) place { return place{l.kind, l.index, l.sign, outage} }
 
 // lacks is the bound where the quantity has a value.
 func (l *limit) lacks(value float64) float64 {
@@ -127,8 +127,8 @@ func newProjection(y *System) *projection {
 	for k := range powerflow.RightHandSides {
 		p.angle[k], p.magnitude[k] = make([]float64, y.layout.buses), make([]float64, y.layout.buses)
 	}
-	if p.enough = flowNoise; len(p.control) > mostModes+1 {
-		p.enough, p.frozen, p.near = negligible*MarginTolerance, frozen, rowReach
+	if p.tolerance = flowNoise; len(p.control) > mostModes+1 {
+		p.tolerance, p.frozen, p.reach = negligible*MarginTolerance, frozen, rowReach
 	}
 	return p
 }
@@ -152,9 +152,9 @@ func (y *System) Project(s, c, u []float64) bool {
 	if y.security != nil {
 		return y.projectSecure(w, s, c, u, nil)
 	}
-	p.begun = false
-	best, last, broken := math.Inf(-1), 0.0, 0.0
-	for round, since := 0, 0; ; round++ {
+	p.linearised = false
+	best, last, infeasibility := math.Inf(-1), 0.0, 0.0
+	for round, stalled := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
 			// Nothing to linearise at: the merit order is near a solution.
 			if round > 0 {
@@ -167,13 +167,13 @@ func (y *System) Project(s, c, u []float64) bool {
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
 		low := w.smallest()
-		if since++; low > leastProgress*best {
-			best, since = low, 0
+		if stalled++; low > leastProgress*best {
+			best, stalled = low, 0
 		}
-		if low >= -p.enough || round >= projectionRounds && (y.spec.Keeps(low) || since >= patience || broken > contradiction) {
+		if low >= -p.tolerance || round >= projectionRounds && (y.spec.Keeps(low) || stalled >= patience || infeasibility > contradiction) {
 			return y.spec.Keeps(low)
 		}
-		broken = w.correct(c, u, low >= math.Max(p.frozen*last, -frozenMost))
+		infeasibility = w.correct(c, u, low >= math.Max(p.frozen*last, -frozenMost))
 		y.clip(c, u)
 		last = low
 	}
@@ -201,7 +201,7 @@ func (w *workspace) smallest() float64 {
 // held; the power flow here says how far away the limits are. Otherwise what held is where the
 // new program begins, where the rounds are of one projection and limits near are rows. It
 // returns by how much the program breaks a limit at most, because limits contradict each other.
-func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
+func (w *workspace) correct(c, u []float64, keep bool) (infeasibility float64) {
 	p := w.projection
 	p.program.metric, p.program.slack = w.system.metric(), elasticity
 	if keep {
@@ -221,46 +221,46 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		p.recall()
 	}
 	w.boxes(c, u)
-	p.chosen = p.chosen[:0]
+	p.candidates = p.candidates[:0]
 	for k := range p.limits {
-		if l := &p.limits[k]; l.row < 0 && (l.bound > -p.near || l.held) {
-			p.chosen = append(p.chosen, k)
+		if l := &p.limits[k]; l.row < 0 && (l.bound > -p.reach || l.binding) {
+			p.candidates = append(p.candidates, k)
 		}
 	}
 	return w.move(u)
 }
 
-// move solves the program with the chosen limits, and with those that its solution would break, and moves u there. broken
+// move solves the program with the chosen limits, and with those that its solution would break, and moves u there. infeasibility
 // is the largest price of a limit that it gives up.
-func (w *workspace) move(u []float64) (broken float64) {
+func (w *workspace) move(u []float64) (infeasibility float64) {
 	p := w.projection
 	for more := true; more; {
 		w.addChosen()
 		p.program.solve(programTolerance)
 		more = w.choosePredicted()
 	}
-	for j, at := range p.control {
-		u[at] += p.program.x[j]
+	for j, entry := range p.control {
+		u[entry] += p.program.x[j]
 	}
-	w.known = false
+	w.cached = false
 	for _, v := range p.program.lambda {
-		broken = math.Max(broken, elasticity*v)
+		infeasibility = math.Max(infeasibility, elasticity*v)
 	}
-	return broken
+	return infeasibility
 }
 
 // hold takes note of the limits that bind and leaves the program without rows, and with nothing
 // held where it is the first.
 func (p *projection) hold() {
-	p.held = p.held[:0]
-	if !p.begun || p.near == 0 {
+	p.binding = p.binding[:0]
+	if !p.linearised || p.reach == 0 {
 		p.program.reset()
-		p.begun = true
+		p.linearised = true
 		return
 	}
 	for k := range p.limits {
 		if l := &p.limits[k]; l.row >= 0 && p.program.binds[l.row] {
-			p.held = append(p.held, l.place(-1))
+			p.binding = append(p.binding, l.place(-1))
 		}
 	}
 	p.program.forget()
@@ -269,10 +269,10 @@ func (p *projection) hold() {
 // recall marks those among the limits of another linearisation, which stand in the same order.
 func (p *projection) recall() {
 	next := 0
-	for _, h := range p.held {
+	for _, h := range p.binding {
 		for i := next; i < len(p.limits); i++ {
-			if l := &p.limits[i]; l.at == h.at && l.what == h.what && l.sign == h.sign {
-				l.held, next = true, i+1
+			if l := &p.limits[i]; l.index == h.index && l.kind == h.kind && l.sign == h.sign {
+				l.binding, next = true, i+1
 				break
 			}
 		}
@@ -283,41 +283,42 @@ func (p *projection) recall() {
 func (w *workspace) boxes(c, u []float64) {
 	n, p, gens := w.system.Network, w.projection, w.system.layout.gens
 	previous := c[w.system.layout.previous:]
-	for j, at := range p.control {
+	for j, entry := range p.control {
 		var lo, hi float64
-		if at < gens {
-			lo, hi = w.system.window(at, previous[at])
+		if entry < gens {
+			lo, hi = w.system.window(entry, previous[entry])
 		} else {
-			b := n.GenBus[at-gens]
+			b := n.GenBus[entry-gens]
 			lo, hi = n.VMin[b], n.VMax[b]
 		}
-		p.program.lo[j], p.program.hi[j] = lo-u[at], hi-u[at]
+		p.program.lo[j], p.program.hi[j] = lo-u[entry], hi-u[entry]
 	}
 }
 
 // limitsWithin lists the limits of the network within reach.
 func (w *workspace) limitsWithin(c []float64) {
-	y, n, m, l := w.system, w.system.Network, &w.system.model, &w.system.layout
+	y, n := w.system, w.system.Network
+	m, l := &y.model, &y.layout
 	w.projection.limits = w.projection.limits[:0]
 	lo, hi := y.window(m.slackGen, c[l.previous+m.slackGen])
-	w.sides(limit{what: slackPower, at: n.Slack}, w.solution.Pg[m.slackGen], lo, hi, powerGuard, powerReach)
+	w.sides(limit{kind: slackPower, index: n.Slack}, w.solution.Pg[m.slackGen], lo, hi, powerGuard, powerReach)
 	for g, b := range n.GenBus {
 		if m.leads[g] && w.margin[l.marginQ+g] < powerReach {
 			qmin, qmax := y.reactive(b)
 			_, q := w.solver.Injection(b)
-			w.sides(limit{what: reactivePower, at: b}, q+w.qd[b], qmin, qmax, powerGuard, powerReach)
+			w.sides(limit{kind: reactivePower, index: b}, q+w.qd[b], qmin, qmax, powerGuard, powerReach)
 		}
 	}
 	for i, v := range w.solution.Vm {
 		if m.unit[i] < 0 {
-			w.sides(limit{what: magnitude, at: i}, v, n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
+			w.sides(limit{kind: magnitude, index: i}, v, n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
 		}
 	}
 	for r, k := range l.rated {
 		if w.margin[l.marginS+r] < powerReach {
 			for end, s := range [2][2]float64{{w.flows.Pf[k], w.flows.Qf[k]}, {w.flows.Pt[k], w.flows.Qt[k]}} {
 				if size := math.Sqrt(s[0]*s[0] + s[1]*s[1]); size > 0 {
-					w.sides(limit{what: flowFrom + quantity(end), at: k, p: s[0] / size, q: s[1] / size}, size, math.Inf(-1), n.Rate[k], powerGuard, powerReach)
+					w.sides(limit{kind: flowFrom + quantity(end), index: k, p: s[0] / size, q: s[1] / size}, size, math.Inf(-1), n.Rate[k], powerGuard, powerReach)
 				}
 			}
 		}
@@ -326,8 +327,8 @@ func (w *workspace) limitsWithin(c []float64) {
 
 // reactive are the limits of what the units at a bus give in all.
 func (y *System) reactive(bus int) (qmin, qmax float64) {
-	for g, at := range y.Network.GenBus {
-		if at == bus {
+	for g, b := range y.Network.GenBus {
+		if b == bus {
 			qmin, qmax = qmin+y.Network.QMin[g], qmax+y.Network.QMax[g]
 		}
 	}
@@ -335,14 +336,15 @@ func (y *System) reactive(bus int) (qmin, qmax float64) {
 }
 
 // sides lists lo + guard ≤ value + change ≤ hi − guard for the sides within reach.
-func (w *workspace) sides(of limit, value, lo, hi, guard, reach float64) {
+func (w *workspace) sides(l limit, value, lo, hi, guard, reach float64) {
 	if hi-lo < 2*guard {
 		guard = math.Max(0, (hi-lo)/2)
 	}
 	for side, gap := range [2]float64{value - lo, hi - value} {
 		if gap < reach {
-			of.sign, of.edge, of.guard, of.bound, of.row = 1-2*float64(side), [2]float64{lo, hi}[side], guard, guard-gap, -1
-			w.projection.limits = append(w.projection.limits, of)
+			l.sign, l.edge, l.row = 1-2*float64(side), [2]float64{lo, hi}[side], -1
+			l.guard, l.bound = guard, guard-gap
+			w.projection.limits = append(w.projection.limits, l)
 		}
 	}
 }
@@ -350,18 +352,18 @@ func (w *workspace) sides(of limit, value, lo, hi, guard, reach float64) {
 // value is what the quantity of a limit is at the solution, and where it is a flow its
 // direction there.
 func (w *workspace) value(l *limit) (value, p, q float64) {
-	switch l.what {
+	switch l.kind {
 	case slackPower:
 		return w.solution.Pg[w.system.model.slackGen], 0, 0
 	case reactivePower:
-		_, q = w.solver.Injection(l.at)
-		return q + w.qd[l.at], 0, 0
+		_, q = w.solver.Injection(l.index)
+		return q + w.qd[l.index], 0, 0
 	case magnitude:
-		return w.solution.Vm[l.at], 0, 0
+		return w.solution.Vm[l.index], 0, 0
 	case flowFrom:
-		p, q = w.flows.Pf[l.at], w.flows.Qf[l.at]
+		p, q = w.flows.Pf[l.index], w.flows.Qf[l.index]
 	default:
-		p, q = w.flows.Pt[l.at], w.flows.Qt[l.at]
+		p, q = w.flows.Pt[l.index], w.flows.Qt[l.index]
 	}
 	if value = math.Sqrt(p*p + q*q); value > 0 {
 		p, q = p/value, q/value
@@ -372,25 +374,25 @@ func (w *workspace) value(l *limit) (value, p, q float64) {
 // addChosen makes the limits chosen rows of the program.
 func (w *workspace) addChosen() {
 	p := w.projection
-	for left := p.chosen; len(left) > 0; {
-		batch := left[:min(len(left), powerflow.RightHandSides)]
-		left = left[len(batch):]
+	for remaining := p.candidates; len(remaining) > 0; {
+		batch := remaining[:min(len(remaining), powerflow.RightHandSides)]
+		remaining = remaining[len(batch):]
 		for i, k := range batch {
 			w.gradient(&p.limits[k], p.angle[i], p.magnitude[i])
 		}
 		w.linear.Sensitivities(p.angle[:len(batch)], p.magnitude[:len(batch)])
 		for i, k := range batch {
 			l := &p.limits[k]
-			others := 0.0
-			if l.what == slackPower {
-				others = -1
+			slackInjection := 0.0
+			if l.kind == slackPower {
+				slackInjection = -1
 			}
 			row := p.program.add(l.bound)
-			for j, at := range p.control {
-				row[j] = l.sign * w.sensitivity(at, others, p.angle[i], p.magnitude[i])
+			for j, entry := range p.control {
+				row[j] = l.sign * w.sensitivity(entry, slackInjection, p.angle[i], p.magnitude[i])
 			}
-			l.row = p.program.known()
-			p.program.binds[l.row] = l.held
+			l.row = p.program.complete()
+			p.program.binds[l.row] = l.binding
 		}
 	}
 }
@@ -399,15 +401,15 @@ func (w *workspace) addChosen() {
 func (w *workspace) gradient(l *limit, angle, magnitudes []float64) {
 	clear(angle)
 	clear(magnitudes)
-	switch l.what {
+	switch l.kind {
 	case slackPower:
-		w.linear.AddInjectionGradient(l.at, 1, 0, angle, magnitudes)
+		w.linear.AddInjectionGradient(l.index, 1, 0, angle, magnitudes)
 	case reactivePower:
-		w.linear.AddInjectionGradient(l.at, 0, 1, angle, magnitudes)
+		w.linear.AddInjectionGradient(l.index, 0, 1, angle, magnitudes)
 	case magnitude:
-		magnitudes[l.at] = 1
+		magnitudes[l.index] = 1
 	default:
-		w.linear.AddFlowGradient(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
+		w.linear.AddFlowGradient(l.index, l.kind == flowFrom, l.p, l.q, angle, magnitudes)
 	}
 }
 
@@ -417,67 +419,67 @@ func (w *workspace) choosePredicted() bool {
 	p := w.projection
 	clear(w.angle)
 	clear(w.vm)
-	others := 0.0
-	for j, at := range p.control {
-		others += w.inject(at, p.program.x[j], w.angle, w.vm)
+	slackInjection := 0.0
+	for j, entry := range p.control {
+		slackInjection += w.inject(entry, p.program.x[j], w.angle, w.vm)
 	}
 	w.linear.Response(w.angle, w.vm)
-	p.chosen = p.chosen[:0]
+	p.candidates = p.candidates[:0]
 	change, last := 0.0, -1 // the sides of a quantity stand together
 	for k := range p.limits {
 		l := &p.limits[k]
 		if l.row >= 0 {
 			continue
 		}
-		if last < 0 || p.limits[last].what != l.what || p.limits[last].at != l.at {
-			change, last = w.change(l, others, w.angle, w.vm), k
+		if last < 0 || p.limits[last].kind != l.kind || p.limits[last].index != l.index {
+			change, last = w.change(l, slackInjection, w.angle, w.vm), k
 		}
 		if l.bound-l.sign*change > programTolerance {
-			p.chosen = append(p.chosen, k)
+			p.candidates = append(p.candidates, k)
 		}
 	}
-	return len(p.chosen) > 0
+	return len(p.candidates) > 0
 }
 
 // inject adds a change of one set-point to what a power flow is given, by bus as Response
 // has it, and returns that of the other units' power at the reference bus.
-func (w *workspace) inject(at int, by float64, angle, magnitudes []float64) (others float64) {
+func (w *workspace) inject(entry int, change float64, angle, magnitudes []float64) (slackInjection float64) {
 	n := w.system.Network
 	switch gens := n.Gens(); {
-	case at >= gens:
-		magnitudes[n.GenBus[at-gens]] = by
-	case n.GenBus[at] == n.Slack:
-		return by
+	case entry >= gens:
+		magnitudes[n.GenBus[entry-gens]] = change
+	case n.GenBus[entry] == n.Slack:
+		return change
 	default:
-		angle[n.GenBus[at]] += by
+		angle[n.GenBus[entry]] += change
 	}
 	return 0
 }
 
 // change is that of a limit's quantity with changes of the voltages, by bus, and of the
 // other units' power at the reference bus.
-func (w *workspace) change(l *limit, others float64, angle, magnitudes []float64) float64 {
-	switch l.what {
+func (w *workspace) change(l *limit, slackInjection float64, angle, magnitudes []float64) float64 {
+	switch l.kind {
 	case slackPower:
-		return w.linear.InjectionChange(l.at, 1, 0, angle, magnitudes) - others
+		return w.linear.InjectionChange(l.index, 1, 0, angle, magnitudes) - slackInjection
 	case reactivePower:
-		return w.linear.InjectionChange(l.at, 0, 1, angle, magnitudes)
+		return w.linear.InjectionChange(l.index, 0, 1, angle, magnitudes)
 	case magnitude:
-		return magnitudes[l.at]
+		return magnitudes[l.index]
 	}
-	return w.linear.FlowChange(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
+	return w.linear.FlowChange(l.index, l.kind == flowFrom, l.p, l.q, angle, magnitudes)
 }
 
 // sensitivity is the derivative in one set-point of a quantity, of its sensitivities by bus
-// and of others: the derivative in the P_G of the other units at the reference bus, which
+// and of slackInjection: the derivative in the P_G of the other units at the reference bus, which
 // its balance knows and no voltage does.
-func (w *workspace) sensitivity(at int, others float64, angle, magnitudes []float64) float64 {
+func (w *workspace) sensitivity(entry int, slackInjection float64, angle, magnitudes []float64) float64 {
 	n := w.system.Network
-	if gens := n.Gens(); at >= gens {
-		return magnitudes[n.GenBus[at-gens]]
+	if gens := n.Gens(); entry >= gens {
+		return magnitudes[n.GenBus[entry-gens]]
 	}
-	if b := n.GenBus[at]; b != n.Slack {
+	if b := n.GenBus[entry]; b != n.Slack {
 		return angle[b]
 	}
-	return others
+	return slackInjection
 }

@@ -32,11 +32,11 @@ func TestARoundBreaksNoLimitThatWasKept(t *testing.T) {
 	for i, at := range require.Get(y.Decisions(t.Context(), "envelope:0.92:1", 9003, 3, 1))(t) {
 		u := slices.Clone(at.From[lastDispatch])
 		y.clip(at.C, u)
-		w.projection.begun = false
+		w.projection.linearised = false
 		if !w.dispatch(at.S, at.C, u) {
 			t.Fatalf("decision %d: no power flow", i)
 		}
-		if w.smallest() >= -w.projection.enough {
+		if w.smallest() >= -w.projection.tolerance {
 			continue
 		}
 		before := slices.Clone(w.margin)

@@ -36,55 +36,56 @@ type leastChange struct {
 	force  []float64 // multiplier of a variable at a bound
 	push   []float64 // multipliers that the dual active set has come to, by constraint, ≥ 0
 
-	rows    []float64 // a, n a row
-	bound   []float64 // b
-	binds   []bool
-	lambda  []float64 // multiplier, 0 where the row does not bind
-	image   []float64 // Uᵀa, rank a row
-	seat    []int     // place of each row among those that have bound, −1: it has not; most rows never do
-	met     []float64 // these rows one after another
-	gram    []float64 // Σ_j D_j a_kj a_lj of these, packed lower triangle; without modes over the free variables only
-	apart   []bool    // variables that gram leaves out
-	columns []float64 // entries of these rows at some variables
-	along   []float64 // a·x
+	rows     []float64 // a, n a row
+	bound    []float64 // b
+	binds    []bool
+	lambda   []float64 // multiplier, 0 where the row does not bind
+	image    []float64 // Uᵀa, rank a row
+	seat     []int     // place of each row among those that have bound, −1: it has not; most rows never do
+	met      []float64 // these rows one after another
+	gram     []float64 // Σ_j D_j a_kj a_lj of these, packed lower triangle; without modes over the free variables only
+	excluded []bool    // variables that gram leaves out
+	columns  []float64 // entries of these rows at some variables
+	values   []float64 // a·x
 
-	fixed  []int     // variables at a bound
-	active []int     // rows that bind
-	at     []float64 // their entries at the fixed variables, len(fixed) a row
-	scaled []float64 // one of them times D
-	modes  []float64 // L⁻¹ of what U sees of the rows' free entries, rank a row
-	inner  []float64 // Cholesky factor L of I + U_BᵀD_B⁻¹U_B
-	pull   []float64 // L⁻¹ of what the fixed variables pull
-	schur  []float64 // Cholesky factor of the rows' system
-	answer []float64
-	broken []int
-	excess []float64 // by how much each is
-	worst  int       // of the broken
+	fixed      []int     // variables at a bound
+	active     []int     // rows that bind
+	entries    []float64 // their entries at the fixed variables, len(fixed) a row
+	scaled     []float64 // one of them times D
+	modes      []float64 // L⁻¹ of what U sees of the rows' free entries, rank a row
+	inner      []float64 // Cholesky factor L of I + U_BᵀD_B⁻¹U_B
+	pull       []float64 // L⁻¹ of what the fixed variables pull
+	schur      []float64 // Cholesky factor of the rows' system
+	answer     []float64
+	violations []int
+	excess     []float64 // by how much each is
+	worst      int       // of the violations
 }
 
 func newLeastChange(n int) *leastChange {
 	vector := func() []float64 { return make([]float64, n) }
-	return &leastChange{lo: vector(), hi: vector(), x: vector(), force: vector(), side: make([]int8, n), apart: make([]bool, n)}
+	return &leastChange{lo: vector(), hi: vector(), x: vector(), force: vector(), side: make([]int8, n), excluded: make([]bool, n)}
 }
 
 // reset forgets all rows; no variable is at a bound but those that have one value.
 func (p *leastChange) reset() {
 	p.forget()
 	clear(p.side)
-	clear(p.apart)
+	clear(p.excluded)
 	clear(p.x)
 }
 
 // forget forgets all rows; variables at a bound stay there until solve frees them.
 func (p *leastChange) forget() {
-	p.rows, p.bound, p.binds, p.lambda, p.image = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0]
+	p.rows, p.bound, p.binds = p.rows[:0], p.bound[:0], p.binds[:0]
+	p.lambda, p.image = p.lambda[:0], p.image[:0]
 	p.seat, p.met, p.gram = p.seat[:0], p.met[:0], p.gram[:0]
 	for j, side := range p.side {
-		p.apart[j] = p.metric.rank == 0 && side != 0
+		p.excluded[j] = p.metric.rank == 0 && side != 0
 	}
 }
 
-// add appends a row with its bound, for the caller to fill; known completes it.
+// add appends a row with its bound, for the caller to fill; complete takes it in.
 func (p *leastChange) add(bound float64) []float64 {
 	n := len(p.x)
 	p.rows = slices.Grow(p.rows, n)[:len(p.rows)+n]
@@ -92,13 +93,13 @@ func (p *leastChange) add(bound float64) []float64 {
 	return p.rows[len(p.rows)-n:]
 }
 
-// known takes in the row that add gave, filled, and returns its number.
-func (p *leastChange) known() int {
+// complete takes in the row that add gave, filled, and returns its number.
+func (p *leastChange) complete() int {
 	k, m := len(p.bound)-1, p.metric
 	a := p.row(k)
-	at := len(p.image)
-	p.image = slices.Grow(p.image, m.rank)[:at+m.rank]
-	image := p.image[at:]
+	offset := len(p.image)
+	p.image = slices.Grow(p.image, m.rank)[:offset+m.rank]
+	image := p.image[offset:]
 	clear(image)
 	if m.rank > 0 {
 		for j, v := range a {
@@ -117,7 +118,7 @@ func (p *leastChange) meet(k int) {
 	p.seat[k] = count
 	p.met = append(p.met, a...)
 	for j, v := range a {
-		if p.force[j] = p.metric.diagonal[j] * v; p.apart[j] {
+		if p.force[j] = p.metric.diagonal[j] * v; p.excluded[j] {
 			p.force[j] = 0
 		}
 	}
@@ -144,26 +145,26 @@ const (
 // solve leaves the answer for the rows at hand in x, every constraint kept to tolerance
 // as far as its price allows. It goes on from the constraints that are held.
 func (p *leastChange) solve(tolerance float64) {
-	least, left := math.MaxInt, blockTries
-	for left > 0 {
+	least, tries := math.MaxInt, blockTries
+	for tries > 0 {
 		p.equalities()
 		share := 0.0
-		if left < blockTries {
+		if tries < blockTries {
 			share = worstShare
 		}
 		p.violated(tolerance, share)
 		for c := range len(p.x) + len(p.bound) {
 			if p.multiplier(c) < 0 {
-				p.broken = append(p.broken, c)
+				p.violations = append(p.violations, c)
 			}
 		}
-		if len(p.broken) == 0 {
+		if len(p.violations) == 0 {
 			return
 		}
-		if left--; len(p.broken) < least {
-			least, left = len(p.broken), blockTries
+		if tries--; len(p.violations) < least {
+			least, tries = len(p.violations), blockTries
 		}
-		for _, c := range p.broken {
+		for _, c := range p.violations {
 			p.exchange(c)
 		}
 	}
@@ -175,32 +176,32 @@ func (p *leastChange) solveDual(tolerance float64) {
 	p.push = resized(p.push, len(p.x)+len(p.bound))
 	clear(p.push)
 	p.ascend()
-	for alone := false; p.violated(tolerance, 0); {
-		if alone { // in company none of them was held in the end
-			p.broken = append(p.broken[:0], p.worst)
+	for single := false; p.violated(tolerance, 0); {
+		if single { // in company none of them was held in the end
+			p.violations = append(p.violations[:0], p.worst)
 		}
-		for _, c := range p.broken {
+		for _, c := range p.violations {
 			p.exchange(c)
 		}
 		p.ascend()
-		held := slices.ContainsFunc(p.broken, p.holds)
-		if !held && alone {
+		holds := slices.ContainsFunc(p.violations, p.holds)
+		if !holds && single {
 			return // rounding is all that is left of the violation
 		}
-		alone = !held
+		single = !holds
 	}
 }
 
 // violated lists the constraints that x violates by more than the tolerance, those by at least
 // a share of the most, and reports whether there are any.
 func (p *leastChange) violated(tolerance, share float64) bool {
-	p.broken, p.excess = p.broken[:0], p.excess[:0]
+	p.violations, p.excess = p.violations[:0], p.excess[:0]
 	most := 0.0
-	look := func(c int, by float64) {
-		if by > tolerance {
-			p.broken, p.excess = append(p.broken, c), append(p.excess, by)
-			if by > most {
-				most, p.worst = by, c
+	look := func(c int, excess float64) {
+		if excess > tolerance {
+			p.violations, p.excess = append(p.violations, c), append(p.excess, excess)
+			if excess > most {
+				most, p.worst = excess, c
 			}
 		}
 	}
@@ -209,21 +210,21 @@ func (p *leastChange) violated(tolerance, share float64) bool {
 			look(j, math.Max(p.lo[j]-x, x-p.hi[j]))
 		}
 	}
-	p.along = resized(p.along, len(p.bound))
-	dots.Rows(p.x, p.rows, len(p.x), p.along)
+	p.values = resized(p.values, len(p.bound))
+	dots.Rows(p.x, p.rows, len(p.x), p.values)
 	for k, binds := range p.binds {
 		if !binds {
-			look(len(p.x)+k, p.bound[k]-p.along[k])
+			look(len(p.x)+k, p.bound[k]-p.values[k])
 		}
 	}
-	kept := p.broken[:0]
-	for i, by := range p.excess {
-		if by >= share*most {
-			kept = append(kept, p.broken[i])
+	large := p.violations[:0]
+	for i, excess := range p.excess {
+		if excess >= share*most {
+			large = append(large, p.violations[i])
 		}
 	}
-	p.broken = kept
-	return len(p.broken) > 0
+	p.violations = large
+	return len(p.violations) > 0
 }
 
 // ascend takes the multipliers to those of the held constraints as equalities, x with
@@ -233,14 +234,14 @@ func (p *leastChange) ascend() {
 		p.equalities()
 		step, first, freed := 1.0, -1, false
 		for c, push := range p.push {
-			to := p.multiplier(c)
+			multiplier := p.multiplier(c)
 			switch {
-			case to >= 0:
+			case multiplier >= 0:
 			case push == 0: // new, and not needed beside the others
 				p.exchange(c)
 				freed = true
-			case push < step*(push-to):
-				step, first = push/(push-to), c
+			case push < step*(push-multiplier):
+				step, first = push/(push-multiplier), c
 			}
 		}
 		if freed {
@@ -322,7 +323,7 @@ func (p *leastChange) equalities() {
 		}
 	}
 	if r == 0 {
-		p.setApart()
+		p.exclude()
 	}
 	for _, k := range p.active {
 		if p.seat[k] < 0 {
@@ -346,30 +347,30 @@ func (p *leastChange) equalities() {
 	cholesky(p.inner, r)
 	lower(p.inner, p.pull)
 
-	p.at, p.modes, p.scaled = resized(p.at, q*b), resized(p.modes, q*r), resized(p.scaled, b)
+	p.entries, p.modes, p.scaled = resized(p.entries, q*b), resized(p.modes, q*r), resized(p.scaled, b)
 	p.schur, p.answer = resized(p.schur, q*q), resized(p.answer, q)
 	for i, k := range p.active {
 		a, row := p.row(k), p.schur[i*q:i*q+i+1]
-		held := 0.0
+		pull := 0.0
 		for _, j := range p.fixed {
-			held += a[j] * p.x[j]
+			pull += a[j] * p.x[j]
 		}
-		p.answer[i] = p.bound[k] - held
+		p.answer[i] = p.bound[k] - pull
 		for l, other := range p.active[:i+1] {
 			row[l] = p.product(k, other)
 		}
 		if r > 0 {
-			at, seen := p.at[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
-			copy(seen, p.image[k*r:(k+1)*r])
+			entries, modal := p.entries[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
+			copy(modal, p.image[k*r:(k+1)*r])
 			for f, j := range p.fixed {
-				at[f] = a[j]
+				entries[f] = a[j]
 				p.scaled[f] = m.diagonal[j] * a[j]
-				tensor.Axpy(-a[j], m.mode(j), seen)
+				tensor.Axpy(-a[j], m.mode(j), modal)
 			}
-			lower(p.inner, seen)
-			p.answer[i] -= tensor.Dot(seen, p.pull)
+			lower(p.inner, modal)
+			p.answer[i] -= tensor.Dot(modal, p.pull)
 			for l := range row {
-				row[l] = row[l] - tensor.Dot(p.scaled, p.at[l*b:(l+1)*b]) + tensor.Dot(seen, p.modes[l*r:(l+1)*r])
+				row[l] = row[l] - tensor.Dot(p.scaled, p.entries[l*b:(l+1)*b]) + tensor.Dot(modal, p.modes[l*r:(l+1)*r])
 			}
 		}
 		row[i] += p.slack
@@ -386,37 +387,37 @@ func (p *leastChange) equalities() {
 	dots.Add(p.force, p.lambda, p.rows, len(p.x))
 	upper(p.inner, p.pull)
 	for j, f := range p.force {
-		along := 0.0
+		modal := 0.0
 		if r > 0 {
-			along = tensor.Dot(m.mode(j), p.pull)
+			modal = tensor.Dot(m.mode(j), p.pull)
 		}
 		if p.side[j] == 0 {
-			p.x[j] = m.diagonal[j]*f + along
+			p.x[j] = m.diagonal[j]*f + modal
 		} else {
-			p.force[j] = (p.x[j]-along)/m.diagonal[j] - f
+			p.force[j] = (p.x[j]-modal)/m.diagonal[j] - f
 		}
 	}
 }
 
-// setApart takes the fixed variables out of gram and the free ones in.
-func (p *leastChange) setApart() {
-	var turned [4]int
+// exclude takes the fixed variables out of gram and the free ones in.
+func (p *leastChange) exclude() {
+	var variables [4]int
 	count := 0
 	for j, side := range p.side {
-		if (side != 0) == p.apart[j] {
+		if (side != 0) == p.excluded[j] {
 			continue
 		}
-		p.apart[j] = side != 0
-		turned[count] = j
-		if count++; count == len(turned) {
-			p.turn(turned[:])
+		p.excluded[j] = side != 0
+		variables[count] = j
+		if count++; count == len(variables) {
+			p.turn(variables[:])
 			count = 0
 		}
 	}
-	p.turn(turned[:count])
+	p.turn(variables[:count])
 }
 
-// turn takes variables out of gram that are apart, and in that are not.
+// turn takes variables out of gram that are excluded, and in that are not.
 func (p *leastChange) turn(variables []int) {
 	n := len(p.x)
 	q := len(p.met) / n
@@ -426,15 +427,15 @@ func (p *leastChange) turn(variables []int) {
 			p.columns[f*q+k] = p.met[k*n+j]
 		}
 	}
-	var by [4]float64
+	var factors [4]float64
 	for k := range q {
 		for f, j := range variables {
-			by[f] = p.metric.diagonal[j] * p.columns[f*q+k]
-			if p.apart[j] {
-				by[f] = -by[f]
+			factors[f] = p.metric.diagonal[j] * p.columns[f*q+k]
+			if p.excluded[j] {
+				factors[f] = -factors[f]
 			}
 		}
-		dots.Add(p.gram[triangle(k):triangle(k+1)], by[:len(variables)], p.columns, q)
+		dots.Add(p.gram[triangle(k):triangle(k+1)], factors[:len(variables)], p.columns, q)
 	}
 }
 
@@ -448,21 +449,21 @@ func triangle(i int) int { return i * (i + 1) / 2 }
 // rows do not.
 func cholesky(a []float64, n int) {
 	var s dots.Sums
-	for at := 0; at < n; at += 4 {
-		for i := at; i < n; i++ {
+	for block := 0; block < n; block += 4 {
+		for i := block; i < n; i++ {
 			row := a[i*n : i*n+i+1]
-			if i >= at+4 {
-				s.Four(row[:at], a[at*n:], n)
+			if i >= block+4 {
+				s.Four(row[:block], a[block*n:], n)
 				for k := range s { // as tensor.Dot sums what is behind
-					other, v := a[(at+k)*n+at:], &s[k]
-					for l, x := range row[at : at+k] {
+					other, v := a[(block+k)*n+block:], &s[k]
+					for l, x := range row[block : block+k] {
 						v[0] += x * other[l]
 					}
-					row[at+k] = (row[at+k] - ((v[0] + v[1]) + (v[2] + v[3]))) / other[k]
+					row[block+k] = (row[block+k] - ((v[0] + v[1]) + (v[2] + v[3]))) / other[k]
 				}
 				continue
 			}
-			for j := at; j < i; j++ {
+			for j := block; j < i; j++ {
 				row[j] = (row[j] - tensor.Dot(row[:j], a[j*n:j*n+j])) / a[j*n+j]
 			}
 			// Only rounding can bring this to zero.

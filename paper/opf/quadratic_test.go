@@ -52,7 +52,7 @@ func checkLeastChange(t *testing.T, solve func(p *leastChange, tolerance float64
 			for j := range row {
 				row[j] = quarter("a", 4)
 			}
-			p.known()
+			p.complete()
 		}
 		solve(p, 1e-10)
 		for range rapid.IntRange(0, 2).Draw(t, "again") { // other bounds
@@ -180,9 +180,9 @@ func TestLeastChangeOfAContradiction(t *testing.T) {
 	p.metric, p.slack, p.lo[0], p.hi[0] = &metric{diagonal: []float64{1}}, 1e-3, -5, 5
 	p.reset()
 	p.add(1)[0] = 1
-	p.known()
+	p.complete()
 	p.add(1)[0] = -1
-	p.known()
+	p.complete()
 	p.solve(1e-9)
 	if math.Abs(p.x[0]) > 1e-9 || math.Abs(p.lambda[0]-1000) > 1e-6 || math.Abs(p.lambda[1]-1000) > 1e-6 {
 		t.Errorf("x = %v with the multipliers %v, want the middle", p.x, p.lambda)

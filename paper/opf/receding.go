@@ -17,8 +17,8 @@ const (
 	trustVoltage = 0.02
 	trustRamps   = 4
 	leastTrust   = 1e-6 // share of it below which nothing is gained any more
-	// enough is the predicted gain, in units of the merit, that ends the iterations.
-	enough = 1e-7
+	// leastPromise is the predicted gain, in units of the merit, that ends the iterations.
+	leastPromise = 1e-7
 	// violationPrice is that of a pu by which a limit is broken, in units of the largest
 	// marginal value of a pu of anything: above every multiplier.
 	violationPrice = 30
@@ -111,10 +111,10 @@ func (m *recedingDispatch) start(s, c []float64, pref domain.Preference) bool {
 		last := len(m.now) - 1
 		m.now[last] = first
 		if last > 0 { // what the last step of the plan before held stays
-			before := m.now[last-1]
-			copy(first.u, before.u)
-			copy(first.vm, before.vm)
-			copy(first.va, before.va)
+			previous := m.now[last-1]
+			copy(first.u, previous.u)
+			copy(first.vm, previous.vm)
+			copy(first.va, previous.va)
 		}
 	} else {
 		for _, t := range m.now {
@@ -155,8 +155,8 @@ func (m *recedingDispatch) highestPrice() float64 {
 	for _, r := range n.Rate {
 		tightest = math.Min(tightest, r)
 	}
-	const over = 1 - ThermalThreshold
-	return violationPrice * (m.weights[economic]*math.Max(dearest, 1) + m.weights[thermal]*4*over*over*over/tightest + m.weights[voltage]*2*VoltageDeadband)
+	const excess = 1 - ThermalThreshold
+	return violationPrice * (m.weights[economic]*math.Max(dearest, 1) + m.weights[thermal]*4*excess*excess*excess/tightest + m.weights[voltage]*2*VoltageDeadband)
 }
 
 // improve iterates until the model promises nothing more, and reports whether it came to
@@ -176,21 +176,21 @@ func (m *recedingDispatch) improve() bool {
 		m.pose(radius)
 		m.program.solve() // what it leaves is judged by the model, whether it met its tolerances or not
 		promised := merit - m.predict()
-		if !(promised > enough*math.Max(1, math.Abs(merit))) {
+		if !(promised > leastPromise*math.Max(1, math.Abs(merit))) {
 			return true
 		}
-		gained := math.Inf(-1)
+		gain := math.Inf(-1)
 		if m.try() {
-			gained = merit - m.merit(m.next)
+			gain = merit - m.merit(m.next)
 		}
-		if fresh = gained > 0.1*promised; fresh {
+		if fresh = gain > 0.1*promised; fresh {
 			m.now, m.next = m.next, m.now
-			merit -= gained
+			merit -= gain
 		}
 		switch {
-		case gained < 0.25*promised:
+		case gain < 0.25*promised:
 			radius /= 4
-		case gained > 0.75*promised:
+		case gain > 0.75*promised:
 			radius = math.Min(2*radius, 1)
 		}
 		if radius < leastTrust {
@@ -203,25 +203,25 @@ func (m *recedingDispatch) improve() bool {
 // merit is the value of a plan with the price of what it breaks.
 func (m *recedingDispatch) merit(plan []*plannedStep) float64 {
 	y := m.system
-	sum, broken := 0.0, 0.0
+	sum, violation := 0.0, 0.0
 	for k, t := range plan {
 		sum += t.value
 		for i, v := range t.quantity {
 			lo, hi := m.limit(k, i)
-			broken += math.Max(0, lo-v) + math.Max(0, v-hi)
+			violation += math.Max(0, lo-v) + math.Max(0, v-hi)
 		}
 		if k == 0 {
 			continue
 		}
-		before := plan[k-1]
-		for _, at := range m.control {
-			if at < y.layout.gens {
-				broken += math.Max(0, math.Abs(t.u[at]-before.u[at])-y.Ramp[at])
+		previous := plan[k-1]
+		for _, entry := range m.control {
+			if entry < y.layout.gens {
+				violation += math.Max(0, math.Abs(t.u[entry]-previous.u[entry])-y.Ramp[entry])
 			}
 		}
-		broken += math.Max(0, math.Abs(t.quantity[0]-before.quantity[0])-y.Ramp[y.model.slackGen])
+		violation += math.Max(0, math.Abs(t.quantity[0]-previous.quantity[0])-y.Ramp[y.model.slackGen])
 	}
-	return sum + m.price*broken
+	return sum + m.price*violation
 }
 
 // limit is what limit i allows in step k.
@@ -234,16 +234,16 @@ func (m *recedingDispatch) limit(k, i int) (lo, hi float64) {
 
 // box is what control j may be in step k.
 func (m *recedingDispatch) box(k, j int) (lo, hi float64) {
-	y, at := m.system, m.control[j]
+	y, entry := m.system, m.control[j]
 	n, gens := y.Network, y.layout.gens
 	switch {
-	case at >= gens:
-		b := n.GenBus[at-gens]
+	case entry >= gens:
+		b := n.GenBus[entry-gens]
 		return n.VMin[b], n.VMax[b]
 	case k == 0:
-		return y.window(at, m.c[y.layout.previous+at])
+		return y.window(entry, m.c[y.layout.previous+entry])
 	}
-	return n.PMin[at], n.PMax[at]
+	return n.PMin[entry], n.PMax[entry]
 }
 
 // pose writes the program of the linearised plan within a share of the trust region.
@@ -255,13 +255,13 @@ func (m *recedingDispatch) pose(radius float64) {
 		copy(p.gradient[k*n:], t.gradient)
 		copy(p.hessian[k*n*n:], t.hessian)
 		lo, hi := p.lo[k*n:(k+1)*n], p.hi[k*n:(k+1)*n]
-		for j, at := range m.control {
+		for j, entry := range m.control {
 			low, high := m.box(k, j)
 			trust := radius * trustVoltage
-			if at < gens {
-				trust = radius * trustRamps * y.Ramp[at]
+			if entry < gens {
+				trust = radius * trustRamps * y.Ramp[entry]
 			}
-			lo[j], hi[j] = math.Max(low-t.u[at], -trust), math.Min(high-t.u[at], trust)
+			lo[j], hi[j] = math.Max(low-t.u[entry], -trust), math.Min(high-t.u[entry], trust)
 			if hi[j]-lo[j] < 2*boxRoom {
 				lo[j], hi[j] = lo[j]-boxRoom, hi[j]+boxRoom
 			}
@@ -274,30 +274,30 @@ func (m *recedingDispatch) pose(radius float64) {
 			}
 			low, high := m.limit(k, i)
 			if v-low < reach {
-				p.rows = append(p.rows, elasticRow{step: k, sign: 1, own: slope, bound: low - v})
+				p.rows = append(p.rows, elasticRow{step: k, sign: 1, current: slope, bound: low - v})
 			}
 			if high-v < reach {
-				p.rows = append(p.rows, elasticRow{step: k, sign: -1, own: slope, bound: v - high})
+				p.rows = append(p.rows, elasticRow{step: k, sign: -1, current: slope, bound: v - high})
 			}
 		}
 		if k == 0 {
 			continue
 		}
-		before := m.now[k-1]
-		for j, at := range m.control {
-			if at < gens {
-				m.ramp(k, m.plus[j], m.minus[j], t.u[at]-before.u[at], y.Ramp[at])
+		previous := m.now[k-1]
+		for j, entry := range m.control {
+			if entry < gens {
+				m.ramp(k, m.plus[j], m.minus[j], t.u[entry]-previous.u[entry], y.Ramp[entry])
 			}
 		}
-		m.ramp(k, t.slope[:n], before.lessSlack, t.quantity[0]-before.quantity[0], y.Ramp[y.model.slackGen])
+		m.ramp(k, t.slope[:n], previous.lessSlack, t.quantity[0]-previous.quantity[0], y.Ramp[y.model.slackGen])
 	}
 }
 
 // ramp adds the two rows that hold a power's change from step to step.
-func (m *recedingDispatch) ramp(k int, own, before []float64, change, limit float64) {
+func (m *recedingDispatch) ramp(k int, current, previous []float64, change, limit float64) {
 	m.program.rows = append(m.program.rows,
-		elasticRow{step: k, sign: 1, own: own, before: before, bound: -limit - change},
-		elasticRow{step: k, sign: -1, own: own, before: before, bound: change - limit})
+		elasticRow{step: k, sign: 1, current: current, previous: previous, bound: -limit - change},
+		elasticRow{step: k, sign: -1, current: current, previous: previous, bound: change - limit})
 }
 
 // predict writes what the linearisation says of the program's answer, and returns its
@@ -305,30 +305,30 @@ func (m *recedingDispatch) ramp(k int, own, before []float64, change, limit floa
 func (m *recedingDispatch) predict() float64 {
 	n := len(m.control)
 	for k, t := range m.now {
-		to, d := m.model[k], m.program.x[k*n:(k+1)*n]
-		m.move(k, to)
+		model, d := m.model[k], m.program.x[k*n:(k+1)*n]
+		m.move(k, model)
 		for i, v := range t.quantity {
-			to.quantity[i] = v + tensor.Dot(t.slope[i*n:(i+1)*n], d)
+			model.quantity[i] = v + tensor.Dot(t.slope[i*n:(i+1)*n], d)
 		}
-		to.value = t.value + tensor.Dot(t.gradient, d)
+		model.value = t.value + tensor.Dot(t.gradient, d)
 		for j, v := range d {
-			to.value += 0.5 * v * tensor.Dot(t.hessian[j*n:(j+1)*n], d)
+			model.value += 0.5 * v * tensor.Dot(t.hessian[j*n:(j+1)*n], d)
 		}
 	}
 	return m.merit(m.model)
 }
 
 // move writes the set-points of step k after the program's answer.
-func (m *recedingDispatch) move(k int, to *plannedStep) {
+func (m *recedingDispatch) move(k int, step *plannedStep) {
 	y, n := m.system, len(m.control)
 	gens := y.layout.gens
-	copy(to.u, m.now[k].u)
-	for j, at := range m.control {
+	copy(step.u, m.now[k].u)
+	for j, entry := range m.control {
 		lo, hi := m.box(k, j)
-		to.u[at] = math.Min(math.Max(to.u[at]+m.program.x[k*n+j], lo), hi)
+		step.u[entry] = math.Min(math.Max(step.u[entry]+m.program.x[k*n+j], lo), hi)
 	}
 	for g, b := range y.Network.GenBus {
-		to.u[gens+g] = to.u[gens+y.model.unit[b]]
+		step.u[gens+g] = step.u[gens+y.model.unit[b]]
 	}
 }
 

@@ -61,11 +61,11 @@ func TestLinearisedDispatch(t *testing.T) {
 				}
 				for i := range d.limits {
 					want, tolerance := differences(quantity[i]), 1e-5
-					if what := d.limits[i].what; what == flowFrom || what == flowTo {
+					if what := d.limits[i].kind; what == flowFrom || what == flowTo {
 						tolerance = 2e-4 // a branch with next to no flow bends sharply
 					}
 					if math.Abs(at.slope[i*k+j]-want) > tolerance*math.Max(1, math.Abs(want)) {
-						t.Errorf("%s: the derivative of quantity %d (%d at %d) in control %d is %v, differences say %v", name, i, d.limits[i].what, d.limits[i].at, j, at.slope[i*k+j], want)
+						t.Errorf("%s: the derivative of quantity %d (%d at %d) in control %d is %v, differences say %v", name, i, d.limits[i].kind, d.limits[i].index, j, at.slope[i*k+j], want)
 					}
 				}
 			}

@@ -93,8 +93,8 @@ func (v *Solver) Abilities() *domain.SolverAbilities {
 func (v *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
 
 // Solve returns the samples of one scenario under one preference: see SolveAll.
-func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
-	samples, errs := v.SolveAll(scenario, p, []domain.Preference{pref}, how, []uint64{seed})
+func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	samples, errs := v.SolveAll(scenario, p, []domain.Preference{pref}, scalarization, []uint64{seed})
 	return samples[0], errs[0]
 }
 
@@ -107,13 +107,13 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 // of a secure dispatch on a large network end where a step fails; see walkSteps. A
 // preference all of whose trajectories fail is domain.ErrInfeasible, or
 // domain.ErrNotConverged where the solver gave up.
-func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
+func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, scalarization domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
 	y := v.system
 	var chains []*trainingChain
 	first, outcome := v.possible(p)
 	for i, pref := range prefs {
-		if errs[i] = cmp.Or(v.check(p, pref, how), outcome); errs[i] != nil {
+		if errs[i] = cmp.Or(v.check(p, pref, scalarization), outcome); errs[i] != nil {
 			continue
 		}
 		count, steps := 1, 1
@@ -201,12 +201,12 @@ func outcomeOf(r *acopf.Result) error {
 	return domain.ErrNotConverged
 }
 
-func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalarization) error {
+func (v *Solver) check(p []float64, pref domain.Preference, scalarization domain.Scalarization) error {
 	if want := 1 + len(v.system.layout.loadP) + len(v.system.layout.loadQ); len(p) != want {
 		return fmt.Errorf("opf: a scenario of %d parameters, want %d", len(p), want)
 	}
-	if how != domain.WeightedSum {
-		return fmt.Errorf("opf: scalarization %q; this case has %q", how, domain.WeightedSum)
+	if scalarization != domain.WeightedSum {
+		return fmt.Errorf("opf: scalarization %q; this case has %q", scalarization, domain.WeightedSum)
 	}
 	return pref.Validate(objectives)
 }
@@ -253,9 +253,9 @@ type trainingChain struct {
 
 // newTrainingChain draws the trajectory: branch factors, the pace of the load, and
 // the loads before the scenario's own.
-func (y *System) newTrainingChain(from *rand.Rand, p []float64, pref domain.Preference, preference, number, steps int) *trainingChain {
+func (y *System) newTrainingChain(source *rand.Rand, p []float64, pref domain.Preference, preference, number, steps int) *trainingChain {
 	n, l := y.Network, &y.layout
-	rng := rand.New(rand.NewPCG(from.Uint64(), from.Uint64()))
+	rng := rand.New(rand.NewPCG(source.Uint64(), source.Uint64()))
 	h := &trainingChain{
 		preference: preference, pref: pref, id: int64(number), single: steps == 1, steps: steps, rng: rng,
 		pd: make([]float64, l.buses), qd: make([]float64, l.buses), s: make([]float64, 2*l.buses), c: make([]float64, l.context),
@@ -282,13 +282,13 @@ func (y *System) walks() bool { return y.security != nil && y.layout.gens >= wal
 
 // move changes the loads by one step.
 func (h *trainingChain) move(sign float64) {
-	each := busChange
+	spread := busChange
 	if h.walk {
-		h.change, each = walkChange*h.rng.NormFloat64(), walkChange
+		h.change, spread = walkChange*h.rng.NormFloat64(), walkChange
 	}
 	for _, load := range [2][]float64{h.pd, h.qd} {
 		for i := range load {
-			load[i] *= 1 + sign*h.change + each*h.rng.NormFloat64()
+			load[i] *= 1 + sign*h.change + spread*h.rng.NormFloat64()
 		}
 	}
 }

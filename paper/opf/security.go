@@ -43,7 +43,7 @@ func newSecurity(n *network.Network, s Security) (*security, error) {
 	y := &security{
 		Security: s, reach: reachOf(n, s.Emergency),
 		checker: sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
-		tight:   sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
+		tight:   sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightenedNetwork(n, DatasetTightening), opt) }),
 	}
 	y.flows = sync.OnceValues(func() (*laneflow.Solver, error) {
 		return laneflow.ForContingencies(n, y.shares(), rated(n), s.Emergency, s.Band)
@@ -60,9 +60,9 @@ func (y *security) shares() []float64 {
 	return s.Shares()
 }
 
-// tightened is a network whose voltages, reactive powers and ratings keep room to the limits of n. After
+// tightenedNetwork is a network whose voltages, reactive powers and ratings keep room to the limits of n. After
 // an outage ratings then keep as much more as an emergency allows.
-func tightened(n *network.Network, by acopf.Tightening) *network.Network {
+func tightenedNetwork(n *network.Network, tightening acopf.Tightening) *network.Network {
 	t := *n
 	for _, v := range []*[]float64{&t.VMin, &t.VMax, &t.QMin, &t.QMax, &t.Rate} {
 		*v = slices.Clone(*v)
@@ -70,16 +70,16 @@ func tightened(n *network.Network, by acopf.Tightening) *network.Network {
 	holds := make([]bool, n.Buses())
 	for g, b := range n.GenBus {
 		holds[b] = true
-		room := by.Reactive(n.QMin[g], n.QMax[g])
+		room := tightening.Reactive(n.QMin[g], n.QMax[g])
 		t.QMin[g], t.QMax[g] = n.QMin[g]+room, n.QMax[g]-room
 	}
 	for b := range t.VMin {
-		if room := math.Min(by.VLoad, (n.VMax[b]-n.VMin[b])/4); !holds[b] {
+		if room := math.Min(tightening.VLoad, (n.VMax[b]-n.VMin[b])/4); !holds[b] {
 			t.VMin[b], t.VMax[b] = n.VMin[b]+room, n.VMax[b]-room
 		}
 	}
 	for k := range t.Rate {
-		t.Rate[k] -= math.Min(by.S, t.Rate[k]/4)
+		t.Rate[k] -= math.Min(tightening.S, t.Rate[k]/4)
 	}
 	return &t
 }
@@ -100,11 +100,11 @@ func (y *security) attempt(ctx context.Context, p acopf.Problem, start *secure.R
 	if p.Tightening != (acopf.Tightening{}) {
 		solver = y.tight
 	}
-	by, err := solver()
+	s, err := solver()
 	if err != nil {
 		return nil, err
 	}
-	r, err := by.Solve(ctx, secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start})
+	r, err := s.Solve(ctx, secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start})
 	if err != nil {
 		return nil, fmt.Errorf("opf: %w", err)
 	}
@@ -126,22 +126,22 @@ func optimum(r *secure.Result) acopf.Result {
 
 // ParseOutages reads what may go out: by secure.Named branches, units or all of both, without branches that cut off a part of
 // the network, or, by read, a file of lines such as "branch 7" and "unit 2", rows of the case's tables.
-func ParseOutages(n *network.Network, what string, read func(name string) ([]byte, error)) ([]secure.Outage, error) {
-	if list, known := secure.Named(n, what); known {
+func ParseOutages(n *network.Network, selection string, read func(name string) ([]byte, error)) ([]secure.Outage, error) {
+	if list, ok := secure.Named(n, selection); ok {
 		whole, _ := secure.Survivable(n, list)
 		return whole, nil
 	}
-	text, err := read(what)
+	text, err := read(selection)
 	if err != nil {
 		return nil, fmt.Errorf(`outages: %w: want branches, units, all or a file of lines such as "branch 7" and "unit 2"`, err)
 	}
-	list, err := secure.ReadOutages(n, what, bytes.NewReader(text))
+	list, err := secure.ReadOutages(n, selection, bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("outages: %w", err)
 	}
 	for _, o := range list {
 		if err := survivable(n, o); err != nil {
-			return nil, fmt.Errorf("outages %s: %w", what, err)
+			return nil, fmt.Errorf("outages %s: %w", selection, err)
 		}
 	}
 	return list, nil
@@ -181,8 +181,8 @@ func (y *security) params(n *network.Network) *securityParams {
 	return p
 }
 
-// of is the Security that params hold.
-func (p *securityParams) of(n *network.Network) (*Security, error) {
+// security is the Security that params hold.
+func (p *securityParams) security(n *network.Network) (*Security, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -197,8 +197,8 @@ func (p *securityParams) of(n *network.Network) (*Security, error) {
 	return s, nil
 }
 
-// same says whether params are of the same security.
-func (p *securityParams) same(o *securityParams) bool {
+// equal says whether params are of the same security.
+func (p *securityParams) equal(o *securityParams) bool {
 	if p == nil || o == nil {
 		return p == o
 	}

@@ -137,10 +137,10 @@ func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
 			w.checkOutages(p.watch, math.Inf(1))
 			o := w.after(i)
 			for _, l := range limits {
-				rated := slices.Index(y.layout.rated, l.at)
-				switch l.what {
+				rated := slices.Index(y.layout.rated, l.index)
+				switch l.kind {
 				case magnitude:
-					out = append(out, o.Vm[l.at])
+					out = append(out, o.Vm[l.index])
 				case flowFrom:
 					out = append(out, o.From[rated])
 				default:
@@ -164,7 +164,7 @@ func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
 				rows++
 				want := l.sign * (up[k] - down[k]) / (2 * step)
 				if got := p.program.row(k)[j]; math.Abs(got-want) > 4e-3*(1+math.Abs(want)) {
-					t.Errorf("after %v, limit %v at %d by control %d: %v, differences say %v", y.security.Outages[i], l.what, l.at, at, got, want)
+					t.Errorf("after %v, limit %v at %d by control %d: %v, differences say %v", y.security.Outages[i], l.kind, l.index, at, got, want)
 				}
 			}
 		}
@@ -432,14 +432,14 @@ func TestAmpleMarginsAreAmple(t *testing.T) {
 		o := k.work.outages
 		for i, want := range w.margin[y.layout.marginAfter:] {
 			switch m := k.work.margin[y.layout.marginAfter+i]; {
-			case o.known[i] == unknown:
+			case o.knowledge[i] == unknown:
 				t.Errorf("step %d: outage %d is not checked", step, i)
 			case m > y.security.reach && want < y.security.reach, m < y.security.reach && math.Abs(m-want) > MarginTolerance/2:
 				t.Errorf("step %d, outage %d: a margin of %g, to the end %g", step, i, m, want)
 			case m != want:
 				rough++
 			}
-			if o.at[o.seat[i]] != i {
+			if o.outage[o.seat[i]] != i {
 				t.Fatalf("outage %d is not where its seat is", i)
 			}
 		}
@@ -571,18 +571,18 @@ func TestBoxOfADescent(t *testing.T) {
 // Where outages have no power flow at loads a little higher, those of a decision by linear steps are solved to their end.
 func TestLadenNetworksAreSolvedToTheEnd(t *testing.T) {
 	y := Secure().Problem.(*System)
-	if y.laden() {
+	if y.nearLoadability() {
 		t.Error("laden with room for a seventh more load")
 	}
 	s, c, u := dispatchNear(t, y, 0.8)
 	for _, laden := range []bool{false, true} {
-		y.laden = func() bool { return laden }
+		y.nearLoadability = func() bool { return laden }
 		w := newWorkspace(y)
 		if !y.projectSecure(w, s, c, slices.Clone(u), &descent{box: 1, weights: [objectives]float64{1, 1, 1}}) {
 			t.Fatal("no secure dispatch")
 		}
-		if ample := slices.Contains(w.outages.known, ample); ample == laden || slices.Contains(w.outages.known, unknown) {
-			t.Errorf("laden %t: margins are known as %v", laden, w.outages.known)
+		if ample := slices.Contains(w.outages.knowledge, ample); ample == laden || slices.Contains(w.outages.knowledge, unknown) {
+			t.Errorf("laden %t: margins are known as %v", laden, w.outages.knowledge)
 		}
 	}
 	y.answers = func() []domain.Sample {

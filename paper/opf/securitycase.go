@@ -38,8 +38,8 @@ func Secure() domain.Case {
 	text, err := cases.Text(secureNetwork)
 	if err == nil {
 		var c domain.Case
-		const about = "dispatch of the 39-bus network that survives the outage of any branch"
-		if c, err = secureFromText("opf-secure", about, text, nil, true); err == nil {
+		const description = "dispatch of the 39-bus network that survives the outage of any branch"
+		if c, err = secureFromText("opf-secure", description, text, nil, true); err == nil {
 			return c
 		}
 	}
@@ -58,8 +58,8 @@ func SecureFromFile(name string) (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	base := filepath.Base(parts[0])
-	about := "dispatch of the network " + strings.TrimSuffix(base, ".m") + " that survives outages"
-	return secureFromText(SecurePrefix+base, about, text, parts[1:], false)
+	description := "dispatch of the network " + strings.TrimSuffix(base, ".m") + " that survives outages"
+	return secureFromText(SecurePrefix+base, description, text, parts[1:], false)
 }
 
 // secureFromText is the case of a file's text with KEY=VALUE settings.
@@ -109,35 +109,35 @@ const (
 
 // secureMethods are those of a secure dispatch. All are judged by the plant, which looks at every outage.
 func secureMethods(y *System) []domain.Method {
-	own := func(name, about string, create func() (domain.Controller, error)) domain.Method {
-		return domain.Method{Name: name, About: about, Group: domain.GroupBaseline, Brief: true,
+	method := func(name, description string, create func() (domain.Controller, error)) domain.Method {
+		return domain.Method{Name: name, About: description, Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return create() }}
 	}
 	return []domain.Method{
 		{Name: "oracle", About: "the exact secure chain of the trajectory", Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
-		own("secure", "the exact secure optimum of every step, begun at the last with the outages that it remembers",
+		method("secure", "the exact secure optimum of every step, begun at the last with the outages that it remembers",
 			func() (domain.Controller, error) { return &secureController{system: y}, nil }),
-		own("mo-opf", "the exact optimum without outages of every step, warm-started from the last",
+		method("mo-opf", "the exact optimum without outages of every step, warm-started from the last",
 			func() (domain.Controller, error) { return plainController(y, 0, acopf.Tightening{}) }),
-		own("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, "+
+		method("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, "+
 			"where there is such a dispatch: the operator's habit", 100*habitRating, habitVoltage),
 			func() (domain.Controller, error) {
 				return plainController(y, habitRating, acopf.Tightening{VLoad: habitVoltage})
 			}),
-		own("dc-secure", "active powers of least cost by the linear model, whose distribution factors keep every rating before and after outages; voltages as they are",
+		method("dc-secure", "active powers of least cost by the linear model, whose distribution factors keep every rating before and after outages; voltages as they are",
 			func() (domain.Controller, error) { return newDCController(y) }),
-		own("hold", "the last dispatch, projected",
+		method("hold", "the last dispatch, projected",
 			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
-		own("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected; the exact optimum where that breaks a limit",
+		method("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected; the exact optimum where that breaks a limit",
 			func() (domain.Controller, error) { return newStepController(y), nil }),
-		own("merit", "the merit order (what the decoder corrects), projected",
+		method("merit", "the merit order (what the decoder corrects), projected",
 			func() (domain.Controller, error) { return meritController{y}, nil }),
 	}
 }
 
 // plainController solves without outages, with a share of every rating and a tightening left free.
-func plainController(y *System, share float64, by acopf.Tightening) (domain.Controller, error) {
+func plainController(y *System, share float64, tightening acopf.Tightening) (domain.Controller, error) {
 	n := *y.Network
 	n.Rate = slices.Clone(n.Rate)
 	for k := range n.Rate {
@@ -151,7 +151,7 @@ func plainController(y *System, share float64, by acopf.Tightening) (domain.Cont
 	}
 	m, err := newExactController(plain, nil)
 	if err == nil {
-		m.tighten = by
+		m.tighten = tightening
 	}
 	return m, err
 }

@@ -26,7 +26,7 @@ type dcController struct {
 	program leastCost
 	p       []float64 // powers, by unit
 	flow    []float64 // by branch
-	known   map[dcLimit]bool
+	limited map[dcLimit]bool
 }
 
 // dcLimit is one side of a rating after an outage; −1, −1 is none.
@@ -50,7 +50,7 @@ func (d *dcController) Reset(domain.Episode) error { return nil }
 func (d *dcController) Decide(s, c []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	y, n := d.system, d.system.Network
 	l := &y.layout
-	before := c[l.previous : l.previous+l.gens]
+	previous := c[l.previous : l.previous+l.gens]
 	pd, qd := make([]float64, l.buses), make([]float64, l.buses)
 	y.loads(c, pd, qd)
 	p, q := make([]float64, l.buses), make([]float64, l.buses)
@@ -59,10 +59,10 @@ func (d *dcController) Decide(s, c []float64, _ domain.Preference, u []float64) 
 	for b := range pd {
 		missing += pd[b] + p[b] // loads and losses
 	}
-	for _, v := range before {
+	for _, v := range previous {
 		missing -= v
 	}
-	ok := d.solve(pd, before, missing)
+	ok := d.solve(pd, previous, missing)
 	copy(u, d.p)
 	for g, b := range n.GenBus {
 		u[l.gens+g] = s[b]
@@ -71,10 +71,10 @@ func (d *dcController) Decide(s, c []float64, _ domain.Preference, u []float64) 
 }
 
 // solve finds the powers, and reports whether the linear model keeps its limits.
-func (d *dcController) solve(pd, before []float64, missing float64) bool {
+func (d *dcController) solve(pd, previous []float64, missing float64) bool {
 	y, n, program := d.system, d.system.Network, &d.program
-	slope := make([]float64, len(before))
-	for g, p := range before {
+	slope := make([]float64, len(previous))
+	for g, p := range previous {
 		_, first, second := n.Cost[g].At(p)
 		slope[g] = first
 		program.metric.diagonal[g] = 1 / (math.Max(second, 0) + flatSlope)
@@ -88,16 +88,16 @@ func (d *dcController) solve(pd, before []float64, missing float64) bool {
 		for g := range row {
 			row[g] = sign
 		}
-		program.known()
+		program.complete()
 	}
-	d.known = map[dcLimit]bool{}
-	for from, round := 0, 0; ; round++ {
-		program.solve(from, programTolerance)
-		copy(d.p, before)
+	d.limited = map[dcLimit]bool{}
+	for start, round := 0, 0; ; round++ {
+		program.solve(start, programTolerance)
+		copy(d.p, previous)
 		tensor.Axpy(1, program.x, d.p)
-		from = len(program.bound)
-		if broken := d.addBroken(pd); broken == 0 || round == dcRounds {
-			return broken == 0
+		start = len(program.bound)
+		if violations := d.addBroken(pd); violations == 0 || round == dcRounds {
+			return violations == 0
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (d *dcController) solve(pd, before []float64, missing float64) bool {
 // dcBreach is a limit of the linear model that breaks.
 type dcBreach struct {
 	dcLimit
-	by float64
+	excess float64
 }
 
 // addBroken makes the limits that break most rows, and returns how many break that are none yet.
@@ -120,31 +120,31 @@ func (d *dcController) addBroken(pd []float64) int {
 			d.flow[k] += d.model.Factor(k, n.GenBus[g]) * p
 		}
 	}
-	var broken []dcBreach
+	var violations []dcBreach
 	look := func(k int, out secure.Outage, flow, rate float64) {
-		at := dcBreach{dcLimit{k, out, -math.Copysign(1, flow)}, math.Abs(flow) - rate}
-		if at.by > dcBroken && !d.known[at.dcLimit] {
-			broken = append(broken, at)
+		breach := dcBreach{dcLimit{k, out, -math.Copysign(1, flow)}, math.Abs(flow) - rate}
+		if breach.excess > dcBroken && !d.limited[breach.dcLimit] {
+			violations = append(violations, breach)
 		}
 	}
 	for _, k := range y.layout.rated {
 		look(k, secure.Outage{Branch: -1, Unit: -1}, d.flow[k], n.Rate[k])
 		for _, o := range y.security.Outages {
 			if k != o.Branch {
-				look(k, o, d.after(k, o), y.security.Emergency*n.Rate[k])
+				look(k, o, d.outageFlow(k, o), y.security.Emergency*n.Rate[k])
 			}
 		}
 	}
-	slices.SortStableFunc(broken, func(a, b dcBreach) int { return cmp.Compare(b.by, a.by) })
-	for _, at := range broken[:min(len(broken), dcLimits)] {
-		d.known[at.dcLimit] = true
-		d.addLimit(&at)
+	slices.SortStableFunc(violations, func(a, b dcBreach) int { return cmp.Compare(b.excess, a.excess) })
+	for _, breach := range violations[:min(len(violations), dcLimits)] {
+		d.limited[breach.dcLimit] = true
+		d.addLimit(&breach)
 	}
-	return len(broken)
+	return len(violations)
 }
 
-// after is the flow in a branch after an outage.
-func (d *dcController) after(k int, o secure.Outage) float64 {
+// outageFlow is the flow in a branch after an outage.
+func (d *dcController) outageFlow(k int, o secure.Outage) float64 {
 	if o.Branch >= 0 {
 		return d.flow[k] + d.model.OutageFactor(k, o.Branch)*d.flow[o.Branch]
 	}
@@ -152,10 +152,10 @@ func (d *dcController) after(k int, o secure.Outage) float64 {
 }
 
 // shared is the flow in a branch of one pu that the units give together when one is out.
-func (d *dcController) shared(k, without int) (sum float64) {
+func (d *dcController) shared(k, outage int) (sum float64) {
 	all := 0.0
 	for g, share := range d.system.security.shares() {
-		if g != without {
+		if g != outage {
 			sum += share * d.model.Factor(k, d.system.Network.GenBus[g])
 			all += share
 		}
@@ -164,18 +164,18 @@ func (d *dcController) shared(k, without int) (sum float64) {
 }
 
 // addLimit makes a limit that breaks at the present powers a row.
-func (d *dcController) addLimit(at *dcBreach) {
-	row := d.program.add(at.by)
+func (d *dcController) addLimit(breach *dcBreach) {
+	row := d.program.add(breach.excess)
 	for g, b := range d.system.Network.GenBus {
-		v := d.model.Factor(at.branch, b)
-		switch o := at.out; {
+		v := d.model.Factor(breach.branch, b)
+		switch o := breach.out; {
 		case o.Branch >= 0:
-			v += d.model.OutageFactor(at.branch, o.Branch) * d.model.Factor(o.Branch, b)
+			v += d.model.OutageFactor(breach.branch, o.Branch) * d.model.Factor(o.Branch, b)
 		case g == o.Unit:
-			v = d.shared(at.branch, g)
+			v = d.shared(breach.branch, g)
 		}
-		row[g] = at.sign * v
+		row[g] = breach.sign * v
 	}
 	d.program.bound[len(d.program.bound)-1] += tensor.Dot(row, d.program.x)
-	d.program.known()
+	d.program.complete()
 }

@@ -34,7 +34,7 @@ func TestLinearDispatchKeepsTheLinearLimits(t *testing.T) {
 	}
 	worst := func(p []float64) float64 {
 		copy(d.p, p)
-		d.known = map[dcLimit]bool{}
+		d.limited = map[dcLimit]bool{}
 		pd, _ := y.Network.Loads(0.8)
 		d.addBroken(pd)
 		most := 0.0
@@ -42,7 +42,7 @@ func TestLinearDispatchKeepsTheLinearLimits(t *testing.T) {
 			most = max(most, math.Abs(d.flow[k])-y.Network.Rate[k])
 			for _, o := range y.security.Outages {
 				if k != o.Branch {
-					most = max(most, math.Abs(d.after(k, o))-y.security.Emergency*y.Network.Rate[k])
+					most = max(most, math.Abs(d.outageFlow(k, o))-y.security.Emergency*y.Network.Rate[k])
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func TestLinearDispatchKeepsTheLinearLimits(t *testing.T) {
 	if before, now := worst(plain[:y.layout.gens]), worst(u[:y.layout.gens]); before < 0.1 || now > 1e-3 {
 		t.Errorf("a limit is exceeded by %v, by the plain optimum's powers %v", now, before)
 	}
-	if after := d.after(0, secure.Outage{Branch: 1, Unit: -1}); after == d.flow[0] {
+	if after := d.outageFlow(0, secure.Outage{Branch: 1, Unit: -1}); after == d.flow[0] {
 		t.Error("an outage changes no flow")
 	}
 }

@@ -31,13 +31,13 @@ const (
 // programming, in a box that is as wide as the linear model has been found good for.
 type descent struct {
 	weights  [objectives]float64
-	box      float64 // of a step, in units of that of the first
-	watch    []bool  // outages with a limit near at the last dispatch; nil: none is known
-	value    float64 // the objectives where a decision's steps begin
-	promised float64 // what its steps are to gain
-	gain     float64 // and the last of them
-	bounded  bool    // the box held one back
-	held     holding // by the program of the last step
+	box      float64   // of a step, in units of that of the first
+	watch    []bool    // outages with a limit near at the last dispatch; nil: none is known
+	value    float64   // the objectives where a decision's steps begin
+	promised float64   // what its steps are to gain
+	gain     float64   // and the last of them
+	bounded  bool      // the box held one back
+	active   activeSet // by the program of the last step
 }
 
 // worth is what weighted objectives are at the dispatch of a workspace.
@@ -55,7 +55,8 @@ func (d *descent) due(round int) bool {
 // goesDown takes a step where one is due and says whether it did.
 func (w *workspace) goesDown(d *descent, c, u []float64, round int) bool {
 	if round == 0 {
-		d.value, d.promised, d.gain, d.bounded = w.worth(c, &d.weights), 0, 0, false
+		d.value, d.promised = w.worth(c, &d.weights), 0
+		d.gain, d.bounded = 0, false
 	}
 	if !w.linear.LineariseAt(w.solver) {
 		return false
@@ -85,29 +86,29 @@ func (w *workspace) descend(d *descent, c, u []float64) {
 	w.slopes(c, d.weights)
 	w.boxes(c, u)
 	p, gens := w.projection, w.system.layout.gens
-	step := func(at int) float64 {
-		if at >= gens {
+	step := func(entry int) float64 {
+		if entry >= gens {
 			return costVoltageStep
 		}
 		return d.box * costPowerStep
 	}
-	for j, at := range p.control {
-		p.program.lo[j], p.program.hi[j] = math.Max(p.program.lo[j], -step(at)), math.Min(p.program.hi[j], step(at))
+	for j, entry := range p.control {
+		p.program.lo[j], p.program.hi[j] = math.Max(p.program.lo[j], -step(entry)), math.Min(p.program.hi[j], step(entry))
 	}
-	w.prices(c, w.system.inert(), d.weights[economic], &d.held)
+	w.prices(c, w.system.inert(), d.weights[economic], &d.active)
 	d.gain = 0
-	for j, at := range p.control {
+	for j, entry := range p.control {
 		x := p.program.x[j]
 		d.gain -= w.certificate.slope[j] * x
-		if at < gens {
-			cost := &w.system.Network.Cost[at]
-			before, _, _ := cost.At(u[at])
-			after, _, _ := cost.At(u[at] + x)
+		if entry < gens {
+			cost := &w.system.Network.Cost[entry]
+			before, _, _ := cost.At(u[entry])
+			after, _, _ := cost.At(u[entry] + x)
 			d.gain -= d.weights[economic] * (after - before)
 		}
-		d.bounded = d.bounded || at < gens && math.Abs(x) >= step(at)
-		u[at] += x
+		d.bounded = d.bounded || entry < gens && math.Abs(x) >= step(entry)
+		u[entry] += x
 	}
 	d.promised += d.gain
-	w.known = false
+	w.cached = false
 }

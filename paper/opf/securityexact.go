@@ -49,9 +49,9 @@ func (y *System) runSecureChain(ctx context.Context, scene *Scene) (*Chain, erro
 			return nil, &chainError{row - 1, "without a secure dispatch: " + r.Reason}
 		}
 		last, previous = r, slices.Clone(r.Pg)
-		at := optimum(r)
+		solution := optimum(r)
 		u := make([]float64, 2*n.Gens())
-		y.setPoints(&at, u)
+		y.setPoints(&solution, u)
 		if row == 0 {
 			chain.Pg0, chain.Vg0 = u[:n.Gens():n.Gens()], u[n.Gens():]
 			continue
@@ -90,8 +90,8 @@ func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []fl
 		return domain.Decided(false), nil
 	}
 	m.last = r
-	at := optimum(r)
-	y.setPoints(&at, u)
+	solution := optimum(r)
+	y.setPoints(&solution, u)
 	return domain.Decided(true), nil
 }
 
@@ -108,7 +108,7 @@ var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
 	y.prepare()
-	y.laden() // of every decision
+	y.nearLoadability() // of every decision
 	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}, exact: secureController{system: y}}
 }
 
@@ -128,13 +128,13 @@ func (m *stepController) Decide(s, c []float64, pref domain.Preference, u []floa
 	y.clip(c, u)
 	decision := domain.Decided(true)
 	if !y.projectSecure(m.work, s, c, u, &m.way) {
-		at := slices.Clone(u)
+		projected := slices.Clone(u)
 		var err error
 		if decision, err = m.exact.Decide(s, c, pref, u); err != nil {
 			return decision, err
 		}
 		if !decision.Solved() {
-			copy(u, at)
+			copy(u, projected)
 		}
 		m.way.watch = nil
 	}
@@ -148,11 +148,11 @@ func (y *security) judge(w *workspace, margins []float64) error {
 	if y == nil {
 		return nil
 	}
-	by, err := y.checker()
+	s, err := y.checker()
 	if err != nil {
 		return err
 	}
-	checks, err := by.Check(context.Background(), w.pd, w.qd, w.solution.Pg, w.solution.Vm, w.solution.Va)
+	checks, err := s.Check(context.Background(), w.pd, w.qd, w.solution.Pg, w.solution.Vm, w.solution.Va)
 	if err != nil {
 		return err
 	}

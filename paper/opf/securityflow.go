@@ -15,14 +15,14 @@ const afterTolerance = 1e-7
 type outages struct {
 	flows *laneflow.Contingencies
 	all   []*laneflow.Contingency
-	// seat is the place of each outage, in groups of as many as there are lanes, and at the outage of each place.
-	seat, at []int
-	due      []int       // groups that are to be checked
-	now      int         // the group that is in the lanes as it was checked last; −1: none
-	begun    []bool      // groups that go on from where they stand
-	placed   bool        // flows are at this dispatch
-	known    []knowledge // of each outage's margin
-	follows  bool        // see follow
+	// seat is the place of each outage, in groups of as many as there are lanes, and outage the one of each place.
+	seat, outage []int
+	due          []int       // groups that are to be checked
+	now          int         // the group that is in the lanes as it was checked last; −1: none
+	started      []bool      // groups that go on from where they stand
+	placed       bool        // flows are at this dispatch
+	knowledge    []knowledge // of each outage's margin
+	follows      bool        // see follow
 }
 
 // knowledge is how far a margin after an outage is known at a dispatch.
@@ -41,8 +41,8 @@ func newOutages(y *System) *outages {
 	}
 	count := len(y.security.Outages)
 	o := &outages{
-		flows: laneflow.NewContingencies(solver, afterTolerance), seat: make([]int, count), at: make([]int, count),
-		known: make([]knowledge, count), begun: make([]bool, (count+solver.Lanes()-1)/solver.Lanes()),
+		flows: laneflow.NewContingencies(solver, afterTolerance), seat: make([]int, count), outage: make([]int, count),
+		knowledge: make([]knowledge, count), started: make([]bool, (count+solver.Lanes()-1)/solver.Lanes()),
 	}
 	for _, out := range y.security.Outages {
 		o.all = append(o.all, solver.NewContingency(out.Branch, out.Unit))
@@ -53,11 +53,11 @@ func newOutages(y *System) *outages {
 
 // follow makes power flows begin where those of the dispatches from here on ended, or, without, at the voltages before
 // the outage: what they end with then depends on the dispatch alone.
-func (o *outages) follow(on bool) {
-	o.follows, o.now = on, -1
-	clear(o.begun)
-	for i := range o.at {
-		o.seat[i], o.at[i] = i, i
+func (o *outages) follow(enabled bool) {
+	o.follows, o.now = enabled, -1
+	clear(o.started)
+	for i := range o.outage {
+		o.seat[i], o.outage[i] = i, i
 	}
 }
 
@@ -65,12 +65,12 @@ func (o *outages) follow(on bool) {
 func (o *outages) move() {
 	o.forget()
 	if o.placed = false; !o.follows {
-		clear(o.begun)
+		clear(o.started)
 	}
 }
 
 // forget lets no margin be known any more.
-func (o *outages) forget() { clear(o.known) }
+func (o *outages) forget() { clear(o.knowledge) }
 
 // lanes is how many outages a group has at most.
 func (o *outages) lanes() int { return o.flows.Lanes() }
@@ -78,7 +78,7 @@ func (o *outages) lanes() int { return o.flows.Lanes() }
 // group are the outages of one.
 func (o *outages) group(g int) []int {
 	lanes := o.lanes()
-	return o.at[g*lanes : min((g+1)*lanes, len(o.at))]
+	return o.outage[g*lanes : min((g+1)*lanes, len(o.outage))]
 }
 
 // use puts a group into the lanes.
@@ -90,15 +90,15 @@ func (o *outages) use(g int) {
 // gather gives the watched outages places in as few groups as they need.
 func (o *outages) gather(watch []bool) {
 	count, lanes := 0, o.lanes()
-	for _, is := range watch {
-		if is {
+	for _, watched := range watch {
+		if watched {
 			count++
 		}
 	}
 	to := 0
-	for from := (count + lanes - 1) / lanes * lanes; from < len(o.at); from++ {
-		if watch[o.at[from]] {
-			for watch[o.at[to]] {
+	for from := (count + lanes - 1) / lanes * lanes; from < len(o.outage); from++ {
+		if watch[o.outage[from]] {
+			for watch[o.outage[to]] {
 				to++
 			}
 			o.exchange(from, to)
@@ -110,17 +110,17 @@ func (o *outages) gather(watch []bool) {
 func (o *outages) exchange(a, b int) {
 	lanes, places := o.lanes(), [2]int{a, b}
 	for _, p := range places {
-		if o.begun[p/lanes] {
+		if o.started[p/lanes] {
 			o.use(p / lanes)
 			o.flows.Read(p % lanes)
 		}
 	}
-	o.at[a], o.at[b] = o.at[b], o.at[a]
+	o.outage[a], o.outage[b] = o.outage[b], o.outage[a]
 	for _, p := range places {
-		o.seat[o.at[p]] = p
-		if o.begun[p/lanes] {
+		o.seat[o.outage[p]] = p
+		if o.started[p/lanes] {
 			o.use(p / lanes)
-			o.flows.Load(p%lanes, o.all[o.at[p]])
+			o.flows.Load(p%lanes, o.all[o.outage[p]])
 		}
 	}
 	o.now = -1
@@ -139,8 +139,8 @@ func (w *workspace) checkOutages(watch []bool, room float64) {
 		want = ample
 	}
 	o.due = o.due[:0]
-	for i, known := range o.known {
-		if g := o.seat[i] / o.lanes(); known < want && (watch == nil || watch[i]) && !slices.Contains(o.due, g) {
+	for i, k := range o.knowledge {
+		if g := o.seat[i] / o.lanes(); k < want && (watch == nil || watch[i]) && !slices.Contains(o.due, g) {
 			o.due = append(o.due, g)
 		}
 	}
@@ -155,10 +155,10 @@ func (w *workspace) checkOutages(watch []bool, room float64) {
 }
 
 // checkGroup solves the power flows of a group, which is then in the lanes.
-func (w *workspace) checkGroup(g int, room float64, known knowledge) {
+func (w *workspace) checkGroup(g int, room float64, want knowledge) {
 	w.bringUp(g)
 	w.outages.flows.Check(room)
-	w.know(g, known)
+	w.know(g, want)
 }
 
 // checkTogether solves those of the groups that are due, in which few outages need a step.
@@ -183,35 +183,35 @@ func (w *workspace) bringUp(g int) {
 		o.placed = true
 	}
 	o.use(g)
-	if o.begun[g] {
+	if o.started[g] {
 		return
 	}
-	o.begun[g] = true
+	o.started[g] = true
 	group := o.group(g)
-	for at := range o.lanes() {
-		if at < len(group) {
-			o.flows.Restart(at, o.all[group[at]])
+	for lane := range o.lanes() {
+		if lane < len(group) {
+			o.flows.Restart(lane, o.all[group[lane]])
 		} else {
-			o.flows.Unload(at)
+			o.flows.Unload(lane)
 		}
 	}
 }
 
 // know takes the margins of a group that was checked.
-func (w *workspace) know(g int, known knowledge) {
+func (w *workspace) know(g int, checked knowledge) {
 	o := w.outages
-	for at, i := range o.group(g) {
-		o.known[i] = known
-		w.margin[w.system.layout.marginAfter+i] = o.flows.Margin(g, at)
+	for lane, i := range o.group(g) {
+		o.knowledge[i] = checked
+		w.margin[w.system.layout.marginAfter+i] = o.flows.Margin(g, lane)
 	}
 }
 
 // solvedGroup has a group in the lanes that was checked at the dispatch of the workspace, as far as its margins are known.
 func (w *workspace) solvedGroup(g int) *laneflow.Contingencies {
 	o := w.outages
-	switch known := o.known[o.group(g)[0]]; {
-	case o.now == g && known != unknown:
-	case known == ample:
+	switch k := o.knowledge[o.group(g)[0]]; {
+	case o.now == g && k != unknown:
+	case k == ample:
 		w.checkGroup(g, w.system.security.reach, ample)
 	default:
 		w.checkGroup(g, math.Inf(1), exact)

@@ -45,18 +45,18 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		defer o.follow(false)
 	}
 	room := math.Inf(1)
-	if d != nil && !y.laden() {
+	if d != nil && !y.nearLoadability() {
 		room = y.security.reach
 	}
-	p.begun = false
+	p.linearised = false
 	if d != nil && d.watch != nil {
 		p.watch = append(p.watch[:0], d.watch...)
 	} else {
 		p.watch = append(p.watch[:0], y.likely()...)
 	}
 	o.gather(p.watch)
-	best, broken := math.Inf(-1), 0.0
-	for round, since := 0, 0; ; round++ {
+	best, infeasibility := math.Inf(-1), 0.0
+	for round, stalled := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
 			if round > 0 {
 				return false
@@ -80,7 +80,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 			o.forget()
 		}
 		low := w.watched(false, room)
-		last := round >= secureRounds && (since >= patience || broken > contradiction) || round >= 2*secureRounds
+		last := round >= secureRounds && (stalled >= patience || infeasibility > contradiction) || round >= 2*secureRounds
 		if low >= -negligible*MarginTolerance || last {
 			if low = w.watched(true, room); low >= -negligible*MarginTolerance || last {
 				if d != nil {
@@ -92,10 +92,10 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 				return y.spec.Keeps(low)
 			}
 		}
-		if since++; low > leastProgress*best {
-			best, since = low, 0
+		if stalled++; low > leastProgress*best {
+			best, stalled = low, 0
 		}
-		broken = w.correctSecure(c, u)
+		infeasibility = w.correctSecure(c, u)
 		y.clip(c, u)
 	}
 }
@@ -111,7 +111,7 @@ func (w *workspace) watched(all bool, room float64) float64 {
 		w.checkOutages(p.watch, room)
 	}
 	for i := range p.watch {
-		if w.outages.known[i] == unknown {
+		if w.outages.knowledge[i] == unknown {
 			continue
 		}
 		m := w.margin[y.layout.marginAfter+i]
@@ -123,7 +123,7 @@ func (w *workspace) watched(all bool, room float64) float64 {
 }
 
 // correctSecure is correct with the limits after outages.
-func (w *workspace) correctSecure(c, u []float64) (broken float64) {
+func (w *workspace) correctSecure(c, u []float64) (infeasibility float64) {
 	y, p := w.system, w.projection
 	p.program.metric, p.program.slack = y.metric(), elasticity
 	if !w.linear.LineariseAt(w.solver) {
@@ -132,10 +132,10 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 	p.program.reset()
 	w.limitsWithin(c)
 	w.boxes(c, u)
-	p.chosen = p.chosen[:0]
+	p.candidates = p.candidates[:0]
 	for k := range p.limits {
-		if p.limits[k].bound > -p.near {
-			p.chosen = append(p.chosen, k)
+		if p.limits[k].bound > -p.reach {
+			p.candidates = append(p.candidates, k)
 		}
 	}
 	w.addOutages()
@@ -145,16 +145,16 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 // addOutages makes limits after the watched outages rows of the program.
 func (w *workspace) addOutages() {
 	p, o := w.projection, w.outages
-	p.nearby, p.after = p.nearby[:0], p.after[:0]
-	for g := range o.begun {
+	p.nearby, p.outageRows = p.nearby[:0], p.outageRows[:0]
+	for g := range o.started {
 		p.rows = len(p.nearby)
-		for at, i := range o.group(g) {
+		for lane, i := range o.group(g) {
 			if !p.watch[i] {
 				continue
 			}
-			if flows := w.solvedGroup(g); flows.Solved(at) {
-				flows.Read(at)
-				w.limitsAfter(i, at)
+			if flows := w.solvedGroup(g); flows.Solved(lane) {
+				flows.Read(lane)
+				w.limitsAfter(i, lane)
 			}
 		}
 		if len(p.nearby) == p.rows {
@@ -171,11 +171,11 @@ func (w *workspace) addOutages() {
 func (w *workspace) slackRow() {
 	p := w.projection
 	angle, magnitude := p.angle[0], p.magnitude[0]
-	w.gradient(&limit{what: slackPower, at: w.system.Network.Slack}, angle, magnitude)
+	w.gradient(&limit{kind: slackPower, index: w.system.Network.Slack}, angle, magnitude)
 	w.linear.Sensitivities(p.angle[:1], p.magnitude[:1])
 	p.slackRow = resized(p.slackRow, len(p.control))
-	for j, at := range p.control {
-		p.slackRow[j] = w.sensitivity(at, -1, angle, magnitude)
+	for j, entry := range p.control {
+		p.slackRow[j] = w.sensitivity(entry, -1, angle, magnitude)
 	}
 }
 
@@ -185,19 +185,19 @@ func (w *workspace) addGroup() {
 	flows.Linearise()
 	limits := p.nearby[p.rows:]
 	// Those that stand at the same place among their outage's are solved for together.
-	for place, left := 0, len(limits); left > 0; place++ {
+	for place, remaining := 0, len(limits); remaining > 0; place++ {
 		p.batch = p.batch[:0]
 		for k, l := range limits {
 			if k-place >= 0 && limits[k-place].lane == l.lane && (k-place == 0 || limits[k-place-1].lane != l.lane) {
 				p.batch = append(p.batch, l)
 			}
 		}
-		left -= len(p.batch)
+		remaining -= len(p.batch)
 		for _, l := range p.batch {
-			if l.what == magnitude {
-				flows.SeedMagnitude(l.lane, l.at)
+			if l.kind == magnitude {
+				flows.SeedMagnitude(l.lane, l.index)
 			} else {
-				flows.SeedFlow(l.lane, l.at, l.what == flowFrom)
+				flows.SeedFlow(l.lane, l.index, l.kind == flowFrom)
 			}
 		}
 		flows.Adjoint()
@@ -210,33 +210,35 @@ func (w *workspace) addGroup() {
 // addAfter makes a limit after an outage a row.
 func (w *workspace) addAfter(l *limit) {
 	p, n, flows := w.projection, w.system.Network, w.outages.flows
-	p.after = append(p.after, l.place(l.outage))
+	p.outageRows = append(p.outageRows, l.place(l.outage))
 	row, bySlack := p.program.add(l.bound), flows.Power(l.lane, w.system.model.slackGen)
-	for j, at := range p.control {
-		by := bySlack * p.slackRow[j]
-		if gens := n.Gens(); at >= gens {
-			by += flows.Voltage(l.lane, n.GenBus[at-gens])
+	for j, entry := range p.control {
+		change := bySlack * p.slackRow[j]
+		if gens := n.Gens(); entry >= gens {
+			change += flows.Voltage(l.lane, n.GenBus[entry-gens])
 		} else {
-			by += flows.Power(l.lane, at)
+			change += flows.Power(l.lane, entry)
 		}
-		row[j] = l.sign * by
+		row[j] = l.sign * change
 	}
-	p.program.known()
+	p.program.complete()
 }
 
 // limitsAfter lists the limits after an outage within reach, for its lane.
 func (w *workspace) limitsAfter(outage, lane int) {
-	y, n, p, c := w.system, w.system.Network, w.projection, w.outages.all[outage]
+	y, n := w.system, w.system.Network
+	p, c := w.projection, w.outages.all[outage]
 	add := func(l limit, gap float64) {
-		l.bound, l.row, l.outage, l.lane = l.guard-gap, -1, outage, lane
+		l.bound, l.row = l.guard-gap, -1
+		l.outage, l.lane = outage, lane
 		p.nearby = append(p.nearby, l)
 	}
 	for b, v := range c.Vm {
 		if lo := v - n.VMin[b] + y.security.Band; lo < afterVoltageReach {
-			add(limit{what: magnitude, at: b, sign: 1, guard: voltageGuard}, lo)
+			add(limit{kind: magnitude, index: b, sign: 1, guard: voltageGuard}, lo)
 		}
 		if hi := n.VMax[b] + y.security.Band - v; hi < afterVoltageReach {
-			add(limit{what: magnitude, at: b, sign: -1, guard: voltageGuard}, hi)
+			add(limit{kind: magnitude, index: b, sign: -1, guard: voltageGuard}, hi)
 		}
 	}
 	for r, k := range y.layout.rated {
@@ -245,7 +247,7 @@ func (w *workspace) limitsAfter(outage, lane int) {
 		}
 		for end, size := range [2]float64{c.From[r], c.To[r]} {
 			if gap := y.security.Emergency*n.Rate[k] - size; gap < afterPowerReach && size > 0 {
-				add(limit{what: flowFrom + quantity(end), at: k, sign: -1, guard: powerGuard}, gap)
+				add(limit{kind: flowFrom + quantity(end), index: k, sign: -1, guard: powerGuard}, gap)
 			}
 		}
 	}
@@ -253,19 +255,19 @@ func (w *workspace) limitsAfter(outage, lane int) {
 
 // likelyOutages are those that are near a limit at the answers, exact dispatches over the scenarios' range.
 func (y *System) likelyOutages() []bool {
-	near := make([]bool, len(y.security.Outages))
+	likely := make([]bool, len(y.security.Outages))
 	for _, sample := range y.Answers() {
-		for i := range near {
-			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < 2*y.security.reach
+		for i := range likely {
+			likely[i] = likely[i] || sample.Margins[y.layout.marginAfter+i] < 2*y.security.reach
 		}
 	}
-	return near
+	return likely
 }
 
 // likely are the likelyOutages that prepared has found; before it, any outage is.
 func (y *System) likely() []bool {
-	if near := y.near.Load(); near != nil {
-		return *near
+	if likely := y.likelyWatch.Load(); likely != nil {
+		return *likely
 	}
 	return slices.Repeat([]bool{true}, len(y.security.Outages))
 }

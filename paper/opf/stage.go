@@ -43,15 +43,15 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := opt.NoRegime(l.system.spec.Name); err != nil {
 		return nil, err
 	}
-	var given staged
-	if err := jsonin.Exact(text, &given); err != nil {
+	var request staged
+	if err := jsonin.Exact(text, &request); err != nil {
 		return nil, err
 	}
-	w, err := opt.Scored(index, objectives, given.W)
+	w, err := opt.Scored(index, objectives, request.W)
 	if err != nil {
 		return nil, err
 	}
-	scene, err := l.system.scene(&given)
+	scene, err := l.system.scene(&request)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		}
 		scene.Pg0, scene.Vg0 = chain.Pg0, chain.Vg0
 	}
-	if err := l.system.within(&scene); err != nil {
+	if err := l.system.checkSetpoints(&scene); err != nil {
 		return nil, err
 	}
 	e, err := newEpisode(l, scene)
@@ -158,8 +158,8 @@ func (y *System) possible(s *Scene) error {
 	return nil
 }
 
-// within says which set-point before the first decision leaves its limits.
-func (y *System) within(s *Scene) error {
+// checkSetpoints says which set-point before the first decision leaves its limits.
+func (y *System) checkSetpoints(s *Scene) error {
 	n := y.Network
 	for g, b := range n.GenBus {
 		for _, v := range []struct {
@@ -177,8 +177,8 @@ func (y *System) within(s *Scene) error {
 // Beyond is domain.EpisodeAbilities.Beyond. It solves the episode's chain.
 func (e *episode) Beyond() (all []string) {
 	y, n := e.system, e.system.Network
-	add := func(what string, v, lo, hi float64) {
-		if text := domain.Outside(what, v, lo, hi, ""); text != "" {
+	add := func(name string, v, lo, hi float64) {
+		if text := domain.Outside(name, v, lo, hi, ""); text != "" {
 			all = append(all, text)
 		}
 	}
@@ -189,7 +189,7 @@ func (e *episode) Beyond() (all []string) {
 		file []float64
 	}{{"pd_mw", e.scene.Pd, n.Pd}, {"qd_mvar", e.scene.Qd, n.Qd}} {
 		least, most := math.Inf(1), math.Inf(-1)
-		var at [2]string
+		var names [2]string
 		for t, row := range v.rows {
 			for i, load := range row {
 				if v.file[i] == 0 {
@@ -198,18 +198,18 @@ func (e *episode) Beyond() (all []string) {
 				factor := load / (n.BaseMVA * v.file[i])
 				name := fmt.Sprintf("%s[%d][%d] over the file's load of bus %d", v.name, t, i, n.BusID[i])
 				if factor < least {
-					least, at[0] = factor, name
+					least, names[0] = factor, name
 				}
 				if factor > most {
-					most, at[1] = factor, name
+					most, names[1] = factor, name
 				}
 			}
 		}
 		if least < lo {
-			add(at[0], least, lo, hi)
+			add(names[0], least, lo, hi)
 		}
 		if most > hi {
-			add(at[1], most, lo, hi)
+			add(names[1], most, lo, hi)
 		}
 	}
 	for k, b := range e.scene.Branch {

@@ -13,7 +13,7 @@ import (
 // newLanes analyses the network for steppers. An instruction set that cannot be had is an
 // error of the exact solver's, which every scene is drawn with.
 func newLanes(y *System) *laneflow.Solver {
-	s, err := laneflow.New(y.model.held, y.layout.rated)
+	s, err := laneflow.New(y.model.prepared, y.layout.rated)
 	if err != nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (l *Plant) NewStepper() domain.Stepper {
 		vm: vector(y.layout.buses), va: vector(y.layout.buses), pg: vector(y.layout.gens), qg: vector(y.layout.gens),
 		size: [2][]float64{vector(len(y.layout.rated)), vector(len(y.layout.rated))},
 	}
-	t.has = make([]*network.Admittance, t.worker.Lanes())
+	t.admittances = make([]*network.Admittance, t.worker.Lanes())
 	t.solved = make([]bool, t.worker.Lanes())
 	return t
 }
@@ -53,7 +53,7 @@ type stepper struct {
 	system       *System
 	worker       *laneflow.Worker
 	flow         *powerflow.Solver     // for Share
-	has          []*network.Admittance // that of each lane; nil: the network's own
+	admittances  []*network.Admittance // that of each lane; nil: the network's own
 	solved       []bool                // by lane: the dispatch has a solution here
 	pd, qd, p, q []float64             // by bus
 	vm, va       []float64
@@ -126,8 +126,8 @@ func (t *stepper) set(lane int, e *episode, u []float64) {
 			e.admittance = network.NewAdmittance(l.branches)
 			y.scaleBranches(e.scene.Branch, make([]float64, l.branches), e.admittance)
 		}
-		if t.has[lane] != e.admittance {
-			t.has[lane] = e.admittance
+		if t.admittances[lane] != e.admittance {
+			t.admittances[lane] = e.admittance
 			t.worker.SetAdmittance(lane, e.admittance)
 		}
 	}
@@ -139,8 +139,9 @@ func (t *stepper) set(lane int, e *episode, u []float64) {
 func (t *stepper) take(lane int, e *episode, u []float64, out *domain.Outcome) {
 	y := t.system
 	vector := func(v []float64, n int) []float64 { return slices.Grow(v[:0], n)[:n] }
-	out.S, out.J, out.Sigma, out.Named = vector(out.S, len(e.s)), vector(out.J, objectives), vector(out.Sigma, objectives), vector(out.Named, y.layout.margins)
-	if !e.known {
+	out.S, out.J = vector(out.S, len(e.s)), vector(out.J, objectives)
+	out.Sigma, out.Named = vector(out.Sigma, objectives), vector(out.Named, y.layout.margins)
+	if !e.indicated {
 		y.Indicators(e.s, u, e.c, e.delta[:])
 	}
 	e.priority(e.delta[:], out.Sigma)
@@ -172,5 +173,5 @@ func (t *stepper) hold(lane int, e *episode) {
 		load = math.Max(load, s*y.model.terms.inverseRate[r])
 	}
 	y.indicators(load, e.s, e.delta[:])
-	e.known = true
+	e.indicated = true
 }

@@ -46,30 +46,30 @@ type System struct {
 	flat    []float64                     // state of a flat start
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
-	fingerprint [32]byte
-	opened      []int                  // branches: see opening
-	answers     func() []domain.Sample // made on first use
-	chart       func() *domain.Chart
-	security    *security // nil: no outage has to be survived
-	prepare     func()
-	near        atomic.Pointer[[]bool] // likelyOutages; nil before prepared
-	laden       func() bool
-	first       func() *secure.Result // firstDispatch
+	fingerprint     [32]byte
+	opened          []int                  // branches: see opening
+	answers         func() []domain.Sample // made on first use
+	chart           func() *domain.Chart
+	security        *security // nil: no outage has to be survived
+	prepare         func()
+	likelyWatch     atomic.Pointer[[]bool] // likelyOutages; nil before prepared
+	nearLoadability func() bool
+	first           func() *secure.Result // firstDispatch
 }
 
 var _ domain.Problem = (*System)(nil)
 
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
-	may := &domain.ProblemAbilities{
+	abilities := &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Prepare: y.prepare, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
 		Score: y.Score, Weigh: y.Weigh, Best: y.Best, Answers: y.Answers, Polish: y.Polish, Admit: y.Admit,
 		Chart: y.Chart, Operate: y.Operate, Device: y.Device,
 	}
 	if y.security != nil {
-		may.Gap = y.gap
+		abilities.Gap = y.gap
 	}
-	return may
+	return abilities
 }
 
 // layout says where things stand in the vectors of a System.
@@ -134,9 +134,9 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.inert = sync.OnceValue(func() *metric { return y.metric().heavier(y.layout.gens-1, voltageInertia) })
 	y.lanes = sync.OnceValue(func() *laneflow.Solver { return newLanes(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
-	y.answers = sync.OnceValue(y.answered)
+	y.answers = sync.OnceValue(y.answerSamples)
 	y.chart = sync.OnceValue(y.newChart)
-	y.prepare, y.laden = sync.OnceFunc(y.prepared), sync.OnceValue(y.isLaden)
+	y.prepare, y.nearLoadability = sync.OnceFunc(y.prepared), sync.OnceValue(y.isLaden)
 	y.first = sync.OnceValue(y.firstDispatch)
 	y.spec = y.newSpec(name, description)
 	return y, nil
@@ -149,8 +149,8 @@ func (y *System) prepared() {
 		return
 	}
 	y.security.flows() // an error is newOutages' to say
-	near := y.likelyOutages()
-	y.near.Store(&near)
+	likely := y.likelyOutages()
+	y.likelyWatch.Store(&likely)
 }
 
 // checkNetwork says what a dispatch problem needs that a network may lack.
@@ -158,13 +158,13 @@ func checkNetwork(n *network.Network) error {
 	if err := n.RequireCosts(); err != nil {
 		return err
 	}
-	kept, _, err := n.PowerFactors(network.DispatchableByFile)
+	factors, _, err := n.PowerFactors(network.DispatchableByFile)
 	if err != nil {
 		return err
 	}
-	if len(kept) > 0 {
+	if len(factors) > 0 {
 		return fmt.Errorf("opf: %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0): this case cannot keep its constant power factor; set QMIN and QMAX to 0, or model it as a load",
-			n.Name, n.GenRow[kept[0].Gen]+1, n.BusID[n.GenBus[kept[0].Gen]])
+			n.Name, n.GenRow[factors[0].Gen]+1, n.BusID[n.GenBus[factors[0].Gen]])
 	}
 	if len(n.References) != 1 {
 		return fmt.Errorf("opf: %s has %d reference buses, want one: all buses in one connected network", n.Name, len(n.References))
@@ -293,11 +293,11 @@ func (y *System) newSpec(name, description string) domain.Spec {
 // number tells parallel branches, and units of one bus, apart: of entries of one name the second
 // becomes NAME#2, and so on in the order of the file.
 func number(all []domain.Variable) {
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for i := range all {
 		name := all[i].Name
-		if seen[name]++; seen[name] > 1 {
-			all[i].Name = fmt.Sprintf("%s#%d", name, seen[name])
+		if counts[name]++; counts[name] > 1 {
+			all[i].Name = fmt.Sprintf("%s#%d", name, counts[name])
 		}
 	}
 }

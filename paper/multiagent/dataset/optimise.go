@@ -23,9 +23,9 @@ func (r *Solver) optimise(x *work, weights *[world.MaxRobots][3]float64, descent
 				continue
 			}
 			settled = false
-			found := r.seek(x, i, w, cold, descent)
-			calm(x.search, &found)
-			x.joint.Commit(i, &found)
+			result := r.seek(x, i, w, cold, descent)
+			calm(x.search, &result)
+			x.joint.Commit(i, &result)
 		}
 		if settled {
 			return
@@ -63,16 +63,16 @@ func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.
 	} else {
 		cold = false
 	}
-	at, best, _ := s.Best()
-	found := *at
+	optimum, best, _ := s.Best()
+	result := *optimum
 	if !cold {
-		return found
+		return result
 	}
 	v := r.view
-	seen, context := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
+	measured, context := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
 	base := make([]float64, v.Spec().PlanSize())
-	v.Observe(&x.look, i, seen, context)
-	v.Base(seen, context, base)
+	v.Observe(&x.look, i, measured, context)
+	v.Base(measured, context, base)
 	var start plan.Plan
 	for k, u := range base {
 		start[k/world.ActionSize][k%world.ActionSize] = float32(u)
@@ -85,10 +85,10 @@ func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.
 	s.Clear()
 	s.Slide(&rates, solverDescent, math.Pow(spreadEnd, 1.0/solverDescent))
 	refine(s, solverPolish)
-	if at, score, _ := s.Best(); score <= best+preferBase*(math.Abs(best)+scoreScale) {
-		return *at
+	if optimum, score, _ := s.Best(); score <= best+preferBase*(math.Abs(best)+scoreScale) {
+		return *optimum
 	}
-	return found
+	return result
 }
 
 // calm makes a plan, which a search has just found, the calmest that costs at most
@@ -96,12 +96,12 @@ func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.
 // effect, at rest turning has none, and a centimetre at the goal is worth a manoeuvre.
 // What a plan does there would be noise to a map. Each lane descends with effort and
 // smoothness weighed more than the lane before.
-func calm(s *plan.Search, found *plan.Plan) {
+func calm(s *plan.Search, result *plan.Plan) {
 	robot := &s.Problem.Robot
 	effort, smooth := robot.Effort, robot.Smooth
 	var rates [rollout.Lanes]float32
 	for l := range rates {
-		s.Put(found, l)
+		s.Put(result, l)
 		rates[l] = calmRate
 		f := float32(math.Pow(2, float64(l)/1.5))
 		robot.Effort[l] = f*effort[l] + f*calmEffort
@@ -110,13 +110,13 @@ func calm(s *plan.Search, found *plan.Plan) {
 	s.Slide(&rates, solverCalm, math.Pow(1e-3, 1.0/solverCalm))
 	robot.Effort, robot.Smooth = effort, smooth
 	calmed := slices.Clone(s.Plans[:rollout.PlanSize(world.LookAhead)])
-	best, safe := worth(s, found)
+	best, safe := worth(s, result)
 	copy(s.Plans, calmed)
 	s.Score(rollout.Lanes, false, false)
 	r := &s.Results[0]
 	for l := rollout.Lanes - 1; l >= 0; l-- {
 		if int(r.Safe[l]) >= safe && float64(r.Cost[l]) <= best+calmSlack*(math.Abs(best)+scoreScale) {
-			s.Get(l, found)
+			s.Get(l, result)
 			return
 		}
 	}
@@ -156,7 +156,7 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 		s.Put(&x.joint.Robots[i].Plan, l)
 	}
 	s.Score(rollout.Lanes, false, true)
-	before := float64(s.Results[0].Cost[0])
+	initialCost := float64(s.Results[0].Cost[0])
 	if s.Results[0].Safe[0] < world.LookAhead {
 		return math.Inf(1)
 	}
@@ -174,11 +174,11 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 		}
 	}
 	s.Score(rollout.Lanes, true, false)
-	least := before
+	least := initialCost
 	for l := range rollout.Lanes {
 		if s.Results[0].Safe[l] == world.LookAhead {
 			least = math.Min(least, float64(s.Results[0].Cost[l]))
 		}
 	}
-	return (before - least) / (math.Abs(before) + scoreScale)
+	return (initialCost - least) / (math.Abs(initialCost) + scoreScale)
 }

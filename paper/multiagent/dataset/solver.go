@@ -139,8 +139,8 @@ func (r *Solver) Parameters() []domain.Variable {
 func (r *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
 
 // Solve implements domain.Solver.
-func (r *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
-	samples, errs := r.SolveAll(scenario, p, []domain.Preference{pref}, how, []uint64{seed})
+func (r *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	samples, errs := r.SolveAll(scenario, p, []domain.Preference{pref}, scalarization, []uint64{seed})
 	return samples[0], errs[0]
 }
 
@@ -151,7 +151,7 @@ func (r *Solver) Abilities() *domain.SolverAbilities {
 
 // SolveAll is domain.SolverAbilities.SolveAll: the scene is driven once for all
 // preferences.
-func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
+func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, scalarization domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
 	fail := func(err error) ([][]domain.Sample, []error) {
 		for k := range errs {
@@ -159,8 +159,8 @@ func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how dom
 		}
 		return samples, errs
 	}
-	if how != domain.WeightedSum {
-		return fail(fmt.Errorf("%s is solved by %s only, not by %s", r.view.Spec().Name, domain.WeightedSum, how))
+	if scalarization != domain.WeightedSum {
+		return fail(fmt.Errorf("%s is solved by %s only, not by %s", r.view.Spec().Name, domain.WeightedSum, scalarization))
 	}
 	x, err := r.take()
 	if err != nil {
@@ -181,9 +181,9 @@ func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how dom
 
 // drive takes the planner to the scenario's state and solves that under (1/3, 1/3, 1/3),
 // from plans that are shifted to it.
-func (r *Solver) drive(x *work, at []float64) error {
+func (r *Solver) drive(x *work, coordinates []float64) error {
 	y := r.system
-	number := math.Float64bits(1 + at[0]) // the coordinate's own bits: equal ones are equal scenes
+	number := math.Float64bits(1 + coordinates[0]) // the coordinate's own bits: equal ones are equal scenes
 	scene, err := y.Draw(r.stream, 0, number)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *Solver) drive(x *work, at []float64) error {
 		longest = math.Max(longest, math.Hypot(a.P[0]-a.Goal[0], a.P[1]-a.Goal[1]))
 	}
 	full := longest / (y.Params.Dt * y.Params.Limits.VMax)
-	steps := min(int(at[1]*(driveLength*full+1)), y.Params.Steps-2)
+	steps := min(int(coordinates[1]*(driveLength*full+1)), y.Params.Steps-2)
 	s, c := make([]float64, y.Spec().MeasuredSize()), make([]float64, y.Spec().ContextSize())
 	u := make([]float64, y.Spec().ActionSize())
 	if err := x.planner.Reset(nil); err != nil {
@@ -214,7 +214,7 @@ func (r *Solver) drive(x *work, at []float64) error {
 		}
 		h.Apply(u)
 	}
-	r.perturb(h, at, rng)
+	r.perturb(h, coordinates, rng)
 	x.planner.Observe(h, world.Thirds)
 	x.joint = x.planner.Commitments()
 	x.joint.Obstacles = h.Predicted(nil, world.LookAhead)
@@ -226,7 +226,7 @@ func (r *Solver) drive(x *work, at []float64) error {
 }
 
 // perturb displaces the robots; where that brings bodies too close, by less.
-func (r *Solver) perturb(h *world.Prediction, at []float64, rng *rand.Rand) {
+func (r *Solver) perturb(h *world.Prediction, coordinates []float64, rng *rand.Rand) {
 	l := &h.Params.Limits
 	var directions [world.MaxRobots][world.StateSize]float64
 	for i := range directions {
@@ -239,9 +239,9 @@ func (r *Solver) perturb(h *world.Prediction, at []float64, rng *rand.Rand) {
 	for range perturbTries {
 		for i := range h.Robots {
 			d, s := &directions[i], &h.State[i]
-			s[0], s[1] = start[i][0]+size*at[2]*d[0], start[i][1]+size*at[2]*d[1]
-			s[2] = start[i][2] + size*at[3]*d[2]
-			s[3] = min(max(start[i][3]+size*at[4]*d[3], l.VMin), l.VMax)
+			s[0], s[1] = start[i][0]+size*coordinates[2]*d[0], start[i][1]+size*coordinates[2]*d[1]
+			s[2] = start[i][2] + size*coordinates[3]*d[2]
+			s[3] = min(max(start[i][3]+size*coordinates[4]*d[3], l.VMin), l.VMax)
 		}
 		if h.Margin() >= perturbMargin {
 			return

@@ -16,9 +16,9 @@ var buffers = [...]float64{0.7, 0.55, 0.42, 0.3, 0.2, 0.12}
 // give way below their buffer is added, or it would creep down from pass to pass.
 func (p *Planner) buffer() float64 {
 	if p.options.Creep == 0 || p.options.Forgetful {
-		return p.chosen
+		return p.sceneBuffer
 	}
-	return math.Min(p.chosen, math.Max(p.least, p.options.Hard)+p.options.Creep)
+	return math.Min(p.sceneBuffer, math.Max(p.least, p.options.Hard)+p.options.Creep)
 }
 
 // choose picks the buffer of a static scene before anybody moves: the one with
@@ -29,12 +29,12 @@ func (p *Planner) choose() {
 	var grids [len(buffers)][world.MostRobots]*world.Grid
 	var total [len(buffers)]float64
 	for i := range p.joint.Scene.Robots {
-		bodies := p.standing(i)
-		var above *world.Grid
+		bodies := p.stationaryDiscs(i)
+		var upper *world.Grid
 		for level, buffer := range buffers {
-			above = p.costs(i, bodies, buffer, above)
-			grids[level][i] = above
-			total[level] += above.At(p.joint.Scene.State[i][0], p.joint.Scene.State[i][1])
+			upper = p.costs(i, bodies, buffer, upper)
+			grids[level][i] = upper
+			total[level] += upper.At(p.joint.Scene.State[i][0], p.joint.Scene.State[i][1])
 		}
 	}
 	scale := total[len(buffers)-1]
@@ -47,8 +47,8 @@ func (p *Planner) choose() {
 	if math.IsInf(least, 1) {
 		return // a robot without a way: the default
 	}
-	p.chosen = buffers[best]
+	p.sceneBuffer = buffers[best]
 	for i := range p.joint.Scene.Robots {
-		p.joint.Guides[i], p.fields[i].buffer = grids[best][i], p.chosen
+		p.joint.Guides[i], p.fields[i].buffer = grids[best][i], p.sceneBuffer
 	}
 }

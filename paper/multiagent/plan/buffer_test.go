@@ -34,7 +34,7 @@ func TestBufferIsChosenByItsPrice(t *testing.T) {
 	choose := func(s world.Scene) float64 {
 		p := planner(t, y, 384)
 		drive(t, start(y, s), p, 1, nil)
-		return p.chosen
+		return p.sceneBuffer
 	}
 	free := world.Scene{Robots: []world.Robot{{P: [2]float64{-6, 0}, R: 0.3, Goal: [2]float64{6, 0}}}}
 	if b := choose(free); b != buffers[0] {
@@ -77,7 +77,7 @@ func TestPassagesDoNotDependOnTheGrid(t *testing.T) {
 		p.Observe(s.Prediction(&y.Params), world.Thirds)
 		shift := rapid.Float64Range(-world.Cell, world.Cell).Draw(t, "shift")
 		cost := func(closer float64) float64 {
-			bodies := p.standing(0)
+			bodies := p.stationaryDiscs(0)
 			for j := range bodies {
 				bodies[j].X += shift
 				bodies[j].Y += shift - closer*math.Copysign(1, bodies[j].Y)
@@ -102,7 +102,7 @@ func TestWarmFieldIsTheColdOne(t *testing.T) {
 	p := planner(t, y, 384)
 	p.Observe(drawn(t, y, rand.New(rand.NewPCG(11, 12))), world.Thirds)
 	for i := range p.joint.Scene.Robots {
-		bodies := p.standing(i)
+		bodies := p.stationaryDiscs(i)
 		above := p.costs(i, bodies, buffers[0], nil)
 		warm, cold := p.costs(i, bodies, buffers[3], above), p.costs(i, bodies, buffers[3], nil)
 		for at, want := range cold.Value {
@@ -122,7 +122,7 @@ func TestBoldCandidatesAreDistinct(t *testing.T) {
 		drive(t, scene(t, y, 1), p, 10, func([]float64, domain.Decision) {
 			for n := range p.search.daring {
 				for m := range n {
-					if d := p.search.bold[n].way.from(&p.search.bold[m].way); d <= distinctWays {
+					if d := p.search.bold[n].way.distance(&p.search.bold[m].way); d <= distinctWays {
 						t.Fatalf("moving %v: bold candidates %d and %d are %v m apart", moving, m, n, d)
 					}
 					if p.search.bold[n].key < p.search.bold[m].key {

@@ -36,8 +36,8 @@ func (j *Commitments) Shift() {
 		r := &j.Robots[i]
 		copy(r.Plan[:], r.Plan[1:])
 		last := [2]float64{-r.end[3] / p.Dt, 0}
-		before := [2]float64{float64(r.Plan[world.LookAhead-2][0]), float64(r.Plan[world.LookAhead-2][1])}
-		p.Limits.Nearest(last[:], before[:])
+		previous := [2]float64{float64(r.Plan[world.LookAhead-2][0]), float64(r.Plan[world.LookAhead-2][1])}
+		p.Limits.Nearest(last[:], previous[:])
 		r.Plan[world.LookAhead-1] = [2]float32{float32(last[0]), float32(last[1])}
 	}
 }
@@ -74,15 +74,15 @@ func (j *Commitments) Outlook(i int) view.Outlook {
 // Actions writes as many first steps of everyone's plans as there is room for, as they
 // are executed, [step][robot][a, ω]: in float64, where they keep box and slew bound
 // exactly.
-func (j *Commitments) Actions(to []float64) {
-	clear(to)
+func (j *Commitments) Actions(dst []float64) {
+	clear(dst)
 	for i := range j.Scene.Robots {
-		before := j.Scene.Previous[i][:]
-		for k, u := range j.Robots[i].Plan[:len(to)/(j.Scene.Params.Room()*world.ActionSize)] {
-			a := j.Scene.Action(to, k, i)
+		previous := j.Scene.Previous[i][:]
+		for k, u := range j.Robots[i].Plan[:len(dst)/(j.Scene.Params.Room()*world.ActionSize)] {
+			a := j.Scene.Action(dst, k, i)
 			a[0], a[1] = float64(u[0]), float64(u[1])
-			j.Scene.Params.Limits.Nearest(a, before)
-			before = a
+			j.Scene.Params.Limits.Nearest(a, previous)
+			previous = a
 		}
 	}
 }

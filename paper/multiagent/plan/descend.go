@@ -26,19 +26,19 @@ const (
 // best plan at different rates, half the cheapest plans of different ways, whose
 // only fault is a violated margin. Every iterate is a candidate.
 func (s *Search) Descend(steps int) {
-	if steps == 0 || s.kept == 0 {
+	if steps == 0 || s.elites == 0 {
 		return
 	}
 	var rates [rollout.Lanes]float32
 	square := s.Problem.Penalty.Square
 	for l := range rollout.Lanes {
-		from, rate := &s.best[0], l
+		parent, rate := &s.best[0], l
 		if l >= descentRates {
-			from, rate = &s.bold[(l-descentRates)%descentBold%s.daring], (l-descentRates)/descentBold
+			parent, rate = &s.bold[(l-descentRates)%descentBold%s.daring], (l-descentRates)/descentBold
 			s.Problem.Penalty.Square[l] *= descentStiffer
 		}
-		s.Put(&from.plan, l)
-		s.origins[l] = origin{domain.SourceDescended, from.from.latent}
+		s.Put(&parent.plan, l)
+		s.origins[l] = origin{domain.SourceDescended, parent.origin.latent}
 		rates[l] = float32(descentRate * math.Pow(0.5, float64(rate)))
 	}
 	s.Slide(&rates, steps, descentDecay)
@@ -89,8 +89,8 @@ func (s *Search) slideAtOnce(rates *[rollout.Lanes]float32, factors []float32) b
 	if !ok || s.err != nil || iterates > len(s.Results) {
 		return false
 	}
-	done, err := d.Descend(&s.Problem, s.bounds[:], &s.rates, factors, s.Plans, s.Results)
-	if s.err = err; !done {
+	handled, err := d.Descend(&s.Problem, s.bounds[:], &s.rates, factors, s.Plans, s.Results)
+	if s.err = err; !handled {
 		return err != nil
 	}
 	for n := range iterates * rollout.Lanes {
@@ -107,7 +107,7 @@ func (s *Search) slideAtOnce(rates *[rollout.Lanes]float32, factors []float32) b
 func (s *Search) Spread() {
 	for l := range rollout.Lanes {
 		if l < rollout.Lanes/2 {
-			s.Put(&s.best[l%s.kept].plan, l)
+			s.Put(&s.best[l%s.elites].plan, l)
 		} else {
 			s.Put(&s.bold[l%s.daring].plan, l)
 		}

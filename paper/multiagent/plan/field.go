@@ -10,8 +10,8 @@ import (
 // field says what the guide of one robot was solved for: among the obstacles and the
 // robots that stand it is what the planner expects to pay after its L steps.
 type field struct {
-	standing [world.MostRobots]bool
-	buffer   float64 // m
+	stationary [world.MostRobots]bool
+	buffer     float64 // m
 }
 
 const (
@@ -35,35 +35,35 @@ func (p *Planner) guide() {
 	if !p.started {
 		budget = h.Robots
 	}
-	var resting, home [world.MostRobots]bool
+	var stationary, home [world.MostRobots]bool
 	for i := range h.Robots {
-		resting[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
+		stationary[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
 		home[i] = p.started && p.home(i)
 	}
 	for i := range h.Robots {
 		f, guide := &p.fields[i], &p.joint.Guides[i]
 		want := home
 		if p.waits[i].stalled() {
-			want = resting
+			want = stationary
 		}
 		want[i] = false
-		if *guide != nil && ((f.standing == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
+		if *guide != nil && ((f.stationary == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
 			continue
 		}
 		budget--
-		bodies := p.standing(i)
+		bodies := p.stationaryDiscs(i)
 		for j := range h.Robots {
 			if want[j] {
 				bodies = append(bodies, world.Disc{X: h.State[j][0], Y: h.State[j][1], R: h.Radius[j] + h.Radius[i] + params.DSafe})
 			}
 		}
-		f.standing, f.buffer = want, p.buffer()
+		f.stationary, f.buffer = want, p.buffer()
 		*guide = p.costs(i, bodies, p.buffer(), nil)
 	}
 }
 
-// standing are the obstacles, inflated for robot i.
-func (p *Planner) standing(i int) (bodies []world.Disc) {
+// stationaryDiscs are the obstacles, inflated for robot i.
+func (p *Planner) stationaryDiscs(i int) (bodies []world.Disc) {
 	for _, o := range p.joint.Scene.Obstacles {
 		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + p.joint.Scene.Radius[i] + p.system.Params.DSafe})
 	}
@@ -72,9 +72,9 @@ func (p *Planner) standing(i int) (bodies []world.Disc) {
 
 // costs is the grid of robot i whose cost per metre is the planner's own stage
 // cost at full speed: squared goal distance and the soft penalty of a buffer. If
-// above is given, it is the grid of the same bodies with a larger buffer, from
+// upper is given, it is the grid of the same bodies with a larger buffer, from
 // whose values the solution starts.
-func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, above *world.Grid) *world.Grid {
+func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, upper *world.Grid) *world.Grid {
 	params, goal := &p.system.Params, p.joint.Scene.Goal[i]
 	blocked := make([]world.Disc, len(bodies))
 	for j, b := range bodies {
@@ -86,18 +86,18 @@ func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, above *world
 		cost, _ := rollout.Huber(score.Stiffness, depth, score.Knee)
 		return float32(cost)
 	}
-	for at := range g.Rate {
-		dx, dy := g.X0+float64(at%g.NX)*world.Cell-goal[0], g.Y0+float64(at/g.NX)*world.Cell-goal[1]
-		g.Rate[at] *= float32(score.Goal * (dx*dx + dy*dy))
+	for point := range g.Rate {
+		dx, dy := g.X0+float64(point%g.NX)*world.Cell-goal[0], g.Y0+float64(point/g.NX)*world.Cell-goal[1]
+		g.Rate[point] *= float32(score.Goal * (dx*dx + dy*dy))
 	}
 	for _, b := range bodies {
-		g.Near(b, b.R+buffer, func(at int, distance float64) {
+		g.Near(b, b.R+buffer, func(point int, distance float64) {
 			if t := buffer - (distance - b.R); t > 0 {
-				g.Rate[at] += penalty(t)
+				g.Rate[point] += penalty(t)
 			}
 		})
 	}
-	g.Passages(bodies, fieldClearance, buffer, func(at int, x, y float64) {
+	g.Passages(bodies, fieldClearance, buffer, func(point int, x, y float64) {
 		dx, dy := x-goal[0], y-goal[1]
 		rate := float32(score.Goal * (dx*dx + dy*dy))
 		for _, b := range bodies {
@@ -109,12 +109,12 @@ func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, above *world
 				rate += penalty(buffer - d)
 			}
 		}
-		g.Rate[at] = min(g.Rate[at], rate)
+		g.Rate[point] = min(g.Rate[point], rate)
 	})
 	perMetre := float32(1 / (params.Dt * params.Limits.VMax))
-	for at := range g.Rate {
-		g.Rate[at] *= perMetre
+	for point := range g.Rate {
+		g.Rate[point] *= perMetre
 	}
-	g.Solve(goal, above)
+	g.Solve(goal, upper)
 	return g
 }

@@ -12,14 +12,14 @@ import (
 // the same in a mirror, and the map is so only as far as it has learned: what it says
 // there are other plans, as good.
 type guidance struct {
-	proposer  domain.Proposer // nil: no map
-	view      *view.View
-	questions []domain.Question
-	answers   []domain.Answer
-	s, c      [2 * world.MostRobots][]float64 // the views
-	offers    [world.MostRobots][]offer
-	held      [world.MostRobots][]float32 // the latent of its committed plan
-	seen      [world.MostRobots]image     // where that latent was seen, nowhere without one
+	proposer       domain.Proposer // nil: no map
+	view           *view.View
+	questions      []domain.Question
+	answers        []domain.Answer
+	s, c           [2 * world.MostRobots][]float64 // the views
+	offers         [world.MostRobots][]offer
+	committed      [world.MostRobots][]float32 // the latent of its committed plan
+	committedImage [world.MostRobots]image     // where that latent was seen, nowhere without one
 	// calm robots found at the last decision that their plan leaves nothing to
 	// search for. They are not asked about; one that turns out to need a new plan
 	// after all searches this once without latents.
@@ -52,14 +52,14 @@ func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guid
 	}
 	size := proposer.LatentSize()
 	for i := range y.Params.Room() {
-		g.held[i] = make([]float32, size)
+		g.committed[i] = make([]float32, size)
 		g.offers[i] = make([]offer, 0, candidates)
 	}
 	return g
 }
 
 func (g *guidance) reset() {
-	clear(g.seen[:])
+	clear(g.committedImage[:])
 	clear(g.calm[:])
 	g.forget()
 }
@@ -72,9 +72,9 @@ func (g *guidance) forget() {
 	}
 }
 
-// decided is a decision's outcome: the ego's priority, and the largest residual of all
+// decision is a decision's outcome: the ego's priority, and the largest residual of all
 // questions.
-func (g *guidance) decided(safe bool) domain.Decision {
+func (g *guidance) decision(safe bool) domain.Decision {
 	d := domain.Decided(safe)
 	for k := range g.questions {
 		if r := g.answers[k].Residual; !(r <= d.Residual) {
@@ -131,8 +131,8 @@ func (p *Planner) addQuestions(i int, pref domain.Preference, count int) {
 			view.Flip(s, c)
 		}
 		q := domain.Question{S: s, C: c, Preference: pref, Count: share, Seed: uint64((p.t*p.system.Params.Room()+i)*2 + k)}
-		if p.seen[i] == straight+image(k) {
-			q.Previous = p.held[i]
+		if p.committedImage[i] == straight+image(k) {
+			q.Previous = p.committed[i]
 		}
 		p.questions = append(p.questions, q)
 	}
@@ -162,12 +162,12 @@ func (p *Planner) latents(i, from, to int) {
 	for n := from; n < to; n++ {
 		o := p.offers[i][n]
 		answer := &p.answers[o.question]
-		at := s.next(origin{answer.Sources[o.row], n})
+		index := s.next(origin{answer.Sources[o.row], n})
 		turn := [world.ActionSize]float32{1, 1}
 		if p.image(i, o) == mirrored {
 			turn[1] = -1
 		}
-		s.decoded(answer.Plans.Row(o.row), turn, at)
+		s.decoded(answer.Plans.Row(o.row), turn, index)
 	}
 }
 
@@ -183,10 +183,10 @@ func (p *Planner) keepLatent(i, latent int) {
 	switch latent {
 	case heldLatent:
 	case noLatent:
-		p.seen[i] = nowhere
+		p.committedImage[i] = nowhere
 	default:
 		o := p.offers[i][latent]
-		copy(p.held[i], p.answers[o.question].Latents.Row(o.row))
-		p.seen[i] = p.image(i, o)
+		copy(p.committed[i], p.answers[o.question].Latents.Row(o.row))
+		p.committedImage[i] = p.image(i, o)
 	}
 }

@@ -162,7 +162,7 @@ func TestProposedPlansCompete(t *testing.T) {
 	})
 	e = scene(t, y, 2)
 	drive(t, e, p, 1, nil)
-	if p.seen == [world.MostRobots]image{} {
+	if p.committedImage == [world.MostRobots]image{} {
 		t.Errorf("the best plans were proposed and none was adopted: %v", p.adopted)
 	}
 	for i := range p.scene.Robots {
@@ -172,7 +172,7 @@ func TestProposedPlansCompete(t *testing.T) {
 			}
 		}
 	}
-	held := p.seen
+	held := p.committedImage
 	drive2 := func() { // one more decision
 		s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 		e.Observe(s, c)
@@ -309,7 +309,7 @@ func TestGuidedPlannerReportsThatNoPlanIsSafe(t *testing.T) {
 		if !d.Solved() {
 			unsafe++
 		}
-		for _, c := range p.search.best[1:p.search.kept] {
+		for _, c := range p.search.best[1:p.search.elites] {
 			if c.safe > p.search.best[0].safe {
 				t.Fatalf("a plan safe for %d steps was chosen, another is for %d", p.search.best[0].safe, c.safe)
 			}

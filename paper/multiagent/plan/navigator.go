@@ -60,8 +60,8 @@ func (n *Navigator) Reset(e domain.Episode) error {
 // fallbacks and times of all.
 func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p, all := n.planner, domain.Decided(true)
-	w, known := p.see(s, c, pref)
-	if !known {
+	w, ok := p.see(s, c, pref)
+	if !ok {
 		p.system.Fallback(s, c, u)
 		return domain.Decided(false), nil
 	}

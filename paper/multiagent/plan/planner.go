@@ -121,17 +121,17 @@ type Planner struct {
 	search  *Search
 	guidance
 
-	joint   Commitments
-	scene   world.Prediction // of the decision
-	look    view.Outlook     // of the robot being planned
-	started bool
-	t       int
-	w       [3]float64 // preference of the decision
-	chosen  float64    // buffer chosen for the scene, m
-	least   float64    // smallest margin of the scene so far, m
-	fields  [world.MostRobots]field
-	waits   [world.MostRobots]patience
-	adopted [world.MostRobots]domain.Source // that everyone's plan comes from
+	joint       Commitments
+	scene       world.Prediction // of the decision
+	look        view.Outlook     // of the robot being planned
+	started     bool
+	t           int
+	w           [3]float64 // preference of the decision
+	sceneBuffer float64    // buffer chosen for the scene, m
+	least       float64    // smallest margin of the scene so far, m
+	fields      [world.MostRobots]field
+	waits       [world.MostRobots]patience
+	adopted     [world.MostRobots]domain.Source // that everyone's plan comes from
 }
 
 var _ domain.Controller = (*Planner)(nil)
@@ -161,7 +161,8 @@ func New(y *world.System, options Options, means domain.Means) (*Planner, error)
 
 // Reset implements domain.Controller; the planner uses only what Decide gets.
 func (p *Planner) Reset(domain.Episode) error {
-	p.started, p.t, p.least, p.chosen = false, 0, world.NoMargin, p.options.Buffer
+	p.started, p.t = false, 0
+	p.least, p.sceneBuffer = world.NoMargin, p.options.Buffer
 	p.search.Rand = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
 	p.joint = Commitments{Obstacles: p.joint.Obstacles}
 	clear(p.fields[:])
@@ -176,23 +177,23 @@ func (p *Planner) Reset(domain.Episode) error {
 func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p.guidance.forget()
 	clear(p.search.statistics[:])
-	w, known := p.see(s, c, pref)
-	if !known {
+	w, ok := p.see(s, c, pref)
+	if !ok {
 		p.system.Fallback(s, c, u)
 		return domain.Decided(false), nil
 	}
 	p.Observe(&p.scene, w)
 	// At the first decision nobody has a plan yet. In a first round everyone plans
 	// around those before it only, the ego first; in a second round around all.
-	n, rounds, alone := p.scene.Robots, 1, !p.started || p.options.Forgetful
+	n, rounds, single := p.scene.Robots, 1, !p.started || p.options.Forgetful
 	p.joint.Planned = n
-	if alone {
+	if single {
 		rounds, p.joint.Planned = 2, 0
 	}
 	var safe [world.MostRobots]bool
 	for turn := range rounds * n {
 		i := (turn + p.t) % n
-		if alone {
+		if single {
 			i, p.joint.Planned = turn%n, min(turn, n)
 		}
 		if turn%n == 0 {
@@ -208,12 +209,12 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 	p.t++
 	p.started = true
 	p.joint.Actions(u)
-	return p.guidance.decided(!slices.Contains(safe[:n], false)), nil
+	return p.guidance.decision(!slices.Contains(safe[:n], false)), nil
 }
 
 // see reads the scene of a decision and returns the preference that it counts with;
-// known says that the state is finite.
-func (p *Planner) see(s, c []float64, pref domain.Preference) (w []float64, known bool) {
+// ok says that the state is finite.
+func (p *Planner) see(s, c []float64, pref domain.Preference) (w []float64, ok bool) {
 	if !tensor.Finite(s) {
 		return nil, false
 	}
@@ -305,14 +306,14 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 	} else {
 		p.searchRobot(i, score.Goal, &n, offers)
 	}
-	if s.kept == 0 {
+	if s.elites == 0 {
 		return false, s.err // nothing has a score: the committed plan stays
 	}
-	chosen := &s.best[0]
-	p.joint.Commit(i, &chosen.plan)
-	p.keepLatent(i, chosen.from.latent)
-	p.adopted[i] = chosen.from.source
-	return chosen.safe == s.steps, s.err
+	best := &s.best[0]
+	p.joint.Commit(i, &best.plan)
+	p.keepLatent(i, best.origin.latent)
+	p.adopted[i] = best.origin.source
+	return best.safe == s.steps, s.err
 }
 
 // searchRobot evaluates robot i's candidates: the committed plan, what the map and the

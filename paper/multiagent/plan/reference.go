@@ -74,8 +74,8 @@ func (r *Reference) Reset(domain.Episode) error {
 	return nil
 }
 
-// at is the place of sample n's entry e of robot i in the pool.
-func (r *Reference) at(n, i, e int) int {
+// offset is the place of sample n's entry e of robot i in the pool.
+func (r *Reference) offset(n, i, e int) int {
 	plan := rollout.PlanSize(world.Horizon)
 	return (n/rollout.Lanes*r.system.Params.Room()+i)*plan + e*rollout.Lanes + n%rollout.Lanes
 }
@@ -107,7 +107,7 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 			best = top
 			for i := range h.Robots {
 				for e := range entries {
-					plan[i][e] = float64(r.pool[r.at(top.index, i, e)])
+					plan[i][e] = float64(r.pool[r.offset(top.index, i, e)])
 				}
 			}
 		}
@@ -140,7 +140,7 @@ func (r *Reference) sample(h *world.Prediction) {
 				if n > 0 {
 					x += r.dev[i][e] * r.rng.NormFloat64()
 				}
-				r.pool[r.at(n, i, e)] = float32(x)
+				r.pool[r.offset(n, i, e)] = float32(x)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (r *Reference) score(h *world.Prediction, problem *rollout.Joint) {
 	plan := rollout.PlanSize(world.Horizon)
 	var result rollout.Result
 	for b := range r.samples / rollout.Lanes {
-		block := r.pool[r.at(b*rollout.Lanes, 0, 0):r.at((b+1)*rollout.Lanes, 0, 0)]
+		block := r.pool[r.offset(b*rollout.Lanes, 0, 0):r.offset((b+1)*rollout.Lanes, 0, 0)]
 		for i := range h.Robots {
 			bounds := h.Bounds(i)
 			r.engine.Limit(block[i*plan:(i+1)*plan], world.Horizon, &bounds)
@@ -179,7 +179,7 @@ func (r *Reference) update(h *world.Prediction) {
 		for e := range world.Horizon * rollout.PlanFields {
 			sum, square := 0.0, 0.0
 			for _, o := range elite {
-				x := float64(r.pool[r.at(o.index, i, e)])
+				x := float64(r.pool[r.offset(o.index, i, e)])
 				sum += x
 				square += x * x
 			}

@@ -47,27 +47,27 @@ func ending(l *view.Outlook, i int, rest, share float64) rollout.Ending {
 }
 
 // write sets up the roll-out of robot i's plans among the bodies of its outlook.
-func (s *Score) write(l *view.Outlook, i int, to *rollout.Single) {
+func (s *Score) write(l *view.Outlook, i int, dst *rollout.Single) {
 	h, p := l.Scene, l.Scene.Params
 	r := h.Robot(i)
-	to.Robot = r.Motion(p.Dt, p.Limits.VMin, p.Limits.VMax, s.Effort, s.Smooth)
-	for k := range to.Goal {
-		to.Goal[k] = float32(s.Goal)
+	dst.Robot = r.Motion(p.Dt, p.Limits.VMin, p.Limits.VMax, s.Effort, s.Smooth)
+	for k := range dst.Goal {
+		dst.Goal[k] = float32(s.Goal)
 	}
-	*to.Ending = ending(l, i, s.Rest, s.Share)
+	*dst.Ending = ending(l, i, s.Rest, s.Share)
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
-	to.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
-	to.Discs = to.Discs[:0]
-	for k, row := range l.Obstacles[:to.Steps] {
+	dst.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
+	dst.Discs = dst.Discs[:0]
+	for k, row := range l.Obstacles[:dst.Steps] {
 		for j := range row {
 			o := &row[j]
-			to.Discs = append(to.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
+			dst.Discs = append(dst.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
 		}
 		for j, path := range l.Paths {
 			if j != i && path != nil {
-				to.Discs = append(to.Discs, path[k][0], path[k][1], float32(h.Radius[j]+h.Radius[i]+p.DSafe))
+				dst.Discs = append(dst.Discs, path[k][0], path[k][1], float32(h.Radius[j]+h.Radius[i]+p.DSafe))
 			}
 		}
 	}
-	to.Count = len(to.Discs) / rollout.DiscFields / to.Steps
+	dst.Count = len(dst.Discs) / rollout.DiscFields / dst.Steps
 }

@@ -43,7 +43,7 @@ type Search struct {
 	factors       []float32
 	rates         [rollout.Lanes]float32
 	best          []candidate // best first
-	kept          int
+	elites        int
 	bold          []candidate // best by score alone, safe or not, one of each way
 	daring        int
 	statistics    [domain.Sources]domain.SourceStatistics // MeanCost is the sum
@@ -51,11 +51,11 @@ type Search struct {
 
 // candidate is one scored plan; a smaller key is better.
 type candidate struct {
-	key  float64
-	safe int // leading steps that keep every margin
-	from origin
-	plan Plan
-	way  way // of a bold candidate
+	key    float64
+	safe   int // leading steps that keep every margin
+	origin origin
+	plan   Plan
+	way    way // of a bold candidate
 }
 
 // origin says where a candidate comes from.
@@ -97,7 +97,7 @@ func (s *Search) Begin(l *view.Outlook, i int, score Score, committed *Plan) {
 }
 
 // Clear forgets the candidates so far.
-func (s *Search) Clear() { s.kept, s.daring = 0, 0 }
+func (s *Search) Clear() { s.elites, s.daring = 0, 0 }
 
 // Err is why the evaluator refused, nil where it did not.
 func (s *Search) Err() error { return s.err }
@@ -105,7 +105,7 @@ func (s *Search) Err() error { return s.err }
 // Best is the best plan so far, its score, to which every step that is not safe adds
 // unsafeStep, and its leading safe steps; nil where no candidate has a score.
 func (s *Search) Best() (plan *Plan, score float64, safe int) {
-	if s.kept == 0 {
+	if s.elites == 0 {
 		return nil, math.Inf(1), 0
 	}
 	return &s.best[0].plan, s.best[0].key, s.best[0].safe
@@ -134,11 +134,11 @@ func (s *Search) entry(e, candidate int) int {
 
 // next is the place of the next candidate, of the origin given; where there is none
 // left, those collected are scored first.
-func (s *Search) next(from origin) int {
+func (s *Search) next(origin origin) int {
 	if s.filled == len(s.origins) {
 		s.flush()
 	}
-	s.origins[s.filled] = from
+	s.origins[s.filled] = origin
 	s.filled++
 	return s.filled - 1
 }
@@ -203,7 +203,7 @@ func (s *Search) keep(score float64, safe, n int) {
 		t.Feasible++
 		t.MeanCost += score
 	}
-	s.kept, _ = s.insert(s.best, s.kept, score+unsafeStep*float64(s.steps-safe), safe, n)
+	s.elites, _ = s.insert(s.best, s.elites, score+unsafeStep*float64(s.steps-safe), safe, n)
 	s.insertBold(score, safe, n)
 }
 
@@ -213,18 +213,18 @@ func (s *Search) insert(list []candidate, length int, key float64, safe, n int) 
 	if math.IsNaN(key) || (length == len(list) && key >= list[length-1].key) {
 		return length, nil
 	}
-	at := length
+	index := length
 	if length < len(list) {
 		length++
 	} else {
-		at--
+		index--
 	}
-	for at > 0 && list[at-1].key > key {
-		list[at] = list[at-1]
-		at--
+	for index > 0 && list[index-1].key > key {
+		list[index] = list[index-1]
+		index--
 	}
-	c := &list[at]
-	c.key, c.safe, c.from = key, safe, s.origins[n]
+	c := &list[index]
+	c.key, c.safe, c.origin = key, safe, s.origins[n]
 	s.Get(n, &c.plan)
 	return length, c
 }

@@ -49,12 +49,12 @@ var library = func() (all []primitive) {
 	return all
 }()
 
-// Seed scores blocks from until of the committed plan and the primitives.
-func (s *Search) Seed(from, until int) {
-	if from == 0 {
+// Seed scores blocks start to end of the committed plan and the primitives.
+func (s *Search) Seed(start, end int) {
+	if start == 0 {
 		s.commit()
 	}
-	s.primitives(max(0, from*rollout.Lanes-1), until*rollout.Lanes-1)
+	s.primitives(max(0, start*rollout.Lanes-1), end*rollout.Lanes-1)
 	s.flush()
 }
 
@@ -65,16 +65,16 @@ func (s *Search) commit() { s.Put(s.committed, s.next(origin{})) }
 // library, then random ones.
 func (s *Search) primitives(from, to int) {
 	for n := from; n < to; n++ {
-		at := s.next(origin{domain.SourcePrimitive, noLatent})
+		index := s.next(origin{domain.SourcePrimitive, noLatent})
 		if n < len(library) {
-			s.drive(&library[n], s.committed, at)
+			s.drive(&library[n], s.committed, index)
 			continue
 		}
 		m := primitive{
 			prefix: s.Rand.IntN(12), hold: 2 + s.Rand.IntN(20), heading: float32(1.2 * s.Rand.NormFloat64()),
 			speed: 1.2 - 1.7*s.Rand.Float32()*s.Rand.Float32(), cruise: 1.2 - 0.6*s.Rand.Float32()*s.Rand.Float32(),
 		}
-		s.drive(&m, s.committed, at)
+		s.drive(&m, s.committed, index)
 	}
 }
 
@@ -87,20 +87,20 @@ var scales = [5]float32{0.05, 0.15, 0.4, 0.8, 1.5}
 func (s *Search) Perturb(blocks int) {
 	var plan Plan
 	for range blocks {
-		if s.kept == 0 {
+		if s.elites == 0 {
 			return
 		}
 		for l := range rollout.Lanes {
-			base := &s.best[min(int(s.Rand.ExpFloat64()*2), s.kept-1)]
+			base := &s.best[min(int(s.Rand.ExpFloat64()*2), s.elites-1)]
 			plan = base.plan
-			at := s.next(origin{})
+			index := s.next(origin{})
 			scale := scales[s.Rand.IntN(len(scales))]
 			if l%2 == 0 {
 				for k := range world.Horizon {
 					plan[k][0] += scale * float32(s.Rand.NormFloat64())
 					plan[k][1] += scale * float32(s.Rand.NormFloat64())
 				}
-				s.drive(&primitive{prefix: world.Horizon + s.Rand.IntN(12), cruise: 1.2}, &plan, at)
+				s.drive(&primitive{prefix: world.Horizon + s.Rand.IntN(12), cruise: 1.2}, &plan, index)
 			} else {
 				var a, w float32
 				for k := range plan {
@@ -110,9 +110,9 @@ func (s *Search) Perturb(blocks int) {
 					plan[k][0] += a
 					plan[k][1] += w
 				}
-				s.Put(&plan, at)
+				s.Put(&plan, index)
 			}
-			s.origins[at] = origin{domain.SourcePerturbed, base.from.latent}
+			s.origins[index] = origin{domain.SourcePerturbed, base.origin.latent}
 		}
 		s.flush()
 	}
@@ -127,7 +127,7 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 	start := &h.State[s.robot]
 	sin64, cos64 := math.Sincos(start[2])
 	r := rollout.Unicycle[float32]{X: float32(start[0]), Y: float32(start[1]), Cos: float32(cos64), Sin: float32(sin64), V: float32(start[3])}
-	before := limits.Previous
+	previous := limits.Previous
 	gx, gy := float32(h.Goal[s.robot][0]), float32(h.Goal[s.robot][1])
 	guide := s.look.Guide
 	var holdX, holdY float32
@@ -155,27 +155,27 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 			} else {
 				speed = min(m.cruise, view.ApproachGain*distance)
 			}
-			along, across := r.Cos*dx+r.Sin*dy, r.Cos*dy-r.Sin*dx
-			turn := across
+			forward, lateral := r.Cos*dx+r.Sin*dy, r.Cos*dy-r.Sin*dx
+			turn := lateral
 			switch {
-			case along < 0 && speed > 0 && distance < 0.8:
+			case forward < 0 && speed > 0 && distance < 0.8:
 				// Closer than the turn is wide: back up to the goal.
-				speed, turn = -min(0.5, speed), -across
-			case along < 0 && across >= 0:
-				turn = 2 - across
+				speed, turn = -min(0.5, speed), -lateral
+			case forward < 0 && lateral >= 0:
+				turn = 2 - lateral
 				speed *= 0.3
-			case along < 0:
-				turn = -2 - across
+			case forward < 0:
+				turn = -2 - lateral
 				speed *= 0.3
 			case speed > 0:
-				speed *= 0.3 + 0.7*along
+				speed *= 0.3 + 0.7*forward
 			}
 			want = [2]float32{(speed - r.V) / dt, view.TurnGain * turn}
 		}
 		for f := range want {
-			want[f] = min(max(want[f], max(limits.Lo[f], before[f]-limits.Slew[f])), min(limits.Hi[f], before[f]+limits.Slew[f]))
+			want[f] = min(max(want[f], max(limits.Lo[f], previous[f]-limits.Slew[f])), min(limits.Hi[f], previous[f]+limits.Slew[f]))
 		}
-		before = want
+		previous = want
 		s.Plans[s.entry(2*k, n)], s.Plans[s.entry(2*k+1, n)] = want[0], want[1]
 		half := want[1] * dt / 2
 		h2 := half * half

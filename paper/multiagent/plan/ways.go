@@ -10,12 +10,12 @@ type way [3][2]float64
 // as different, m.
 const distinctWays = 0.5
 
-// from is the largest distance between two ways.
-func (a *way) from(b *way) (far float64) {
+// distance is the largest distance between two ways.
+func (a *way) distance(b *way) (largest float64) {
 	for k := range a {
-		far = math.Max(far, math.Hypot(a[k][0]-b[k][0], a[k][1]-b[k][1]))
+		largest = math.Max(largest, math.Hypot(a[k][0]-b[k][0], a[k][1]-b[k][1]))
 	}
-	return far
+	return largest
 }
 
 // follow rolls candidate n out and returns its way.
@@ -39,19 +39,19 @@ func (s *Search) insertBold(score float64, safe, n int) {
 		return
 	}
 	w := s.follow(n)
-	others := 0
+	distinct := 0
 	for b := range s.daring {
 		c := &s.bold[b]
-		if c.way.from(&w) <= distinctWays {
+		if c.way.distance(&w) <= distinctWays {
 			if c.key <= score {
 				return // the list is in order: nothing has been taken out before
 			}
 			continue
 		}
-		s.bold[others] = *c
-		others++
+		s.bold[distinct] = *c
+		distinct++
 	}
-	length, c := s.insert(s.bold, others, score, safe, n)
+	length, c := s.insert(s.bold, distinct, score, safe, n)
 	s.daring = length
 	c.way = w
 }

@@ -24,9 +24,9 @@ type Descender interface {
 	// Descend takes the first block of plans, len(factors) times, along the derivatives of
 	// their costs: by factors[i] times the candidate's rate in the direction of Adam, and
 	// then into the bounds as Evaluate does. Iterate i is written to block i of plans, the
-	// first as it was given, and its scores to results[i]. Not done, it leaves the first
+	// first as it was given, and its scores to results[i]. Not handled, it leaves the first
 	// block as it was: go on by Evaluate.
-	Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (done bool, err error)
+	Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (handled bool, err error)
 }
 
 var (
@@ -44,7 +44,7 @@ type Problem interface {
 	// evaluate scores one block on an engine.
 	evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32)
 	// pack writes the problem as the kernels of a device read it.
-	pack(to []float32) []float32
+	pack(dst []float32) []float32
 	// ending is nil where nothing is paid after the last step.
 	ending() *Ending
 }

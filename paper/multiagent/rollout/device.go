@@ -128,9 +128,9 @@ func problemWords(robots, steps, count int) int {
 func (v *Device) host(b domain.Buffer) []float32 { return v.program.Host(int(b)) }
 
 // bring copies a slice into pinned memory where it is not that memory itself.
-func (v *Device) bring(b domain.Buffer, from []float32) {
-	if to := v.host(b); len(from) > 0 && &to[0] != &from[0] {
-		copy(to, from)
+func (v *Device) bring(b domain.Buffer, source []float32) {
+	if dst := v.host(b); len(source) > 0 && &dst[0] != &source[0] {
+		copy(dst, source)
 	}
 }
 
@@ -143,12 +143,12 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 		s.grid = 2 * e.Grid.NX * e.Grid.NY
 	}
 	// Where plans is the device's own memory, that must outlive a growth of the rest.
-	if at := v.words[plansBuffer]; at > 0 && len(plans) > 0 && &v.host(plansBuffer)[0] == &plans[0] {
-		before := v.words
+	if size := v.words[plansBuffer]; size > 0 && len(plans) > 0 && &v.host(plansBuffer)[0] == &plans[0] {
+		previous := v.words
 		if err := v.prepare(s); err != nil {
 			return err
 		}
-		if v.words != before {
+		if v.words != previous {
 			return fmt.Errorf("rollout: the plans of a smaller problem's memory: ask Plans again for this one")
 		}
 	} else if err := v.prepare(s); err != nil {
@@ -163,9 +163,9 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 	copy(v.host(problemBuffer), v.packed)
 	if s.grid > 0 {
 		g := e.Grid
-		points, to := g.NX*g.NY, v.host(gridBuffer)
-		copy(to, g.Rate[:points])
-		copy(to[points:], g.Value[:points])
+		points, dst := g.NX*g.NY, v.host(gridBuffer)
+		copy(dst, g.Rate[:points])
+		copy(dst[points:], g.Value[:points])
 	}
 	return nil
 }
@@ -280,8 +280,8 @@ func (v *Device) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, 
 	if out != nil {
 		copy(out, v.host(outBuffer)[:size])
 	}
-	if own := v.host(plansBuffer); bounds != nil && &own[0] != &plans[0] {
-		copy(plans, own[:size])
+	if pinned := v.host(plansBuffer); bounds != nil && &pinned[0] != &plans[0] {
+		copy(plans, pinned[:size])
 	}
 	return nil
 }
@@ -291,8 +291,8 @@ func (v *Device) unpack(results []Result) {
 	words := v.host(resultsBuffer)
 	for b := range results {
 		r := &results[b]
-		for i, to := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
-			copy(to[:], words[(b*resultFields+i)*Lanes:])
+		for i, dst := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
+			copy(dst[:], words[(b*resultFields+i)*Lanes:])
 		}
 	}
 }
@@ -317,8 +317,8 @@ func (v *Device) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]floa
 		return false, fmt.Errorf("rollout: %w", err)
 	}
 	v.unpack(results[:n])
-	if own := v.host(plansBuffer); &own[0] != &plans[0] {
-		copy(plans, own[:n*s.robots*PlanSize(s.steps)])
+	if pinned := v.host(plansBuffer); &pinned[0] != &plans[0] {
+		copy(plans, pinned[:n*s.robots*PlanSize(s.steps)])
 	}
 	return true, nil
 }
@@ -333,40 +333,40 @@ func (m *Motion[T]) words() []T { return unsafe.Slice((*T)(unsafe.Pointer(m)), m
 
 func (p *Penalty[T]) words() []T { return unsafe.Slice((*T)(unsafe.Pointer(p)), penaltyFields*Lanes) }
 
-func (j *Joint) pack(to []float32) []float32 {
+func (j *Joint) pack(dst []float32) []float32 {
 	for i := range j.Robots {
-		to = append(to, j.Robots[i].words()...)
+		dst = append(dst, j.Robots[i].words()...)
 	}
-	to = append(to, j.Penalty.words()...)
-	to = append(to, make([]float32, endingWords)...)
+	dst = append(dst, j.Penalty.words()...)
+	dst = append(dst, make([]float32, endingWords)...)
 	for i := range j.Robots {
 		for k := range j.Robots {
 			switch {
 			case k < i:
-				to = append(to, j.Pair[i][k])
+				dst = append(dst, j.Pair[i][k])
 			case k > i:
-				to = append(to, j.Pair[k][i])
+				dst = append(dst, j.Pair[k][i])
 			default:
-				to = append(to, 0)
+				dst = append(dst, 0)
 			}
 		}
 	}
 	for _, g := range j.Goal {
-		to = append(to, g[:j.Steps]...)
+		dst = append(dst, g[:j.Steps]...)
 	}
 	for _, d := range j.Discs {
-		to = append(to, d[:j.Steps*j.Count*DiscFields]...)
+		dst = append(dst, d[:j.Steps*j.Count*DiscFields]...)
 	}
-	return to
+	return dst
 }
 
-func (s *Single) pack(to []float32) []float32 {
-	to = append(to, s.Robot.words()...)
-	to = append(to, s.Penalty.words()...)
-	to = append(to, s.Ending.words()...)
-	to = append(to, 0) // of no pair
-	to = append(to, s.Goal[:s.Steps]...)
-	return append(to, s.Discs[:s.Steps*s.Count*DiscFields]...)
+func (s *Single) pack(dst []float32) []float32 {
+	dst = append(dst, s.Robot.words()...)
+	dst = append(dst, s.Penalty.words()...)
+	dst = append(dst, s.Ending.words()...)
+	dst = append(dst, 0) // of no pair
+	dst = append(dst, s.Goal[:s.Steps]...)
+	return append(dst, s.Discs[:s.Steps*s.Count*DiscFields]...)
 }
 
 // words are an ending's numbers as rollout.cuh reads them; nil: zeros.
@@ -386,12 +386,12 @@ func (e *Ending) words() []float32 {
 	return w
 }
 
-func packBounds(to []float32, bounds []Bounds[float32]) []float32 {
+func packBounds(dst []float32, bounds []Bounds[float32]) []float32 {
 	for i := range bounds {
 		b := &bounds[i]
 		for _, v := range [][PlanFields]float32{b.Previous, b.Lo, b.Hi, b.Slew} {
-			to = append(to, v[:]...)
+			dst = append(dst, v[:]...)
 		}
 	}
-	return to
+	return dst
 }

@@ -17,11 +17,11 @@ type Ending struct {
 // At is the cost from a point on, and its slope. At a point that is not a number
 // neither is the cost.
 func (e *Ending) At(x, y float64) (cost, gx, gy float64) {
-	cost, gx, gy = e.at(x, y)
+	cost, gx, gy = e.unscaled(x, y)
 	return e.Scale * cost, e.Scale * gx, e.Scale * gy
 }
 
-func (e *Ending) at(x, y float64) (cost, gx, gy float64) {
+func (e *Ending) unscaled(x, y float64) (cost, gx, gy float64) {
 	dx, dy := x-e.Goal[0], y-e.Goal[1]
 	d := math.Hypot(dx, dy)
 	rate := e.Stage * d * d / e.Stride
@@ -66,9 +66,9 @@ type Grid struct {
 func (g *Grid) At(x, y float64) float64 {
 	cx := min(max(x, g.X0), g.X0+float64(g.NX-1)*g.Cell)
 	cy := min(max(y, g.Y0), g.Y0+float64(g.NY-1)*g.Cell)
-	outside := 0.0
+	excess := 0.0
 	if cx != x || cy != y {
-		outside = math.Hypot(x-cx, y-cy)
+		excess = math.Hypot(x-cx, y-cy)
 	}
 	fx, fy := (cx-g.X0)/g.Cell, (cy-g.Y0)/g.Cell
 	ix, iy := min(int(fx), g.NX-2), min(int(fy), g.NY-2)
@@ -77,7 +77,7 @@ func (g *Grid) At(x, y float64) float64 {
 		for dx := range 2 {
 			i := (iy+dy)*g.NX + ix + dx
 			ax, ay := fx-float64(ix+dx), fy-float64(iy+dy)
-			way := outside + g.Cell*math.Sqrt(ax*ax+ay*ay)
+			way := excess + g.Cell*math.Sqrt(ax*ax+ay*ay)
 			if v := float64(g.Value[i]) + way*float64(g.Rate[i]); v < best {
 				best = v
 			}
@@ -91,8 +91,8 @@ func (g *Grid) At(x, y float64) float64 {
 func (g *Grid) Direction(x, y, dx, dy float32) (float32, float32) {
 	i := g.nearest(x, y)
 	ix, iy := i%g.NX, i/g.NX
-	here := g.Value[i]
-	if here > largest {
+	value := g.Value[i]
+	if value > largest {
 		return dx, dy
 	}
 	gx := g.slope(i, 1, ix > 0, ix+1 < g.NX)

@@ -11,8 +11,8 @@ import (
 type kernels struct {
 	limit func(plan []float32, steps int, b *Bounds[float32])
 	track func(plan, path, goal []float32, steps int, m *Motion[float32], cost *Vector[float32])
-	discs func(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad []float32)
-	pair  func(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad, otherGrad []float32)
+	discs func(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad []float32)
+	pair  func(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad, otherGrad []float32)
 	back  func(plan, path, grad, goal []float32, steps int, m *Motion[float32], out []float32)
 }
 
@@ -42,9 +42,9 @@ func (e *Engine) Level() isa.Level { return e.level }
 
 var generic = kernels{limitTwin[float32], trackTwin[float32], discsTwin[float32], pairTwin[float32], backTwin[float32]}
 
-func require(what string, have, want int) {
-	if have < want {
-		panic(fmt.Sprintf("rollout: %s holds %d numbers, want %d", what, have, want))
+func require(name string, size, want int) {
+	if size < want {
+		panic(fmt.Sprintf("rollout: %s holds %d numbers, want %d", name, size, want))
 	}
 }
 
@@ -68,28 +68,28 @@ func (e *Engine) Track(plan, path, goal []float32, steps int, m *Motion[float32]
 
 // Discs scores one robot's paths against count discs per step (obstacles, and
 // other robots on fixed plans). It adds to cost, lowers low to the smallest
-// margin and until to the number of leading steps whose margins are all at least
+// margin and safeSteps to the number of leading steps whose margins are all at least
 // p.Hard, and where grad is not nil adds the derivatives of the score in the
 // positions to it, [step][x, y][lane].
-func (e *Engine) Discs(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad []float32) {
+func (e *Engine) Discs(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad []float32) {
 	require("path", len(path), PathSize(steps))
 	require("discs", len(discs), count*steps*DiscFields)
 	if grad != nil {
 		require("grad", len(grad), 2*steps*Lanes)
 	}
-	e.k.discs(path, discs, count, steps, p, cost, low, until, grad)
+	e.k.discs(path, discs, count, steps, p, cost, low, safeSteps, grad)
 }
 
 // Pair is Discs for two robots' paths whose radii and safety distance sum to
 // radii. The gradients are both given or both nil.
-func (e *Engine) Pair(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad, otherGrad []float32) {
+func (e *Engine) Pair(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad, otherGrad []float32) {
 	require("path", len(path), PathSize(steps))
 	require("other path", len(other), PathSize(steps))
 	if grad != nil {
 		require("grad", len(grad), 2*steps*Lanes)
 		require("other grad", len(otherGrad), 2*steps*Lanes)
 	}
-	e.k.pair(path, other, radii, steps, p, cost, low, until, grad, otherGrad)
+	e.k.pair(path, other, radii, steps, p, cost, low, safeSteps, grad, otherGrad)
 }
 
 // Back is the reverse mode of Track: from the derivatives in the positions (what

@@ -20,8 +20,8 @@ func NewEvaluator(a domain.Accelerator) (Evaluator, error) {
 
 // continuing is a Device until that is lost.
 type continuing struct {
-	now  Evaluator
-	lost Evaluator // keeps the memory that Plans has given
+	now    Evaluator
+	failed Evaluator // keeps the memory that Plans has given
 }
 
 // try makes a call, again on this CPU if the device was lost.
@@ -38,7 +38,7 @@ func (c *continuing) try(call func(Evaluator) error) error {
 
 // lose goes on on this CPU.
 func (c *continuing) lose() (err error) {
-	c.lost = c.now
+	c.failed = c.now
 	c.now, err = NewEvaluator(nil)
 	return err
 }
@@ -60,9 +60,9 @@ func (c *continuing) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]
 	if !ok {
 		return false, nil
 	}
-	done, err := d.Descend(p, bounds, rates, factors, plans, results)
+	handled, err := d.Descend(p, bounds, rates, factors, plans, results)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return false, c.lose()
 	}
-	return done, err
+	return handled, err
 }

@@ -94,18 +94,19 @@ func (r *Scores[T]) settle() {
 // writes result. Where out is not nil it gets the derivatives of the cost in the
 // plans, in their layout.
 func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Result, out []float32) {
-	n, plan, path, grad := len(j.Robots), PlanSize(j.Steps), PathSize(j.Steps), 2*j.Steps*Lanes
+	n, plan := len(j.Robots), PlanSize(j.Steps)
+	path, grad := PathSize(j.Steps), 2*j.Steps*Lanes
 	require("plans", len(plans), n*plan)
 	require("workspace", len(w.paths), n*path)
 	result.reset(j.Steps)
-	wanted := out != nil
+	derivatives := out != nil
 	part := func(i int) []float32 {
-		if !wanted {
+		if !derivatives {
 			return nil
 		}
 		return w.grads[i*grad : (i+1)*grad]
 	}
-	if wanted {
+	if derivatives {
 		require("derivatives", len(out), n*plan)
 		clear(w.grads[:n*grad])
 	}
@@ -118,7 +119,7 @@ func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Resul
 		}
 	}
 	result.settle()
-	if wanted {
+	if derivatives {
 		for i := range n {
 			e.Back(plans[i*plan:(i+1)*plan], w.paths[i*path:(i+1)*path], part(i), j.Goal[i], j.Steps, &j.Robots[i], out[i*plan:(i+1)*plan])
 		}
@@ -149,13 +150,13 @@ func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result
 	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
 	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Kinds[EgoDiscs], &result.Safe, grad)
 	if s.Ending != nil && s.Steps > 0 {
-		end, at := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
+		end, offset := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
 		for l := range Lanes {
 			cost, gx, gy := s.Ending.At(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
 			result.Cost[l] += float32(cost)
 			if grad != nil {
-				grad[at+l] += float32(gx)
-				grad[at+Lanes+l] += float32(gy)
+				grad[offset+l] += float32(gx)
+				grad[offset+Lanes+l] += float32(gy)
 			}
 		}
 	}

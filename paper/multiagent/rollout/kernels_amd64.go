@@ -19,8 +19,8 @@ type assembled struct {
 }
 
 type (
-	discsKernel func(path, discs *float32, count, steps int, p *float32, cost, low, until, grad, constants *float32)
-	pairKernel  func(path, other *float32, radii float32, steps int, p *float32, cost, low, until, grad, otherGrad, constants *float32)
+	discsKernel func(path, discs *float32, count, steps int, p *float32, cost, low, safeSteps, grad, constants *float32)
+	pairKernel  func(path, other *float32, radii float32, steps int, p *float32, cost, low, safeSteps, grad, otherGrad, constants *float32)
 )
 
 // kernelsOf returns the set of a level that package isa lists as available.
@@ -75,16 +75,16 @@ func (a *assembled) kernels() kernels {
 				a.track(first(plan, l), first(path, l), first(goal, 0), steps, &m.X[l], &cost[l], table)
 			}
 		},
-		discs: func(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad []float32) {
+		discs: func(path, discs []float32, count, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad []float32) {
 			f := a.discs[variant(p, grad != nil)]
 			for l := 0; l < Lanes; l += a.lanes {
-				f(first(path, l), first(discs, 0), count, steps, &p.Exp[l], &cost[l], &low[l], &until[l], first(grad, l), table)
+				f(first(path, l), first(discs, 0), count, steps, &p.Exp[l], &cost[l], &low[l], &safeSteps[l], first(grad, l), table)
 			}
 		},
-		pair: func(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, until *Vector[float32], grad, otherGrad []float32) {
+		pair: func(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad, otherGrad []float32) {
 			f := a.pair[variant(p, grad != nil)]
 			for l := 0; l < Lanes; l += a.lanes {
-				f(first(path, l), first(other, l), radii, steps, &p.Exp[l], &cost[l], &low[l], &until[l], first(grad, l), first(otherGrad, l), table)
+				f(first(path, l), first(other, l), radii, steps, &p.Exp[l], &cost[l], &low[l], &safeSteps[l], first(grad, l), first(otherGrad, l), table)
 			}
 		},
 		back: func(plan, path, grad, goal []float32, steps int, m *Motion[float32], out []float32) {

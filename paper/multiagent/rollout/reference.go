@@ -27,20 +27,20 @@ func Reference(p Problem, plans []float64, candidates int) (results []Scores[flo
 		clear(grads)
 		block := plans[b*n*plan : (b+1)*n*plan]
 		for i := range n {
-			at, g := paths[i*path:(i+1)*path], grads[i*grad:(i+1)*grad]
-			trackTwin(block[i*plan:(i+1)*plan], at, goals[i], steps, &robots[i], &r.Cost)
-			discsTwin(at, discs[i], j.Count, steps, &penalty, &r.Cost, &r.Kinds[min(i, OtherDiscs)], &r.Safe, g)
+			rolled, g := paths[i*path:(i+1)*path], grads[i*grad:(i+1)*grad]
+			trackTwin(block[i*plan:(i+1)*plan], rolled, goals[i], steps, &robots[i], &r.Cost)
+			discsTwin(rolled, discs[i], j.Count, steps, &penalty, &r.Cost, &r.Kinds[min(i, OtherDiscs)], &r.Safe, g)
 			for k := range i {
-				pairTwin(at, paths[k*path:(k+1)*path], float64(j.Pair[i][k]), steps, &penalty, &r.Cost, &r.Kinds[Pairs], &r.Safe, g, grads[k*grad:(k+1)*grad])
+				pairTwin(rolled, paths[k*path:(k+1)*path], float64(j.Pair[i][k]), steps, &penalty, &r.Cost, &r.Kinds[Pairs], &r.Safe, g, grads[k*grad:(k+1)*grad])
 			}
 		}
 		if ends != nil {
-			last, to := paths[(steps-1)*PathFields*Lanes:], grads[2*(steps-1)*Lanes:]
+			last, lastGrad := paths[(steps-1)*PathFields*Lanes:], grads[2*(steps-1)*Lanes:]
 			for l := range Lanes {
 				cost, gx, gy := ends.At(last[X*Lanes+l], last[Y*Lanes+l])
 				r.Cost[l] += cost
-				to[l] += gx
-				to[Lanes+l] += gy
+				lastGrad[l] += gx
+				lastGrad[Lanes+l] += gy
 			}
 		}
 		r.settle()

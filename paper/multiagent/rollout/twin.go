@@ -105,10 +105,10 @@ func trackTwin[T real](plan, path, goal []T, steps int, m *Motion[T], cost *Vect
 			if r.V > m.VLo[l] && r.V < m.VHi[l] {
 				free = 1
 			}
-			at := path[k*PathFields*Lanes:][:PathFields*Lanes]
-			at[X*Lanes+l], at[Y*Lanes+l] = r.X, r.Y
-			at[Cos*Lanes+l], at[Sin*Lanes+l] = meanCos, meanSin
-			at[Speed*Lanes+l], at[Free*Lanes+l] = mean, free
+			row := path[k*PathFields*Lanes:][:PathFields*Lanes]
+			row[X*Lanes+l], row[Y*Lanes+l] = r.X, r.Y
+			row[Cos*Lanes+l], row[Sin*Lanes+l] = meanCos, meanSin
+			row[Speed*Lanes+l], row[Free*Lanes+l] = mean, free
 			dx, dy := r.X-m.GoalX[l], r.Y-m.GoalY[l]
 			da, dw := a-a0, w-w0
 			a0, w0 = a, w
@@ -124,16 +124,18 @@ const NoKnee = 1e6
 // tinySquare keeps a distance of zero from dividing: (10⁻⁶ m)².
 const tinySquare = 1e-12
 
-// margin scores one pair of bodies in one lane and, where slopes are wanted,
-// returns the derivative of its score in the first body's position.
-func (p *Penalty[T]) margin(l int, dx, dy, radii T) (h, score, gx, gy T) {
+// marginScore is a margin h, its score, and the score's derivative in the first body's position.
+type marginScore[T real] struct{ h, score, gx, gy T }
+
+// margin scores one pair of bodies in one lane.
+func (p *Penalty[T]) margin(l int, dx, dy, radii T) marginScore[T] {
 	square := dx*dx + dy*dy + tinySquare
 	if reach := radii + Reach; square >= reach*reach {
-		return Reach, p.Exp[l] * expReach, 0, 0
+		return marginScore[T]{h: Reach, score: p.Exp[l] * expReach}
 	}
 	d := T(math.Sqrt(float64(square)))
 	full := d - radii
-	h = min(full, Reach)
+	h := min(full, Reach)
 	t := max(p.Buffer[l]-h, 0)
 	score, slope := Huber(p.Square[l], t, p.Knee[l])
 	if p.Exp[l] != 0 {
@@ -145,27 +147,28 @@ func (p *Penalty[T]) margin(l int, dx, dy, radii T) (h, score, gx, gy T) {
 		}
 	}
 	slope /= d
-	return h, score, -slope * dx, -slope * dy
+	return marginScore[T]{h, score, -slope * dx, -slope * dy}
 }
 
 // discsTwin scores paths against count discs per step. It adds to cost, lowers
-// low to the smallest margin and until to the number of leading steps whose
+// low to the smallest margin and safeSteps to the number of leading steps whose
 // margins are all at least Hard, and, where grad is given, adds the derivatives
 // in the positions to it, [step][x, y][lane].
-func discsTwin[T real](path, discs []T, count, steps int, p *Penalty[T], cost, low, until *Vector[T], grad []T) {
+func discsTwin[T real](path, discs []T, count, steps int, p *Penalty[T], cost, low, safeSteps *Vector[T], grad []T) {
 	for l := range Lanes {
-		sum, least, safe, alive := cost[l], low[l], T(0), true
+		sum, least := cost[l], low[l]
+		safe, alive := T(0), true
 		for k := range steps {
 			x, y := path[(k*PathFields+X)*Lanes+l], path[(k*PathFields+Y)*Lanes+l]
 			var gx, gy T
 			for j := range count {
 				d := discs[(k*count+j)*DiscFields:][:DiscFields]
-				h, score, sx, sy := p.margin(l, x-d[0], y-d[1], d[2])
-				sum += score
-				gx += sx
-				gy += sy
-				least = min(least, h)
-				alive = alive && h >= p.Hard[l]
+				m := p.margin(l, x-d[0], y-d[1], d[2])
+				sum += m.score
+				gx += m.gx
+				gy += m.gy
+				least = min(least, m.h)
+				alive = alive && m.h >= p.Hard[l]
 			}
 			if grad != nil {
 				grad[(k*2)*Lanes+l] += gx
@@ -175,32 +178,33 @@ func discsTwin[T real](path, discs []T, count, steps int, p *Penalty[T], cost, l
 				safe++
 			}
 		}
-		cost[l], low[l], until[l] = sum, least, min(until[l], safe)
+		cost[l], low[l], safeSteps[l] = sum, least, min(safeSteps[l], safe)
 	}
 }
 
 // pairTwin is discsTwin for the paths of two robots whose radii and safety
 // distance sum to radii; grads are of both positions.
-func pairTwin[T real](path, other []T, radii T, steps int, p *Penalty[T], cost, low, until *Vector[T], grad, otherGrad []T) {
+func pairTwin[T real](path, other []T, radii T, steps int, p *Penalty[T], cost, low, safeSteps *Vector[T], grad, otherGrad []T) {
 	for l := range Lanes {
-		sum, least, safe, alive := cost[l], low[l], T(0), true
+		sum, least := cost[l], low[l]
+		safe, alive := T(0), true
 		for k := range steps {
 			x, y := (k*PathFields+X)*Lanes+l, (k*PathFields+Y)*Lanes+l
-			h, score, gx, gy := p.margin(l, path[x]-other[x], path[y]-other[y], radii)
-			sum += score
+			m := p.margin(l, path[x]-other[x], path[y]-other[y], radii)
+			sum += m.score
 			if grad != nil {
-				grad[(k*2)*Lanes+l] += gx
-				grad[(k*2+1)*Lanes+l] += gy
-				otherGrad[(k*2)*Lanes+l] -= gx
-				otherGrad[(k*2+1)*Lanes+l] -= gy
+				grad[(k*2)*Lanes+l] += m.gx
+				grad[(k*2+1)*Lanes+l] += m.gy
+				otherGrad[(k*2)*Lanes+l] -= m.gx
+				otherGrad[(k*2+1)*Lanes+l] -= m.gy
 			}
-			least = min(least, h)
-			alive = alive && h >= p.Hard[l]
+			least = min(least, m.h)
+			alive = alive && m.h >= p.Hard[l]
 			if alive {
 				safe++
 			}
 		}
-		cost[l], low[l], until[l] = sum, least, min(until[l], safe)
+		cost[l], low[l], safeSteps[l] = sum, least, min(safeSteps[l], safe)
 	}
 }
 
@@ -213,24 +217,24 @@ func backTwin[T real](plan, path, grad, goal []T, steps int, m *Motion[T], out [
 		var nextA, nextW T           // derivative of the next step's change
 		dt := m.Dt[l]
 		for k := steps - 1; k >= 0; k-- {
-			at := path[k*PathFields*Lanes:][:PathFields*Lanes]
-			px += grad[(k*2)*Lanes+l] + 2*goal[k]*(at[X*Lanes+l]-m.GoalX[l])
-			py += grad[(k*2+1)*Lanes+l] + 2*goal[k]*(at[Y*Lanes+l]-m.GoalY[l])
-			c, s, v := at[Cos*Lanes+l], at[Sin*Lanes+l], at[Speed*Lanes+l]
+			row := path[k*PathFields*Lanes:][:PathFields*Lanes]
+			px += grad[(k*2)*Lanes+l] + 2*goal[k]*(row[X*Lanes+l]-m.GoalX[l])
+			py += grad[(k*2+1)*Lanes+l] + 2*goal[k]*(row[Y*Lanes+l]-m.GoalY[l])
+			c, s, v := row[Cos*Lanes+l], row[Sin*Lanes+l], row[Speed*Lanes+l]
 			gh := dt * v * (c*py - s*px)
 			gv := dt * (c*px + s*py) / 2
-			through := at[Free*Lanes+l] * (speed + gv)
+			adjoint := row[Free*Lanes+l] * (speed + gv)
 			a, w := plan[(k*PlanFields)*Lanes+l], plan[(k*PlanFields+1)*Lanes+l]
 			a0, w0 := m.A[l], m.Omega[l]
 			if k > 0 {
 				a0, w0 = plan[((k-1)*PlanFields)*Lanes+l], plan[((k-1)*PlanFields+1)*Lanes+l]
 			}
 			changeA, changeW := 2*m.Smooth[l]*(a-a0), 2*m.Smooth[l]*(w-w0)
-			out[(k*PlanFields)*Lanes+l] = dt*through + 2*m.Effort[l]*a + changeA - nextA
+			out[(k*PlanFields)*Lanes+l] = dt*adjoint + 2*m.Effort[l]*a + changeA - nextA
 			out[(k*PlanFields+1)*Lanes+l] = dt*(heading+gh/2) + 2*m.Effort[l]*w + changeW - nextW
 			nextA, nextW = changeA, changeW
 			heading += gh
-			speed = through + gv
+			speed = adjoint + gv
 		}
 	}
 }

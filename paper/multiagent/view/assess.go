@@ -23,7 +23,7 @@ func (v *View) Assess(l *Outlook, i int, plan []float64, hard float64) (out Asse
 	share := math.Sqrt(h.GoalWeight(i))
 	stiffness := 3 * share * v.soft.Stiffness
 	smooth := p.Lambda[world.SmoothnessTerm] / float64(p.H)
-	state, before := h.State[i], h.Previous[i]
+	state, previous := h.State[i], h.Previous[i]
 	out.Low = world.NoMargin
 	alive := true
 	var always float64
@@ -33,9 +33,9 @@ func (v *View) Assess(l *Outlook, i int, plan []float64, hard float64) (out Asse
 		dx, dy := state[0]-h.Goal[i][0], state[1]-h.Goal[i][1]
 		out.J[0] += p.Lambda[world.GoalTerm] * share * share * (dx*dx + dy*dy)
 		out.J[2] += p.Lambda[world.EffortTerm] * (u[0]*u[0] + u[1]*u[1]) / float64(h.Robots)
-		da, dw := u[0]-before[0], u[1]-before[1]
+		da, dw := u[0]-previous[0], u[1]-previous[1]
 		always += smooth * (da*da + dw*dw)
-		before = [world.ActionSize]float64{u[0], u[1]}
+		previous = [world.ActionSize]float64{u[0], u[1]}
 		low := world.NoMargin
 		meet := func(x, y, radius float64) {
 			m := math.Hypot(state[0]-x, state[1]-y) - radius - h.Radius[i] - p.DSafe

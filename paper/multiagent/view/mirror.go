@@ -11,7 +11,8 @@ import (
 // problem is the same there.
 func (v *View) Mirror(row *domain.Sample) domain.Sample {
 	m := *row
-	m.S, m.C, m.U, m.Target = slices.Clone(row.S), slices.Clone(row.C), slices.Clone(row.U), slices.Clone(row.Target)
+	m.S, m.C = slices.Clone(row.S), slices.Clone(row.C)
+	m.U, m.Target = slices.Clone(row.U), slices.Clone(row.Target)
 	Flip(m.S, m.C)
 	FlipPlan(m.U)
 	FlipPlan(m.Target)

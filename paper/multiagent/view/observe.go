@@ -36,11 +36,11 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 		e.count++
 		o.radius = h.Obstacles[j].R + h.Radius[i] + h.Params.DSafe
 		for n, k := range knotSteps {
-			at := &h.Obstacles[j]
+			disc := &h.Obstacles[j]
 			if k > 0 {
-				at = &l.Obstacles[k-1][j]
+				disc = &l.Obstacles[k-1][j]
 			}
-			o.knots[n] = relative(at.C[0], at.C[1])
+			o.knots[n] = relative(disc.C[0], disc.C[1])
 		}
 	}
 	for j := range h.Robots {
@@ -66,17 +66,17 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 func (v *View) trace(l *Outlook, i int, visit func(w int, x, y float64)) {
 	goal := &l.Scene.Goal[i]
 	x, y := l.Scene.State[i][0], l.Scene.State[i][1]
-	gone := 0.0
+	travelled := 0.0
 	for w, metres := range wayMetres {
-		for gone < metres {
+		for travelled < metres {
 			dx, dy := goal[0]-x, goal[1]-y
 			d := math.Hypot(dx, dy)
-			step := math.Min(metres-gone, world.Cell)
+			step := math.Min(metres-travelled, world.Cell)
 			if l.Guide == nil {
-				step = metres - gone
+				step = metres - travelled
 			}
 			if d <= step {
-				x, y, gone = goal[0], goal[1], math.Inf(1)
+				x, y, travelled = goal[0], goal[1], math.Inf(1)
 				break
 			}
 			dx, dy = dx/d, dy/d
@@ -84,7 +84,7 @@ func (v *View) trace(l *Outlook, i int, visit func(w int, x, y float64)) {
 				fx, fy := l.Guide.Direction(float32(x), float32(y), float32(dx), float32(dy))
 				dx, dy = float64(fx), float64(fy)
 			}
-			x, y, gone = x+step*dx, y+step*dy, gone+step
+			x, y, travelled = x+step*dx, y+step*dy, travelled+step
 		}
 		visit(w, x, y)
 	}

@@ -41,16 +41,16 @@ type stageSlopes struct{ speed, distance, wayCos, waySin, a, omega float64 }
 // walls the way round costs what it costs in the open; without a detour it is the
 // squared goal distance. The factor 3 makes the planner's score that of w = (1/3,
 // 1/3, 1/3).
-func (v *View) stage(in *stageInput, sigma []float64, J *[3]float64, g *stageSlopes) {
+func (v *View) stage(input *stageInput, sigma []float64, J *[3]float64, g *stageSlopes) {
 	p := &v.system.Params
 	l := &p.Lambda
-	dt, c := p.Dt, in.c
+	dt, c := p.Dt, input.c
 	share, crowd := c[viewShare], c[viewCrowd]
-	at, cos, sin, mean := v.move(in.speed, in.a, in.omega)
-	x, y := at.X, at.Y
+	m := v.move(input.speed, input.a, input.omega)
+	x, y := m.next.X, m.next.Y
 	// Goal.
 	weight := l[world.GoalTerm] * share * share
-	gx, gy := in.distance*in.wayCos-x, in.distance*in.waySin-y
+	gx, gy := input.distance*input.wayCos-x, input.distance*input.waySin-y
 	J[0] = weight * (gx*gx + gy*gy)
 	// Safety and violation: px, py is the slope in the position reached.
 	stiffness := 3 * share * v.soft.Stiffness
@@ -82,12 +82,12 @@ func (v *View) stage(in *stageInput, sigma []float64, J *[3]float64, g *stageSlo
 			violationY += 2 * h * dy / d
 		}
 	}
-	da, dw := in.a-c[viewPrevious], in.omega-c[viewPrevious+1]
+	da, dw := input.a-c[viewPrevious], input.omega-c[viewPrevious+1]
 	smooth := l[world.SmoothnessTerm] / float64(p.H)
 	always := l[world.ViolationTerm]*violation + smooth*(da*da+dw*dw)
 	J[1] = stiffness*penalty + always
 	effort := l[world.EffortTerm] * crowd
-	J[2] = effort*(in.a*in.a+in.omega*in.omega) + always
+	J[2] = effort*(input.a*input.a+input.omega*input.omega) + always
 	J[0] += always
 	if g == nil {
 		return
@@ -96,22 +96,22 @@ func (v *View) stage(in *stageInput, sigma []float64, J *[3]float64, g *stageSlo
 	goal := 2 * sigma[0] * weight
 	px := -goal*gx + sigma[1]*stiffness*penaltyX + total*l[world.ViolationTerm]*violationX
 	py := -goal*gy + sigma[1]*stiffness*penaltyY + total*l[world.ViolationTerm]*violationY
-	g.distance = goal * (gx*in.wayCos + gy*in.waySin)
-	g.wayCos, g.waySin = goal*gx*in.distance, goal*gy*in.distance
-	perMean := dt * (px*cos + py*sin)
+	g.distance = goal * (gx*input.wayCos + gy*input.waySin)
+	g.wayCos, g.waySin = goal*gx*input.distance, goal*gy*input.distance
+	perMean := dt * (px*m.cos + py*m.sin)
 	g.speed = perMean / 2
-	g.a = 2*sigma[2]*effort*in.a + 2*total*smooth*da
-	if at.V > p.Limits.VMin && at.V < p.Limits.VMax {
+	g.a = 2*sigma[2]*effort*input.a + 2*total*smooth*da
+	if m.next.V > p.Limits.VMin && m.next.V < p.Limits.VMax {
 		g.speed += perMean / 2
 		g.a += perMean * dt / 2
 	}
-	g.omega = dt*mean*(py*cos-px*sin)*dt/2 + 2*sigma[2]*effort*in.omega + 2*total*smooth*dw
+	g.omega = dt*m.mean*(py*m.cos-px*m.sin)*dt/2 + 2*sigma[2]*effort*input.omega + 2*total*smooth*dw
 }
 
 // Objectives writes the stage objectives of an action.
 func (v *View) Objectives(s, u, c, J []float64) {
-	in := stageInput{s[viewSpeed], s[viewDistance] * s[viewDistance], s[viewWay], s[viewWay+1], u[0], u[1], c}
-	v.stage(&in, nil, (*[3]float64)(J), nil)
+	input := stageInput{s[viewSpeed], s[viewDistance] * s[viewDistance], s[viewWay], s[viewWay+1], u[0], u[1], c}
+	v.stage(&input, nil, (*[3]float64)(J), nil)
 }
 
 // Gradient writes the derivatives of σᵀJ in s and u.
@@ -119,8 +119,8 @@ func (v *View) Gradient(s, u, c, sigma, gs, gu []float64) {
 	var J [3]float64
 	var g stageSlopes
 	root := s[viewDistance]
-	in := stageInput{s[viewSpeed], root * root, s[viewWay], s[viewWay+1], u[0], u[1], c}
-	v.stage(&in, sigma, &J, &g)
+	input := stageInput{s[viewSpeed], root * root, s[viewWay], s[viewWay+1], u[0], u[1], c}
+	v.stage(&input, sigma, &J, &g)
 	clear(gs)
 	gs[viewSpeed], gs[viewDistance] = g.speed, 2*root*g.distance
 	gs[viewWay], gs[viewWay+1] = g.wayCos, g.waySin
@@ -167,33 +167,33 @@ func (v *View) Indicators(s, u, c, delta []float64) {
 // advance moves the robot by one action and everything else by one step of its
 // known path, into the robot's new frame.
 func (v *View) advance(e *sight, u []float64) {
-	at, _, _, _ := v.move(e.speed, u[0], u[1])
+	next := v.move(e.speed, u[0], u[1]).next
 	move := func(q *[2]float64) {
-		dx, dy := q[0]-at.X, q[1]-at.Y
-		q[0], q[1] = at.Cos*dx+at.Sin*dy, at.Cos*dy-at.Sin*dx
+		dx, dy := q[0]-next.X, q[1]-next.Y
+		q[0], q[1] = next.Cos*dx+next.Sin*dy, next.Cos*dy-next.Sin*dx
 	}
-	e.speed, e.previous = at.V, [world.ActionSize]float64{u[0], u[1]}
+	e.speed, e.previous = next.V, [world.ActionSize]float64{u[0], u[1]}
 	move(&e.goal)
 	for w := range e.ways {
 		move(&e.ways[w])
 	}
 	for n := range e.count {
 		b := &e.bodies[n]
-		var moved [viewKnots][2]float64
-		for k, at := range knotSteps {
+		var knots [viewKnots][2]float64
+		for k, step := range knotSteps {
 			if k+1 < viewKnots {
-				moved[k][0], moved[k][1] = b.at(at + 1)
+				knots[k][0], knots[k][1] = b.position(step + 1)
 				continue
 			}
 			// Beyond what is known it goes on as it does before.
 			q, r := &b.knots[k], &b.knots[k-1]
-			t := 1 / float64(at-knotSteps[k-1])
-			moved[k] = [2]float64{q[0] + t*(q[0]-r[0]), q[1] + t*(q[1]-r[1])}
+			t := 1 / float64(step-knotSteps[k-1])
+			knots[k] = [2]float64{q[0] + t*(q[0]-r[0]), q[1] + t*(q[1]-r[1])}
 		}
-		for k := range moved {
-			move(&moved[k])
+		for k := range knots {
+			move(&knots[k])
 		}
-		b.knots = moved
+		b.knots = knots
 	}
 }
 
@@ -208,24 +208,28 @@ func (v *View) Step(s, c, u, sNext, cNext []float64) {
 
 // margin is the smallest margin after an action.
 func (v *View) margin(e *sight, u []float64) float64 {
-	at, _, _, _ := v.move(e.speed, u[0], u[1])
+	next := v.move(e.speed, u[0], u[1]).next
 	low := world.NoMargin
 	for n := range e.count {
 		b := &e.bodies[n]
-		bx, by := b.at(1)
-		low = math.Min(low, math.Hypot(bx-at.X, by-at.Y)-b.radius)
+		cx, cy := b.position(1)
+		low = math.Min(low, math.Hypot(cx-next.X, cy-next.Y)-b.radius)
 	}
 	return low
 }
 
-// move is where one action takes the robot, in the frame it had before, with the mean
-// heading and speed on the way.
-func (v *View) move(speed, a, omega float64) (at pose, cos, sin, mean float64) {
+// motion is where one action takes a robot, in the frame it had before.
+type motion struct {
+	next           pose
+	cos, sin, mean float64 // mean heading and speed on the way
+}
+
+func (v *View) move(speed, a, omega float64) motion {
 	p := &v.system.Params
-	at = pose{Cos: 1, V: speed}
-	sin, cos = halfTurn(omega * p.Dt / 2)
-	_, _, mean = at.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, a, sin, cos)
-	return at, cos, sin, mean
+	m := motion{next: pose{Cos: 1, V: speed}}
+	m.sin, m.cos = halfTurn(omega * p.Dt / 2)
+	_, _, m.mean = m.next.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, a, m.sin, m.cos)
+	return m
 }
 
 // Margins writes the smallest margin after the action.
@@ -248,11 +252,11 @@ func (v *View) Project(s, c, u []float64) bool {
 // ProjectPlan is domain.ProblemAbilities.ProjectPlan: Project changes an action by box and
 // slew bound alone.
 func (v *View) ProjectPlan(s, c, plan []float64) {
-	before := c[viewPrevious : viewPrevious+world.ActionSize]
+	previous := c[viewPrevious : viewPrevious+world.ActionSize]
 	for k := 0; k < len(plan); k += world.ActionSize {
 		u := plan[k : k+world.ActionSize]
-		v.system.Params.Limits.Project(u, before)
-		before = u
+		v.system.Params.Limits.Project(u, previous)
+		previous = u
 	}
 }
 

@@ -30,15 +30,15 @@ type manoeuvre struct {
 // fan are the manoeuvres that a view says the outcome of; left and right stand
 // beside each other, so that a mirror swaps them.
 var fan = [12]manoeuvre{
-	aside(10, 0.5, 1), aside(10, -0.5, 1), aside(10, 1, 1), aside(10, -1, 1), aside(10, 1.6, 1), aside(10, -1.6, 1),
-	aside(20, 0.5, 1), aside(20, -0.5, 1),
-	aside(15, 0, 0.7), aside(15, 0, 0.35), aside(10, 0, 0), aside(20, 0, 0),
+	swerve(10, 0.5, 1), swerve(10, -0.5, 1), swerve(10, 1, 1), swerve(10, -1, 1), swerve(10, 1.6, 1), swerve(10, -1.6, 1),
+	swerve(20, 0.5, 1), swerve(20, -0.5, 1),
+	swerve(15, 0, 0.7), swerve(15, 0, 0.35), swerve(10, 0, 0), swerve(20, 0, 0),
 }
 
 // fanPairs of the fan are left and right, the rest their own mirror images.
 const fanPairs = 4
 
-func aside(hold int, angle, speed float64) manoeuvre {
+func swerve(hold int, angle, speed float64) manoeuvre {
 	sin, cos := math.Sincos(angle)
 	return manoeuvre{hold, cos, sin, speed}
 }
@@ -51,7 +51,7 @@ func (v *View) pursue(e *sight, m *manoeuvre, plan []float64, path *[world.LookA
 	limits, dt := &params.Limits, params.Dt
 	lo, hi := [world.ActionSize]float64{limits.AMin, -limits.OmegaMax}, [world.ActionSize]float64{limits.AMax, limits.OmegaMax}
 	p := pose{Cos: 1, V: e.speed}
-	before := e.previous
+	previous := e.previous
 	path[0] = p
 	next := 0
 	for k := range world.LookAhead {
@@ -76,24 +76,24 @@ func (v *View) pursue(e *sight, m *manoeuvre, plan []float64, path *[world.LookA
 			dx, dy = m.cos*dx-m.sin*dy, m.sin*dx+m.cos*dy
 			top *= m.speed
 		}
-		along, across := p.Cos*dx+p.Sin*dy, p.Cos*dy-p.Sin*dx
-		want, turn := min(top, ApproachGain*home), across
+		forward, lateral := p.Cos*dx+p.Sin*dy, p.Cos*dy-p.Sin*dx
+		want, turn := min(top, ApproachGain*home), lateral
 		switch {
-		case along < 0 && home < closeToGoal:
-			want, turn = -min(-limits.VMin, want), -across
-		case along < 0:
+		case forward < 0 && home < closeToGoal:
+			want, turn = -min(-limits.VMin, want), -lateral
+		case forward < 0:
 			want *= 0.3
-			if turn = 2 - across; across < 0 {
-				turn = -2 - across
+			if turn = 2 - lateral; lateral < 0 {
+				turn = -2 - lateral
 			}
 		default:
-			want *= 0.3 + 0.7*along
+			want *= 0.3 + 0.7*forward
 		}
 		u := [world.ActionSize]float64{(want - p.V) / dt, TurnGain * turn}
 		for f := range u {
-			u[f] = clip(u[f], clip(before[f]-limits.DuMax[f], lo[f], hi[f]), clip(before[f]+limits.DuMax[f], lo[f], hi[f]))
+			u[f] = clip(u[f], clip(previous[f]-limits.DuMax[f], lo[f], hi[f]), clip(previous[f]+limits.DuMax[f], lo[f], hi[f]))
 		}
-		before = u
+		previous = u
 		if plan != nil {
 			plan[2*k], plan[2*k+1] = u[0], u[1]
 		}

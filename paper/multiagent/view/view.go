@@ -239,11 +239,11 @@ type body struct {
 	radius float64 // with the robot's own and d_safe
 	knots  [viewKnots][2]float64
 	// Of the base plan: the smallest margin, when, and on which side.
-	closest, when, side float64
+	closest, instant, side float64
 }
 
-// at is a body's position after k steps.
-func (b *body) at(k int) (x, y float64) {
+// position is a body's position after k steps.
+func (b *body) position(k int) (x, y float64) {
 	n := 1
 	for n < viewKnots-1 && k > knotSteps[n] {
 		n++
@@ -297,9 +297,9 @@ func (v *View) encode(e *sight, s, c []float64) {
 	v.write(e, s, c)
 	for b := range min(e.count, viewBodies) {
 		o, f := &e.bodies[b], c[viewBodyAt+b*bodySize:][:bodySize]
-		if in := intrusionReach - o.closest; in > 0 {
-			fade := math.Min(in, 1)
-			f[bodyIntrusion], f[bodyWhen], f[bodySide] = in, fade*o.when, fade*o.side
+		if intrusion := intrusionReach - o.closest; intrusion > 0 {
+			fade := math.Min(intrusion, 1)
+			f[bodyIntrusion], f[bodyWhen], f[bodySide] = intrusion, fade*o.instant, fade*o.side
 		}
 	}
 }
@@ -352,13 +352,13 @@ func (v *View) order(e *sight) float64 {
 		o := &e.bodies[n]
 		o.closest = math.Inf(1)
 		for k := range path {
-			x, y := o.at(k)
+			x, y := o.position(k)
 			p := &path[k]
 			dx, dy := x-p.X, y-p.Y
 			d := math.Sqrt(dx*dx + dy*dy)
 			h := d - o.radius
 			if h < o.closest {
-				o.closest, o.when = h, float64(k)/world.LookAhead
+				o.closest, o.instant = h, float64(k)/world.LookAhead
 				o.side = (p.Cos*dy - p.Sin*dx) / math.Max(d, 1e-9)
 			}
 		}
@@ -379,11 +379,11 @@ func (v *View) order(e *sight) float64 {
 // try writes what becomes of each manoeuvre of the fan among the most urgent bodies.
 func (v *View) try(e *sight, f []float64) {
 	var path [world.LookAhead + 1]pose
-	var at [viewBodies][world.LookAhead + 1][2]float64
+	var positions [viewBodies][world.LookAhead + 1][2]float64
 	n := min(e.count, viewBodies)
 	for b := range n {
-		for k := range at[b] {
-			at[b][k][0], at[b][k][1] = e.bodies[b].at(k)
+		for k := range positions[b] {
+			positions[b][k][0], positions[b][k][1] = e.bodies[b].position(k)
 		}
 	}
 	for m := range fan {
@@ -392,13 +392,13 @@ func (v *View) try(e *sight, f []float64) {
 		for b := range n {
 			radius := e.bodies[b].radius
 			for k := 1; k <= world.LookAhead; k++ {
-				p, q := &path[k], &at[b][k]
+				p, q := &path[k], &positions[b][k]
 				dx, dy := q[0]-p.X, q[1]-p.Y
 				square := dx*dx + dy*dy
 				if reach := radius + low; square < reach*reach {
 					low = math.Sqrt(square) - radius
 				}
-				if near := radius + fanLow; k < free && square < near*near {
+				if contact := radius + fanLow; k < free && square < contact*contact {
 					free = k
 				}
 			}

@@ -25,47 +25,47 @@ type moved struct {
 
 // Change is domain.EpisodeAbilities.Change. An obstacle keeps its velocity.
 func (e *Episode) Change(text json.RawMessage) (domain.Change, error) {
-	var to change
-	if err := jsonin.Exact(text, &to); err != nil {
+	var request change
+	if err := jsonin.Exact(text, &request); err != nil {
 		return domain.Change{}, err
 	}
-	scene := e.from()
-	place := func(what string, m *moved, n int) error {
+	scene := e.currentScene()
+	place := func(name string, m *moved, n int) error {
 		if m.Of < 0 || m.Of >= n {
-			return fmt.Errorf("%s.of is %d, the scene has %d", what, m.Of, n)
+			return fmt.Errorf("%s.of is %d, the scene has %d", name, m.Of, n)
 		}
 		return nil
 	}
 	c := domain.Change{}
 	switch {
-	case (to.Obstacle == nil) == (to.Goal == nil):
+	case (request.Obstacle == nil) == (request.Goal == nil):
 		return c, errors.New("want one of obstacle and goal")
-	case to.Obstacle != nil:
-		if err := place("obstacle", to.Obstacle, len(scene.Obstacles)); err != nil {
+	case request.Obstacle != nil:
+		if err := place("obstacle", request.Obstacle, len(scene.Obstacles)); err != nil {
 			return c, err
 		}
-		scene.Obstacles[to.Obstacle.Of].C = to.Obstacle.To
-		c.About = fmt.Sprintf("obstacle %d is moved to %.2f, %.2f m", to.Obstacle.Of, to.Obstacle.To[0], to.Obstacle.To[1])
+		scene.Obstacles[request.Obstacle.Of].C = request.Obstacle.To
+		c.About = fmt.Sprintf("obstacle %d is moved to %.2f, %.2f m", request.Obstacle.Of, request.Obstacle.To[0], request.Obstacle.To[1])
 	default:
-		if err := place("goal", to.Goal, len(scene.Robots)); err != nil {
+		if err := place("goal", request.Goal, len(scene.Robots)); err != nil {
 			return c, err
 		}
-		scene.Robots[to.Goal.Of].Goal = to.Goal.To
-		c.About = fmt.Sprintf("goal of robot %d is moved to %.2f, %.2f m", to.Goal.Of, to.Goal.To[0], to.Goal.To[1])
+		scene.Robots[request.Goal.Of].Goal = request.Goal.To
+		c.About = fmt.Sprintf("goal of robot %d is moved to %.2f, %.2f m", request.Goal.Of, request.Goal.To[0], request.Goal.To[1])
 	}
 	c.Scene = scene
 	return c, nil
 }
 
-// from is the scene of an episode that begins where this one stands.
-func (e *Episode) from() Scene {
+// currentScene is the scene of an episode that begins where this one stands.
+func (e *Episode) currentScene() Scene {
 	p := &e.plant.System.Params
 	s := Scene{Obstacles: slices.Clone(e.world.Obstacles), W: e.scene.W}
 	for i := range e.world.Robots {
-		at := &e.world.State[i]
+		state := &e.world.State[i]
 		s.Robots = append(s.Robots, Robot{
-			P: [2]float64{at[0], at[1]}, Theta: at[2], R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i],
-			V: math.Min(math.Max(at[3], p.Limits.VMin), p.Limits.VMax), // but for rounding it is there
+			P: [2]float64{state[0], state[1]}, Theta: state[2], R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i],
+			V: math.Min(math.Max(state[3], p.Limits.VMin), p.Limits.VMax), // but for rounding it is there
 		})
 	}
 	return s

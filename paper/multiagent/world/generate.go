@@ -118,18 +118,18 @@ func generator(name string, stream Stream, seed, index uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// between is uniform in an interval.
-func between(rng *rand.Rand, v [2]float64) float64 { return v[0] + (v[1]-v[0])*rng.Float64() }
+// uniform is uniform in an interval.
+func uniform(rng *rand.Rand, v [2]float64) float64 { return v[0] + (v[1]-v[0])*rng.Float64() }
 
 // drawInteger is uniform over the integers from v[0] to v[1].
 func drawInteger(rng *rand.Rand, v [2]int) int { return v[0] + rng.IntN(v[1]-v[0]+1) }
 
-// inside is a uniform point of the workspace inset by a distance.
-func (y *System) inside(rng *rand.Rand, inset float64) [2]float64 {
+// uniformPosition is a uniform point of the workspace inset by a distance.
+func (y *System) uniformPosition(rng *rand.Rand, inset float64) [2]float64 {
 	w := &y.Params.Workspace
 	return [2]float64{
-		between(rng, [2]float64{w[0] + inset, w[1] - inset}),
-		between(rng, [2]float64{w[2] + inset, w[3] - inset}),
+		uniform(rng, [2]float64{w[0] + inset, w[1] - inset}),
+		uniform(rng, [2]float64{w[2] + inset, w[3] - inset}),
 	}
 }
 
@@ -153,15 +153,15 @@ func (y *System) place(rng *rand.Rand) (Scene, bool) {
 
 func (y *System) placeRobot(rng *rand.Rand, scene *Scene) bool {
 	d := &y.scenes
-	r := Robot{R: between(rng, d.RobotRadius)}
+	r := Robot{R: uniform(rng, d.RobotRadius)}
 	for range placementTries {
-		r.P, r.Goal = y.inside(rng, d.Inset), y.inside(rng, d.Inset)
+		r.P, r.Goal = y.uniformPosition(rng, d.Inset), y.uniformPosition(rng, d.Inset)
 		ok := math.Hypot(r.P[0]-r.Goal[0], r.P[1]-r.Goal[1]) >= d.Travel
 		for i := range scene.Robots {
 			o := &scene.Robots[i]
-			apart := d.RobotMargin + r.R + o.R + y.Params.DSafe
-			ok = ok && math.Hypot(r.P[0]-o.P[0], r.P[1]-o.P[1]) >= apart &&
-				math.Hypot(r.Goal[0]-o.Goal[0], r.Goal[1]-o.Goal[1]) >= apart
+			clearance := d.RobotMargin + r.R + o.R + y.Params.DSafe
+			ok = ok && math.Hypot(r.P[0]-o.P[0], r.P[1]-o.P[1]) >= clearance &&
+				math.Hypot(r.Goal[0]-o.Goal[0], r.Goal[1]-o.Goal[1]) >= clearance
 		}
 		if ok {
 			r.Theta = math.Atan2(r.Goal[1]-r.P[1], r.Goal[0]-r.P[0]) + d.HeadingError*(2*rng.Float64()-1)
@@ -174,15 +174,15 @@ func (y *System) placeRobot(rng *rand.Rand, scene *Scene) bool {
 
 func (y *System) placeObstacle(rng *rand.Rand, scene *Scene) bool {
 	d := &y.scenes
-	o := Obstacle{R: between(rng, d.ObstacleRadius)}
+	o := Obstacle{R: uniform(rng, d.ObstacleRadius)}
 	corridor := rng.Float64() < d.CorridorShare
 	for range placementTries {
-		o.C = y.inside(rng, o.R)
+		o.C = y.uniformPosition(rng, o.R)
 		if corridor && !d.Moving {
 			a := &scene.Robots[rng.IntN(len(scene.Robots))]
-			along := rng.Float64()
+			fraction := rng.Float64()
 			for k := range 2 {
-				o.C[k] = a.P[k] + along*(a.Goal[k]-a.P[k]) + d.CorridorSpread*rng.NormFloat64()
+				o.C[k] = a.P[k] + fraction*(a.Goal[k]-a.P[k]) + d.CorridorSpread*rng.NormFloat64()
 			}
 		}
 		ok := true
@@ -203,10 +203,10 @@ func (y *System) placeObstacle(rng *rand.Rand, scene *Scene) bool {
 			heading := 2 * math.Pi * rng.Float64()
 			if corridor {
 				ego := &scene.Robots[0]
-				along := rng.Float64()
-				heading = math.Atan2(ego.P[1]+along*(ego.Goal[1]-ego.P[1])-o.C[1], ego.P[0]+along*(ego.Goal[0]-ego.P[0])-o.C[0])
+				fraction := rng.Float64()
+				heading = math.Atan2(ego.P[1]+fraction*(ego.Goal[1]-ego.P[1])-o.C[1], ego.P[0]+fraction*(ego.Goal[0]-ego.P[0])-o.C[0])
 			}
-			speed := between(rng, d.Speed)
+			speed := uniform(rng, d.Speed)
 			o.V = [2]float64{speed * math.Cos(heading), speed * math.Sin(heading)}
 		}
 		scene.Obstacles = append(scene.Obstacles, o)

@@ -37,7 +37,7 @@ func NewGrid(workspace [4]float64, goal [2]float64, discs []Disc) *Grid {
 			}
 		})
 	}
-	g.around(goal, func(i int, _ float64) {
+	g.corners(goal, func(i int, _ float64) {
 		if math.IsInf(float64(g.Rate[i]), 1) {
 			g.Rate[i] = 1
 		}
@@ -54,8 +54,8 @@ func (g *Grid) Near(d Disc, reach float64, visit func(i int, distance float64)) 
 	}
 }
 
-// around visits the corners of a point's cell, with their distances.
-func (g *Grid) around(p [2]float64, visit func(i int, distance float64)) {
+// corners visits the corners of a point's cell, with their distances.
+func (g *Grid) corners(p [2]float64, visit func(i int, distance float64)) {
 	fx, fy := (p[0]-g.X0)/Cell, (p[1]-g.Y0)/Cell
 	for iy := int(math.Floor(fy)); iy <= int(math.Floor(fy))+1; iy++ {
 		for ix := int(math.Floor(fx)); ix <= int(math.Floor(fx))+1; ix++ {
@@ -75,20 +75,20 @@ const (
 
 // Solve fills Value from the rates by fast sweeping (Zhao, Mathematics of
 // Computation 74, 2005): Gauss–Seidel with the upwind difference, in alternating
-// orders. It starts from the values of above, of whose rates none is smaller, or
+// orders. It starts from the values of upper, of whose rates none is smaller, or
 // from nothing.
-func (g *Grid) Solve(goal [2]float64, above *Grid) {
+func (g *Grid) Solve(goal [2]float64, upper *Grid) {
 	inf := float32(math.Inf(1))
 	g.Value = make([]float32, len(g.Rate))
 	for i := range g.Value {
 		g.Value[i] = inf
 	}
-	if above != nil {
-		copy(g.Value, above.Value)
+	if upper != nil {
+		copy(g.Value, upper.Value)
 	}
-	g.around(goal, func(i int, distance float64) { g.Value[i] = float32(distance) * g.Rate[i] })
+	g.corners(goal, func(i int, distance float64) { g.Value[i] = float32(distance) * g.Rate[i] })
 	for range maxSweeps {
-		changed := false
+		improved := false
 		for order := range 4 {
 			dx, dy := 1-order%2*2, 1-order/2*2
 			for n := range g.NY {
@@ -96,10 +96,10 @@ func (g *Grid) Solve(goal [2]float64, above *Grid) {
 				if dy < 0 {
 					iy = g.NY - 1 - n
 				}
-				changed = g.sweep(iy, dx) || changed
+				improved = g.sweep(iy, dx) || improved
 			}
 		}
-		if !changed {
+		if !improved {
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func (g *Grid) sweep(iy, dx int) bool {
 	if iy+1 < g.NY {
 		down = g.Value[(iy+1)*g.NX : (iy+2)*g.NX]
 	}
-	changed := false
+	improved := false
 	for n := range row {
 		ix := n
 		if dx < 0 {
@@ -151,19 +151,19 @@ func (g *Grid) sweep(iy, dx int) bool {
 			v = low + (gap+float32(math.Sqrt(float64(2*f*f-gap*gap))))/2
 		}
 		if v < row[ix]*(1-sweepSettled) {
-			row[ix], changed = v, true
+			row[ix], improved = v, true
 		}
 	}
-	return changed
+	return improved
 }
 
 // reachable reports whether a point is connected with the goal over free points, in
 // eight directions.
-func (g *Grid) reachable(from, goal [2]float64) bool {
-	seen := make([]bool, len(g.Rate))
+func (g *Grid) reachable(start, goal [2]float64) bool {
+	visited := make([]bool, len(g.Rate))
 	var open []int
-	g.around(goal, func(i int, _ float64) {
-		seen[i] = true
+	g.corners(goal, func(i int, _ float64) {
+		visited[i] = true
 		open = append(open, i)
 	})
 	for len(open) > 0 {
@@ -172,15 +172,15 @@ func (g *Grid) reachable(from, goal [2]float64) bool {
 		for iy := max(0, i/g.NX-1); iy <= min(g.NY-1, i/g.NX+1); iy++ {
 			for ix := max(0, i%g.NX-1); ix <= min(g.NX-1, i%g.NX+1); ix++ {
 				j := iy*g.NX + ix
-				if !seen[j] && !math.IsInf(float64(g.Rate[j]), 1) {
-					seen[j] = true
+				if !visited[j] && !math.IsInf(float64(g.Rate[j]), 1) {
+					visited[j] = true
 					open = append(open, j)
 				}
 			}
 		}
 	}
 	connected := false
-	g.around(from, func(i int, _ float64) { connected = connected || seen[i] })
+	g.corners(start, func(i int, _ float64) { connected = connected || visited[i] })
 	return connected
 }
 

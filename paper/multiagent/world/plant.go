@@ -97,7 +97,7 @@ type Episode struct {
 
 	t       int
 	world   Prediction
-	reached [MostRobots]bool    // latched
+	arrived [MostRobots]bool    // latched
 	closest [MostRobots]float64 // least goal distance so far, m
 	hit     string              // the first violated margin, in words
 }
@@ -127,7 +127,7 @@ func (e *Episode) Sizes() (state, action int) {
 // Succeeded reports whether every robot has been within the goal radius at some
 // step (joint success).
 func (e *Episode) Succeeded() bool {
-	return !slices.Contains(e.reached[:e.world.Robots], false)
+	return !slices.Contains(e.arrived[:e.world.Robots], false)
 }
 
 // Arrived reports whether every robot is within the goal radius now.
@@ -152,7 +152,7 @@ func (e *Episode) arrivals() {
 		if e.t == 0 || d < e.closest[i] {
 			e.closest[i] = d
 		}
-		e.reached[i] = e.reached[i] || e.atGoal(i)
+		e.arrived[i] = e.arrived[i] || e.atGoal(i)
 	}
 }
 
@@ -164,7 +164,7 @@ func (e *Episode) Cause() string {
 	}
 	var causes []string
 	for i := range e.world.Robots {
-		if !e.reached[i] {
+		if !e.arrived[i] {
 			causes = append(causes, fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i]))
 		}
 	}
@@ -178,11 +178,11 @@ func (e *Episode) collision(t *trajectory) {
 		if e.hit != "" || e.plant.System.spec.Keeps(margin) {
 			return
 		}
-		with := "an obstacle"
+		partner := "an obstacle"
 		if kind == pairMargins {
-			with = fmt.Sprintf("robot %d", other)
+			partner = fmt.Sprintf("robot %d", other)
 		}
-		e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, with, -margin, e.t)
+		e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, partner, -margin, e.t)
 	})
 }
 
@@ -217,8 +217,8 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 		if math.IsNaN(a[0]+a[1]) || math.IsInf(a[0]+a[1], 0) {
 			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v, want finite numbers", i, a)
 		}
-		if over := e.plant.System.Params.Limits.Excess(a, e.world.Previous[i][:]); over > limitTolerance {
-			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v after %v, %g outside its limits", i, a, e.world.Previous[i], over)
+		if excess := e.plant.System.Params.Limits.Excess(a, e.world.Previous[i][:]); excess > limitTolerance {
+			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v after %v, %g outside its limits", i, a, e.world.Previous[i], excess)
 		}
 	}
 	J := make([]float64, 3)

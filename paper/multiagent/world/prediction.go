@@ -105,21 +105,21 @@ func (h *Prediction) Margin() float64 {
 // Score is what a plan [step][robot][a, ω] costs under the preference w, Σ wᵀJ over its
 // steps as the plant counts them, and its smallest margin.
 func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin float64) {
-	at := *h
-	at.Obstacles = slices.Clone(h.Obstacles)
+	sim := *h
+	sim.Obstacles = slices.Clone(h.Obstacles)
 	margin = NoMargin
 	width := h.Params.Room() * ActionSize
 	for k := range steps {
 		var J [3]float64
 		u := plan[k*width:][:width]
-		margins, _ := at.stage(u, J[:])
+		margins, _ := sim.stage(u, J[:])
 		stage := 0.0
 		for i, v := range w {
 			stage += v * J[i]
 		}
 		cost += stage
 		margin = min(margin, slices.Min(margins[:]))
-		at.Apply(u)
+		sim.Apply(u)
 	}
 	return cost, margin
 }
@@ -165,13 +165,13 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 	}
 	for k := range steps {
 		for i := range h.Robots {
-			u, before := h.Action(plan, k, i), h.Previous[i][:]
+			u, previous := h.Action(plan, k, i), h.Previous[i][:]
 			if k > 0 {
-				before = h.Action(plan, k-1, i)
+				previous = h.Action(plan, k-1, i)
 			}
 			for c := range ActionSize {
 				J[EffortTerm] += u[c] * u[c] / float64(h.Robots)
-				J[SmoothnessTerm] += (u[c] - before[c]) * (u[c] - before[c]) / float64(h.Params.H)
+				J[SmoothnessTerm] += (u[c] - previous[c]) * (u[c] - previous[c]) / float64(h.Params.H)
 			}
 		}
 	}
@@ -180,8 +180,8 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 
 // Action is robot i's part of step k of a plan.
 func (h *Prediction) Action(plan []float64, k, i int) []float64 {
-	at := (k*h.Params.Room() + i) * ActionSize
-	return plan[at : at+ActionSize]
+	offset := (k*h.Params.Room() + i) * ActionSize
+	return plan[offset : offset+ActionSize]
 }
 
 // gradient adds the derivatives of weightsᵀJ, by reverse mode through the
@@ -229,20 +229,20 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 			gh := dt * m.speed * (m.cos*py - m.sin*px)
 			gv := 0.5 * dt * (m.cos*px + m.sin*py)
 			g := h.Action(gplan, k, i)
-			through := 0.0
+			adjoint := 0.0
 			if m.free {
-				through = speed + gv
+				adjoint = speed + gv
 			}
-			g[0] += dt * through
+			g[0] += dt * adjoint
 			g[1] += dt * (heading + 0.5*gh)
 			heading += gh
-			speed = through + gv
-			u, before := h.Action(plan, k, i), h.Previous[i][:]
+			speed = adjoint + gv
+			u, previous := h.Action(plan, k, i), h.Previous[i][:]
 			if k > 0 {
-				before = h.Action(plan, k-1, i)
+				previous = h.Action(plan, k-1, i)
 			}
 			for c := range ActionSize {
-				change := 2 * weights[SmoothnessTerm] * (u[c] - before[c]) / float64(h.Params.H)
+				change := 2 * weights[SmoothnessTerm] * (u[c] - previous[c]) / float64(h.Params.H)
 				g[c] += 2*weights[EffortTerm]*u[c]/float64(h.Robots) + change
 				if k > 0 {
 					h.Action(gplan, k-1, i)[c] -= change

@@ -65,8 +65,8 @@ func (s *Scene) Validate(p *Params) error {
 		if r.V < p.Limits.VMin || r.V > p.Limits.VMax {
 			return fmt.Errorf("agent %d: speed is %v, want it in [%v, %v]", i, r.V, p.Limits.VMin, p.Limits.VMax)
 		}
-		if over := p.Limits.Excess(r.Last[:], r.Last[:]); over > limitTolerance {
-			return fmt.Errorf("agent %d: u_prev is %v, %g outside the limits of actions", i, r.Last, over)
+		if excess := p.Limits.Excess(r.Last[:], r.Last[:]); excess > limitTolerance {
+			return fmt.Errorf("agent %d: u_prev is %v, %g outside the limits of actions", i, r.Last, excess)
 		}
 		for k, v := range []float64{r.P[0], r.P[1], r.Goal[0], r.Goal[1]} {
 			axis := k % 2

@@ -32,11 +32,11 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := opt.NoRegime(y.spec.Name); err != nil {
 		return nil, err
 	}
-	given := staged{Obstacles: []Obstacle{}}
-	if err := jsonin.Exact(text, &given); err != nil {
+	request := staged{Obstacles: []Obstacle{}}
+	if err := jsonin.Exact(text, &request); err != nil {
 		return nil, err
 	}
-	scene := Scene(given)
+	scene := Scene(request)
 	var err error
 	if scene.W, err = opt.Scored(index, 3, scene.W); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (y *System) possible(s *Scene) error {
 func (e *Episode) Beyond() (all []string) {
 	y, s := e.plant.System, &e.scene
 	d := &y.scenes
-	add := func(what string, v, lo, hi float64, unit string) {
-		if text := domain.Outside(what, v, lo, hi, unit); text != "" {
+	add := func(name string, v, lo, hi float64, unit string) {
+		if text := domain.Outside(name, v, lo, hi, unit); text != "" {
 			all = append(all, text)
 		}
 	}

@@ -38,10 +38,10 @@ func Tolerances() []Tolerance {
 }
 
 // Compare holds results, and derivatives where slopes is not nil, to the reference.
-func Compare(got []rollout.Result, slopes []float32, want []rollout.Scores[float64], exact []float64, candidates int) error {
+func Compare(results []rollout.Result, slopes []float32, want []rollout.Scores[float64], exact []float64, candidates int) error {
 	size := len(exact) / len(want)
 	for i := range candidates {
-		g, w, l := &got[i/rollout.Lanes], &want[i/rollout.Lanes], i%rollout.Lanes
+		g, w, l := &results[i/rollout.Lanes], &want[i/rollout.Lanes], i%rollout.Lanes
 		if math.IsNaN(w.Cost[l]) {
 			if g.Cost[l] == g.Cost[l] || g.Low[l] == g.Low[l] || g.Safe[l] != 0 {
 				return fmt.Errorf("candidate %d is not finite; it gets cost %v, margin %v and %v safe steps", i, g.Cost[l], g.Low[l], g.Safe[l])
@@ -65,9 +65,9 @@ func Compare(got []rollout.Result, slopes []float32, want []rollout.Scores[float
 		if slopes == nil {
 			continue
 		}
-		off, largest := deviation(slopes, exact, i/rollout.Lanes*size, size, l)
-		if !(off <= slopeTolerance.Value*max(1, largest)) {
-			return fmt.Errorf("candidate %d: a derivative is off by %v, the largest is %v", i, off, largest)
+		difference, largest := deviation(slopes, exact, i/rollout.Lanes*size, size, l)
+		if !(difference <= slopeTolerance.Value*max(1, largest)) {
+			return fmt.Errorf("candidate %d: a derivative is off by %v, the largest is %v", i, difference, largest)
 		}
 	}
 	return nil
@@ -75,11 +75,11 @@ func Compare(got []rollout.Result, slopes []float32, want []rollout.Scores[float
 
 // deviation is the largest difference in one lane of a block, and the largest entry
 // of the reference there. NaN stays one.
-func deviation(got []float32, want []float64, from, size, lane int) (off, largest float64) {
-	for e := from + lane; e < from+size; e += rollout.Lanes {
-		off, largest = math.Max(off, math.Abs(float64(got[e])-want[e])), math.Max(largest, math.Abs(want[e]))
+func deviation(results []float32, want []float64, start, size, lane int) (difference, largest float64) {
+	for e := start + lane; e < start+size; e += rollout.Lanes {
+		difference, largest = math.Max(difference, math.Abs(float64(results[e])-want[e])), math.Max(largest, math.Abs(want[e]))
 	}
-	return off, largest
+	return difference, largest
 }
 
 // Deviation is how far one quantity of a problem is from float64 arithmetic on the
@@ -90,10 +90,10 @@ type Deviation struct {
 	Absolute, Relative float64
 }
 
-func (d *Deviation) add(off, size float64) {
-	d.Absolute = math.Max(d.Absolute, off)
-	if off > 0 || math.IsNaN(off) {
-		d.Relative = math.Max(d.Relative, off/size)
+func (d *Deviation) add(difference, size float64) {
+	d.Absolute = math.Max(d.Absolute, difference)
+	if difference > 0 || math.IsNaN(difference) {
+		d.Relative = math.Max(d.Relative, difference/size)
 	}
 }
 
@@ -108,25 +108,25 @@ func Deviations(v rollout.Evaluator, candidates int) ([]Deviation, error) {
 		}
 		plans := o.Draw(rand.New(rand.NewPCG(77, 78)), candidates)
 		want, exact := rollout.Reference(o.Problem, widened(plans), candidates)
-		got, slopes := make([]rollout.Result, len(want)), make([]float32, len(plans))
+		results, slopes := make([]rollout.Result, len(want)), make([]float32, len(plans))
 		if v == nil {
 			for i, w := range want {
 				for l := range rollout.Lanes {
-					got[i].Cost[l], got[i].Low[l] = float32(w.Cost[l]), float32(w.Low[l])
+					results[i].Cost[l], results[i].Low[l] = float32(w.Cost[l]), float32(w.Low[l])
 				}
 			}
 			for i, w := range exact {
 				slopes[i] = float32(w)
 			}
-		} else if err := v.Evaluate(o.Problem, nil, plans, candidates, got, slopes); err != nil {
+		} else if err := v.Evaluate(o.Problem, nil, plans, candidates, results, slopes); err != nil {
 			return nil, err
 		}
 		cost, low, slope := Deviation{Operation: "Roll-out, cost", Size: o.Name}, Deviation{Operation: "Roll-out, smallest margin", Size: o.Name}, Deviation{Operation: "Roll-out, derivatives", Size: o.Name}
 		size := len(exact) / len(want)
 		for i := range candidates {
 			b, l := i/rollout.Lanes, i%rollout.Lanes
-			cost.add(math.Abs(float64(got[b].Cost[l])-want[b].Cost[l]), math.Abs(want[b].Cost[l]))
-			low.add(math.Abs(float64(got[b].Low[l])-want[b].Low[l]), math.Abs(want[b].Low[l]))
+			cost.add(math.Abs(float64(results[b].Cost[l])-want[b].Cost[l]), math.Abs(want[b].Cost[l]))
+			low.add(math.Abs(float64(results[b].Low[l])-want[b].Low[l]), math.Abs(want[b].Low[l]))
 			slope.add(deviation(slopes, exact, b*size, size, l))
 		}
 		list = append(list, cost, low, slope)

@@ -104,9 +104,9 @@ func Problems() []Problem {
 		Single(rng, "40 steps, no discs", 0, 40, straight),
 	}
 	// Robots on each other, and on a disc's centre: the distance is zero throughout.
-	same := Joint(rng, "coincident bodies", 3, 2, 8)
-	same.Spread = 0
-	j := same.Problem.(*rollout.Joint)
+	coincident := Joint(rng, "coincident bodies", 3, 2, 8)
+	coincident.Spread = 0
+	j := coincident.Problem.(*rollout.Joint)
 	for i := range j.Robots {
 		j.Robots[i], j.Goal[i], j.Discs[i] = j.Robots[0], j.Goal[0], j.Discs[0]
 		j.Robots[i].V = rollout.Vector[float32]{}
@@ -114,7 +114,7 @@ func Problems() []Problem {
 			j.Discs[i][k], j.Discs[i][k+1] = j.Robots[i].X[0], j.Robots[i].Y[0]
 		}
 	}
-	return append(all, same)
+	return append(all, coincident)
 }
 
 // Draw fills candidates with normal numbers.

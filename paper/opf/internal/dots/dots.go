@@ -44,11 +44,11 @@ func Rows(a, rows []float64, stride int, out []float64) {
 	var s Sums
 	body, k := len(a)&^3, 0
 	for ; wide && k+4 <= len(out); k += 4 {
-		at := rows[k*stride:]
-		s.Four(a[:body], at, stride)
+		block := rows[k*stride:]
+		s.Four(a[:body], block, stride)
 		for l := range s {
 			for i := body; i < len(a); i++ {
-				s[l][0] += a[i] * at[l*stride+i]
+				s[l][0] += a[i] * block[l*stride+i]
 			}
 			out[k+l] = (s[l][0] + s[l][1]) + (s[l][2] + s[l][3])
 		}
@@ -63,12 +63,12 @@ func Rows(a, rows []float64, stride int, out []float64) {
 func Add(y, v, rows []float64, stride int) {
 	k, body := 0, len(y)&^3
 	for ; wide && body > 0 && k+4 <= len(v); k += 4 {
-		at := rows[k*stride:]
-		_ = at[3*stride+len(y)-1]
-		add(&y[0], &v[k], &at[0], stride, body)
+		block := rows[k*stride:]
+		_ = block[3*stride+len(y)-1]
+		add(&y[0], &v[k], &block[0], stride, body)
 		for i := body; i < len(y); i++ {
 			for l := range 4 {
-				y[i] += v[k+l] * at[l*stride+i]
+				y[i] += v[k+l] * block[l*stride+i]
 			}
 		}
 	}
