@@ -50,7 +50,7 @@ func TestProductsOfMachineCode(t *testing.T) {
 		t.Fatalf("%d products, want 1", len(products))
 	}
 	p := products[0]
-	if p.ffma != 32 || p.loads != (access{0, 1, 1}) || p.stores != (access{1, 0, 0}) || p.instructions != 37 || p.around != 0 {
+	if p.ffma != 32 || p.loads != (access{0, 1, 1}) || p.stores != (access{1, 0, 0}) || p.instructions != 37 || p.overhead != 0 {
 		t.Errorf("product %+v", p)
 	}
 	// 32 FFMA: 8 cycles of the multiply-add pipes, 37/4 to issue, 3 to 6 requests.
