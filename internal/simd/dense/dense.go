@@ -126,12 +126,12 @@ func (p *Product) add(c, d, a, b []float64) {
 			most += group
 		}
 		n := p.sizes[columns]
-		to := c[i*p.sizes[cRow]/bytes:][:min(n, most)]
-		copy(to, d[i*p.sizes[dRow]/bytes:])
+		dst := c[i*p.sizes[cRow]/bytes:][:min(n, most)]
+		copy(dst, d[i*p.sizes[dRow]/bytes:])
 		for k := range p.sizes[terms] {
 			v := a[i*p.sizes[aRow]/bytes+k*p.sizes[aColumn]/bytes]
-			for j, w := range b[k*p.sizes[bRow]/bytes:][:len(to)] {
-				to[j] = math.FMA(v, w, to[j])
+			for j, w := range b[k*p.sizes[bRow]/bytes:][:len(dst)] {
+				dst[j] = math.FMA(v, w, dst[j])
 			}
 		}
 	}
