@@ -48,7 +48,8 @@ func narrow(rows [][]float64) []float32 {
 // DeviceGradient implements backend.DeviceFunctions.
 func (b *Backend) DeviceGradient(p domain.Problem, points backend.DeviceRows) (backend.DeviceGradients, error) {
 	spec, rows := p.Spec(), len(points.S)
-	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
+	ns, nc, nu := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize()
+	m, np := spec.ObjectiveSize(), spec.PlanSize()
 	r := backend.DeviceGradients{J: make([]float32, rows*m), GS: make([]float32, rows*ns), GU: make([]float32, rows*nu), Base: make([]float32, rows*np)}
 	err := b.withFunctions(p, func(s *scratch, code *problemCode) {
 		batch := domainBatch{

@@ -345,7 +345,8 @@ func (s *groupStepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) 
 func (s *groupStepper) Split() (c backend.SplitCost) {
 	for _, m := range s.members {
 		split := m.Split()
-		c.Evaluations, c.Rows, c.HostSeconds, c.Bytes = c.Evaluations+split.Evaluations, c.Rows+split.Rows, c.HostSeconds+split.HostSeconds, c.Bytes+split.Bytes
+		c.Evaluations, c.Rows = c.Evaluations+split.Evaluations, c.Rows+split.Rows
+		c.HostSeconds, c.Bytes = c.HostSeconds+split.HostSeconds, c.Bytes+split.Bytes
 	}
 	return c
 }

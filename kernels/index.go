@@ -291,7 +291,8 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 			var l layoutOf
 			var space searchSpace
 			z, s, limits := l.floats(rows*c.n, true), l.floats(max(rows*c.states, 1), true), l.floats(rows, true)
-			outZ, nearest, residual, consistent := l.floats(rows*c.n, true), l.floats(rows, true), l.floats(rows, true), l.take(rows, true)
+			outZ, nearest := l.floats(rows*c.n, true), l.floats(rows, true)
+			residual, consistent := l.floats(rows, true), l.take(rows, true)
 			pieces := append(space.take(&l, rows, max(1, min(neighbours, c.count)), c.count, false), &z, &s, &limits, &outZ, &nearest, &residual, &consistent)
 			w := &b.shared
 			if err := w.fit(t, &l, pieces...); err != nil {

@@ -125,7 +125,8 @@ func (l *loops) planAt(z, dst driver.Pointer) forwardJob {
 
 // move queues the latent step, the retraction, the plan, and what is reported.
 func (l *loops) move(q *queue, key loopsKey) {
-	f, s, b, rows := &l.flow, &l.space, &l.buffers, key.rows
+	f, s := &l.flow, &l.space
+	b, rows := &l.buffers, key.rows
 	next := s.zt.device
 	if l.cfg.Direct {
 		q.enqueue(func() error { return q.t.ZeroAsync(s.fallbacks.device, rows, q.stream) })

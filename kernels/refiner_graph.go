@@ -225,7 +225,8 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 			driver.Address(o.tau), driver.Address(s.distance.device), driver.Address(s.consistent.device))
 		q.launch("gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(c.count),
 			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.device), driver.Address(s.selected.device), driver.Address(s.selectedCount.device))
-		job.codes, job.ldcodes, job.chosen, job.found = c.values, int16(c.ld), s.selected.device, s.selectedCount.device
+		job.codes, job.ldcodes = c.values, int16(c.ld)
+		job.chosen, job.found = s.selected.device, s.selectedCount.device
 	}
 	if key.sweep > 0 {
 		q.launch("gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.width), driver.Int32(f.objectives),
@@ -266,7 +267,8 @@ func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 	space.s.device, space.c.device, space.best.device = space.s.device.Offset(8*key.first*f.states), space.c.device.Offset(8*key.first*f.contexts), space.best.device.Offset(8*key.first*f.plan)
 	if r.whole.name != "" {
 		job := r.wholeJob(r.place().s, r.place().c, key.rows, key.look, key.project)
-		job.plan, job.best, job.cost, job.margin = b.planOut.device, space.best.device, s.cost.device.Offset(8*key.first), s.margin.device.Offset(8*key.first)
+		job.plan, job.best = b.planOut.device, space.best.device
+		job.cost, job.margin = s.cost.device.Offset(8*key.first), s.margin.device.Offset(8*key.first)
 		r.whole.run(q, &f.code, &job, preference)
 		return
 	}

@@ -305,7 +305,8 @@ type roundStart struct {
 
 // queue puts a round on the stream.
 func (r *rollouts) queue(q *queue, key roundKey) {
-	f, s, l, o := &r.flow, &r.space, r.roundInput(), r.roundOutput(key.rows)
+	f, s := &r.flow, &r.space
+	l, o := r.roundInput(), r.roundOutput(key.rows)
 	q.tile = key.tile
 	input := func(offset int) driver.Pointer { return s.in.device.Offset(offset) }
 	q.upload(s.in.device, r.host, s.in.host, l.offsets+4*key.rows*key.steps*r.cfg.Width())
@@ -322,7 +323,8 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	}
 	if first := s.out.device.Offset(o.first); r.whole.name != "" {
 		job := r.wholeJob(input(l.s), input(l.c), key.rows, key.steps, key.project)
-		job.latent, job.offsets, job.cost, job.margin, job.first = input(l.latent), input(l.offsets), s.out.device, s.out.device.Offset(o.margin), first
+		job.latent, job.offsets, job.cost = input(l.latent), input(l.offsets), s.out.device
+		job.margin, job.first = s.out.device.Offset(o.margin), first
 		job.kept = survived
 		r.whole.run(q, &f.code, &job, &preference)
 	} else {

@@ -281,13 +281,15 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 
 // rollRound queues the roll-outs of one round's candidates.
 func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob, input func(int) driver.Pointer, round, first, rows int) {
-	f, s, l, width := &r.flow, r.search, r.roundInput(), r.cfg.Width()
+	f, s := &r.flow, r.search
+	l, width := r.roundInput(), r.cfg.Width()
 	state := input(r.searchInput(key.steps, key.initial).state)
 	offsets := s.offsets.device.Offset(4 * first * key.steps * width)
 	cost, margin, firsts := s.cost.device.Offset(8*first), s.margin.device.Offset(8*first), s.first.device.Offset(4*first*f.plan)
 	if r.whole.name != "" {
 		job := r.wholeJob(input(l.s), input(l.c), rows, key.steps, key.project)
-		job.latent, job.offsets, job.cost, job.margin, job.first = input(l.latent), offsets, cost, margin, firsts
+		job.latent, job.offsets, job.cost = input(l.latent), offsets, cost
+		job.margin, job.first = margin, firsts
 		job.kept, job.executed = s.survived.device.Offset(4*first), s.executed.device.Offset(8*first*key.steps*f.plan)
 		job.done = state.Offset(4 * (round*stateWords + stateDone))
 		r.whole.run(q, &f.code, &job, preference)

@@ -121,7 +121,8 @@ func (f *flow) passes(input inputs, b *stepBuffers) []*forwardJob {
 	if !f.hasProblem {
 		return []*forwardJob{&s}
 	}
-	s.physical, s.mean, s.scale, s.ldp = b.s.device, f.meanS, f.scaleS, int32(f.states)
+	s.physical, s.mean = b.s.device, f.meanS
+	s.scale, s.ldp = f.scaleS, int32(f.states)
 	u := forwardJob{
 		net: f.netU.device, z: input.z, mask: b.maskU.device, physical: b.u.device, mean: f.meanU, scale: f.scaleU, base: b.base.device,
 		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),

@@ -114,7 +114,8 @@ type queuedPart struct {
 }
 
 func (p *queuedPart) enqueue() {
-	q, f, b, input, rows := p.queue, p.f, p.b, p.input, p.key.rows
+	q, f, b := p.queue, p.f, p.b
+	input, rows := p.input, p.key.rows
 	switch p.key.part {
 	case stepWhole:
 		p.observed()

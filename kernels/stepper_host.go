@@ -63,7 +63,8 @@ func (s *Stepper) hostGradient(input backend.StepInput, from, to int) {
 			})
 			return
 		}
-		x, u, c, w := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.contexts), make([]float64, f.objectives)
+		x, u := make([]float64, f.states), make([]float64, f.actions)
+		c, w := make([]float64, f.contexts), make([]float64, f.objectives)
 		gx, gv, j := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.objectives)
 		for i := low; i < high; i++ {
 			tensor.Widen(x, states[i*f.states:(i+1)*f.states])

@@ -202,7 +202,8 @@ func (tr *trace) pass(rows, perBlock int, mode precision, nets ...driver.Pointer
 		}
 		w := product(rows, perBlock, weights*products, weights, mode != single)
 		w.requests /= products
-		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
+		sum.fma, sum.requests = sum.fma+w.fma, sum.requests+w.requests
+		sum.bytes, sum.tensor = sum.bytes+w.bytes, w.tensor
 	}
 	return sum
 }
@@ -216,7 +217,8 @@ func (tr *trace) jacobian(rows int, net driver.Pointer, tensor, metric bool) wor
 	if len(layers) == 0 {
 		return work{}
 	}
-	n, fma, weights, reads := float64(layers[0][1]), 0.0, 0.0, 0.0
+	n, fma := float64(layers[0][1]), 0.0
+	weights, reads := 0.0, 0.0
 	for i, l := range layers[1:] {
 		share, readsPerWeight := 0.5, 3.0
 		if i < len(layers)-2 {

@@ -153,7 +153,8 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 		t.data.next, t.data.risk = upload(t, q, cfg.Data.Next), upload(t, q, cfg.Data.RiskWeight)
 	}
 	start := t.layout.begin(cfg.Initial)
-	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
+	t.parameters, t.first = upload(t, q, start.parameters), upload(t, q, start.first)
+	t.second, t.power = upload(t, q, start.second), upload(t, q, start.power)
 	t.share.slots = q.alloc(m, 4*t.share.count*t.layout.size)
 	q.enqueue(func() error { return t.allocateSpace(th) })
 	t.slotWords = batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)

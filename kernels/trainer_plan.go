@@ -85,7 +85,8 @@ func (p *planner) products(kernel string, group []trainProduct) {
 		g.first = int32(grid)
 		grid += g.blocks()
 		w := g.work(p.t.tf32)
-		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
+		sum.fma, sum.requests = sum.fma+w.fma, sum.requests+w.requests
+		sum.bytes, sum.tensor = sum.bytes+w.bytes, w.tensor
 	}
 	if p.t.tf32 {
 		kernel += "_tf32"

@@ -209,7 +209,8 @@ const frameRows = 1 << 14
 // lieLatents fills latents.lie, anchor and reg from the eigenframes of the metric
 // of D_s, of some rows of the data set at a time.
 func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
-	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].outputSize()
+	b, c := t.backend, t.cfg.Rollout
+	rows, nz := t.cfg.Data.X.Rows, t.layout.nets[0].outputSize()
 	q := b.queue(th)
 	packed := packNet(q, scratch, "decoder D_s", decoder)
 	if q.err != nil {
@@ -221,7 +222,8 @@ func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.
 	}
 	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
 	room := func(n int) address { return q.alloc(scratch, 4*chunk*n) }
-	mask, jacobians, metrics, values, vectors := room(packed.maskWords), room(jac), room(nz*nz), room(c.TopK), room(nz*c.TopK)
+	mask, jacobians, metrics := room(packed.maskWords), room(jac), room(nz*nz)
+	values, vectors := room(c.TopK), room(nz*c.TopK)
 	for start := 0; start < rows; start += chunk {
 		n := min(chunk, rows-start)
 		if c.TopK > 0 {

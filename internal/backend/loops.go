@@ -144,7 +144,8 @@ func NewLoopsInput(spec *domain.Spec, rows int) LoopsInput {
 // First is the room of the first n rows.
 func (input LoopsInput) First(n int) LoopsInput {
 	context, objectives := len(input.C)/len(input.Tau), len(input.Sigma)/len(input.Tau)
-	input.S, input.C, input.Slot, input.Tau, input.Smoothing = input.S.Slice(0, n), input.C[:n*context], input.Slot.Slice(0, n), input.Tau[:n], input.Smoothing[:n]
+	input.S, input.C, input.Slot = input.S.Slice(0, n), input.C[:n*context], input.Slot.Slice(0, n)
+	input.Tau, input.Smoothing = input.Tau[:n], input.Smoothing[:n]
 	input.State = input.State[:len(input.State)/len(input.Hold)*n]
 	input.Hold, input.Steering, input.Sigma = input.Hold[:n], input.Steering[:n], input.Sigma[:n*objectives]
 	return input
@@ -195,7 +196,8 @@ func NewLoopsOutput(spec *domain.Spec, rows int) LoopsOutput {
 // First is the room of the first n rows.
 func (o LoopsOutput) First(n int) LoopsOutput {
 	objectives := len(o.Sigma) / len(o.Flags)
-	o.U, o.Sigma, o.Residual, o.Displacement = o.U.Slice(0, n), o.Sigma[:n*objectives], o.Residual[:n], o.Displacement[:n]
+	o.U, o.Sigma = o.U.Slice(0, n), o.Sigma[:n*objectives]
+	o.Residual, o.Displacement = o.Residual[:n], o.Displacement[:n]
 	o.Action, o.Margins = o.Action[:len(o.Action)/len(o.Flags)*n], o.Margins[:len(o.Margins)/len(o.Flags)*n]
 	o.Fallbacks, o.Flags = o.Fallbacks[:n], o.Flags[:n]
 	if o.Z.Rows > 0 {

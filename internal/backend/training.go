@@ -233,7 +233,8 @@ func (w ManifoldLoss) Total(l ManifoldLosses) float64 {
 
 // Total is the value of eq. du_obj, the two terms without gradient included.
 func (w RolloutLoss) Total(l RolloutLosses) float64 {
-	delta, roll, flow, lie := float64(w.Delta), float64(w.Roll), float64(w.Flow), float64(w.Lie)
+	delta, roll := float64(w.Delta), float64(w.Roll)
+	flow, lie := float64(w.Flow), float64(w.Lie)
 	return l.Act + l.ActNext + delta*l.Delta + roll*l.Roll + flow*l.Flow + lie*(l.LieAct+delta*l.LieDelta+l.LieAnchor+l.LieReg)
 }
 

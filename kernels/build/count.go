@@ -159,16 +159,24 @@ func (k kernelCode) products() []product {
 	return all
 }
 
+// productLimits are cycles of a multiprocessor for unit FFMA or HMMA of a warp, by what bounds them: multiply-adds, the issue of
+// instructions, and requests to shared memory, the least and the most.
+type productLimits struct{ unit, arithmetic, issue, least, most float64 }
+
 // limits are the cycles of a multiprocessor for perFFMA FFMA or perHMMA HMMA of a warp.
-func (p product) limits() (unit, arithmetic, issue, least, most float64) {
-	unit, count := float64(perFFMA), float64(p.ffma)
-	arithmetic = unit / fmaIssued
+func (p product) limits() (l productLimits) {
+	count := float64(p.ffma)
+	l.unit = perFFMA
+	l.arithmetic = l.unit / fmaIssued
 	if p.hmma > 0 {
-		unit, count = perHMMA, float64(p.hmma)
-		arithmetic = unit * hmmaFMA / tensorFMA
+		count = float64(p.hmma)
+		l.unit = perHMMA
+		l.arithmetic = l.unit * hmmaFMA / tensorFMA
 	}
 	low, high := p.loads.requests()
-	return unit, arithmetic, float64(p.instructions+p.overhead) * unit / count / issued, float64(low) * unit / count, float64(high) * unit / count
+	l.issue = float64(p.instructions+p.overhead) * l.unit / count / issued
+	l.least, l.most = float64(low)*l.unit/count, float64(high)*l.unit/count
+	return l
 }
 
 const (
@@ -249,8 +257,8 @@ func countsText(kernels []kernelCode) string {
 			continue // a reduction's updates, unrolled
 		}
 		for _, p := range k.products() {
-			unit, arithmetic, issue, least, most := p.limits()
-			bounds := map[string]float64{"multiply": arithmetic, "issue": issue, "shared": least}
+			l := p.limits()
+			bounds := map[string]float64{"multiply": l.arithmetic, "issue": l.issue, "shared": l.least}
 			bound := slices.MaxFunc(slices.Sorted(maps.Keys(bounds)), func(a, b string) int {
 				switch d := bounds[a] - bounds[b]; {
 				case d < 0:
@@ -262,7 +270,7 @@ func countsText(kernels []kernelCode) string {
 			})
 			ops := p.ffma + p.hmma
 			row := fmt.Sprintf("| `%s` | %d | %d | %d + %d | %v | %v | %.0f | %.1f to %.1f | %.0f, %.1f, %.1f | %s | %.0f %% |\n", k.name, p.ffma, p.hmma, p.instructions, p.overhead,
-				p.loads, p.stores, float64(p.instructions+p.overhead)*unit/float64(ops), least, most, arithmetic, issue, least, bound, 100*arithmetic/bounds[bound])
+				p.loads, p.stores, float64(p.instructions+p.overhead)*l.unit/float64(ops), l.least, l.most, l.arithmetic, l.issue, l.least, bound, 100*l.arithmetic/bounds[bound])
 			if !listed[row] {
 				b.WriteString(row)
 			}

@@ -190,7 +190,8 @@ func (s *Software) recordEvent(h Event, streamHandle Stream) error {
 			return nil
 		}
 		err = c.enqueue("cuEventRecord", stream, func() error { e.time = time.Now(); return nil })
-		e.capture, e.stream, e.recorded, e.position = nil, stream, true, stream.enqueued
+		e.capture, e.stream = nil, stream
+		e.recorded, e.position = true, stream.enqueued
 		return err
 	})
 }
@@ -272,7 +273,8 @@ func (s *Software) beginCapture(h Stream) error {
 	case stream.capture != nil:
 		return softError("cuStreamBeginCapture", codeInvalidValue, "the stream captures already")
 	}
-	stream.capture, stream.tail, stream.origin, stream.invalid = &softGraph{}, nil, true, false
+	stream.capture, stream.tail = &softGraph{}, nil
+	stream.origin, stream.invalid = true, false
 	return nil
 }
 

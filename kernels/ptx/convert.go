@@ -14,7 +14,8 @@ func (b *builder) move(out *instr) {
 	switch {
 	case t.kind == 'p':
 		b.allow()
-		out.kind, out.class, out.dst, out.holds = doPredicate, ClassMove, b.register(to, 0), b.predicate(from)
+		out.kind, out.class = doPredicate, ClassMove
+		out.dst, out.holds = b.register(to, 0), b.predicate(from)
 	case from.kind == 'v' && len(from.list) == 2 && t.size == 8: // the first below
 		pack := two(func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 })
 		b.lanes(out, pack.withClass(ClassMove), []operand{to, from.list[0], from.list[1]})
@@ -89,7 +90,8 @@ func (b *builder) insert(out *instr) {
 
 func inserting[T uint32 | uint64](length int32) semantic {
 	s := loop[T](3, func(w *warp, o, p, q, r unsafe.Pointer) {
-		d, a, v, positions, n := vector[T](o), vector[T](p), vector[T](q), vector[uint32](r), vector[uint32](w.register(length))
+		d, a, v := vector[T](o), vector[T](p), vector[T](q)
+		positions, n := vector[uint32](r), vector[uint32](w.register(length))
 		for i := range d {
 			d[i] = inserted(a[i], v[i], positions[i], n[i])
 		}
@@ -384,7 +386,8 @@ func (b *builder) selected(out *instr) {
 
 func selection[T uint16 | uint32 | uint64](predicate func(w *warp) uint32) operation {
 	return func(w *warp, o, p, q, _ unsafe.Pointer) {
-		m, d, a, b := predicate(w), vector[T](o), vector[T](p), vector[T](q)
+		m, d := predicate(w), vector[T](o)
+		a, b := vector[T](p), vector[T](q)
 		for i := range d {
 			s := -T(m >> i & 1)
 			d[i] = a[i]&s | b[i]&^s

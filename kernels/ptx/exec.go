@@ -261,7 +261,8 @@ func newWorker(r *run, warps int) *worker {
 			v.valid, v.origin = make([]uint32, len(k.tracked)+1), make([]int32, len(k.tracked)+1)
 			v.localWritten = make([]uint8, 32*((k.Local+3)/4))
 		}
-		v.worker, v.run, v.block, v.index, v.checks = w, r, w.block, i, checks
+		v.worker, v.run, v.block = w, r, w.block
+		v.index, v.checks = i, checks
 		v.last, v.lastSlot = nil, ^uint64(0)
 		w.warps = append(w.warps, v)
 	}
@@ -286,7 +287,8 @@ func (w *worker) release() {
 		spare.Put(&w.block.cells)
 	}
 	for _, v := range w.warps {
-		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
+		v.worker, v.run = nil, nil
+		v.block, v.last = nil, nil
 		clear(v.pointers[:])
 		v.kernel.warps.Put(v)
 	}

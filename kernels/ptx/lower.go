@@ -186,7 +186,8 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 }
 
 func (l *lowering) append(names *scope, st statement, i resolved) {
-	i.line, i.source, i.guard, i.negated = st.line, st.source, -1, st.negated
+	i.line, i.source = st.line, st.source
+	i.guard, i.negated = -1, st.negated
 	if st.guard != "" {
 		r, ok := names.register(st.guard)
 		if !ok || l.regs[r].typ.kind != 'p' {

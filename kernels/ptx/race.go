@@ -243,7 +243,8 @@ func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
 // another thread wrote lies behind a barrier of this block or warp, and so, for one who writes,
 // does what others read. It tells whether that was so.
 func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
-	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
+	block, epoch := uint32(w.block.linear), w.block.epoch
+	index, thread := uint8(w.index), uint16(32*w.index+lane)
 	if c.flags&^(manyWarps|manyBlocks) != 0 || c.wEpoch != 0 && c.wBlock != block {
 		return false
 	}
@@ -268,7 +269,8 @@ func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
 
 // write and read note an access by lanes of a warp. Readers join those before of the same warp and time.
 func (c *cell) write(w *warp, thread uint16, bytes uint8) {
-	c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = w.block.epoch, w.time, uint32(w.block.linear), thread, w.kernel.code[w.pc].line, bytes
+	c.wEpoch, c.wTime, c.wBlock = w.block.epoch, w.time, uint32(w.block.linear)
+	c.wThread, c.wLine, c.wBytes = thread, w.kernel.code[w.pc].line, bytes
 	c.flags &^= wAtomic
 }
 
@@ -288,7 +290,8 @@ func (c *cell) read(w *warp, lanes uint32, bytes uint8) {
 	case c.rTime != w.time:
 		c.rLanes = 0
 	}
-	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, index, w.kernel.code[w.pc].line, bytes
+	c.rEpoch, c.rTime, c.rBlock = epoch, w.time, block
+	c.rWarp, c.rLine, c.rBytes = index, w.kernel.code[w.pc].line, bytes
 	c.rLanes |= lanes
 }
 

@@ -83,7 +83,8 @@ func two[D, A, B any](f func(A, B) D) semantic {
 
 func three[T any](f func(a, b, c T) T) semantic {
 	return loop[T](3, func(_ *warp, o, p, q, r unsafe.Pointer) {
-		d, a, b, c := vector[T](o), vector[T](p), vector[T](q), vector[T](r)
+		d, a := vector[T](o), vector[T](p)
+		b, c := vector[T](q), vector[T](r)
 		for i := range d {
 			d[i] = f(a[i], b[i], c[i])
 		}
@@ -131,7 +132,8 @@ func times[T number](_ *warp, o, p, q, _ unsafe.Pointer) {
 
 // timesPlus multiplies numbers of type N and adds one of type W.
 func timesPlus[W, N integer](_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := vector[W](o), vector[N](p), vector[N](q), vector[W](r)
+	d, a := vector[W](o), vector[N](p)
+	b, c := vector[N](q), vector[W](r)
 	for i := range d {
 		d[i] = W(a[i])*W(b[i]) + c[i]
 	}
@@ -175,7 +177,8 @@ func converted[D, A number](_ *warp, o, p, _, _ unsafe.Pointer) {
 }
 
 func fma32(_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := vector[float32](o), vector[float32](p), vector[float32](q), vector[float32](r)
+	d, a := vector[float32](o), vector[float32](p)
+	b, c := vector[float32](q), vector[float32](r)
 	for i := range d {
 		m, c := float64(a[i])*float64(b[i]), float64(c[i]) // the product is exact
 		s := m + c
@@ -188,7 +191,8 @@ func fma32(_ *warp, o, p, q, r unsafe.Pointer) {
 }
 
 func fma64(_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := vector[float64](o), vector[float64](p), vector[float64](q), vector[float64](r)
+	d, a := vector[float64](o), vector[float64](p)
+	b, c := vector[float64](q), vector[float64](r)
 	for i := range d {
 		d[i] = math.FMA(a[i], b[i], c[i])
 	}
@@ -332,7 +336,8 @@ func halves[T int32 | uint32]() {
 	} {
 		carrying := func(sets bool) semantic {
 			return loop[T](row.n, func(w *warp, o, p, q, r unsafe.Pointer) {
-				d, a, b, c := vector[uint32](o), vector[uint32](p), vector[uint32](q), vector[uint32](r)
+				d, a := vector[uint32](o), vector[uint32](p)
+				b, c := vector[uint32](q), vector[uint32](r)
 				for i := range d {
 					sum, out := row.f(a[i], b[i], c[i], w.carry>>i&1)
 					d[i] = sum

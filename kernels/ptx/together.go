@@ -180,7 +180,8 @@ func (b *builder) mma(out *instr) {
 	for _, e := range elements(b.instruction.args[0]) {
 		b.register(e, 4)
 	}
-	d, x, y, z := fragment(0, 4), fragment(1, 4), fragment(2, 2), fragment(3, 4)
+	d, x := fragment(0, 4), fragment(1, 4)
+	y, z := fragment(2, 2), fragment(3, 4)
 	out.moves = movesProduct
 	out.need = func(w *warp) uint32 {
 		if w.live != all {

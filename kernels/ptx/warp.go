@@ -50,7 +50,8 @@ func (w *warp) begin() {
 			vector[uint32](w.register(int32(128 * i)))[lane] = uint32(v)
 		}
 	}
-	w.live, w.active, w.pc, w.state = w.exists, w.exists, 0, running
+	w.live, w.active = w.exists, w.exists
+	w.pc, w.state = 0, running
 	w.groups, w.limit = w.groups[:0], 1<<31-1
 	w.time, w.fullSync, w.clocks = 1, 1, nil
 	w.random = mix(w.run.machine.options.Seed ^ uint64(b.linear)<<8 ^ uint64(w.index))

@@ -96,7 +96,8 @@ func reach(n, m, row int) int { return (n-1)*row + m }
 
 func product(n, k, m, firstColumns, row, column int) Product {
 	p := Product{sizes: [count]int{n, k, m, firstColumns, m * bytes, row * bytes, column * bytes, m * bytes, m * bytes}}
-	p.c, p.d, p.a, p.b = n*m, n*m, n*k, k*m
+	p.c, p.d = n*m, n*m
+	p.a, p.b = n*k, k*m
 	return p
 }
 

@@ -116,7 +116,8 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	if !joins {
 		words := b.grow(header)
 		words[0], words[1] = uint32(o), 0
-		b.op, b.head, b.row, b.count = o, head, row, len(b.chunk)-header+1
+		b.op, b.head = o, head
+		b.row, b.count = row, len(b.chunk)-header+1
 		if o.headed() {
 			words[2] = uint32(head)
 		}

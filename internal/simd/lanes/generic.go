@@ -282,12 +282,14 @@ func reduce(o op, d, a, b []float64) {
 }
 
 // pivot factors the block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2 pivots.
-func pivot(a, p, negative []float64, width int) {
+func pivot(a, pivots, negative []float64, width int) {
 	for l := range width {
 		entry := func(r, c int) float64 { return a[(4*r+c)*width+l] }
-		p00, p10, p11, one, two := invert2(entry(0, 0), entry(1, 0), entry(1, 1))
-		negative[l] = negative[l] + one + two + two
-		a20, a21, a30, a31 := entry(2, 0), entry(2, 1), entry(3, 0), entry(3, 1)
+		p, n := invert2(entry(0, 0), entry(1, 0), entry(1, 1))
+		negative[l] += n
+		p00, p10, p11 := p[0], p[1], p[2]
+		a20, a21 := entry(2, 0), entry(2, 1)
+		a30, a31 := entry(3, 0), entry(3, 1)
 		m20 := math.FMA(a21, p10, float64(a20*p00))
 		m21 := math.FMA(a21, p11, float64(a20*p10))
 		m30 := math.FMA(a31, p10, float64(a30*p00))
@@ -295,25 +297,25 @@ func pivot(a, p, negative []float64, width int) {
 		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, entry(2, 2)))
 		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, entry(3, 2)))
 		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, entry(3, 3)))
-		q22, q32, q33, one, two := invert2(s22, s32, s33)
-		negative[l] = negative[l] + one + two + two
-		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q22, q32, q33} {
-			p[i*width+l] = v
+		q, n := invert2(s22, s32, s33)
+		negative[l] += n
+		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q[0], q[1], q[2]} {
+			pivots[i*width+l] = v
 		}
 	}
 }
 
-// invert2 inverts [a b; b c]. One is 1 when it has one negative eigenvalue, its
-// determinant being negative; two is 1 when it has two, by the sign of a.
-func invert2(a, b, c float64) (pa, pb, pc, one, two float64) {
+// invert2 is the inverse [p₀ p₁; p₁ p₂] of [a b; b c], and the number of its negative
+// eigenvalues: one when the determinant is negative, else two or none by the sign of a.
+func invert2(a, b, c float64) (p [3]float64, negative float64) {
 	det := math.FMA(a, c, -float64(b*b))
 	r := 1 / det
 	if det < 0 {
-		one = 1
+		negative = 1
 	} else if a < 0 {
-		two = 1
+		negative = 2
 	}
-	return float64(c * r), -float64(b * r), float64(a * r), one, two
+	return [3]float64{float64(c * r), -float64(b * r), float64(a * r)}, negative
 }
 
 func block(o op, d, a, b []float64, width int) {
@@ -322,7 +324,8 @@ func block(o op, d, a, b []float64, width int) {
 		for r := range 4 {
 			switch o {
 			case opScale:
-				w0, w1, w2, w3 := entry(a, r, 0, l), entry(a, r, 1, l), entry(a, r, 2, l), entry(a, r, 3, l)
+				w0, w1 := entry(a, r, 0, l), entry(a, r, 1, l)
+				w2, w3 := entry(a, r, 2, l), entry(a, r, 3, l)
 				w2 = math.FMA(-w1, b[4*width+l], math.FMA(-w0, b[3*width+l], w2))
 				w3 = math.FMA(-w1, b[6*width+l], math.FMA(-w0, b[5*width+l], w3))
 				a[(4*r+2)*width+l], a[(4*r+3)*width+l] = w2, w3

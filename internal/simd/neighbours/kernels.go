@@ -152,7 +152,8 @@ func filterGeneric(bytes *uint8, packed *int8, norms *int32, groups, blocks int,
 		var dot [points]int32
 		p := view(offset(packed, b*points*groups*4), points*groups*4)
 		for g := range groups {
-			q0, q1, q2, q3 := int32(query[4*g]), int32(query[4*g+1]), int32(query[4*g+2]), int32(query[4*g+3])
+			q0, q1 := int32(query[4*g]), int32(query[4*g+1])
+			q2, q3 := int32(query[4*g+2]), int32(query[4*g+3])
 			row := (*[points * 4]int8)(p[g*points*4:])
 			for i := range dot {
 				dot[i] += q0*int32(row[4*i]) + q1*int32(row[4*i+1]) + q2*int32(row[4*i+2]) + q3*int32(row[4*i+3])

@@ -159,7 +159,8 @@ func newCode(y System, variables []int, m mode) (*Code, error) {
 	margins := n.M / (1 + y.EscapeSteps)
 	for t := range 1 + y.EscapeSteps {
 		b := &block{u: k.layout.New(n.U), m: k.layout.New(margins), z: k.layout.New(margins), mBy: k.rows(margins)}
-		b.next, b.nextBy, b.context, b.contextBy = k.layout.New(n.S), k.rows(n.S), k.layout.New(n.C), k.rows(n.C)
+		b.next, b.nextBy = k.layout.New(n.S), k.rows(n.S)
+		b.context, b.contextBy = k.layout.New(n.C), k.rows(n.C)
 		b.toNext, b.toContext, b.toIn = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.S+n.C+n.U)
 		if t == 0 {
 			b.s, b.c = k.layout.New(n.S), k.layout.New(n.C)

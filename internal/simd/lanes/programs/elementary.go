@@ -236,7 +236,8 @@ func (c *Code) powerOf(x, y Value, exponent float64) Value {
 
 // pow is e^(y ln|x|), the logarithm with a correction, and signs and edges as package math has them.
 func (c *Code) pow(x, y Value) Value {
-	size, zero, one, inf, nan := c.apply(abs, x), c.Const(0), c.Const(1), c.Const(math.Inf(1)), c.Const(math.NaN())
+	size, zero, one := c.apply(abs, x), c.Const(0), c.Const(1)
+	inf, nan := c.Const(math.Inf(1)), c.Const(math.NaN())
 	finite := func(v, otherwise Value) Value { return c.apply(choose, c.isNumber(c.apply(sub, v, v)), v, otherwise) }
 	high := c.log(size)
 	low := finite(c.apply(fma, size, c.exp(c.apply(neg, high)), c.Const(-1)), zero)
