@@ -285,8 +285,8 @@ func reduce(o op, d, a, b []float64) {
 func pivot(a, pivots, negative []float64, width int) {
 	for l := range width {
 		entry := func(r, c int) float64 { return a[(4*r+c)*width+l] }
-		p, n := invert2(entry(0, 0), entry(1, 0), entry(1, 1))
-		negative[l] += n
+		p, one, two := invert2(entry(0, 0), entry(1, 0), entry(1, 1))
+		negative[l] = negative[l] + one + two + two
 		p00, p10, p11 := p[0], p[1], p[2]
 		a20, a21 := entry(2, 0), entry(2, 1)
 		a30, a31 := entry(3, 0), entry(3, 1)
@@ -297,25 +297,25 @@ func pivot(a, pivots, negative []float64, width int) {
 		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, entry(2, 2)))
 		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, entry(3, 2)))
 		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, entry(3, 3)))
-		q, n := invert2(s22, s32, s33)
-		negative[l] += n
+		q, one, two := invert2(s22, s32, s33)
+		negative[l] = negative[l] + one + two + two
 		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q[0], q[1], q[2]} {
 			pivots[i*width+l] = v
 		}
 	}
 }
 
-// invert2 is the inverse [p₀ p₁; p₁ p₂] of [a b; b c], and the number of its negative
-// eigenvalues: one when the determinant is negative, else two or none by the sign of a.
-func invert2(a, b, c float64) (p [3]float64, negative float64) {
+// invert2 is the inverse [p₀ p₁; p₁ p₂] of [a b; b c]. One is 1 when it has one negative
+// eigenvalue, its determinant being negative; two is 1 when it has two, by the sign of a.
+func invert2(a, b, c float64) (p [3]float64, one, two float64) {
 	det := math.FMA(a, c, -float64(b*b))
 	r := 1 / det
 	if det < 0 {
-		negative = 1
+		one = 1
 	} else if a < 0 {
-		negative = 2
+		two = 1
 	}
-	return [3]float64{float64(c * r), -float64(b * r), float64(a * r)}, negative
+	return [3]float64{float64(c * r), -float64(b * r), float64(a * r)}, one, two
 }
 
 func block(o op, d, a, b []float64, width int) {
