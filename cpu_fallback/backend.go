@@ -50,12 +50,12 @@ func (o Options) level() (isa.Level, error) {
 	if o.ISA == "" {
 		return isa.Choose()
 	}
-	have := isa.Available()
-	i := slices.IndexFunc(have, func(l isa.Level) bool { return l.String() == o.ISA })
+	levels := isa.Available()
+	i := slices.IndexFunc(levels, func(l isa.Level) bool { return l.String() == o.ISA })
 	if i < 0 {
-		return 0, fmt.Errorf("cpufallback: instruction set %q is not among %v of this CPU and build", o.ISA, have)
+		return 0, fmt.Errorf("cpufallback: instruction set %q is not among %v of this CPU and build", o.ISA, levels)
 	}
-	return have[i], nil
+	return levels[i], nil
 }
 
 // Backend computes on the CPU. It is used by one goroutine at a time, as are

@@ -37,11 +37,11 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 		}
 		rows := eigenGroups * e.solvers[0].Lanes()
 		e.run = func(worker, chunk int) {
-			from := chunk * rows
-			m := min(rows, e.g.Rows-from)
-			e.solvers[worker].TopK(e.g.Data[from*e.g.Stride:], e.g.Stride, m,
-				e.values.Data[from*e.values.Stride:], e.values.Stride,
-				e.vectors.Data[from*e.vectors.Stride:], e.vectors.Stride)
+			start := chunk * rows
+			m := min(rows, e.g.Rows-start)
+			e.solvers[worker].TopK(e.g.Data[start*e.g.Stride:], e.g.Stride, m,
+				e.values.Data[start*e.values.Stride:], e.values.Stride,
+				e.vectors.Data[start*e.vectors.Stride:], e.vectors.Stride)
 		}
 	}
 	e.g, e.values, e.vectors = g, values, vectors

@@ -81,12 +81,14 @@ func (ix *index) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, 
 	if neighbours > MaxNeighbours {
 		return fmt.Errorf("Localize: %d neighbours, want 0 to %d", neighbours, MaxNeighbours)
 	}
-	ix.x, ix.zobs, ix.tau, ix.k, ix.out = x, zobs, tau, min(max(neighbours, 1), ix.Len()), out
+	ix.x, ix.zobs, ix.tau = x, zobs, tau
+	ix.k, ix.out = min(max(neighbours, 1), ix.Len()), out
 	for w := range ix.workers {
 		ix.workers[w].sharedFound = false
 	}
 	ix.codes.Spread(&ix.tiler, zobs, ix.localizeTile)
-	ix.x, ix.zobs, ix.tau, ix.out = tensor.Matrix{}, tensor.Matrix{}, nil, backend.LocalizeOutput{}
+	ix.x, ix.zobs = tensor.Matrix{}, tensor.Matrix{}
+	ix.tau, ix.out = nil, backend.LocalizeOutput{}
 	return nil
 }
 
@@ -111,7 +113,7 @@ type indexWorker struct {
 	// The collection of consistent codes found from the measurement's side.
 	collect  func(id int32, residual float32)
 	zobs     []float32
-	found    []int32
+	foundIDs []int32
 	foundD2  []float32
 	foundMax int
 
@@ -141,7 +143,7 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 	}
 	// The nearest consistent codes, by increasing latent distance.
 	w.tile = w.tile[:0]
-	var which [neighbours.TileSize]int32 // row of each query of the tile
+	var rowOf [neighbours.TileSize]int32 // row of each query of the tile
 	for _, row := range rows {
 		i := len(w.tile)
 		r := &w.rows[i]
@@ -151,7 +153,7 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 			ix.write(row, ix.undefined, -1, float32(math.NaN()), false)
 			continue
 		}
-		which[i] = row
+		rowOf[i] = row
 		w.tile = append(w.tile, neighbours.Query{
 			Point: z, Accept: r.accept, MaxRejected: maxRejected,
 			IDs: r.ids[:ix.k], Dist2: r.dist2[:ix.k],
@@ -164,7 +166,7 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 	for i := range w.tile {
 		if q := &w.tile[i]; q.Complete && q.Count > 0 {
 			id := q.IDs[0]
-			w.refine(ix, which[i], q.Point, q.IDs[:q.Count], w.decoded.Distance(w.rows[i].x, id))
+			w.refine(ix, rowOf[i], q.Point, q.IDs[:q.Count], w.decoded.Distance(w.rows[i].x, id))
 			continue
 		}
 		n := len(w.seek)
@@ -177,15 +179,16 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 		r := &w.rows[i]
 		id, least := w.leastID[n], w.least[n]
 		if !(least <= r.tau) {
-			ix.write(which[i], ix.codes.Point(int(id)), id, least, false)
+			ix.write(rowOf[i], ix.codes.Point(int(id)), id, least, false)
 			continue
 		}
 		// Some are: all of them lie within the measurement's ball.
-		w.zobs, w.found, w.foundD2, w.foundMax = w.tile[i].Point, r.ids[:0], r.dist2[:0], ix.k
+		w.zobs, w.foundIDs = w.tile[i].Point, r.ids[:0]
+		w.foundD2, w.foundMax = r.dist2[:0], ix.k
 		w.decoded.Within(r.x, r.tau, w.collect)
-		w.refine(ix, which[i], w.zobs, w.found, w.decoded.Distance(r.x, w.found[0]))
+		w.refine(ix, rowOf[i], w.zobs, w.foundIDs, w.decoded.Distance(r.x, w.foundIDs[0]))
 	}
-	w.zobs, w.found, w.foundD2 = nil, nil, nil
+	w.zobs, w.foundIDs, w.foundD2 = nil, nil, nil
 }
 
 // seekLeast answers the queries of w.seek; with a shared measurement they are
@@ -209,18 +212,18 @@ func (w *indexWorker) seekLeast(shared bool) {
 
 // insert keeps the foundMax nearest codes in (distance, index) order.
 func (w *indexWorker) insert(id int32, d2 float32) {
-	n := len(w.found)
+	n := len(w.foundIDs)
 	if n == w.foundMax {
-		if d2 > w.foundD2[n-1] || d2 == w.foundD2[n-1] && id > w.found[n-1] {
+		if d2 > w.foundD2[n-1] || d2 == w.foundD2[n-1] && id > w.foundIDs[n-1] {
 			return
 		}
 		n--
 	}
-	w.found, w.foundD2 = w.found[:n+1], w.foundD2[:n+1]
-	for ; n > 0 && (d2 < w.foundD2[n-1] || d2 == w.foundD2[n-1] && id < w.found[n-1]); n-- {
-		w.found[n], w.foundD2[n] = w.found[n-1], w.foundD2[n-1]
+	w.foundIDs, w.foundD2 = w.foundIDs[:n+1], w.foundD2[:n+1]
+	for ; n > 0 && (d2 < w.foundD2[n-1] || d2 == w.foundD2[n-1] && id < w.foundIDs[n-1]); n-- {
+		w.foundIDs[n], w.foundD2[n] = w.foundIDs[n-1], w.foundD2[n-1]
 	}
-	w.found[n], w.foundD2[n] = id, d2
+	w.foundIDs[n], w.foundD2[n] = id, d2
 }
 
 // refine writes the result of a row with consistent codes, nearest first.

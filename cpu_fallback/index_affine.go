@@ -74,16 +74,16 @@ func (p *affineProjection) solve(q []float32, k int, code func(j int) []float32)
 		a := p.offsets[i*n:][:n]
 		for j := range i + 1 {
 			b := p.offsets[j*n:][:n]
-			var even, odd float64 // two sums hide the latency of one
+			var evenSum, oddSum float64 // two sums hide the latency of one
 			c := 0
 			for ; c+1 < n; c += 2 {
-				even += a[c] * b[c]
-				odd += a[c+1] * b[c+1]
+				evenSum += a[c] * b[c]
+				oddSum += a[c+1] * b[c+1]
 			}
 			if c < n {
-				even += a[c] * b[c]
+				evenSum += a[c] * b[c]
 			}
-			p.gram[i*k+j] = even + odd
+			p.gram[i*k+j] = evenSum + oddSum
 		}
 		trace += p.gram[i*k+i]
 	}

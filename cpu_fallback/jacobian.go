@@ -215,11 +215,11 @@ func modeMulAdds(m *model.MLP, columns int, share []float64) (forward, reverse f
 		forward += float64(columns) * units(l) * units(l-1)
 	}
 	for l := last - 1; l >= 0; l-- {
-		in := float64(columns)
+		inputs := float64(columns)
 		if l > 0 {
-			in = units(l - 1)
+			inputs = units(l - 1)
 		}
-		reverse += float64(m.Out()) * units(l) * in
+		reverse += float64(m.Out()) * units(l) * inputs
 	}
 	return forward, reverse
 }

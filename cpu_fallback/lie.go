@@ -119,14 +119,14 @@ func cross(a, b [3]float64) [3]float64 {
 // group's leading blocks of three, which are rotation vectors and come back with
 // length at most π, z + v on the rest.
 func compose(z, v []float32, g backend.Group) {
-	turned := 3 * g.RotationBlocks
-	for i := 0; i < turned; i += 3 {
+	rotated := 3 * g.RotationBlocks
+	for i := 0; i < rotated; i += 3 {
 		r := logarithm(exponential(z[i:]).times(exponential(v[i:])))
 		for j, x := range r {
 			z[i+j] = float32(x)
 		}
 	}
-	for i := turned; i < len(z); i++ {
+	for i := rotated; i < len(z); i++ {
 		z[i] += v[i]
 	}
 }

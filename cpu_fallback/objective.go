@@ -61,9 +61,9 @@ func (w *stepWorker) loadBase(s *stepper, r span) {
 // tangential evaluates the tangential potential Σ_i w_i J_i at the physical
 // state and the first action, or the plan, that w.outS and w.outU decode to: its
 // gradient to the buffer's gs and gu, and its value to cost, or zero if it is not wanted.
-func (w *stepWorker) tangential(s *stepper, r span, wanted bool) {
+func (w *stepWorker) tangential(s *stepper, r span, withCost bool) {
 	if s.gradient != nil {
-		w.tangentialBatch(s, r, wanted)
+		w.tangentialBatch(s, r, withCost)
 		return
 	}
 	o := &w.objective
@@ -81,7 +81,7 @@ func (w *stepWorker) tangential(s *stepper, r span, wanted bool) {
 		tensor.Narrow(o.gs.Row(i), o.rowGS)
 		tensor.Narrow(o.gu.Row(i), o.rowGU)
 		o.cost[i] = 0
-		if wanted {
+		if withCost {
 			s.problem.Objectives(o.rowS, o.rowU, o.rowC, o.rowJ)
 			sum := 0.0
 			for j, J := range o.rowJ {
@@ -93,7 +93,7 @@ func (w *stepWorker) tangential(s *stepper, r span, wanted bool) {
 }
 
 // tangentialBatch is tangential by a gradient of batches.
-func (w *stepWorker) tangentialBatch(s *stepper, r span, wanted bool) {
+func (w *stepWorker) tangentialBatch(s *stepper, r span, withCost bool) {
 	o, n := &w.objective, r.len()
 	for i := range n {
 		s.normS.Invert(o.s.Row(i), w.outS.Row(i))
@@ -109,13 +109,13 @@ func (w *stepWorker) tangentialBatch(s *stepper, r span, wanted bool) {
 		C: ctx.Data, CStride: ctx.Stride, Sigma: weights.Data, SigmaStride: weights.Stride,
 		GS: o.gs.Data, GSStride: o.gs.Stride, GU: o.gu.Data, GUStride: o.gu.Stride,
 	}
-	if wanted {
+	if withCost {
 		b.J, b.JStride = o.objectives.Data, o.objectives.Stride
 	}
 	s.gradient(b)
 	for i := range n {
 		o.cost[i] = 0
-		if wanted {
+		if withCost {
 			for j, J := range o.objectives.Row(i) {
 				o.cost[i] += weights.Row(i)[j] * J
 			}

@@ -39,7 +39,8 @@ type stepWorker struct {
 }
 
 func (s *stepper) newWorker(rows int) *stepWorker {
-	latent, measured, plan, k := s.netS.in, s.netS.out, s.netU.out, s.params.TopK
+	latent, measured := s.netS.in, s.netS.out
+	plan, k := s.netU.out, s.params.TopK
 	buffer := func(cols int) tensor.Matrix { return newBuffer(rows, cols) }
 	w := &stepWorker{
 		capacity: rows,
@@ -117,13 +118,13 @@ func (w *stepWorker) load(s *stepper, r span) {
 
 // field writes F = −∇V at the latents z to f, which may be z, and V to w.energy
 // if it is wanted. It leaves the activations of D_s at z in w.chunkS.
-func (w *stepWorker) field(s *stepper, r span, z, f tensor.Matrix, wanted bool) {
+func (w *stepWorker) field(s *stepper, r span, z, f tensor.Matrix, withEnergy bool) {
 	n := r.len()
 	outS, outU, fieldU := w.outS.Slice(0, n), w.outU.Slice(0, n), w.fieldU.Slice(0, n)
 	s.netS.forwardChunk(w.chunkS, z, outS)
 	if s.problem != nil {
 		s.netU.forwardChunk(w.chunkU, z, outU)
-		w.tangential(s, r, wanted)
+		w.tangential(s, r, withEnergy)
 	}
 	// outS and outU turn from decoded values into −∂V/∂D_s and −∂V/∂D_u.
 	inverse := 1 / s.params.Epsilon

@@ -145,12 +145,12 @@ func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
 }
 
 // Field implements backend.Stepper.
-func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	if err := s.sizes.CheckField(in, f, energy); err != nil {
+func (s *stepper) Field(input backend.StepInput, f tensor.Matrix, energy []float32) error {
+	if err := s.sizes.CheckField(input, f, energy); err != nil {
 		return err
 	}
-	s.in, s.out, s.field = in, backend.StepOutput{Energy: energy}, f
-	s.spread(in.Z.Rows, s.fieldChunk)
+	s.in, s.out, s.field = input, backend.StepOutput{Energy: energy}, f
+	s.spread(input.Z.Rows, s.fieldChunk)
 	return nil
 }
 
@@ -171,7 +171,8 @@ func (s *stepper) spread(rows int, f func(worker, chunk int)) {
 	if rows > 0 {
 		s.backend.pool.Run((rows+s.chunkRows-1)/s.chunkRows, f)
 	}
-	s.in, s.out, s.field, s.states = backend.StepInput{}, backend.StepOutput{}, tensor.Matrix{}, tensor.Matrix{}
+	s.in, s.out = backend.StepInput{}, backend.StepOutput{}
+	s.field, s.states = tensor.Matrix{}, tensor.Matrix{}
 }
 
 // span is the rows [from, to) of a call.
@@ -180,6 +181,6 @@ type span struct{ from, to int }
 func (r span) len() int { return r.to - r.from }
 
 func (s *stepper) rows(chunk int) span {
-	from := chunk * s.chunkRows
-	return span{from, min(from+s.chunkRows, s.in.Z.Rows)}
+	start := chunk * s.chunkRows
+	return span{start, min(start+s.chunkRows, s.in.Z.Rows)}
 }

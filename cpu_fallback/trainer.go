@@ -31,10 +31,10 @@ const (
 func chunksOf(n int) int { return (n + 4*trainChunk - 1) / (4 * trainChunk) * 4 }
 
 // chunkSpan is the first sample of one chunk, and their number.
-func chunkSpan(n, chunk int) (from, count int) {
+func chunkSpan(n, chunk int) (start, count int) {
 	chunks := chunksOf(n)
-	from = chunk * n / chunks
-	return from, (chunk+1)*n/chunks - from
+	start = chunk * n / chunks
+	return start, (chunk+1)*n/chunks - start
 }
 
 // Trainer is the CPU's backend.Trainer. The data set is not copied: it must not
@@ -104,8 +104,8 @@ func (t *Trainer) plan(nets []*trainNet, uses []*[]use) {
 			for p := range layer.panels() {
 				t.panels = append(t.panels, panelTask{layer, p})
 			}
-			for from := 0; from <= layer.in; from += gradientRows {
-				t.gradients = append(t.gradients, gradientTask{uses[i], l, from, min(from+gradientRows, layer.in+1)})
+			for start := 0; start <= layer.in; start += gradientRows {
+				t.gradients = append(t.gradients, gradientTask{uses[i], l, start, min(start+gradientRows, layer.in+1)})
 			}
 		}
 	}

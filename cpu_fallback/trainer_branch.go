@@ -17,11 +17,11 @@ const cacheLine = 16 // float32 in a cache line
 // always 1, by which a product over the rows gives the bias gradient with the
 // weight gradient.
 func newActivations(rows, cols int, ones bool) activations {
-	used := cols
+	width := cols
 	if ones {
-		used++
+		width++
 	}
-	stride := (used + cacheLine - 1) / cacheLine * cacheLine
+	stride := (width + cacheLine - 1) / cacheLine * cacheLine
 	if stride/cacheLine%2 == 0 {
 		stride += cacheLine
 	}
@@ -37,13 +37,13 @@ func newActivations(rows, cols int, ones bool) activations {
 
 func (b activations) row(r, cols int) []float32 { return b.data[r*b.stride : r*b.stride+cols] }
 
-// at is the data from row r, column c on.
-func (b activations) at(r, c int) []float32 { return b.data[r*b.stride+c:] }
+// tail is the data from row r, column c on.
+func (b activations) tail(r, c int) []float32 { return b.data[r*b.stride+c:] }
 
 // place is a matrix of activations with the row at which a branch's row 0 lies.
 type place struct {
 	activations
-	from int
+	first int
 }
 
 // branch is one use of a network on the rows of a batch: E_x on the samples,
@@ -97,9 +97,9 @@ func (b *branch) forward(k gemm.Kernel, r, n int) {
 		}
 		p := gemm.Product{
 			Rows: n,
-			A:    in.at(in.from+r, 0), ARow: in.stride, AStep: 1,
+			A:    in.tail(in.first+r, 0), ARow: in.stride, AStep: 1,
 			B: l.forward, Init: gemm.FromBias,
-			C: out.at(out.from+r, 0), CRow: out.stride,
+			C: out.tail(out.first+r, 0), CRow: out.stride,
 			ReLU: i < last,
 		}
 		k.Multiply(&p)
@@ -113,19 +113,19 @@ func (b *branch) backward(k gemm.Kernel, r, n int) {
 		d := b.outputDelta(i)
 		p := gemm.Product{
 			Rows: n,
-			A:    d.at(d.from+r, 0), ARow: d.stride, AStep: 1,
+			A:    d.tail(d.first+r, 0), ARow: d.stride, AStep: 1,
 			B: b.net.layers[i].backward,
 		}
 		target := b.zbar
 		if i > 0 {
 			target = place{activations: b.deltas[i-1]}
-			p.Where, p.WhereRow = b.hidden[i-1].at(r, 0), b.hidden[i-1].stride
+			p.Where, p.WhereRow = b.hidden[i-1].tail(r, 0), b.hidden[i-1].stride
 		} else if target.data == nil {
 			return
 		} else if b.accumulate {
 			p.Init = gemm.Accumulate
 		}
-		p.C, p.CRow = target.at(target.from+r, 0), target.stride
+		p.C, p.CRow = target.tail(target.first+r, 0), target.stride
 		k.Multiply(&p)
 	}
 }
@@ -140,15 +140,15 @@ const depthBlock = 128
 // order.
 func (b *branch) weightGradient(k gemm.Kernel, i, from, to, r, n int, first bool) {
 	l := b.net.layers[i]
-	in, d := b.input(i), b.outputDelta(i)
+	inputs, d := b.input(i), b.outputDelta(i)
 	for s := r; s < r+n; s += depthBlock {
 		depth := min(depthBlock, r+n-s)
 		for p := range l.panels() {
 			gradient, step, lanes := l.panel(l.gradient, p)
 			product := gemm.Product{
 				Rows: to - from,
-				A:    in.at(in.from+s, from), ARow: 1, AStep: in.stride,
-				B: k.RowMajor(d.at(d.from+s, p*l.forward.Step), depth, lanes, d.stride),
+				A:    inputs.tail(inputs.first+s, from), ARow: 1, AStep: inputs.stride,
+				B: k.RowMajor(d.tail(d.first+s, p*l.forward.Step), depth, lanes, d.stride),
 				C: gradient[from*step:], CRow: step,
 			}
 			if !first || s > r {

@@ -47,16 +47,16 @@ func (w *rolloutWork) chainChunk(t *Trainer, chunk int) {
 		sum.Act += float64(act)
 		for h := range horizon {
 			weight := w.chain.Weight[row*horizon+h]
-			then := w.out.row((1+h)*rolloutRows+i, nu)
+			next := w.out.row((1+h)*rolloutRows+i, nu)
 			var rolled float32
 			for j := range nu {
 				if j < h*part || j >= (h+1)*part {
-					then[j] = 0
+					next[j] = 0
 					continue
 				}
-				e := then[j] - u[j]
+				e := next[j] - u[j]
 				rolled += e * e
-				then[j] = 2 * w.share * weight * t.cfg.Rollout.Roll * e
+				next[j] = 2 * w.share * weight * t.cfg.Rollout.Roll * e
 			}
 			sum.Roll += float64(weight) * float64(rolled)
 		}

@@ -55,8 +55,8 @@ func (t *trainLayer) panel(a []float32, p int) (data []float32, step, lanes int)
 	} else {
 		lanes = step
 	}
-	from := p * t.forward.PanelStride
-	return a[from : from+(t.in+1)*step], step, lanes
+	start := p * t.forward.PanelStride
+	return a[start : start+(t.in+1)*step], step, lanes
 }
 
 // load reads row-major weights [out][in] and biases into the forward layout;
@@ -107,17 +107,17 @@ func (t *trainLayer) repackPanel(p int) {
 	first := p * t.forward.Step
 	copy(t.forward.Bias[first:first+lanes], src[t.in*step:])
 	for i := 0; i < t.in; i += t.backward.Step {
-		at, columns := t.backward.Step, t.in-i
-		if columns < at {
-			at = t.backward.TailStep
+		position, columns := t.backward.Step, t.in-i
+		if columns < position {
+			position = t.backward.TailStep
 		} else {
-			columns = at
+			columns = position
 		}
-		dst := t.backward.Data[i/t.backward.Step*t.backward.PanelStride+first*at:]
+		dst := t.backward.Data[i/t.backward.Step*t.backward.PanelStride+first*position:]
 		for c := range columns {
 			row := src[(i+c)*step : (i+c)*step+lanes]
 			for lane, v := range row {
-				dst[lane*at+c] = v
+				dst[lane*position+c] = v
 			}
 		}
 	}

@@ -35,23 +35,24 @@ type manifoldWork struct {
 
 func newManifoldWork(t *Trainer) *manifoldWork {
 	rows := min(microRows, t.cfg.MaxBatch)
-	near := rows * t.cfg.MaxNeighbours
-	ex, eo, du, ds := t.nets[0], t.nets[1], t.nets[2], t.nets[3]
+	neighbours := rows * t.cfg.MaxNeighbours
+	ex, eo := t.nets[0], t.nets[1]
+	du, ds := t.nets[2], t.nets[3]
 	nz := ex.out()
 	w := &manifoldWork{
-		x: newActivations(rows+near, ex.layers[0].in, true), o: newActivations(rows, eo.layers[0].in, true),
-		z: newActivations(2*rows+near, nz, true), zbar: newActivations(2*rows+near, nz, false),
+		x: newActivations(rows+neighbours, ex.layers[0].in, true), o: newActivations(rows, eo.layers[0].in, true),
+		z: newActivations(2*rows+neighbours, nz, true), zbar: newActivations(2*rows+neighbours, nz, false),
 		s: newActivations(2*rows, t.cfg.Data.S.Cols, false), u: newActivations(rows, t.cfg.Data.U.Cols, false),
-		oracle: rows + near,
+		oracle: rows + neighbours,
 	}
-	at := func(b activations, from int) place { return place{b, from} }
-	w.encode = newBranch(ex, rows, at(w.x, 0), at(w.z, 0), at(w.zbar, 0), place{})
-	w.encodeNear = newBranch(ex, near, at(w.x, rows), at(w.z, rows), at(w.zbar, rows), place{})
-	w.encodeOracle = newBranch(eo, rows, at(w.o, 0), at(w.z, w.oracle), at(w.zbar, w.oracle), place{})
-	w.action = newBranch(du, rows, at(w.z, 0), at(w.u, 0), at(w.u, 0), at(w.zbar, 0))
-	w.state = newBranch(ds, rows, at(w.z, 0), at(w.s, 0), at(w.s, 0), at(w.zbar, 0))
+	placeAt := func(b activations, first int) place { return place{b, first} }
+	w.encode = newBranch(ex, rows, placeAt(w.x, 0), placeAt(w.z, 0), placeAt(w.zbar, 0), place{})
+	w.encodeNear = newBranch(ex, neighbours, placeAt(w.x, rows), placeAt(w.z, rows), placeAt(w.zbar, rows), place{})
+	w.encodeOracle = newBranch(eo, rows, placeAt(w.o, 0), placeAt(w.z, w.oracle), placeAt(w.zbar, w.oracle), place{})
+	w.action = newBranch(du, rows, placeAt(w.z, 0), placeAt(w.u, 0), placeAt(w.u, 0), placeAt(w.zbar, 0))
+	w.state = newBranch(ds, rows, placeAt(w.z, 0), placeAt(w.s, 0), placeAt(w.s, 0), placeAt(w.zbar, 0))
 	w.state.accumulate = true
-	w.stateOracle = newBranch(ds, rows, at(w.z, w.oracle), at(w.s, rows), at(w.s, rows), at(w.zbar, w.oracle))
+	w.stateOracle = newBranch(ds, rows, placeAt(w.z, w.oracle), placeAt(w.s, rows), placeAt(w.s, rows), placeAt(w.zbar, w.oracle))
 	w.uses = [4][]use{
 		{{branch: w.encode}, {branch: w.encodeNear}}, {{branch: w.encodeOracle}},
 		{{branch: w.action}}, {{branch: w.state}, {branch: w.stateOracle}},
@@ -74,12 +75,12 @@ func (w *manifoldWork) plan(t *Trainer) {
 func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float32, train bool) backend.ManifoldLosses {
 	var sum backend.ManifoldLosses
 	w.share, w.train, w.kappa = 1/float32(len(rows)), train, len(neighbours)/len(rows)
-	for from := 0; from < len(rows); from += microRows {
-		n := min(microRows, len(rows)-from)
-		w.rows = rows[from : from+n]
-		w.neighbours = neighbours[from*w.kappa : (from+n)*w.kappa]
+	for start := 0; start < len(rows); start += microRows {
+		n := min(microRows, len(rows)-start)
+		w.rows = rows[start : start+n]
+		w.neighbours = neighbours[start*w.kappa : (start+n)*w.kappa]
 		if kernel != nil {
-			w.kernel = kernel[from*w.kappa : (from+n)*w.kappa]
+			w.kernel = kernel[start*w.kappa : (start+n)*w.kappa]
 		}
 		chunks := chunksOf(n)
 		t.backend.pool.Run(chunks, w.runChunk)
@@ -93,7 +94,7 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 				}
 			}
 			w.uses[0][1].n = n * w.kappa
-			t.first = from == 0
+			t.first = start == 0
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
 		}
 	}
@@ -109,27 +110,27 @@ func (w *manifoldWork) chunk(t *Trainer, chunk int) {
 	d, m, k := &t.cfg.Data, &t.cfg.Manifold, t.kernel
 	r, n := chunkSpan(len(w.rows), chunk)
 	for i := r; i < r+n; i++ {
-		copy(w.x.at(i, 0), d.X.Row(int(w.rows[i])))
-		copy(w.o.at(i, 0), d.O.Row(int(w.rows[i])))
+		copy(w.x.tail(i, 0), d.X.Row(int(w.rows[i])))
+		copy(w.o.tail(i, 0), d.O.Row(int(w.rows[i])))
 	}
 	w.encode.forward(k, r, n)
 	w.encodeOracle.forward(k, r, n)
 	w.action.forward(k, r, n)
 	w.state.forward(k, r, n)
 	w.stateOracle.forward(k, r, n)
-	near, nearRows := r*w.kappa, n*w.kappa
+	firstNear, nearRows := r*w.kappa, n*w.kappa
 	if nearRows > 0 {
-		for j := near; j < near+nearRows; j++ {
-			copy(w.x.at(w.encodeNear.in.from+j, 0), d.X.Row(int(w.neighbours[j])))
+		for j := firstNear; j < firstNear+nearRows; j++ {
+			copy(w.x.tail(w.encodeNear.in.first+j, 0), d.X.Row(int(w.neighbours[j])))
 		}
-		w.encodeNear.forward(k, near, nearRows)
+		w.encodeNear.forward(k, firstNear, nearRows)
 	}
 
 	var sum backend.ManifoldLosses
 	for i := r; i < r+n; i++ {
 		row := int(w.rows[i])
 		sum.ReconX += residual(w.s.row(i, d.S.Cols), d.S.Row(row), 2*m.ReconX*w.share)
-		sum.ReconO += residual(w.s.row(w.stateOracle.out.from+i, d.S.Cols), d.S.Row(row), 2*m.ReconO*w.share)
+		sum.ReconO += residual(w.s.row(w.stateOracle.out.first+i, d.S.Cols), d.S.Row(row), 2*m.ReconO*w.share)
 		sum.Action += residual(w.u.row(i, d.U.Cols), d.U.Row(row), 2*m.Action*w.share)
 	}
 	if w.train {
@@ -144,8 +145,8 @@ func (w *manifoldWork) chunk(t *Trainer, chunk int) {
 		zo, bo := w.z.row(w.oracle+i, nz), w.zbar.row(w.oracle+i, nz)
 		sum.Consistency += consistency(zx, zo, bx, bo, m.ConsistencyBeta, m.Consistency*w.share)
 		for j := i * w.kappa; j < (i+1)*w.kappa; j++ {
-			at := w.encodeNear.out.from + j
-			zj, bj := w.z.row(at, nz), w.zbar.row(at, nz)
+			row := w.encodeNear.out.first + j
+			zj, bj := w.z.row(row, nz), w.zbar.row(row, nz)
 			if m.Isometry {
 				target := m.IsometryAlpha * distance(d.U.Row(int(w.rows[i])), d.U.Row(int(w.neighbours[j])))
 				sum.Locality += isometry(zx, zj, bx, bj, target, m.Locality*w.share)
@@ -159,7 +160,7 @@ func (w *manifoldWork) chunk(t *Trainer, chunk int) {
 		w.encode.backward(k, r, n)
 		w.encodeOracle.backward(k, r, n)
 		if nearRows > 0 {
-			w.encodeNear.backward(k, near, nearRows)
+			w.encodeNear.backward(k, firstNear, nearRows)
 		}
 	}
 }

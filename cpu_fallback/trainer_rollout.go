@@ -116,8 +116,8 @@ func (t *Trainer) lieLatents(w *rolloutWork) error {
 	z, g := tensor.New(size, nz), tensor.New(size, nz*nz)
 	values, vectors := tensor.New(size, c.TopK), tensor.New(size, nz*c.TopK)
 	step, residual, scratch := make([]float32, nz), make([]float32, nz), make([]float64, 2*c.TopK)
-	for from := 0; from < len(pairs); from += encodeRows {
-		rows := pairs[from:min(from+encodeRows, len(pairs))]
+	for start := 0; start < len(pairs); start += encodeRows {
+		rows := pairs[start:min(start+encodeRows, len(pairs))]
 		n := len(rows)
 		for i, r := range rows {
 			copy(z.Row(i), w.z.Row(int(r)))
@@ -188,8 +188,8 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 		}
 	}
 	w.share, w.train = 1/float32(len(rows)), train
-	for from := 0; from < len(rows); from += rolloutRows {
-		w.rows = rows[from:min(from+rolloutRows, len(rows))]
+	for start := 0; start < len(rows); start += rolloutRows {
+		w.rows = rows[start:min(start+rolloutRows, len(rows))]
 		chunks := chunksOf(len(w.rows))
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
@@ -199,7 +199,7 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 			for l := range w.uses {
 				w.uses[l].n = len(w.rows)
 			}
-			t.first = from == 0
+			t.first = start == 0
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
 		}
 	}
@@ -214,14 +214,14 @@ func (w *rolloutWork) chunk(t *Trainer, chunk int) {
 	d, c, k := &t.cfg.Data, &t.cfg.Rollout, t.kernel
 	r, n := chunkSpan(len(w.rows), chunk)
 	nz := w.z.Cols
-	at := func(b activations, latent, i, cols int) []float32 { return b.row(latent*rolloutRows+i, cols) }
+	latentRow := func(b activations, latent, i, cols int) []float32 { return b.row(latent*rolloutRows+i, cols) }
 	for i := r; i < r+n; i++ {
 		row := int(w.rows[i])
 		now, next := w.z.Row(row), w.z.Row(int(d.Next[row]))
-		roll, flow := at(w.in, latentRoll, i, nz), at(w.in, latentFlow, i, nz)
-		copy(at(w.in, latentNow, i, nz), now)
-		copy(at(w.in, latentNext, i, nz), next)
-		copy(at(w.in, latentLie, i, nz), w.lie.Row(row))
+		roll, flow := latentRow(w.in, latentRoll, i, nz), latentRow(w.in, latentFlow, i, nz)
+		copy(latentRow(w.in, latentNow, i, nz), now)
+		copy(latentRow(w.in, latentNext, i, nz), next)
+		copy(latentRow(w.in, latentLie, i, nz), w.lie.Row(row))
 		for j, v := range now {
 			move := next[j] - v
 			roll[j] = v + c.RollFraction*move
@@ -240,8 +240,8 @@ func (w *rolloutWork) chunk(t *Trainer, chunk int) {
 			risk = d.RiskWeight[row] * w.risk
 		}
 		u, uNext := d.U.Row(row), d.U.Row(int(d.Next[row]))
-		now, next := at(w.out, latentNow, i, nu), at(w.out, latentNext, i, nu)
-		roll, flow, lie := at(w.out, latentRoll, i, nu), at(w.out, latentFlow, i, nu), at(w.out, latentLie, i, nu)
+		now, next := latentRow(w.out, latentNow, i, nu), latentRow(w.out, latentNext, i, nu)
+		roll, flow, lie := latentRow(w.out, latentRoll, i, nu), latentRow(w.out, latentFlow, i, nu), latentRow(w.out, latentLie, i, nu)
 		f, g := 2*w.share, 2*w.share*risk
 		var act, actNext, delta, rolled, flowed, lieAct, lieDelta float32
 		for j := range nu {

@@ -42,26 +42,26 @@ const (
 
 // Backend computes on one CUDA device.
 type Backend struct {
-	context *driver.Context
-	options Options
-	device  driver.Device
-	modules *images.Modules
-	domains map[string]*images.Modules // device functions of problems, by name
-	written map[[32]byte]written       // device functions of problems by their equations
-	kernels map[string]*driver.Kernel
-	stream  driver.Stream
+	context   *driver.Context
+	options   Options
+	device    driver.Device
+	modules   *images.Modules
+	domains   map[string]*images.Modules    // device functions of problems, by name
+	functions map[[32]byte]problemFunctions // device functions of problems by their equations
+	kernels   map[string]*driver.Kernel
+	stream    driver.Stream
 	// Work beside the stream's own: see queue.beside.
-	side                  driver.Stream
-	forked, halfway, done driver.Event
+	side                      driver.Stream
+	forked, halfway, finished driver.Event
 	// Operations that are not captured share these; the context runs one at a time.
 	shared workspace
 	trace  *trace // nil: graphs are launched, and nothing is timed
 
-	mutex   sync.Mutex
-	garbage []func(*driver.Thread) error // of objects that nobody holds any more
-	closed  bool
-	notice  func(string) // is told what the CPU does instead; nil: nobody is
-	told    map[string]bool
+	mutex    sync.Mutex
+	garbage  []func(*driver.Thread) error // of objects that nobody holds any more
+	closed   bool
+	notice   func(string) // is told what the CPU does instead; nil: nobody is
+	reported map[string]bool
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -72,7 +72,7 @@ var _ backend.Backend = (*Backend)(nil)
 func New(context *driver.Context, options Options) (*Backend, error) {
 	b := &Backend{
 		context: context, options: options, device: context.Device(),
-		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{}, written: map[[32]byte]written{}, told: map[string]bool{},
+		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{}, functions: map[[32]byte]problemFunctions{}, reported: map[string]bool{},
 	}
 	err := context.Do(func(t *driver.Thread) error {
 		set, err := images.Kernels()
@@ -95,7 +95,7 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 		if b.halfway, err = t.NewEvent(); err != nil {
 			return err
 		}
-		b.done, err = t.NewEvent()
+		b.finished, err = t.NewEvent()
 		return err
 	})
 	if err != nil {
@@ -129,8 +129,8 @@ func (b *Backend) Close() error {
 	return b.context.Close()
 }
 
-// do runs f on the context's thread, after releasing what has become garbage.
-func (b *Backend) do(f func(*driver.Thread) error) error {
+// execute runs f on the context's thread, after releasing what has become garbage.
+func (b *Backend) execute(f func(*driver.Thread) error) error {
 	return b.context.Do(func(t *driver.Thread) error {
 		b.mutex.Lock()
 		garbage := b.garbage
@@ -159,11 +159,11 @@ func (b *Backend) kernel(t *driver.Thread, name string) (*driver.Kernel, error) 
 	return b.kernelOf(t, b.modules, name)
 }
 
-func (b *Backend) kernelOf(t *driver.Thread, from *images.Modules, name string) (*driver.Kernel, error) {
+func (b *Backend) kernelOf(t *driver.Thread, modules *images.Modules, name string) (*driver.Kernel, error) {
 	if k, ok := b.kernels[name]; ok {
 		return k, nil
 	}
-	k, err := from.Kernel(t, name)
+	k, err := modules.Kernel(t, name)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +212,8 @@ func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 }
 
 // Errors of sizes that the kernels do not take.
-func tooWide(op, what string, got, most int) error {
-	return fmt.Errorf("%s: %s is %d, the CUDA backend takes at most %d: %w", op, what, got, most, errors.ErrUnsupported)
+func tooWide(op, quantity string, value, most int) error {
+	return fmt.Errorf("%s: %s is %d, the CUDA backend takes at most %d: %w", op, quantity, value, most, errors.ErrUnsupported)
 }
 
 func ceil(n, d int) int { return (n + d - 1) / d }
@@ -256,8 +256,8 @@ func (m *memory) free(t *driver.Thread) error {
 	return err
 }
 
-// since frees what was allocated after the given mark, as on an error half way.
-func (m *memory) since(t *driver.Thread, device, pinned int) {
+// rewind frees what was allocated after the given mark, as on an error half way.
+func (m *memory) rewind(t *driver.Thread, device, pinned int) {
 	late := memory{device: slices.Clone(m.device[device:]), pinned: slices.Clone(m.pinned[pinned:])}
 	m.device, m.pinned = m.device[:device], m.pinned[:pinned]
 	_ = late.free(t)

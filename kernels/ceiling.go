@@ -47,7 +47,7 @@ func (b *Backend) PeakBandwidth() float64 {
 // seconds; infinite where it fails.
 func (b *Backend) best(bytes int, launch func(*queue, driver.Pointer)) float64 {
 	least := float64(0)
-	err := b.do(func(t *driver.Thread) (err error) {
+	err := b.execute(func(t *driver.Thread) (err error) {
 		p, err := t.Alloc(bytes)
 		if err != nil {
 			return err
@@ -65,10 +65,10 @@ func (b *Backend) best(bytes int, launch func(*queue, driver.Pointer)) float64 {
 		}
 		for range peakRepeats {
 			q := b.queue(t)
-			q.then(func() error { return t.Record(events[0], b.stream) })
+			q.enqueue(func() error { return t.Record(events[0], b.stream) })
 			launch(q, p)
-			q.then(func() error { return t.Record(events[1], b.stream) })
-			q.then(func() error { return t.WaitEvent(events[1]) })
+			q.enqueue(func() error { return t.Record(events[1], b.stream) })
+			q.enqueue(func() error { return t.WaitEvent(events[1]) })
 			if q.err != nil {
 				return q.err
 			}

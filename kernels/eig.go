@@ -14,18 +14,18 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 	if n > MaxLatent {
 		return tooWide("EigTopK", "n", n, MaxLatent)
 	}
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		return rowsOf(g.Rows, mostRows, func(from, to int) error {
 			rows := to - from
 			var l layoutOf
-			in, w, v := l.floats(rows*n*n, true), l.floats(rows*k, true), l.floats(rows*n*k, true)
+			input, w, v := l.floats(rows*n*n, true), l.floats(rows*k, true), l.floats(rows*n*k, true)
 			s := &b.shared
-			if err := s.fit(t, &l, &in, &w, &v); err != nil {
+			if err := s.fit(t, &l, &input, &w, &v); err != nil {
 				return err
 			}
 			q := b.queue(t)
-			ld := s.put(q, g, from, to, in)
-			q.eig(rows, n, k, in.at, ld, w.at, v.at)
+			ld := s.upload(q, g, from, to, input)
+			q.eig(rows, n, k, input.device, ld, w.device, v.device)
 			s.get(q, w, rows*k)
 			s.get(q, v, rows*n*k)
 			if err := q.wait(); err != nil {
@@ -72,8 +72,8 @@ func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors dr
 	shared := warps * eigShared(n, k)
 	q.needs(func(*trace) work {
 		resident := max(1, min(32/warps, q.device.SharedPerBlock/shared))
-		together := min(ceil(rows, max(q.device.Multiprocessors, 1)), resident*warps) // matrices of a multiprocessor
-		return work{cycles: eigCycles(n, k, together), resident: resident}
+		matrices := min(ceil(rows, max(q.device.Multiprocessors, 1)), resident*warps) // matrices of a multiprocessor
+		return work{cycles: eigCycles(n, k, matrices), resident: resident}
 	})
 	q.launch(entry, driver.Dim{X: ceil(rows, warps)}, 32*warps, shared,
 		driver.Address(g), driver.Int64(ld), driver.Int32(rows), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))

@@ -22,12 +22,12 @@ func place[T driver.Element](s *scratch, values []T) driver.Pointer {
 }
 
 func fetch[T driver.Element](s *scratch, to []T, from driver.Pointer) {
-	s.then(func() error { return driver.Download(s.t, to, from) })
+	s.enqueue(func() error { return driver.Download(s.t, to, from) })
 }
 
 // withFunctions runs f with the device functions of a problem.
 func (b *Backend) withFunctions(p domain.Problem, f func(s *scratch, code *problemCode)) error {
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		s := &scratch{queue: b.queue(t)}
 		code := newProblemCode(s.queue, &s.m, p)
 		f(s, &code)
@@ -46,13 +46,14 @@ func narrow(rows [][]float64) []float32 {
 }
 
 // DeviceGradient implements backend.DeviceFunctions.
-func (b *Backend) DeviceGradient(p domain.Problem, at backend.DeviceRows) (backend.DeviceGradients, error) {
-	spec, rows := p.Spec(), len(at.S)
-	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
+func (b *Backend) DeviceGradient(p domain.Problem, points backend.DeviceRows) (backend.DeviceGradients, error) {
+	spec, rows := p.Spec(), len(points.S)
+	ns, nc, nu := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize()
+	m, np := spec.ObjectiveSize(), spec.PlanSize()
 	r := backend.DeviceGradients{J: make([]float32, rows*m), GS: make([]float32, rows*ns), GU: make([]float32, rows*nu), Base: make([]float32, rows*np)}
 	err := b.withFunctions(p, func(s *scratch, code *problemCode) {
 		batch := domainBatch{
-			s: place(s, narrow(at.S)), u: place(s, narrow(at.U)), c: place(s, narrow(at.C)), sigma: place(s, narrow(at.Sigma)),
+			s: place(s, narrow(points.S)), u: place(s, narrow(points.U)), c: place(s, narrow(points.C)), sigma: place(s, narrow(points.Sigma)),
 			J: place(s, r.J), gs: place(s, r.GS), gu: place(s, r.GU),
 			lds: int32(ns), ldu: int32(nu), ldc: int32(nc), ldsigma: int32(m), ldJ: int32(m), ldgs: int32(ns), ldgu: int32(nu), rows: int32(rows),
 		}
@@ -68,16 +69,16 @@ func (b *Backend) DeviceGradient(p domain.Problem, at backend.DeviceRows) (backe
 }
 
 // DeviceStep implements backend.DeviceFunctions.
-func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bool) (backend.DeviceSteps, error) {
-	spec, rows := p.Spec(), len(at.S)
+func (b *Backend) DeviceStep(p domain.Problem, points backend.DeviceRows, project bool) (backend.DeviceSteps, error) {
+	spec, rows := p.Spec(), len(points.S)
 	np, m, width := spec.PlanSize(), spec.ObjectiveSize(), spec.ObservationSize()
 	r := backend.DeviceSteps{
-		Plan: make([]float64, rows*np), S: slices.Concat(at.S...), C: slices.Concat(at.C...),
+		Plan: make([]float64, rows*np), S: slices.Concat(points.S...), C: slices.Concat(points.C...),
 		Cost: make([]float64, rows), Margin: make([]float64, rows), Margins: make([]float64, rows*len(spec.Margins)), Input: make([]float32, rows*width),
 	}
 	plans := make([]float32, rows*np) // of whose actions the first is taken
 	for i := range rows {
-		copy(plans[i*np:], narrow(at.U[i:i+1]))
+		copy(plans[i*np:], narrow(points.U[i:i+1]))
 	}
 	mean, scale := make([]float32, width), make([]float32, width)
 	for i := range mean {

@@ -22,15 +22,15 @@ func (c *recent[K, V]) get(key K, most int, create func() (V, error), drop func(
 		}
 		return v, nil
 	}
-	var none V
+	var zero V
 	if len(c.order) == most {
 		if err := drop(c.take(c.order[0])); err != nil {
-			return none, err
+			return zero, err
 		}
 	}
 	v, err := create()
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	if c.values == nil {
 		c.values = map[K]V{}

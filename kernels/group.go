@@ -44,8 +44,8 @@ func NewGroup(members ...*Backend) (*Group, error) {
 		}
 	}
 	g := &Group{members: members}
-	err := g.each(len(members), func(i int) error {
-		return members[i].do(func(t *driver.Thread) error {
+	err := g.forEach(len(members), func(i int) error {
+		return members[i].execute(func(t *driver.Thread) error {
 			for j, peer := range members {
 				if j == i {
 					continue
@@ -87,9 +87,9 @@ func (g *Group) PeakFMA() float64 { return g.sum((*Backend).PeakFMA) }
 // PeakBandwidth is that of all devices together.
 func (g *Group) PeakBandwidth() float64 { return g.sum((*Backend).PeakBandwidth) }
 
-func (g *Group) sum(of func(*Backend) float64) (total float64) {
+func (g *Group) sum(value func(*Backend) float64) (total float64) {
 	for _, b := range g.members {
-		total += of(b)
+		total += value(b)
 	}
 	return total
 }
@@ -132,14 +132,14 @@ func (g *Group) deal(rows int) []block {
 	return blocks
 }
 
-// each calls f for the first n devices, at the same time. Faults of devices are told with their
+// forEach calls f for the first n devices, at the same time. Faults of devices are told with their
 // names; an error about what was asked for is the same on all.
-func (g *Group) each(n int, f func(i int) error) error {
+func (g *Group) forEach(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	parallel.Each(n, n, func(_, i int) { errs[i] = f(i) })
 	var faults []error
 	for i, err := range errs {
-		if err = g.named(i, err); err != nil && !driver.IsFault(err) {
+		if err = g.memberError(i, err); err != nil && !driver.IsFault(err) {
 			return err
 		}
 		faults = append(faults, err)
@@ -147,8 +147,8 @@ func (g *Group) each(n int, f func(i int) error) error {
 	return errors.Join(faults...)
 }
 
-// named says which device a fault is of.
-func (g *Group) named(i int, err error) error {
+// memberError says which device a fault is of.
+func (g *Group) memberError(i int, err error) error {
 	if !driver.IsFault(err) {
 		return err
 	}
@@ -158,13 +158,13 @@ func (g *Group) named(i int, err error) error {
 // split calls f for every block of rows, each on its device.
 func (g *Group) split(rows int, f func(i int, b block) error) error {
 	blocks := g.deal(rows)
-	return g.each(len(blocks), func(i int) error { return f(i, blocks[i]) })
+	return g.forEach(len(blocks), func(i int) error { return f(i, blocks[i]) })
 }
 
 // everywhere makes an object on every device, a T of this package.
 func everywhere[T, I any](g *Group, f func(i int, b *Backend) (I, error)) ([]T, error) {
 	objects := make([]T, len(g.members))
-	err := g.each(len(objects), func(i int) error {
+	err := g.forEach(len(objects), func(i int) error {
 		o, err := f(i, g.members[i])
 		if err == nil {
 			objects[i] = any(o).(T)
@@ -194,8 +194,8 @@ func (g *Group) NewNet(mlp *model.MLP) (backend.Net, error) {
 }
 
 // run checks an operation and calls f for every block.
-func (n *groupNet) run(op string, z tensor.Matrix, what string, out tensor.Matrix, cols int, f func(m *net, b block) error) error {
-	if err := backend.CheckNet(op, z, n.in, what, out, cols); err != nil {
+func (n *groupNet) run(op string, z tensor.Matrix, quantity string, out tensor.Matrix, cols int, f func(m *net, b block) error) error {
+	if err := backend.CheckNet(op, z, n.in, quantity, out, cols); err != nil {
 		return err
 	}
 	return n.group.split(z.Rows, func(i int, b block) error {
@@ -291,9 +291,9 @@ func (g *Group) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	own := cfg
-	own.MaxBatch = ceil(cfg.MaxBatch, len(g.members))
-	members, err := everywhere[*Stepper](g, func(_ int, b *Backend) (backend.Stepper, error) { return b.NewStepper(own) })
+	memberCfg := cfg
+	memberCfg.MaxBatch = ceil(cfg.MaxBatch, len(g.members))
+	members, err := everywhere[*Stepper](g, func(_ int, b *Backend) (backend.Stepper, error) { return b.NewStepper(memberCfg) })
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +308,8 @@ func (s *groupStepper) run(rows int, f func(m *Stepper, b block) error) error {
 }
 
 // input are the block's rows of a step's input.
-func (b block) input(in backend.StepInput) backend.StepInput {
-	return backend.StepInput{Z: b.matrix(in.Z), X: b.matrix(in.X), Ctx: b.matrix(in.Ctx), Weights: b.matrix(in.Weights)}
+func (b block) input(input backend.StepInput) backend.StepInput {
+	return backend.StepInput{Z: b.matrix(input.Z), X: b.matrix(input.X), Ctx: b.matrix(input.Ctx), Weights: b.matrix(input.Weights)}
 }
 
 // Step implements backend.Stepper.
@@ -323,11 +323,11 @@ func (s *groupStepper) Step(in backend.StepInput, out backend.StepOutput) error 
 }
 
 // Field implements backend.Stepper.
-func (s *groupStepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	if err := s.sizes.CheckField(in, f, energy); err != nil {
+func (s *groupStepper) Field(input backend.StepInput, f tensor.Matrix, energy []float32) error {
+	if err := s.sizes.CheckField(input, f, energy); err != nil {
 		return err
 	}
-	return s.run(in.Z.Rows, func(m *Stepper, b block) error { return m.Field(b.input(in), b.matrix(f), entriesOf(b, energy)) })
+	return s.run(input.Z.Rows, func(m *Stepper, b block) error { return m.Field(b.input(input), b.matrix(f), entriesOf(b, energy)) })
 }
 
 // Decode implements backend.Stepper.
@@ -344,8 +344,9 @@ func (s *groupStepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) 
 // host takes at once.
 func (s *groupStepper) Split() (c backend.SplitCost) {
 	for _, m := range s.members {
-		own := m.Split()
-		c.Evaluations, c.Rows, c.HostSeconds, c.Bytes = c.Evaluations+own.Evaluations, c.Rows+own.Rows, c.HostSeconds+own.HostSeconds, c.Bytes+own.Bytes
+		split := m.Split()
+		c.Evaluations, c.Rows = c.Evaluations+split.Evaluations, c.Rows+split.Rows
+		c.HostSeconds, c.Bytes = c.HostSeconds+split.HostSeconds, c.Bytes+split.Bytes
 	}
 	return c
 }
@@ -365,10 +366,10 @@ func (g *Group) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 		return g.members[0].NewLoops(cfg)
 	}
 	members := make([]backend.Loops, len(blocks))
-	err := g.each(len(blocks), func(i int) (err error) {
-		own := cfg
-		own.Step.MaxBatch = blocks[i].rows()
-		members[i], err = g.members[i].newLoops(own, cfg.Step.MaxBatch)
+	err := g.forEach(len(blocks), func(i int) (err error) {
+		memberCfg := cfg
+		memberCfg.Step.MaxBatch = blocks[i].rows()
+		members[i], err = g.members[i].newLoops(memberCfg, cfg.Step.MaxBatch)
 		return err
 	})
 	if err != nil {
@@ -378,8 +379,8 @@ func (g *Group) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 	return &groupLoops{g, members, cfg, blocks}, nil
 }
 
-func (l *groupLoops) each(f func(m backend.Loops, b block) error) error {
-	return l.group.each(len(l.blocks), func(i int) error { return f(l.members[i], l.blocks[i]) })
+func (l *groupLoops) forEach(f func(m backend.Loops, b block) error) error {
+	return l.group.forEach(len(l.blocks), func(i int) error { return f(l.members[i], l.blocks[i]) })
 }
 
 // Decide implements backend.Loops.
@@ -389,8 +390,8 @@ func (l *groupLoops) Decide(in backend.LoopsInput, out backend.LoopsOutput) erro
 	}
 	spec := l.cfg.Step.Problem.Spec()
 	nc, m := spec.ContextSize(), spec.ObjectiveSize()
-	return l.each(func(own backend.Loops, b block) error {
-		return own.Decide(backend.LoopsInput{
+	return l.forEach(func(member backend.Loops, b block) error {
+		return member.Decide(backend.LoopsInput{
 			S: b.matrix(in.S), C: entriesOf(b.wide(nc), in.C), State: entriesOf(b.wide(spec.MeasuredSize()), in.State), Slot: b.matrix(in.Slot), Tau: entriesOf(b, in.Tau), Smoothing: entriesOf(b, in.Smoothing),
 			Hold: entriesOf(b, in.Hold), Steering: entriesOf(b, in.Steering), Sigma: entriesOf(b.wide(m), in.Sigma),
 		}, backend.LoopsOutput{
@@ -406,7 +407,7 @@ func (l *groupLoops) Latents(z tensor.Matrix) error {
 	if err := backend.CheckOutput("loops", "latents", z, l.cfg.Step.MaxBatch, l.cfg.Step.DecoderS.In()); err != nil {
 		return err
 	}
-	return l.each(func(own backend.Loops, b block) error { return own.Latents(b.matrix(z)) })
+	return l.forEach(func(member backend.Loops, b block) error { return member.Latents(b.matrix(z)) })
 }
 
 // SetLatents implements backend.Loops.
@@ -414,7 +415,7 @@ func (l *groupLoops) SetLatents(z tensor.Matrix) error {
 	if err := tensor.Check("loops", "latents", z, l.cfg.Step.MaxBatch, l.cfg.Step.DecoderS.In()); err != nil {
 		return err
 	}
-	return l.each(func(own backend.Loops, b block) error { return own.SetLatents(b.matrix(z)) })
+	return l.forEach(func(member backend.Loops, b block) error { return member.SetLatents(b.matrix(z)) })
 }
 
 // groupRollouts score rounds of which each device has a block of candidates.
@@ -429,9 +430,9 @@ func (g *Group) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	own := cfg
-	own.Step.MaxBatch = ceil(cfg.Step.MaxBatch, len(g.members))
-	members, err := everywhere[*rollouts](g, func(_ int, b *Backend) (backend.Rollouts, error) { return b.NewRollouts(own) })
+	memberCfg := cfg
+	memberCfg.Step.MaxBatch = ceil(cfg.Step.MaxBatch, len(g.members))
+	members, err := everywhere[*rollouts](g, func(_ int, b *Backend) (backend.Rollouts, error) { return b.NewRollouts(memberCfg) })
 	if err != nil {
 		return nil, err
 	}
@@ -445,10 +446,10 @@ func (r *groupRollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutp
 		return err
 	}
 	return r.group.split(in.Offsets.Rows, func(i int, b block) error {
-		own := in
-		own.Offsets = b.matrix(in.Offsets)
+		memberInput := in
+		memberInput.Offsets = b.matrix(in.Offsets)
 		r.members[i].shared = in.Offsets.Rows
-		return r.members[i].Score(own, backend.RolloutsOutput{Cost: entriesOf(b, out.Cost), Margin: entriesOf(b, out.Margin), First: b.matrix(out.First), Kept: entriesOf(b, out.Kept)})
+		return r.members[i].Score(memberInput, backend.RolloutsOutput{Cost: entriesOf(b, out.Cost), Margin: entriesOf(b, out.Margin), First: b.matrix(out.First), Kept: entriesOf(b, out.Kept)})
 	})
 }
 
@@ -496,10 +497,10 @@ func (r *groupRefiner) Refine(in backend.RefineInput) (backend.RefineOutput, err
 		preferences(row, w)
 	}
 	var key refineKey // of the first device
-	if err := r.group.each(len(blocks), func(i int) error {
-		return r.members[i].run(in, blocks[i].from, blocks[i].to, func(own refineKey) {
+	if err := r.group.forEach(len(blocks), func(i int) error {
+		return r.members[i].run(in, blocks[i].from, blocks[i].to, func(memberKey refineKey) {
 			if i == 0 {
-				key = own
+				key = memberKey
 			}
 		})
 	}); err != nil {
@@ -507,26 +508,26 @@ func (r *groupRefiner) Refine(in backend.RefineInput) (backend.RefineOutput, err
 	}
 	out, err := r.members[0].chooseAmong(key, r.members[:len(blocks)], blocks)
 	if err != nil {
-		return out, r.group.named(0, err)
+		return out, r.group.memberError(0, err)
 	}
 	owner := slices.IndexFunc(blocks, func(b block) bool { return out.Index < b.to })
 	if owner == 0 {
 		return out, nil
 	}
-	return out, r.group.named(owner, r.members[owner].fetch(key, &out))
+	return out, r.group.memberError(owner, r.members[owner].fetch(key, &out))
 }
 
 // chooseAmong is the choice among the candidates of all members, whose blocks of costs
 // and margins lie in their pinned memory.
 func (r *refiner) chooseAmong(key refineKey, members []*refiner, blocks []block) (out backend.RefineOutput, err error) {
-	err = r.backend.do(func(t *driver.Thread) error {
+	err = r.backend.execute(func(t *driver.Thread) error {
 		q := r.backend.queue(t)
 		for i, b := range blocks[1:] {
-			from := &members[1+i].space
-			for _, p := range [][2]piece{{r.space.cost, from.cost}, {r.space.margin, from.margin}} {
-				own, other := p[0], p[1]
-				copy(driver.HostSlice[float64](r.host, own.host+8*b.from, b.rows()), driver.HostSlice[float64](members[1+i].host, other.host+8*b.from, b.rows()))
-				q.upload(own.at.Offset(8*b.from), r.host, own.host+8*b.from, 8*b.rows())
+			source := &members[1+i].space
+			for _, p := range [][2]piece{{r.space.cost, source.cost}, {r.space.margin, source.margin}} {
+				dst, other := p[0], p[1]
+				copy(driver.HostSlice[float64](r.host, dst.host+8*b.from, b.rows()), driver.HostSlice[float64](members[1+i].host, other.host+8*b.from, b.rows()))
+				q.upload(dst.device.Offset(8*b.from), r.host, dst.host+8*b.from, 8*b.rows())
 			}
 		}
 		r.choose(q, key)
@@ -542,10 +543,10 @@ func (r *refiner) chooseAmong(key refineKey, members []*refiner, blocks []block)
 // fetch reads the plan and the latent of the chosen candidate, which is of this device's
 // block.
 func (r *refiner) fetch(key refineKey, out *backend.RefineOutput) error {
-	return r.backend.do(func(t *driver.Thread) error {
+	return r.backend.execute(func(t *driver.Thread) error {
 		f := &r.flow
 		return errors.Join(
-			driver.Download(t, out.U, r.space.best.at.Offset(8*out.Index*f.plan)),
+			driver.Download(t, out.U, r.space.best.device.Offset(8*out.Index*f.plan)),
 			driver.Download(t, out.Latent, r.flown(key).Offset(4*out.Index*f.latent)),
 		)
 	})

@@ -16,7 +16,7 @@ type groupTrainer struct {
 	group   *Group
 	members []*Trainer
 	cfg     backend.TrainerConfig
-	lost    error // after which the members need not agree any more
+	failure error // after which the members need not agree any more
 }
 
 var _ backend.Trainer = (*groupTrainer)(nil)
@@ -27,10 +27,10 @@ func (g *Group) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	own := cfg
-	own.MaxBatch = ceil(cfg.MaxBatch, len(g.members))
+	memberCfg := cfg
+	memberCfg.MaxBatch = ceil(cfg.MaxBatch, len(g.members))
 	members, err := everywhere[*Trainer](g, func(i int, b *Backend) (*Trainer, error) {
-		return b.newTrainer(own, share{own: i, of: len(g.members)})
+		return b.newTrainer(memberCfg, share{index: i, count: len(g.members)})
 	})
 	if err != nil {
 		return nil, err
@@ -40,22 +40,22 @@ func (g *Group) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	return t, nil
 }
 
-// each calls f for the first n members. Behind a fault nobody knows which have made an
+// forEach calls f for the first n members. Behind a fault nobody knows which have made an
 // update, and nothing is given out any more.
-func (g *groupTrainer) each(n int, f func(i int, t *Trainer) error) error {
-	if g.lost != nil {
-		return g.lost
+func (g *groupTrainer) forEach(n int, f func(i int, t *Trainer) error) error {
+	if g.failure != nil {
+		return g.failure
 	}
-	err := g.group.each(n, func(i int) error { return f(i, g.members[i]) })
+	err := g.group.forEach(n, func(i int) error { return f(i, g.members[i]) })
 	if driver.IsFault(err) {
-		g.lost = err
+		g.failure = err
 	}
 	return err
 }
 
 // all is each of all members.
 func (g *groupTrainer) all(f func(t *Trainer) error) error {
-	return g.each(len(g.members), func(_ int, t *Trainer) error { return f(t) })
+	return g.forEach(len(g.members), func(_ int, t *Trainer) error { return f(t) })
 }
 
 // step takes the blocks of a batch through losses, adds these up in total, and with train
@@ -63,7 +63,7 @@ func (g *groupTrainer) all(f func(t *Trainer) error) error {
 func (g *groupTrainer) step(rows int, rollout, train bool, header [batchHeader]float32, total []float64, losses func(t *Trainer, b block, sums []float64) error) error {
 	blocks := g.group.deal(rows)
 	sums := make([][maxLosses]float64, len(blocks))
-	if err := g.each(len(blocks), func(i int, t *Trainer) error { return losses(t, blocks[i], sums[i][:len(total)]) }); err != nil {
+	if err := g.forEach(len(blocks), func(i int, t *Trainer) error { return losses(t, blocks[i], sums[i][:len(total)]) }); err != nil {
 		return err
 	}
 	for i := range sums {
@@ -163,7 +163,7 @@ func (g *groupTrainer) rollout(op string, rows []int32, train bool, header [batc
 
 // Networks implements backend.Trainer.
 func (g *groupTrainer) Networks() (nets backend.Networks, err error) {
-	err = g.each(1, func(_ int, t *Trainer) (err error) { nets, err = t.Networks(); return err })
+	err = g.forEach(1, func(_ int, t *Trainer) (err error) { nets, err = t.Networks(); return err })
 	return nets, err
 }
 
@@ -173,7 +173,7 @@ func (g *groupTrainer) State() (s backend.TrainerState, err error) {
 	if err := g.all((*Trainer).settle); err != nil {
 		return s, fmt.Errorf("State: %w", err)
 	}
-	err = g.each(1, func(_ int, t *Trainer) (err error) { s, err = t.State(); return err })
+	err = g.forEach(1, func(_ int, t *Trainer) (err error) { s, err = t.State(); return err })
 	return s, err
 }
 

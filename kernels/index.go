@@ -26,7 +26,7 @@ const (
 
 // codes are M* on the device: codes and decoded states.
 type codes struct {
-	at, decoded                   driver.Pointer
+	values, decoded               driver.Pointer
 	fragments, mean, upper, lower driver.Pointer // of the sieve (include/search.cuh); 0: none
 	gamma                         float32
 	count, n, states              int
@@ -52,10 +52,10 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 		return nil, tooWide(op, "the size of a decoded state", decoded.Cols, MaxWidth)
 	}
 	x := &index{backend: b, memory: &memory{}}
-	err := b.do(func(t *driver.Thread) error {
+	err := b.execute(func(t *driver.Thread) error {
 		q := b.queue(t)
 		if x.codes = packCodes(q, x.memory, set, decoded); q.err != nil {
-			x.memory.since(t, 0, 0)
+			x.memory.rewind(t, 0, 0)
 		}
 		return q.err
 	})
@@ -75,7 +75,7 @@ func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 		}
 		return uploaded(q, m, values)
 	}
-	c.at, c.decoded = place(set, c.ld), place(decoded, c.lddecoded)
+	c.values, c.decoded = place(set, c.ld), place(decoded, c.lddecoded)
 	if c.n <= sieveWidth {
 		c.packSieve(q, m, set)
 	}
@@ -109,8 +109,8 @@ func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
 		if !(norm <= largest) {
 			return
 		}
-		for _, at := range []int{i/2*4 + i%2, i/2*4 + i%2 + 2} {
-			upper[at], lower[at] = float32(-(1+float64(c.gamma))/2*norm), float32(-(1-float64(c.gamma))/2*norm)
+		for _, slot := range []int{i/2*4 + i%2, i/2*4 + i%2 + 2} {
+			upper[slot], lower[slot] = float32(-(1+float64(c.gamma))/2*norm), float32(-(1-float64(c.gamma))/2*norm)
 		}
 	}
 	c.fragments, c.mean = uploaded(q, m, fragments(centred, searchRun, roundTF32)), uploaded(q, m, mean)
@@ -122,15 +122,15 @@ func (c *codes) packSieve(q *queue, m *memory, set tensor.Matrix) {
 // columns of a row; zeros to a multiple of so many rows.
 func fragments(rows tensor.Matrix, multiple int, value func(float32) float32) []float32 {
 	slices := ceil(rows.Cols, 16)
-	to := make([]float32, ceil(rows.Rows, multiple)*multiple*16*slices)
+	packed := make([]float32, ceil(rows.Rows, multiple)*multiple*16*slices)
 	for i := range rows.Rows {
 		// Four rows side by side are of one lane's sums: FragmentSide::column of include/tile.cuh.
 		tile, group := i/16%2*2+i%4/2, i%16/4*2+i%2
 		for k, v := range rows.Row(i) {
-			to[((i/32*slices+k/16)*4+tile)*128+(4*group+k%16/4)*4+k%4] = value(v)
+			packed[((i/32*slices+k/16)*4+tile)*128+(4*group+k%16/4)*4+k%4] = value(v)
 		}
 	}
-	return to
+	return packed
 }
 
 func (x *index) Len() int { return x.codes.count }
@@ -156,10 +156,10 @@ type query struct {
 
 // searchSpace is the workspace of one search.
 type searchSpace struct {
-	distance, index        piece // [rows, total]
-	found, state, fallback piece
-	bounds, marks          piece // of so many rows at a time:
-	rows                   int
+	distance, index         piece // [rows, total]
+	counts, state, fallback piece
+	bounds, marks           piece // of so many rows at a time:
+	rows                    int
 }
 
 // take reserves the workspace of a search for total neighbours.
@@ -167,16 +167,16 @@ func (s *searchSpace) take(l *layoutOf, rows, total, count int, crosses bool) []
 	quads := 16 * ceil(count, searchRun)
 	s.rows = min(rows, max(mostMarks/quads/64*64, 64))
 	s.distance, s.index = l.take(8*rows*total, crosses), l.take(4*rows*total, crosses)
-	s.found, s.state, s.fallback = l.take(4*rows, false), l.take(4*rows, false), l.take(4*rows, false)
+	s.counts, s.state, s.fallback = l.take(4*rows, false), l.take(4*rows, false), l.take(4*rows, false)
 	s.bounds, s.marks = l.take(8*s.rows, false), l.take(quads*s.rows, false)
-	return []*piece{&s.distance, &s.index, &s.found, &s.state, &s.fallback, &s.bounds, &s.marks}
+	return []*piece{&s.distance, &s.index, &s.counts, &s.state, &s.fallback, &s.bounds, &s.marks}
 }
 
 // search queues the total nearest codes of each query, nearest first, among those whose
 // residual is within tau where the queries have an x.
-func (q *queue) search(c codes, of query, total int, s *searchSpace) {
-	for from := 0; from < of.rows; from += s.rows {
-		job := s.job(c, of, total, from)
+func (q *queue) search(c codes, queries query, total int, s *searchSpace) {
+	for start := 0; start < queries.rows; start += s.rows {
+		job := s.job(c, queries, total, start)
 		if job.bounds != 0 {
 			q.sieve(&job)
 		}
@@ -187,19 +187,19 @@ func (q *queue) search(c codes, of query, total int, s *searchSpace) {
 
 // job is the search of the queries from one on, as many as marks have room for. Without
 // bounds all codes are scanned.
-func (s *searchSpace) job(c codes, of query, total, from int) searchJob {
+func (s *searchSpace) job(c codes, queries query, total, start int) searchJob {
 	job := searchJob{
-		codes: c.at, decoded: c.decoded, fragments: c.fragments, mean: c.mean, upper: c.upper, lower: c.lower,
-		z: of.z.Offset(4 * of.ldz * from), marks: s.marks.at, distance: s.distance.at.Offset(8 * total * from), index: s.index.at.Offset(4 * total * from),
-		found: s.found.at.Offset(4 * from), state: s.state.at.Offset(4 * from),
-		count: int32(c.count), rows: int32(min(s.rows, of.rows-from)), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld),
-		lddecoded: int32(c.lddecoded), ldz: int32(of.ldz), ldx: int32(of.ldx), every: int32(sampleEvery(c.count, total)), gamma: c.gamma,
+		codes: c.values, decoded: c.decoded, fragments: c.fragments, mean: c.mean, upper: c.upper, lower: c.lower,
+		z: queries.z.Offset(4 * queries.ldz * start), marks: s.marks.device, distance: s.distance.device.Offset(8 * total * start), index: s.index.device.Offset(4 * total * start),
+		found: s.counts.device.Offset(4 * start), state: s.state.device.Offset(4 * start),
+		count: int32(c.count), rows: int32(min(s.rows, queries.rows-start)), k: int32(total), n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld),
+		lddecoded: int32(c.lddecoded), ldz: int32(queries.ldz), ldx: int32(queries.ldx), every: int32(sampleEvery(c.count, total)), gamma: c.gamma,
 	}
 	if c.fragments != 0 && total <= mostSieved {
-		job.bounds = s.bounds.at
+		job.bounds = s.bounds.device
 	}
-	if of.x != 0 {
-		job.x, job.tau, job.fallback = of.x.Offset(4*of.ldx*from), of.tau.Offset(4*from), s.fallback.at.Offset(4*from)
+	if queries.x != 0 {
+		job.x, job.tau, job.fallback = queries.x.Offset(4*queries.ldx*start), queries.tau.Offset(4*start), s.fallback.device.Offset(4*start)
 	}
 	return job
 }
@@ -262,16 +262,16 @@ var searchKernels = []string{
 type located struct{ z, nearest, residual, consistent driver.Pointer }
 
 // localize queues the whole of localization.
-func (q *queue) localize(c codes, of query, neighbours int, s *searchSpace, out located) {
+func (q *queue) localize(c codes, queries query, neighbours int, s *searchSpace, out located) {
 	k := max(1, min(neighbours, c.count))
-	q.search(c, of, k, s)
+	q.search(c, queries, k, s)
 	job := localizeJob{
-		codes: c.at, decoded: c.decoded, q: of.z, x: of.x, candidates: s.index.at, found: s.found.at, state: s.state.at, fallback: s.fallback.at,
+		codes: c.values, decoded: c.decoded, q: queries.z, x: queries.x, candidates: s.index.device, found: s.counts.device, state: s.state.device, fallback: s.fallback.device,
 		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
-		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(of.ldz), ldx: int32(of.ldx), total: int32(k), rows: int32(of.rows),
+		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(queries.ldz), ldx: int32(queries.ldx), total: int32(k), rows: int32(queries.rows),
 	}
 	q.needs(func(*trace) work { return work{cycles: shortChain + float64(k*(500+6*k)), resident: rolloutBlocks} })
-	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*((k+1)*(k|1)+9*k), driver.Struct(&job))
+	q.launch("gpc_localize_point", driver.Dim{X: queries.rows}, 32, 8*((k+1)*(k|1)+9*k), driver.Struct(&job))
 }
 
 // Localize implements backend.Index for up to MaxNeighbours neighbours.
@@ -285,27 +285,28 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 	if min(neighbours, c.count) > MaxNeighbours {
 		return tooWide(op, "neighbours", neighbours, MaxNeighbours)
 	}
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		return rowsOf(rows, mostRows, func(from, to int) error {
 			rows := to - from
 			var l layoutOf
 			var space searchSpace
 			z, s, limits := l.floats(rows*c.n, true), l.floats(max(rows*c.states, 1), true), l.floats(rows, true)
-			outZ, nearest, residual, consistent := l.floats(rows*c.n, true), l.floats(rows, true), l.floats(rows, true), l.take(rows, true)
+			outZ, nearest := l.floats(rows*c.n, true), l.floats(rows, true)
+			residual, consistent := l.floats(rows, true), l.take(rows, true)
 			pieces := append(space.take(&l, rows, max(1, min(neighbours, c.count)), c.count, false), &z, &s, &limits, &outZ, &nearest, &residual, &consistent)
 			w := &b.shared
 			if err := w.fit(t, &l, pieces...); err != nil {
 				return err
 			}
 			q := b.queue(t)
-			of := query{rows: rows, z: z.at, x: s.at, tau: limits.at, ldz: w.put(q, zobs, from, to, z), ldx: w.put(q, obs, from, to, s)}
+			queries := query{rows: rows, z: z.device, x: s.device, tau: limits.device, ldz: w.upload(q, zobs, from, to, z), ldx: w.upload(q, obs, from, to, s)}
 			copy(driver.HostSlice[float32](w.host, limits.host, rows), tau[from:to])
-			q.upload(limits.at, w.host, limits.host, 4*rows)
-			q.localize(c, of, neighbours, &space, located{outZ.at, nearest.at, residual.at, consistent.at})
+			q.upload(limits.device, w.host, limits.host, 4*rows)
+			q.localize(c, queries, neighbours, &space, located{outZ.device, nearest.device, residual.device, consistent.device})
 			w.get(q, outZ, rows*c.n)
 			w.get(q, nearest, rows)
 			w.get(q, residual, rows)
-			q.download(w.host, consistent.host, consistent.at, rows)
+			q.download(w.host, consistent.host, consistent.device, rows)
 			if err := q.wait(); err != nil {
 				return err
 			}
@@ -335,21 +336,21 @@ func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) er
 	if err := backend.CheckNearest(c.count, c.n, z, k, idx, dist2); err != nil {
 		return err
 	}
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		return rowsOf(z.Rows, max(1, min(mostRows, maxElements/k)), func(from, to int) error {
 			rows := to - from
 			var l layoutOf
 			var space searchSpace
-			in := l.floats(rows*c.n, true)
+			latents := l.floats(rows*c.n, true)
 			w := &b.shared
-			if err := w.fit(t, &l, append(space.take(&l, rows, k, c.count, true), &in)...); err != nil {
+			if err := w.fit(t, &l, append(space.take(&l, rows, k, c.count, true), &latents)...); err != nil {
 				return err
 			}
 			q := b.queue(t)
-			of := query{rows: rows, z: in.at, ldz: w.put(q, z, from, to, in)}
-			q.search(c, of, k, &space)
+			queries := query{rows: rows, z: latents.device, ldz: w.upload(q, z, from, to, latents)}
+			q.search(c, queries, k, &space)
 			w.get(q, space.index, rows*k)
-			q.download(w.host, space.distance.host, space.distance.at, 8*rows*k)
+			q.download(w.host, space.distance.host, space.distance.device, 8*rows*k)
 			if err := q.wait(); err != nil {
 				return err
 			}

@@ -199,7 +199,7 @@ func runSearch(t *testing.T, b *Backend, c searchCase, k int) backend.LocalizeOu
 // sieve left to the scan.
 func searchedCodes(t *testing.T, x *index, c searchCase, k int) (found [][]int32, open int) {
 	b, rows := x.backend, c.z.Rows
-	require.OK(t, b.do(func(th *driver.Thread) error {
+	require.OK(t, b.execute(func(th *driver.Thread) error {
 		var l layoutOf
 		var s searchSpace
 		z, states, tau := l.floats(rows*c.z.Cols, true), l.floats(rows*c.x.Cols, true), l.floats(rows, true)
@@ -208,20 +208,20 @@ func searchedCodes(t *testing.T, x *index, c searchCase, k int) (found [][]int32
 			return err
 		}
 		q := b.queue(th)
-		of := query{rows: rows, z: z.at, x: states.at, tau: tau.at, ldz: w.put(q, c.z, 0, rows, z), ldx: w.put(q, c.x, 0, rows, states)}
+		of := query{rows: rows, z: z.device, x: states.device, tau: tau.device, ldz: w.upload(q, c.z, 0, rows, z), ldx: w.upload(q, c.x, 0, rows, states)}
 		copy(driver.HostSlice[float32](w.host, tau.host, rows), slices.Repeat([]float32{c.tau}, rows))
-		q.upload(tau.at, w.host, tau.host, 4*rows)
+		q.upload(tau.device, w.host, tau.host, 4*rows)
 		open = rows
 		if job := s.job(x.codes, of, k, 0); job.bounds != 0 {
 			state := make([]int32, rows)
 			q.sieve(&job)
-			q.then(func() error { return errors.Join(th.Wait(q.on), driver.Download(th, state, s.state.at)) })
+			q.enqueue(func() error { return errors.Join(th.Wait(q.stream), driver.Download(th, state, s.state.device)) })
 			open = rows - len(slices.DeleteFunc(state, func(v int32) bool { return v == 3 }))
 		}
 		q.search(x.codes, of, k, &s)
 		indices, counts := make([]int32, rows*k), make([]int32, rows)
-		q.then(func() error {
-			return errors.Join(th.Wait(q.on), driver.Download(th, indices, s.index.at), driver.Download(th, counts, s.found.at))
+		q.enqueue(func() error {
+			return errors.Join(th.Wait(q.stream), driver.Download(th, indices, s.index.device), driver.Download(th, counts, s.counts.device))
 		})
 		for r := range rows {
 			n := int(counts[r])

@@ -47,7 +47,7 @@ type deviceMap struct {
 
 // packMap copies a map to the device. none is the error of a problem that has no
 // device functions.
-func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
+func packMap(q *queue, cfg backend.MapConfig, unavailable error) deviceMap {
 	m := &memory{}
 	d := deviceMap{
 		backend: q.Backend, memory: m, flow: newFlow(q, m, cfg.Step), encoder: packNet(q, m, "encoder E_x", cfg.EncoderX), width: cfg.EncoderX.In(),
@@ -58,7 +58,7 @@ func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
 		d.codes = packCodes(q, m, cfg.Codes, cfg.Decoded)
 	}
 	if d.flow.code.name == "" {
-		q.then(func() error { return noDevice(cfg.Step.Problem, d.flow.code.reason, none) })
+		q.enqueue(func() error { return noDevice(cfg.Step.Problem, d.flow.code.reason, unavailable) })
 	}
 	return d
 }
@@ -66,7 +66,7 @@ func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
 // loopsSpace is what a decision of a chunk needs beside the step's buffers. Pieces
 // of one direction lie together.
 type loopsSpace struct {
-	state, c, sigma, s, slot, tau, alpha, hold, how                                      piece // in; state where actions are projected
+	state, c, sigma, s, slot, tau, alpha, hold, steering                                 piece // in; state where actions are projected
 	action, margins, margin, sigmaOut, residual, displacement, plan, z, fallbacks, flags piece // out; the first three where they are
 	input, normal, context, observed, zt, decoded, first, weight                         piece
 	nearest, distance, consistent, stray                                                 piece
@@ -76,7 +76,7 @@ type loopsSpace struct {
 // loopsKey names a graph: the first loop of its chunk, how many, and whether latents
 // and projected actions are wanted.
 type loopsKey struct {
-	from, rows        int
+	first, rows       int
 	latents, projects bool
 }
 
@@ -101,23 +101,23 @@ func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, e
 	}
 	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, tile: b.tileOf(whole)}
 	l.graphs.memory = l.room
-	err := b.do(func(t *driver.Thread) error {
+	err := b.execute(func(t *driver.Thread) error {
 		if err := b.preload(t, slices.Concat(stepKernels, loopKernels, searchKernels)...); err != nil {
 			return err
 		}
-		used := cfg.MapConfig
+		mapCfg := cfg.MapConfig
 		if cfg.Direct {
-			used.Codes, used.Decoded = tensor.Matrix{}, tensor.Matrix{}
+			mapCfg.Codes, mapCfg.Decoded = tensor.Matrix{}, tensor.Matrix{}
 		}
 		q := b.queue(t)
-		l.deviceMap = packMap(q, used, backend.ErrNoLoops)
+		l.deviceMap = packMap(q, mapCfg, backend.ErrNoLoops)
 		l.latent = q.alloc(l.memory, 4*l.rows*l.flow.latent)
 		// No loop has a latent yet.
-		q.then(func() error {
-			return t.Fill32Async(l.latent, math.Float32bits(float32(math.NaN())), l.rows*l.flow.latent, q.on)
+		q.enqueue(func() error {
+			return t.Fill32Async(l.latent, math.Float32bits(float32(math.NaN())), l.rows*l.flow.latent, q.stream)
 		})
 		if q.err != nil {
-			l.memory.since(t, 0, 0)
+			l.memory.rewind(t, 0, 0)
 			return q.err
 		}
 		for rows := min(l.rows, mostRows); ; rows = ceil(rows, 2) {
@@ -125,9 +125,9 @@ func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, e
 			if err == nil {
 				return nil
 			}
-			l.room.since(t, 0, 0)
+			l.room.rewind(t, 0, 0)
 			if !isShort(err) || rows <= 32 {
-				l.memory.since(t, 0, 0)
+				l.memory.rewind(t, 0, 0)
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 	reserve(&s.tau, 4, true)
 	reserve(&s.alpha, 4, true)
 	reserve(&s.hold, 1, true)
-	reserve(&s.how, 1, true)
+	reserve(&s.steering, 1, true)
 	reserve(&s.action, projected*f.plan, true)
 	reserve(&s.margins, projected*l.margins(), true)
 	reserve(&s.margin, projected, true)
@@ -209,76 +209,76 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 	if err := l.cfg.Check(l.rows, &in, &out); err != nil {
 		return err
 	}
-	return l.backend.do(func(t *driver.Thread) error {
-		for from := 0; from < l.rows; from += l.chunk {
-			rows := min(l.chunk, l.rows-from)
-			l.stage(&in, from, rows)
-			key := loopsKey{from, rows, out.Z.Rows > 0, len(out.Action) > 0}
+	return l.backend.execute(func(t *driver.Thread) error {
+		for start := 0; start < l.rows; start += l.chunk {
+			rows := min(l.chunk, l.rows-start)
+			l.stage(&in, start, rows)
+			key := loopsKey{start, rows, out.Z.Rows > 0, len(out.Action) > 0}
 			if err := l.graphs.run(t, l.backend, key, func(q *queue) { l.queue(q, key) }); err != nil {
 				return err
 			}
-			l.give(&out, from, rows)
+			l.give(&out, start, rows)
 		}
 		return nil
 	})
 }
 
 // stage writes rows [from, from + rows) of an observation into pinned memory.
-func (l *loops) stage(in *backend.LoopsInput, from, rows int) {
+func (l *loops) stage(input *backend.LoopsInput, start, rows int) {
 	s, f := &l.space, &l.flow
-	copy(driver.HostSlice[float64](l.host, s.c.host, rows*f.contexts), in.C[from*f.contexts:])
-	copy(driver.HostSlice[float64](l.host, s.sigma.host, rows*f.objectives), in.Sigma[from*f.objectives:])
-	gather(driver.HostSlice[float32](l.host, s.s.host, rows*f.states), in.S, from, rows)
-	gather(driver.HostSlice[float32](l.host, s.slot.host, rows*in.Slot.Cols), in.Slot, from, rows)
-	copy(driver.HostSlice[float32](l.host, s.tau.host, rows), in.Tau[from:])
-	copy(driver.HostSlice[float32](l.host, s.alpha.host, rows), in.Smoothing[from:])
-	hold, how := driver.HostSlice[uint8](l.host, s.hold.host, rows), driver.HostSlice[uint8](l.host, s.how.host, rows)
-	if len(in.State) > 0 {
+	copy(driver.HostSlice[float64](l.host, s.c.host, rows*f.contexts), input.C[start*f.contexts:])
+	copy(driver.HostSlice[float64](l.host, s.sigma.host, rows*f.objectives), input.Sigma[start*f.objectives:])
+	gather(driver.HostSlice[float32](l.host, s.s.host, rows*f.states), input.S, start, rows)
+	gather(driver.HostSlice[float32](l.host, s.slot.host, rows*input.Slot.Cols), input.Slot, start, rows)
+	copy(driver.HostSlice[float32](l.host, s.tau.host, rows), input.Tau[start:])
+	copy(driver.HostSlice[float32](l.host, s.alpha.host, rows), input.Smoothing[start:])
+	hold, steering := driver.HostSlice[uint8](l.host, s.hold.host, rows), driver.HostSlice[uint8](l.host, s.steering.host, rows)
+	if len(input.State) > 0 {
 		state := driver.HostSlice[float64](l.host, s.state.host, rows*f.states)
-		copy(state, in.State[from*f.states:])
+		copy(state, input.State[start*f.states:])
 		for i := range rows {
-			if in.Hold[from+i] { // whose numbers may be any, and not worth a power flow
+			if input.Hold[start+i] { // whose numbers may be any, and not worth a power flow
 				state[i*f.states] = math.NaN()
 			}
 		}
 	}
 	for i := range rows {
 		hold[i] = 0
-		if in.Hold[from+i] {
+		if input.Hold[start+i] {
 			hold[i] = 1
 		}
-		how[i] = uint8(in.Steering[from+i])
+		steering[i] = uint8(input.Steering[start+i])
 	}
 }
 
 // give copies what came out to rows [from, from + rows).
-func (l *loops) give(out *backend.LoopsOutput, from, rows int) {
+func (l *loops) give(out *backend.LoopsOutput, start, rows int) {
 	s, f := &l.space, &l.flow
 	w := workspace{host: l.host}
-	w.give(out.U, from, from+rows, s.plan)
-	copy(out.Sigma[from*f.objectives:], driver.HostSlice[float64](l.host, s.sigmaOut.host, rows*f.objectives))
-	copy(out.Residual[from:], driver.HostSlice[float64](l.host, s.residual.host, rows))
-	copy(out.Displacement[from:], driver.HostSlice[float64](l.host, s.displacement.host, rows))
-	copy(out.Fallbacks[from:], driver.HostSlice[uint8](l.host, s.fallbacks.host, rows))
-	copy(out.Flags[from:], driver.HostSlice[uint8](l.host, s.flags.host, rows))
+	w.give(out.U, start, start+rows, s.plan)
+	copy(out.Sigma[start*f.objectives:], driver.HostSlice[float64](l.host, s.sigmaOut.host, rows*f.objectives))
+	copy(out.Residual[start:], driver.HostSlice[float64](l.host, s.residual.host, rows))
+	copy(out.Displacement[start:], driver.HostSlice[float64](l.host, s.displacement.host, rows))
+	copy(out.Fallbacks[start:], driver.HostSlice[uint8](l.host, s.fallbacks.host, rows))
+	copy(out.Flags[start:], driver.HostSlice[uint8](l.host, s.flags.host, rows))
 	if out.Z.Rows > 0 {
-		w.give(out.Z, from, from+rows, s.z)
+		w.give(out.Z, start, start+rows, s.z)
 	}
 	if len(out.Action) > 0 {
-		l.giveActions(out, from, rows)
+		l.giveActions(out, start, rows)
 	}
 }
 
 // giveActions copies projected actions with their margins to rows [from, from + rows), and
 // marks those that keep every limit.
-func (l *loops) giveActions(out *backend.LoopsOutput, from, rows int) {
+func (l *loops) giveActions(out *backend.LoopsOutput, start, rows int) {
 	s, f, spec := &l.space, &l.flow, l.cfg.Step.Problem.Spec()
 	plans, smallest := driver.HostSlice[float64](l.host, s.action.host, rows*f.plan), driver.HostSlice[float64](l.host, s.margin.host, rows)
-	copy(out.Margins[from*l.margins():], driver.HostSlice[float64](l.host, s.margins.host, rows*l.margins()))
+	copy(out.Margins[start*l.margins():], driver.HostSlice[float64](l.host, s.margins.host, rows*l.margins()))
 	for i := range rows {
-		copy(out.Action[(from+i)*f.actions:(from+i+1)*f.actions], plans[i*f.plan:])
+		copy(out.Action[(start+i)*f.actions:(start+i+1)*f.actions], plans[i*f.plan:])
 		if spec.Keeps(smallest[i]) {
-			out.Flags[from+i] |= backend.LoopProjected
+			out.Flags[start+i] |= backend.LoopProjected
 		}
 	}
 }
@@ -289,7 +289,7 @@ func (l *loops) Latents(z tensor.Matrix) error {
 		return err
 	}
 	flat := make([]float32, l.rows*l.flow.latent)
-	err := l.backend.do(func(t *driver.Thread) error {
+	err := l.backend.execute(func(t *driver.Thread) error {
 		if err := t.Wait(l.backend.stream); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (l *loops) SetLatents(z tensor.Matrix) error {
 	}
 	flat := make([]float32, l.rows*l.flow.latent)
 	gather(flat, z, 0, l.rows)
-	return l.backend.do(func(t *driver.Thread) error {
+	return l.backend.execute(func(t *driver.Thread) error {
 		return errors.Join(t.Wait(l.backend.stream), driver.Upload(t, l.latent, flat))
 	})
 }

@@ -29,10 +29,10 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 		return nil, err
 	}
 	n := &net{backend: b, memory: &memory{}}
-	err := b.do(func(t *driver.Thread) error {
+	err := b.execute(func(t *driver.Thread) error {
 		q := b.queue(t)
 		if n.packed = packNet(q, n.memory, "net", mlp); q.err != nil {
-			n.memory.since(t, 0, 0)
+			n.memory.rewind(t, 0, 0)
 		}
 		return q.err
 	})
@@ -58,7 +58,7 @@ type netCall struct {
 func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c netCall)) error {
 	b := n.backend
 	most := max(1, min(mostRows, maxElements/max(out.Cols, jac, 1)))
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		return rowsOf(z.Rows, most, func(from, to int) error {
 			rows := to - from
 			var l layoutOf
@@ -70,12 +70,12 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 			}
 			q := b.queue(t)
 			q.tile = b.tileOf(cmp.Or(n.whole, z.Rows))
-			c := netCall{queue: q, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at, ldin: w.put(q, z, from, to, in)}
+			c := netCall{queue: q, rows: rows, in: in.device, bar: cotangent.device, out: result.device, mask: mask.device, jac: jacobian.device, ldin: w.upload(q, z, from, to, in)}
 			if bar.Cols > 0 {
-				c.ldbar = w.put(q, bar, from, to, cotangent)
+				c.ldbar = w.upload(q, bar, from, to, cotangent)
 			}
 			if hidden {
-				job := forwardJob{net: n.packed.at, z: c.in, mask: c.mask, ldz: int32(c.ldin)}
+				job := forwardJob{net: n.packed.device, z: c.in, mask: c.mask, ldz: int32(c.ldin)}
 				q.forward(rows, n.packed.width, &job)
 			}
 			work(c)
@@ -98,7 +98,7 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 		return err
 	}
 	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) {
-		job := forwardJob{net: n.packed.at, z: c.in, y: c.out, ldz: int32(c.ldin), ldy: int32(n.packed.out)}
+		job := forwardJob{net: n.packed.device, z: c.in, y: c.out, ldz: int32(c.ldin), ldy: int32(n.packed.out)}
 		c.forward(c.rows, n.packed.width, &job)
 	})
 }
@@ -113,7 +113,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 		return err
 	}
 	return n.run(z, ybar, zbar, true, 0, func(c netCall) {
-		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
+		job := vjpJob{net: n.packed.device, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
 		c.backward(c.rows, max(n.packed.width, sixteens(n.packed.out)), &job)
 	})
 }
@@ -158,14 +158,14 @@ func (b *Backend) fused(n packedNet) bool {
 
 // jacobian queues the Jacobians of rows whose masks are known.
 func (q *queue) jacobian(n packedNet, rows int, mask, jac driver.Pointer) {
-	q.jacobianJob(n, rows, jacobianJob{net: n.at, mask: mask, jac: jac, ldjac: int32(n.in * n.out)})
+	q.jacobianJob(n, rows, jacobianJob{net: n.device, mask: mask, jac: jac, ldjac: int32(n.in * n.out)})
 }
 
 // metric queues JᵀJ + λI of rows whose masks are known; jac is room for Jacobians
 // where they do not stay on the chip.
 func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float32, jac, g driver.Pointer) {
 	if q.fused(n) {
-		q.jacobianJob(n, rows, jacobianJob{net: n.at, mask: mask, metric: g, lambda: lambda, ldmetric: int32(n.in * n.in)})
+		q.jacobianJob(n, rows, jacobianJob{net: n.device, mask: mask, metric: g, lambda: lambda, ldmetric: int32(n.in * n.in)})
 		return
 	}
 	q.jacobian(n, rows, mask, jac)
@@ -190,18 +190,18 @@ func (b *Backend) oneColumns(n packedNet) int {
 func (q *queue) oneMetric(n packedNet, mask driver.Pointer, lambda float32, jac, g driver.Pointer) {
 	columns, width, blocks := q.oneColumns(n), max(n.width, 64), ceil(n.in, 4)
 	q.needs(func(tr *trace) work {
-		w := tr.jacobian(1, n.at, false, false)
+		w := tr.jacobian(1, n.device, false, false)
 		w.requests, w.bytes = w.fma/32*requestsOf1, float64(blocks)*w.bytes
 		return w
 	})
 	q.launch(fmt.Sprintf("gpc_one_jacobian_%d", columns), driver.Dim{X: blocks}, 256, 4*8*width+16*8*64+6*width,
-		driver.Address(n.at), driver.Address(mask), driver.Address(jac))
+		driver.Address(n.device), driver.Address(mask), driver.Address(jac))
 	q.launch(fmt.Sprintf("gpc_one_metric_%d", columns), driver.Dim{X: 1}, 256, 0,
 		driver.Address(jac), driver.Address(mask), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g))
 }
 
 func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {
 	s := q.jacobianShape(n)
-	q.needs(func(tr *trace) work { return tr.jacobian(rows, n.at, s.tensor, job.metric != 0) })
+	q.needs(func(tr *trace) work { return tr.jacobian(rows, n.device, s.tensor, job.metric != 0) })
 	q.launch(variant("gpc_jacobian", s.columns, s.tensor), driver.Dim{X: rows, Y: ceil(n.in, s.columns)}, s.threads, s.shared, driver.Struct(&job))
 }

@@ -56,7 +56,7 @@ func sixteens(n int) int { return (n + 15) / 16 * 16 }
 
 // packedNet is a network on the device.
 type packedNet struct {
-	at        driver.Pointer // of the deviceNet
+	device    driver.Pointer // of the deviceNet
 	in, out   int
 	width     int // widest input or hidden layer, rounded up to a multiple of 16
 	maskWords int
@@ -65,10 +65,10 @@ type packedNet struct {
 
 // packNet checks a network's sizes and copies it to the device; of several networks
 // in a chain each reads what the one before gives, for forward passes alone.
-func packNet(q *queue, m *memory, what string, chain ...*model.MLP) (n packedNet) {
-	q.then(func() (err error) {
+func packNet(q *queue, m *memory, name string, chain ...*model.MLP) (n packedNet) {
+	q.enqueue(func() (err error) {
 		if n, err = pack(q, m, chain...); err != nil {
-			err = fmt.Errorf("%s: %w", what, err)
+			err = fmt.Errorf("%s: %w", name, err)
 		}
 		return err
 	})
@@ -106,24 +106,24 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	}
 	d.width, d.maskWords = int32(n.width), int32(n.maskWords)
 	size := int(unsafe.Sizeof(d))
-	at := q.alloc(m, 4*len(values)+size)
+	base := q.alloc(m, 4*len(values)+size)
 	for i := range d.layer[:n.layers] {
 		l := &d.layer[i]
-		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
+		l.weight, l.transposed, l.bias = l.weight+base, l.transposed+base, l.bias+base
 		if q.options.TF32 {
 			for _, p := range []*driver.Pointer{&l.chosen, &l.fragments, &l.roundedFragments, &l.backward} {
-				*p += at
+				*p += base
 			}
 		}
 	}
-	fill(q, at, values)
-	n.at = at.Offset(4 * len(values))
+	fill(q, base, values)
+	n.device = base.Offset(4 * len(values))
 	if q.trace != nil {
 		for _, l := range layers {
-			q.trace.sizes[n.at] = append(q.trace.sizes[n.at], [2]int{l.W.Rows, l.W.Cols})
+			q.trace.sizes[n.device] = append(q.trace.sizes[n.device], [2]int{l.W.Rows, l.W.Cols})
 		}
 	}
-	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
+	fill(q, n.device, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
 }
 
@@ -134,65 +134,65 @@ type packing []float32
 // for tensor cores as they read them besides, and its bias.
 func (p *packing) layer(l *model.Layer, tensorCores, first bool) deviceLayer {
 	in, out := l.W.Cols, l.W.Rows
-	turned := tensor.New(in, out)
+	transposed := tensor.New(in, out)
 	for i := range out {
 		for j, v := range l.W.Row(i) {
-			turned.Row(j)[i] = v
+			transposed.Row(j)[i] = v
 		}
 	}
-	same := func(v float32) float32 { return v }
+	identity := func(v float32) float32 { return v }
 	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
-	d.weight, d.transposed = p.rows(l.W, same), p.rows(turned, same)
+	d.weight, d.transposed = p.rows(l.W, identity), p.rows(transposed, identity)
 	if tensorCores {
-		choose := turned
+		choose := transposed
 		if first {
 			choose = l.W
 		}
-		d.chosen = p.copy(chosen(choose))
-		d.fragments, d.roundedFragments = p.copy(fragments(l.W, 32, same)), p.copy(fragments(l.W, 32, roundTF32))
-		d.backward = p.copy(fragments(turned, 32, roundTF32))
+		d.chosen = p.copy(columns32(choose))
+		d.fragments, d.roundedFragments = p.copy(fragments(l.W, 32, identity)), p.copy(fragments(l.W, 32, roundTF32))
+		d.backward = p.copy(fragments(transposed, 32, roundTF32))
 	}
 	d.bias = p.copy(l.B)
 	return d
 }
 
-// chosen rounds a matrix and lays its rows out, 32 columns at a time, each in the order of
+// columns32 rounds a matrix and lays its rows out, 32 columns at a time, each in the order of
 // column32 of jacobian_tf32.cu.
-func chosen(m tensor.Matrix) []float32 {
+func columns32(m tensor.Matrix) []float32 {
 	step := ceil(m.Cols, 32) * 32
-	to := make([]float32, m.Rows*step)
+	packed := make([]float32, m.Rows*step)
 	for i := range m.Rows {
 		for j, v := range m.Row(i) {
 			part, group := j%32/8, j%4*2+j%8/4
-			to[i*step+j/32*32+4*group+part] = roundTF32(v)
+			packed[i*step+j/32*32+4*group+part] = roundTF32(v)
 		}
 	}
-	return to
+	return packed
 }
 
 // rows lays the values of a matrix out by rows, each a whole number of quads.
 func (p *packing) rows(m tensor.Matrix, value func(float32) float32) driver.Pointer {
 	ld := quads(m.Cols)
-	at, rows := p.take(m.Rows * ld)
+	offset, rows := p.take(m.Rows * ld)
 	for i := range m.Rows {
 		for j, v := range m.Row(i) {
 			rows[i*ld+j] = value(v)
 		}
 	}
-	return at
+	return offset
 }
 
 func (p *packing) copy(values []float32) driver.Pointer {
-	at, room := p.take(len(values))
+	offset, room := p.take(len(values))
 	copy(room, values)
-	return at
+	return offset
 }
 
 // take is room for count values, which begins on 256 bytes, until the next is taken.
-func (p *packing) take(count int) (at driver.Pointer, room []float32) {
-	at = driver.Pointer(4 * len(*p))
+func (p *packing) take(count int) (offset driver.Pointer, room []float32) {
+	offset = driver.Pointer(4 * len(*p))
 	*p = append(*p, make([]float32, (count+63)/64*64)...)
-	return at, (*p)[at/4:]
+	return offset, (*p)[offset/4:]
 }
 
 // roundTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
@@ -299,14 +299,14 @@ const (
 // products of each: one, rounded to 11 bits, would put units on the other side of their
 // kinks, and so change the Jacobian by much more than its own rounding.
 func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
-	how := rounded
+	mode := rounded
 	for _, j := range jobs {
 		if j.mask != 0 {
-			how = split
+			mode = split
 		}
 	}
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, how, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
+	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, mode, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // bent launches mlp_forward on one job with offsets; one row is taken as few are.
@@ -322,14 +322,14 @@ func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 
 // pass launches a kernel that takes rows through the layers of each net; on tensor cores
 // where they are asked for.
-func (q *queue) pass(kernel string, rows, tile, width int, how precision, nets []driver.Pointer, first, second driver.Argument) {
+func (q *queue) pass(kernel string, rows, tile, width int, mode precision, nets []driver.Pointer, first, second driver.Argument) {
 	perBlock, shared := q.forwardShape(tile, width)
 	if !q.onTensorCores(perBlock) {
-		how = single
+		mode = single
 	}
-	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, how, nets...) })
-	name := variant(kernel, perBlock, how != single)
-	if how == split {
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, mode, nets...) })
+	name := variant(kernel, perBlock, mode != single)
+	if mode == split {
 		name += "x3"
 	}
 	q.launch(name, driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)

@@ -56,7 +56,7 @@ type policy struct {
 
 // policyShape is the policy for blocks of so many rows.
 type policyShape struct {
-	at           driver.Pointer
+	device       driver.Pointer
 	rows, shared int
 	kernel       string
 }
@@ -111,23 +111,23 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 	}
 	p := policy{name: f.code.name}
 	for i, rows := range policyShapes {
-		own := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows) + 4*len(biases)
+		activations := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows) + 4*len(biases)
 		s := &p.shape[i]
 		*s = policyShape{rows: rows, kernel: fmt.Sprintf("gpc_domain_policy_%s_%dx%d", p.name, rows, parts)}
-		q.then(func() error {
+		q.enqueue(func() error {
 			k, err := q.kernel(q.t, s.kernel)
 			if err == nil {
 				s.shared = q.device.SharedPerBlock - k.Static()
 			}
 			return err
 		})
-		if s.shared < own {
+		if s.shared < activations {
 			return policy{}
 		}
 		d := d
-		d.reside((s.shared-own)/fragment, parts)
-		s.shared = fragment*int(d.fragments) + own
-		s.at = uploaded(q, m.memory, unsafe.Slice((*byte)(unsafe.Pointer(&d)), int(unsafe.Sizeof(d))))
+		d.reside((s.shared-activations)/fragment, parts)
+		s.shared = fragment*int(d.fragments) + activations
+		s.device = uploaded(q, m.memory, unsafe.Slice((*byte)(unsafe.Pointer(&d)), int(unsafe.Sizeof(d))))
 	}
 	return p
 }
@@ -160,11 +160,11 @@ func policyTiles(l *model.Layer, parts int) (tiles []uint16, ok bool) {
 				return nil, false
 			}
 			lane, number := unit%8*4+k%8/2, 2*(unit%16/8+2*(k%16/8))+k%2
-			at := ((k/16*units+unit/16)*parts*32+lane)*8 + number
+			offset := ((k/16*units+unit/16)*parts*32+lane)*8 + number
 			half := float16.Fromfloat32(w)
-			tiles[at] = half.Bits()
+			tiles[offset] = half.Bits()
 			if parts == 2 {
-				tiles[at+256] = float16.Fromfloat32(w - half.Float32()).Bits()
+				tiles[offset+256] = float16.Fromfloat32(w - half.Float32()).Bits()
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (p *policy) run(q *queue, code *problemCode, job *policyJob, preference *pr
 	if int(job.rows) > s.rows*max(q.device.Multiprocessors, 1) {
 		s = &p.shape[1]
 	}
-	job.net = s.at
+	job.net = s.device
 	q.needs(func(*trace) work { return work{cycles: float64(job.steps) * rolloutChain, resident: 1} })
 	q.launch(s.kernel, driver.Dim{X: ceil(int(job.rows), s.rows)}, policyBlock, s.shared, driver.Struct(job), driver.Struct(preference), driver.Address(code.constants))
 }

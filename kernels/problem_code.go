@@ -58,7 +58,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 	if code.Name == "" {
 		return problemCode{reason: code.Reason}
 	}
-	q.then(func() error { return q.loadDomain(q.t, code) })
+	q.enqueue(func() error { return q.loadDomain(q.t, code) })
 	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails, policy: code.Policy}
 	// A score knows where an action leads, and only what is behind a plan needs to be there.
 	if c.last = 1; domain.AbilitiesOfProblem(p).Score != nil && !backend.Ends(p) {
@@ -104,11 +104,11 @@ func (c *problemCode) inFlight(b *Backend, rows int) int {
 }
 
 // base queues Base(x, c).
-func (c *problemCode) base(q *queue, rows int, in inputs, plan driver.Pointer, ldplan int) {
+func (c *problemCode) base(q *queue, rows int, input inputs, plan driver.Pointer, ldplan int) {
 	grid, block := c.shape(q.Backend, rows)
 	q.needs(func(*trace) work { return work{cycles: problemChain, resident: rolloutBlocks} })
-	q.launch("gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(in.x), driver.Int32(in.ldx),
-		driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(plan), driver.Int32(ldplan), driver.Address(c.constants))
+	q.launch("gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(input.x), driver.Int32(input.ldx),
+		driver.Address(input.ctx), driver.Int32(input.ldctx), driver.Address(plan), driver.Int32(ldplan), driver.Address(c.constants))
 }
 
 // gradient queues objectives and gradients.

@@ -21,7 +21,7 @@ type program struct {
 	names   []string
 	memory  *memory
 	words   []int
-	at      []driver.Pointer
+	buffers []driver.Pointer
 	host    []*driver.HostMemory
 	graphs  keptGraphs[any]
 }
@@ -35,7 +35,7 @@ func (b *Backend) Program(folder fs.FS, names ...string) (domain.Program, error)
 	}
 	p := &program{backend: b, names: slices.Clone(names), memory: &memory{}}
 	p.graphs.memory = p.memory
-	err = b.do(func(t *driver.Thread) error {
+	err = b.execute(func(t *driver.Thread) error {
 		modules := images.NewModules(set)
 		for _, name := range names {
 			if _, err := b.kernelOf(t, modules, name); err != nil {
@@ -66,18 +66,18 @@ func (p *program) Reserve(words ...int) error {
 			words[i] = max(words[i], p.words[i])
 		}
 	}
-	return p.backend.do(func(t *driver.Thread) error {
+	return p.backend.execute(func(t *driver.Thread) error {
 		if err := t.Synchronize(); err != nil {
 			return err
 		}
 		if err := p.graphs.free(t); err != nil {
 			return err
 		}
-		p.words, p.at, p.host = nil, nil, nil
-		at, host := make([]driver.Pointer, len(words)), make([]*driver.HostMemory, len(words))
+		p.words, p.buffers, p.host = nil, nil, nil
+		buffers, host := make([]driver.Pointer, len(words)), make([]*driver.HostMemory, len(words))
 		var err error
 		for i, n := range words {
-			if at[i], err = p.memory.alloc(t, max(4*n, 4)); err != nil {
+			if buffers[i], err = p.memory.alloc(t, max(4*n, 4)); err != nil {
 				break
 			}
 			if host[i], err = p.memory.allocHost(t, 4*n); err != nil {
@@ -87,7 +87,7 @@ func (p *program) Reserve(words ...int) error {
 		if err != nil {
 			return errors.Join(err, p.memory.free(t))
 		}
-		p.words, p.at, p.host = slices.Clone(words), at, host
+		p.words, p.buffers, p.host = slices.Clone(words), buffers, host
 		return nil
 	})
 }
@@ -100,7 +100,7 @@ func (p *program) Host(i int) []float32 {
 // Run implements domain.Program.
 func (p *program) Run(key any, fill func(domain.Queue) error) error {
 	b := p.backend
-	return b.do(func(t *driver.Thread) error {
+	return b.execute(func(t *driver.Thread) error {
 		return p.graphs.run(t, b, key, func(q *queue) {
 			if err := fill(recording{p, q}); err != nil {
 				q.err = err
@@ -115,9 +115,9 @@ type recording struct {
 	queue *queue
 }
 
-func (r recording) check(what string, buffer, words int) error {
+func (r recording) check(quantity string, buffer, words int) error {
 	if buffer < 0 || buffer >= len(r.words) || words < 0 || words > r.words[buffer] {
-		return fmt.Errorf("%s of %d words of buffer %d: the program has buffers of %v words", what, words, buffer, r.words)
+		return fmt.Errorf("%s of %d words of buffer %d: the program has buffers of %v words", quantity, words, buffer, r.words)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (r recording) Upload(buffer, words int) error {
 	if err := r.check("upload", buffer, words); err != nil {
 		return err
 	}
-	r.queue.upload(r.at[buffer], r.host[buffer], 0, 4*words)
+	r.queue.upload(r.buffers[buffer], r.host[buffer], 0, 4*words)
 	return r.queue.err
 }
 
@@ -136,7 +136,7 @@ func (r recording) Download(buffer, words int) error {
 	if err := r.check("download", buffer, words); err != nil {
 		return err
 	}
-	r.queue.download(r.host[buffer], 0, r.at[buffer], 4*words)
+	r.queue.download(r.host[buffer], 0, r.buffers[buffer], 4*words)
 	return r.queue.err
 }
 
@@ -152,7 +152,7 @@ func (r recording) Launch(kernel string, blocks, threads, shared int, arguments 
 			if err := r.check("address", int(v), 0); err != nil {
 				return err
 			}
-			passed[i] = driver.Address(r.at[v])
+			passed[i] = driver.Address(r.buffers[v])
 		case int32:
 			passed[i] = driver.Int32(v)
 		case float32:

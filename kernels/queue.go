@@ -10,14 +10,14 @@ import (
 // error is kept, and what follows does nothing.
 type queue struct {
 	*Backend
-	t    *driver.Thread
-	on   driver.Stream
-	tile int // rows a block of the passes that follow takes (Backend.tileOf); 0: by their own rows
-	err  error
+	t      *driver.Thread
+	stream driver.Stream
+	tile   int // rows a block of the passes that follow takes (Backend.tileOf); 0: by their own rows
+	err    error
 }
 
 // queue is a queue on the backend's stream.
-func (b *Backend) queue(t *driver.Thread) *queue { return &queue{Backend: b, t: t, on: b.stream} }
+func (b *Backend) queue(t *driver.Thread) *queue { return &queue{Backend: b, t: t, stream: b.stream} }
 
 // capture makes a graph of what fill puts on a queue.
 func (b *Backend) capture(t *driver.Thread, fill func(*queue)) (*driver.Graph, error) {
@@ -28,8 +28,8 @@ func (b *Backend) capture(t *driver.Thread, fill func(*queue)) (*driver.Graph, e
 	})
 }
 
-// then does one thing more.
-func (q *queue) then(f func() error) {
+// enqueue does one thing more.
+func (q *queue) enqueue(f func() error) {
 	if q.err == nil {
 		q.err = f()
 	}
@@ -37,12 +37,12 @@ func (q *queue) then(f func() error) {
 
 // launch queues one kernel of the images.
 func (q *queue) launch(name string, grid driver.Dim, block, shared int, arguments ...driver.Argument) {
-	q.then(func() error {
+	q.enqueue(func() error {
 		k, err := q.kernel(q.t, name)
 		if err != nil {
 			return err
 		}
-		l := driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: q.on}
+		l := driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: q.stream}
 		if q.trace != nil {
 			return q.trace.launch(q, k, l, arguments)
 		}
@@ -52,17 +52,17 @@ func (q *queue) launch(name string, grid driver.Dim, block, shared int, argument
 
 // upload queues a copy of pinned memory from offset on.
 func (q *queue) upload(to driver.Pointer, from *driver.HostMemory, offset, bytes int) {
-	q.then(func() error { return q.t.UploadAsync(to, from, offset, bytes, q.on) })
+	q.enqueue(func() error { return q.t.UploadAsync(to, from, offset, bytes, q.stream) })
 }
 
 // download queues a copy into pinned memory at offset.
 func (q *queue) download(to *driver.HostMemory, offset int, from driver.Pointer, bytes int) {
-	q.then(func() error { return q.t.DownloadAsync(to, offset, from, bytes, q.on) })
+	q.enqueue(func() error { return q.t.DownloadAsync(to, offset, from, bytes, q.stream) })
 }
 
 // copy queues a copy within device memory.
 func (q *queue) copy(to, from driver.Pointer, bytes int) {
-	q.then(func() error { return q.t.CopyAsync(to, from, bytes, q.on) })
+	q.enqueue(func() error { return q.t.CopyAsync(to, from, bytes, q.stream) })
 }
 
 // fork queues what f does as a branch of its own, behind the work now on the stream
@@ -73,62 +73,62 @@ func (q *queue) fork(f func()) {
 		f()
 		return
 	}
-	q.then(func() error { return q.t.Record(q.forked, q.on) })
-	q.then(func() error { return q.t.WaitFor(q.side, q.forked) })
-	main := q.on
-	q.on = q.side
+	q.enqueue(func() error { return q.t.Record(q.forked, q.stream) })
+	q.enqueue(func() error { return q.t.WaitFor(q.side, q.forked) })
+	main := q.stream
+	q.stream = q.side
 	f()
-	q.on = main
-	q.then(func() error { return q.t.Record(q.done, q.side) })
+	q.stream = main
+	q.enqueue(func() error { return q.t.Record(q.finished, q.side) })
 }
 
 // mark is the place in a branch that await waits for.
 func (q *queue) mark() {
 	if q.trace == nil {
-		q.then(func() error { return q.t.Record(q.halfway, q.on) })
+		q.enqueue(func() error { return q.t.Record(q.halfway, q.stream) })
 	}
 }
 
 // await makes what follows on the stream wait for the mark of the branch.
 func (q *queue) await() {
 	if q.trace == nil {
-		q.then(func() error { return q.t.WaitFor(q.on, q.halfway) })
+		q.enqueue(func() error { return q.t.WaitFor(q.stream, q.halfway) })
 	}
 }
 
 // join makes what follows on the stream wait for the branch.
 func (q *queue) join() {
 	if q.trace == nil {
-		q.then(func() error { return q.t.WaitFor(q.on, q.done) })
+		q.enqueue(func() error { return q.t.WaitFor(q.stream, q.finished) })
 	}
 }
 
 // wait waits for the stream and returns the first error of all.
 func (q *queue) wait() error {
-	q.then(func() error { return q.t.Wait(q.on) })
+	q.enqueue(func() error { return q.t.Wait(q.stream) })
 	return q.err
 }
 
 // alloc takes device memory.
-func (q *queue) alloc(m *memory, bytes int) (at driver.Pointer) {
-	q.then(func() (err error) { at, err = m.alloc(q.t, bytes); return err })
-	return at
+func (q *queue) alloc(m *memory, bytes int) (device driver.Pointer) {
+	q.enqueue(func() (err error) { device, err = m.alloc(q.t, bytes); return err })
+	return device
 }
 
 // allocHost takes pinned memory.
 func (q *queue) allocHost(m *memory, bytes int) (h *driver.HostMemory) {
-	q.then(func() (err error) { h, err = m.allocHost(q.t, bytes); return err })
+	q.enqueue(func() (err error) { h, err = m.allocHost(q.t, bytes); return err })
 	return h
 }
 
 // fill copies values to device memory and waits for it.
-func fill[T driver.Element](q *queue, at driver.Pointer, values []T) {
-	q.then(func() error { return driver.Upload(q.t, at, values) })
+func fill[T driver.Element](q *queue, dst driver.Pointer, values []T) {
+	q.enqueue(func() error { return driver.Upload(q.t, dst, values) })
 }
 
 // uploaded copies values to memory of their own.
 func uploaded[T driver.Element](q *queue, m *memory, values []T) driver.Pointer {
-	at := q.alloc(m, max(int(unsafe.Sizeof(*new(T)))*len(values), 8))
-	fill(q, at, values)
-	return at
+	dst := q.alloc(m, max(int(unsafe.Sizeof(*new(T)))*len(values), 8))
+	fill(q, dst, values)
+	return dst
 }

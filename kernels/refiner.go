@@ -24,45 +24,45 @@ type refiner struct {
 	room       *memory // buffers of the largest request so far, and the graphs on them
 	neighbours int     // of localization
 
-	policy packedNet // D_u of E_x, the base policy of the roll-out, where every step is launches of its own
-	whole  policy    // the same, where a roll-out is one
-	may    *domain.ProblemAbilities
-	floor  float64 // of the preference slot
-	spec   *domain.Spec
-	norm   model.Normalizer // of E_x's input
-	normS  model.Normalizer
+	policy    packedNet // D_u of E_x, the base policy of the roll-out, where every step is launches of its own
+	whole     policy    // the same, where a roll-out is one
+	abilities *domain.ProblemAbilities
+	floor     float64 // of the preference slot
+	spec      *domain.Spec
+	norm      model.Normalizer // of E_x's input
+	normS     model.Normalizer
 
-	problem  domain.Problem
-	behind   int // numbers that say what comes behind plans; 0 where nothing does
-	capacity int
-	host     *driver.HostMemory
-	buffers  stepBuffers
-	space    refineSpace
-	search   searchSpace
-	graphs   keptGraphs[refineKey]
-	tables   tableKey
+	problem         domain.Problem
+	terminalNumbers int // numbers that say what comes behind plans; 0 where nothing does
+	capacity        int
+	host            *driver.HostMemory
+	buffers         stepBuffers
+	space           refineSpace
+	search          searchSpace
+	graphs          keptGraphs[refineKey]
+	tables          tableKey
 }
 
 // refineSpace is what a refinement needs beside the step's buffers.
 type refineSpace struct {
-	observation, result                piece // cross; see observationLayout and resultLayout
-	observed, spot, nearest, residual  piece
-	sigma                              piece
-	z, other                           piece
-	preferences, scales, table         piece
-	sweepIn, sweepOut                  piece
-	source                             piece
-	distance, consistent, list, chosen piece
-	found, cost, margin                piece
+	observation, result                  piece // cross; see observationLayout and resultLayout
+	observed, spot, nearest, residual    piece
+	sigma                                piece
+	z, other                             piece
+	preferences, scales, table           piece
+	sweepIn, sweepOut                    piece
+	source                               piece
+	distance, consistent, list, selected piece
+	selectedCount, cost, margin          piece
 	plansSpace
 }
 
 // refineKey names a graph: of all candidates the rows from first on are flowed and rolled
 // out.
 type refineKey struct {
-	candidates, around, neighbours, sweep, flow, look, scales int
-	first, rows                                               int
-	previous, project, adaptive, counted, behind              bool
+	candidates, perturbed, neighbours, sweep, flow, look, scales int
+	first, rows                                                  int
+	previous, project, adaptive, counted, terminal               bool
 }
 
 // whole reports whether the graph ends with the choice among all candidates.
@@ -79,17 +79,17 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous, bytes int
+	s, c, tau, seed, weights, rates, terminal, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
 	spec := r.spec
 	ns, nc, m := spec.MeasuredSize(), spec.ContextSize(), spec.ObjectiveSize()
 	var l observationLayout
-	at := 0
+	offset := 0
 	take := func(place *int, n, size int) {
-		*place = at
-		at += n * size
+		*place = offset
+		offset += n * size
 	}
 	take(&l.s, ns, 8)
 	take(&l.c, nc, 8)
@@ -97,7 +97,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.seed, 1, 8)
 	take(&l.weights, m, 8)
 	take(&l.rates, m, 8)
-	take(&l.behind, r.behind, 8)
+	take(&l.terminal, r.terminalNumbers, 8)
 	take(&l.state, ns, 4)
 	take(&l.ctx, nc, 4)
 	take(&l.normal, ns, 4)
@@ -105,7 +105,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.slot, 1+m, 4)
 	take(&l.tau32, 1, 4)
 	take(&l.previous, r.flow.latent, 4)
-	l.bytes = (at + 7) / 8 * 8
+	l.bytes = (offset + 7) / 8 * 8
 	return l
 }
 
@@ -149,12 +149,12 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, problem: cfg.Step.Problem, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, problem: cfg.Step.Problem, abilities: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}
 	r.graphs.memory = r.room
-	err := b.do(func(t *driver.Thread) error {
+	err := b.execute(func(t *driver.Thread) error {
 		if err := b.preload(t, slices.Concat(stepKernels, refineKernels, searchKernels)...); err != nil {
 			return err
 		}
@@ -167,10 +167,10 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRefiner)
-		r.behind = r.behindSize(cfg.Step.Problem)
-		q.then(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
+		r.terminalNumbers = r.behindSize(cfg.Step.Problem)
+		q.enqueue(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
 		if q.err != nil {
-			r.memory.since(t, 0, 0)
+			r.memory.rewind(t, 0, 0)
 		}
 		return q.err
 	})
@@ -198,7 +198,7 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	r.capacity, r.tables = 0, tableKey{}
 	buffers, err := r.flow.allocate(t, r.room, n)
 	if err != nil {
-		r.room.since(t, 0, 0)
+		r.room.rewind(t, 0, 0)
 		return err
 	}
 	r.buffers = buffers
@@ -222,17 +222,17 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.distance, 4*r.codes.count, false)
 	l.reserve(&s.consistent, r.codes.count, false)
 	l.reserve(&s.list, 4*r.codes.count, false)
-	l.reserve(&s.chosen, 4*n, false)
-	l.reserve(&s.found, 4, false)
+	l.reserve(&s.selected, 4*n, false)
+	l.reserve(&s.selectedCount, 4, false)
 	l.reserve(&s.cost, 8*n, true) // cross where several devices share the candidates
 	l.reserve(&s.margin, 8*n, true)
 	s.reserve(&l, &r.deviceMap, n)
 	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.codes.count, false)...)
 	q := r.backend.queue(t)
 	_, r.host = l.place(q, r.room)
-	fill(q, s.table.at, normal.Table())
+	fill(q, s.table.device, normal.Table())
 	if q.err != nil {
-		r.room.since(t, 0, 0)
+		r.room.rewind(t, 0, 0)
 		return q.err
 	}
 	r.capacity = n

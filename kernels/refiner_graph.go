@@ -24,22 +24,22 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 
 // run takes candidates [first, to) through the graph that it gives done the key of, while
 // the results lie in pinned memory.
-func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey)) error {
-	err := r.backend.do(func(t *driver.Thread) error {
-		if err := r.grow(t, padded(in.Candidates)); err != nil {
+func (r *refiner) run(input backend.RefineInput, first, end int, finish func(refineKey)) error {
+	err := r.backend.execute(func(t *driver.Thread) error {
+		if err := r.grow(t, padded(input.Candidates)); err != nil {
 			return err
 		}
-		r.sweep(in)
-		counted := r.stage(in)
+		r.sweep(input)
+		counted := r.stage(input)
 		key := refineKey{
-			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
-			first: first, rows: to - first,
-			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted, behind: in.TerminalCost != nil,
+			candidates: input.Candidates, perturbed: input.Around, neighbours: input.Neighbours, sweep: input.Sweep, flow: input.FlowSteps, look: input.LookAhead, scales: len(input.NoiseScales),
+			first: first, rows: end - first,
+			previous: input.Previous != nil, project: !input.NoProjection, adaptive: input.Preference.Adaptive, counted: counted, terminal: input.TerminalCost != nil,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
-		done(key)
+		finish(key)
 		return nil
 	})
 	if isShort(err) {
@@ -48,41 +48,41 @@ func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey
 	return err
 }
 
-func (r *refiner) check(in backend.RefineInput) error {
-	spec, alone := r.spec, 2
-	if in.Previous != nil {
-		alone = 3
+func (r *refiner) check(input backend.RefineInput) error {
+	spec, reserved := r.spec, 2
+	if input.Previous != nil {
+		reserved = 3
 	}
 	switch {
-	case len(in.S) != spec.MeasuredSize() || len(in.C) != spec.ContextSize():
-		return fmt.Errorf("refiner: the observation has %d measured values and %d of context, want %d and %d", len(in.S), len(in.C), spec.MeasuredSize(), spec.ContextSize())
-	case in.Previous != nil && len(in.Previous) != r.flow.latent:
-		return fmt.Errorf("refiner: a previous latent of %d entries, want %d", len(in.Previous), r.flow.latent)
-	case in.Previous == nil && in.Around != 0:
-		return fmt.Errorf("refiner: %d candidates around a previous latent, and there is none", in.Around)
-	case in.Candidates < 1 || min(in.Around, in.Neighbours, in.Sweep) < 0 || in.Around+in.Neighbours+in.Sweep > max(0, in.Candidates-alone):
-		return fmt.Errorf("refiner: %d candidates with %d around the previous latent, %d neighbours and %d preferences, want room for all beside %d", in.Candidates, in.Around, in.Neighbours, in.Sweep, alone)
-	case in.FlowSteps < 0 || in.LookAhead < 1:
-		return fmt.Errorf("refiner: %d flow steps and a look-ahead of %d, want at least 0 and 1", in.FlowSteps, in.LookAhead)
-	case spec.Plan > 1 && in.LookAhead > spec.Plan:
-		return fmt.Errorf("refiner: a look-ahead of %d over a plan of %d", in.LookAhead, spec.Plan)
-	case len(in.NoiseScales) < 1 || len(in.NoiseScales) > maxNoiseScales:
-		return fmt.Errorf("refiner: %d noise scales, want 1 to %d", len(in.NoiseScales), maxNoiseScales)
+	case len(input.S) != spec.MeasuredSize() || len(input.C) != spec.ContextSize():
+		return fmt.Errorf("refiner: the observation has %d measured values and %d of context, want %d and %d", len(input.S), len(input.C), spec.MeasuredSize(), spec.ContextSize())
+	case input.Previous != nil && len(input.Previous) != r.flow.latent:
+		return fmt.Errorf("refiner: a previous latent of %d entries, want %d", len(input.Previous), r.flow.latent)
+	case input.Previous == nil && input.Around != 0:
+		return fmt.Errorf("refiner: %d candidates around a previous latent, and there is none", input.Around)
+	case input.Candidates < 1 || min(input.Around, input.Neighbours, input.Sweep) < 0 || input.Around+input.Neighbours+input.Sweep > max(0, input.Candidates-reserved):
+		return fmt.Errorf("refiner: %d candidates with %d around the previous latent, %d neighbours and %d preferences, want room for all beside %d", input.Candidates, input.Around, input.Neighbours, input.Sweep, reserved)
+	case input.FlowSteps < 0 || input.LookAhead < 1:
+		return fmt.Errorf("refiner: %d flow steps and a look-ahead of %d, want at least 0 and 1", input.FlowSteps, input.LookAhead)
+	case spec.Plan > 1 && input.LookAhead > spec.Plan:
+		return fmt.Errorf("refiner: a look-ahead of %d over a plan of %d", input.LookAhead, spec.Plan)
+	case len(input.NoiseScales) < 1 || len(input.NoiseScales) > maxNoiseScales:
+		return fmt.Errorf("refiner: %d noise scales, want 1 to %d", len(input.NoiseScales), maxNoiseScales)
 	}
-	return cmp.Or(in.CheckTerminalCost(r.problem), in.Preference.Validate(spec.ObjectiveSize()))
+	return cmp.Or(input.CheckTerminalCost(r.problem), input.Preference.Validate(spec.ObjectiveSize()))
 }
 
 // sweep writes the preferences into pinned memory where they are not those of the call before.
-func (r *refiner) sweep(in backend.RefineInput) {
-	key := tableKey{in.Seed, in.Candidates, in.Sweep}
+func (r *refiner) sweep(input backend.RefineInput) {
+	key := tableKey{input.Seed, input.Candidates, input.Sweep}
 	if key == r.tables {
 		return
 	}
 	m := r.flow.objectives
-	preferences := driver.HostSlice[float32](r.host, r.space.preferences.host, in.Sweep*m)
+	preferences := driver.HostSlice[float32](r.host, r.space.preferences.host, input.Sweep*m)
 	w, slot := make([]float64, m), make([]float64, 1+m)
-	for i := range in.Sweep {
-		in.Preferences(i, w)
+	for i := range input.Sweep {
+		input.Preferences(i, w)
 		domain.Preference{W: w}.Slot(slot, r.floor)
 		tensor.Narrow(preferences[i*m:(i+1)*m], slot[1:])
 	}
@@ -91,46 +91,46 @@ func (r *refiner) sweep(in backend.RefineInput) {
 
 // stage writes the observation into pinned memory, as kernels and E_x read it, and
 // reports whether actions are counted with weights of ProblemAbilities.Weights.
-func (r *refiner) stage(in backend.RefineInput) (counted bool) {
+func (r *refiner) stage(refinement backend.RefineInput) (counted bool) {
 	l, base, f := r.observationLayout(), r.space.observation.host, &r.flow
-	doubles := func(at, n int) []float64 { return driver.HostSlice[float64](r.host, base+at, n) }
-	singles := func(at, n int) []float32 { return driver.HostSlice[float32](r.host, base+at, n) }
-	copy(doubles(l.s, f.states), in.S)
-	copy(doubles(l.c, f.contexts), in.C)
-	doubles(l.tau, 1)[0] = float64(in.Tau)
-	driver.HostSlice[uint64](r.host, base+l.seed, 1)[0] = in.Seed
+	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](r.host, base+offset, n) }
+	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](r.host, base+offset, n) }
+	copy(doubles(l.s, f.states), refinement.S)
+	copy(doubles(l.c, f.contexts), refinement.C)
+	doubles(l.tau, 1)[0] = float64(refinement.Tau)
+	driver.HostSlice[uint64](r.host, base+l.seed, 1)[0] = refinement.Seed
 	clear(doubles(l.weights, f.objectives))
 	clear(doubles(l.rates, f.objectives))
-	if in.TerminalCost != nil {
-		in.TerminalCost.Pack(doubles(l.behind, r.behind))
+	if refinement.TerminalCost != nil {
+		refinement.TerminalCost.Pack(doubles(l.terminal, r.terminalNumbers))
 	}
-	if !in.Preference.Adaptive {
-		copy(doubles(l.weights, f.objectives), in.Preference.W)
+	if !refinement.Preference.Adaptive {
+		copy(doubles(l.weights, f.objectives), refinement.Preference.W)
 	}
 	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
-	tensor.Narrow(state, in.S)
-	tensor.Narrow(ctx, in.C)
+	tensor.Narrow(state, refinement.S)
+	tensor.Narrow(ctx, refinement.C)
 	r.normS.Apply(singles(l.normal, f.states), state)
 	slot := make([]float64, 1+f.objectives)
-	in.Preference.Slot(slot, r.floor)
+	refinement.Preference.Slot(slot, r.floor)
 	tensor.Narrow(singles(l.slot, len(slot)), slot)
 	copy(input, state)
 	copy(input[f.states:], ctx)
 	tensor.Narrow(input[f.states+f.contexts:], slot)
 	r.norm.Apply(input, input)
-	singles(l.tau32, 1)[0] = in.Tau
-	copy(singles(l.previous, f.latent), in.Previous)
-	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
-	return r.may.Weights(in.Preference, doubles(l.rates, f.objectives))
+	singles(l.tau32, 1)[0] = refinement.Tau
+	copy(singles(l.previous, f.latent), refinement.Previous)
+	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(refinement.NoiseScales)), refinement.NoiseScales)
+	return r.abilities.Weights(refinement.Preference, doubles(l.rates, f.objectives))
 }
 
 // queue puts a whole refinement on the stream.
 func (r *refiner) queue(q *queue, key refineKey) {
 	s := &r.space
-	q.upload(s.observation.at, r.host, s.observation.host, s.observation.bytes)
-	q.upload(s.scales.at, r.host, s.scales.host, 8*key.scales)
+	q.upload(s.observation.device, r.host, s.observation.host, s.observation.bytes)
+	q.upload(s.scales.device, r.host, s.scales.host, 8*key.scales)
 	if key.sweep > 0 {
-		q.upload(s.preferences.at, r.host, s.preferences.host, 4*key.sweep*r.flow.objectives)
+		q.upload(s.preferences.device, r.host, s.preferences.host, 4*key.sweep*r.flow.objectives)
 	}
 	o := r.place()
 	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
@@ -145,8 +145,8 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	if key.counted {
 		preference.adaptive = 0
 	}
-	if key.behind {
-		preference.behind = o.behind
+	if key.terminal {
+		preference.behind = o.terminal
 	}
 	r.evaluate(q, key, &preference)
 	if key.whole() {
@@ -154,43 +154,45 @@ func (r *refiner) queue(q *queue, key refineKey) {
 		return
 	}
 	for _, p := range []piece{r.space.cost, r.space.margin} {
-		q.download(r.host, p.host+8*key.first, p.at.Offset(8*key.first), 8*key.rows)
+		q.download(r.host, p.host+8*key.first, p.device.Offset(8*key.first), 8*key.rows)
 	}
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, seed, weights, rates, behind, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
+type observed struct{ s, c, tau, seed, weights, rates, terminal, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
-	l, at := r.observationLayout(), r.space.observation.at
+	l, base := r.observationLayout(), r.space.observation.device
 	return observed{
-		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.seed), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.behind), at.Offset(l.state), at.Offset(l.ctx),
-		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
+		base.Offset(l.s), base.Offset(l.c), base.Offset(l.tau), base.Offset(l.seed), base.Offset(l.weights), base.Offset(l.rates), base.Offset(l.terminal), base.Offset(l.state), base.Offset(l.ctx),
+		base.Offset(l.normal), base.Offset(l.input), base.Offset(l.slot), base.Offset(l.tau32), base.Offset(l.previous),
 	}
 }
 
 // encode queues E_x over rows of inputs.
 func (r *refiner) encode(q *queue, rows int, input, z driver.Pointer) {
-	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.width), ldy: int32(r.flow.latent)}
+	job := forwardJob{net: r.encoder.device, z: input, y: z, ldz: int32(r.width), ldy: int32(r.flow.latent)}
 	q.forward(rows, r.encoder.width, &job)
 }
 
 // anchor encodes and localizes the observation and takes the priority at ŝ.
 func (r *refiner) anchor(q *queue, o observed, preference *preferenceJob) {
 	f, s, l := &r.flow, &r.space, r.resultLayout()
-	r.encode(q, 1, o.input, s.observed.at)
-	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(l.consistent)}
+	r.encode(q, 1, o.input, s.observed.device)
+	out := located{s.spot.device, s.nearest.device, s.residual.device, s.result.device.Offset(l.consistent)}
 	if r.codes.count > 0 {
-		of := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
-		q.localize(r.codes, of, r.neighbours, &r.search, out)
+		queries := query{rows: 1, z: s.observed.device, x: o.normal, tau: o.tau32}
+		q.localize(r.codes, queries, r.neighbours, &r.search, out)
 	} else {
-		q.copy(s.spot.at, s.observed.at, 4*f.latent)
-		q.then(func() error { return q.t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, q.on) })
+		q.copy(s.spot.device, s.observed.device, 4*f.latent)
+		q.enqueue(func() error {
+			return q.t.Fill32Async(s.result.device.Offset(l.consistent/4*4), 0x01010101, 1, q.stream)
+		})
 	}
-	f.bases(q, 1, inputs{x: o.state, ctx: o.ctx}, r.buffers.base.at)
-	f.decode(q, 1, s.spot.at, &r.buffers, true)
-	q.copy(s.result.at.Offset(l.decoded), r.buffers.s.at, 4*f.states)
-	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(l.sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
+	f.bases(q, 1, inputs{x: o.state, ctx: o.ctx}, r.buffers.base.device)
+	f.decode(q, 1, s.spot.device, &r.buffers, true)
+	q.copy(s.result.device.Offset(l.decoded), r.buffers.s.device, 4*f.states)
+	job := steeringJob{state: r.buffers.s.device, plan: r.buffers.planOut.device, c: o.c, sigma: s.result.device.Offset(l.sigma), weights: s.sigma.device, rows: 1, ldplan: int32(f.plan)}
 	f.code.priority(q, &job, preference, r.inverseRange)
 }
 
@@ -205,12 +207,12 @@ type scatterJob struct {
 func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 	f, s := &r.flow, &r.space
 	job := scatterJob{
-		localized: s.spot.at, observed: s.observed.at, table: s.table.at, seed: o.seed, stream: backend.CandidateStream, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
-		rollS: s.s.at, rollC: s.c.at, rows: int32(key.candidates), n: int32(f.latent),
+		localized: s.spot.device, observed: s.observed.device, table: s.table.device, seed: o.seed, stream: backend.CandidateStream, scales: s.scales.device, s: o.s, c: o.c, z: s.z.device, source: s.source.device,
+		rollS: s.s.device, rollC: s.c.device, rows: int32(key.candidates), n: int32(f.latent),
 		states: int16(f.states), contexts: int16(f.contexts), scaleCount: int16(key.scales),
 	}
 	if key.previous {
-		job.previous, job.around = o.previous, int32(key.around)
+		job.previous, job.around = o.previous, int32(key.perturbed)
 	}
 	if key.neighbours > 0 && r.codes.count > 0 {
 		c := r.codes
@@ -218,18 +220,19 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 		q.needs(func(*trace) work {
 			return work{cycles: shortChain, bytes: 4 * float64(c.count) * float64(c.ld+c.lddecoded)}
 		})
-		q.launch("gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.at), driver.Int32(c.ld), driver.Int32(c.n),
-			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.at), driver.Address(o.normal),
-			driver.Address(o.tau), driver.Address(s.distance.at), driver.Address(s.consistent.at))
-		q.launch("gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.at), driver.Address(s.consistent.at), driver.Int32(c.count),
-			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.at), driver.Address(s.chosen.at), driver.Address(s.found.at))
-		job.codes, job.ldcodes, job.chosen, job.found = c.at, int16(c.ld), s.chosen.at, s.found.at
+		q.launch("gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.values), driver.Int32(c.ld), driver.Int32(c.n),
+			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.device), driver.Address(o.normal),
+			driver.Address(o.tau), driver.Address(s.distance.device), driver.Address(s.consistent.device))
+		q.launch("gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(c.count),
+			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.device), driver.Address(s.selected.device), driver.Address(s.selectedCount.device))
+		job.codes, job.ldcodes = c.values, int16(c.ld)
+		job.chosen, job.found = s.selected.device, s.selectedCount.device
 	}
 	if key.sweep > 0 {
 		q.launch("gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.width), driver.Int32(f.objectives),
-			driver.Address(o.input), driver.Address(s.preferences.at), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.at))
-		r.encode(q, key.sweep, s.sweepIn.at, s.sweepOut.at)
-		job.preferences = s.sweepOut.at
+			driver.Address(o.input), driver.Address(s.preferences.device), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.device))
+		r.encode(q, key.sweep, s.sweepIn.device, s.sweepOut.device)
+		job.preferences = s.sweepOut.device
 	}
 	q.launch("gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
 }
@@ -237,13 +240,13 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 // drift flows the candidates together and decodes them.
 func (r *refiner) drift(q *queue, key refineKey, o observed) {
 	f, s, rows := &r.flow, &r.space, key.rows
-	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at, masks: r.buffers.maskS.at}
-	f.bases(q, rows, in, r.buffers.base.at)
+	input := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.device, masks: r.buffers.maskS.device}
+	f.bases(q, rows, input, r.buffers.base.device)
 	skip := 4 * key.first * f.latent
-	from, to := s.z.at.Offset(skip), s.other.at.Offset(skip)
+	from, to := s.z.device.Offset(skip), s.other.device.Offset(skip)
 	for range key.flow {
-		in.z = from
-		f.step(q, rows, in, &r.buffers, to, func() { f.gradients(q, rows, in, &r.buffers) })
+		input.z = from
+		f.step(q, rows, input, &r.buffers, to, func() { f.gradients(q, rows, input, &r.buffers) })
 		from, to = to, from
 	}
 	f.decode(q, rows, from, &r.buffers, false)
@@ -252,25 +255,26 @@ func (r *refiner) drift(q *queue, key refineKey, o observed) {
 // flown is where drift leaves the latents.
 func (r *refiner) flown(key refineKey) driver.Pointer {
 	if key.flow%2 == 1 {
-		return r.space.other.at
+		return r.space.other.device
 	}
-	return r.space.z.at
+	return r.space.z.device
 }
 
 // evaluate rolls every plan out under the true dynamics.
 func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 	b, s, f := &r.buffers, &r.space, &r.flow
 	space := s.plansSpace
-	space.s.at, space.c.at, space.best.at = space.s.at.Offset(8*key.first*f.states), space.c.at.Offset(8*key.first*f.contexts), space.best.at.Offset(8*key.first*f.plan)
+	space.s.device, space.c.device, space.best.device = space.s.device.Offset(8*key.first*f.states), space.c.device.Offset(8*key.first*f.contexts), space.best.device.Offset(8*key.first*f.plan)
 	if r.whole.name != "" {
 		job := r.wholeJob(r.place().s, r.place().c, key.rows, key.look, key.project)
-		job.plan, job.best, job.cost, job.margin = b.planOut.at, space.best.at, s.cost.at.Offset(8*key.first), s.margin.at.Offset(8*key.first)
+		job.plan, job.best = b.planOut.device, space.best.device
+		job.cost, job.margin = s.cost.device.Offset(8*key.first), s.margin.device.Offset(8*key.first)
 		r.whole.run(q, &f.code, &job, preference)
 		return
 	}
 	r.rollOut(q, &space, &plans{
-		rows: key.rows, steps: key.look, first: b.planOut.at, next: b.planOut.at, base: b.base.at,
-		cost: s.cost.at.Offset(8 * key.first), margin: s.margin.at.Offset(8 * key.first), project: key.project,
+		rows: key.rows, steps: key.look, first: b.planOut.device, next: b.planOut.device, base: b.base.device,
+		cost: s.cost.device.Offset(8 * key.first), margin: s.margin.device.Offset(8 * key.first), project: key.project,
 	}, r.policy, preference)
 }
 
@@ -279,9 +283,9 @@ func (r *refiner) choose(q *queue, key refineKey) {
 	s, l := &r.space, r.resultLayout()
 	q.needs(func(*trace) work { return work{cycles: 4 * shortChain} }) // 255 sums one behind the other
 	q.launch("gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
-		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
-		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent)))
-	q.download(r.host, s.result.host, s.result.at, s.result.bytes)
+		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.device), driver.Address(s.margin.device), driver.Address(s.source.device),
+		driver.Address(s.best.device), driver.Address(r.flown(key)), driver.Address(s.result.device), driver.Address(s.result.device.Offset(l.plan)), driver.Address(s.result.device.Offset(l.latent)))
+	q.download(r.host, s.result.host, s.result.device, s.result.bytes)
 }
 
 // sources is how many of domain.Source the candidates may come from.

@@ -39,7 +39,7 @@ type plans struct {
 	rows, steps       int
 	first, next, base driver.Pointer
 	cost, margin      driver.Pointer
-	kept              driver.Pointer // 0: not wanted
+	survived          driver.Pointer // 0: not wanted
 	project           bool
 	bend              func(h int) *bendJob // of the base policy at step h; nil: nothing bends it
 }
@@ -49,8 +49,8 @@ type plans struct {
 func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet, preference *preferenceJob) {
 	f := &m.flow
 	job := rolloutJob{
-		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at,
-		input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, kept: p.kept, rows: int32(p.rows),
+		s: s.s.device, c: s.c.device, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.device,
+		input: s.input.device, stateOut: s.state.device, contextOut: s.context.device, workspace: s.workspace.device, kept: p.survived, rows: int32(p.rows),
 	}
 	if p.project {
 		job.project = 1
@@ -60,7 +60,7 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 		if h == p.steps-1 {
 			job.last = f.code.last
 		}
-		if policy.at != 0 && h < p.steps-1 {
+		if policy.device != 0 && h < p.steps-1 {
 			job.encode = 1
 			if !f.code.warp { // the roll-out of GPC_DOMAIN takes Base itself
 				job.base = p.base
@@ -71,10 +71,10 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 			continue
 		}
 		if job.base == 0 {
-			f.bases(q, p.rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, p.base)
+			f.bases(q, p.rows, inputs{x: s.state.device, ctx: s.context.device, ldx: f.states, ldctx: f.contexts}, p.base)
 		}
 		next := forwardJob{
-			net: policy.at, z: s.input.at, physical: p.next, mean: f.meanU, scale: f.scaleU, base: p.base, lo: f.lo, hi: f.hi,
+			net: policy.device, z: s.input.device, physical: p.next, mean: f.meanU, scale: f.scaleU, base: p.base, lo: f.lo, hi: f.hi,
 			ldz: int32(m.width), ldp: int32(f.plan), ldbase: int32(f.plan),
 		}
 		if p.bend == nil {
@@ -87,19 +87,19 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 }
 
 // scores tells whether the device functions score a roll-out as the problem does.
-func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
-	may, code, lacks := domain.AbilitiesOfProblem(p), &m.flow.code, ""
+func (m *deviceMap) scores(q *queue, p domain.Problem, unavailable error) {
+	abilities, code, lacks := domain.AbilitiesOfProblem(p), &m.flow.code, ""
 	switch {
-	case may.Score != nil && !code.scored:
+	case abilities.Score != nil && !code.scored:
 		lacks = "do not score an action by the state it leads to"
-	case may.Failed != nil && !code.fails:
+	case abilities.Failed != nil && !code.fails:
 		lacks = "do not know a state that is lost"
-	case backend.Ends(p) && (may.PlanTerminalCost == nil || code.warp):
+	case backend.Ends(p) && (abilities.PlanTerminalCost == nil || code.warp):
 		lacks = "do not know what comes behind a plan"
 	default:
 		return
 	}
-	q.then(func() error { return fmt.Errorf("%s: its device functions %s: %w", p.Spec().Name, lacks, none) })
+	q.enqueue(func() error { return fmt.Errorf("%s: its device functions %s: %w", p.Spec().Name, lacks, unavailable) })
 }
 
 // behindSize is how many numbers say what comes behind plans; 0 where nothing does.
@@ -114,17 +114,17 @@ func (m *deviceMap) behindSize(p domain.Problem) int {
 // offsets of the candidates to what they cost, for each number of candidates and steps.
 type rollouts struct {
 	deviceMap
-	room   *memory // buffers, and the graphs on them
-	cfg    backend.RolloutsConfig
-	may    *domain.ProblemAbilities
-	policy packedNet // D_u of E_x, where every step is launches of its own
-	whole  policy    // the same, where a roll-out is one
-	slot   []float64 // scratch
-	shared int       // candidates of the round that the next call has a part of; 0: it has all
-	host   *driver.HostMemory
-	space  roundSpace
-	graphs keptGraphs[roundKey]
-	search *searchRoom // of whole searches
+	room      *memory // buffers, and the graphs on them
+	cfg       backend.RolloutsConfig
+	abilities *domain.ProblemAbilities
+	policy    packedNet // D_u of E_x, where every step is launches of its own
+	whole     policy    // the same, where a roll-out is one
+	slot      []float64 // scratch
+	shared    int       // candidates of the round that the next call has a part of; 0: it has all
+	host      *driver.HostMemory
+	space     roundSpace
+	graphs    keptGraphs[roundKey]
+	search    *searchRoom // of whole searches
 }
 
 // roundSpace is what a round needs. A round takes as much of in and out as it has
@@ -137,8 +137,8 @@ type roundSpace struct {
 
 // roundKey names a graph.
 type roundKey struct {
-	rows, steps, tile        int
-	project, counted, behind bool
+	rows, steps, tile          int
+	project, counted, terminal bool
 }
 
 // roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
@@ -146,14 +146,14 @@ type roundKey struct {
 const roundGraphs = 128
 
 // roundInput places what goes in, in bytes: float64 first.
-type roundInput struct{ s, c, weights, behind, state, ctx, slot, latent, offsets int }
+type roundInput struct{ s, c, weights, terminal, state, ctx, slot, latent, offsets int }
 
 func (r *rollouts) roundInput() (l roundInput) {
 	f := &r.flow
 	l.c = 8 * f.states
 	l.weights = l.c + 8*f.contexts
-	l.behind = l.weights + 8*f.objectives
-	l.state = l.behind + 8*r.behindSize(r.cfg.Step.Problem)
+	l.terminal = l.weights + 8*f.objectives
+	l.state = l.terminal + 8*r.behindSize(r.cfg.Step.Problem)
 	l.ctx = l.state + 4*f.states
 	l.slot = l.ctx + 4*f.contexts
 	l.latent = l.slot + 4*(1+f.objectives)
@@ -163,11 +163,11 @@ func (r *rollouts) roundInput() (l roundInput) {
 
 // roundOutput places what comes out of so many candidates: costs, margins, the
 // first actions, then the steps before a state that is lost, where there are such.
-type roundOutput struct{ margin, first, kept, bytes int }
+type roundOutput struct{ margin, first, survived, bytes int }
 
 func (r *rollouts) roundOutput(rows int) roundOutput {
-	l := roundOutput{margin: 8 * rows, first: 16 * rows, kept: 16*rows + 4*rows*r.flow.plan}
-	if l.bytes = l.kept; r.may.Failed != nil {
+	l := roundOutput{margin: 8 * rows, first: 16 * rows, survived: 16*rows + 4*rows*r.flow.plan}
+	if l.bytes = l.survived; r.abilities.Failed != nil {
 		l.bytes += 4 * rows
 	}
 	return l
@@ -184,17 +184,17 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	may := domain.AbilitiesOfProblem(cfg.Step.Problem)
+	abilities := domain.AbilitiesOfProblem(cfg.Step.Problem)
 	if !mayHaveDevice(cfg.Step.Problem) {
 		return nil, fmt.Errorf("%s has no device functions: %w", cfg.Step.Problem.Spec().Name, backend.ErrNoRollouts)
 	}
-	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
+	r := &rollouts{room: &memory{}, cfg: cfg, abilities: abilities, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
 	r.graphs.memory, r.graphs.most = r.room, roundGraphs
 	r.cfg.Codes, r.cfg.Decoded = tensor.Matrix{}, tensor.Matrix{}
-	own := [3]*memory{nil, r.room, {}}
-	r.search = &searchRoom{memory: own[2]}
-	r.search.graphs.memory, r.search.graphs.most = own[2], roundGraphs
-	err := b.do(func(t *driver.Thread) error {
+	memories := [3]*memory{nil, r.room, {}}
+	r.search = &searchRoom{memory: memories[2]}
+	r.search.graphs.memory, r.search.graphs.most = memories[2], roundGraphs
+	err := b.execute(func(t *driver.Thread) error {
 		if err := b.preload(t, slices.Concat(rolloutKernels, roundsKernels)...); err != nil {
 			return err
 		}
@@ -204,10 +204,10 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
 		r.scores(q, cfg.Step.Problem, backend.ErrNoRollouts)
-		q.then(func() error { return r.allocate(q, cfg.Step.MaxBatch) })
+		q.enqueue(func() error { return r.allocate(q, cfg.Step.MaxBatch) })
 		if q.err != nil {
-			r.room.since(t, 0, 0)
-			r.memory.since(t, 0, 0)
+			r.room.rewind(t, 0, 0)
+			r.memory.rewind(t, 0, 0)
 		}
 		return q.err
 	})
@@ -218,12 +218,12 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 		return nil, fmt.Errorf("roll-outs: %w", err)
 	}
 	r.cfg.EncoderX = nil
-	own[0] = r.memory
-	runtime.AddCleanup(r, func(own [3]*memory) {
-		for _, m := range own {
+	memories[0] = r.memory
+	runtime.AddCleanup(r, func(memories [3]*memory) {
+		for _, m := range memories {
 			b.discard(m.free)
 		}
-	}, own)
+	}, memories)
 	return r, nil
 }
 
@@ -248,23 +248,23 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	if err := r.cfg.Check(&in, &out); err != nil {
 		return err
 	}
-	return r.backend.do(func(t *driver.Thread) error {
+	return r.backend.execute(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, behind: in.TerminalCost != nil}
+		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, terminal: in.TerminalCost != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
-		at, l := r.space.out.host, r.roundOutput(rows)
-		copy(out.Cost, driver.HostSlice[float64](r.host, at, rows))
-		copy(out.Margin, driver.HostSlice[float64](r.host, at+l.margin, rows))
-		first := driver.HostSlice[float32](r.host, at+l.first, rows*r.flow.plan)
+		offset, l := r.space.out.host, r.roundOutput(rows)
+		copy(out.Cost, driver.HostSlice[float64](r.host, offset, rows))
+		copy(out.Margin, driver.HostSlice[float64](r.host, offset+l.margin, rows))
+		first := driver.HostSlice[float32](r.host, offset+l.first, rows*r.flow.plan)
 		for i := range rows {
 			copy(out.First.Row(i), first[i*r.flow.plan:])
 		}
 		for i := range out.Kept {
-			if out.Kept[i] = in.Steps; r.may.Failed != nil {
-				out.Kept[i] = int(driver.HostSlice[int32](r.host, at+l.kept, rows)[i])
+			if out.Kept[i] = in.Steps; r.abilities.Failed != nil {
+				out.Kept[i] = int(driver.HostSlice[int32](r.host, offset+l.survived, rows)[i])
 			}
 		}
 		return nil
@@ -273,17 +273,17 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 
 // stage writes what goes in into pinned memory, as the kernels read it, and reports
 // whether actions are counted with weights of ProblemAbilities.Weights.
-func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
-	at := r.space.in.host
-	gather(driver.HostSlice[float32](r.host, at+r.roundInput().offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
-	return r.observe(r.host, at, in.S, in.C, in.Preference, in.Z, in.TerminalCost)
+func (r *rollouts) stage(input backend.RolloutsInput) (counted bool) {
+	base := r.space.in.host
+	gather(driver.HostSlice[float32](r.host, base+r.roundInput().offsets, input.Offsets.Rows*input.Offsets.Cols), input.Offsets, 0, input.Offsets.Rows)
+	return r.observe(r.host, base, input.S, input.C, input.Preference, input.Z, input.TerminalCost)
 }
 
 // observe writes an observation with its latent, preference and what comes behind plans into pinned memory.
-func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref domain.Preference, z []float32, behind *domain.Quadratic) (counted bool) {
+func (r *rollouts) observe(host *driver.HostMemory, base int, s, c []float64, pref domain.Preference, z []float32, terminalCost *domain.Quadratic) (counted bool) {
 	l, f := r.roundInput(), &r.flow
-	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](host, at+offset, n) }
-	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](host, at+offset, n) }
+	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](host, base+offset, n) }
+	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](host, base+offset, n) }
 	copy(doubles(l.s, f.states), s)
 	copy(doubles(l.c, f.contexts), c)
 	tensor.Narrow(singles(l.state, f.states), s)
@@ -291,11 +291,11 @@ func (r *rollouts) observe(host *driver.HostMemory, at int, s, c []float64, pref
 	pref.Slot(r.slot, r.cfg.PreferenceFloor)
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
 	copy(singles(l.latent, f.latent), z)
-	if behind != nil {
-		behind.Pack(doubles(l.behind, r.behindSize(r.cfg.Step.Problem)))
+	if terminalCost != nil {
+		terminalCost.Pack(doubles(l.terminal, r.behindSize(r.cfg.Step.Problem)))
 	}
 	clear(doubles(l.weights, f.objectives))
-	return r.may.Weights(pref, doubles(l.weights, f.objectives))
+	return r.abilities.Weights(pref, doubles(l.weights, f.objectives))
 }
 
 type roundStart struct {
@@ -305,33 +305,35 @@ type roundStart struct {
 
 // queue puts a round on the stream.
 func (r *rollouts) queue(q *queue, key roundKey) {
-	f, s, l, o := &r.flow, &r.space, r.roundInput(), r.roundOutput(key.rows)
+	f, s := &r.flow, &r.space
+	l, o := r.roundInput(), r.roundOutput(key.rows)
 	q.tile = key.tile
-	at := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
-	q.upload(s.in.at, r.host, s.in.host, l.offsets+4*key.rows*key.steps*r.cfg.Width())
-	preference := preferenceJob{weights: at(l.weights), slot: at(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
+	input := func(offset int) driver.Pointer { return s.in.device.Offset(offset) }
+	q.upload(s.in.device, r.host, s.in.host, l.offsets+4*key.rows*key.steps*r.cfg.Width())
+	preference := preferenceJob{weights: input(l.weights), slot: input(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
 	if key.counted {
 		preference.adaptive = 0
 	}
-	if key.behind {
-		preference.behind = at(l.behind)
+	if key.terminal {
+		preference.behind = input(l.terminal)
 	}
-	var kept driver.Pointer
-	if r.may.Failed != nil {
-		kept = s.out.at.Offset(o.kept)
+	var survived driver.Pointer
+	if r.abilities.Failed != nil {
+		survived = s.out.device.Offset(o.survived)
 	}
-	if first := s.out.at.Offset(o.first); r.whole.name != "" {
-		job := r.wholeJob(at(l.s), at(l.c), key.rows, key.steps, key.project)
-		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), at(l.offsets), s.out.at, s.out.at.Offset(o.margin), first
-		job.kept = kept
+	if first := s.out.device.Offset(o.first); r.whole.name != "" {
+		job := r.wholeJob(input(l.s), input(l.c), key.rows, key.steps, key.project)
+		job.latent, job.offsets, job.cost = input(l.latent), input(l.offsets), s.out.device
+		job.margin, job.first = s.out.device.Offset(o.margin), first
+		job.kept = survived
 		r.whole.run(q, &f.code, &job, &preference)
 	} else {
-		f.bases(q, 1, inputs{x: at(l.state), ctx: at(l.ctx)}, s.base.at)
-		r.rollAlong(q, &s.plansSpace, key.rows, key.steps, key.project, &preference, along{
-			s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: at(l.offsets), z: s.z.at, first: first, plan: s.plan.at, start: s.base.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin), kept: kept,
+		f.bases(q, 1, inputs{x: input(l.state), ctx: input(l.ctx)}, s.base.device)
+		r.rollAlong(q, &s.plansSpace, key.rows, key.steps, key.project, &preference, planRollout{
+			s: input(l.s), c: input(l.c), latent: input(l.latent), offsets: input(l.offsets), z: s.z.device, first: first, plan: s.plan.device, start: s.base.device, base: s.base.device, cost: s.out.device, margin: s.out.device.Offset(o.margin), survived: survived,
 		})
 	}
-	q.download(r.host, s.out.host, s.out.at, o.bytes)
+	q.download(r.host, s.out.host, s.out.device, o.bytes)
 }
 
 // wholeJob is that of whole roll-outs from one state.
@@ -344,26 +346,26 @@ func (m *deviceMap) wholeJob(s, c driver.Pointer, rows, steps int, project bool)
 	return job
 }
 
-// along are candidates of the policy bent by offsets, and what they are rolled out with.
-type along struct {
+// planRollout are candidates of the policy bent by offsets, and what they are rolled out with.
+type planRollout struct {
 	s, c, latent, start, offsets, z driver.Pointer // where all begin, with its Base at start
 	base                            driver.Pointer // of later steps
 	first, plan                     driver.Pointer // decoded
-	cost, margin, kept              driver.Pointer
+	cost, margin, survived          driver.Pointer
 }
 
 // rollAlong queues roll-outs in launches of their own for every step.
-func (r *rollouts) rollAlong(q *queue, space *plansSpace, rows, steps int, project bool, preference *preferenceJob, a along) {
+func (r *rollouts) rollAlong(q *queue, space *plansSpace, rows, steps int, project bool, preference *preferenceJob, a planRollout) {
 	f, ld := &r.flow, steps*r.cfg.Width()
 	begin := roundStart{
-		s: a.s, c: a.c, latent: a.latent, offsets: a.offsets, rollS: space.s.at, rollC: space.c.at, z: a.z,
+		s: a.s, c: a.c, latent: a.latent, offsets: a.offsets, rollS: space.s.device, rollC: space.c.device, z: a.z,
 		rows: int32(rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldoffsets: int32(ld),
 	}
 	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(rows*max(f.states, f.contexts, f.latent), 128)}, 128, 0, driver.Struct(&begin))
-	decode := forwardJob{net: f.netU.at, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.start, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
+	decode := forwardJob{net: f.netU.device, z: a.z, physical: a.first, mean: f.meanU, scale: f.scaleU, base: a.start, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
 	q.forward(rows, f.netU.width, &decode)
 	r.rollOut(q, space, &plans{
-		rows: rows, steps: steps, first: a.first, next: a.plan, base: a.base, cost: a.cost, margin: a.margin, kept: a.kept, project: project,
+		rows: rows, steps: steps, first: a.first, next: a.plan, base: a.base, cost: a.cost, margin: a.margin, survived: a.survived, project: project,
 		bend: func(h int) *bendJob { return &bendJob{offsets: a.offsets.Offset(4 * h * f.latent), ld: int32(ld)} },
 	}, r.policy, preference)
 }

@@ -58,8 +58,8 @@ var roundsKernels = []string{"gpc_rounds_draw", "gpc_rounds_rank", "gpc_rounds_a
 
 // searchKey names a graph of rounds.
 type searchKey struct {
-	candidates, round, rounds, steps, given int
-	project, counted, elites, behind        bool
+	candidates, round, rounds, steps, initial int
+	project, counted, elites, terminal        bool
 }
 
 // searchRoom is what rounds need: for so many candidates over all and steps.
@@ -70,7 +70,7 @@ type searchRoom struct {
 	steps      int
 	in, out    piece
 
-	offsets, cost, margin, kept, first, executed, mean, elites, standing, report, table, unit, ranks piece
+	offsets, cost, margin, survived, first, executed, mean, elites, eliteCount, report, table, unit, ranks piece
 
 	plansSpace
 	z, plan, base, start piece // start: Base of the observation
@@ -79,18 +79,18 @@ type searchRoom struct {
 }
 
 // searchInput places what goes in behind the observation of roundInput, in bytes.
-type searchInput struct{ begin, mean, spread, share, from, beside, given, state, bytes int }
+type searchInput struct{ begin, mean, spread, share, knot, neighbour, initial, state, bytes int }
 
-func (r *rollouts) searchInput(steps, given int) (l searchInput) {
+func (r *rollouts) searchInput(steps, initial int) (l searchInput) {
 	width, knots := r.cfg.Width(), min(crossentropy.MostKnots, steps)
 	l.begin = (r.roundInput().offsets + 7) / 8 * 8
 	l.mean = l.begin + 4*beginWords
 	l.spread = l.mean + 8*steps*width
 	l.share = l.spread + 8*knots*width
-	l.from = l.share + 4*steps
-	l.beside = l.from + 4*steps
-	l.given = l.beside + 4*knots
-	l.state = l.given + 4*given*steps*width
+	l.knot = l.share + 4*steps
+	l.neighbour = l.knot + 4*steps
+	l.initial = l.neighbour + 4*knots
+	l.state = l.initial + 4*initial*steps*width
 	l.bytes = l.state + 4*stateWords // of those of later rounds none crosses
 	return l
 }
@@ -127,14 +127,14 @@ func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) err
 		return backend.ErrNoSearch
 	}
 	limit := ceil(in.Candidates, round)
-	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, given: 4, project: !in.NoProjection, elites: in.Elites, behind: in.TerminalCost != nil}
-	if in.Begin.Given.Rows > key.given {
-		key.given = most + 4
+	key := searchKey{candidates: in.Candidates, round: round, rounds: limit, steps: steps, initial: 4, project: !in.NoProjection, elites: in.Elites, terminal: in.TerminalCost != nil}
+	if in.Begin.Given.Rows > key.initial {
+		key.initial = most + 4
 	}
 	if in.Rounds > 0 {
 		limit = min(limit, in.Rounds)
 	}
-	err := r.backend.do(func(t *driver.Thread) error {
+	err := r.backend.execute(func(t *driver.Thread) error {
 		if err := r.makeSearchRoom(t, in.Candidates, steps); err != nil {
 			return err
 		}
@@ -170,12 +170,12 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 	l.reserve(&s.offsets, 4*candidates*steps*width, false)
 	l.reserve(&s.cost, 8*candidates, false)
 	l.reserve(&s.margin, 8*candidates, false)
-	l.reserve(&s.kept, 4*candidates, false)
+	l.reserve(&s.survived, 4*candidates, false)
 	l.reserve(&s.first, 4*candidates*f.plan, false)
 	l.reserve(&s.executed, 8*candidates*steps*f.plan, false)
 	l.reserve(&s.mean, 8*steps*width, false)
 	l.reserve(&s.elites, 2*4*most, false)
-	l.reserve(&s.standing, 4, false)
+	l.reserve(&s.eliteCount, 4, false)
 	l.reserve(&s.report, 8*5*candidates, false)
 	l.reserve(&s.table, 8*len(normal.Table()), false)
 	l.reserve(&s.unit, 8*width, false)
@@ -190,11 +190,11 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 	q := r.backend.queue(t)
 	_, s.host = l.place(q, s.memory)
 	ranks := crossentropy.NewRanks(most)
-	fill(q, s.table.at, normal.Table())
-	fill(q, s.unit.at, r.cfg.Search.Unit)
-	fill(q, s.ranks.at, append(append(append([]float64(nil), ranks.Most...), ranks.Place...), ranks.Sum...))
+	fill(q, s.table.device, normal.Table())
+	fill(q, s.unit.device, r.cfg.Search.Unit)
+	fill(q, s.ranks.device, append(append(append([]float64(nil), ranks.Most...), ranks.Place...), ranks.Sum...))
 	if q.err != nil {
-		s.memory.since(t, 0, 0)
+		s.memory.rewind(t, 0, 0)
 		return q.err
 	}
 	s.candidates, s.steps = candidates, steps
@@ -202,108 +202,110 @@ func (r *rollouts) makeSearchRoom(t *driver.Thread, candidates, steps int) error
 }
 
 // stageSearch writes what goes in into pinned memory, and reports what stage does.
-func (r *rollouts) stageSearch(in backend.SearchInput, key searchKey, limit int) (counted bool) {
+func (r *rollouts) stageSearch(input backend.SearchInput, key searchKey, limit int) (counted bool) {
 	s := r.search
-	l, at, begin := r.searchInput(key.steps, key.given), s.in.host, &in.Begin
-	counted = r.observe(s.host, at, in.S, in.C, in.Preference, in.Z, in.TerminalCost)
-	copy(driver.HostSlice[uint32](s.host, at+l.begin, beginWords), []uint32{
+	l, base, begin := r.searchInput(key.steps, key.initial), s.in.host, &input.Begin
+	counted = r.observe(s.host, base, input.S, input.C, input.Preference, input.Z, input.TerminalCost)
+	copy(driver.HostSlice[uint32](s.host, base+l.begin, beginWords), []uint32{
 		beginSeed: uint32(begin.Seed), beginSeed + 1: uint32(begin.Seed >> 32), beginNumber: begin.Number, beginGiven: uint32(begin.Given.Rows), beginLimit: uint32(limit),
 	})
-	clear(driver.HostSlice[int32](s.host, at+l.state, stateWords))
-	copy(driver.HostSlice[float64](s.host, at+l.mean, len(begin.Mean)), begin.Mean)
-	copy(driver.HostSlice[float64](s.host, at+l.spread, len(begin.Spread)), begin.Spread)
-	share, from := driver.HostSlice[float32](s.host, at+l.share, key.steps), driver.HostSlice[int32](s.host, at+l.from, key.steps)
+	clear(driver.HostSlice[int32](s.host, base+l.state, stateWords))
+	copy(driver.HostSlice[float64](s.host, base+l.mean, len(begin.Mean)), begin.Mean)
+	copy(driver.HostSlice[float64](s.host, base+l.spread, len(begin.Spread)), begin.Spread)
+	share, starts := driver.HostSlice[float32](s.host, base+l.share, key.steps), driver.HostSlice[int32](s.host, base+l.knot, key.steps)
 	for h := range key.steps {
 		knot, _, f := crossentropy.Between(float64(h), key.steps, begin.Knots)
-		from[h], share[h] = int32(knot), f
+		starts[h], share[h] = int32(knot), f
 	}
-	beside := driver.HostSlice[int32](s.host, at+l.beside, begin.Knots)
-	for k := range beside {
-		beside[k] = int32(crossentropy.Beside(k, key.steps, begin.Knots))
+	neighbours := driver.HostSlice[int32](s.host, base+l.neighbour, begin.Knots)
+	for k := range neighbours {
+		neighbours[k] = int32(crossentropy.Beside(k, key.steps, begin.Knots))
 	}
-	gather(driver.HostSlice[float32](s.host, at+l.given, begin.Given.Rows*begin.Given.Cols), begin.Given, 0, begin.Given.Rows)
+	gather(driver.HostSlice[float32](s.host, base+l.initial, begin.Given.Rows*begin.Given.Cols), begin.Given, 0, begin.Given.Rows)
 	return counted
 }
 
 // queueSearch puts all rounds on the stream.
 func (r *rollouts) queueSearch(q *queue, key searchKey) {
 	f, s, width := &r.flow, r.search, r.cfg.Width()
-	in, l := r.roundInput(), r.searchInput(key.steps, key.given)
-	q.upload(s.in.at, s.host, s.in.host, l.bytes)
-	at := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
+	observation, l := r.roundInput(), r.searchInput(key.steps, key.initial)
+	q.upload(s.in.device, s.host, s.in.host, l.bytes)
+	input := func(offset int) driver.Pointer { return s.in.device.Offset(offset) }
 	most := crossentropy.Elites(key.round)
 	job := roundsJob{
-		begin: at(l.begin), state: at(l.state), table: s.table.at, unit: s.unit.at, ranks: s.ranks.at, given: at(l.given), share: at(l.share), from: at(l.from), beside: at(l.beside),
-		mean: at(l.mean), other: s.mean.at, spread: at(l.spread), candidates: s.offsets.at, cost: s.cost.at, margin: s.margin.at, elites: s.elites.at, standing: s.standing.at, report: s.report.at,
+		begin: input(l.begin), state: input(l.state), table: s.table.device, unit: s.unit.device, ranks: s.ranks.device, given: input(l.initial), share: input(l.share), from: input(l.knot), beside: input(l.neighbour),
+		mean: input(l.mean), other: s.mean.device, spread: input(l.spread), candidates: s.offsets.device, cost: s.cost.device, margin: s.margin.device, elites: s.elites.device, standing: s.eliteCount.device, report: s.report.device,
 		tolerance: r.cfg.Search.Tolerance, beyond: crossentropy.BeyondMargins, wideWidth: crossentropy.WideWidth, heldWidth: crossentropy.HeldWidth, heldSpread: crossentropy.HeldSpread,
 		floor: crossentropy.SpreadFloor, learn: crossentropy.Learn, keep: 1 - crossentropy.Learn,
 		width: int32(width), steps: int32(key.steps), knots: int32(min(crossentropy.MostKnots, key.steps)), most: int32(most),
 		kinds: crossentropy.Kinds, wide: crossentropy.Wide, held: crossentropy.Held, stream: crossentropy.Stream,
 	}
 	if !f.code.warp { // kernels of their own do not know a lost state
-		job.kept = s.kept.at
+		job.kept = s.survived.device
 	}
-	preference := preferenceJob{weights: at(in.weights), slot: at(in.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
+	preference := preferenceJob{weights: input(observation.weights), slot: input(observation.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
 	if key.counted {
 		preference.adaptive = 0
 	}
-	if key.behind {
-		preference.behind = at(in.behind)
+	if key.terminal {
+		preference.behind = input(observation.terminal)
 	}
 	if r.whole.name == "" {
-		f.bases(q, 1, inputs{x: at(in.state), ctx: at(in.ctx)}, s.start.at)
+		f.bases(q, 1, inputs{x: input(observation.state), ctx: input(observation.ctx)}, s.start.device)
 	}
 	for i := range key.rounds {
 		first := i * key.round
 		rows := min(key.round, key.candidates-first)
 		q.tile = r.backend.tileOf(rows)
 		q.launch("gpc_rounds_draw", driver.Dim{X: ceil(rows*width, 128)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
-		r.rollRound(q, key, &preference, at, i, first, rows)
+		r.rollRound(q, key, &preference, input, i, first, rows)
 		q.launch("gpc_rounds_rank", driver.Dim{X: ceil(rows+most, 8)}, 256, 16*(rows+most), driver.Struct(&job), driver.Int32(i), driver.Int32(first), driver.Int32(rows))
 		q.launch("gpc_rounds_adapt", driver.Dim{X: ceil(key.steps*width, 32) + ceil(int(job.knots)*width, 32)}, 128, 0, driver.Struct(&job), driver.Int32(i), driver.Int32(first))
 	}
 	o := r.searchOutput(key.rounds, key.steps)
-	to := func(offset int) driver.Pointer { return s.out.at.Offset(offset) }
+	output := func(offset int) driver.Pointer { return s.out.device.Offset(offset) }
 	result := roundsOut{
-		state: to(0), report: to(o.report), spread: to(o.spread), cost: to(o.cost), margin: to(o.margin), number: to(o.number), payload: to(o.payload), offsets: to(o.offsets),
-		first: s.first.at, rounds: int32(key.rounds), actions: int32(f.plan),
+		state: output(0), report: output(o.report), spread: output(o.spread), cost: output(o.cost), margin: output(o.margin), number: output(o.number), payload: output(o.payload), offsets: output(o.offsets),
+		first: s.first.device, rounds: int32(key.rounds), actions: int32(f.plan),
 	}
 	if r.whole.name != "" {
-		result.executed, result.acted = to(o.executed), s.executed.at
+		result.executed, result.acted = output(o.executed), s.executed.device
 	}
-	bytes, wanted := o.one, 1
+	bytes, count := o.one, 1
 	if key.elites {
-		bytes, wanted = o.bytes, most
+		bytes, count = o.bytes, most
 	}
-	q.launch("gpc_rounds_result", driver.Dim{X: wanted}, 128, 0, driver.Struct(&job), driver.Struct(&result))
-	q.download(s.host, s.out.host, s.out.at, bytes)
+	q.launch("gpc_rounds_result", driver.Dim{X: count}, 128, 0, driver.Struct(&job), driver.Struct(&result))
+	q.download(s.host, s.out.host, s.out.device, bytes)
 }
 
 // rollRound queues the roll-outs of one round's candidates.
-func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob, at func(int) driver.Pointer, round, first, rows int) {
-	f, s, l, width := &r.flow, r.search, r.roundInput(), r.cfg.Width()
-	state := at(r.searchInput(key.steps, key.given).state)
-	offsets := s.offsets.at.Offset(4 * first * key.steps * width)
-	cost, margin, firsts := s.cost.at.Offset(8*first), s.margin.at.Offset(8*first), s.first.at.Offset(4*first*f.plan)
+func (r *rollouts) rollRound(q *queue, key searchKey, preference *preferenceJob, input func(int) driver.Pointer, round, first, rows int) {
+	f, s := &r.flow, r.search
+	l, width := r.roundInput(), r.cfg.Width()
+	state := input(r.searchInput(key.steps, key.initial).state)
+	offsets := s.offsets.device.Offset(4 * first * key.steps * width)
+	cost, margin, firsts := s.cost.device.Offset(8*first), s.margin.device.Offset(8*first), s.first.device.Offset(4*first*f.plan)
 	if r.whole.name != "" {
-		job := r.wholeJob(at(l.s), at(l.c), rows, key.steps, key.project)
-		job.latent, job.offsets, job.cost, job.margin, job.first = at(l.latent), offsets, cost, margin, firsts
-		job.kept, job.executed = s.kept.at.Offset(4*first), s.executed.at.Offset(8*first*key.steps*f.plan)
+		job := r.wholeJob(input(l.s), input(l.c), rows, key.steps, key.project)
+		job.latent, job.offsets, job.cost = input(l.latent), offsets, cost
+		job.margin, job.first = margin, firsts
+		job.kept, job.executed = s.survived.device.Offset(4*first), s.executed.device.Offset(8*first*key.steps*f.plan)
 		job.done = state.Offset(4 * (round*stateWords + stateDone))
 		r.whole.run(q, &f.code, &job, preference)
 		return
 	}
-	r.rollAlong(q, &s.plansSpace, rows, key.steps, key.project, preference, along{
-		s: at(l.s), c: at(l.c), latent: at(l.latent), offsets: offsets, z: s.z.at, first: firsts, plan: s.plan.at, start: s.start.at, base: s.base.at, cost: cost, margin: margin, kept: s.kept.at.Offset(4 * first),
+	r.rollAlong(q, &s.plansSpace, rows, key.steps, key.project, preference, planRollout{
+		s: input(l.s), c: input(l.c), latent: input(l.latent), offsets: offsets, z: s.z.device, first: firsts, plan: s.plan.device, start: s.start.device, base: s.base.device, cost: cost, margin: margin, survived: s.survived.device.Offset(4 * first),
 	})
 }
 
 // settled reads what the rounds came to.
 func (r *rollouts) settled(key searchKey, out *backend.SearchOutput) {
 	s, o := r.search, r.searchOutput(key.rounds, key.steps)
-	at, nu, size := s.out.host, r.flow.plan, key.steps*r.cfg.Width()
-	state := driver.HostSlice[int32](s.host, at, stateWords)
-	report := driver.HostSlice[float64](s.host, at+o.report, 5*int(state[stateMade]))
+	base, nu, size := s.out.host, r.flow.plan, key.steps*r.cfg.Width()
+	state := driver.HostSlice[int32](s.host, base, stateWords)
+	report := driver.HostSlice[float64](s.host, base+o.report, 5*int(state[stateMade]))
 	out.Rounds = out.Rounds[:0]
 	for i := range int(state[stateMade]) {
 		v := report[5*i:]
@@ -311,21 +313,21 @@ func (r *rollouts) settled(key searchKey, out *backend.SearchOutput) {
 			Candidates: min(key.round, key.candidates-i*key.round), Feasible: int(v[2]), Total: v[3], Least: v[4], Cost: v[0], Margin: v[1],
 		})
 	}
-	kept := int(state[stateKept])
+	elites := int(state[stateKept])
 	if !key.elites {
-		kept = min(kept, 1)
+		elites = min(elites, 1)
 	}
 	c := &s.outcome
 	c.Number = c.Number[:0]
-	for _, n := range driver.HostSlice[int32](s.host, at+o.number, kept) {
+	for _, n := range driver.HostSlice[int32](s.host, base+o.number, elites) {
 		c.Number = append(c.Number, int(n))
 	}
-	c.Cost, c.Margin = driver.HostSlice[float64](s.host, at+o.cost, kept), driver.HostSlice[float64](s.host, at+o.margin, kept)
-	c.Spread = driver.HostSlice[float64](s.host, at+o.spread, min(crossentropy.MostKnots, key.steps)*r.cfg.Width())
-	c.Offsets = tensor.Matrix{Rows: kept, Cols: size, Stride: size, Data: driver.HostSlice[float32](s.host, at+o.offsets, kept*size)}
-	c.Payload = tensor.Matrix{Rows: kept, Cols: nu, Stride: nu, Data: driver.HostSlice[float32](s.host, at+o.payload, kept*nu)}
+	c.Cost, c.Margin = driver.HostSlice[float64](s.host, base+o.cost, elites), driver.HostSlice[float64](s.host, base+o.margin, elites)
+	c.Spread = driver.HostSlice[float64](s.host, base+o.spread, min(crossentropy.MostKnots, key.steps)*r.cfg.Width())
+	c.Offsets = tensor.Matrix{Rows: elites, Cols: size, Stride: size, Data: driver.HostSlice[float32](s.host, base+o.offsets, elites*size)}
+	c.Payload = tensor.Matrix{Rows: elites, Cols: nu, Stride: nu, Data: driver.HostSlice[float32](s.host, base+o.payload, elites*nu)}
 	out.Outcome, out.Executed = *c, nil
-	if kept > 0 && r.whole.name != "" && !math.IsInf(c.Margin[0], -1) {
-		out.Executed = driver.HostSlice[float64](s.host, at+o.executed, key.steps*nu)
+	if elites > 0 && r.whole.name != "" && !math.IsInf(c.Margin[0], -1) {
+		out.Executed = driver.HostSlice[float64](s.host, base+o.executed, key.steps*nu)
 	}
 }

@@ -67,13 +67,13 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	}
 	s := &Stepper{backend: b, memory: &memory{}, sizes: cfg.Sizes(), problem: cfg.Problem}
 	s.graphs.memory = s.memory
-	err := b.do(func(t *driver.Thread) error {
+	err := b.execute(func(t *driver.Thread) error {
 		if err := b.preload(t, stepKernels...); err != nil {
 			return err
 		}
 		q := b.queue(t)
 		if s.flow = newFlow(q, s.memory, cfg); q.err != nil {
-			s.memory.since(t, 0, 0)
+			s.memory.rewind(t, 0, 0)
 			return q.err
 		}
 		s.rows = domain.AbilitiesOfProblem(cfg.Problem).Derivatives.Rows
@@ -83,9 +83,9 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 			if s.buffers, err = s.flow.allocate(t, s.memory, rows); err == nil {
 				return nil
 			}
-			s.memory.since(t, device, pinned)
+			s.memory.rewind(t, device, pinned)
 			if !isShort(err) || rows <= 32 {
-				s.memory.since(t, 0, 0)
+				s.memory.rewind(t, 0, 0)
 				return err
 			}
 		}
@@ -171,12 +171,12 @@ func (s *Stepper) Step(in backend.StepInput, out backend.StepOutput) error {
 }
 
 // Field implements backend.Stepper.
-func (s *Stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	if err := s.sizes.CheckField(in, f, energy); err != nil {
+func (s *Stepper) Field(input backend.StepInput, f tensor.Matrix, energy []float32) error {
+	if err := s.sizes.CheckField(input, f, energy); err != nil {
 		return err
 	}
-	return s.chunks(in, func(t *driver.Thread, from, to int) error {
-		if err := s.runStep(t, stepField, in, from, to); err != nil {
+	return s.chunks(input, func(t *driver.Thread, from, to int) error {
+		if err := s.runStep(t, stepField, input, from, to); err != nil {
 			return err
 		}
 		b := &s.buffers
@@ -196,9 +196,9 @@ func (s *Stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error
 	if !s.flow.hasProblem {
 		x, ctx = tensor.Matrix{}, tensor.Matrix{}
 	}
-	in := backend.StepInput{Z: z, X: x, Ctx: ctx}
-	return s.chunks(in, func(t *driver.Thread, from, to int) error {
-		if err := s.runStep(t, stepDecode, in, from, to); err != nil {
+	input := backend.StepInput{Z: z, X: x, Ctx: ctx}
+	return s.chunks(input, func(t *driver.Thread, from, to int) error {
+		if err := s.runStep(t, stepDecode, input, from, to); err != nil {
 			return err
 		}
 		b := &s.buffers
@@ -211,10 +211,10 @@ func (s *Stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error
 }
 
 // chunks takes a batch through f as the workspace has room for it.
-func (s *Stepper) chunks(in backend.StepInput, f func(t *driver.Thread, from, to int) error) error {
-	return s.backend.do(func(t *driver.Thread) error {
-		for from := 0; from < in.Z.Rows; from += s.buffers.capacity {
-			if err := f(t, from, min(in.Z.Rows, from+s.buffers.capacity)); err != nil {
+func (s *Stepper) chunks(input backend.StepInput, f func(t *driver.Thread, from, to int) error) error {
+	return s.backend.execute(func(t *driver.Thread) error {
+		for from := 0; from < input.Z.Rows; from += s.buffers.capacity {
+			if err := f(t, from, min(input.Z.Rows, from+s.buffers.capacity)); err != nil {
 				return err
 			}
 		}

@@ -69,7 +69,7 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	q := f.backend.queue(t)
 	b.workspace.base, b.host = l.place(q, m)
 	// Rows of padding are computed too: let them begin as numbers.
-	q.then(func() error { return t.ZeroAsync(b.workspace.base, l.device, q.on) })
+	q.enqueue(func() error { return t.ZeroAsync(b.workspace.base, l.device, q.stream) })
 	return b, q.err
 }
 
@@ -100,30 +100,31 @@ type inputs struct {
 }
 
 // bases queues Base(x, c) by the device functions.
-func (f *flow) bases(q *queue, rows int, in inputs, base driver.Pointer) {
-	f.code.base(q, rows, in, base, f.plan)
+func (f *flow) bases(q *queue, rows int, input inputs, base driver.Pointer) {
+	f.code.base(q, rows, input, base, f.plan)
 }
 
 // atMiddle is the same at the midpoint.
-func (in inputs) atMiddle(b *stepBuffers) inputs {
-	in.z, in.masks = b.mid.at, b.maskMid.at
-	return in
+func (input inputs) atMiddle(b *stepBuffers) inputs {
+	input.z, input.masks = b.mid.device, b.maskMid.device
+	return input
 }
 
 // forward queues D_s, and with a problem D_u, at z, with masks and physical values.
-func (f *flow) forward(q *queue, rows int, in inputs, b *stepBuffers) {
-	q.forward(rows, f.passWidth(), f.passes(in, b)...)
+func (f *flow) forward(q *queue, rows int, input inputs, b *stepBuffers) {
+	q.forward(rows, f.passWidth(), f.passes(input, b)...)
 }
 
 // passes are the jobs of forward.
-func (f *flow) passes(in inputs, b *stepBuffers) []*forwardJob {
-	s := forwardJob{net: f.netS.at, z: in.z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
+func (f *flow) passes(input inputs, b *stepBuffers) []*forwardJob {
+	s := forwardJob{net: f.netS.device, z: input.z, y: b.y.device, mask: input.masks, ldz: int32(f.latent), ldy: int32(f.states)}
 	if !f.hasProblem {
 		return []*forwardJob{&s}
 	}
-	s.physical, s.mean, s.scale, s.ldp = b.s.at, f.meanS, f.scaleS, int32(f.states)
+	s.physical, s.mean = b.s.device, f.meanS
+	s.scale, s.ldp = f.scaleS, int32(f.states)
 	u := forwardJob{
-		net: f.netU.at, z: in.z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
+		net: f.netU.device, z: input.z, mask: b.maskU.device, physical: b.u.device, mean: f.meanU, scale: f.scaleU, base: b.base.device,
 		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
 	}
 	return []*forwardJob{&s, &u}
@@ -143,29 +144,29 @@ type domainBatch struct {
 }
 
 // gradients queues the objective's gradients by the device functions.
-func (f *flow) gradients(q *queue, rows int, in inputs, b *stepBuffers) {
+func (f *flow) gradients(q *queue, rows int, input inputs, b *stepBuffers) {
 	batch := domainBatch{
-		s: b.s.at, u: b.u.at, c: in.ctx, sigma: in.weights, J: b.objectives.at, gs: b.gs.at, gu: b.gu.at,
-		lds: int32(f.states), ldu: int32(f.plan), ldc: int32(in.ldctx), ldsigma: int32(in.ldweights),
+		s: b.s.device, u: b.u.device, c: input.ctx, sigma: input.weights, J: b.objectives.device, gs: b.gs.device, gu: b.gu.device,
+		lds: int32(f.states), ldu: int32(f.plan), ldc: int32(input.ldctx), ldsigma: int32(input.ldweights),
 		ldJ: int32(f.objectives), ldgs: int32(f.states), ldgu: int32(f.actions), rows: int32(rows),
 	}
 	f.code.gradient(q, &batch)
 }
 
 // backward queues the gradient of the energy in z by way of both decoders.
-func (f *flow) backward(q *queue, rows int, in inputs, b *stepBuffers) {
+func (f *flow) backward(q *queue, rows int, input inputs, b *stepBuffers) {
 	s := vjpJob{
-		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
-		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
+		net: f.netS.device, mask: input.masks, zbar: b.zbarS.device, ybar: b.y.device, x: input.x, mean: f.meanS, scale: f.scaleS,
+		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(input.ldx), factor: -2 / f.params.Epsilon,
 	}
 	width := func(n packedNet) int { return max(n.width, sixteens(n.out)) }
 	if !f.hasProblem {
 		q.backward(rows, width(f.netS), &s)
 		return
 	}
-	s.g, s.ldg, s.gCount = b.gs.at, int32(f.states), int32(f.states)
+	s.g, s.ldg, s.gCount = b.gs.device, int32(f.states), int32(f.states)
 	u := vjpJob{
-		net: f.netU.at, mask: b.maskU.at, zbar: b.zbarU.at, scale: f.scaleU, g: b.gu.at,
+		net: f.netU.device, mask: b.maskU.device, zbar: b.zbarU.device, scale: f.scaleU, g: b.gu.device,
 		ldzbar: int32(f.latent), ldg: int32(f.actions), gCount: int32(f.actions),
 	}
 	q.backward(rows, max(width(f.netS), width(f.netU)), &s, &u)
@@ -179,24 +180,24 @@ type middleJob struct {
 }
 
 // firstHalf is the field and energy, and with half the first half of RK2.
-func (f *flow) firstHalf(in inputs, b *stepBuffers, half bool) middleJob {
+func (f *flow) firstHalf(input inputs, b *stepBuffers, half bool) middleJob {
 	job := middleJob{
-		z: in.z, zbarS: b.zbarS.at, f: b.field.at, energy: b.energy.at, x: in.x, y: b.y.at, mean: f.meanS, scale: f.scaleS,
-		objectives: b.objectives.at, weights: in.weights, dt: f.params.Dt, vmax: f.params.VMax, epsilon: f.params.Epsilon,
-		n: int32(f.latent), states: int32(f.states), ldx: int32(in.ldx), m: int32(f.objectives), ldweights: int32(in.ldweights),
+		z: input.z, zbarS: b.zbarS.device, f: b.field.device, energy: b.energy.device, x: input.x, y: b.y.device, mean: f.meanS, scale: f.scaleS,
+		objectives: b.objectives.device, weights: input.weights, dt: f.params.Dt, vmax: f.params.VMax, epsilon: f.params.Epsilon,
+		n: int32(f.latent), states: int32(f.states), ldx: int32(input.ldx), m: int32(f.objectives), ldweights: int32(input.ldweights),
 	}
 	if f.hasProblem {
-		job.zbarU = b.zbarU.at
+		job.zbarU = b.zbarU.device
 	}
 	if half {
-		job.k1, job.mid, job.flags = b.k1.at, b.mid.at, b.flags.at
+		job.k1, job.mid, job.flags = b.k1.device, b.mid.device, b.flags.device
 	}
 	return job
 }
 
 // middle queues firstHalf.
-func (f *flow) middle(q *queue, rows int, in inputs, b *stepBuffers, half bool) {
-	job := f.firstHalf(in, b, half)
+func (f *flow) middle(q *queue, rows int, input inputs, b *stepBuffers, half bool) {
+	job := f.firstHalf(input, b, half)
 	q.needs(func(*trace) work {
 		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64(6*f.latent+2*f.states)}
 	})
@@ -204,14 +205,14 @@ func (f *flow) middle(q *queue, rows int, in inputs, b *stepBuffers, half bool) 
 }
 
 // toMiddle queues the first half of RK2 and the forward pass at the midpoint.
-func (f *flow) toMiddle(q *queue, rows int, in inputs, b *stepBuffers) {
-	mid := in.atMiddle(b)
+func (f *flow) toMiddle(q *queue, rows int, input inputs, b *stepBuffers) {
+	mid := input.atMiddle(b)
 	if !q.one(rows) {
-		f.middle(q, rows, in, b, true)
+		f.middle(q, rows, input, b, true)
 		f.forward(q, rows, mid, b)
 		return
 	}
-	job := f.firstHalf(in, b, true)
+	job := f.firstHalf(input, b, true)
 	job.f, job.mid = 0, 0 // which nobody else reads
 	q.oneForward(&job, f.passWidth(), f.passes(mid, b)...)
 }
@@ -222,29 +223,29 @@ func (f *flow) frame(q *queue, rows int, b *stepBuffers) {
 		return
 	}
 	if q.one(rows) && q.oneColumns(f.netS) > 0 {
-		q.oneMetric(f.netS, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+		q.oneMetric(f.netS, b.maskS.device, f.params.MetricLambda, b.jac.device, b.metric.device)
 	} else {
-		q.metric(f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+		q.metric(f.netS, rows, b.maskS.device, f.params.MetricLambda, b.jac.device, b.metric.device)
 	}
-	q.eig(rows, f.latent, f.params.TopK, b.metric.at, f.latent*f.latent, b.values.at, b.vectors.at)
+	q.eig(rows, f.latent, f.params.TopK, b.metric.device, f.latent*f.latent, b.values.device, b.vectors.device)
 }
 
 // endJob is gpc_end of include/step.cuh.
 type endJob struct {
-	z, zbarS, zbarU, k1, values, vectors, before, flags, next driver.Pointer
-	dt, vmax, gain, angle                                     float32
-	n, k, blocks, _                                           int32
+	z, zbarS, zbarU, k1, values, vectors, input, flags, next driver.Pointer
+	dt, vmax, gain, angle                                    float32
+	n, k, blocks, _                                          int32
 }
 
 // secondHalf is that of RK2, with the Lie residual and ⊕.
-func (f *flow) secondHalf(in inputs, b *stepBuffers, next driver.Pointer) endJob {
+func (f *flow) secondHalf(input inputs, b *stepBuffers, next driver.Pointer) endJob {
 	p := &f.params
 	job := endJob{
-		z: in.z, zbarS: b.zbarS.at, k1: b.k1.at, values: b.values.at, vectors: b.vectors.at, before: b.flags.at, flags: b.flags.at, next: next,
+		z: input.z, zbarS: b.zbarS.device, k1: b.k1.device, values: b.values.device, vectors: b.vectors.device, input: b.flags.device, flags: b.flags.device, next: next,
 		dt: p.Dt, vmax: p.VMax, gain: p.LieGain, angle: p.LieScale * p.Dt, n: int32(f.latent), blocks: int32(p.Group.RotationBlocks),
 	}
 	if f.hasProblem {
-		job.zbarU = b.zbarU.at
+		job.zbarU = b.zbarU.device
 	}
 	if f.hasLie() {
 		job.k = int32(p.TopK)
@@ -253,8 +254,8 @@ func (f *flow) secondHalf(in inputs, b *stepBuffers, next driver.Pointer) endJob
 }
 
 // end queues secondHalf.
-func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer) {
-	job := f.secondHalf(in, b, next)
+func (f *flow) end(q *queue, rows int, input inputs, b *stepBuffers, next driver.Pointer) {
+	job := f.secondHalf(input, b, next)
 	q.needs(func(*trace) work {
 		k := int(job.k)
 		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64((5+k)*f.latent+k)}
@@ -264,37 +265,37 @@ func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Po
 
 // step queues the whole step from in.z to next, but not the action; Base is known.
 // gradient queues the objective's gradients at the buffers' states and actions.
-func (f *flow) step(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
-	f.fields(q, rows, in, b, gradient)
-	f.end(q, rows, in, b, next)
+func (f *flow) step(q *queue, rows int, input inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
+	f.fields(q, rows, input, b, gradient)
+	f.end(q, rows, input, b, next)
 }
 
 // fields queues the step but its second half. The frame of the Lie residual is a branch
 // beside both field evaluations.
-func (f *flow) fields(q *queue, rows int, in inputs, b *stepBuffers, gradient func()) {
-	f.forward(q, rows, in, b)
+func (f *flow) fields(q *queue, rows int, input inputs, b *stepBuffers, gradient func()) {
+	f.forward(q, rows, input, b)
 	q.fork(func() { f.frame(q, rows, b) })
-	f.slopes(q, rows, in, b, gradient)
+	f.slopes(q, rows, input, b, gradient)
 }
 
 // slopes queues both field evaluations behind the first forward pass, and joins the frame.
-func (f *flow) slopes(q *queue, rows int, in inputs, b *stepBuffers, gradient func()) {
+func (f *flow) slopes(q *queue, rows int, input inputs, b *stepBuffers, gradient func()) {
 	gradient()
-	f.backward(q, rows, in, b)
-	f.toMiddle(q, rows, in, b)
+	f.backward(q, rows, input, b)
+	f.toMiddle(q, rows, input, b)
 	gradient()
-	f.backward(q, rows, in.atMiddle(b), b)
+	f.backward(q, rows, input.atMiddle(b), b)
 	q.join()
 }
 
 // action is the clipped plan at z.
 func (f *flow) action(z driver.Pointer, b *stepBuffers) forwardJob {
 	u := forwardJob{
-		net: f.netU.at, z: z, physical: b.planOut.at, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi,
+		net: f.netU.device, z: z, physical: b.planOut.device, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi,
 		ldz: int32(f.latent), ldp: int32(f.plan),
 	}
 	if f.hasProblem {
-		u.base, u.ldbase = b.base.at, int32(f.plan)
+		u.base, u.ldbase = b.base.device, int32(f.plan)
 	}
 	return u
 }
@@ -306,6 +307,6 @@ func (f *flow) decode(q *queue, rows int, z driver.Pointer, b *stepBuffers, stat
 		q.forward(rows, f.netU.width, &u)
 		return
 	}
-	s := forwardJob{net: f.netS.at, z: z, physical: b.s.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
+	s := forwardJob{net: f.netS.device, z: z, physical: b.s.device, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
 	q.forward(rows, max(f.netS.width, f.netU.width), &s, &u)
 }

@@ -37,33 +37,33 @@ const oneCopy = 32 << 10
 
 // runStep takes rows [from, to) of a call through the device; results lie in pinned
 // memory afterwards.
-func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, from, to int) error {
+func (s *Stepper) runStep(t *driver.Thread, whole part, input backend.StepInput, from, to int) error {
 	b, f := &s.buffers, &s.flow
-	b.stage(in.Z, from, to, b.z)
-	b.stage(in.X, from, to, b.x)
-	b.stage(in.Ctx, from, to, b.ctx)
-	b.stage(in.Weights, from, to, b.weights)
+	b.stage(input.Z, from, to, b.z)
+	b.stage(input.X, from, to, b.x)
+	b.stage(input.Ctx, from, to, b.ctx)
+	b.stage(input.Weights, from, to, b.weights)
 	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 && to-from > 1 }
-	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(cmp.Or(s.whole, in.Z.Rows))), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
+	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(cmp.Or(s.whole, input.Z.Rows))), oneX: one(input.X), oneC: one(input.Ctx), oneW: one(input.Weights)}
 	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
 	}
-	s.hostBase(in, from, to)
+	s.hostBase(input, from, to)
 	switch whole {
 	case stepDecode:
 		return s.launchPart(t, key)
 	case stepField:
-		return s.launchParts(t, key, in, from, to, splitStart, splitField)
+		return s.launchParts(t, key, input, from, to, splitStart, splitField)
 	}
-	return s.launchParts(t, key, in, from, to, splitStart, splitMiddle, splitEnd)
+	return s.launchParts(t, key, input, from, to, splitStart, splitMiddle, splitEnd)
 }
 
 // launchParts launches the parts of a split call, with gradients on the host
 // between them.
-func (s *Stepper) launchParts(t *driver.Thread, key graphKey, in backend.StepInput, from, to int, parts ...part) error {
+func (s *Stepper) launchParts(t *driver.Thread, key graphKey, input backend.StepInput, from, to int, parts ...part) error {
 	for i, p := range parts {
 		if i > 0 {
-			s.hostGradient(in, from, to)
+			s.hostGradient(input, from, to)
 		}
 		key.part = p
 		if err := s.launchPart(t, key); err != nil {
@@ -86,82 +86,83 @@ func (s *Stepper) queue(q *queue, key graphKey) {
 		return
 	}
 	p := queuedPart{q, key, f, &s.buffers, key.inputs(&s.buffers, f)}
-	p.put()
+	p.enqueue()
 }
 
 // inputs are where the kernels find what the host observed.
 func (k *graphKey) inputs(b *stepBuffers, f *flow) inputs {
-	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
+	input := inputs{z: b.z.device, x: b.x.device, ctx: b.ctx.device, weights: b.weights.device, masks: b.maskS.device, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	if k.oneX {
-		in.ldx = 0
+		input.ldx = 0
 	}
 	if k.oneC {
-		in.ldctx = 0
+		input.ldctx = 0
 	}
 	if k.oneW {
-		in.ldweights = 0
+		input.ldweights = 0
 	}
-	return in
+	return input
 }
 
 // queuedPart puts the part of a key on a queue.
 type queuedPart struct {
 	*queue
-	key graphKey
-	f   *flow
-	b   *stepBuffers
-	in  inputs
+	key   graphKey
+	f     *flow
+	b     *stepBuffers
+	input inputs
 }
 
-func (p *queuedPart) put() {
-	q, f, b, in, rows := p.queue, p.f, p.b, p.in, p.key.rows
+func (p *queuedPart) enqueue() {
+	q, f, b := p.queue, p.f, p.b
+	input, rows := p.input, p.key.rows
 	switch p.key.part {
 	case stepWhole:
 		p.observed()
-		f.step(q, rows, in, b, b.next.at, p.gradient)
+		f.step(q, rows, input, b, b.next.device, p.gradient)
 		p.action()
 	case stepField:
 		p.observed()
-		f.forward(q, rows, in, b)
+		f.forward(q, rows, input, b)
 		p.field()
 	case splitStart:
 		p.observed()
-		f.forward(q, rows, in, b)
+		f.forward(q, rows, input, b)
 		q.fork(func() { f.frame(q, rows, b) })
 		p.physical()
 		q.join()
 	case splitMiddle:
 		p.gradient()
-		f.backward(q, rows, in, b)
-		f.middle(q, rows, in, b, true)
-		f.forward(q, rows, in.atMiddle(b), b)
+		f.backward(q, rows, input, b)
+		f.middle(q, rows, input, b, true)
+		f.forward(q, rows, input.atMiddle(b), b)
 		p.physical()
 	case splitEnd:
 		p.gradient()
-		f.backward(q, rows, in.atMiddle(b), b)
-		f.end(q, rows, in, b, b.next.at)
+		f.backward(q, rows, input.atMiddle(b), b)
+		f.end(q, rows, input, b, b.next.device)
 		p.action()
 	case splitField:
 		p.field()
 	case stepDecode:
 		p.observed()
-		f.decode(q, rows, in.z, b, true)
+		f.decode(q, rows, input.z, b, true)
 		p.down(b.planOut, f.plan)
 		p.down(b.s, f.states)
 	}
 }
 
 // up copies a piece to the device: its rows, or the first one.
-func (p *queuedPart) up(of piece, cols int, one bool) {
+func (p *queuedPart) up(dst piece, cols int, one bool) {
 	rows := p.key.rows
 	if one {
 		rows = 1
 	}
-	p.upload(of.at, p.b.host, of.host, 4*rows*cols)
+	p.upload(dst.device, p.b.host, dst.host, 4*rows*cols)
 }
 
 // down copies the rows of a piece to the host.
-func (p *queuedPart) down(of piece, cols int) { p.b.get(p.queue, of, p.key.rows*cols) }
+func (p *queuedPart) down(source piece, cols int) { p.b.get(p.queue, source, p.key.rows*cols) }
 
 // observed brings what the host observed, and Base: from the host, or by the device functions.
 func (p *queuedPart) observed() {
@@ -171,7 +172,7 @@ func (p *queuedPart) observed() {
 		return
 	}
 	if whole := b.weights.host + b.weights.bytes - b.z.host; whole <= oneCopy {
-		p.upload(b.z.at, b.host, b.z.host, whole)
+		p.upload(b.z.device, b.host, b.z.host, whole)
 	} else {
 		p.up(b.z, f.latent, false)
 		p.up(b.x, f.states, p.key.oneX)
@@ -183,7 +184,7 @@ func (p *queuedPart) observed() {
 	case f.code.name == "":
 		p.up(b.base, f.plan, false)
 	default:
-		f.bases(p.queue, p.key.rows, p.in, b.base.at)
+		f.bases(p.queue, p.key.rows, p.input, b.base.device)
 	}
 }
 
@@ -193,7 +194,7 @@ func (p *queuedPart) gradient() {
 	switch {
 	case !f.hasProblem:
 	case f.code.name != "":
-		f.gradients(p.queue, p.key.rows, p.in, b)
+		f.gradients(p.queue, p.key.rows, p.input, b)
 	default:
 		p.up(b.objectives, f.objectives, false)
 		p.up(b.gs, f.states, false)
@@ -210,8 +211,8 @@ func (p *queuedPart) physical() {
 // field is the field and the energy behind the first forward pass.
 func (p *queuedPart) field() {
 	p.gradient()
-	p.f.backward(p.queue, p.key.rows, p.in, p.b)
-	p.f.middle(p.queue, p.key.rows, p.in, p.b, false)
+	p.f.backward(p.queue, p.key.rows, p.input, p.b)
+	p.f.middle(p.queue, p.key.rows, p.input, p.b, false)
 	p.down(p.b.field, p.f.latent)
 	p.down(p.b.energy, 1)
 }
@@ -219,13 +220,13 @@ func (p *queuedPart) field() {
 // action decodes the new latents and hands over what a step gives.
 func (p *queuedPart) action() {
 	f, b := p.f, p.b
-	f.decode(p.queue, p.key.rows, b.next.at, b, false)
+	f.decode(p.queue, p.key.rows, b.next.device, b, false)
 	if whole := b.flags.host + b.flags.bytes - b.next.host; whole <= oneCopy {
-		p.download(b.host, b.next.host, b.next.at, whole)
+		p.download(b.host, b.next.host, b.next.device, whole)
 		return
 	}
 	p.down(b.next, f.latent)
 	p.down(b.planOut, f.plan)
 	p.down(b.energy, 1)
-	p.download(b.host, b.flags.host, b.flags.at, p.key.rows)
+	p.download(b.host, b.flags.host, b.flags.device, p.key.rows)
 }

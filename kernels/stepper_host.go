@@ -18,11 +18,11 @@ func inParts(n int, f func(from, to int)) {
 }
 
 // hostBase writes Base(x, c) of rows [from, to) into pinned memory.
-func (s *Stepper) hostBase(in backend.StepInput, from, to int) {
+func (s *Stepper) hostBase(input backend.StepInput, from, to int) {
 	b, f := &s.buffers, &s.flow
 	begin := time.Now()
 	base := driver.HostSlice[float32](b.host, b.base.host, (to-from)*f.plan)
-	shared := in.X.Stride == 0 && in.Ctx.Stride == 0
+	shared := input.X.Stride == 0 && input.Ctx.Stride == 0
 	rows := to - from
 	if shared {
 		rows = 1
@@ -30,8 +30,8 @@ func (s *Stepper) hostBase(in backend.StepInput, from, to int) {
 	inParts(rows, func(low, high int) {
 		x, c, plan := make([]float64, f.states), make([]float64, f.contexts), make([]float64, f.plan)
 		for i := low; i < high; i++ {
-			tensor.Widen(x, in.X.Row(from+i))
-			tensor.Widen(c, in.Ctx.Row(from+i))
+			tensor.Widen(x, input.X.Row(from+i))
+			tensor.Widen(c, input.Ctx.Row(from+i))
 			s.problem.Base(x, c, plan)
 			tensor.Narrow(base[i*f.plan:(i+1)*f.plan], plan)
 		}
@@ -47,7 +47,7 @@ func (s *Stepper) hostBase(in backend.StepInput, from, to int) {
 
 // hostGradient takes the gradients at the physical states and actions in pinned
 // memory, and leaves them there.
-func (s *Stepper) hostGradient(in backend.StepInput, from, to int) {
+func (s *Stepper) hostGradient(input backend.StepInput, from, to int) {
 	b, f, rows := &s.buffers, &s.flow, to-from
 	begin := time.Now()
 	view := func(p piece, cols int) []float32 { return driver.HostSlice[float32](b.host, p.host, rows*cols) }
@@ -55,7 +55,7 @@ func (s *Stepper) hostGradient(in backend.StepInput, from, to int) {
 	J, gs, gu := view(b.objectives, f.objectives), view(b.gs, f.states), view(b.gu, f.actions)
 	inParts(rows, func(low, high int) {
 		if s.rows != nil {
-			c, w := in.Ctx.Slice(from+low, from+high), in.Weights.Slice(from+low, from+high)
+			c, w := input.Ctx.Slice(from+low, from+high), input.Weights.Slice(from+low, from+high)
 			s.rows(domain.Batch{
 				Rows: high - low, S: states[low*f.states:], SStride: f.states, U: plans[low*f.plan:], UStride: f.plan,
 				C: c.Data, CStride: c.Stride, Sigma: w.Data, SigmaStride: w.Stride,
@@ -63,13 +63,14 @@ func (s *Stepper) hostGradient(in backend.StepInput, from, to int) {
 			})
 			return
 		}
-		x, u, c, w := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.contexts), make([]float64, f.objectives)
+		x, u := make([]float64, f.states), make([]float64, f.actions)
+		c, w := make([]float64, f.contexts), make([]float64, f.objectives)
 		gx, gv, j := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.objectives)
 		for i := low; i < high; i++ {
 			tensor.Widen(x, states[i*f.states:(i+1)*f.states])
 			tensor.Widen(u, plans[i*f.plan:i*f.plan+f.actions])
-			tensor.Widen(c, in.Ctx.Row(from+i))
-			tensor.Widen(w, in.Weights.Row(from+i))
+			tensor.Widen(c, input.Ctx.Row(from+i))
+			tensor.Widen(w, input.Weights.Row(from+i))
 			s.problem.Objectives(x, u, c, j)
 			s.problem.Gradient(x, u, c, w, gx, gv)
 			tensor.Narrow(J[i*f.objectives:(i+1)*f.objectives], j)

@@ -18,24 +18,24 @@ func (s *Stepper) queueOne(q *queue, whole part) {
 	f := &s.flow
 	b := s.buffers // with what comes out in pinned memory
 	for _, p := range []*piece{&b.next, &b.planOut, &b.energy, &b.field} {
-		p.at = b.pinned(*p)
+		p.device = b.pinned(*p)
 	}
-	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
+	input := inputs{z: b.z.device, x: b.x.device, ctx: b.ctx.device, weights: b.weights.device, masks: b.maskS.device, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	q.take(&b, f)
 	base := func() {
 		if f.hasProblem {
-			f.bases(q, 1, in, b.base.at)
+			f.bases(q, 1, input, b.base.device)
 		}
 	}
 	gradient := func() {
 		if f.hasProblem {
-			f.gradients(q, 1, in, &b)
+			f.gradients(q, 1, input, &b)
 		}
 	}
 	switch whole {
 	case stepWhole:
 		// D_s does not wait for Base, and the frame, the longest branch, for nothing else.
-		passes := f.passes(in, &b)
+		passes := f.passes(input, &b)
 		q.fork(func() {
 			q.forward(1, f.passWidth(), passes[0])
 			q.mark()
@@ -46,20 +46,20 @@ func (s *Stepper) queueOne(q *queue, whole part) {
 			q.forward(1, f.passWidth(), passes[1])
 		}
 		q.await()
-		f.slopes(q, 1, in, &b, gradient)
-		end, decode := f.secondHalf(in, &b, b.next.at), f.action(b.next.at, &b)
+		f.slopes(q, 1, input, &b, gradient)
+		end, decode := f.secondHalf(input, &b, b.next.device), f.action(b.next.device, &b)
 		end.flags = b.pinned(b.flags)
 		q.oneDecode(&end, f.netU.width, &decode)
 	case stepField:
 		base()
-		f.forward(q, 1, in, &b)
+		f.forward(q, 1, input, &b)
 		gradient()
-		f.backward(q, 1, in, &b)
-		f.middle(q, 1, in, &b, false)
+		f.backward(q, 1, input, &b)
+		f.middle(q, 1, input, &b, false)
 	case stepDecode:
 		base()
-		b.s.at = b.pinned(b.s)
-		f.decode(q, 1, in.z, &b, true)
+		b.s.device = b.pinned(b.s)
+		f.decode(q, 1, input.z, &b, true)
 	}
 }
 
@@ -77,7 +77,7 @@ func (q *queue) take(b *stepBuffers, f *flow) {
 		pieces = pieces[:2]
 	}
 	for i, p := range pieces {
-		job.from[i], job.to[i], job.count[i] = b.pinned(p.piece), p.at, int32(p.count)
+		job.from[i], job.to[i], job.count[i] = b.pinned(p.piece), p.device, int32(p.count)
 	}
 	q.launch("gpc_one_take", driver.Dim{X: len(job.count)}, 128, 0, driver.Struct(&job))
 }

@@ -16,7 +16,7 @@ type trace struct {
 	sizes    map[driver.Pointer][][2]int // layers, out × in, of networks packed since it began
 	next     work                        // of the launch that comes
 	launches []backend.Launch            // of one call
-	at       int                         // launches of the present call so far
+	position int                         // launches of the present call so far
 	first    bool                        // it is the first call
 	from, to driver.Event
 }
@@ -28,7 +28,7 @@ func (b *Backend) Trace(calls int, prepare, call func() error) (launches []backe
 	if shim {
 		calls = 0
 	}
-	err = b.do(func(t *driver.Thread) (err error) {
+	err = b.execute(func(t *driver.Thread) (err error) {
 		if tr.from, err = t.NewEvent(); err != nil {
 			return err
 		}
@@ -41,19 +41,19 @@ func (b *Backend) Trace(calls int, prepare, call func() error) (launches []backe
 	b.trace = tr
 	defer func() {
 		b.trace = nil
-		err = errors.Join(err, b.do(func(t *driver.Thread) error { return errors.Join(t.DestroyEvent(tr.from), t.DestroyEvent(tr.to)) }))
+		err = errors.Join(err, b.execute(func(t *driver.Thread) error { return errors.Join(t.DestroyEvent(tr.from), t.DestroyEvent(tr.to)) }))
 	}()
 	if err := prepare(); err != nil {
 		return nil, err
 	}
 	tr.launches = nil // those of prepare
 	for range calls + 1 {
-		tr.at = 0
+		tr.position = 0
 		if err := call(); err != nil {
 			return nil, err
 		}
-		if !tr.first && tr.at != len(tr.launches) {
-			return nil, fmt.Errorf("trace: a call of %d launches, the one before had %d", tr.at, len(tr.launches))
+		if !tr.first && tr.position != len(tr.launches) {
+			return nil, fmt.Errorf("trace: a call of %d launches, the one before had %d", tr.position, len(tr.launches))
 		}
 		tr.first = false
 	}
@@ -79,16 +79,16 @@ func (tr *trace) launch(q *queue, k *driver.Kernel, l driver.Launch, arguments [
 			Limits: w.limits(b.device, max(1, l.Grid.X)*max(1, l.Grid.Y)),
 		})
 	}
-	at := tr.at
-	tr.at++
-	if at >= len(tr.launches) || tr.launches[at].Kernel != k.Name() {
-		return fmt.Errorf("trace: launch %d is %s, which it was not in the call before", at, k.Name())
+	position := tr.position
+	tr.position++
+	if position >= len(tr.launches) || tr.launches[position].Kernel != k.Name() {
+		return fmt.Errorf("trace: launch %d is %s, which it was not in the call before", position, k.Name())
 	}
 	var ms float32
-	err := q.t.Record(tr.from, q.on)
+	err := q.t.Record(tr.from, q.stream)
 	for _, step := range []func() error{
 		func() error { return q.t.Launch(k, l, arguments...) },
-		func() error { return q.t.Record(tr.to, q.on) },
+		func() error { return q.t.Record(tr.to, q.stream) },
 		func() error { return q.t.WaitEvent(tr.to) },
 		func() (err error) { ms, err = q.t.Elapsed(tr.from, tr.to); return err },
 	} {
@@ -98,7 +98,7 @@ func (tr *trace) launch(q *queue, k *driver.Kernel, l driver.Launch, arguments [
 		err = step()
 	}
 	if err == nil {
-		tr.launches[at].Times = append(tr.launches[at].Times, 1e3*float64(ms))
+		tr.launches[position].Times = append(tr.launches[position].Times, 1e3*float64(ms))
 	}
 	return err
 }
@@ -190,9 +190,9 @@ func (w work) and(cycles float64) work {
 }
 
 // pass is a forward or backward pass of networks over rows.
-func (tr *trace) pass(rows, perBlock int, how precision, nets ...driver.Pointer) (sum work) {
+func (tr *trace) pass(rows, perBlock int, mode precision, nets ...driver.Pointer) (sum work) {
 	products := 1.0
-	if how == split {
+	if mode == split {
 		products = 3
 	}
 	for _, n := range nets {
@@ -200,9 +200,10 @@ func (tr *trace) pass(rows, perBlock int, how precision, nets ...driver.Pointer)
 		for _, l := range tr.sizes[n] {
 			weights += float64(l[0] * l[1])
 		}
-		w := product(rows, perBlock, weights*products, weights, how != single)
+		w := product(rows, perBlock, weights*products, weights, mode != single)
 		w.requests /= products
-		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
+		sum.fma, sum.requests = sum.fma+w.fma, sum.requests+w.requests
+		sum.bytes, sum.tensor = sum.bytes+w.bytes, w.tensor
 	}
 	return sum
 }
@@ -216,17 +217,18 @@ func (tr *trace) jacobian(rows int, net driver.Pointer, tensor, metric bool) wor
 	if len(layers) == 0 {
 		return work{}
 	}
-	n, fma, weights, reads := float64(layers[0][1]), 0.0, 0.0, 0.0
+	n, fma := float64(layers[0][1]), 0.0
+	weights, reads := 0.0, 0.0
 	for i, l := range layers[1:] {
-		share, each := 0.5, 3.0
+		share, readsPerWeight := 0.5, 3.0
 		if i < len(layers)-2 {
-			each = 1.5
+			readsPerWeight = 1.5
 			if !tensor {
 				share = 0.25
 			}
 		}
-		own := share * float64(l[0]*l[1])
-		fma, weights, reads = fma+own*n, weights+own, reads+each*own*n/(16*8*8)
+		layerWeights := share * float64(l[0]*l[1])
+		fma, weights, reads = fma+layerWeights*n, weights+layerWeights, reads+readsPerWeight*layerWeights*n/(16*8*8)
 	}
 	if out := float64(layers[len(layers)-1][0]); metric {
 		fma += out * n * n
@@ -255,6 +257,6 @@ const (
 // eigCycles is the chain of one matrix, some 31 000 cycles at n = 32, or what issuing the
 // instructions of those that a multiprocessor has together takes, some 14 000 each; they grow
 // with the steps of the reduction and of the Sturm counts.
-func eigCycles(n, k, together int) float64 {
-	return math.Max(31000, 14000*float64(together)/4) * float64(n) / 32 * (1 + float64(k)) / 4
+func eigCycles(n, k, matrices int) float64 {
+	return math.Max(31000, 14000*float64(matrices)/4) * float64(n) / 32 * (1 + float64(k)) / 4
 }

@@ -109,7 +109,7 @@ func TestStaticSharedMemoryCounts(t *testing.T) {
 		return // where the driver counts it
 	}
 	_, b := metered(t, Options{})
-	err := b.do(func(th *driver.Thread) error {
+	err := b.execute(func(th *driver.Thread) error {
 		k, err := b.kernel(th, "gpc_search_exact")
 		if err != nil {
 			return err

@@ -47,8 +47,8 @@ var _ backend.Trainer = (*Trainer)(nil)
 
 // dataMatrix is a matrix of the data set on the device, rows of step ld.
 type dataMatrix struct {
-	at address
-	ld int
+	base address
+	ld   int
 }
 
 // trainData is the data set on the device. next and risk are 0 without
@@ -107,7 +107,7 @@ func (b *Backend) newTrainer(cfg backend.TrainerConfig, s share) (*Trainer, erro
 		Next: slices.Clone(cfg.Data.Next), RiskWeight: slices.Clone(cfg.Data.RiskWeight),
 	}
 	runtime.AddCleanup(t, func(m *trainMemory) { b.discard(m.free) }, t.memory)
-	err := b.do(func(th *driver.Thread) error {
+	err := b.execute(func(th *driver.Thread) error {
 		err := t.allocate(th, cfg)
 		if err != nil {
 			_ = t.memory.free(th)
@@ -147,15 +147,16 @@ func (m *trainMemory) free(th *driver.Thread) error {
 // allocate fills the device with the data set and the start of training.
 func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 	m, q := &t.memory.fixed, t.backend.queue(th)
-	q.then(func() (err error) { t.memory.ready, err = th.NewEvent(); return err })
+	q.enqueue(func() (err error) { t.memory.ready, err = th.NewEvent(); return err })
 	t.data = trainData{x: t.uploadMatrix(q, cfg.Data.X), o: t.uploadMatrix(q, cfg.Data.O), s: t.uploadMatrix(q, cfg.Data.S), u: t.uploadMatrix(q, cfg.Data.U)}
 	if cfg.Data.Next != nil {
 		t.data.next, t.data.risk = upload(t, q, cfg.Data.Next), upload(t, q, cfg.Data.RiskWeight)
 	}
 	start := t.layout.begin(cfg.Initial)
-	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
-	t.share.slots = q.alloc(m, 4*t.share.of*t.layout.size)
-	q.then(func() error { return t.allocateSpace(th) })
+	t.parameters, t.first = upload(t, q, start.parameters), upload(t, q, start.first)
+	t.second, t.power = upload(t, q, start.second), upload(t, q, start.power)
+	t.share.slots = q.alloc(m, 4*t.share.count*t.layout.size)
+	q.enqueue(func() error { return t.allocateSpace(th) })
 	t.slotWords = batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
 	t.slots = max(1, min(mostSlots, slotsWords/t.slotWords))
 	t.batch, t.losses = q.alloc(m, 4*t.slotWords), q.alloc(m, 8*maxLosses)
@@ -185,7 +186,7 @@ func (t *Trainer) allocateSpace(th *driver.Thread) error {
 // uploadMatrix copies a matrix into rows of a step that is a multiple of four.
 func (t *Trainer) uploadMatrix(q *queue, m tensor.Matrix) dataMatrix {
 	d := dataMatrix{ld: quads(m.Cols)}
-	d.at = q.alloc(&t.memory.fixed, 4*m.Rows*d.ld)
+	d.base = q.alloc(&t.memory.fixed, 4*m.Rows*d.ld)
 	d.fill(q, m)
 	return d
 }
@@ -195,25 +196,25 @@ func (d dataMatrix) fill(q *queue, m tensor.Matrix) {
 	const piece = 1 << 22 // floats staged at a time
 	step := max(1, min(piece/d.ld, m.Rows))
 	staged := make([]float32, step*d.ld)
-	for from := 0; from < m.Rows; from += step {
-		n := min(step, m.Rows-from)
+	for start := 0; start < m.Rows; start += step {
+		n := min(step, m.Rows-start)
 		for i := range n {
-			copy(staged[i*d.ld:], m.Row(from+i))
+			copy(staged[i*d.ld:], m.Row(start+i))
 		}
-		fill(q, floats(d.at, from*d.ld), staged[:n*d.ld])
+		fill(q, floats(d.base, start*d.ld), staged[:n*d.ld])
 	}
 }
 
 func upload[T float32 | int32](t *Trainer, q *queue, values []T) address {
-	at := q.alloc(&t.memory.fixed, 4*len(values))
-	fill(q, at, values)
-	return at
+	dst := q.alloc(&t.memory.fixed, 4*len(values))
+	fill(q, dst, values)
+	return dst
 }
 
 // call runs one step or loss of the given kind: fill writes the row numbers and
 // kernel weights behind the batch's header, sums receives the sums of the losses.
 func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words []int32, kernel []float32), sums []float64) error {
-	return t.backend.do(func(th *driver.Thread) error {
+	return t.backend.execute(func(th *driver.Thread) error {
 		plan, err := t.planFor(th, key)
 		if err != nil {
 			return err
@@ -221,10 +222,10 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		t.fillSlot(0, key, header, fill)
 		q := t.backend.queue(th)
 		t.launchPlan(q, plan)
-		if t.share.of > 0 { // the gradient too is waited for
-			q.then(func() error { return th.Wait(q.on) })
+		if t.share.count > 0 { // the gradient too is waited for
+			q.enqueue(func() error { return th.Wait(q.stream) })
 		} else {
-			q.then(func() error { return th.WaitEvent(t.memory.ready) })
+			q.enqueue(func() error { return th.WaitEvent(t.memory.ready) })
 		}
 		if q.err != nil {
 			return q.err
@@ -236,29 +237,29 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 
 // fillSlot writes a batch where the host keeps that of an update.
 func (t *Trainer) fillSlot(slot int, key planKey, header [batchHeader]float32, fill func(words []int32, kernel []float32)) {
-	at, index := 4*t.slotWords*slot, key.rows*(1+key.kappa)
-	copy(driver.HostSlice[float32](t.batchHost, at, batchHeader), header[:])
-	fill(driver.HostSlice[int32](t.batchHost, at+4*batchHeader, index),
-		driver.HostSlice[float32](t.batchHost, at+4*(batchHeader+index), key.rows*key.kappa))
+	offset, index := 4*t.slotWords*slot, key.rows*(1+key.kappa)
+	copy(driver.HostSlice[float32](t.batchHost, offset, batchHeader), header[:])
+	fill(driver.HostSlice[int32](t.batchHost, offset+4*batchHeader, index),
+		driver.HostSlice[float32](t.batchHost, offset+4*(batchHeader+index), key.rows*key.kappa))
 }
 
 // launchWhole queues a plan as one graph, its batch from a slot and its losses to it.
 func (t *Trainer) launchWhole(q *queue, plan *trainPlan, slot int) {
 	q.upload(t.batch, t.batchHost, 4*t.slotWords*slot, 4*plan.upload)
 	switch {
-	case !plan.used || q.trace != nil:
-		plan.used = true
+	case !plan.ran || q.trace != nil:
+		plan.ran = true
 		t.start(q, plan.launches)
 	default:
 		if plan.whole == nil {
-			q.then(func() (err error) {
+			q.enqueue(func() (err error) {
 				if plan.whole, err = t.backend.capture(q.t, func(q *queue) { t.start(q, plan.launches) }); err == nil {
 					plan.memory.graphs = append(plan.memory.graphs, plan.whole)
 				}
 				return err
 			})
 		}
-		q.then(func() error { return q.t.LaunchGraph(plan.whole, q.on) })
+		q.enqueue(func() error { return q.t.LaunchGraph(plan.whole, q.stream) })
 	}
 	q.download(t.lossesHost, 8*maxLosses*slot, t.losses, 8*plan.losses)
 }
@@ -266,21 +267,21 @@ func (t *Trainer) launchWhole(q *queue, plan *trainPlan, slot int) {
 // launchPlan queues a plan. At its first use it is launched kernel by kernel, so
 // that every image is loaded before the capture at the second.
 func (t *Trainer) launchPlan(q *queue, plan *trainPlan) {
-	ready := func() error { return q.t.Record(t.memory.ready, q.on) }
-	if !plan.used || q.trace != nil {
-		plan.used = true
+	ready := func() error { return q.t.Record(t.memory.ready, q.stream) }
+	if !plan.ran || q.trace != nil {
+		plan.ran = true
 		t.begin(q, plan)
-		q.then(ready)
+		q.enqueue(ready)
 		t.start(q, plan.launches[plan.early:])
 		return
 	}
 	if plan.first == nil {
-		q.then(func() error { return t.capture(q.t, plan) })
+		q.enqueue(func() error { return t.capture(q.t, plan) })
 	}
-	q.then(func() error { return q.t.LaunchGraph(plan.first, q.on) })
-	q.then(ready)
+	q.enqueue(func() error { return q.t.LaunchGraph(plan.first, q.stream) })
+	q.enqueue(ready)
 	if plan.rest != nil {
-		q.then(func() error { return q.t.LaunchGraph(plan.rest, q.on) })
+		q.enqueue(func() error { return q.t.LaunchGraph(plan.rest, q.stream) })
 	}
 }
 
@@ -316,8 +317,8 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 		p := &planner{t: t}
 		p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
 		switch {
-		case key.together:
-			p.together(key)
+		case key.fromSlots:
+			p.updateFromSlots(key)
 		case key.rollout:
 			p.rollout(key)
 		default:

@@ -22,8 +22,8 @@ type trainLayer struct {
 // trainNet is one network in training.
 type trainNet []trainLayer
 
-func (n trainNet) in() int  { return n[0].in }
-func (n trainNet) out() int { return n[len(n)-1].out }
+func (n trainNet) inputSize() int  { return n[0].in }
+func (n trainNet) outputSize() int { return n[len(n)-1].out }
 
 // trainLayout is where all four networks lie, in the order of
 // backend.NetworkNames.
@@ -124,7 +124,7 @@ type storedArray struct {
 func (t trainLayout) stored() []storedArray {
 	arenas := []struct {
 		suffix string
-		of     func(trainArrays) []float32
+		arena  func(trainArrays) []float32
 	}{
 		{"", func(a trainArrays) []float32 { return a.parameters }},
 		{".m", func(a trainArrays) []float32 { return a.first }},
@@ -136,8 +136,8 @@ func (t trainLayout) stored() []storedArray {
 			prefix := fmt.Sprintf("%s.%d.", backend.NetworkNames[n], i)
 			for _, arena := range arenas {
 				list = append(list,
-					storedArray{prefix + "weight" + arena.suffix, l.out * l.in, func(a trainArrays, dense []float32, set bool) { l.weights(arena.of(a), dense, set) }},
-					storedArray{prefix + "bias" + arena.suffix, l.out, func(a trainArrays, dense []float32, set bool) { l.biases(arena.of(a), dense, set) }})
+					storedArray{prefix + "weight" + arena.suffix, l.out * l.in, func(a trainArrays, dense []float32, set bool) { l.weights(arena.arena(a), dense, set) }},
+					storedArray{prefix + "bias" + arena.suffix, l.out, func(a trainArrays, dense []float32, set bool) { l.biases(arena.arena(a), dense, set) }})
 			}
 			list = append(list, storedArray{prefix + "power", l.out, func(a trainArrays, dense []float32, set bool) {
 				power := a.power[l.power:][:l.out]

@@ -17,34 +17,34 @@ func (p *planner) manifold(key planKey) {
 	share := 1 / float32(cmp.Or(key.whole, key.rows))
 	index := floats(t.batch, batchHeader)
 	kernel := floats(index, key.rows*(1+key.kappa))
-	nz, nu := t.layout.nets[0].out(), t.layout.nets[2].out()
+	nz, nu := t.layout.nets[0].outputSize(), t.layout.nets[2].outputSize()
 	var parts []layerParts
-	for from := 0; from < key.rows; from += t.micro {
-		n := min(t.micro, key.rows-from)
-		near := n * key.kappa
+	for start := 0; start < key.rows; start += t.micro {
+		n := min(t.micro, key.rows-start)
+		neighbours := n * key.kappa
 		space := t.layout.manifoldSpace(&carver{base: t.space}, n, key.kappa)
-		rows := floats(index, near)
+		rows := floats(index, neighbours)
 		z := func(row int) address { return floats(space.z, row*quads(nz)) }
 		zbar := func(row int) address { return floats(space.zbar, row*quads(nz)) }
 
 		p.partial, p.partials = space.partial, 0
 		encode := &pass{
-			net: 0, rows: near + n, input: t.data.x.at, ldInput: t.data.x.ld, gather: index,
+			net: 0, rows: neighbours + n, input: t.data.x.base, ldInput: t.data.x.ld, gather: index,
 			output: z(0), delta: zbar(0), space: space.nets[0],
 		}
 		encodeOracle := &pass{
-			net: 1, rows: n, input: t.data.o.at, ldInput: t.data.o.ld, gather: rows,
-			output: z(near + n), delta: zbar(near + n), space: space.nets[1],
+			net: 1, rows: n, input: t.data.o.base, ldInput: t.data.o.ld, gather: rows,
+			output: z(neighbours + n), delta: zbar(neighbours + n), space: space.nets[1],
 		}
 		action := &pass{
-			net: 2, rows: n, input: z(near), ldInput: quads(nz), output: space.u, delta: space.u, inputDelta: space.byU, space: space.nets[2],
-			targets: []target{{from: 0, rows: n, data: t.data.u, index: rows, scale: 2 * m.Action * share}},
+			net: 2, rows: n, input: z(neighbours), ldInput: quads(nz), output: space.u, delta: space.u, inputDelta: space.byU, space: space.nets[2],
+			targets: []target{{first: 0, rows: n, data: t.data.u, index: rows, scale: 2 * m.Action * share}},
 		}
 		state := &pass{
-			net: 3, rows: 2 * n, input: z(near), ldInput: quads(nz), output: space.s, delta: space.s, inputDelta: space.byS, space: space.nets[3],
+			net: 3, rows: 2 * n, input: z(neighbours), ldInput: quads(nz), output: space.s, delta: space.s, inputDelta: space.byS, space: space.nets[3],
 			targets: []target{
-				{from: 0, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconX * share},
-				{from: n, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconO * share},
+				{first: 0, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconX * share},
+				{first: n, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconO * share},
 			},
 		}
 		p.forward(encode, encodeOracle)
@@ -52,7 +52,7 @@ func (p *planner) manifold(key planKey) {
 		if key.train {
 			p.backward(state, action)
 		}
-		weights := floats(kernel, from*key.kappa)
+		weights := floats(kernel, start*key.kappa)
 		if m.Isometry {
 			weights = 0
 		}
@@ -61,14 +61,14 @@ func (p *planner) manifold(key planKey) {
 		p.launch("gpc_train_latent", blocks, 32*latentBlock, 0,
 			driver.Int32(n), driver.Int32(key.kappa), driver.Int32(nz), driver.Int32(quads(nz)),
 			driver.Address(space.z), driver.Address(space.zbar), driver.Address(space.byU), driver.Address(space.byS),
-			driver.Address(index), driver.Address(weights), driver.Address(t.data.u.at), driver.Int32(nu), driver.Int32(t.data.u.ld),
+			driver.Address(index), driver.Address(weights), driver.Address(t.data.u.base), driver.Int32(nu), driver.Int32(t.data.u.ld),
 			driver.Float32(m.Consistency*share), driver.Float32(m.ConsistencyBeta), driver.Float32(m.Locality*share),
 			driver.Float32(m.IsometryAlpha), driver.Address(floats(p.partial, consistency.offset)))
 		// One micro-batch alone: the losses are added up beside the way back, and so is the
 		// update of the decoders, which are done with.
-		p.side = key.train && n == key.rows && t.share.of == 0
+		p.side = key.train && n == key.rows && t.share.count == 0
 		// In the order of backend.ManifoldLosses.
-		p.sums(from > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
+		p.sums(start > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
 			decoders, encoders := []*pass{action, state}, []*pass{encode, encodeOracle}
@@ -81,12 +81,12 @@ func (p *planner) manifold(key planKey) {
 			}
 			p.backward(encoders...)
 			passes := append(encoders, decoders...)
-			if from == 0 {
+			if start == 0 {
 				parts = p.parts(passes...)
 			}
-			p.gradients(parts, from > 0, passes...)
+			p.gradients(parts, start > 0, passes...)
 		}
-		index = floats(index, near+n)
+		index = floats(index, neighbours+n)
 	}
 	if key.train {
 		p.finish(parts)
@@ -150,10 +150,10 @@ func (t *Trainer) manifoldSums(key planKey, rows, neighbours []int32, kernel []f
 // manifoldBatch writes a batch in the order of its micro-batches.
 func (t *Trainer) manifoldBatch(kappa int, rows, neighbours []int32, kernel []float32) func(words []int32, weights []float32) {
 	return func(words []int32, weights []float32) {
-		for from := 0; from < len(rows); from += t.micro {
-			n := min(t.micro, len(rows)-from)
-			words = words[copy(words, neighbours[from*kappa:(from+n)*kappa]):]
-			words = words[copy(words, rows[from:from+n]):]
+		for start := 0; start < len(rows); start += t.micro {
+			n := min(t.micro, len(rows)-start)
+			words = words[copy(words, neighbours[start*kappa:(start+n)*kappa]):]
+			words = words[copy(words, rows[start:start+n]):]
 		}
 		copy(weights, kernel)
 	}
@@ -181,7 +181,7 @@ func (t *Trainer) ManifoldSteps(updates []backend.ManifoldUpdate, losses []backe
 }
 
 func (t *Trainer) manifoldSequence(updates []backend.ManifoldUpdate, losses []backend.ManifoldLosses) error {
-	err := t.backend.do(func(th *driver.Thread) error {
+	err := t.backend.execute(func(th *driver.Thread) error {
 		q := t.backend.queue(th)
 		for i, u := range updates {
 			key := planKey{rows: len(u.Rows), kappa: len(u.Neighbours) / len(u.Rows), train: true}

@@ -13,7 +13,7 @@ type planKey struct {
 	rows, kappa int
 	whole       int // rows of the batch that these are a part of; 0: all
 	train       bool
-	together    bool // the update by the gradients of rows trainers, see planner.together
+	fromSlots   bool // the update by the gradients of rows trainers, see planner.updateFromSlots
 }
 
 // trainPlan is one kind of call as launches and as two captured graphs. The first
@@ -25,7 +25,7 @@ type trainPlan struct {
 	losses   int    // sums to read back
 	upload   int    // words of the batch
 	memory   memory // entries of the launches, graphs
-	used     bool
+	ran      bool
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
 	whole    *driver.Graph // both, without the copies
@@ -68,9 +68,9 @@ func (p *planner) keep(entries []byte) int {
 	for len(p.table)%16 != 0 {
 		p.table = append(p.table, 0)
 	}
-	at := len(p.table)
+	offset := len(p.table)
 	p.table = append(p.table, entries...)
-	return at
+	return offset
 }
 
 // products launches a group; an empty one is nothing.
@@ -85,7 +85,8 @@ func (p *planner) products(kernel string, group []trainProduct) {
 		g.first = int32(grid)
 		grid += g.blocks()
 		w := g.work(p.t.tf32)
-		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
+		sum.fma, sum.requests = sum.fma+w.fma, sum.requests+w.requests
+		sum.bytes, sum.tensor = sum.bytes+w.bytes, w.tensor
 	}
 	if p.t.tf32 {
 		kernel += "_tf32"
@@ -96,11 +97,11 @@ func (p *planner) products(kernel string, group []trainProduct) {
 
 // target is what rows of a decoder's output are compared with.
 type target struct {
-	from, rows int
-	data       dataMatrix
-	index      address // [rows] rows of data
-	scale      float32
-	sums       span // of its squared errors, set by forward
+	first, rows int
+	data        dataMatrix
+	index       address // [rows] rows of data
+	scale       float32
+	sums        span // of its squared errors, set by forward
 }
 
 // pass is one use of a network on the rows of a micro-batch.
@@ -163,8 +164,8 @@ func (p *planner) forward(passes ...*pass) {
 			for w := range s.targets {
 				w := &s.targets[w]
 				part := product
-				part.a, part.c, part.m = floats(product.a, w.from*lda), floats(product.c, w.from*quads(l.out)), int32(w.rows)
-				part.target, part.ldtarget, part.targetRows = w.data.at, int32(w.data.ld), w.index
+				part.a, part.c, part.m = floats(product.a, w.first*lda), floats(product.c, w.first*quads(l.out)), int32(w.rows)
+				part.target, part.ldtarget, part.targetRows = w.data.base, int32(w.data.ld), w.index
 				part.scale = w.scale
 				group, compared = append(group, part), append(compared, w)
 			}
@@ -277,11 +278,11 @@ func (p *planner) update(parts []layerParts) {
 	a := t.cfg.Adam
 	p.launchWith(bytesOf(entries), "gpc_train_adam", grid, adamBlock/4, 0, driver.Int32(len(entries)),
 		driver.Address(t.batch), driver.Float32(a.Beta1), driver.Float32(a.Beta2), driver.Float32(a.Epsilon))
-	moved := 0.0 // weights and two moments in and out, and the parts of the gradient
+	traffic := 0.0 // weights and two moments in and out, and the parts of the gradient
 	for _, part := range parts {
-		moved += 4 * float64(part.layer.size) * float64(6+part.splits)
+		traffic += 4 * float64(part.layer.size) * float64(6+part.splits)
 	}
-	p.plan.launches[len(p.plan.launches)-1].work = work{bytes: moved}
+	p.plan.launches[len(p.plan.launches)-1].work = work{bytes: traffic}
 	if t.cfg.SpectralBound > 0 {
 		block := 256
 		if largest > 1<<13 {

@@ -27,12 +27,12 @@ type rolloutData struct {
 func (p *planner) rollout(key planKey) {
 	t, c := p.t, &p.t.cfg.Rollout
 	share := 1 / float32(cmp.Or(key.whole, key.rows))
-	nz, latents := t.layout.nets[2].in(), t.layout.rolloutLatents()
+	nz, latents := t.layout.nets[2].inputSize(), t.layout.rolloutLatents()
 	var parts []layerParts
-	for from := 0; from < key.rows; from += t.micro {
-		n := min(t.micro, key.rows-from)
+	for start := 0; start < key.rows; start += t.micro {
+		n := min(t.micro, key.rows-start)
 		space := t.layout.rolloutSpace(&carver{base: t.space}, n)
-		index := floats(t.batch, batchHeader+from)
+		index := floats(t.batch, batchHeader+start)
 		p.partial, p.partials = space.partial, 0
 		action := &pass{
 			net: 2, rows: latents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
@@ -48,14 +48,14 @@ func (p *planner) rollout(key planKey) {
 		for i := range spans {
 			spans[i] = p.sumsOf(blocks)
 		}
-		p.sums(from > 0, spans...)
+		p.sums(start > 0, spans...)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
 			p.backward(action)
-			if from == 0 {
+			if start == 0 {
 				parts = p.parts(action)
 			}
-			p.gradients(parts, from > 0, action)
+			p.gradients(parts, start > 0, action)
 		}
 	}
 	if key.train {
@@ -66,7 +66,7 @@ func (p *planner) rollout(key planKey) {
 // transitions launches the latents, D_u and the losses of n transitions (eq. du_obj).
 func (p *planner) transitions(n int, index address, space rolloutSpace, action *pass, share float32) {
 	t, c := p.t, &p.t.cfg.Rollout
-	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	nz, nu := t.layout.nets[2].inputSize(), t.layout.nets[2].outputSize()
 	p.launch("gpc_train_rollout_latents", min(ceil(n*nz, 256), 4096), 256, 0,
 		driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Address(index), driver.Address(t.data.next),
 		driver.Address(t.latents.z), driver.Address(t.latents.lie), driver.Float32(c.RollFraction), driver.Float32(c.FlowFraction),
@@ -74,7 +74,7 @@ func (p *planner) transitions(n int, index address, space rolloutSpace, action *
 	p.forward(action)
 	p.launch("gpc_train_rollout_loss", ceil(n, latentBlock), 32*latentBlock, 0,
 		driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Address(space.out), driver.Address(index), driver.Address(t.data.next),
-		driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
+		driver.Address(t.data.u.base), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
 		driver.Address(t.latents.anchor), driver.Address(t.latents.reg), driver.Address(t.batch), driver.Float32(share),
 		driver.Float32(c.Delta), driver.Float32(c.Roll), driver.Float32(c.Flow), driver.Float32(c.Lie), driver.Float32(c.FlowFraction),
 		driver.Address(p.partial))
@@ -83,14 +83,14 @@ func (p *planner) transitions(n int, index address, space rolloutSpace, action *
 // chains launches those of n rows with their chains (eq. iclr-rollout-loss).
 func (p *planner) chains(n int, index address, space rolloutSpace, action *pass, share float32) {
 	t, c := p.t, &p.t.cfg.Rollout
-	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	nz, nu := t.layout.nets[2].inputSize(), t.layout.nets[2].outputSize()
 	p.launch("gpc_train_chain_latents", min(ceil(n*nz, 256), 4096), 256, 0,
 		driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.Horizon), driver.Address(index),
 		driver.Address(t.latents.z), driver.Address(t.latents.chain), driver.Address(space.in))
 	p.forward(action)
 	p.launch("gpc_train_chain_loss", ceil(n, latentBlock), 32*latentBlock, 0,
 		driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Int32(c.Horizon), driver.Address(space.out), driver.Address(index),
-		driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.latents.weight),
+		driver.Address(t.data.u.base), driver.Int32(t.data.u.ld), driver.Address(t.latents.weight),
 		driver.Float32(share), driver.Float32(c.Roll), driver.Address(p.partial))
 }
 
@@ -106,10 +106,10 @@ func (t *Trainer) PrepareRollout() error {
 		}
 	}
 	net := t.layout.nets[2]
-	from, last := net[0].offset, net[len(net)-1]
-	err := t.backend.do(func(th *driver.Thread) error {
+	first, last := net[0].offset, net[len(net)-1]
+	err := t.backend.execute(func(th *driver.Thread) error {
 		zero := func(moments address) error {
-			return th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream)
+			return th.ZeroAsync(floats(moments, first), 4*(last.offset+last.size-first), t.backend.stream)
 		}
 		return errors.Join(zero(t.first), zero(t.second))
 	})
@@ -127,8 +127,8 @@ func (t *Trainer) prepareLatents() error {
 	if err != nil {
 		return err
 	}
-	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].out())
-	return t.backend.do(func(th *driver.Thread) error {
+	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].outputSize())
+	return t.backend.execute(func(th *driver.Thread) error {
 		for _, key := range slices.Clone(t.memory.plans.order) {
 			if key.rollout {
 				if err := t.dropPlan(th, t.memory.plans.take(key)); err != nil {
@@ -160,22 +160,22 @@ func (t *Trainer) prepareLatents() error {
 // SetChain implements backend.Trainer.
 func (t *Trainer) SetChain(c backend.Chain) error {
 	const op = "SetChain"
-	nz := t.layout.nets[0].out()
+	nz := t.layout.nets[0].outputSize()
 	if err := t.cfg.CheckChain(op, t.rolloutPrepared, nz, c); err != nil {
 		return err
 	}
-	err := t.backend.do(func(th *driver.Thread) error {
+	err := t.backend.execute(func(th *driver.Thread) error {
 		q := t.backend.queue(th)
 		z, weight := dataMatrix{t.latents.chain, quads(nz)}, t.latents.weight
-		if z.at == 0 {
-			z.at, weight = q.alloc(&t.memory.latents, 4*c.Z.Rows*z.ld), q.alloc(&t.memory.latents, 4*c.Z.Rows)
+		if z.base == 0 {
+			z.base, weight = q.alloc(&t.memory.latents, 4*c.Z.Rows*z.ld), q.alloc(&t.memory.latents, 4*c.Z.Rows)
 		}
 		z.fill(q, c.Z)
 		fill(q, weight, c.Weight)
 		if err := q.wait(); err != nil {
 			return err
 		}
-		t.latents.chain, t.latents.weight = z.at, weight
+		t.latents.chain, t.latents.weight = z.base, weight
 		return nil
 	})
 	if err != nil {
@@ -187,11 +187,11 @@ func (t *Trainer) SetChain(c backend.Chain) error {
 // encode writes E_x of all rows to latents.z.
 func (t *Trainer) encode(th *driver.Thread) error {
 	p := &planner{t: t}
-	x, z := t.data.x, quads(t.layout.nets[0].out())
-	for from := 0; from < t.cfg.Data.X.Rows; from += t.micro {
-		n := min(t.micro, t.cfg.Data.X.Rows-from)
+	x, z := t.data.x, quads(t.layout.nets[0].outputSize())
+	for start := 0; start < t.cfg.Data.X.Rows; start += t.micro {
+		n := min(t.micro, t.cfg.Data.X.Rows-start)
 		p.forward(&pass{
-			net: 0, rows: n, input: floats(x.at, from*x.ld), ldInput: x.ld, output: floats(t.latents.z, from*z),
+			net: 0, rows: n, input: floats(x.base, start*x.ld), ldInput: x.ld, output: floats(t.latents.z, start*z),
 			space: t.layout.manifoldSpace(&carver{base: t.space}, n, 0).nets[0],
 		})
 	}
@@ -209,7 +209,8 @@ const frameRows = 1 << 14
 // lieLatents fills latents.lie, anchor and reg from the eigenframes of the metric
 // of D_s, of some rows of the data set at a time.
 func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
-	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].out()
+	b, c := t.backend, t.cfg.Rollout
+	rows, nz := t.cfg.Data.X.Rows, t.layout.nets[0].outputSize()
 	q := b.queue(th)
 	packed := packNet(q, scratch, "decoder D_s", decoder)
 	if q.err != nil {
@@ -221,17 +222,18 @@ func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.
 	}
 	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
 	room := func(n int) address { return q.alloc(scratch, 4*chunk*n) }
-	mask, jacobians, metrics, values, vectors := room(packed.maskWords), room(jac), room(nz*nz), room(c.TopK), room(nz*c.TopK)
-	for from := 0; from < rows; from += chunk {
-		n := min(chunk, rows-from)
+	mask, jacobians, metrics := room(packed.maskWords), room(jac), room(nz*nz)
+	values, vectors := room(c.TopK), room(nz*c.TopK)
+	for start := 0; start < rows; start += chunk {
+		n := min(chunk, rows-start)
 		if c.TopK > 0 {
-			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
+			job := forwardJob{net: packed.device, z: floats(t.latents.z, start*quads(nz)), mask: mask, ldz: int32(quads(nz))}
 			q.forward(n, packed.width, &job)
 			q.metric(packed, n, mask, c.MetricLambda, jacobians, metrics)
 			q.eig(n, nz, c.TopK, metrics, nz*nz, values, vectors)
 		}
 		q.launch("gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
-			driver.Int32(from), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
+			driver.Int32(start), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
 			driver.Address(t.latents.z), driver.Address(vectors), driver.Address(values), driver.Float32(c.RollFraction),
 			driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
 			driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))

@@ -6,8 +6,8 @@ import "github.com/gpc-engine/gpc/kernels/driver"
 // each of them, a whole arena of the layout. Its own it fills itself, the others it copies
 // from where they were made.
 type share struct {
-	own, of int // this one of so many; of 0: a trainer alone
-	slots   address
+	index, count int // this one of so many; of 0: a trainer alone
+	slots        address
 }
 
 // slot is where the gradient of trainer i of the group lies.
@@ -22,35 +22,35 @@ type trainTerms struct {
 
 // add launches sums of partial gradients; first is set here.
 func (p *planner) add(list []trainTerms) {
-	grid, moved := 0, 0.0
+	grid, traffic := 0, 0.0
 	for i := range list {
 		list[i].first = int32(grid)
 		grid += ceil(int(list[i].size), adamBlock)
-		moved += 4 * float64(list[i].size) * float64(list[i].terms+1)
+		traffic += 4 * float64(list[i].size) * float64(list[i].terms+1)
 	}
 	p.launchWith(bytesOf(list), "gpc_train_sum", grid, adamBlock/4, 0, driver.Int32(len(list)))
-	p.plan.launches[len(p.plan.launches)-1].work = work{bytes: moved}
+	p.plan.launches[len(p.plan.launches)-1].work = work{bytes: traffic}
 }
 
 // finish ends a step: the update, or in a group the sum of this trainer's gradient in its
 // slot.
 func (p *planner) finish(parts []layerParts) {
 	t := p.t
-	if t.share.of == 0 {
+	if t.share.count == 0 {
 		p.update(parts)
 		return
 	}
 	list := make([]trainTerms, len(parts))
 	for i, part := range parts {
 		l := part.layer
-		list[i] = trainTerms{from: part.partial, to: floats(t.slot(t.share.own), l.offset), step: int64(l.size), terms: int32(part.splits), size: int32(l.size)}
+		list[i] = trainTerms{from: part.partial, to: floats(t.slot(t.share.index), l.offset), step: int64(l.size), terms: int32(part.splits), size: int32(l.size)}
 	}
 	p.add(list)
 }
 
-// together plans the update by the gradients in the first key.rows slots, in their order:
+// updateFromSlots plans the update by the gradients in the first key.rows slots, in their order:
 // of all networks, or of D_u. Their sums lie where the partial ones did.
-func (p *planner) together(key planKey) {
+func (p *planner) updateFromSlots(key planKey) {
 	t := p.t
 	nets := t.layout.nets[:]
 	if key.rollout {
@@ -79,14 +79,14 @@ func (t *Trainer) exchange(members []*Trainer, rollout bool, header [batchHeader
 		last := net[len(net)-1]
 		from, to = net[0].offset, last.offset+last.size
 	}
-	return t.backend.do(func(th *driver.Thread) error {
+	return t.backend.execute(func(th *driver.Thread) error {
 		q := t.backend.queue(th)
 		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
 		q.upload(t.batch, t.batchHost, 0, 4*batchHeader)
 		for i, other := range members {
 			if other != t {
-				q.then(func() error {
-					return th.CopyPeerAsync(floats(t.slot(i), from), other.backend.context, floats(other.slot(i), from), 4*(to-from), q.on)
+				q.enqueue(func() error {
+					return th.CopyPeerAsync(floats(t.slot(i), from), other.backend.context, floats(other.slot(i), from), 4*(to-from), q.stream)
 				})
 			}
 		}
@@ -97,8 +97,8 @@ func (t *Trainer) exchange(members []*Trainer, rollout bool, header [batchHeader
 // advance queues the update by the gradients of so many members. A fault in it shows at
 // the next call.
 func (t *Trainer) advance(members int, rollout bool) error {
-	return t.backend.do(func(th *driver.Thread) error {
-		plan, err := t.planFor(th, planKey{rollout: rollout, rows: members, together: true})
+	return t.backend.execute(func(th *driver.Thread) error {
+		plan, err := t.planFor(th, planKey{rollout: rollout, rows: members, fromSlots: true})
 		if err != nil {
 			return err
 		}
@@ -110,5 +110,5 @@ func (t *Trainer) advance(members int, rollout bool) error {
 
 // settle waits for the update that is under way.
 func (t *Trainer) settle() error {
-	return t.backend.do(func(th *driver.Thread) error { return th.Wait(t.backend.stream) })
+	return t.backend.execute(func(th *driver.Thread) error { return th.Wait(t.backend.stream) })
 }

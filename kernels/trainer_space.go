@@ -47,13 +47,13 @@ const (
 // carver hands out pieces of one allocation, on 256 bytes.
 type carver struct {
 	base address
-	used int // floats
+	size int // floats
 }
 
 func (c *carver) take(n int) address {
-	at := floats(c.base, c.used)
-	c.used += (n + 63) / 64 * 64
-	return at
+	place := floats(c.base, c.size)
+	c.size += (n + 63) / 64 * 64
+	return place
 }
 
 func (c *carver) activations(net trainNet, rows int) activationSpace {
@@ -67,13 +67,13 @@ func (c *carver) activations(net trainNet, rows int) activationSpace {
 
 // manifoldSpace lays out the workspace of a micro-batch.
 func (t trainLayout) manifoldSpace(c *carver, rows, kappa int) manifoldSpace {
-	nz := quads(t.nets[0].out())
-	nu, ns := quads(t.nets[2].out()), quads(t.nets[3].out())
+	nz := quads(t.nets[0].outputSize())
+	nu, ns := quads(t.nets[2].outputSize()), quads(t.nets[3].outputSize())
 	s := manifoldSpace{
 		z: c.take((kappa + 2) * rows * nz), zbar: c.take((kappa + 2) * rows * nz),
 		byU: c.take(rows * nz), byS: c.take(2 * rows * nz),
 		u: c.take(rows * nu), s: c.take(2 * rows * ns),
-		partial: c.take(manifoldPartials(rows, t.nets[2].out(), t.nets[3].out())),
+		partial: c.take(manifoldPartials(rows, t.nets[2].outputSize(), t.nets[3].outputSize())),
 	}
 	for i, n := range []int{(kappa + 1) * rows, rows, rows, 2 * rows} {
 		s.nets[i] = c.activations(t.nets[i], n)
@@ -84,7 +84,7 @@ func (t trainLayout) manifoldSpace(c *carver, rows, kappa int) manifoldSpace {
 func (t trainLayout) rolloutSpace(c *carver, rows int) rolloutSpace {
 	latents := t.rolloutLatents()
 	return rolloutSpace{
-		in: c.take(latents * rows * quads(t.nets[2].in())), out: c.take(latents * rows * quads(t.nets[2].out())),
+		in: c.take(latents * rows * quads(t.nets[2].inputSize())), out: c.take(latents * rows * quads(t.nets[2].outputSize())),
 		partial: c.take(rolloutLossCount * ceil(rows, latentBlock)),
 		action:  c.activations(t.nets[2], latents*rows),
 	}
@@ -110,7 +110,7 @@ func (t trainLayout) spaceFloats(rows, kappa int) int {
 	var manifold, rollout carver
 	t.manifoldSpace(&manifold, rows, kappa)
 	t.rolloutSpace(&rollout, rows)
-	return max(manifold.used, rollout.used)
+	return max(manifold.size, rollout.size)
 }
 
 // microBatch chooses the rows of a micro-batch.

@@ -11,7 +11,7 @@ import (
 // download copies the arenas to the host, after all updates made so far.
 func (t *Trainer) download() (trainArrays, error) {
 	a := t.layout.arrays()
-	err := t.backend.do(func(th *driver.Thread) error {
+	err := t.backend.execute(func(th *driver.Thread) error {
 		return errors.Join(driver.Download(th, a.parameters, t.parameters), driver.Download(th, a.first, t.first),
 			driver.Download(th, a.second, t.second), driver.Download(th, a.power, t.power))
 	})
@@ -21,7 +21,7 @@ func (t *Trainer) download() (trainArrays, error) {
 // Networks implements backend.Trainer.
 func (t *Trainer) Networks() (backend.Networks, error) {
 	parameters := make([]float32, t.layout.size)
-	err := t.backend.do(func(th *driver.Thread) error { return driver.Download(th, parameters, t.parameters) })
+	err := t.backend.execute(func(th *driver.Thread) error { return driver.Download(th, parameters, t.parameters) })
 	if err != nil {
 		return backend.Networks{}, fmt.Errorf("Networks: %w", err)
 	}
@@ -59,7 +59,7 @@ func (t *Trainer) Restore(s backend.TrainerState) error {
 	for _, part := range list {
 		part.move(a, s.Arrays[part.name], true)
 	}
-	err := t.backend.do(func(th *driver.Thread) error {
+	err := t.backend.execute(func(th *driver.Thread) error {
 		return errors.Join(driver.Upload(th, t.parameters, a.parameters), driver.Upload(th, t.first, a.first),
 			driver.Upload(th, t.second, a.second), driver.Upload(th, t.power, a.power))
 	})

@@ -374,7 +374,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 	}()
 	require.Until(t, "what the trainer has allocated is gone with it", func() bool {
 		runtime.GC()
-		require.OK(t, b.do(func(*driver.Thread) error { return nil }))
+		require.OK(t, b.execute(func(*driver.Thread) error { return nil }))
 		return l.Allocations() <= before
 	})
 }
@@ -470,7 +470,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 	l, b := metered(t, Options{})
 	trainer := trainerOf(t, b, cfg)
 	settle := func() {
-		require.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
+		require.OK(t, b.execute(func(th *driver.Thread) error { return th.Wait(b.stream) }))
 	}
 	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
 	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}

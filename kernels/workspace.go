@@ -19,7 +19,7 @@ type workspace struct {
 
 // piece is a part of a workspace; host is its place in pinned memory, −1 for none.
 type piece struct {
-	at          driver.Pointer
+	device      driver.Pointer
 	bytes, host int
 }
 
@@ -39,14 +39,14 @@ func (l *layoutOf) reserve(p *piece, bytes int, crosses bool) {
 func (l *layoutOf) place(q *queue, m *memory) (base driver.Pointer, host *driver.HostMemory) {
 	base, host = q.alloc(m, l.device), q.allocHost(m, l.host)
 	for _, p := range l.reserved {
-		p.at += base
+		p.device += base
 	}
 	return base, host
 }
 
 // take reserves bytes, on 256 bytes, and with crosses as many of pinned memory.
 func (l *layoutOf) take(bytes int, crosses bool) piece {
-	p := piece{at: driver.Pointer(l.device), bytes: bytes, host: -1}
+	p := piece{device: driver.Pointer(l.device), bytes: bytes, host: -1}
 	l.device += (bytes + 255) / 256 * 256
 	if crosses {
 		p.host = l.host
@@ -82,7 +82,7 @@ func (w *workspace) fit(t *driver.Thread, l *layoutOf, pieces ...*piece) error {
 		}
 	}
 	for _, p := range pieces {
-		p.at += w.base
+		p.device += w.base
 	}
 	return nil
 }
@@ -108,16 +108,16 @@ func rowsOf(rows, most int, f func(from, to int) error) error {
 	return nil
 }
 
-// put copies rows [from, to) of a matrix into pinned memory and queues its upload.
+// upload copies rows [from, to) of a matrix into pinned memory and queues its upload.
 // A matrix whose rows are one and the same (stride 0) is one row there. It returns
 // the distance between rows on the device.
-func (w *workspace) put(q *queue, m tensor.Matrix, from, to int, p piece) int {
+func (w *workspace) upload(q *queue, m tensor.Matrix, from, to int, p piece) int {
 	rows := to - from
 	if m.Stride == 0 && m.Rows > 1 {
 		rows = 1
 	}
 	gather(driver.HostSlice[float32](w.host, p.host, rows*m.Cols), m, from, rows)
-	q.upload(p.at, w.host, p.host, 4*rows*m.Cols)
+	q.upload(p.device, w.host, p.host, 4*rows*m.Cols)
 	if rows == 1 {
 		return 0
 	}
@@ -136,7 +136,7 @@ func gather(to []float32, m tensor.Matrix, from, rows int) {
 }
 
 // get queues the download of n float32 of a piece.
-func (w *workspace) get(q *queue, p piece, n int) { q.download(w.host, p.host, p.at, 4*n) }
+func (w *workspace) get(q *queue, p piece, n int) { q.download(w.host, p.host, p.device, 4*n) }
 
 // give copies downloaded rows, without gaps, into rows [from, to) of a matrix.
 func (w *workspace) give(m tensor.Matrix, from, to int, p piece) {

@@ -38,8 +38,8 @@ func writtenTarget(architecture string) images.Target {
 	return images.Target{Name: architecture + kind, Flags: []string{"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space"}}
 }
 
-// written are the functions of one problem, or why it has none here.
-type written struct {
+// problemFunctions are the functions of one problem, or why it has none here.
+type problemFunctions struct {
 	code domain.DeviceCode
 	err  error
 }
@@ -75,12 +75,12 @@ func (b *Backend) write(t *driver.Thread, p domain.Problem, equated export.Equat
 		return domain.DeviceCode{}, err
 	}
 	key := domain.FingerprintOf(p)
-	known, ok := b.written[key]
+	functions, ok := b.functions[key]
 	if !ok {
-		known.code, known.err = b.compile(t, p)
-		b.written[key] = known
+		functions.code, functions.err = b.compile(t, p)
+		b.functions[key] = functions
 	}
-	return known.code, known.err
+	return functions.code, functions.err
 }
 
 func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode, error) {
@@ -106,12 +106,12 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 }
 
 // compiled are the images of written functions for a device under a driver of that CUDA version, whole roll-outs with so many parts, 0 without them: those of the
-// cache, or new ones, before which told is called. Where the compiler knows the device's architecture it makes a cubin, so that the driver has
+// cache, or new ones, before which report is called. Where the compiler knows the device's architecture it makes a cubin, so that the driver has
 // nothing to compile.
-func compiled(d *export.Device, on driver.Device, version, parts int, told func(string)) (fs.FS, error) {
-	own, ptx := writtenTarget(on.ISA()), writtenTarget("compute_80")
-	targets := []images.Target{own, ptx}
-	if on.Emulated() { // an interpreter of PTX, which has no driver
+func compiled(d *export.Device, device driver.Device, version, parts int, report func(string)) (fs.FS, error) {
+	cubin, ptx := writtenTarget(device.ISA()), writtenTarget("compute_80")
+	targets := []images.Target{cubin, ptx}
+	if device.Emulated() { // an interpreter of PTX, which has no driver
 		targets, version = targets[1:], 0
 	}
 	cache, err := WrittenCache()
@@ -136,14 +136,14 @@ func compiled(d *export.Device, on driver.Device, version, parts int, told func(
 		return nil, err
 	}
 	w.target = ptx
-	switch knows := slices.Contains(c.Architectures(), 10*on.Major+on.Minor); {
-	case knows && !on.Emulated():
-		w.target = own
+	switch knows := slices.Contains(c.Architectures(), 10*device.Major+device.Minor); {
+	case knows && !device.Emulated():
+		w.target = cubin
 	case c.Older(version):
 		return nil, &nvrtc.NewerError{Library: c.Library, Major: c.Major, Minor: c.Minor, Driver: version}
 	}
 	w.place(cache)
-	told(fmt.Sprintf("NVRTC %d.%d compiles %s to %s, once: %s", c.Major, c.Minor, d.Name, w.target.Name, w.dir))
+	report(fmt.Sprintf("NVRTC %d.%d compiles %s to %s, once: %s", c.Major, c.Minor, d.Name, w.target.Name, w.dir))
 	return os.DirFS(w.dir), w.compile(c)
 }
 
@@ -187,10 +187,10 @@ func (w *writing) compile(c *nvrtc.Compiler) error {
 		return err
 	}
 	pieces := w.missing()
-	made, errs := make([]images.Entry, len(pieces)), make([]error, len(pieces))
+	entries, errs := make([]images.Entry, len(pieces)), make([]error, len(pieces))
 	var all sync.WaitGroup
 	for i, p := range pieces {
-		all.Go(func() { made[i], errs[i] = w.piece(c, p) })
+		all.Go(func() { entries[i], errs[i] = w.piece(c, p) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -201,7 +201,7 @@ func (w *writing) compile(c *nvrtc.Compiler) error {
 		m = images.Manifest{}
 	}
 	m.Compiler = fmt.Sprintf("NVRTC %d.%d", c.Major, c.Minor)
-	for _, e := range made {
+	for _, e := range entries {
 		m.Images = append(slices.DeleteFunc(m.Images, func(old images.Entry) bool { return old.Name == e.Name }), e)
 	}
 	return durable.WriteJSON(filepath.Join(w.dir, "manifest.json"), m, "  ")
@@ -244,7 +244,7 @@ func WrittenImages() ([]Written, error) {
 	if err != nil {
 		return nil, nil // there is none yet
 	}
-	var found []Written
+	var result []Written
 	for _, f := range folders {
 		m, err := images.ReadManifest(filepath.Join(cache, f.Name()))
 		if err != nil || len(m.Images) == 0 {
@@ -258,9 +258,9 @@ func WrittenImages() ([]Written, error) {
 				w.Bytes += int(info.Size())
 			}
 		}
-		found = append(found, w)
+		result = append(result, w)
 	}
-	return found, nil
+	return result, nil
 }
 
 // Compiler is the compiler of written functions that a machine has.
@@ -293,10 +293,10 @@ func (g *Group) Notify(f func(string)) { g.members[0].Notify(f) }
 func (b *Backend) Tell(key, text string) {
 	b.mutex.Lock()
 	f := b.notice
-	if f == nil || b.told[key] {
+	if f == nil || b.reported[key] {
 		f = nil
 	} else {
-		b.told[key] = true
+		b.reported[key] = true
 	}
 	b.mutex.Unlock()
 	if f != nil {

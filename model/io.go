@@ -135,11 +135,11 @@ func Read(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	if got := metadata["format"]; got != fileFormat {
-		return nil, fmt.Errorf("model: metadata format is %q, want %q", got, fileFormat)
+	if format := metadata["format"]; format != fileFormat {
+		return nil, fmt.Errorf("model: metadata format is %q, want %q", format, fileFormat)
 	}
-	if got := metadata["version"]; got != strconv.Itoa(fileVersion) {
-		return nil, fmt.Errorf("model: metadata version is %q, this program reads version %d", got, fileVersion)
+	if version := metadata["version"]; version != strconv.Itoa(fileVersion) {
+		return nil, fmt.Errorf("model: metadata version is %q, this program reads version %d", version, fileVersion)
 	}
 	for _, key := range metadataKeys {
 		if _, ok := metadata[key]; !ok {

@@ -44,14 +44,14 @@ func (n Normalizer) Invert(dst, v []float32) {
 func (n Normalizer) Size() int { return len(n.Mean) }
 
 // Validate checks the sizes and that scales are positive and finite.
-func (n Normalizer) Validate(what string, size int) error {
+func (n Normalizer) Validate(name string, size int) error {
 	if len(n.Mean) != size || len(n.Scale) != size {
-		return fmt.Errorf("model: %s normalisation has %d means and %d scales, want %d", what, len(n.Mean), len(n.Scale), size)
+		return fmt.Errorf("model: %s normalisation has %d means and %d scales, want %d", name, len(n.Mean), len(n.Scale), size)
 	}
 	for i := range n.Mean {
 		m, s := float64(n.Mean[i]), float64(n.Scale[i])
 		if math.IsNaN(m) || math.IsInf(m, 0) || !(s > 0) || math.IsInf(s, 0) {
-			return fmt.Errorf("model: %s normalisation has mean %v, scale %v at entry %d, want finite numbers and a scale above 0", what, m, s, i)
+			return fmt.Errorf("model: %s normalisation has mean %v, scale %v at entry %d, want finite numbers and a scale above 0", name, m, s, i)
 		}
 	}
 	return nil
@@ -82,9 +82,9 @@ func (m *Model) WithoutRollout() (*Model, error) {
 	if m.DecoderUManifold == nil {
 		return nil, fmt.Errorf("model: the map for %s holds no D_u from before the rollout-aware refinement", m.Case)
 	}
-	before := *m
-	before.DecoderU, before.DecoderUManifold = m.DecoderUManifold, nil
-	return &before, nil
+	result := *m
+	result.DecoderU, result.DecoderUManifold = m.DecoderUManifold, nil
+	return &result, nil
 }
 
 // Latent is n_z.
@@ -179,12 +179,12 @@ func (m *Model) Validate() error {
 			return err
 		}
 	}
-	if before := m.DecoderUManifold; before != nil {
-		if err := before.Validate(); err != nil {
+	if decoder := m.DecoderUManifold; decoder != nil {
+		if err := decoder.Validate(); err != nil {
 			return fmt.Errorf("model: D_u before refinement: %w", err)
 		}
-		if before.In() != m.DecoderU.In() || before.Out() != m.DecoderU.Out() {
-			return fmt.Errorf("model: D_u takes %d values to %d, D_u before refinement %d to %d: want the same sizes", m.DecoderU.In(), m.DecoderU.Out(), before.In(), before.Out())
+		if decoder.In() != m.DecoderU.In() || decoder.Out() != m.DecoderU.Out() {
+			return fmt.Errorf("model: D_u takes %d values to %d, D_u before refinement %d to %d: want the same sizes", m.DecoderU.In(), m.DecoderU.Out(), decoder.In(), decoder.Out())
 		}
 	}
 	nz := m.Latent()

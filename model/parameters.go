@@ -41,7 +41,7 @@ func (m *Model) Parameters() (tensors []Parameter) {
 // Replaced is a model of these tensors, whatever Half says of them, with the case, the
 // calibration and the navigation of m and the provenance given. It refuses what Read refuses:
 // a tensor that is missing, unknown, there twice, or does not fit. It aliases them.
-func (m *Model) Replaced(parameters []Parameter, by Provenance) (*Model, error) {
+func (m *Model) Replaced(parameters []Parameter, provenance Provenance) (*Model, error) {
 	tensors := map[string]Parameter{}
 	for _, p := range parameters {
 		if _, ok := tensors[p.Name]; ok {
@@ -49,9 +49,9 @@ func (m *Model) Replaced(parameters []Parameter, by Provenance) (*Model, error) 
 		}
 		tensors[p.Name] = p
 	}
-	of := &Model{Case: m.Case, Calibration: m.Calibration, Navigation: m.Navigation, Provenance: by}
-	if err := of.take(tensors); err != nil {
+	result := &Model{Case: m.Case, Calibration: m.Calibration, Navigation: m.Navigation, Provenance: provenance}
+	if err := result.take(tensors); err != nil {
 		return nil, err
 	}
-	return of, nil
+	return result, nil
 }

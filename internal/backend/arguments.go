@@ -12,35 +12,35 @@ import (
 
 // CheckOutput is tensor.Check of a matrix that is written: its rows must not be one
 // and the same.
-func CheckOutput(op, what string, m tensor.Matrix, rows, cols int) error {
-	if err := tensor.Check(op, what, m, rows, cols); err != nil {
+func CheckOutput(op, name string, m tensor.Matrix, rows, cols int) error {
+	if err := tensor.Check(op, name, m, rows, cols); err != nil {
 		return err
 	}
 	if rows > 1 && cols > 0 && m.Stride == 0 {
-		return fmt.Errorf("%s: %s is written and a broadcast of one row (stride 0), want rows of their own", op, what)
+		return fmt.Errorf("%s: %s is written and a broadcast of one row (stride 0), want rows of their own", op, name)
 	}
 	return nil
 }
 
 // checkWanted is CheckOutput of a matrix that is not written where it has no rows.
-func checkWanted(op, what string, m tensor.Matrix, rows, cols int) error {
+func checkWanted(op, name string, m tensor.Matrix, rows, cols int) error {
 	if m.Rows == 0 {
 		return nil
 	}
-	return CheckOutput(op, what, m, rows, cols)
+	return CheckOutput(op, name, m, rows, cols)
 }
 
-func checkLength(op, what string, isNil bool, got, rows int) error {
-	if isNil || got == rows {
+func checkLength(op, name string, isNil bool, length, rows int) error {
+	if isNil || length == rows {
 		return nil
 	}
-	return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, what, got, rows)
+	return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, name, length, rows)
 }
 
 // CheckNet checks an operation of a Net: its input z [B, in] and its output
 // [B, cols].
-func CheckNet(op string, z tensor.Matrix, in int, what string, out tensor.Matrix, cols int) error {
-	return cmp.Or(tensor.Check(op, "z", z, z.Rows, in), CheckOutput(op, what, out, z.Rows, cols))
+func CheckNet(op string, z tensor.Matrix, in int, name string, out tensor.Matrix, cols int) error {
+	return cmp.Or(tensor.Check(op, "z", z, z.Rows, in), CheckOutput(op, name, out, z.Rows, cols))
 }
 
 // CheckEigTopK checks the arguments of Backend.EigTopK.
@@ -121,13 +121,13 @@ func (c StepperConfig) Sizes() StepSizes {
 	return s
 }
 
-func (s StepSizes) checkInput(op string, in StepInput) error {
-	rows := in.Z.Rows
-	err := cmp.Or(tensor.Check(op, "Z", in.Z, rows, s.Latent), tensor.Check(op, "X", in.X, rows, s.States))
+func (s StepSizes) checkInput(op string, input StepInput) error {
+	rows := input.Z.Rows
+	err := cmp.Or(tensor.Check(op, "Z", input.Z, rows, s.Latent), tensor.Check(op, "X", input.X, rows, s.States))
 	if err != nil || !s.Problem {
 		return err
 	}
-	return cmp.Or(tensor.Check(op, "Ctx", in.Ctx, rows, s.Contexts), tensor.Check(op, "Weights", in.Weights, rows, s.Objectives))
+	return cmp.Or(tensor.Check(op, "Ctx", input.Ctx, rows, s.Contexts), tensor.Check(op, "Weights", input.Weights, rows, s.Objectives))
 }
 
 // CheckStep checks the arguments of Stepper.Step.
@@ -141,9 +141,9 @@ func (s StepSizes) CheckStep(in StepInput, out StepOutput) error {
 }
 
 // CheckField checks the arguments of Stepper.Field.
-func (s StepSizes) CheckField(in StepInput, f tensor.Matrix, energy []float32) error {
+func (s StepSizes) CheckField(input StepInput, f tensor.Matrix, energy []float32) error {
 	const op = "Field"
-	return cmp.Or(s.checkInput(op, in), CheckOutput(op, "f", f, in.Z.Rows, s.Latent), checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows))
+	return cmp.Or(s.checkInput(op, input), CheckOutput(op, "f", f, input.Z.Rows, s.Latent), checkLength(op, "energy", energy == nil, len(energy), input.Z.Rows))
 }
 
 // CheckDecode checks the arguments of Stepper.Decode.

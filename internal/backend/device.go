@@ -7,11 +7,11 @@ import "github.com/gpc-engine/gpc/domain"
 // problem's own methods.
 type DeviceFunctions interface {
 	// DeviceGradient runs Base, Objectives and Gradient, in float32.
-	DeviceGradient(p domain.Problem, at DeviceRows) (DeviceGradients, error)
+	DeviceGradient(p domain.Problem, points DeviceRows) (DeviceGradients, error)
 	// DeviceStep runs one step of roll-outs in float64 under the adaptive priority.
 	// Actions, rounded to float32, are projected or taken as they are. Entry i of the
 	// input of E_x is normalised by DeviceNormal(i).
-	DeviceStep(p domain.Problem, at DeviceRows, project bool) (DeviceSteps, error)
+	DeviceStep(p domain.Problem, points DeviceRows, project bool) (DeviceSteps, error)
 }
 
 // Teller is implemented by a backend that says what it leaves to the CPU, once for each key.

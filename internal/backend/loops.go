@@ -142,12 +142,13 @@ func NewLoopsInput(spec *domain.Spec, rows int) LoopsInput {
 }
 
 // First is the room of the first n rows.
-func (in LoopsInput) First(n int) LoopsInput {
-	context, objectives := len(in.C)/len(in.Tau), len(in.Sigma)/len(in.Tau)
-	in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*context], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
-	in.State = in.State[:len(in.State)/len(in.Hold)*n]
-	in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*objectives]
-	return in
+func (input LoopsInput) First(n int) LoopsInput {
+	context, objectives := len(input.C)/len(input.Tau), len(input.Sigma)/len(input.Tau)
+	input.S, input.C, input.Slot = input.S.Slice(0, n), input.C[:n*context], input.Slot.Slice(0, n)
+	input.Tau, input.Smoothing = input.Tau[:n], input.Smoothing[:n]
+	input.State = input.State[:len(input.State)/len(input.Hold)*n]
+	input.Hold, input.Steering, input.Sigma = input.Hold[:n], input.Steering[:n], input.Sigma[:n*objectives]
+	return input
 }
 
 // LoopFlag tells about one row of a decision.
@@ -195,7 +196,8 @@ func NewLoopsOutput(spec *domain.Spec, rows int) LoopsOutput {
 // First is the room of the first n rows.
 func (o LoopsOutput) First(n int) LoopsOutput {
 	objectives := len(o.Sigma) / len(o.Flags)
-	o.U, o.Sigma, o.Residual, o.Displacement = o.U.Slice(0, n), o.Sigma[:n*objectives], o.Residual[:n], o.Displacement[:n]
+	o.U, o.Sigma = o.U.Slice(0, n), o.Sigma[:n*objectives]
+	o.Residual, o.Displacement = o.Residual[:n], o.Displacement[:n]
 	o.Action, o.Margins = o.Action[:len(o.Action)/len(o.Flags)*n], o.Margins[:len(o.Margins)/len(o.Flags)*n]
 	o.Fallbacks, o.Flags = o.Fallbacks[:n], o.Flags[:n]
 	if o.Z.Rows > 0 {
@@ -230,8 +232,8 @@ func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
 		}
 	}
 	for _, v := range []struct {
-		name      string
-		got, want int
+		name         string
+		length, want int
 	}{
 		{"State", len(in.State), projected * spec.MeasuredSize()}, {"Action", len(out.Action), projected * spec.ActionSize()},
 		{"Margins", len(out.Margins), projected * len(spec.Margins)}, {"C", len(in.C), rows * spec.ContextSize()}, {"Tau", len(in.Tau), rows}, {"Smoothing", len(in.Smoothing), rows},
@@ -239,8 +241,8 @@ func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
 		{"output Sigma", len(out.Sigma), rows * m}, {"Residual", len(out.Residual), rows}, {"Displacement", len(out.Displacement), rows},
 		{"Fallbacks", len(out.Fallbacks), rows}, {"Flags", len(out.Flags), rows},
 	} {
-		if v.got != v.want {
-			return fmt.Errorf("%s: %s has %d entries, want %d for %d loops", op, v.name, v.got, v.want, rows)
+		if v.length != v.want {
+			return fmt.Errorf("%s: %s has %d entries, want %d for %d loops", op, v.name, v.length, v.want, rows)
 		}
 	}
 	for i, a := range in.Smoothing {
@@ -266,13 +268,13 @@ type Loops interface {
 
 // Steer writes σ of one loop by the problem's indicators at ŝ and the decoded first
 // action u, and tells whether they were finite. delta and fresh are scratch of M.
-func (c *LoopsConfig) Steer(how Steering, shat, u, ctx, delta, fresh, sigma []float64) bool {
+func (c *LoopsConfig) Steer(steering Steering, shat, u, ctx, delta, fresh, sigma []float64) bool {
 	c.Step.Problem.Indicators(shat, u, ctx, delta)
 	if !tensor.Finite(delta) {
 		return false
 	}
 	semantic := &c.Step.Problem.Spec().Semantic
-	if how == SteerSet {
+	if steering == SteerSet {
 		semantic.Priority(delta, sigma)
 		return true
 	}

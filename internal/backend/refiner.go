@@ -69,11 +69,11 @@ type RefineOutput struct {
 }
 
 // CheckTerminalCost reports a TerminalCost that does not fit a problem.
-func (in *RefineInput) CheckTerminalCost(p domain.Problem) error {
-	return checkTerminalCost("refiner", in.TerminalCost, p)
+func (input *RefineInput) CheckTerminalCost(p domain.Problem) error {
+	return checkTerminalCost("refiner", input.TerminalCost, p)
 }
 
 // Refiner refines one observation after another. It is used by one goroutine.
 type Refiner interface {
-	Refine(in RefineInput) (RefineOutput, error)
+	Refine(input RefineInput) (RefineOutput, error)
 }

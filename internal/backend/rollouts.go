@@ -127,8 +127,8 @@ type SearchInput struct {
 }
 
 // CheckTerminalCost reports a TerminalCost that does not fit a problem.
-func (in *SearchInput) CheckTerminalCost(p domain.Problem) error {
-	return checkTerminalCost("search", in.TerminalCost, p)
+func (input *SearchInput) CheckTerminalCost(p domain.Problem) error {
+	return checkTerminalCost("search", input.TerminalCost, p)
 }
 
 // SearchOutput is what the rounds came to.

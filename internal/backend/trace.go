@@ -29,14 +29,14 @@ type Limits struct {
 }
 
 // Largest is what bounds the launch, "" where nothing of it is counted.
-func (l Limits) Largest() (us float64, by string) {
+func (l Limits) Largest() (us float64, source string) {
 	for _, v := range []struct {
-		us float64
-		by string
+		us     float64
+		source string
 	}{{l.FMA, "multiply-adds"}, {l.Shared, "shared memory"}, {l.Bytes, "bytes"}, {l.Latency, "latency"}} {
 		if v.us > us {
-			us, by = v.us, v.by
+			us, source = v.us, v.source
 		}
 	}
-	return us, by
+	return us, source
 }

@@ -112,7 +112,7 @@ func (c *TrainerConfig) checkRows(op string, rows []int32) error {
 	if len(rows) == 0 || len(rows) > c.MaxBatch {
 		return fmt.Errorf("%s: %d rows, want 1 to MaxBatch = %d", op, len(rows), c.MaxBatch)
 	}
-	return c.inside(op, "rows", rows)
+	return c.checkRowNumbers(op, "rows", rows)
 }
 
 // CheckManifold says what is wrong with the rows of a manifold update and their
@@ -128,7 +128,7 @@ func (c *TrainerConfig) CheckManifold(op string, rows, neighbours []int32, kerne
 	if !(c.Manifold.Isometry && kernel == nil) && len(kernel) != len(neighbours) {
 		return fmt.Errorf("%s: %d kernel weights for %d neighbours", op, len(kernel), len(neighbours))
 	}
-	return c.inside(op, "neighbours", neighbours)
+	return c.checkRowNumbers(op, "neighbours", neighbours)
 }
 
 // CheckRollout says what is wrong with the rows of a rollout update, of a trainer
@@ -154,10 +154,10 @@ func (c *TrainerConfig) CheckRollout(op string, prepared, chained bool, rows []i
 	return nil
 }
 
-func (c *TrainerConfig) inside(op, what string, rows []int32) error {
+func (c *TrainerConfig) checkRowNumbers(op, name string, rows []int32) error {
 	for i, r := range rows {
 		if r < 0 || int(r) >= c.Data.X.Rows {
-			return fmt.Errorf("%s: %s[%d] is %d, the data set has %d rows", op, what, i, r, c.Data.X.Rows)
+			return fmt.Errorf("%s: %s[%d] is %d, the data set has %d rows", op, name, i, r, c.Data.X.Rows)
 		}
 	}
 	return nil
@@ -206,11 +206,11 @@ func (c *TrainerConfig) CheckPairs(op string) error {
 // CheckState says why a state does not fit a trainer whose arrays have these sizes.
 func (c *TrainerConfig) CheckState(op string, s TrainerState, sizes map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		got, ok := s.Arrays[name]
-		if !ok || len(got) != sizes[name] {
-			return fmt.Errorf("%s: array %s has %d entries, want %d", op, name, len(got), sizes[name])
+		array, ok := s.Arrays[name]
+		if !ok || len(array) != sizes[name] {
+			return fmt.Errorf("%s: array %s has %d entries, want %d", op, name, len(array), sizes[name])
 		}
-		for i, v := range got {
+		for i, v := range array {
 			if v-v != 0 {
 				return fmt.Errorf("%s: array %s is %v at %d, want a finite number", op, name, v, i)
 			}
@@ -233,7 +233,8 @@ func (w ManifoldLoss) Total(l ManifoldLosses) float64 {
 
 // Total is the value of eq. du_obj, the two terms without gradient included.
 func (w RolloutLoss) Total(l RolloutLosses) float64 {
-	delta, roll, flow, lie := float64(w.Delta), float64(w.Roll), float64(w.Flow), float64(w.Lie)
+	delta, roll := float64(w.Delta), float64(w.Roll)
+	flow, lie := float64(w.Flow), float64(w.Lie)
 	return l.Act + l.ActNext + delta*l.Delta + roll*l.Roll + flow*l.Flow + lie*(l.LieAct+delta*l.LieDelta+l.LieAnchor+l.LieReg)
 }
 

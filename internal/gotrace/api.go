@@ -55,17 +55,17 @@ func typeAPI(t types.Type) string {
 	default:
 		parts = append(parts, u.String())
 	}
-	named, ok := t.(*types.Named)
+	namedType, ok := t.(*types.Named)
 	if !ok {
 		return strings.Join(parts, "; ")
 	}
-	if named.TypeParams().Len() > 0 {
-		for p := range named.TypeParams().TypeParams() {
+	if namedType.TypeParams().Len() > 0 {
+		for p := range namedType.TypeParams().TypeParams() {
 			parts = append(parts, fmt.Sprint("parameter ", p, " ", p.Constraint()))
 		}
 	}
 	var methods []string
-	for f := range named.Methods() {
+	for f := range namedType.Methods() {
 		if f.Exported() {
 			methods = append(methods, fmt.Sprint(f.Name(), " ", f.Type(), " ", f.Signature().Recv().Type()))
 		}

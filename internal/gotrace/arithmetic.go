@@ -10,8 +10,8 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-func (x *machine) unary(in *ssa.UnOp, a value) value {
-	switch in.Op {
+func (x *machine) unary(instruction *ssa.UnOp, a value) value {
+	switch instruction.Op {
 	case token.MUL:
 		return copied(*x.pointer(a))
 	case token.SUB:
@@ -19,23 +19,23 @@ func (x *machine) unary(in *ssa.UnOp, a value) value {
 		case float64, symbol:
 			return x.apply(program.Neg, a)
 		case int64:
-			return wrap(in.Type(), -a)
+			return wrap(instruction.Type(), -a)
 		case uint64:
-			return wrapUnsigned(in.Type(), -a)
+			return wrapUnsigned(instruction.Type(), -a)
 		}
 	case token.NOT:
-		return x.not(a)
+		return x.negate(a)
 	case token.XOR:
 		switch a := a.(type) {
 		case int64:
-			return wrap(in.Type(), ^a)
+			return wrap(instruction.Type(), ^a)
 		case uint64:
-			return wrapUnsigned(in.Type(), ^a)
+			return wrapUnsigned(instruction.Type(), ^a)
 		}
 	case token.ARROW:
 		x.fail("channels and goroutines are not followed")
 	}
-	x.fail("%s of %s is not followed", in.Op, kind(a))
+	x.fail("%s of %s is not followed", instruction.Op, kind(a))
 	return nil
 }
 
@@ -202,7 +202,7 @@ func (x *machine) numbers(o token.Token, a, b value) value {
 	case token.EQL:
 		return x.compare(program.Equal, a, b)
 	case token.NEQ:
-		return x.not(x.compare(program.Equal, a, b))
+		return x.negate(x.compare(program.Equal, a, b))
 	}
 	x.fail("%s of numbers is not followed", o)
 	return nil
@@ -218,7 +218,7 @@ func (x *machine) conditions(o token.Token, a, b value) (value, bool) {
 	case token.EQL:
 		return equal, true
 	case token.NEQ:
-		return x.not(equal), true
+		return x.negate(equal), true
 	}
 	return nil, false
 }

@@ -38,7 +38,7 @@ func (x *machine) invoke(f *frame, c *ssa.CallCommon, fn value, args []value) va
 		}
 		return x.call(fn, args)
 	case unknown:
-		x.fail("a call of %s", fn.why)
+		x.fail("a call of %s", fn.reason)
 	case *ssa.Builtin:
 		for _, v := range args {
 			if u, ok := v.(unknown); ok && fn.Name() != "append" {
@@ -61,7 +61,7 @@ func (x *machine) attempt(c *closure, args []value) (v value) {
 				panic(p)
 			}
 			x.frames = x.frames[:depth]
-			v = x.lost(c.fn, args, fmt.Sprintf("the result of %s, which is not followed (%v),", c.fn.Name(), e))
+			v = x.spoilArguments(c.fn, args, fmt.Sprintf("the result of %s, which is not followed (%v),", c.fn.Name(), e))
 		}
 	}()
 	return x.call(c, args)
@@ -77,7 +77,7 @@ func (x *machine) builtin(name string, c *ssa.CallCommon, args []value) value {
 			if v == nil {
 				return int64(0)
 			}
-			return int64(len(v.at))
+			return int64(len(v.entries))
 		}
 		if list := x.sequence(args[0]); name == "cap" {
 			return int64(cap(list))
@@ -87,12 +87,12 @@ func (x *machine) builtin(name string, c *ssa.CallCommon, args []value) value {
 	case "copy":
 		to, from := x.sequence(args[0]), x.sequence(args[1])
 		n := min(len(to), len(from))
-		kept := make([]value, n) // they may overlap
+		copies := make([]value, n) // they may overlap
 		for i := range n {
-			kept[i] = copied(from[i])
+			copies[i] = copied(from[i])
 		}
 		for i := range n {
-			x.assign(&to[i], kept[i])
+			x.assign(&to[i], copies[i])
 		}
 		return int64(n)
 	case "append":
@@ -104,12 +104,12 @@ func (x *machine) builtin(name string, c *ssa.CallCommon, args []value) value {
 		to, n := x.sequence(args[0]), len(x.sequence(args[0]))
 		from := x.sequence(args[1])
 		if n+len(from) > cap(to) {
-			grown := make([]value, max(2*n, n+len(from)))
-			copy(grown, to)
-			for i := n; i < len(grown); i++ {
-				grown[i] = zero(c.Args[0].Type().Underlying().(*types.Slice).Elem())
+			extended := make([]value, max(2*n, n+len(from)))
+			copy(extended, to)
+			for i := n; i < len(extended); i++ {
+				extended[i] = zero(c.Args[0].Type().Underlying().(*types.Slice).Elem())
 			}
-			to = grown
+			to = extended
 		}
 		to = to[:n+len(from)]
 		for i, v := range from {

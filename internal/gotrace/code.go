@@ -21,16 +21,16 @@ type block struct {
 
 // step is an instruction with where its operands and result are.
 type step struct {
-	in   ssa.Instruction
-	args []operand
-	into int // -1: no result
+	instruction ssa.Instruction
+	args        []operand
+	slot        int // -1: no result
 }
 
 // operand is a slot, or a value of the program text.
 type operand struct {
-	slot int // -1: of
-	of   ssa.Value
-	lit  value
+	slot  int // -1: of
+	value ssa.Value
+	lit   value
 }
 
 // compiled numbers the values of a function.
@@ -62,9 +62,9 @@ func (x *machine) compiled(fn *ssa.Function) *code {
 		var out block
 		out.preds = b.Preds
 		for _, in := range b.Instrs {
-			s := step{in: in, into: -1}
+			s := step{instruction: in, slot: -1}
 			if v, ok := in.(ssa.Value); ok {
-				s.into = slot[v]
+				s.slot = slot[v]
 			}
 			for _, o := range in.Operands(nil) {
 				arg := operand{slot: -1}
@@ -77,7 +77,7 @@ func (x *machine) compiled(fn *ssa.Function) *code {
 				case *ssa.Builtin:
 					arg.lit = v
 				case *ssa.Global:
-					arg.of = v
+					arg.value = v
 				default:
 					arg.slot = slot[v]
 				}
@@ -98,15 +98,15 @@ func (x *machine) compiled(fn *ssa.Function) *code {
 // joins are the immediate postdominators of a function's blocks, -1 for its end.
 func joins(fn *ssa.Function) []int {
 	n := len(fn.Blocks)
-	after := make([][]bool, n) // the postdominators of each
+	postdominators := make([][]bool, n) // the postdominators of each
 	for i, b := range fn.Blocks {
-		after[i] = make([]bool, n)
+		postdominators[i] = make([]bool, n)
 		for j := range n {
-			after[i][j] = len(b.Succs) > 0 || i == j
+			postdominators[i][j] = len(b.Succs) > 0 || i == j
 		}
 	}
-	for changed := true; changed; {
-		changed = false
+	for grows := true; grows; {
+		grows = false
 		for i := n - 1; i >= 0; i-- {
 			if len(fn.Blocks[i].Succs) == 0 {
 				continue
@@ -114,17 +114,17 @@ func joins(fn *ssa.Function) []int {
 			for j := range n {
 				all := true
 				for _, s := range fn.Blocks[i].Succs {
-					all = all && after[s.Index][j]
+					all = all && postdominators[s.Index][j]
 				}
-				if v := all || i == j; v != after[i][j] {
-					after[i][j], changed = v, true
+				if v := all || i == j; v != postdominators[i][j] {
+					postdominators[i][j], grows = v, true
 				}
 			}
 		}
 	}
 	count := make([]int, n)
 	for i := range n {
-		for _, v := range after[i] {
+		for _, v := range postdominators[i] {
 			if v {
 				count[i]++
 			}
@@ -134,7 +134,7 @@ func joins(fn *ssa.Function) []int {
 	for i := range n {
 		out[i] = -1
 		for j := range n { // the nearest is the one with the most of its own
-			if i != j && after[i][j] && (out[i] < 0 || count[j] > count[out[i]]) {
+			if i != j && postdominators[i][j] && (out[i] < 0 || count[j] > count[out[i]]) {
 				out[i] = j
 			}
 		}

@@ -68,14 +68,14 @@ func unpack(r io.Reader) (exports []Export, err error) {
 
 // importer gives packages of the bundle, and those that were checked before; an empty package where there is neither.
 type importer struct {
-	fset   *token.FileSet
-	data   map[string][]byte
-	known  map[string]*types.Package // complete
-	shared map[string]*types.Package // what export data refers to, known or in part
+	fset     *token.FileSet
+	data     map[string][]byte
+	complete map[string]*types.Package // complete
+	shared   map[string]*types.Package // what export data refers to, known or in part
 }
 
 func newImporter(fset *token.FileSet, exports []Export) *importer {
-	m := &importer{fset: fset, data: map[string][]byte{}, known: map[string]*types.Package{"unsafe": types.Unsafe}, shared: map[string]*types.Package{}}
+	m := &importer{fset: fset, data: map[string][]byte{}, complete: map[string]*types.Package{"unsafe": types.Unsafe}, shared: map[string]*types.Package{}}
 	for _, e := range exports {
 		m.data[e.Path] = e.Data
 	}
@@ -84,7 +84,7 @@ func newImporter(fset *token.FileSet, exports []Export) *importer {
 
 // Import implements types.Importer.
 func (m *importer) Import(name string) (*types.Package, error) {
-	if p, ok := m.known[name]; ok {
+	if p, ok := m.complete[name]; ok {
 		return p, nil
 	}
 	data, ok := m.data[name]
@@ -95,23 +95,23 @@ func (m *importer) Import(name string) (*types.Package, error) {
 		}
 		p := types.NewPackage(name, base)
 		p.MarkComplete()
-		m.known[name] = p
+		m.complete[name] = p
 		return p, nil
 	}
 	// Packages with source take the place of what export data says of them.
-	maps.Copy(m.shared, m.known)
+	maps.Copy(m.shared, m.complete)
 	p, err := gcexportdata.Read(bytes.NewReader(data), m.fset, m.shared, name)
 	if err != nil {
 		return nil, fmt.Errorf("bundle of types: %s: %w", name, err)
 	}
-	m.known[name] = p
+	m.complete[name] = p
 	return p, nil
 }
 
 // all are the packages that anything refers to.
 func (m *importer) all() []*types.Package {
 	byPath := maps.Clone(m.shared)
-	maps.Copy(byPath, m.known)
+	maps.Copy(byPath, m.complete)
 	var list []*types.Package
 	for _, name := range slices.Sorted(maps.Keys(byPath)) {
 		if byPath[name] != types.Unsafe {

@@ -15,7 +15,7 @@ func (x *machine) index(v value) int {
 	case uint64:
 		return int(v)
 	case unknown:
-		x.fail("%s is needed as an index or length", v.why)
+		x.fail("%s is needed as an index or length", v.reason)
 	}
 	x.fail("an index or length that is %s", kind(v))
 	return 0
@@ -37,7 +37,7 @@ func (x *machine) sequence(v value) []value {
 		}
 		return x.sequence(*v)
 	case unknown:
-		x.fail("%s is needed here", v.why)
+		x.fail("%s is needed here", v.reason)
 	}
 	x.fail("%s is no slice", kind(v))
 	return nil
@@ -52,7 +52,7 @@ func (x *machine) pointer(v value) *value {
 		}
 		return p
 	case unknown:
-		x.fail("%s is needed here", p.why)
+		x.fail("%s is needed here", p.reason)
 	}
 	x.fail("%s is no pointer", kind(v))
 	return nil
@@ -61,39 +61,39 @@ func (x *machine) pointer(v value) *value {
 // instruction runs one that is no jump.
 func (x *machine) instruction(f *frame, s *step) {
 	arg := func(i int) value { return x.arg(f, &s.args[i]) }
-	if s.into >= 0 {
-		switch s.in.(type) {
+	if s.slot >= 0 {
+		switch s.instruction.(type) {
 		case *ssa.Call, *ssa.Alloc, *ssa.MakeClosure, *ssa.MakeInterface:
 		default: // what is unknown stays so
 			for i := range s.args {
 				if u, ok := arg(i).(unknown); ok {
-					f.slots[s.into] = u
+					f.slots[s.slot] = u
 					return
 				}
 			}
 		}
 	}
 	var r value
-	switch in := s.in.(type) {
+	switch instruction := s.instruction.(type) {
 	case *ssa.DebugRef:
 		return
 	case *ssa.Alloc:
-		at := new(value)
-		*at = zero(in.Type().Underlying().(*types.Pointer).Elem())
-		r = at
+		cell := new(value)
+		*cell = zero(instruction.Type().Underlying().(*types.Pointer).Elem())
+		r = cell
 	case *ssa.BinOp:
-		r = x.binary(in.Op, in.X.Type(), arg(0), arg(1))
+		r = x.binary(instruction.Op, instruction.X.Type(), arg(0), arg(1))
 	case *ssa.UnOp:
-		r = x.unary(in, arg(0))
+		r = x.unary(instruction, arg(0))
 	case *ssa.Call:
-		fn, args := x.callee(f, s, &in.Call)
-		r = x.invoke(f, &in.Call, fn, args)
+		fn, args := x.callee(f, s, &instruction.Call)
+		r = x.invoke(f, &instruction.Call, fn, args)
 		if r == nil {
 			return
 		}
 	case *ssa.Defer:
-		fn, args := x.callee(f, s, &in.Call)
-		f.defers = append(f.defers, func() { x.invoke(f, &in.Call, fn, args) })
+		fn, args := x.callee(f, s, &instruction.Call)
+		f.defers = append(f.defers, func() { x.invoke(f, &instruction.Call, fn, args) })
 		return
 	case *ssa.RunDefers:
 		for _, d := range slices.Backward(f.defers) {
@@ -105,19 +105,19 @@ func (x *machine) instruction(f *frame, s *step) {
 		x.assign(x.pointer(arg(0)), arg(1))
 		return
 	case *ssa.FieldAddr:
-		at := x.pointer(arg(0))
-		if u, ok := (*at).(unknown); ok {
+		cell := x.pointer(arg(0))
+		if u, ok := (*cell).(unknown); ok {
 			one := value(u) // of an unknown struct: what is written there is lost
 			r = &one
 			break
 		}
-		r = &(*at).(fields)[in.Field]
+		r = &(*cell).(fields)[instruction.Field]
 	case *ssa.Field:
-		r = copied(arg(0).(fields)[in.Field])
+		r = copied(arg(0).(fields)[instruction.Field])
 	case *ssa.IndexAddr:
-		if at, ok := arg(0).(*value); ok && at != nil {
-			if u, ok := (*at).(unknown); ok {
-				f.slots[s.into] = u
+		if cell, ok := arg(0).(*value); ok && cell != nil {
+			if u, ok := (*cell).(unknown); ok {
+				f.slots[s.slot] = u
 				return
 			}
 		}
@@ -141,7 +141,7 @@ func (x *machine) instruction(f *frame, s *step) {
 		}
 		r = copied(list[i])
 	case *ssa.Slice:
-		r = x.slice(in, arg)
+		r = x.slice(instruction, arg)
 	case *ssa.SliceToArrayPointer:
 		x.fail("a slice that becomes an array is not followed")
 	case *ssa.MakeSlice:
@@ -151,11 +151,11 @@ func (x *machine) instruction(f *frame, s *step) {
 		}
 		list := make([]value, c)
 		for i := range list {
-			list[i] = zero(in.Type().Underlying().(*types.Slice).Elem())
+			list[i] = zero(instruction.Type().Underlying().(*types.Slice).Elem())
 		}
 		r = list[:n]
 	case *ssa.MakeMap:
-		r = &table{at: map[any]value{}}
+		r = &table{entries: map[any]value{}}
 	case *ssa.MapUpdate:
 		if x.forks > 0 {
 			x.fail("a map that is written in an arm of a branch on a number")
@@ -165,10 +165,10 @@ func (x *machine) instruction(f *frame, s *step) {
 			x.fail("a write to a map that is nil or unknown")
 		}
 		k := x.key(arg(1))
-		if _, ok := m.at[k]; !ok {
+		if _, ok := m.entries[k]; !ok {
 			m.keys = append(m.keys, k)
 		}
-		m.at[k] = copied(arg(2))
+		m.entries[k] = copied(arg(2))
 		return
 	case *ssa.Lookup:
 		m, ok := arg(0).(*table)
@@ -176,15 +176,15 @@ func (x *machine) instruction(f *frame, s *step) {
 			x.fail("%s is no map", kind(arg(0)))
 		}
 		var v value
-		found := false
+		exists := false
 		if k := x.key(arg(1)); m != nil {
-			v, found = m.at[k]
+			v, exists = m.entries[k]
 		}
-		if !found {
-			v = zero(in.X.Type().Underlying().(*types.Map).Elem())
+		if !exists {
+			v = zero(instruction.X.Type().Underlying().(*types.Map).Elem())
 		}
-		if r = copied(v); in.CommaOk {
-			r = tuple{r, found}
+		if r = copied(v); instruction.CommaOk {
+			r = tuple{r, exists}
 		}
 	case *ssa.Range:
 		w := &walk{}
@@ -196,7 +196,7 @@ func (x *machine) instruction(f *frame, s *step) {
 		case *table:
 			if a != nil {
 				for _, k := range a.keys {
-					w.keys, w.values = append(w.keys, k), append(w.values, a.at[k])
+					w.keys, w.values = append(w.keys, k), append(w.values, a.entries[k])
 				}
 			}
 		}
@@ -206,36 +206,36 @@ func (x *machine) instruction(f *frame, s *step) {
 		if x.forks > 0 {
 			x.fail("a range over a map or string in an arm of a branch on a number")
 		}
-		if r = (tuple{false, unknown{why: "nothing"}, unknown{why: "nothing"}}); w.at < len(w.keys) {
-			r = tuple{true, w.keys[w.at], w.values[w.at]}
-			w.at++
+		if r = (tuple{false, unknown{reason: "nothing"}, unknown{reason: "nothing"}}); w.next < len(w.keys) {
+			r = tuple{true, w.keys[w.next], w.values[w.next]}
+			w.next++
 		}
 	case *ssa.MakeClosure:
-		c := &closure{fn: in.Fn.(*ssa.Function)}
-		for i := range in.Bindings {
+		c := &closure{fn: instruction.Fn.(*ssa.Function)}
+		for i := range instruction.Bindings {
 			c.free = append(c.free, arg(1+i))
 		}
 		r = c
 	case *ssa.MakeInterface:
-		r = boxed{in.X.Type(), arg(0)}
+		r = boxed{instruction.X.Type(), arg(0)}
 	case *ssa.ChangeInterface, *ssa.ChangeType:
 		r = arg(0)
 	case *ssa.Convert:
-		r = x.convert(in.X.Type(), in.Type(), arg(0))
+		r = x.convert(instruction.X.Type(), instruction.Type(), arg(0))
 	case *ssa.TypeAssert:
-		r = x.assert(in, arg(0))
+		r = x.assert(instruction, arg(0))
 	case *ssa.Extract:
 		all, ok := arg(0).(tuple)
 		if !ok {
 			x.fail("%s where several values are wanted", kind(arg(0)))
 		}
-		r = all[in.Index]
+		r = all[instruction.Index]
 	case *ssa.Go, *ssa.Send, *ssa.Select, *ssa.MakeChan:
 		x.fail("channels and goroutines are not followed")
 	default:
-		x.fail("%T is not followed", in)
+		x.fail("%T is not followed", instruction)
 	}
-	f.slots[s.into] = r
+	f.slots[s.slot] = r
 }
 
 func (x *machine) key(v value) any {
@@ -251,10 +251,10 @@ func (x *machine) key(v value) any {
 	return nil
 }
 
-func (x *machine) slice(in *ssa.Slice, arg func(int) value) value {
+func (x *machine) slice(instruction *ssa.Slice, arg func(int) value) value {
 	// The bounds that there are stand behind X in their order.
 	bounds := [3]int{0, -1, -1}
-	for k, v := range [3]ssa.Value{in.Low, in.High, in.Max} {
+	for k, v := range [3]ssa.Value{instruction.Low, instruction.High, instruction.Max} {
 		if v != nil {
 			bounds[k] = x.index(arg(1 + k))
 		}
@@ -281,12 +281,12 @@ func (x *machine) slice(in *ssa.Slice, arg func(int) value) value {
 	return list[bounds[0]:bounds[1]:bounds[2]]
 }
 
-func (x *machine) assert(in *ssa.TypeAssert, v value) value {
+func (x *machine) assert(instruction *ssa.TypeAssert, v value) value {
 	i, _ := v.(boxed)
-	abstract, isInterface := in.AssertedType.Underlying().(*types.Interface)
+	abstract, isInterface := instruction.AssertedType.Underlying().(*types.Interface)
 	holds := false
 	if i.typ != nil {
-		if holds = types.Identical(i.typ, in.AssertedType); isInterface {
+		if holds = types.Identical(i.typ, instruction.AssertedType); isInterface {
 			holds = types.Implements(i.typ, abstract)
 		}
 	}
@@ -297,13 +297,13 @@ func (x *machine) assert(in *ssa.TypeAssert, v value) value {
 	case holds:
 		r = copied(i.v)
 	default:
-		r = zero(in.AssertedType)
+		r = zero(instruction.AssertedType)
 	}
-	if in.CommaOk {
+	if instruction.CommaOk {
 		return tuple{r, holds}
 	}
 	if !holds {
-		x.fail("an assertion of the type %s that does not hold", in.AssertedType)
+		x.fail("an assertion of the type %s that does not hold", instruction.AssertedType)
 	}
 	return r
 }

@@ -39,9 +39,9 @@ type Source struct {
 
 // Package is one that was read, with those whose source it imports. It is for one goroutine at a time.
 type Package struct {
-	prog  *ssa.Program
-	main  *ssa.Package
-	known []*ssa.Package // with source
+	prog    *ssa.Program
+	main    *ssa.Package
+	sourced []*ssa.Package // with source
 	// missing are functions without a body here, and why.
 	missing map[string]string
 }
@@ -60,7 +60,7 @@ const maxFiles = 16 << 20
 
 // Load reads a package. The others are what it imports besides packages of the bundle, each before those that
 // import it. A function that uses a package that is neither can be there: it cannot be run.
-func Load(main Source, others ...Source) (*Package, error) {
+func Load(main Source, dependencies ...Source) (*Package, error) {
 	exports, err := Bundled()
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Load(main Source, others ...Source) (*Package, error) {
 		info  *types.Info
 	}
 	var all []checked
-	for _, s := range append(slices.Clone(others), main) {
+	for _, s := range append(slices.Clone(dependencies), main) {
 		files, err := parse(fset, s)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func Load(main Source, others ...Source) (*Package, error) {
 		if err != nil {
 			return nil, err
 		}
-		imports.known[s.Path] = pkg
+		imports.complete[s.Path] = pkg
 		all = append(all, checked{pkg, files, info})
 	}
 	created := map[*types.Package]bool{}
@@ -96,10 +96,10 @@ func Load(main Source, others ...Source) (*Package, error) {
 		}
 	}
 	for _, c := range all {
-		p.known = append(p.known, p.prog.CreatePackage(c.pkg, c.files, c.info, true))
+		p.sourced = append(p.sourced, p.prog.CreatePackage(c.pkg, c.files, c.info, true))
 	}
 	p.prog.Build()
-	p.main = p.known[len(p.known)-1]
+	p.main = p.sourced[len(p.sourced)-1]
 	return p, nil
 }
 
@@ -177,18 +177,18 @@ func (p *Package) check(fset *token.FileSet, imports *importer, path string, fil
 		if len(hard) == 0 {
 			return pkg, info, nil
 		}
-		changed := false
+		removed := false
 		for _, e := range hard {
-			changed = p.leaveOut(files, e) || changed
+			removed = p.leaveOut(files, e) || removed
 		}
-		if !changed {
+		if !removed {
 			return nil, nil, hard[0]
 		}
 	}
 }
 
 // leaveOut removes what has an error from the files: a body, else a declaration.
-func (p *Package) leaveOut(files []*ast.File, e types.Error) (changed bool) {
+func (p *Package) leaveOut(files []*ast.File, e types.Error) (removed bool) {
 	for _, f := range files {
 		if e.Pos < f.FileStart || e.Pos >= f.FileEnd {
 			continue
@@ -197,19 +197,19 @@ func (p *Package) leaveOut(files []*ast.File, e types.Error) (changed bool) {
 			if e.Pos < d.Pos() || e.Pos >= d.End() {
 				continue
 			}
-			why := fmt.Sprintf("%s: %s", e.Fset.Position(e.Pos), e.Msg)
+			reason := fmt.Sprintf("%s: %s", e.Fset.Position(e.Pos), e.Msg)
 			if name, ok := strings.CutPrefix(e.Msg, "undefined: "); ok && p.missing[name] != "" {
-				why = p.missing[name]
+				reason = p.missing[name]
 			}
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && e.Pos >= fn.Body.Pos() {
 				fn.Body = nil
-				p.missing[fn.Name.Name] = why
+				p.missing[fn.Name.Name] = reason
 				return true
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
 				if v, ok := n.(*ast.ValueSpec); ok && e.Pos >= v.Pos() && e.Pos < v.End() {
 					for _, name := range v.Names {
-						p.missing[name.Name] = why
+						p.missing[name.Name] = reason
 					}
 				}
 				return true

@@ -22,34 +22,34 @@ const (
 
 // machine runs functions.
 type machine struct {
-	p       *Package
-	to      *program.Builder // nil: numbers do not depend on inputs yet
-	globals map[*ssa.Global]*value
-	begun   map[*ssa.Package]bool
-	codes   map[*ssa.Function]*code
-	frames  []*frame
-	steps   int
+	p           *Package
+	builder     *program.Builder // nil: numbers do not depend on inputs yet
+	globals     map[*ssa.Global]*value
+	initialized map[*ssa.Package]bool
+	codes       map[*ssa.Function]*code
+	frames      []*frame
+	steps       int
 	// Within an arm of a branch, what was written is undone and merged at its end.
 	forks        int
-	undo         []written
+	undo         []overwrite
 	initialising int
 }
 
-type written struct {
-	at  *value
-	old value
+type overwrite struct {
+	cell *value
+	old  value
 }
 
 type frame struct {
-	fn     *ssa.Function
-	code   *code
-	slots  []value
-	at     ssa.Instruction
-	defers []func()
+	fn          *ssa.Function
+	code        *code
+	slots       []value
+	instruction ssa.Instruction
+	defers      []func()
 }
 
 func newMachine(p *Package) *machine {
-	return &machine{p: p, globals: map[*ssa.Global]*value{}, begun: map[*ssa.Package]bool{}, codes: map[*ssa.Function]*code{}}
+	return &machine{p: p, globals: map[*ssa.Global]*value{}, initialized: map[*ssa.Package]bool{}, codes: map[*ssa.Function]*code{}}
 }
 
 // run calls f, and turns what cannot be followed into an error.
@@ -70,7 +70,7 @@ func (x *machine) run(f func()) (err error) {
 		}
 		x.frames = x.frames[:0]
 		for _, w := range slices.Backward(x.undo) { // of an arm that was not finished
-			*w.at = w.old
+			*w.cell = w.old
 		}
 		x.undo, x.forks, x.initialising = nil, 0, 0
 	}()
@@ -82,13 +82,13 @@ func (x *machine) run(f func()) (err error) {
 func (x *machine) fail(format string, a ...any) { x.failAt(token.Position{}, format, a...) }
 
 // failAt is fail at a place, if it is one.
-func (x *machine) failAt(at token.Position, format string, a ...any) {
-	e := &Error{Pos: at, Msg: fmt.Sprintf(format, a...)}
+func (x *machine) failAt(position token.Position, format string, a ...any) {
+	e := &Error{Pos: position, Msg: fmt.Sprintf(format, a...)}
 	for i := len(x.frames) - 1; i >= 0; i-- {
 		f := x.frames[i]
 		e.In = append(e.In, f.fn.Name())
-		if !e.Pos.IsValid() && f.at != nil {
-			e.Pos = x.position(f.at)
+		if !e.Pos.IsValid() && f.instruction != nil {
+			e.Pos = x.position(f.instruction)
 		}
 	}
 	if len(e.In) > 4 {
@@ -98,16 +98,16 @@ func (x *machine) failAt(at token.Position, format string, a ...any) {
 }
 
 // position is that of an instruction, or of what is nearest before it.
-func (x *machine) position(in ssa.Instruction) token.Position {
+func (x *machine) position(instruction ssa.Instruction) token.Position {
 	files := x.p.prog.Fset
-	if branch, ok := in.(*ssa.If); ok && branch.Cond.Pos().IsValid() {
+	if branch, ok := instruction.(*ssa.If); ok && branch.Cond.Pos().IsValid() {
 		return files.Position(branch.Cond.Pos())
 	}
-	if in.Pos().IsValid() {
-		return files.Position(in.Pos())
+	if instruction.Pos().IsValid() {
+		return files.Position(instruction.Pos())
 	}
 	best := token.NoPos
-	for _, other := range in.Block().Instrs {
+	for _, other := range instruction.Block().Instrs {
 		if other.Pos().IsValid() {
 			best = other.Pos()
 		}
@@ -116,7 +116,7 @@ func (x *machine) position(in ssa.Instruction) token.Position {
 				best = (*o).Pos()
 			}
 		}
-		if other == in {
+		if other == instruction {
 			break
 		}
 	}
@@ -126,8 +126,8 @@ func (x *machine) position(in ssa.Instruction) token.Position {
 // place is where the innermost function is.
 func (x *machine) place() token.Position {
 	for i := len(x.frames) - 1; i >= 0; i-- {
-		if f := x.frames[i]; f.at != nil {
-			if p := x.position(f.at); p.IsValid() {
+		if f := x.frames[i]; f.instruction != nil {
+			if p := x.position(f.instruction); p.IsValid() {
 				return p
 			}
 		}
@@ -140,28 +140,28 @@ func (x *machine) arg(f *frame, o *operand) value {
 	switch {
 	case o.slot >= 0:
 		return f.slots[o.slot]
-	case o.of != nil:
-		return x.global(o.of.(*ssa.Global))
+	case o.value != nil:
+		return x.global(o.value.(*ssa.Global))
 	}
 	return o.lit
 }
 
 // global is a variable of a package, which is initialised before its first use.
 func (x *machine) global(g *ssa.Global) *value {
-	if at, ok := x.globals[g]; ok {
-		return at
+	if cell, ok := x.globals[g]; ok {
+		return cell
 	}
-	if !x.begun[g.Pkg] {
-		x.begun[g.Pkg] = true
+	if !x.initialized[g.Pkg] {
+		x.initialized[g.Pkg] = true
 		begin := g.Pkg.Func("init")
 		sourced := begin != nil && begin.Blocks != nil
 		for _, m := range g.Pkg.Members {
 			if h, ok := m.(*ssa.Global); ok {
-				at := new(value)
-				if *at = zero(h.Type().(*types.Pointer).Elem()); !sourced {
-					*at = unknown{why: "the variable " + h.RelString(nil) + ", of a package whose source is not here,"}
+				cell := new(value)
+				if *cell = zero(h.Type().(*types.Pointer).Elem()); !sourced {
+					*cell = unknown{reason: "the variable " + h.RelString(nil) + ", of a package whose source is not here,"}
 				}
-				x.globals[h] = at
+				x.globals[h] = cell
 			}
 		}
 		if sourced {
@@ -173,42 +173,42 @@ func (x *machine) global(g *ssa.Global) *value {
 			x.forks, x.undo = forks, undo
 		}
 	}
-	at, ok := x.globals[g]
+	cell, ok := x.globals[g]
 	if !ok {
-		at = new(value)
-		*at = zero(g.Type().(*types.Pointer).Elem())
-		x.globals[g] = at
+		cell = new(value)
+		*cell = zero(g.Type().(*types.Pointer).Elem())
+		x.globals[g] = cell
 	}
-	return at
+	return cell
 }
 
-func (x *machine) store(at *value, v value) {
+func (x *machine) store(cell *value, v value) {
 	if x.forks > 0 {
-		x.undo = append(x.undo, written{at, *at})
+		x.undo = append(x.undo, overwrite{cell, *cell})
 	}
-	*at = v
+	*cell = v
 }
 
 // assign stores entry by entry, so that pointers into *at stay good.
-func (x *machine) assign(at *value, v value) {
-	each := func(to, from []value) {
+func (x *machine) assign(cell *value, v value) {
+	assignAll := func(to, from []value) {
 		for i := range from {
 			x.assign(&to[i], from[i])
 		}
 	}
 	switch v := v.(type) {
 	case fields:
-		if w, ok := (*at).(fields); ok {
-			each(w, v)
+		if w, ok := (*cell).(fields); ok {
+			assignAll(w, v)
 			return
 		}
 	case array:
-		if w, ok := (*at).(array); ok {
-			each(w, v)
+		if w, ok := (*cell).(array); ok {
+			assignAll(w, v)
 			return
 		}
 	}
-	x.store(at, copied(v))
+	x.store(cell, copied(v))
 }
 
 // call runs a function.
@@ -221,7 +221,7 @@ func (x *machine) call(c *closure, args []value) value {
 	}
 	fn := c.fn
 	if fn.Blocks == nil {
-		return x.without(fn, args)
+		return x.unfollowed(fn, args)
 	}
 	if len(x.frames) > maxDepth {
 		x.fail("more than %d calls within one another: a recursion whose end depends on a number?", maxDepth)
@@ -242,7 +242,7 @@ func (x *machine) call(c *closure, args []value) value {
 
 // blocks runs from block b, come to from prev, or with the phis given, to the beginning of block stop, whose
 // phis it returns, or to the function's end.
-func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, stop int) (at []value, result value, ended bool) {
+func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, stop int) (joined []value, result value, returned bool) {
 	for {
 		code := &f.code.blocks[b]
 		if phis == nil {
@@ -252,20 +252,20 @@ func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, st
 			}
 		}
 		for i, s := range code.phis {
-			f.slots[s.into] = phis[i]
+			f.slots[s.slot] = phis[i]
 		}
 		phis = nil
 		next := -1
 	steps:
 		for i := range code.steps {
 			s := &code.steps[i]
-			f.at = s.in
+			f.instruction = s.instruction
 			if x.steps++; x.steps > maxSteps {
 				x.fail("more than %g steps: a loop whose end depends on a number?", float64(maxSteps))
 			}
-			switch in := s.in.(type) {
+			switch instruction := s.instruction.(type) {
 			case *ssa.Jump:
-				next = in.Block().Succs[0].Index
+				next = instruction.Block().Succs[0].Index
 				break steps
 			case *ssa.Return:
 				switch len(s.args) {
@@ -280,7 +280,7 @@ func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, st
 				}
 				return nil, all, true
 			case *ssa.If:
-				succs := in.Block().Succs
+				succs := instruction.Block().Succs
 				switch c := x.arg(f, &s.args[0]).(type) {
 				case bool:
 					next = succs[1].Index
@@ -288,10 +288,10 @@ func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, st
 						next = succs[0].Index
 					}
 				case unknown:
-					x.fail("a branch on %s", c.why)
+					x.fail("a branch on %s", c.reason)
 				case truth:
 					join := f.code.joins[b]
-					merged, result := x.fork(f, c, in, join)
+					merged, result := x.fork(f, c, instruction, join)
 					if join < 0 {
 						return nil, result, true
 					}
@@ -336,7 +336,7 @@ func (x *machine) phis(f *frame, b *block, prev *ssa.BasicBlock) []value {
 }
 
 // fork runs both arms of a branch to where they meet, and selects what they leave.
-func (x *machine) fork(f *frame, c truth, in *ssa.If, join int) (phis []value, result value) {
+func (x *machine) fork(f *frame, c truth, branch *ssa.If, join int) (phis []value, result value) {
 	if x.forks >= maxForks {
 		x.fail("%d branches on numbers within one another: a loop whose end depends on a number?", maxForks)
 	}
@@ -347,43 +347,43 @@ func (x *machine) fork(f *frame, c truth, in *ssa.If, join int) (phis []value, r
 	}
 	var arms [2]arm
 	var order []*value
-	before := map[*value]value{}
+	previous := map[*value]value{}
 	slots, defers := f.slots, f.defers
 	for i := range arms {
 		f.slots = append([]value{}, slots...)
 		f.defers = append([]func(){}, defers...)
 		mark := len(x.undo)
 		x.forks++
-		at, result, ended := x.blocks(f, in.Block().Succs[i].Index, in.Block(), nil, join)
+		joined, result, returned := x.blocks(f, branch.Block().Succs[i].Index, branch.Block(), nil, join)
 		x.forks--
-		if join >= 0 && ended {
+		if join >= 0 && returned {
 			x.fail("a function that ends in one arm of a branch on a number and goes on in the other")
 		}
-		a := arm{at, result, map[*value]value{}}
+		a := arm{joined, result, map[*value]value{}}
 		for _, w := range x.undo[mark:] {
-			a.wrote[w.at] = *w.at
+			a.wrote[w.cell] = *w.cell
 		}
 		for k := len(x.undo) - 1; k >= mark; k-- {
-			*x.undo[k].at = x.undo[k].old
+			*x.undo[k].cell = x.undo[k].old
 		}
 		for _, w := range x.undo[mark:] {
-			if _, ok := before[w.at]; !ok {
-				before[w.at] = *w.at
-				order = append(order, w.at)
+			if _, ok := previous[w.cell]; !ok {
+				previous[w.cell] = *w.cell
+				order = append(order, w.cell)
 			}
 		}
 		x.undo = x.undo[:mark]
 		arms[i] = a
 	}
-	f.slots, f.defers, f.at = slots, defers, in
-	for _, at := range order {
-		v := [2]value{before[at], before[at]}
+	f.slots, f.defers, f.instruction = slots, defers, branch
+	for _, cell := range order {
+		v := [2]value{previous[cell], previous[cell]}
 		for i := range arms {
-			if w, ok := arms[i].wrote[at]; ok {
+			if w, ok := arms[i].wrote[cell]; ok {
 				v[i] = w
 			}
 		}
-		x.store(at, x.merge(c, v[0], v[1]))
+		x.store(cell, x.merge(c, v[0], v[1]))
 	}
 	if join < 0 {
 		return nil, x.merge(c, arms[0].result, arms[1].result)

@@ -122,8 +122,8 @@ func (x *machine) operation(fn *ssa.Function, a []value) (value, bool) {
 	if fn.Object() == nil || fn.Object().Pkg() == nil || fn.Signature.Recv() != nil || fn.Parent() != nil {
 		return nil, false
 	}
-	of := fn.Object().Pkg().Path()
-	if of != "math" && of != dualPath {
+	path := fn.Object().Pkg().Path()
+	if path != "math" && path != dualPath {
 		return nil, false
 	}
 	for _, v := range a {
@@ -144,9 +144,9 @@ func (x *machine) operation(fn *ssa.Function, a []value) (value, bool) {
 	case "Ceil":
 		return x.apply(program.Neg, x.apply(program.Floor, x.apply(program.Neg, a[0]))), true
 	case "IsNaN":
-		return x.not(x.compare(program.Equal, a[0], a[0])), true
+		return x.negate(x.compare(program.Equal, a[0], a[0])), true
 	}
-	if of == "math" {
+	if path == "math" {
 		return nil, false
 	}
 	switch fn.Name() {

@@ -48,14 +48,14 @@ func (o *Object) Field(path string) (*Object, error) {
 	v, t := o.v, o.typ
 	for name := range strings.SplitSeq(path, ".") {
 		if p, ok := t.Underlying().(*types.Pointer); ok {
-			at, ok := v.(*value)
+			cell, ok := v.(*value)
 			if !ok {
 				return nil, fmt.Errorf("%s: %s", path, reason(v))
 			}
-			if at == nil {
+			if cell == nil {
 				return nil, nil
 			}
-			v, t = *at, p.Elem()
+			v, t = *cell, p.Elem()
 		}
 		structure, ok := t.Underlying().(*types.Struct)
 		if !ok {
@@ -65,14 +65,14 @@ func (o *Object) Field(path string) (*Object, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: %s", path, reason(v))
 		}
-		found := false
+		exists := false
 		for i := range structure.NumFields() {
 			if structure.Field(i).Name() == name {
-				v, t, found = list[i], structure.Field(i).Type(), true
+				v, t, exists = list[i], structure.Field(i).Type(), true
 				break
 			}
 		}
-		if !found {
+		if !exists {
 			return nil, fmt.Errorf("%s: %s has no field %s", path, t, name)
 		}
 	}
@@ -94,15 +94,15 @@ func (o *Object) Field(path string) (*Object, error) {
 // reason says why a value cannot be used.
 func reason(v value) string {
 	if u, ok := v.(unknown); ok {
-		return "it is " + strings.TrimSuffix(u.why, ",")
+		return "it is " + strings.TrimSuffix(u.reason, ",")
 	}
 	return "it is " + kind(v)
 }
 
 // Entry is an entry of a slice that is passed: a value, a constant, or nothing yet.
 type Entry struct {
-	value   program.Value
-	written bool
+	value    program.Value
+	assigned bool
 }
 
 // Values are entries that hold these.
@@ -116,7 +116,7 @@ func Values(v []program.Value) []Entry {
 
 // Trace calls the function that o is with slices of numbers, and writes its operations with b. It returns what the entries
 // hold afterwards, and the number that the function returned, where it returns one or a condition.
-func (o *Object) Trace(b *program.Builder, names []string, args ...[]Entry) (after [][]Entry, returned program.Value, err error) {
+func (o *Object) Trace(b *program.Builder, names []string, args ...[]Entry) (results [][]Entry, returned program.Value, err error) {
 	c, ok := o.v.(*closure)
 	if !ok {
 		return nil, 0, fmt.Errorf("%s is no function", reason(o.v))
@@ -129,16 +129,16 @@ func (o *Object) Trace(b *program.Builder, names []string, args ...[]Entry) (aft
 	for k, entries := range args {
 		slices[k] = make([]value, len(entries))
 		for i, e := range entries {
-			if e.written {
+			if e.assigned {
 				slices[k][i] = symbol(e.value)
 			} else {
-				slices[k][i] = unknown{why: fmt.Sprintf("%s[%d], which was not written,", names[k], i)}
+				slices[k][i] = unknown{reason: fmt.Sprintf("%s[%d], which was not written,", names[k], i)}
 			}
 		}
 		values[k] = slices[k]
 	}
-	x.to, x.steps = b, 0
-	defer func() { x.to = nil }()
+	x.builder, x.steps = b, 0
+	defer func() { x.builder = nil }()
 	err = x.run(func() {
 		result := x.call(c, values)
 		if c.fn.Signature.Results().Len() > 0 {
@@ -147,16 +147,16 @@ func (o *Object) Trace(b *program.Builder, names []string, args ...[]Entry) (aft
 		for k, list := range slices {
 			out := make([]Entry, len(list))
 			for i, v := range list {
-				if u, ok := v.(unknown); ok && strings.HasSuffix(u.why, "which was not written,") && !args[k][i].written {
+				if u, ok := v.(unknown); ok && strings.HasSuffix(u.reason, "which was not written,") && !args[k][i].assigned {
 					continue
 				}
 				out[i] = Entry{x.number(v), true}
 			}
-			after = append(after, out)
+			results = append(results, out)
 		}
 	})
-	return after, returned, err
+	return results, returned, err
 }
 
 // Written is the value of an entry, if it has one.
-func (e Entry) Written() (program.Value, bool) { return e.value, e.written }
+func (e Entry) Written() (program.Value, bool) { return e.value, e.assigned }

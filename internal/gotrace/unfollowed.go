@@ -4,47 +4,47 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// without calls a function whose source is not here: one that is known by name, or its results, and what it may write, are
+// unfollowed calls a function whose source is not here: one that is known by name, or its results, and what it may write, are
 // unknown.
-func (x *machine) without(fn *ssa.Function, args []value) value {
+func (x *machine) unfollowed(fn *ssa.Function, args []value) value {
 	if v, ok := x.native(fn, args); ok {
 		return v
 	}
 	if fn.Name() == "init" {
 		return nil
 	}
-	why := "the result of " + fn.String() + ", whose source is not here,"
+	text := "the result of " + fn.String() + ", whose source is not here,"
 	name := fn.Name()
 	if origin := fn.Origin(); origin != nil {
 		name = origin.Name()
 	}
 	if reason, ok := x.p.missing[name]; ok {
-		why = "the result of " + name + ", which is not followed (" + reason + "),"
+		text = "the result of " + name + ", which is not followed (" + reason + "),"
 	}
-	return x.lost(fn, args, why)
+	return x.spoilArguments(fn, args, text)
 }
 
-// lost is what is left of a call that cannot be run.
-func (x *machine) lost(fn *ssa.Function, args []value, why string) value {
+// spoilArguments is what is left of a call that cannot be run.
+func (x *machine) spoilArguments(fn *ssa.Function, args []value, reason string) value {
 	for _, v := range args {
-		x.spoil(v, why)
+		x.spoil(v, reason)
 	}
 	switch n := fn.Signature.Results().Len(); n {
 	case 0:
 		return nil
 	case 1:
-		return unknown{why, x.place()}
+		return unknown{reason, x.place()}
 	default:
 		all := make(tuple, n)
 		for i := range all {
-			all[i] = unknown{why, x.place()}
+			all[i] = unknown{reason, x.place()}
 		}
 		return all
 	}
 }
 
 // spoil makes unknown what a function could write through a value.
-func (x *machine) spoil(v value, why string) {
+func (x *machine) spoil(v value, reason string) {
 	switch v := v.(type) {
 	case *value:
 		if v == nil {
@@ -52,27 +52,27 @@ func (x *machine) spoil(v value, why string) {
 		}
 		if _, ok := (*v).(unknown); !ok {
 			old := *v
-			x.store(v, unknown{why, x.place()})
-			x.spoil(old, why)
+			x.store(v, unknown{reason, x.place()})
+			x.spoil(old, reason)
 		}
 	case []value:
 		for i := range v {
-			x.spoil(&v[i], why)
+			x.spoil(&v[i], reason)
 		}
 	case fields:
 		for i := range v {
-			x.spoil(v[i], why)
+			x.spoil(v[i], reason)
 		}
 	case array:
 		for i := range v {
-			x.spoil(v[i], why)
+			x.spoil(v[i], reason)
 		}
 	case boxed:
-		x.spoil(v.v, why)
+		x.spoil(v.v, reason)
 	case *closure:
 		if v != nil {
 			for _, f := range v.free {
-				x.spoil(f, why)
+				x.spoil(f, reason)
 			}
 		}
 	}

@@ -32,17 +32,17 @@ type (
 		free []value
 	}
 	table struct { // a map, in the order of insertion
-		at   map[any]value
-		keys []any
+		entries map[any]value
+		keys    []any
 	}
 	walk struct { // a range over a map or string
 		keys, values []value
-		at           int
+		next         int
 	}
 	// unknown is what cannot be known here. It is an error where a number or a branch needs it, and not before.
 	unknown struct {
-		why string
-		at  token.Position
+		reason   string
+		position token.Position
 	}
 )
 
@@ -55,14 +55,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	in := ""
+	callers := ""
 	if len(e.In) > 0 {
-		in = " (in " + strings.Join(e.In, ", called by ") + ")"
+		callers = " (in " + strings.Join(e.In, ", called by ") + ")"
 	}
 	if !e.Pos.IsValid() {
-		return e.Msg + in
+		return e.Msg + callers
 	}
-	return fmt.Sprintf("%s: %s%s", e.Pos, e.Msg, in)
+	return fmt.Sprintf("%s: %s%s", e.Pos, e.Msg, callers)
 }
 
 // copied is a copy of what Go copies on assignment.
@@ -128,7 +128,7 @@ func zero(t types.Type) value {
 		}
 		return all
 	}
-	return unknown{why: "a value of type " + t.String()}
+	return unknown{reason: "a value of type " + t.String()}
 }
 
 func literal(c *ssa.Const) value {
@@ -137,7 +137,7 @@ func literal(c *ssa.Const) value {
 	}
 	b, ok := c.Type().Underlying().(*types.Basic)
 	if !ok {
-		return unknown{why: "the constant " + c.String()}
+		return unknown{reason: "the constant " + c.String()}
 	}
 	switch info := b.Info(); {
 	case info&types.IsBoolean != 0:
@@ -155,7 +155,7 @@ func literal(c *ssa.Const) value {
 			return real(v)
 		}
 	}
-	return unknown{why: "the constant " + c.String()}
+	return unknown{reason: "the constant " + c.String()}
 }
 
 // number is the value of the program for a number or condition.
@@ -166,11 +166,11 @@ func (x *machine) number(v value) program.Value {
 	case truth:
 		return program.Value(v)
 	case float64:
-		return x.to.Const(v)
+		return x.builder.Const(v)
 	case bool:
-		return x.to.Const(float64(map[bool]int{true: 1}[v]))
+		return x.builder.Const(float64(map[bool]int{true: 1}[v]))
 	case unknown:
-		x.failAt(v.at, "%s is needed here", v.why)
+		x.failAt(v.position, "%s is needed here", v.reason)
 	}
 	x.fail("%s is no number", kind(v))
 	return 0
@@ -178,27 +178,27 @@ func (x *machine) number(v value) program.Value {
 
 // apply is an operation on numbers: computed where they are known.
 func (x *machine) apply(o program.Op, a ...value) value {
-	var known [3]float64
+	var constants [3]float64
 	all := true
 	for i, v := range a {
 		f, ok := v.(float64)
-		known[i], all = f, all && ok
+		constants[i], all = f, all && ok
 	}
 	if all {
-		return o.Compute(known[0], known[1], known[2])
+		return o.Compute(constants[0], constants[1], constants[2])
 	}
-	if x.to == nil {
+	if x.builder == nil {
 		x.fail("a number depends on inputs before there are any")
 	}
 	operands := make([]program.Value, len(a))
 	for i, v := range a {
 		operands[i] = x.number(v)
 	}
-	v := x.to.Apply(o, operands...)
+	v := x.builder.Apply(o, operands...)
 	if v > maxTrace {
 		x.fail("more than %d operations of a function", maxTrace)
 	}
-	if c, ok := x.to.Constant(v); ok {
+	if c, ok := x.builder.Constant(v); ok {
 		return c
 	}
 	return symbol(v)
@@ -215,7 +215,7 @@ func (x *machine) compare(o program.Op, a, b value) value {
 	return nil
 }
 
-func (x *machine) not(v value) value {
+func (x *machine) negate(v value) value {
 	switch v := v.(type) {
 	case bool:
 		return !v
@@ -235,7 +235,9 @@ func (x *machine) merge(c truth, a, b value) value {
 		}
 		return r
 	}
-	choose := func() program.Value { return x.to.Apply(program.Select, program.Value(c), x.number(a), x.number(b)) }
+	choose := func() program.Value {
+		return x.builder.Apply(program.Select, program.Value(c), x.number(a), x.number(b))
+	}
 	switch p := a.(type) {
 	case float64, symbol:
 		if f, ok := p.(float64); ok {

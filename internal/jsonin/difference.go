@@ -31,7 +31,7 @@ func FirstDifference(a, b any, equal func(a, b any) bool) (d Difference, differ 
 			break
 		}
 		for _, key := range keys(x, y) {
-			if d, differ = FirstDifference(at(x, key), at(y, key), equal); differ {
+			if d, differ = FirstDifference(valueAt(x, key), valueAt(y, key), equal); differ {
 				d.Path = Below(key, d.Path)
 				return d, true
 			}
@@ -57,14 +57,14 @@ func FirstDifference(a, b any, equal func(a, b any) bool) (d Difference, differ 
 func keys(x, y map[string]any) []string {
 	all := slices.Sorted(maps.Keys(x))
 	for _, key := range slices.Sorted(maps.Keys(y)) {
-		if _, both := x[key]; !both {
+		if _, ok := x[key]; !ok {
 			all = append(all, key)
 		}
 	}
 	return all
 }
 
-func at(object map[string]any, key string) any {
+func valueAt(object map[string]any, key string) any {
 	if v, ok := object[key]; ok {
 		return v
 	}

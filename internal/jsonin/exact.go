@@ -14,16 +14,16 @@ import (
 // stands: no null, no unknown or repeated key, no array of another length, no number that the
 // field's type rounds. A key that is missing is an error unless its field has omitempty or
 // omitzero. Errors begin with the path of what they are about, such as agents[1].goal[0].
-func Exact(text []byte, into any) error { return read(text, into, false) }
+func Exact(text []byte, dst any) error { return read(text, dst, false) }
 
 // Merge is Exact of some of the fields alone: the others keep what they have.
-func Merge(text []byte, into any) error { return read(text, into, true) }
+func Merge(text []byte, dst any) error { return read(text, dst, true) }
 
 // Known decodes one JSON value that a program wrote: unknown keys and anything behind it are errors.
-func Known(text []byte, into any) error {
+func Known(text []byte, dst any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := dec.Decode(dst); err != nil {
 		return plain(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -32,27 +32,27 @@ func Known(text []byte, into any) error {
 	return nil
 }
 
-func read(text []byte, into any, some bool) error {
+func read(text []byte, dst any, partial bool) error {
 	if err := unique(text); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := dec.Decode(dst); err != nil {
 		return plain(err)
 	}
-	own, err := json.Marshal(into)
+	encoded, err := json.Marshal(dst)
 	if err != nil {
 		return err
 	}
-	var given, taken any
-	if err := json.Unmarshal(text, &given); err != nil {
+	var source, decoded any
+	if err := json.Unmarshal(text, &source); err != nil {
 		return plain(err)
 	}
-	if err := json.Unmarshal(own, &taken); err != nil {
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		return err
 	}
-	return same(given, taken, some)
+	return equal(source, decoded, partial)
 }
 
 // plain says of an error of encoding/json which field it is about.
@@ -75,16 +75,16 @@ func name(path string) string {
 	return path
 }
 
-// same reports the first place in which what was taken is not what was given.
-func same(given, taken any, some bool) error {
-	d, differ := FirstDifference(given, taken, func(given, taken any) bool {
+// equal reports the first place in which what was taken is not what was given.
+func equal(source, decoded any, partial bool) error {
+	d, differ := FirstDifference(source, decoded, func(source, decoded any) bool {
 		switch {
-		case taken == Absent{}:
-			return empty(given)
-		case given == Absent{}:
-			return some
+		case decoded == Absent{}:
+			return empty(source)
+		case source == Absent{}:
+			return partial
 		}
-		return given != nil && reflect.DeepEqual(given, taken)
+		return source != nil && reflect.DeepEqual(source, decoded)
 	})
 	if !differ {
 		return nil
@@ -139,9 +139,9 @@ func unique(text []byte) error {
 	dec = json.NewDecoder(bytes.NewReader(whole))
 	dec.UseNumber()
 	err := nested(dec)
-	var twice *FieldError
-	if errors.As(err, &twice) {
-		return fmt.Errorf("%s appears twice", twice.Field)
+	var duplicate *FieldError
+	if errors.As(err, &duplicate) {
+		return fmt.Errorf("%s appears twice", duplicate.Field)
 	}
 	return err
 }
@@ -153,11 +153,11 @@ func nested(dec *json.Decoder) error {
 	case err != nil:
 		return err
 	case token == json.Delim('{'):
-		return Members(dec, func(name string) error { return below(name, nested(dec)) })
+		return Members(dec, func(name string) error { return withHolder(name, nested(dec)) })
 	case token == json.Delim('['):
 		for i := 0; dec.More(); i++ {
 			if err := nested(dec); err != nil {
-				return below(fmt.Sprintf("[%d]", i), err)
+				return withHolder(fmt.Sprintf("[%d]", i), err)
 			}
 		}
 		_, err = dec.Token()
@@ -165,11 +165,11 @@ func nested(dec *json.Decoder) error {
 	return err
 }
 
-// below puts what holds a value before the path of an error in it.
-func below(holder string, err error) error {
-	var twice *FieldError
-	if errors.As(err, &twice) {
-		twice.Field = Below(holder, twice.Field)
+// withHolder puts what holds a value before the path of an error in it.
+func withHolder(holder string, err error) error {
+	var duplicate *FieldError
+	if errors.As(err, &duplicate) {
+		duplicate.Field = Below(holder, duplicate.Field)
 	}
 	return err
 }

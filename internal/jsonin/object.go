@@ -35,13 +35,13 @@ func Errorf(field, format string, args ...any) error {
 type Fields map[string]json.RawMessage
 
 // Object reads the one object that a text is, with no field twice; like is one as an example.
-func Object(text []byte, what, like string) (Fields, error) {
+func Object(text []byte, kind, like string) (Fields, error) {
 	if !utf8.Valid(text) {
-		return nil, fmt.Errorf("the %s is not UTF-8", what)
+		return nil, fmt.Errorf("the %s is not UTF-8", kind)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("the %s is not a JSON object, such as %s", what, like)
+		return nil, fmt.Errorf("the %s is not a JSON object, such as %s", kind, like)
 	}
 	fields := Fields{}
 	err := Members(dec, func(name string) error {
@@ -52,15 +52,15 @@ func Object(text []byte, what, like string) (Fields, error) {
 		fields[name] = value
 		return nil
 	})
-	var twice *FieldError
+	var duplicate *FieldError
 	switch {
-	case errors.As(err, &twice):
+	case errors.As(err, &duplicate):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
+		return nil, fmt.Errorf("the %s is not JSON: %w", kind, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the %s has more than one JSON value", what)
+		return nil, fmt.Errorf("the %s has more than one JSON value", kind)
 	}
 	return fields, nil
 }
@@ -69,17 +69,17 @@ func Object(text []byte, what, like string) (Fields, error) {
 // the name of each field and has to read what stands there. A name that appears twice is a
 // *FieldError.
 func Members(dec *json.Decoder, value func(name string) error) error {
-	known := map[string]bool{}
+	declared := map[string]bool{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
 			return err
 		}
 		name, _ := t.(string) // an object has no other token here
-		if known[name] {
+		if declared[name] {
 			return Errorf(name, "field %.64q appears twice", name)
 		}
-		known[name] = true
+		declared[name] = true
 		if err := value(name); err != nil {
 			return err
 		}
@@ -89,9 +89,9 @@ func Members(dec *json.Decoder, value func(name string) error) error {
 }
 
 // Nullable takes a field, nil for null; it reports whether it is there. want says what it is to be.
-func Nullable[T any](f Fields, name, want string) (v *T, there bool, err error) {
-	raw, there := f[name]
-	if !there {
+func Nullable[T any](f Fields, name, want string) (v *T, present bool, err error) {
+	raw, present := f[name]
+	if !present {
 		return nil, false, nil
 	}
 	delete(f, name)
@@ -102,15 +102,15 @@ func Nullable[T any](f Fields, name, want string) (v *T, there bool, err error) 
 }
 
 // Take takes a field that is not null into what is there to take it, and reports whether it is there.
-func Take[T any](f Fields, name, want string, into *T) (there bool, err error) {
-	v, there, err := Nullable[T](f, name, want)
-	if err != nil || !there {
-		return there, err
+func Take[T any](f Fields, name, want string, dst *T) (present bool, err error) {
+	v, present, err := Nullable[T](f, name, want)
+	if err != nil || !present {
+		return present, err
 	}
 	if v == nil {
 		return true, Errorf(name, "field %q is null, want %s", name, want)
 	}
-	*into = *v
+	*dst = *v
 	return true, nil
 }
 
@@ -120,9 +120,9 @@ func Missing(name, want string) error {
 }
 
 // Nothing refuses fields that nobody has taken; of is who has no such field.
-func (f Fields) Nothing(of string) error {
+func (f Fields) Nothing(object string) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		return Errorf(name, "%s has no field %.64q", of, name)
+		return Errorf(name, "%s has no field %.64q", object, name)
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type quaternion struct {
 	W float64 `pb:"4,w"`
 }
 
-// turned is a rotation about the third axis.
-func turned(angle float64) quaternion {
+// rotation is a rotation about the third axis.
+func rotation(angle float64) quaternion {
 	sin, cos := math.Sincos(angle / 2)
 	return quaternion{Z: sin, W: cos}
 }
@@ -47,7 +47,7 @@ type pose struct {
 }
 
 // upright is a place without rotation.
-func upright(x, y, z float64) pose { return pose{vector3{x, y, z}, turned(0)} }
+func upright(x, y, z float64) pose { return pose{vector3{x, y, z}, rotation(0)} }
 
 type colour struct {
 	R float64 `pb:"1,r"`
@@ -162,10 +162,10 @@ var (
 		reflect.TypeFor[triangle](): "TriangleListPrimitive", reflect.TypeFor[model](): "ModelPrimitive", reflect.TypeFor[entity](): "SceneEntity",
 		reflect.TypeFor[deletion](): "SceneEntityDeletion", reflect.TypeFor[sceneUpdate](): "SceneUpdate",
 		reflect.TypeFor[frameTransform](): "FrameTransform", reflect.TypeFor[frameTransforms](): "FrameTransforms",
-		reflect.TypeFor[ended](): "Episode", reflect.TypeFor[latency](): "Latency", reflect.TypeFor[monitor](): "Monitor",
+		reflect.TypeFor[episodeEnd](): "Episode", reflect.TypeFor[latency](): "Latency", reflect.TypeFor[monitor](): "Monitor",
 	}
-	known = map[reflect.Type]string{reflect.TypeFor[stamp](): ".google.protobuf.Timestamp", reflect.TypeFor[span](): ".google.protobuf.Duration"}
-	enums = map[reflect.Type][]string{
+	wellKnown = map[reflect.Type]string{reflect.TypeFor[stamp](): ".google.protobuf.Timestamp", reflect.TypeFor[span](): ".google.protobuf.Duration"}
+	enums     = map[reflect.Type][]string{
 		reflect.TypeFor[lineType]():     {"LINE_STRIP", "LINE_LOOP", "LINE_LIST"},
 		reflect.TypeFor[deletionType](): {"MATCHING_ID", "ALL"},
 	}
@@ -204,12 +204,12 @@ func lookOf(s *domain.Shape) colour {
 
 // loaded is the colour of a share of a limit: green at rest, yellow at 0.85, red from 1 on.
 func loaded(share float64) colour {
-	const near = 0.85
+	const nearLimit = 0.85
 	switch {
 	case !(share < 1): // or no number
 		return colour{0.84, 0.10, 0.11, 1}
-	case share < near:
-		return colour{0.10 + 0.85*share/near, 0.60 + 0.20*share/near, 0.25 * (1 - share/near), 1}
+	case share < nearLimit:
+		return colour{0.10 + 0.85*share/nearLimit, 0.60 + 0.20*share/nearLimit, 0.25 * (1 - share/nearLimit), 1}
 	}
-	return colour{0.95, 0.80 * (1 - share) / (1 - near), 0, 1}
+	return colour{0.95, 0.80 * (1 - share) / (1 - nearLimit), 0, 1}
 }

@@ -33,7 +33,7 @@ func pictured(shapes []domain.Shape, ns uint64) (entities []entity, frames []fra
 				id = fmt.Sprintf("%s %d.%d", role.name, s.Of, i)
 			}
 			frame = id
-			frames = append(frames, frameTransform{stampOf(ns), world, frame, vector3{place[0], place[1], 0}, turned(s.Heading)})
+			frames = append(frames, frameTransform{stampOf(ns), world, frame, vector3{place[0], place[1], 0}, rotation(s.Heading)})
 			place = [2]float64{}
 		}
 		e := newEntity(ns, frame, id)
@@ -67,14 +67,14 @@ const busSize = 0.25
 // charted are the entities of a network at an operating point: one of all branches, coloured by
 // what they carry of their rating, and one for each bus with its name, coloured by how far its
 // voltage is from the middle of its limits.
-func charted(c *domain.Chart, at [][2]float64, p *domain.OperatingPoint, ns uint64) []entity {
+func charted(c *domain.Chart, positions [][2]float64, p *domain.OperatingPoint, ns uint64) []entity {
 	all := newEntity(ns, world, "branches")
 	l := line{Type: lineList, Pose: upright(0, 0, 0), Thickness: 4, Invariant: true, Color: loaded(0)}
 	var loadings []string
 	for k, b := range c.Branches {
 		loading := p.S[k] / b.Rate // 0 without a rating, which is infinite
 		for _, i := range []int{b.From, b.To} {
-			l.Points = append(l.Points, point3{at[i][0], at[i][1], 0})
+			l.Points = append(l.Points, point3{positions[i][0], positions[i][1], 0})
 			l.Colors = append(l.Colors, loaded(loading))
 		}
 		loadings = append(loadings, fmt.Sprintf("%.4f", loading))
@@ -83,13 +83,13 @@ func charted(c *domain.Chart, at [][2]float64, p *domain.OperatingPoint, ns uint
 	all.Metadata = append(all.Metadata, keyValue{"loading", strings.Join(loadings, " ")})
 	entities := []entity{all}
 	for i, b := range c.Buses {
-		off := 0.0
+		deviation := 0.0
 		if half := (b.VMax - b.VMin) / 2; half > 0 {
-			off = math.Abs(p.V[i]-b.VMin-half) / half
+			deviation = math.Abs(p.V[i]-b.VMin-half) / half
 		}
 		e := newEntity(ns, world, "bus "+b.Name)
-		x, y := at[i][0], at[i][1]
-		e.Cylinders = append(e.Cylinders, cylinder{Pose: upright(x, y, 0), Size: vector3{busSize, busSize, busSize / 2}, Bottom: 1, Top: 1, Color: loaded(off)})
+		x, y := positions[i][0], positions[i][1]
+		e.Cylinders = append(e.Cylinders, cylinder{Pose: upright(x, y, 0), Size: vector3{busSize, busSize, busSize / 2}, Bottom: 1, Top: 1, Color: loaded(deviation)})
 		e.Texts = append(e.Texts, label{Pose: upright(x, y, busSize), Billboard: true, Size: 12, Invariant: true, Color: colour{0.5, 0.5, 0.5, 1}, Text: b.Name})
 		e.Metadata = append(e.Metadata, keyValue{"v", fmt.Sprintf("%.4f", p.V[i])})
 		entities = append(entities, e)

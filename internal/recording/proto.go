@@ -23,7 +23,7 @@ import (
 type field struct {
 	number int32
 	name   string
-	of     reflect.Type // of an entry, of a list
+	elem   reflect.Type // of an entry, of a list
 	list   bool
 }
 
@@ -35,9 +35,9 @@ func fieldsOf(t reflect.Type) (all []field) {
 		if err != nil {
 			panic(fmt.Sprintf("recording: field %s of %v has no number", t.Field(i).Name, t))
 		}
-		f := field{number: int32(n), name: name, of: t.Field(i).Type}
-		if f.of.Kind() == reflect.Slice {
-			f.of, f.list = f.of.Elem(), true
+		f := field{number: int32(n), name: name, elem: t.Field(i).Type}
+		if f.elem.Kind() == reflect.Slice {
+			f.elem, f.list = f.elem.Elem(), true
 		}
 		all = append(all, f)
 	}
@@ -89,13 +89,13 @@ func schema(pkg, name string, messages ...*descriptorpb.DescriptorProto) ([]byte
 
 // described are the descriptors of a struct and of all that it is made of.
 func described(pkg string, t reflect.Type) (all []*descriptorpb.DescriptorProto) {
-	seen := map[reflect.Type]bool{}
+	visited := map[reflect.Type]bool{}
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
-		if seen[t] || known[t] != "" {
+		if visited[t] || wellKnown[t] != "" {
 			return
 		}
-		seen[t] = true
+		visited[t] = true
 		m := &descriptorpb.DescriptorProto{Name: proto.String(names[t])}
 		all = append(all, m)
 		for _, f := range fieldsOf(t) {
@@ -103,7 +103,7 @@ func described(pkg string, t reflect.Type) (all []*descriptorpb.DescriptorProto)
 			if f.list {
 				d.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 			}
-			switch f.of.Kind() {
+			switch f.elem.Kind() {
 			case reflect.Float64:
 				d.Type = descriptorpb.FieldDescriptorProto_TYPE_DOUBLE.Enum()
 			case reflect.Bool:
@@ -112,13 +112,13 @@ func described(pkg string, t reflect.Type) (all []*descriptorpb.DescriptorProto)
 				d.Type = descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()
 			case reflect.Struct:
 				d.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
-				if d.TypeName = proto.String(known[f.of]); known[f.of] == "" {
-					d.TypeName = proto.String("." + pkg + "." + names[f.of])
+				if d.TypeName = proto.String(wellKnown[f.elem]); wellKnown[f.elem] == "" {
+					d.TypeName = proto.String("." + pkg + "." + names[f.elem])
 				}
-				add(f.of)
+				add(f.elem)
 			default:
 				d.Type = descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum()
-				if values := enums[f.of]; values != nil {
+				if values := enums[f.elem]; values != nil {
 					d.Type = descriptorpb.FieldDescriptorProto_TYPE_ENUM.Enum()
 					d.TypeName = proto.String("." + pkg + "." + names[t] + ".Type")
 					m.EnumType = append(m.EnumType, enumeration(values))
@@ -141,20 +141,20 @@ func enumeration(values []string) *descriptorpb.EnumDescriptorProto {
 
 // numbers is a message with a number for each variable of a list.
 type numbers struct {
-	name   string
-	fields []string          // names that a message can have
-	about  map[string]string // by field, the variable and its unit
+	name         string
+	fields       []string          // names that a message can have
+	descriptions map[string]string // by field, the variable and its unit
 }
 
 func numbersOf(name string, variables []domain.Variable) numbers {
-	n := numbers{name: name, about: map[string]string{}}
+	n := numbers{name: name, descriptions: map[string]string{}}
 	for _, v := range variables {
 		f := identifier(v.Name)
-		for n.about[f] != "" {
+		for n.descriptions[f] != "" {
 			f += "_"
 		}
 		n.fields = append(n.fields, f)
-		n.about[f] = strings.TrimSuffix(fmt.Sprintf("%s [%s]", v.Name, v.Unit), " []")
+		n.descriptions[f] = strings.TrimSuffix(fmt.Sprintf("%s [%s]", v.Name, v.Unit), " []")
 	}
 	return n
 }

@@ -42,7 +42,7 @@ const (
 
 // Messages of the topics with fields that are the same in every case. What is not known is NaN.
 type (
-	ended struct {
+	episodeEnd struct {
 		Episode       int64   `pb:"1,episode"`
 		Cost          float64 `pb:"2,cost"`
 		OracleCost    float64 `pb:"3,oracle_cost"`
@@ -78,7 +78,7 @@ type Writer struct {
 	header       *closedloop.Header
 	plant        domain.Plant
 	spec         *domain.Spec
-	may          *domain.ProblemAbilities
+	abilities    *domain.ProblemAbilities
 	busPositions [][2]float64
 	channels     map[string]uint16
 	numbers      map[string]numbers // by topic
@@ -99,9 +99,9 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 		header: h, plant: c.Plant, spec: c.Problem.Spec(), channels: map[string]uint16{}, numbers: map[string]numbers{}, sequence: map[string]uint32{}, begin: second,
 	}
 	w.period = uint64(math.Round(w.spec.StepSeconds * second))
-	w.may = domain.AbilitiesOfProblem(c.Problem)
-	if w.may.Chart != nil {
-		chart := w.may.Chart()
+	w.abilities = domain.AbilitiesOfProblem(c.Problem)
+	if w.abilities.Chart != nil {
+		chart := w.abilities.Chart()
 		w.busPositions = graphlayout.Of(len(chart.Buses), chart.Branches)
 	}
 	var err error
@@ -111,11 +111,11 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 	if err := w.out.WriteHeader(&mcap.Header{Library: "gpc"}); err != nil {
 		return nil, err
 	}
-	about := map[string]string{
+	metadata := map[string]string{
 		"case": h.Case, "method": h.Method, "seed": strconv.FormatUint(h.Seed, 10), "commit": h.Commit, "device": h.Device,
 		"model_sha256": h.ModelSHA256, "problem_sha256": h.ProblemSHA256, "scenes_sha256": h.ScenesSHA256, "regime": h.Regime,
 	}
-	if err := w.out.WriteMetadata(&mcap.Metadata{Name: "gpc", Metadata: about}); err != nil {
+	if err := w.out.WriteMetadata(&mcap.Metadata{Name: "gpc", Metadata: metadata}); err != nil {
 		return nil, err
 	}
 	return w, w.declare()
@@ -126,28 +126,28 @@ func (w *Writer) declare() error {
 	type channel struct {
 		topic, pkg, name string
 		messages         []*descriptorpb.DescriptorProto
-		about            map[string]string
+		metadata         map[string]string
 	}
-	of := func(topic, pkg string, t reflect.Type) channel {
+	message := func(topic, pkg string, t reflect.Type) channel {
 		return channel{topic: topic, pkg: pkg, name: names[t], messages: described(pkg, t)}
 	}
-	by := func(topic, name string, variables []domain.Variable) channel {
+	numeric := func(topic, name string, variables []domain.Variable) channel {
 		n := numbersOf(name, variables)
 		w.numbers[topic] = n
-		return channel{topic, "gpc", name, []*descriptorpb.DescriptorProto{n.descriptor()}, n.about}
+		return channel{topic, "gpc", name, []*descriptorpb.DescriptorProto{n.descriptor()}, n.descriptions}
 	}
-	channels := []channel{of(topicEpisode, "gpc", reflect.TypeFor[ended]())}
-	if w.may.Picture != nil || w.may.Chart != nil {
-		channels = append(channels, of(topicScene, "foxglove", reflect.TypeFor[sceneUpdate]()))
+	channels := []channel{message(topicEpisode, "gpc", reflect.TypeFor[episodeEnd]())}
+	if w.abilities.Picture != nil || w.abilities.Chart != nil {
+		channels = append(channels, message(topicScene, "foxglove", reflect.TypeFor[sceneUpdate]()))
 	}
-	if w.may.Picture != nil {
-		channels = append(channels, of(topicFrames, "foxglove", reflect.TypeFor[frameTransforms]()))
+	if w.abilities.Picture != nil {
+		channels = append(channels, message(topicFrames, "foxglove", reflect.TypeFor[frameTransforms]()))
 	}
 	channels = append(channels,
-		by(topicObservation, "Observation", w.spec.Measured), by(topicAction, "Action", w.spec.Action), by(topicState, "State", w.spec.Measured),
-		by(topicObjectives, "Objectives", w.spec.Objectives), by(topicSigma, "Sigma", w.spec.Objectives), by(topicPriority, "Priority", w.spec.Objectives),
-		by(topicMargins, "Margins", append([]domain.Variable{{Name: least}}, w.spec.Margins...)),
-		of(topicLatency, "gpc", reflect.TypeFor[latency]()), of(topicMonitor, "gpc", reflect.TypeFor[monitor]()),
+		numeric(topicObservation, "Observation", w.spec.Measured), numeric(topicAction, "Action", w.spec.Action), numeric(topicState, "State", w.spec.Measured),
+		numeric(topicObjectives, "Objectives", w.spec.Objectives), numeric(topicSigma, "Sigma", w.spec.Objectives), numeric(topicPriority, "Priority", w.spec.Objectives),
+		numeric(topicMargins, "Margins", append([]domain.Variable{{Name: least}}, w.spec.Margins...)),
+		message(topicLatency, "gpc", reflect.TypeFor[latency]()), message(topicMonitor, "gpc", reflect.TypeFor[monitor]()),
 	)
 	for i, c := range channels {
 		data, err := schema(c.pkg, c.name, c.messages...)
@@ -158,7 +158,7 @@ func (w *Writer) declare() error {
 		if err := w.out.WriteSchema(&mcap.Schema{ID: id, Name: c.pkg + "." + c.name, Encoding: encoding, Data: data}); err != nil {
 			return err
 		}
-		if err := w.out.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: c.topic, MessageEncoding: encoding, Metadata: c.about}); err != nil {
+		if err := w.out.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: c.topic, MessageEncoding: encoding, Metadata: c.metadata}); err != nil {
 			return err
 		}
 		w.channels[c.topic] = id
@@ -232,7 +232,7 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 			return err
 		}
 	}
-	if err := w.message(topicEpisode, ns, ended{
+	if err := w.message(topicEpisode, ns, episodeEnd{
 		int64(e.Episode), float64(e.End.Cost), float64(e.End.OracleCost), e.End.Safe, e.End.CollisionFree, e.End.Completed, e.End.Failed, cmp.Or(e.End.Failure, e.End.Cause),
 	}); err != nil {
 		return err
@@ -243,18 +243,18 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 
 // decision writes the numbers of one decision.
 func (w *Writer) decision(l *closedloop.Line, out *domain.Outcome, ns uint64) error {
-	none := math.NaN()
-	times, cost := latency{float64(l.Latency), none, none, none}, 0.0
+	nan := math.NaN()
+	times, cost := latency{float64(l.Latency), nan, nan, nan}, 0.0
 	if len(l.Times) == 3 {
 		times.Localize, times.Step, times.Project = l.Times[0], l.Times[1], l.Times[2]
 	}
 	for i, j := range l.J[:min(len(l.J), len(l.Sigma))] {
 		cost += l.Sigma[i] * j
 	}
-	about := monitor{int64(l.Episode), int64(l.T), cost, float64(l.Residual), float64(l.Displacement), int64(l.Fallback), l.Failed}
+	status := monitor{int64(l.Episode), int64(l.T), cost, float64(l.Residual), float64(l.Displacement), int64(l.Fallback), l.Failed}
 	errs := []error{
 		w.values(topicObservation, ns, l.X), w.values(topicAction, ns, l.U), w.values(topicObjectives, ns, l.J), w.values(topicSigma, ns, l.Sigma),
-		w.values(topicMargins, ns, append([]float64{float64(l.Margin)}, out.Named...)), w.message(topicLatency, ns, times), w.message(topicMonitor, ns, about),
+		w.values(topicMargins, ns, append([]float64{float64(l.Margin)}, out.Named...)), w.message(topicLatency, ns, times), w.message(topicMonitor, ns, status),
 	}
 	if l.Priority != nil {
 		errs = append(errs, w.values(topicPriority, ns, l.Priority))
@@ -264,10 +264,10 @@ func (w *Writer) decision(l *closedloop.Line, out *domain.Outcome, ns uint64) er
 
 // look writes the picture of a state.
 func (w *Writer) look(s, c []float64, ns uint64) error {
-	if w.may.Picture == nil {
+	if w.abilities.Picture == nil {
 		return nil
 	}
-	entities, frames, err := pictured(w.may.Picture(s, c), ns)
+	entities, frames, err := pictured(w.abilities.Picture(s, c), ns)
 	if err != nil {
 		return err
 	}
@@ -281,14 +281,14 @@ func (w *Writer) look(s, c []float64, ns uint64) error {
 
 // operate writes a network under an action. Where that has no power flow it stays as it was.
 func (w *Writer) operate(s, c, u []float64, ns uint64) error {
-	if w.may.Chart == nil {
+	if w.abilities.Chart == nil {
 		return nil
 	}
-	p, ok := w.may.Operate(s, c, u)
+	p, ok := w.abilities.Operate(s, c, u)
 	if !ok {
 		return nil
 	}
-	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.may.Chart(), w.busPositions, p, ns)})
+	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.abilities.Chart(), w.busPositions, p, ns)})
 }
 
 // Close ends the file.

@@ -84,9 +84,9 @@ func (a access) requests() (least, most int) {
 
 // product is straight code inside a loop that multiplies: what a warp does there.
 type product struct {
-	at                 int
+	offset             int
 	instructions       int // of the straight code
-	around             int // of the loop beside its products, once a round
+	overhead           int // of the loop beside its products, once a round
 	ffma, hmma         int
 	loads              access
 	stores             access // of the loop, around
@@ -103,14 +103,14 @@ func (k kernelCode) products() []product {
 	}
 	var all []product
 	for _, l := range k.loops() {
-		var own []product
+		var list []product
 		var block product
 		var rest product
 		// Tensor cores' products are all of a loop: what stands between them is for them.
-		tensor := slices.ContainsFunc(l.instructions, func(i instruction) bool { return i.is("HMMA") })
+		tensor := slices.ContainsFunc(l.instructions, func(i instruction) bool { return i.isOneOf("HMMA") })
 		finish := func() {
 			if block.ffma >= perFFMA && 2*block.ffma >= block.instructions || block.hmma > 0 {
-				own = append(own, block)
+				list = append(list, block)
 			} else {
 				rest.instructions += block.instructions
 				for w := range rest.stores {
@@ -121,35 +121,35 @@ func (k kernelCode) products() []product {
 		}
 		last := -1
 		for _, i := range l.instructions {
-			if !tensor && (begins[i.at] || last >= 0 && i.at-last > 16) {
+			if !tensor && (begins[i.offset] || last >= 0 && i.offset-last > 16) {
 				finish()
 			}
-			last = i.at
+			last = i.offset
 			if block.instructions == 0 {
-				block.at = i.at
+				block.offset = i.offset
 			}
 			block.instructions++
 			switch {
-			case i.is("FFMA"):
+			case i.isOneOf("FFMA"):
 				block.ffma++
-			case i.is("HMMA"):
+			case i.isOneOf("HMMA"):
 				block.hmma++
-			case i.is("LDS", "LDSM"):
+			case i.isOneOf("LDS", "LDSM"):
 				block.loads.add(i.width())
-			case i.is("STS"):
+			case i.isOneOf("STS"):
 				block.stores.add(i.width())
-			case i.is("LDG"):
+			case i.isOneOf("LDG"):
 				block.global++
-			case i.is("F2F", "F2FP", "F2I"):
+			case i.isOneOf("F2F", "F2FP", "F2I"):
 				block.conversion++
 			}
-			if !tensor && i.is("BRA", "BRX", "EXIT", "RET", "CALL", "BSYNC", "BREAK") {
+			if !tensor && i.isOneOf("BRA", "BRX", "EXIT", "RET", "CALL", "BSYNC", "BREAK") {
 				finish()
 			}
 		}
 		finish()
-		for _, p := range own {
-			p.around = rest.instructions
+		for _, p := range list {
+			p.overhead = rest.instructions
 			for w := range p.stores {
 				p.stores[w] += rest.stores[w]
 			}
@@ -159,16 +159,24 @@ func (k kernelCode) products() []product {
 	return all
 }
 
+// productLimits are cycles of a multiprocessor for unit FFMA or HMMA of a warp, by what bounds them: multiply-adds, the issue of
+// instructions, and requests to shared memory, the least and the most.
+type productLimits struct{ unit, arithmetic, issue, least, most float64 }
+
 // limits are the cycles of a multiprocessor for perFFMA FFMA or perHMMA HMMA of a warp.
-func (p product) limits() (unit, arithmetic, issue, least, most float64) {
-	unit, count := float64(perFFMA), float64(p.ffma)
-	arithmetic = unit / fmaIssued
+func (p product) limits() (l productLimits) {
+	count := float64(p.ffma)
+	l.unit = perFFMA
+	l.arithmetic = l.unit / fmaIssued
 	if p.hmma > 0 {
-		unit, count = perHMMA, float64(p.hmma)
-		arithmetic = unit * hmmaFMA / tensorFMA
+		count = float64(p.hmma)
+		l.unit = perHMMA
+		l.arithmetic = l.unit * hmmaFMA / tensorFMA
 	}
 	low, high := p.loads.requests()
-	return unit, arithmetic, float64(p.instructions+p.around) * unit / count / issued, float64(low) * unit / count, float64(high) * unit / count
+	l.issue = float64(p.instructions+p.overhead) * l.unit / count / issued
+	l.least, l.most = float64(low)*l.unit/count, float64(high)*l.unit/count
+	return l
 }
 
 const (
@@ -204,11 +212,11 @@ func count(m images.Module) error {
 			if err != nil {
 				return err
 			}
-			found, err := disassemble(tool, cubin)
+			disassembled, err := disassemble(tool, cubin)
 			if err != nil {
 				return fmt.Errorf("%s/%s: %w", folder, entry.Name, err)
 			}
-			kernels = append(kernels, found...)
+			kernels = append(kernels, disassembled...)
 		}
 	}
 	text := countsText(kernels)
@@ -234,7 +242,7 @@ func countsText(kernels []kernelCode) string {
 	for _, k := range kernels {
 		spills := 0
 		for _, i := range k.instructions {
-			if i.is("LDL", "STL") {
+			if i.isOneOf("LDL", "STL") {
 				spills++
 			}
 		}
@@ -242,15 +250,15 @@ func countsText(kernels []kernelCode) string {
 		k.threads = cmp.Or(launchThreads[k.name], k.threads)
 		fmt.Fprintf(&b, "| `%s` | %d | %d | %d | %.1f | %d | %d |\n", k.name, len(k.instructions), k.registers, spills, float64(k.shared+dynamic)/1024, k.threads, blocksOf(k, dynamic))
 	}
-	seen := map[string]bool{} // copies of one product by the compiler
+	listed := map[string]bool{} // copies of one product by the compiler
 	b.WriteString("\n| product in | FFMA | HMMA | instructions, + around | LDS 4/8/16 B | STS | per 32 FFMA or 16 HMMA: instructions | requests | cycles: multiply, issue, shared | bound | share |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, k := range kernels {
 		if strings.HasPrefix(k.name, "gpc_eig") {
 			continue // a reduction's updates, unrolled
 		}
 		for _, p := range k.products() {
-			unit, arithmetic, issue, least, most := p.limits()
-			bounds := map[string]float64{"multiply": arithmetic, "issue": issue, "shared": least}
+			l := p.limits()
+			bounds := map[string]float64{"multiply": l.arithmetic, "issue": l.issue, "shared": l.least}
 			bound := slices.MaxFunc(slices.Sorted(maps.Keys(bounds)), func(a, b string) int {
 				switch d := bounds[a] - bounds[b]; {
 				case d < 0:
@@ -261,12 +269,12 @@ func countsText(kernels []kernelCode) string {
 				return 0
 			})
 			ops := p.ffma + p.hmma
-			row := fmt.Sprintf("| `%s` | %d | %d | %d + %d | %v | %v | %.0f | %.1f to %.1f | %.0f, %.1f, %.1f | %s | %.0f %% |\n", k.name, p.ffma, p.hmma, p.instructions, p.around,
-				p.loads, p.stores, float64(p.instructions+p.around)*unit/float64(ops), least, most, arithmetic, issue, least, bound, 100*arithmetic/bounds[bound])
-			if !seen[row] {
+			row := fmt.Sprintf("| `%s` | %d | %d | %d + %d | %v | %v | %.0f | %.1f to %.1f | %.0f, %.1f, %.1f | %s | %.0f %% |\n", k.name, p.ffma, p.hmma, p.instructions, p.overhead,
+				p.loads, p.stores, float64(p.instructions+p.overhead)*l.unit/float64(ops), l.least, l.most, l.arithmetic, l.issue, l.least, bound, 100*l.arithmetic/bounds[bound])
+			if !listed[row] {
 				b.WriteString(row)
 			}
-			seen[row] = true
+			listed[row] = true
 		}
 	}
 	return b.String()

@@ -108,23 +108,23 @@ func buildShim(m images.Module, copies []string) error {
 		sources = append(sources, filepath.Join(m.Engine, "kernels/shim/testdata/sum.cu"))
 	}
 	library, err := shim.Build(m, sources)
-	var none *shim.NoCompilerError
-	if errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1" {
+	var missing *shim.NoCompilerError
+	if errors.As(err, &missing) && os.Getenv("GPC_REQUIRE_SHIM") != "1" {
 		fmt.Printf("the CUDA path is not tested: %v\n", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	for _, to := range copies {
-		if err := copyFile(to, library); err != nil {
+	for _, dst := range copies {
+		if err := copyFile(dst, library); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func buildStandIn(m images.Module, to string) error {
+func buildStandIn(m images.Module, dst string) error {
 	sources, err := shim.Sources(m)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func buildStandIn(m images.Module, to string) error {
 	if err != nil {
 		return err
 	}
-	return copyFile(to, library)
+	return copyFile(dst, library)
 }
 
 func copyFile(to, from string) error {
@@ -192,9 +192,9 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	if err := errors.Join(failures...); err != nil || verify {
 		return err
 	}
-	made := images.Manifest{Compiler: images.Compiler, Images: entries}
+	manifest := images.Manifest{Compiler: images.Compiler, Images: entries}
 	for _, e := range old.Images {
-		if _, ok := made.Entry(e.Name); !ok {
+		if _, ok := manifest.Entry(e.Name); !ok {
 			for _, t := range images.Targets {
 				os.Remove(filepath.Join(dir, images.FileName(e.Name, t.Name)))
 			}
@@ -203,7 +203,7 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), made, "  ")
+	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), manifest, "  ")
 }
 
 // compileExtra compiles every kernel for the architectures that no image is committed
@@ -222,54 +222,54 @@ func compileExtra(m images.Module, dir string) error {
 	}
 	replace := map[string]string{}
 	for _, folder := range folders {
-		to := filepath.Join(dir, filepath.FromSlash(folder))
-		made, err := images.ReadManifest(m.Images(folder))
+		dst := filepath.Join(dir, filepath.FromSlash(folder))
+		manifest, err := images.ReadManifest(m.Images(folder))
 		if err != nil {
 			return err
 		}
-		before, err := images.ReadManifest(to)
+		previous, err := images.ReadManifest(dst)
 		if err != nil {
 			return err
 		}
-		if err := os.MkdirAll(to, 0o755); err != nil {
+		if err := os.MkdirAll(dst, 0o755); err != nil {
 			return err
 		}
-		failures := make([]error, len(made.Images))
+		failures := make([]error, len(manifest.Images))
 		slots := make(chan struct{}, 2)
 		var wait sync.WaitGroup
-		for i := range made.Images {
+		for i := range manifest.Images {
 			wait.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				failures[i] = extraImages(folder, to, &made.Images[i], before)
+				failures[i] = extraImages(folder, dst, &manifest.Images[i], previous)
 			})
 		}
 		wait.Wait()
 		if err := errors.Join(failures...); err != nil {
 			return err
 		}
-		for _, e := range made.Images {
+		for _, e := range manifest.Images {
 			for _, t := range images.Extra {
 				name := images.FileName(e.Name, t.Name)
-				replace[filepath.Join(m.Images(folder), name)] = filepath.Join(to, name)
+				replace[filepath.Join(m.Images(folder), name)] = filepath.Join(dst, name)
 			}
 		}
-		if err := durable.WriteJSON(filepath.Join(to, "manifest.json"), made, "  "); err != nil {
+		if err := durable.WriteJSON(filepath.Join(dst, "manifest.json"), manifest, "  "); err != nil {
 			return err
 		}
-		replace[filepath.Join(m.Images(folder), "manifest.json")] = filepath.Join(to, "manifest.json")
+		replace[filepath.Join(m.Images(folder), "manifest.json")] = filepath.Join(dst, "manifest.json")
 	}
 	return durable.WriteJSON(filepath.Join(dir, "overlay.json"), map[string]any{"Replace": replace}, "  ")
 }
 
 // extraImages adds to an entry its images for the extra architectures, which lie in a
 // folder.
-func extraImages(folder, to string, e *images.Entry, before images.Manifest) error {
+func extraImages(folder, dst string, e *images.Entry, previous images.Manifest) error {
 	e.Files = maps.Clone(e.Files)
-	old, _ := before.Entry(e.Name)
+	old, _ := previous.Entry(e.Name)
 	source := path.Join(folder, e.Name+".cu")
 	for _, target := range images.Extra {
-		if old.Source == e.Source && old.Files[target.Name] != "" && old.CheckFile(to, target) == nil {
+		if old.Source == e.Source && old.Files[target.Name] != "" && old.CheckFile(dst, target) == nil {
 			e.Files[target.Name] = old.Files[target.Name]
 			continue
 		}
@@ -281,7 +281,7 @@ func extraImages(folder, to string, e *images.Entry, before images.Manifest) err
 		if err != nil {
 			return err
 		}
-		if err := durable.WriteFile(filepath.Join(to, images.FileName(e.Name, target.Name)), blob, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dst, images.FileName(e.Name, target.Name)), blob, 0o644); err != nil {
 			return err
 		}
 		e.Files[target.Name] = images.Hash(image)
@@ -332,9 +332,9 @@ func compileSource(m images.Module, source, dir string, old images.Manifest, ver
 		return images.Entry{}, err
 	}
 	entry := images.Entry{Name: name, Source: hash, Kernels: images.EntryPoints(text), Files: map[string]string{}}
-	before, known := old.Entry(name)
-	if known && before.Source == hash && old.Compiler == images.Compiler && !verify && filesWhole(dir, before) {
-		return before, nil
+	previous, exists := old.Entry(name)
+	if exists && previous.Source == hash && old.Compiler == images.Compiler && !verify && filesWhole(dir, previous) {
+		return previous, nil
 	}
 	relative, err := filepath.Rel(m.Root, source)
 	if err != nil {
@@ -352,7 +352,7 @@ func compileSource(m images.Module, source, dir string, old images.Manifest, ver
 		}
 		entry.Files[target.Name] = images.Hash(image)
 		if verify {
-			if entry.Files[target.Name] != before.Files[target.Name] {
+			if entry.Files[target.Name] != previous.Files[target.Name] {
 				return entry, fmt.Errorf("%s: compiled again, the %s differs from the committed one", relative, target.Name)
 			}
 			continue
@@ -381,11 +381,11 @@ func compileApart(path string, target images.Target) ([]byte, error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "image", path, target.Name)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
 	image, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(said.Bytes()))
+		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(messages.Bytes()))
 	}
 	return image, nil
 }

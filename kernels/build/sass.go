@@ -21,12 +21,12 @@ import (
 // or of the engine.
 func disassembler(m images.Module) (string, error) {
 	for _, root := range []string{m.Root, m.Engine} {
-		found, err := filepath.Glob(filepath.Join(root, "build", "nvdisasm", "nvidia", "*", "bin", "nvdisasm"))
+		tools, err := filepath.Glob(filepath.Join(root, "build", "nvdisasm", "nvidia", "*", "bin", "nvdisasm"))
 		if err != nil {
 			return "", err
 		}
-		if len(found) > 0 {
-			return found[0], nil
+		if len(tools) > 0 {
+			return tools[0], nil
 		}
 	}
 	return "", fmt.Errorf("no disassembler in %s: run lab/run nvdisasm", filepath.Join(m.Root, "build", "nvdisasm"))
@@ -43,13 +43,13 @@ type kernelCode struct {
 
 // instruction is one line of the disassembly.
 type instruction struct {
-	at     int    // byte offset in the kernel
+	offset int    // byte offset in the kernel
 	name   string // with its modifiers: LDS.128
 	target int    // of a branch, −1: none or not within the kernel
 }
 
-// is reports whether the operation, without modifiers, is one of the names.
-func (i instruction) is(names ...string) bool {
+// isOneOf reports whether the operation, without modifiers, is one of the names.
+func (i instruction) isOneOf(names ...string) bool {
 	operation, _, _ := strings.Cut(i.name, ".")
 	return slices.Contains(names, operation)
 }
@@ -112,17 +112,17 @@ var (
 func parseSASS(text string) ([]kernelCode, error) {
 	var kernels []kernelCode
 	var labels map[string]int
-	var waiting []string      // labels that stand before the next instruction
+	var pending []string      // labels that stand before the next instruction
 	jumps := map[int]string{} // of the kernel being read: instruction → label
-	inside := false
+	inBody := false
 	finish := func() {
-		if !inside {
+		if !inBody {
 			return
 		}
 		k := &kernels[len(kernels)-1]
 		for i, label := range jumps {
-			if at, ok := labels[label]; ok {
-				k.instructions[i].target = at
+			if offset, ok := labels[label]; ok {
+				k.instructions[i].target = offset
 			}
 		}
 	}
@@ -130,42 +130,42 @@ func parseSASS(text string) ([]kernelCode, error) {
 		if m := sassSection.FindStringSubmatch(line); m != nil {
 			finish()
 			name, ok := strings.CutPrefix(m[1], ".text.")
-			if inside = ok; ok {
+			if inBody = ok; ok {
 				kernels = append(kernels, kernelCode{name: name})
-				labels, waiting = map[string]int{}, nil
+				labels, pending = map[string]int{}, nil
 				clear(jumps)
 			}
 			continue
 		}
-		if !inside {
+		if !inBody {
 			continue
 		}
 		if m := sassLabel.FindStringSubmatch(line); m != nil {
-			waiting = append(waiting, m[1])
+			pending = append(pending, m[1])
 			continue
 		}
 		m := sassLine.FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
-		at, err := strconv.ParseInt(m[1], 16, 32)
+		offset, err := strconv.ParseInt(m[1], 16, 32)
 		if err != nil {
 			return nil, err
 		}
-		for _, label := range waiting {
-			labels[label] = int(at)
+		for _, label := range pending {
+			labels[label] = int(offset)
 		}
-		waiting = nil
+		pending = nil
 		k := &kernels[len(kernels)-1]
 		words := strings.Fields(m[2])
 		if len(words) > 1 && strings.HasPrefix(words[0], "@") {
 			words = words[1:]
 		}
 		if len(words) == 0 {
-			return nil, fmt.Errorf("%s: an empty instruction at %#x", k.name, at)
+			return nil, fmt.Errorf("%s: an empty instruction at %#x", k.name, offset)
 		}
-		i := instruction{at: int(at), name: words[0], target: -1}
-		if i.is("BRA") {
+		i := instruction{offset: int(offset), name: words[0], target: -1}
+		if i.isOneOf("BRA") {
 			if t := sassTarget.FindStringSubmatch(m[2]); t != nil {
 				jumps[len(k.instructions)] = t[1]
 			}
@@ -264,24 +264,24 @@ type loop struct {
 func (k kernelCode) loops() []loop {
 	var all []loop
 	for _, i := range k.instructions {
-		if i.target < 0 || i.target >= i.at { // a branch to itself pads the kernel's end
+		if i.target < 0 || i.target >= i.offset { // a branch to itself pads the kernel's end
 			continue
 		}
 		// Two branches back to one place are one loop.
 		if n := slices.IndexFunc(all, func(l loop) bool { return l.from == i.target }); n >= 0 {
-			all[n].to = max(all[n].to, i.at)
+			all[n].to = max(all[n].to, i.offset)
 			continue
 		}
-		all = append(all, loop{from: i.target, to: i.at})
+		all = append(all, loop{from: i.target, to: i.offset})
 	}
 	for n := range all {
 		l := &all[n]
 		for _, i := range k.instructions {
-			if i.at < l.from || i.at > l.to {
+			if i.offset < l.from || i.offset > l.to {
 				continue
 			}
 			inner := slices.ContainsFunc(all, func(o loop) bool {
-				return o.from >= l.from && o.to <= l.to && o.to-o.from < l.to-l.from && i.at >= o.from && i.at <= o.to
+				return o.from >= l.from && o.to <= l.to && o.to-o.from < l.to-l.from && i.offset >= o.from && i.offset <= o.to
 			})
 			if !inner {
 				l.instructions = append(l.instructions, i)

@@ -50,12 +50,12 @@ func TestProductsOfMachineCode(t *testing.T) {
 		t.Fatalf("%d products, want 1", len(products))
 	}
 	p := products[0]
-	if p.ffma != 32 || p.loads != (access{0, 1, 1}) || p.stores != (access{1, 0, 0}) || p.instructions != 37 || p.around != 0 {
+	if p.ffma != 32 || p.loads != (access{0, 1, 1}) || p.stores != (access{1, 0, 0}) || p.instructions != 37 || p.overhead != 0 {
 		t.Errorf("product %+v", p)
 	}
 	// 32 FFMA: 8 cycles of the multiply-add pipes, 37/4 to issue, 3 to 6 requests.
-	if unit, arithmetic, issue, least, most := p.limits(); unit != 32 || arithmetic != 8 || issue != 9.25 || least != 3 || most != 6 {
-		t.Errorf("limits %v %v %v %v %v", unit, arithmetic, issue, least, most)
+	if l := p.limits(); l != (productLimits{unit: 32, arithmetic: 8, issue: 9.25, least: 3, most: 6}) {
+		t.Errorf("limits %+v", l)
 	}
 	if n := len(kernels[1].products()); n != 0 {
 		t.Errorf("a kernel without a loop has %d products", n)

@@ -10,8 +10,8 @@ const Binding = "GPC_DRIVER"
 // path, see Load, or through gorgonia.org/cu the one that the program is linked with, which has no
 // other path than "". Another name, or a binding that the build has not, is a *BindingError.
 func Find(path string) (Driver, error) {
-	refuse := func(why string) (Driver, error) {
-		return nil, &BindingError{os.Getenv(Binding), why}
+	refuse := func(reason string) (Driver, error) {
+		return nil, &BindingError{os.Getenv(Binding), reason}
 	}
 	switch os.Getenv(Binding) {
 	case "", "purego":

@@ -10,14 +10,14 @@ import (
 
 // Context is one device with what is allocated on it. Close it when done.
 type Context struct {
-	driver Driver
-	device Device
-	handle contextHandle
-	thread Thread
-	mutex  sync.Mutex // of the call that runs
-	ended  bool       // by Close
-	closed error
-	lost   atomic.Pointer[LostError]
+	driver   Driver
+	device   Device
+	handle   contextHandle
+	thread   Thread
+	mutex    sync.Mutex // of the call that runs
+	isClosed bool       // by Close
+	closed   error
+	loss     atomic.Pointer[LostError]
 }
 
 // ErrClosed is returned by Do after Close.
@@ -60,7 +60,7 @@ func Open(d Driver, ordinal int) (*Context, error) {
 func (c *Context) Do(f func(*Thread) error) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.ended {
+	if c.isClosed {
 		return ErrClosed
 	}
 	runtime.LockOSThread()
@@ -83,7 +83,7 @@ func (c *Context) Driver() Driver { return c.driver }
 
 // Lost is the *LostError that ended the context, nil while it lives.
 func (c *Context) Lost() error {
-	if e := c.lost.Load(); e != nil {
+	if e := c.loss.Load(); e != nil {
 		return e
 	}
 	return nil
@@ -93,11 +93,11 @@ func (c *Context) Lost() error {
 func (c *Context) Close() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.ended {
+	if c.isClosed {
 		return c.closed
 	}
-	c.ended = true
-	if c.closed = c.driver.destroyContext(c.handle); c.lost.Load() != nil {
+	c.isClosed = true
+	if c.closed = c.driver.destroyContext(c.handle); c.loss.Load() != nil {
 		c.closed = nil // a lost context may refuse even that
 	}
 	return c.closed
@@ -123,8 +123,8 @@ func (t *Thread) check(err error) error {
 	}
 	var ce *CallError
 	if errors.As(err, &ce) && fatal[ce.Code] {
-		t.context.lost.CompareAndSwap(nil, &LostError{Cause: err})
-		return t.context.lost.Load()
+		t.context.loss.CompareAndSwap(nil, &LostError{Cause: err})
+		return t.context.loss.Load()
 	}
 	return err
 }

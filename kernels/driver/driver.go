@@ -235,7 +235,7 @@ func describe(d Driver, ordinal int) (Device, error) {
 	}
 	for _, a := range []struct {
 		attribute Attribute
-		into      *int
+		value     *int
 		optional  bool // some drivers no longer tell clocks
 	}{
 		{attributeMajor, &dev.Major, false},
@@ -252,7 +252,7 @@ func describe(d Driver, ordinal int) (Device, error) {
 			return dev, err
 		}
 		if err == nil {
-			*a.into = v
+			*a.value = v
 		}
 	}
 	return dev, nil

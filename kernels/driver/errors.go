@@ -205,14 +205,14 @@ func IsFault(err error) bool {
 		memory     *MemoryError
 		image      *ImageError
 		call       *CallError
-		lost       *LostError
+		loss       *LostError
 	)
 	return errors.As(err, &library) || errors.As(err, &symbol) || errors.As(err, &version) || errors.As(err, &device) ||
-		errors.As(err, &capability) || errors.As(err, &memory) || errors.As(err, &image) || errors.As(err, &call) || errors.As(err, &lost)
+		errors.As(err, &capability) || errors.As(err, &memory) || errors.As(err, &image) || errors.As(err, &call) || errors.As(err, &loss)
 }
 
 // IsLost tells that a context can no longer be used.
 func IsLost(err error) bool {
-	var lost *LostError
-	return errors.As(err, &lost)
+	var loss *LostError
+	return errors.As(err, &loss)
 }

@@ -135,9 +135,9 @@ func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var can C.int
-	err = result("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&can, C.CUdevice(d), C.CUdevice(p)))
-	return can != 0, err
+	var accessible C.int
+	err = result("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&accessible, C.CUdevice(d), C.CUdevice(p)))
+	return accessible != 0, err
 }
 
 func (linked) enablePeer(h contextHandle) error {
@@ -245,9 +245,9 @@ func (linked) allocHost(n int) (unsafe.Pointer, error) {
 }
 
 func (linked) hostAddress(p unsafe.Pointer) (Pointer, error) {
-	var at C.CUdeviceptr
-	err := result("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&at, p, 0))
-	return Pointer(at), err
+	var address C.CUdeviceptr
+	err := result("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&address, p, 0))
+	return Pointer(address), err
 }
 
 func (linked) freeHost(p unsafe.Pointer) error { return wrap("cuMemFreeHost", cu.MemFreeHost(p)) }

@@ -152,20 +152,20 @@ func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
 	if err := t.raiseShared(k, l.Shared); err != nil {
 		return err
 	}
-	used := 0
+	offset := 0
 	for i, a := range arguments {
 		words := (a.size + 7) / 8
-		if used+words > len(t.values) {
+		if offset+words > len(t.values) {
 			return fmt.Errorf("kernel %s: its arguments take more than %d bytes", k.name, 8*len(t.values))
 		}
-		to := unsafe.Pointer(&t.values[used])
+		dst := unsafe.Pointer(&t.values[offset])
 		if a.kind == 's' {
-			copy(unsafe.Slice((*byte)(to), a.size), unsafe.Slice((*byte)(a.value), a.size))
+			copy(unsafe.Slice((*byte)(dst), a.size), unsafe.Slice((*byte)(a.value), a.size))
 		} else {
-			t.values[used] = a.bits
+			t.values[offset] = a.bits
 		}
-		t.pointer[i] = to
-		used += words
+		t.pointer[i] = dst
+		offset += words
 	}
 	err := t.driver.launch(k.handle, grid, block, l.Shared, l.Stream, t.pointer[:len(arguments)])
 	runtime.KeepAlive(arguments)

@@ -95,11 +95,11 @@ func (t *Thread) AllocHost(bytes int) (*HostMemory, error) {
 		}
 		return nil, err
 	}
-	at, err := t.driver.hostAddress(p)
+	address, err := t.driver.hostAddress(p)
 	if err = t.check(err); err != nil {
 		return nil, errors.Join(err, t.FreeHost(&HostMemory{pointer: p, bytes: bytes}))
 	}
-	return &HostMemory{p, bytes, at}, nil
+	return &HostMemory{p, bytes, address}, nil
 }
 
 // FreeHost releases pinned memory after the work that uses it. On a lost context
@@ -137,7 +137,7 @@ func (t *Thread) UploadAsync(dst Pointer, src *HostMemory, offset, bytes int, s 
 	if err := t.alive(); err != nil || bytes == 0 {
 		return err
 	}
-	if err := src.within(offset, bytes); err != nil {
+	if err := src.checkRange(offset, bytes); err != nil {
 		return err
 	}
 	return t.check(t.driver.copyToDeviceAsync(dst, unsafe.Add(src.pointer, offset), bytes, s))
@@ -149,7 +149,7 @@ func (t *Thread) DownloadAsync(dst *HostMemory, offset int, src Pointer, bytes i
 	if err := t.alive(); err != nil || bytes == 0 {
 		return err
 	}
-	if err := dst.within(offset, bytes); err != nil {
+	if err := dst.checkRange(offset, bytes); err != nil {
 		return err
 	}
 	return t.check(t.driver.copyToHostAsync(unsafe.Add(dst.pointer, offset), src, bytes, s))
@@ -179,7 +179,7 @@ func (t *Thread) Fill32Async(dst Pointer, value uint32, count int, s Stream) err
 	return t.check(t.driver.fill32Async(dst, value, count, s))
 }
 
-func (h *HostMemory) within(offset, bytes int) error {
+func (h *HostMemory) checkRange(offset, bytes int) error {
 	if offset < 0 || bytes < 0 || offset+bytes > h.bytes {
 		return fmt.Errorf("pinned memory: bytes %d to %d asked for, it has %d", offset, offset+bytes, h.bytes)
 	}

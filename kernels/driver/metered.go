@@ -17,7 +17,7 @@ type Metered struct {
 	attributes map[Attribute]int
 	device     map[Pointer]int // live allocations
 	pinned     map[unsafe.Pointer]bool
-	used       int
+	usage      int
 	names      map[functionHandle]string
 	captured   map[string]int // kernels of the capture that is under way; nil: none is
 	graphs     map[graphHandle]map[string]int
@@ -52,7 +52,7 @@ func (m *Metered) Allocations() int {
 func (m *Metered) Used() int {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return m.used
+	return m.usage
 }
 
 // SetMemory bounds the device memory that may be held, in bytes.
@@ -84,7 +84,7 @@ func (m *Metered) count(symbol string) {
 
 // short is the error of memory beyond the bound; the mutex is held.
 func (m *Metered) short(call string, bytes int) error {
-	if m.memory == 0 || m.used+bytes <= m.memory {
+	if m.memory == 0 || m.usage+bytes <= m.memory {
 		return nil
 	}
 	return &CallError{Call: call, Code: codeOutOfMemory, Name: "CUDA_ERROR_OUT_OF_MEMORY", Text: "the bound of a metered driver"}
@@ -123,7 +123,7 @@ func (m *Metered) destroyContext(c contextHandle) error {
 	defer m.mutex.Unlock()
 	clear(m.device)
 	clear(m.pinned)
-	m.used = 0
+	m.usage = 0
 	return err
 }
 
@@ -134,7 +134,7 @@ func (m *Metered) memoryInfo() (free, total uint64, err error) {
 	if m.memory > 0 {
 		total = min(total, uint64(m.memory))
 	}
-	return min(free, total-min(total, uint64(m.used))), total, err
+	return min(free, total-min(total, uint64(m.usage))), total, err
 }
 
 func (m *Metered) alloc(bytes int) (Pointer, error) {
@@ -147,14 +147,14 @@ func (m *Metered) alloc(bytes int) (Pointer, error) {
 	p, err := m.Driver.alloc(bytes)
 	if err == nil {
 		m.device[p] = bytes
-		m.used += bytes
+		m.usage += bytes
 	}
 	return p, err
 }
 
 func (m *Metered) free(p Pointer) error {
 	m.mutex.Lock()
-	m.used -= m.device[p]
+	m.usage -= m.device[p]
 	delete(m.device, p)
 	m.mutex.Unlock()
 	return m.Driver.free(p)
@@ -213,9 +213,9 @@ func (m *Metered) eventSynchronize(e Event) error {
 	return m.Driver.eventSynchronize(e)
 }
 
-func (m *Metered) streamSynchronize(on Stream) error {
+func (m *Metered) streamSynchronize(stream Stream) error {
 	m.count("cuStreamSynchronize")
-	return m.Driver.streamSynchronize(on)
+	return m.Driver.streamSynchronize(stream)
 }
 
 func (m *Metered) function(module moduleHandle, name string) (functionHandle, error) {
@@ -229,12 +229,12 @@ func (m *Metered) function(module moduleHandle, name string) (functionHandle, er
 func (m *Metered) launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
 	m.mutex.Lock()
 	m.calls["cuLaunchKernel"]++
-	into := m.calls
+	counters := m.calls
 	if m.captured != nil {
-		into = m.captured
+		counters = m.captured
 	}
-	into["kernel"]++
-	into[m.names[f]]++
+	counters["kernel"]++
+	counters[m.names[f]]++
 	m.mutex.Unlock()
 	return m.Driver.launch(f, grid, block, shared, s, arguments)
 }

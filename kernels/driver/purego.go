@@ -27,12 +27,12 @@ var triplet = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-l
 // Load opens the driver library at path, or, if it is "", the system's, and
 // initialises it. Errors: *LibraryError, *SymbolError, *DeviceError, *CallError.
 func Load(path string) (Driver, error) {
-	tried := libraries
+	paths := libraries
 	if path != "" {
-		tried = []string{path}
+		paths = []string{path}
 	}
 	var causes []error
-	for _, name := range tried {
+	for _, name := range paths {
 		h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 		if err != nil {
 			causes = append(causes, err)
@@ -56,7 +56,7 @@ func Load(path string) (Driver, error) {
 		}
 		return l, nil
 	}
-	return nil, &LibraryError{Tried: tried, Cause: errors.Join(causes...)}
+	return nil, &LibraryError{Tried: paths, Cause: errors.Join(causes...)}
 }
 
 // library is the driver through purego.
@@ -196,9 +196,9 @@ func (l *library) canAccessPeer(ordinal, peer int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var can int32
-	err = l.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(&can)), d, p)
-	return can != 0, err
+	var accessible int32
+	err = l.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(&accessible)), d, p)
+	return accessible != 0, err
 }
 
 func (l *library) enablePeer(c contextHandle) error {
@@ -333,9 +333,9 @@ func (l *library) allocHost(n int) (unsafe.Pointer, error) {
 }
 
 func (l *library) hostAddress(p unsafe.Pointer) (Pointer, error) {
-	var at Pointer
-	err := l.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(&at)), uintptr(p), 0)
-	return at, err
+	var address Pointer
+	err := l.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(&address)), uintptr(p), 0)
+	return address, err
 }
 
 func (l *library) freeHost(p unsafe.Pointer) error {

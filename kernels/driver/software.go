@@ -19,7 +19,7 @@ type Executor interface {
 	Free(Pointer) bool
 	// Bytes is memory from an address on, which must lie in one allocation; written says
 	// that it is going to be written.
-	Bytes(p Pointer, n int, written bool) ([]byte, error)
+	Bytes(p Pointer, n int, writes bool) ([]byte, error)
 	// Launch runs a kernel to its end. arguments is the memory of its parameters. An error
 	// with a method Code() int gives the driver's code; any other is 719, launch failed.
 	Launch(k Entry, grid, block Dim, shared int, arguments []byte) error
@@ -84,7 +84,7 @@ type softContext struct {
 	ordinal  int
 	executor Executor
 	dead     error
-	used     uint64
+	reserved uint64
 	device   map[Pointer]int
 	pinned   map[uintptr]*softPinned
 	legacy   softStream
@@ -98,8 +98,8 @@ type softContext struct {
 }
 
 type softPinned struct {
-	bytes []byte
-	at    Pointer
+	bytes   []byte
+	address Pointer
 }
 
 type softFunction struct {
@@ -109,8 +109,8 @@ type softFunction struct {
 }
 
 type softNode struct {
-	work  func() error
-	after []int
+	work         func() error
+	predecessors []int
 }
 
 type softGraph struct{ nodes []softNode }
@@ -125,7 +125,7 @@ type softStream struct {
 
 type softEvent struct {
 	stream   *softStream
-	at       uint64
+	position uint64
 	capture  *softGraph
 	tail     []int
 	time     time.Time
@@ -323,8 +323,8 @@ func (s *Software) enablePeer(h contextHandle) error {
 }
 
 // drain executes what a stream holds, up to an operation; an error ends the context.
-func (c *softContext) drain(s *softStream, until uint64) error {
-	for len(s.queue) > 0 && s.executed < until && c.dead == nil {
+func (c *softContext) drain(s *softStream, position uint64) error {
+	for len(s.queue) > 0 && s.executed < position && c.dead == nil {
 		work := s.queue[0]
 		s.queue = s.queue[1:]
 		s.executed++

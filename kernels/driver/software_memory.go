@@ -12,7 +12,7 @@ func (s *Software) memoryInfo() (free, total uint64, err error) {
 		return 0, 0, err
 	}
 	defer s.mutex.Unlock()
-	return s.memory - min(c.used, s.memory), s.memory, nil
+	return s.memory - min(c.reserved, s.memory), s.memory, nil
 }
 
 func (s *Software) alloc(n int) (Pointer, error) {
@@ -24,15 +24,15 @@ func (s *Software) alloc(n int) (Pointer, error) {
 	if n <= 0 {
 		return 0, softError("cuMemAlloc", codeInvalidValue, "%d bytes", n)
 	}
-	if c.used+uint64(n) > s.memory {
-		return 0, softError("cuMemAlloc", codeOutOfMemory, "%d bytes beside %d of %d", n, c.used, s.memory)
+	if c.reserved+uint64(n) > s.memory {
+		return 0, softError("cuMemAlloc", codeOutOfMemory, "%d bytes beside %d of %d", n, c.reserved, s.memory)
 	}
 	p, err := c.executor.Alloc(n)
 	if err != nil {
 		return 0, err
 	}
 	c.device[p] = n
-	c.used += uint64(n)
+	c.reserved += uint64(n)
 	return p, nil
 }
 
@@ -50,7 +50,7 @@ func (s *Software) free(p Pointer) error {
 		return err
 	}
 	delete(c.device, p)
-	c.used -= uint64(n)
+	c.reserved -= uint64(n)
 	c.executor.Free(p)
 	return nil
 }
@@ -64,16 +64,16 @@ func (s *Software) allocHost(n int) (unsafe.Pointer, error) {
 	if n <= 0 {
 		return nil, softError("cuMemHostAlloc", codeInvalidValue, "%d bytes", n)
 	}
-	at, err := c.executor.Alloc(n)
+	device, err := c.executor.Alloc(n)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.executor.Bytes(at, n, true) // what the host writes there nobody sees
+	b, err := c.executor.Bytes(device, n, true) // what the host writes there nobody sees
 	if err != nil {
 		return nil, err
 	}
 	p := unsafe.Pointer(&b[0])
-	c.pinned[uintptr(p)] = &softPinned{b, at}
+	c.pinned[uintptr(p)] = &softPinned{b, device}
 	return p, nil
 }
 
@@ -87,7 +87,7 @@ func (s *Software) hostAddress(p unsafe.Pointer) (Pointer, error) {
 	if h == nil {
 		return 0, softError("cuMemHostGetDevicePointer", codeInvalidValue, "memory that is not pinned")
 	}
-	return h.at, nil
+	return h.address, nil
 }
 
 func (s *Software) freeHost(p unsafe.Pointer) error {
@@ -103,25 +103,25 @@ func (s *Software) freeHost(p unsafe.Pointer) error {
 	if err := c.drainAll(); err != nil {
 		return err
 	}
-	c.executor.Free(h.at)
+	c.executor.Free(h.address)
 	delete(c.pinned, uintptr(p))
 	return nil
 }
 
 // hostBytes is pinned memory from an address on, nil where it is not pinned.
 func (c *softContext) hostBytes(p unsafe.Pointer, n int) []byte {
-	at := uintptr(p)
+	address := uintptr(p)
 	for start, h := range c.pinned {
-		if at >= start && at-start <= uintptr(len(h.bytes)) && uintptr(n) <= uintptr(len(h.bytes))-(at-start) {
-			return h.bytes[at-start : at-start+uintptr(n)]
+		if address >= start && address-start <= uintptr(len(h.bytes)) && uintptr(n) <= uintptr(len(h.bytes))-(address-start) {
+			return h.bytes[address-start : address-start+uintptr(n)]
 		}
 	}
 	return nil
 }
 
 // bytes is device memory for a copy; pinned memory is none.
-func (c *softContext) bytes(call string, p Pointer, n int, written bool) ([]byte, error) {
-	b, err := c.executor.Bytes(p, n, written)
+func (c *softContext) bytes(call string, p Pointer, n int, writes bool) ([]byte, error) {
+	b, err := c.executor.Bytes(p, n, writes)
 	if err != nil {
 		return nil, softError(call, codeInvalidValue, "%v", err)
 	}
@@ -140,11 +140,11 @@ func (s *Software) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
 	if err := c.drainAll(); err != nil {
 		return err
 	}
-	to, err := c.bytes("cuMemcpyHtoD", dst, n, true)
+	view, err := c.bytes("cuMemcpyHtoD", dst, n, true)
 	if err != nil {
 		return err
 	}
-	copy(to, unsafe.Slice((*byte)(src), n))
+	copy(view, unsafe.Slice((*byte)(src), n))
 	return nil
 }
 
@@ -160,11 +160,11 @@ func (s *Software) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
 	if err := c.drainAll(); err != nil {
 		return err
 	}
-	from, err := c.bytes("cuMemcpyDtoH", src, n, false)
+	view, err := c.bytes("cuMemcpyDtoH", src, n, false)
 	if err != nil {
 		return err
 	}
-	copy(unsafe.Slice((*byte)(dst), n), from)
+	copy(unsafe.Slice((*byte)(dst), n), view)
 	return nil
 }
 
@@ -184,10 +184,10 @@ func (s *Software) enqueue(call string, h Stream, prepare func(c *softContext) (
 	if err != nil {
 		return err
 	}
-	return c.put(call, stream, work)
+	return c.enqueue(call, stream, work)
 }
 
-func (c *softContext) put(call string, stream *softStream, work func() error) error {
+func (c *softContext) enqueue(call string, stream *softStream, work func() error) error {
 	if stream.capture != nil {
 		if stream.invalid {
 			return softError(call, codeCaptureInvalidated, "the capture has failed")
@@ -245,11 +245,11 @@ func (s *Software) copyAsync(call string, device Pointer, host unsafe.Pointer, n
 			if pinned == nil {
 				return softError(call, codeIllegalAddress, "pinned memory freed before its copy ran")
 			}
-			own, err := c.bytes(call, device, n, toDevice)
+			view, err := c.bytes(call, device, n, toDevice)
 			if toDevice {
-				copy(own, pinned)
+				copy(view, pinned)
 			} else {
-				copy(pinned, own)
+				copy(pinned, view)
 			}
 			return err
 		}, nil

@@ -143,8 +143,8 @@ func (s *Software) streamWait(h Stream, ev Event) error {
 	case !e.recorded:
 		return nil
 	}
-	other, at := e.stream, e.at
-	return c.put("cuStreamWaitEvent", stream, func() error { return c.drain(other, at) })
+	other, position := e.stream, e.position
+	return c.enqueue("cuStreamWaitEvent", stream, func() error { return c.drain(other, position) })
 }
 
 func (s *Software) createEvent() (Event, error) {
@@ -179,9 +179,9 @@ func (s *Software) destroyEvent(h Event) error {
 	})
 }
 
-func (s *Software) recordEvent(h Event, on Stream) error {
+func (s *Software) recordEvent(h Event, streamHandle Stream) error {
 	return s.ofEvent("cuEventRecord", h, func(c *softContext, e *softEvent) error {
-		stream, err := c.stream("cuEventRecord", on)
+		stream, err := c.stream("cuEventRecord", streamHandle)
 		if err != nil {
 			return err
 		}
@@ -189,8 +189,9 @@ func (s *Software) recordEvent(h Event, on Stream) error {
 			e.capture, e.tail = stream.capture, slices.Clone(stream.tail)
 			return nil
 		}
-		err = c.put("cuEventRecord", stream, func() error { e.time = time.Now(); return nil })
-		e.capture, e.stream, e.recorded, e.at = nil, stream, true, stream.enqueued
+		err = c.enqueue("cuEventRecord", stream, func() error { e.time = time.Now(); return nil })
+		e.capture, e.stream = nil, stream
+		e.recorded, e.position = true, stream.enqueued
 		return err
 	})
 }
@@ -200,7 +201,7 @@ func (s *Software) eventSynchronize(h Event) error {
 		if !e.recorded {
 			return nil
 		}
-		return c.drain(e.stream, e.at)
+		return c.drain(e.stream, e.position)
 	})
 }
 
@@ -211,7 +212,7 @@ func (s *Software) elapsed(from, to Event) (ms float32, err error) {
 		if b == nil || !a.recorded || !b.recorded {
 			return softError(call, codeInvalidHandle, "an event that was not recorded")
 		}
-		if a.stream.executed < a.at || b.stream.executed < b.at {
+		if a.stream.executed < a.position || b.stream.executed < b.position {
 			return softError(call, codeNotReady, "an event that has not passed")
 		}
 		ms = float32(b.time.Sub(a.time).Seconds() * 1000)
@@ -220,9 +221,9 @@ func (s *Software) elapsed(from, to Event) (ms float32, err error) {
 	return ms, err
 }
 
-func (s *Software) launch(h functionHandle, grid, block Dim, shared int, on Stream, arguments []unsafe.Pointer) error {
+func (s *Software) launch(h functionHandle, grid, block Dim, shared int, streamHandle Stream, arguments []unsafe.Pointer) error {
 	const call = "cuLaunchKernel"
-	return s.enqueue(call, on, func(c *softContext) (func() error, error) {
+	return s.enqueue(call, streamHandle, func(c *softContext) (func() error, error) {
 		f := c.entries[h]
 		if f == nil {
 			return nil, softError(call, codeInvalidHandle, "no such function")
@@ -272,21 +273,22 @@ func (s *Software) beginCapture(h Stream) error {
 	case stream.capture != nil:
 		return softError("cuStreamBeginCapture", codeInvalidValue, "the stream captures already")
 	}
-	stream.capture, stream.tail, stream.origin, stream.invalid = &softGraph{}, nil, true, false
+	stream.capture, stream.tail = &softGraph{}, nil
+	stream.origin, stream.invalid = true, false
 	return nil
 }
 
 // earlier lists for each node those that come before it.
 func (g *softGraph) earlier() []map[int]bool {
-	before := make([]map[int]bool, len(g.nodes))
+	predecessors := make([]map[int]bool, len(g.nodes))
 	for i, n := range g.nodes {
-		before[i] = map[int]bool{}
-		for _, j := range n.after {
-			before[i][j] = true
-			maps.Copy(before[i], before[j])
+		predecessors[i] = map[int]bool{}
+		for _, j := range n.predecessors {
+			predecessors[i][j] = true
+			maps.Copy(predecessors[i], predecessors[j])
 		}
 	}
-	return before
+	return predecessors
 }
 
 func (s *Software) endCapture(h Stream) (graphHandle, error) {
@@ -304,11 +306,11 @@ func (s *Software) endCapture(h Stream) (graphHandle, error) {
 		return 0, softError(call, codeInvalidValue, "the stream began no capture")
 	}
 	g, invalid := stream.capture, false
-	before := g.earlier()
+	predecessors := g.earlier()
 	joined := map[int]bool{}
 	for _, n := range stream.tail {
 		joined[n] = true
-		maps.Copy(joined, before[n])
+		maps.Copy(joined, predecessors[n])
 	}
 	for _, o := range c.streams {
 		if o.capture == g {

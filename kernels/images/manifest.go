@@ -166,8 +166,8 @@ func (m Module) Check() error {
 			if err != nil {
 				return err
 			}
-			if got := EntryPoints(text); strings.Join(got, " ") != strings.Join(e.Kernels, " ") {
-				wrong = append(wrong, fmt.Sprintf("%s/%s.cu registers %v, its image %v", folder, name, got, e.Kernels))
+			if entryPoints := EntryPoints(text); strings.Join(entryPoints, " ") != strings.Join(e.Kernels, " ") {
+				wrong = append(wrong, fmt.Sprintf("%s/%s.cu registers %v, its image %v", folder, name, entryPoints, e.Kernels))
 			}
 			for _, t := range Targets {
 				if err := e.CheckFile(dir, t); err != nil {

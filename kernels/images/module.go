@@ -80,8 +80,8 @@ func (m Module) Folders() ([]string, error) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			_, own := os.Stat(filepath.Join(path, "go.mod"))
-			if path != m.Root && (own == nil || name[0] == '.' || name[0] == '_' || slices.Contains([]string{"testdata", "vendor", "build"}, name)) {
+			_, statErr := os.Stat(filepath.Join(path, "go.mod"))
+			if path != m.Root && (statErr == nil || name[0] == '.' || name[0] == '_' || slices.Contains([]string{"testdata", "vendor", "build"}, name)) {
 				return fs.SkipDir
 			}
 			return nil
@@ -106,11 +106,11 @@ func (m Module) Folders() ([]string, error) {
 func (m Module) Sources(folders ...string) ([]string, error) {
 	var all []string
 	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join(m.Root, folder, "*.cu"))
+		sources, err := filepath.Glob(filepath.Join(m.Root, folder, "*.cu"))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		all = append(all, sources...)
 	}
 	return all, nil
 }
@@ -154,13 +154,13 @@ func Text(source string, headers ...string) (map[string][]byte, error) {
 // engine: by its slash-separated path from the root of its module.
 func (m Module) name(path string) (string, error) {
 	root := m.Root
-	if inside(m.Include(), path) {
+	if isWithin(m.Include(), path) {
 		root = m.Engine
 	}
 	rel, err := filepath.Rel(root, path)
 	return filepath.ToSlash(rel), err
 }
 
-func inside(dir, path string) bool {
+func isWithin(dir, path string) bool {
 	return strings.HasPrefix(path, dir+string(filepath.Separator))
 }

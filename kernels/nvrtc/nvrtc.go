@@ -33,10 +33,10 @@ func Find(driver int) (*Compiler, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return Open(path)
 	}
-	tried := append(slices.Clone(names), here().libraries()...)
-	var near *Compiler
+	candidates := append(slices.Clone(names), thisMachine().libraries()...)
+	var compatible *Compiler
 	var newer error
-	for _, name := range tried {
+	for _, name := range candidates {
 		c, err := Open(name)
 		var missing *MissingError
 		switch {
@@ -45,19 +45,19 @@ func Find(driver int) (*Compiler, error) {
 			return nil, err
 		case driver == 0 || c.version() <= driver:
 			return c, nil
-		case c.Major == driver/1000 && near == nil:
-			near = c
+		case c.Major == driver/1000 && compatible == nil:
+			compatible = c
 		case newer == nil:
 			newer = &NewerError{c.Library, c.Major, c.Minor, driver}
 		}
 	}
 	switch {
-	case near != nil:
-		return near, nil
+	case compatible != nil:
+		return compatible, nil
 	case newer != nil:
 		return nil, newer
 	}
-	return nil, &MissingError{Tried: append(tried, "CUDA toolkits", "Python's packages")}
+	return nil, &MissingError{Tried: append(candidates, "CUDA toolkits", "Python's packages")}
 }
 
 // version is that of CUDA, as a driver counts it.
@@ -90,11 +90,11 @@ func (c *Compiler) Architectures() []int {
 func Open(library string) (*Compiler, error) {
 	if filepath.Base(library) != library {
 		// The compiler finds its built-in headers only if they are loaded.
-		beside, err := filepath.Glob(filepath.Join(filepath.Dir(library), "libnvrtc-builtins.so.*"))
+		builtins, err := filepath.Glob(filepath.Join(filepath.Dir(library), "libnvrtc-builtins.so.*"))
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range beside {
+		for _, b := range builtins {
 			if _, err := purego.Dlopen(b, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
 				return nil, &MissingError{Tried: []string{b}, Cause: err}
 			}
@@ -106,18 +106,18 @@ func Open(library string) (*Compiler, error) {
 	}
 	c := &Compiler{Library: library}
 	var version uintptr
-	for name, into := range map[string]*uintptr{
+	for name, entry := range map[string]*uintptr{
 		"nvrtcVersion": &version, "nvrtcCreateProgram": &c.createProgram, "nvrtcCompileProgram": &c.compileProgram,
 		"nvrtcDestroyProgram": &c.destroyProgram, "nvrtcGetProgramLogSize": &c.logSize, "nvrtcGetProgramLog": &c.log,
 		"nvrtcGetPTXSize": &c.ptxSize, "nvrtcGetPTX": &c.ptx, "nvrtcGetCUBINSize": &c.cubinSize, "nvrtcGetCUBIN": &c.cubin,
 	} {
-		if *into, err = purego.Dlsym(h, name); err != nil {
+		if *entry, err = purego.Dlsym(h, name); err != nil {
 			return nil, fmt.Errorf("%s: %w", library, err)
 		}
 	}
-	for name, into := range map[string]*uintptr{"nvrtcGetNumSupportedArchs": &c.architectureCount, "nvrtcGetSupportedArchs": &c.architectures} {
-		if at, err := purego.Dlsym(h, name); err == nil {
-			*into = at
+	for name, entry := range map[string]*uintptr{"nvrtcGetNumSupportedArchs": &c.architectureCount, "nvrtcGetSupportedArchs": &c.architectures} {
+		if symbol, err := purego.Dlsym(h, name); err == nil {
+			*entry = symbol
 		}
 	}
 	var major, minor int32
@@ -146,7 +146,7 @@ func first(list []*byte) uintptr {
 // Compile gives the image of a source, and what the compiler said: PTX, or a cubin where the flags name a real
 // architecture and ptx is false. name is what errors call the source; headers are those that it may include by their names, beside what
 // the flags say.
-func (c *Compiler) Compile(name string, source []byte, headers map[string]string, flags []string, ptx bool) (image []byte, said string, err error) {
+func (c *Compiler) Compile(name string, source []byte, headers map[string]string, flags []string, ptx bool) (image []byte, messages string, err error) {
 	names := slices.Sorted(maps.Keys(headers))
 	var contents []string
 	for _, n := range names {
@@ -167,16 +167,16 @@ func (c *Compiler) Compile(name string, source []byte, headers map[string]string
 	if err != nil {
 		return nil, "", err
 	}
-	said = strings.TrimRight(string(log), "\x00\n")
+	messages = strings.TrimRight(string(log), "\x00\n")
 	if r != 0 {
-		return nil, said, fmt.Errorf("%s does not compile:\n%s", name, said)
+		return nil, messages, fmt.Errorf("%s does not compile:\n%s", name, messages)
 	}
 	if ptx {
 		image, err = c.get(program, c.ptxSize, c.ptx)
-		return []byte(strings.TrimRight(string(image), "\x00")), said, err
+		return []byte(strings.TrimRight(string(image), "\x00")), messages, err
 	}
 	image, err = c.get(program, c.cubinSize, c.cubin)
-	return image, said, err
+	return image, messages, err
 }
 
 func (c *Compiler) get(program, size, read uintptr) ([]byte, error) {

@@ -16,17 +16,17 @@ type machine struct {
 	root   string // "/", or that of a test
 }
 
-// here is this machine.
-func here() machine { return machine{os.Getenv, "/"} }
+// thisMachine is this machine.
+func thisMachine() machine { return machine{os.Getenv, "/"} }
 
-// at is an absolute path of the machine.
-func (m machine) at(path string) string { return filepath.Join(m.root, path) }
+// path is an absolute path of the machine.
+func (m machine) path(path string) string { return filepath.Join(m.root, path) }
 
 // libraries are the files of the library that a machine has, the likeliest first: of CUDA toolkits, then of the wheels of PyPI, which
 // PyTorch brings with it, in the environments of Python. Within one folder the newest comes first. What is not absolute is left out: a library in the folder that
 // gpc happens to run in is not trusted.
-func (m machine) libraries() (found []string) {
-	seen := map[string]bool{}
+func (m machine) libraries() (list []string) {
+	visited := map[string]bool{}
 	add := func(folders ...string) {
 		for _, folder := range folders {
 			var files []string
@@ -37,9 +37,9 @@ func (m machine) libraries() (found []string) {
 			}
 			for _, f := range files {
 				real, err := filepath.EvalSymlinks(f)
-				if err == nil && !seen[real] {
-					seen[real] = true
-					found = append(found, f)
+				if err == nil && !visited[real] {
+					visited[real] = true
+					list = append(list, f)
 				}
 			}
 		}
@@ -55,7 +55,7 @@ func (m machine) libraries() (found []string) {
 	for _, prefix := range m.prefixes() { // conda's packages
 		add(filepath.Join(prefix, "lib"))
 	}
-	return found
+	return list
 }
 
 // toolkits are the folders of CUDA toolkits.
@@ -65,8 +65,8 @@ func (m machine) toolkits() (folders []string) {
 			folders = append(folders, v)
 		}
 	}
-	folders = append(folders, m.at("usr/local/cuda"))
-	return append(append(folders, m.glob(m.at("usr/local/cuda-*"))...), m.at("opt/cuda"))
+	folders = append(folders, m.path("usr/local/cuda"))
+	return append(append(folders, m.glob(m.path("usr/local/cuda-*"))...), m.path("opt/cuda"))
 }
 
 // prefixes are what environments of Python are installed in: the active ones, those of the interpreters on the path, and usual places.
@@ -95,7 +95,7 @@ func (m machine) prefixes() (folders []string) {
 		}
 	}
 	for _, pattern := range []string{"opt/venv", "opt/*/venv", "opt/*/.venv", "opt/venvs/*", "opt/conda", "opt/*conda*"} {
-		for _, prefix := range m.glob(m.at(pattern)) {
+		for _, prefix := range m.glob(m.path(pattern)) {
 			add(prefix)
 		}
 	}
@@ -103,7 +103,7 @@ func (m machine) prefixes() (folders []string) {
 		add(filepath.Join(home, ".local"))
 	}
 	for _, prefix := range []string{"usr/local", "usr"} {
-		add(m.at(prefix))
+		add(m.path(prefix))
 	}
 	return folders
 }
@@ -131,9 +131,9 @@ func (m machine) sitePackages() (folders []string) {
 	}
 	for _, prefix := range m.prefixes() {
 		for _, pattern := range []string{"lib*/python3*/site-packages", "lib*/python3*/dist-packages"} {
-			found := m.glob(filepath.Join(prefix, pattern))
-			slices.SortFunc(found, newerFirst)
-			folders = append(folders, found...)
+			libraries := m.glob(filepath.Join(prefix, pattern))
+			slices.SortFunc(libraries, newerFirst)
+			folders = append(folders, libraries...)
 		}
 	}
 	return folders
@@ -141,8 +141,8 @@ func (m machine) sitePackages() (folders []string) {
 
 // glob is filepath.Glob, which finds nothing by a malformed pattern, as of a folder with a bracket in its name.
 func (m machine) glob(pattern string) []string {
-	found, _ := filepath.Glob(pattern)
-	return found
+	matches, _ := filepath.Glob(pattern)
+	return matches
 }
 
 // newerFirst orders names by the numbers in them, the larger first.

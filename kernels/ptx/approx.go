@@ -40,9 +40,9 @@ func (w *warp) draw(operand uint64) float64 {
 	return float64(int64(mix(operand+mix(seed)))) / (1 << 63)
 }
 
-// within adds a drawn error to an exact value and rounds; what is rounded stays inside the
+// approximate adds a drawn error to an exact value and rounds; what is rounded stays inside the
 // bound, unless the bound is less than the rounding itself.
-func (w *warp) within(exact, bound float64, operand uint64) float32 {
+func (w *warp) approximate(exact, bound float64, operand uint64) float32 {
 	if bound == 0 || exact == 0 || math.IsInf(exact, 0) || exact != exact {
 		return float32(exact)
 	}
@@ -79,29 +79,29 @@ func approximate() {
 		"tanh":  {math.Tanh, relative(boundTanh)},
 	} {
 		semantics[op+".approx.f32"] = loop[float32](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
-			d, a := of[float32](o), of[float32](p)
+			d, a := vector[float32](o), vector[float32](p)
 			for i, x := range a {
 				v := row.exact(float64(x))
-				d[i] = w.within(v, row.bound(float64(x), v), uint64(math.Float32bits(x)))
+				d[i] = w.approximate(v, row.bound(float64(x), v), uint64(math.Float32bits(x)))
 			}
-		}).as(ClassSpecial)
+		}).withClass(ClassSpecial)
 	}
 	for op, zeros := range map[string]bool{"div.approx.f32": true, "div.full.f32": false} {
 		semantics[op] = loop[float32](2, func(w *warp, o, p, q, _ unsafe.Pointer) {
-			d, a, b := of[float32](o), of[float32](p), of[float32](q)
+			d, a, b := vector[float32](o), vector[float32](p), vector[float32](q)
 			for i := range d {
 				v := float64(a[i]) / float64(b[i])
 				operands := uint64(math.Float32bits(a[i]))<<32 | uint64(math.Float32bits(b[i]))
 				switch c := math.Abs(float64(b[i])); {
 				case !zeros || c <= 0x1p126 || c != c || math.IsInf(c, 0):
-					d[i] = w.within(v, math.Abs(v)*boundDiv, operands)
+					d[i] = w.approximate(v, math.Abs(v)*boundDiv, operands)
 				case math.IsInf(float64(a[i]), 0):
 					d[i] = float32(math.NaN())
 				default:
 					d[i] = float32(math.Copysign(0, v))
 				}
 			}
-		}).as(ClassSpecial)
+		}).withClass(ClassSpecial)
 	}
 	for op, exact := range map[string]func(x float64) float64{
 		"rcp": func(x float64) float64 { return 1 / x },
@@ -113,7 +113,7 @@ func approximate() {
 		},
 	} {
 		semantics[op+".approx.ftz.f64"] = loop[uint64](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
-			d, a := of[uint64](o), of[uint64](p)
+			d, a := vector[uint64](o), vector[uint64](p)
 			for i := range d {
 				d[i] = upper(a[i])
 				r := exact(math.Float64frombits(d[i]))
@@ -124,7 +124,7 @@ func approximate() {
 					d[i] = 0x7ff8000000000000
 				}
 			}
-		}).as(ClassSpecial)
+		}).withClass(ClassSpecial)
 	}
 }
 

@@ -22,26 +22,26 @@ const (
 // instr is an instruction as a warp executes it. A register is named by where it lies in warp.registers, a predicate
 // by its index in warp.predicates.
 type instr struct {
-	kind   uint8
-	size   uint8 // bytes of a lane of the result
-	not    bool  // of the guard
-	reduce bool  // of a barrier: or
-	always bool  // suspect is followed without checks of memory too
-	class  Class
-	guard  int32 // a predicate, −1: none
-	dst    int32
-	target int32
-	line   int32
-	from   [3]int32 // operands of apply
-	apply  operation
-	holds  func(w *warp) uint32
-	effect func(w *warp, mask uint32)
-	need   func(w *warp) uint32
-	access *access  // of memory, nil: none
-	unsure *suspect // its registers that may hold what was never written, nil: none
-	moves  func(w *warp, s *suspect, mask uint32)
-	op     string
-	source source
+	kind     uint8
+	size     uint8 // bytes of a lane of the result
+	negated  bool  // of the guard
+	reduce   bool  // of a barrier: or
+	always   bool  // suspect is followed without checks of memory too
+	class    Class
+	guard    int32 // a predicate, −1: none
+	dst      int32
+	target   int32
+	line     int32
+	operands [3]int32 // operands of apply
+	apply    operation
+	holds    func(w *warp) uint32
+	effect   func(w *warp, mask uint32)
+	need     func(w *warp) uint32
+	access   *access  // of memory, nil: none
+	unsure   *suspect // its registers that may hold what was never written, nil: none
+	moves    func(w *warp, s *suspect, mask uint32)
+	op       string
+	source   source
 }
 
 // Class is a kind of instruction as counts tell them.
@@ -122,16 +122,16 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	k = &Kernel{Name: name, Module: m, MaxThreads: f.maxTid}
 	params := map[string]operand{}
 	for _, v := range f.params {
-		at := alignTo(k.args, v.align)
-		params[v.name] = located(uint64(at), parameter)
-		p := Param{Offset: at, Size: v.bytes}
+		offset := alignTo(k.args, v.align)
+		params[v.name] = located(uint64(offset), parameter)
+		p := Param{Offset: offset, Size: v.bytes}
 		if v.typ.kind == 'f' && v.bytes == v.typ.size {
 			p.Kind = 'f'
 		} else if v.bytes != v.typ.size {
 			p.Kind = 's'
 		}
 		k.Params = append(k.Params, p)
-		k.args = at + v.bytes
+		k.args = offset + v.bytes
 	}
 	l := &lowering{module: m, labels: map[string]int{}, offsets: map[string]int{}}
 	l.function(f, params, "")
@@ -144,7 +144,7 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	var first []int32
 	b.slot, first = assign(l.code, l.regs, k)
 	b.check = tainted(l.code, first, len(l.regs), false)
-	tainted(l.code, first, len(l.regs), true).each(func(r int32) {
+	tainted(l.code, first, len(l.regs), true).forEach(func(r int32) {
 		b.track[r] = int32(len(k.tracked))
 		k.tracked = append(k.tracked, l.regs[r].name)
 	})
@@ -176,13 +176,13 @@ func caught(err *error) {
 
 // builder compiles instructions.
 type builder struct {
-	kernel   *Kernel
-	regs     []vreg
-	slot     []int32
-	constant map[constant]int32
-	track    map[int32]int32 // its index in Kernel.tracked
-	check    bitset          // registers that may hold what was never written, were all memory written
-	in       *resolved
+	kernel      *Kernel
+	regs        []vreg
+	slot        []int32
+	constant    map[constant]int32
+	track       map[int32]int32 // its index in Kernel.tracked
+	check       bitset          // registers that may hold what was never written, were all memory written
+	instruction *resolved
 }
 
 // constant is a number that all lanes hold.
@@ -192,7 +192,7 @@ type constant struct {
 }
 
 func (b *builder) fail(format string, a ...any) {
-	panic(&SyntaxError{b.kernel.Module.Name, b.in.line, b.in.op + ": " + fmt.Sprintf(format, a...)})
+	panic(&SyntaxError{b.kernel.Module.Name, b.instruction.line, b.instruction.op + ": " + fmt.Sprintf(format, a...)})
 }
 
 func (b *builder) unknown() { b.fail("the instruction is not of the subset") }
@@ -213,17 +213,17 @@ func number64(o operand, t typ) uint64 {
 // numbered is where a number lies that all lanes hold.
 func (b *builder) numbered(bits uint64, size int) int32 {
 	c := constant{bits << (64 - 8*size) >> (64 - 8*size), size}
-	at, ok := b.constant[c]
+	offset, ok := b.constant[c]
 	if !ok {
 		k := b.kernel
-		at = int32(k.registers + 8*len(k.constants))
-		b.constant[c] = at
+		offset = int32(k.registers + 8*len(k.constants))
+		b.constant[c] = offset
 		k.constants = append(k.constants, make([]uint64, 4*size)...)
 		for lane := range 32 {
-			put(unsafe.Add(unsafe.Pointer(&k.constants[len(k.constants)-4*size]), lane*size), size, c.bits)
+			store(unsafe.Add(unsafe.Pointer(&k.constants[len(k.constants)-4*size]), lane*size), size, c.bits)
 		}
 	}
-	return at
+	return offset
 }
 
 // operand is where an operand of a type lies.
@@ -268,33 +268,35 @@ func (b *builder) predicate(o operand) func(w *warp) uint32 {
 		return func(*warp) uint32 { return v }
 	}
 	s := b.register(o, 0)
-	if o.not {
+	if o.negated {
 		return func(w *warp) uint32 { return ^w.predicates[s] }
 	}
 	return func(w *warp) uint32 { return w.predicates[s] }
 }
 
-func (b *builder) has(modifier string) bool { return slices.Contains(b.in.parts[1:], modifier) }
+func (b *builder) hasModifier(modifier string) bool {
+	return slices.Contains(b.instruction.parts[1:], modifier)
+}
 
-// only fails for a modifier that is neither a type nor among those known.
-func (b *builder) only(known ...string) {
-	for _, p := range b.in.parts[1:] {
-		if _, ok := typeOf(p); !ok && !slices.Contains(known, p) {
+// allow fails for a modifier that is neither a type nor among those known.
+func (b *builder) allow(allowed ...string) {
+	for _, p := range b.instruction.parts[1:] {
+		if _, ok := typeOf(p); !ok && !slices.Contains(allowed, p) {
 			b.unknown()
 		}
 	}
 }
 
 func (b *builder) arity(n int) {
-	if len(b.in.args) != n {
-		b.fail("%d operands, %d are due", len(b.in.args), n)
+	if len(b.instruction.args) != n {
+		b.fail("%d operands, %d are due", len(b.instruction.args), n)
 	}
 }
 
 // last is the type that an opcode ends with, behind its name.
 func (b *builder) last() typ {
-	n := len(b.in.parts) - 1
-	t, ok := typeOf(b.in.parts[n])
+	n := len(b.instruction.parts) - 1
+	t, ok := typeOf(b.instruction.parts[n])
 	if !ok || n == 0 {
 		b.unknown()
 	}
@@ -312,8 +314,8 @@ var compilers = map[string]func(b *builder, out *instr){
 
 // build compiles an instruction.
 func (b *builder) build(in *resolved) instr {
-	b.in = in
-	out := instr{guard: -1, not: in.not, line: int32(in.line), op: in.op, source: in.source}
+	b.instruction = in
+	out := instr{guard: -1, negated: in.negated, line: int32(in.line), op: in.op, source: in.source}
 	if in.guard >= 0 {
 		out.guard = b.slot[in.guard]
 	}
@@ -332,9 +334,9 @@ func (b *builder) build(in *resolved) instr {
 // control compiles what moves no data.
 func (b *builder) control(out *instr) {
 	out.class = ClassControl
-	switch b.in.parts[0] {
+	switch b.instruction.parts[0] {
 	case "bra":
-		out.kind, out.target = doBranch, int32(b.in.target)
+		out.kind, out.target = doBranch, int32(b.instruction.target)
 	case "ret", "exit":
 		out.kind = doExit
 	case "trap":
@@ -348,11 +350,11 @@ func (b *builder) control(out *instr) {
 
 // key is an opcode as semantics names it; of float32 also whether subnormal numbers are flushed to zero and the
 // result is bounded to 0 to 1.
-func (in *resolved) key() (key string, flushes, saturates bool) {
-	n := len(in.parts) - 1
-	t, _ := typeOf(in.parts[n])
-	key = in.parts[0]
-	for _, p := range in.parts[1:n] {
+func (instruction *resolved) key() (key string, flushes, saturates bool) {
+	n := len(instruction.parts) - 1
+	t, _ := typeOf(instruction.parts[n])
+	key = instruction.parts[0]
+	for _, p := range instruction.parts[1:n] {
 		switch {
 		case p == "rn" && t.kind == 'f':
 		case p == "ftz" && t == typ{'f', 4}:
@@ -371,7 +373,7 @@ func (in *resolved) key() (key string, flushes, saturates bool) {
 
 // arithmetic compiles what the table of semantics has: the first of args is the result.
 func (b *builder) arithmetic(out *instr, args []operand) {
-	key, flushes, saturates := b.in.key()
+	key, flushes, saturates := b.instruction.key()
 	s, ok := semantics[key]
 	if !ok || len(args) == 0 {
 		b.unknown()
@@ -392,25 +394,25 @@ func (b *builder) arithmetic(out *instr, args []operand) {
 func (b *builder) lanes(out *instr, s semantic, args []operand) {
 	out.kind, out.class, out.apply = doLanes, s.class, s.apply
 	out.size, out.dst = uint8(s.result.size), b.register(args[0], s.result.size)
-	for i := range out.from {
+	for i := range out.operands {
 		if i < len(s.sources) {
-			out.from[i] = b.operand(args[i+1], s.sources[i])
+			out.operands[i] = b.operand(args[i+1], s.sources[i])
 		} else {
-			out.from[i] = b.numbered(0, 8)
+			out.operands[i] = b.numbered(0, 8)
 		}
 	}
 }
 
-// put writes the lower bytes of a number.
-func put(to unsafe.Pointer, size int, v uint64) {
+// store writes the lower bytes of a number.
+func store(dst unsafe.Pointer, size int, v uint64) {
 	switch size {
 	case 1:
-		*(*uint8)(to) = uint8(v)
+		*(*uint8)(dst) = uint8(v)
 	case 2:
-		*(*uint16)(to) = uint16(v)
+		*(*uint16)(dst) = uint16(v)
 	case 4:
-		*(*uint32)(to) = uint32(v)
+		*(*uint32)(dst) = uint32(v)
 	default:
-		*(*uint64)(to) = v
+		*(*uint64)(dst) = v
 	}
 }

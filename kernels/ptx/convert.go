@@ -10,40 +10,41 @@ import (
 // move compiles mov: registers, numbers, special registers, addresses, and packing.
 func (b *builder) move(out *instr) {
 	b.arity(2)
-	to, from, t := b.in.args[0], b.in.args[1], b.last()
+	to, from, t := b.instruction.args[0], b.instruction.args[1], b.last()
 	switch {
 	case t.kind == 'p':
-		b.only()
-		out.kind, out.class, out.dst, out.holds = doPredicate, ClassMove, b.register(to, 0), b.predicate(from)
+		b.allow()
+		out.kind, out.class = doPredicate, ClassMove
+		out.dst, out.holds = b.register(to, 0), b.predicate(from)
 	case from.kind == 'v' && len(from.list) == 2 && t.size == 8: // the first below
 		pack := two(func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 })
-		b.lanes(out, pack.as(ClassMove), []operand{to, from.list[0], from.list[1]})
+		b.lanes(out, pack.withClass(ClassMove), []operand{to, from.list[0], from.list[1]})
 	case from.kind == 'v' && len(from.list) == 2 && t.size == 4:
 		pack := two(func(low, high uint16) uint32 { return uint32(low) | uint32(high)<<16 })
-		b.lanes(out, pack.as(ClassMove), []operand{to, from.list[0], from.list[1]})
+		b.lanes(out, pack.withClass(ClassMove), []operand{to, from.list[0], from.list[1]})
 	case to.kind == 'v' && len(to.list) == 2 && t.size == 8:
 		b.unpack(out, to.list, b.operand(from, t))
 	default:
-		b.arithmetic(out, b.in.args)
+		b.arithmetic(out, b.instruction.args)
 	}
 }
 
 // unpack parts a register of 64 bits into two of 32; one may be left out.
 func (b *builder) unpack(out *instr, to []operand, from int32) {
-	into := [2]int32{-1, -1}
+	registers := [2]int32{-1, -1}
 	for k, o := range to {
 		if o.kind != '_' {
-			into[k] = b.register(o, 4)
+			registers[k] = b.register(o, 4)
 		}
 	}
 	out.kind, out.class = doMasked, ClassMove
 	out.effect = func(w *warp, mask uint32) {
-		v := *of[uint64](w.at(from))
-		for k, d := range into {
+		v := *vector[uint64](w.register(from))
+		for k, d := range registers {
 			if d < 0 {
 				continue
 			}
-			r := of[uint32](w.at(d))
+			r := vector[uint32](w.register(d))
 			for i := range lanes(mask) {
 				r[i] = uint32(v[i] >> (32 * k))
 			}
@@ -54,29 +55,29 @@ func (b *builder) unpack(out *instr, to []operand, from int32) {
 // address compiles cvta, between generic addresses and those of a space.
 func (b *builder) address(out *instr) {
 	b.arity(2)
-	b.only("to", "shared", "global", "local", "const")
+	b.allow("to", "shared", "global", "local", "const")
 	if b.last().size != 8 {
 		b.unknown()
 	}
 	base := uint64(0)
 	for space, name := range spaceNames {
-		if b.has(name) {
+		if b.hasModifier(name) {
 			base = windows[space]
 		}
 	}
-	if b.has("to") {
+	if b.hasModifier("to") {
 		base = -base
 	}
-	b.lanes(out, one(func(a uint64) uint64 { return a + base }), b.in.args)
+	b.lanes(out, one(func(a uint64) uint64 { return a + base }), b.instruction.args)
 }
 
 // insert compiles bfi, the one operation with four operands.
 func (b *builder) insert(out *instr) {
 	b.arity(5)
-	args := b.in.args
+	args := b.instruction.args
 	n := b.operand(args[4], typ{'u', 4})
 	var s semantic
-	switch b.in.op {
+	switch b.instruction.op {
 	case "bfi.b32":
 		s = inserting[uint32](n)
 	case "bfi.b64":
@@ -89,9 +90,10 @@ func (b *builder) insert(out *instr) {
 
 func inserting[T uint32 | uint64](length int32) semantic {
 	s := loop[T](3, func(w *warp, o, p, q, r unsafe.Pointer) {
-		d, a, v, at, n := of[T](o), of[T](p), of[T](q), of[uint32](r), of[uint32](w.at(length))
+		d, a, v := vector[T](o), vector[T](p), vector[T](q)
+		positions, n := vector[uint32](r), vector[uint32](w.register(length))
 		for i := range d {
-			d[i] = inserted(a[i], v[i], at[i], n[i])
+			d[i] = inserted(a[i], v[i], positions[i], n[i])
 		}
 	})
 	s.sources[2] = typ{'u', 4}
@@ -102,9 +104,9 @@ func inserting[T uint32 | uint64](length int32) semantic {
 var integral = map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc, "rmi": math.Floor, "rpi": math.Ceil}
 
 // toInteger converts a rounded number, bounded to the type; a NaN as the manual says.
-func toInteger(v float64, t typ, from typ) uint64 {
+func toInteger(v float64, t typ, source typ) uint64 {
 	if v != v {
-		if from.size == 8 || t.size == 8 {
+		if source.size == 8 || t.size == 8 {
 			return 1 << (8*t.size - 1)
 		}
 		return 0
@@ -142,7 +144,7 @@ func extend(v uint64, t typ) uint64 {
 // extended to its register by its type's sign.
 func (b *builder) convert(out *instr) {
 	b.arity(2)
-	parts, args := b.in.parts, b.in.args
+	parts, args := b.instruction.parts, b.instruction.args
 	if len(parts) < 3 {
 		b.unknown()
 	}
@@ -165,39 +167,39 @@ func (b *builder) convert(out *instr) {
 	}
 	var value func(v uint64) uint64
 	switch round := integral[way]; {
-	case b.in.op == "cvt.rn.f16.f32":
+	case b.instruction.op == "cvt.rn.f16.f32":
 		to, value = typ{'u', 2}, func(v uint64) uint64 { return uint64(float16.Fromfloat32(math.Float32frombits(uint32(v))).Bits()) }
-	case b.in.op == "cvt.f32.f16":
+	case b.instruction.op == "cvt.f32.f16":
 		to, value = typ{'u', 4}, func(v uint64) uint64 { return uint64(math.Float32bits(float16.Frombits(uint16(v)).Float32())) }
 	case parts[len(parts)-2] == "tf32" && way == "rna" && from == typ{'f', 4}:
 		to, value = typ{'f', 4}, tensorFloat
-	case !ok || way == "rna" || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || b.has("sat") && from.kind != 'f':
+	case !ok || way == "rna" || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || b.hasModifier("sat") && from.kind != 'f':
 		b.unknown()
 	case from.kind == 'f':
 		if round == nil && to.kind != 'f' {
 			b.unknown()
 		}
-		value = fromFloat(from, to, round, b.has("ftz"), b.has("sat"))
+		value = fromFloat(from, to, round, b.hasModifier("ftz"), b.hasModifier("sat"))
 	case to.kind == 'f' && way != "rn":
 		b.unknown()
 	default:
 		value = fromInteger(from, to)
 	}
-	f := through[[2]int{width, wide}](func(v uint64) uint64 { return extend(value(v), to) })
+	f := bitOperations[[2]int{width, wide}](func(v uint64) uint64 { return extend(value(v), to) })
 	b.lanes(out, semantic{typ{'u', width}, []typ{{from.kind, wide}}, ClassConvert, f}, args)
 }
 
 // quick is the opcode of a conversion to the nearest as semantics names it; "" for others.
 func (b *builder) quick(to typ) string {
-	p, from := b.in.parts, b.last()
+	p, from := b.instruction.parts, b.last()
 	if len(p) == 4 && p[1] == "rn" || len(p) == 3 && (to.kind == 'f') == (from.kind == 'f') {
 		return "cvt." + to.String() + "." + from.String()
 	}
 	return ""
 }
 
-// through makes an operation of a function of the bits of a lane, by the bytes of the result's and operand's registers.
-var through = map[[2]int]func(f func(uint64) uint64) operation{
+// bitOperations makes an operation of a function of the bits of a lane, by the bytes of the result's and operand's registers.
+var bitOperations = map[[2]int]func(f func(uint64) uint64) operation{
 	{2, 2}: passed[uint16, uint16], {2, 4}: passed[uint16, uint32], {2, 8}: passed[uint16, uint64],
 	{4, 2}: passed[uint32, uint16], {4, 4}: passed[uint32, uint32], {4, 8}: passed[uint32, uint64],
 	{8, 2}: passed[uint64, uint16], {8, 4}: passed[uint64, uint32], {8, 8}: passed[uint64, uint64],
@@ -266,16 +268,16 @@ func fromInteger(from, to typ) func(v uint64) uint64 {
 type comparison func(p, q unsafe.Pointer) uint32
 
 func compared[T number]() {
-	not := func(f comparison) comparison {
+	negation := func(f comparison) comparison {
 		return func(p, q unsafe.Pointer) uint32 { return ^f(p, q) }
 	}
-	above := func(p, q unsafe.Pointer) uint32 { return below[T](q, p) }
+	greater := func(p, q unsafe.Pointer) uint32 { return less[T](q, p) }
 	atLeast := func(p, q unsafe.Pointer) uint32 { return atMost[T](q, p) }
 	numbers := func(p, q unsafe.Pointer) uint32 { return equal[T](p, p) & equal[T](q, q) }
 	unlike := func(p, q unsafe.Pointer) uint32 { return numbers(p, q) &^ equal[T](p, q) }
 	for op, f := range map[string]comparison{
-		"eq": equal[T], "ne": unlike, "lt": below[T], "le": atMost[T], "gt": above, "ge": atLeast, "num": numbers,
-		"equ": not(unlike), "neu": not(equal[T]), "ltu": not(atLeast), "leu": not(above), "gtu": not(atMost[T]), "geu": not(below[T]), "nan": not(numbers),
+		"eq": equal[T], "ne": unlike, "lt": less[T], "le": atMost[T], "gt": greater, "ge": atLeast, "num": numbers,
+		"equ": negation(unlike), "neu": negation(equal[T]), "ltu": negation(atLeast), "leu": negation(greater), "gtu": negation(atMost[T]), "geu": negation(less[T]), "nan": negation(numbers),
 	} {
 		comparisons[op+"."+typeFor[T]().String()] = f
 	}
@@ -292,15 +294,15 @@ func bit(b bool) uint32 {
 // the lane.
 
 func equal[T number](p, q unsafe.Pointer) (m uint32) {
-	a, b := of[T](p), of[T](q)
+	a, b := vector[T](p), vector[T](q)
 	for i := range a {
 		m = m>>1 | bit(a[i] == b[i])<<31
 	}
 	return m
 }
 
-func below[T number](p, q unsafe.Pointer) (m uint32) {
-	a, b := of[T](p), of[T](q)
+func less[T number](p, q unsafe.Pointer) (m uint32) {
+	a, b := vector[T](p), vector[T](q)
 	for i := range a {
 		m = m>>1 | bit(a[i] < b[i])<<31
 	}
@@ -308,7 +310,7 @@ func below[T number](p, q unsafe.Pointer) (m uint32) {
 }
 
 func atMost[T number](p, q unsafe.Pointer) (m uint32) {
-	a, b := of[T](p), of[T](q)
+	a, b := vector[T](p), vector[T](q)
 	for i := range a {
 		m = m>>1 | bit(a[i] <= b[i])<<31
 	}
@@ -324,7 +326,7 @@ var joins = map[string]func(m, c uint32) uint32{
 
 // compare compiles setp.
 func (b *builder) compare(out *instr) {
-	args, parts := b.in.args, b.in.parts
+	args, parts := b.instruction.args, b.instruction.parts
 	t := b.last()
 	if len(args) < 3 || len(args) > 4 || len(parts) < 3 {
 		b.unknown()
@@ -333,58 +335,59 @@ func (b *builder) compare(out *instr) {
 	if t.kind == 'b' {
 		t.kind = 'u'
 	}
-	if of := map[string]string{"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}[op]; of != "" {
-		op, t.kind = of, 'u'
+	if name := map[string]string{"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}[op]; name != "" {
+		op, t.kind = name, 'u'
 	}
 	f := comparisons[op+"."+t.String()]
-	b.only(parts[1], "and", "or", "xor", "ftz")
+	b.allow(parts[1], "and", "or", "xor", "ftz")
 	if f == nil {
 		b.unknown()
 	}
-	if b.has("ftz") && t == (typ{'f', 4}) {
+	if b.hasModifier("ftz") && t == (typ{'f', 4}) {
 		f = func(p, q unsafe.Pointer) uint32 {
 			a, b := flushes(p), flushes(q)
 			return comparisons[op+".f32"](unsafe.Pointer(&a), unsafe.Pointer(&b))
 		}
 	}
-	with := func(*warp) uint32 { return 0 }
+	other := func(*warp) uint32 { return 0 }
 	if len(args) == 4 {
 		if join = joins[parts[2]]; join == nil {
 			b.unknown()
 		}
-		with = b.predicate(args[3])
+		other = b.predicate(args[3])
 	}
 	x, y := b.operand(args[1], t), b.operand(args[2], t)
 	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(args[0], 0)
-	out.holds = func(w *warp) uint32 { return f(w.at(x), w.at(y)) }
+	out.holds = func(w *warp) uint32 { return f(w.register(x), w.register(y)) }
 	if pair := args[0].pair; pair >= 0 { // the second is the join with the opposite
 		d, e := out.dst, b.slot[pair]
 		out.kind = doMasked
 		out.effect = func(w *warp, mask uint32) {
-			m, c := f(w.at(x), w.at(y)), with(w)
+			m, c := f(w.register(x), w.register(y)), other(w)
 			w.predicates[d] = w.predicates[d]&^mask | join(m, c)&mask
 			w.predicates[e] = w.predicates[e]&^mask | join(^m, c)&mask
 		}
 	} else if len(args) == 4 {
-		out.holds = func(w *warp) uint32 { return join(f(w.at(x), w.at(y)), with(w)) }
+		out.holds = func(w *warp) uint32 { return join(f(w.register(x), w.register(y)), other(w)) }
 	}
 }
 
 // selected compiles selp.
 func (b *builder) selected(out *instr) {
 	b.arity(4)
-	b.only()
-	t, p := b.last(), b.predicate(b.in.args[3])
-	choose := map[int]func(p func(w *warp) uint32) operation{2: chosen[uint16], 4: chosen[uint32], 8: chosen[uint64]}[t.size]
+	b.allow()
+	t, p := b.last(), b.predicate(b.instruction.args[3])
+	choose := map[int]func(p func(w *warp) uint32) operation{2: selection[uint16], 4: selection[uint32], 8: selection[uint64]}[t.size]
 	if choose == nil {
 		b.unknown()
 	}
-	b.lanes(out, semantic{t, []typ{t, t}, ClassMove, choose(p)}, b.in.args)
+	b.lanes(out, semantic{t, []typ{t, t}, ClassMove, choose(p)}, b.instruction.args)
 }
 
-func chosen[T uint16 | uint32 | uint64](by func(w *warp) uint32) operation {
+func selection[T uint16 | uint32 | uint64](predicate func(w *warp) uint32) operation {
 	return func(w *warp, o, p, q, _ unsafe.Pointer) {
-		m, d, a, b := by(w), of[T](o), of[T](p), of[T](q)
+		m, d := predicate(w), vector[T](o)
+		a, b := vector[T](p), vector[T](q)
 		for i := range d {
 			s := -T(m >> i & 1)
 			d[i] = a[i]&s | b[i]&^s
@@ -394,19 +397,19 @@ func chosen[T uint16 | uint32 | uint64](by func(w *warp) uint32) operation {
 
 // logic compiles operations on predicates.
 func (b *builder) logic(out *instr) {
-	b.only()
-	join := joins[b.in.parts[0]]
+	b.allow()
+	join := joins[b.instruction.parts[0]]
 	switch {
-	case b.in.parts[0] == "not":
+	case b.instruction.parts[0] == "not":
 		b.arity(2)
-		x := b.predicate(b.in.args[1])
+		x := b.predicate(b.instruction.args[1])
 		out.holds = func(w *warp) uint32 { return ^x(w) }
 	case join != nil:
 		b.arity(3)
-		x, y := b.predicate(b.in.args[1]), b.predicate(b.in.args[2])
+		x, y := b.predicate(b.instruction.args[1]), b.predicate(b.instruction.args[2])
 		out.holds = func(w *warp) uint32 { return join(x(w), y(w)) }
 	default:
 		b.unknown()
 	}
-	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(b.in.args[0], 0)
+	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(b.instruction.args[0], 0)
 }

@@ -20,10 +20,10 @@ func (t *tally) wait(mask uint32) {
 // transactions counts what an access of a warp costs: of shared memory the cycles in which
 // its banks serve it, of global memory the sectors of 32 bytes that it touches; beside them
 // the least that as many bytes need.
-func (w *warp) transactions(a *access, in space, mask uint32) {
+func (w *warp) transactions(a *access, space space, mask uint32) {
 	t := &w.worker.count[w.pc]
 	n := a.bytes()
-	switch in {
+	switch space {
 	case shared:
 		t.transactions += uint64(requests(&w.addresses, mask, n, !a.store))
 		t.minimal += uint64(max(1, (distinct(&w.addresses, mask, 0)*max(n, 4)+127)/128))
@@ -40,7 +40,7 @@ func (w *warp) transactions(a *access, in space, mask uint32) {
 func distinct(addr *[32]uint64, mask uint32, lowest int) (count int) {
 	// A table of 64 places, twice what it can hold: a number stands at its hash or behind it.
 	var table [64]uint64
-	var used uint64
+	var occupied uint64
 	last := ^uint64(0)
 	for m := mask; m != 0; m &= m - 1 {
 		x := addr[bits.TrailingZeros32(m)&31] >> lowest
@@ -48,13 +48,13 @@ func distinct(addr *[32]uint64, mask uint32, lowest int) (count int) {
 			continue
 		}
 		last = x
-		at := x * 0x9e3779b97f4a7c15 >> 58
-		for used>>at&1 != 0 && table[at] != x {
-			at = (at + 1) & 63
+		slot := x * 0x9e3779b97f4a7c15 >> 58
+		for occupied>>slot&1 != 0 && table[slot] != x {
+			slot = (slot + 1) & 63
 		}
-		if used>>at&1 == 0 {
-			used |= 1 << at
-			table[at] = x
+		if occupied>>slot&1 == 0 {
+			occupied |= 1 << slot
+			table[slot] = x
 			count++
 		}
 	}
@@ -67,7 +67,7 @@ func distinct(addr *[32]uint64, mask uint32, lowest int) (count int) {
 // kernels/include/banks.cuh.
 func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 	width := max(n/4, 1)
-	together := 32 / width
+	batch := 32 / width
 	if width > 1 && load {
 		one, two := true, true
 		for i := range lanes(mask) {
@@ -75,14 +75,14 @@ func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 			two = two && (mask>>(i^2)&1 == 0 || addr[i] == addr[i^2])
 		}
 		if one || two {
-			together *= 2
+			batch *= 2
 		}
 	}
 	cycles := 0
-	for from := 0; from < 32; from += together {
+	for start := 0; start < 32; start += batch {
 		part := mask
-		if together < 32 {
-			part = mask >> from & (1<<together - 1) << from
+		if batch < 32 {
+			part = mask >> start & (1<<batch - 1) << start
 		}
 		cycles += busiest(addr, part, width)
 	}
@@ -92,8 +92,8 @@ func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 // busiest is the most different words that lanes access in one bank; banks are as wide as an
 // access, width words.
 func busiest(addr *[32]uint64, mask uint32, width int) int {
-	var held [32]uint64 // the first word of each bank
-	var used uint32
+	var words [32]uint64 // the first word of each bank
+	var occupied uint32
 	var more [32]uint64 // all further ones
 	var count [32]int
 	further, most := more[:0], 0
@@ -101,10 +101,10 @@ func busiest(addr *[32]uint64, mask uint32, width int) int {
 		word := addr[bits.TrailingZeros32(m)&31] >> 2
 		bank := int(word) / width % (32 / width) & 31
 		switch {
-		case used>>bank&1 == 0:
-			used |= 1 << bank
-			held[bank] = word
-		case held[bank] == word || slices.Contains(further, word):
+		case occupied>>bank&1 == 0:
+			occupied |= 1 << bank
+			words[bank] = word
+		case words[bank] == word || slices.Contains(further, word):
 			continue
 		default:
 			further = append(further, word)
@@ -129,8 +129,8 @@ type Counts struct {
 	Branches, Divergent uint64 // branches of warps, and those at which lanes part
 	Spaces              map[string]Space
 
-	kernel *Kernel
-	at     []tally
+	kernel  *Kernel
+	tallies []tally
 }
 
 // Space is the accesses of one kind of memory.
@@ -142,7 +142,7 @@ type Space struct {
 }
 
 func newCounts(k *Kernel) *Counts {
-	return &Counts{Kernel: k.Name, Spaces: map[string]Space{}, kernel: k, at: make([]tally, len(k.code))}
+	return &Counts{Kernel: k.Name, Spaces: map[string]Space{}, kernel: k, tallies: make([]tally, len(k.code))}
 }
 
 // add takes in what workers counted.
@@ -153,7 +153,7 @@ func (c *Counts) add(r *run, workers []*worker, blocks, threads int) {
 	for _, w := range workers {
 		c.Barriers += w.barriers
 		for i := range w.count {
-			t, o := &c.at[i], &w.count[i]
+			t, o := &c.tallies[i], &w.count[i]
 			t.warps += o.warps
 			t.lanes += o.lanes
 			t.split += o.split
@@ -168,20 +168,20 @@ func (c *Counts) sum() {
 	c.Warps, c.Lanes = [classes]uint64{}, [classes]uint64{}
 	c.Branches, c.Divergent = 0, 0
 	c.Spaces = map[string]Space{}
-	for i := range c.at {
-		t, in := &c.at[i], &c.kernel.code[i]
-		c.Warps[in.class] += t.warps
-		c.Lanes[in.class] += t.lanes
-		if in.kind == doBranch {
+	for i := range c.tallies {
+		t, instruction := &c.tallies[i], &c.kernel.code[i]
+		c.Warps[instruction.class] += t.warps
+		c.Lanes[instruction.class] += t.lanes
+		if instruction.kind == doBranch {
 			c.Branches += t.warps
 			c.Divergent += t.split
 		}
-		if in.access == nil {
+		if instruction.access == nil {
 			continue
 		}
-		name := in.class.String()
+		name := instruction.class.String()
 		s := c.Spaces[name]
-		s.Bytes += t.lanes * uint64(in.access.bytes())
+		s.Bytes += t.lanes * uint64(instruction.access.bytes())
 		s.Transactions += t.transactions
 		s.Minimal += t.minimal
 		c.Spaces[name] = s

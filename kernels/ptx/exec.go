@@ -45,11 +45,11 @@ type Options struct {
 // Machine is a device: memory, and what it found and counted. Its methods must not be called
 // side by side.
 type Machine struct {
-	Memory  Memory
-	options Options
-	found   findings
-	counts  map[string]*Counts
-	stamp   uint32
+	Memory   Memory
+	options  Options
+	findings findings
+	counts   map[string]*Counts
+	stamp    uint32
 }
 
 // NewMachine makes a machine without anything in its memory.
@@ -67,17 +67,17 @@ type Launch struct {
 
 // run is one launch under way.
 type run struct {
-	machine *Machine
-	kernel  *Kernel
-	launch  Launch
-	args    []byte
-	atomics sync.Mutex
-	shadows sync.Mutex
-	stamp   uint32
-	next    atomic.Int64
-	stopped atomic.Bool
-	mutex   sync.Mutex // of found
-	found   findings
+	machine  *Machine
+	kernel   *Kernel
+	launch   Launch
+	args     []byte
+	atomics  sync.Mutex
+	shadows  sync.Mutex
+	stamp    uint32
+	next     atomic.Int64
+	stopped  atomic.Bool
+	mutex    sync.Mutex // of found
+	findings findings
 }
 
 // Launch runs a kernel with its arguments as they lie in parameter memory (Kernel.Params).
@@ -97,9 +97,9 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 		return fmt.Errorf("kernel %s: %d bytes of arguments, it takes %d", k.Name, len(args), k.args)
 	}
 	m.stamp++
-	held := newBytes(len(args))
-	copy(held, args)
-	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
+	arguments := newBytes(len(args))
+	copy(arguments, args)
+	r := &run{machine: m, kernel: k, launch: l, args: arguments, stamp: m.stamp}
 	workers := min(runtime.GOMAXPROCS(0), blocks)
 	results := make([]*worker, workers)
 	faults := make([]*Fault, workers)
@@ -118,20 +118,20 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	for _, w := range results {
 		w.release()
 	}
-	for _, f := range r.found.list {
-		m.found.add(f)
+	for _, f := range r.findings.list {
+		m.findings.add(f)
 	}
 	for _, f := range faults {
 		if f != nil {
-			m.found.add(f.Finding)
-			if len(r.found.list) > 0 {
-				return errors.Join(f, &FoundError{r.found.list})
+			m.findings.add(f.Finding)
+			if len(r.findings.list) > 0 {
+				return errors.Join(f, &FoundError{r.findings.list})
 			}
 			return f
 		}
 	}
-	if len(r.found.list) > 0 && !m.options.Tolerate {
-		return &FoundError{r.found.list}
+	if len(r.findings.list) > 0 && !m.options.Tolerate {
+		return &FoundError{r.findings.list}
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ type block struct {
 type group struct {
 	pc      int32
 	mask    uint32
-	waiting bool // for others, at an instruction that all execute together
+	blocked bool // for others, at an instruction that all execute together
 }
 
 type warp struct {
@@ -179,12 +179,12 @@ type warp struct {
 	checks    uint8
 
 	// Of registers by their index among Kernel.tracked: the lanes that hold something defined,
-	// and the line, or below zero the register, that the rest comes of. The last of written
+	// and the line, or below zero the register, that the rest comes of. The last of valid
 	// stands for all other registers.
-	written      []uint32
+	valid        []uint32
 	origin       []int32
 	good         [4]uint32 // of the elements of an access
-	from         int32
+	cause        int32
 	shuffled     uint32 // lanes whose value of a shuffle is defined
 	sources      [32]uint8
 	localWritten []uint8
@@ -201,8 +201,8 @@ type warp struct {
 
 	// Order of accesses: synchronisations of the warp so far, the last of all lanes, and, if
 	// parts of it synchronised, what each lane knows of each.
-	time, together uint32
-	known          *[32][32]uint32
+	time, fullSync uint32
+	clocks         *[32][32]uint32
 
 	result    [32]uint64 // of an operation that is not for all lanes
 	addresses [32]uint64 // of an access, by lane
@@ -212,8 +212,8 @@ type warp struct {
 	order     []int
 }
 
-// at is where the lanes of a register lie.
-func (w *warp) at(register int32) unsafe.Pointer { return unsafe.Add(w.base, register) }
+// register is where the lanes of a register lie.
+func (w *warp) register(register int32) unsafe.Pointer { return unsafe.Add(w.base, register) }
 
 // lanes are the lanes of a mask, ascending.
 func lanes(mask uint32) iter.Seq[int] {
@@ -229,7 +229,7 @@ func lanes(mask uint32) iter.Seq[int] {
 const (
 	running uint8 = iota
 	atBarrier
-	ended
+	finished
 )
 
 const (
@@ -258,10 +258,11 @@ func newWorker(r *run, warps int) *worker {
 			v = &warp{kernel: k, registers: make([]uint64, k.registers/8+len(k.constants)), predicates: make([]uint32, k.predicates), local: newBytes(32 * k.Local)}
 			copy(v.registers[k.registers/8:], k.constants)
 			v.base = unsafe.Pointer(&v.registers[0])
-			v.written, v.origin = make([]uint32, len(k.tracked)+1), make([]int32, len(k.tracked)+1)
+			v.valid, v.origin = make([]uint32, len(k.tracked)+1), make([]int32, len(k.tracked)+1)
 			v.localWritten = make([]uint8, 32*((k.Local+3)/4))
 		}
-		v.worker, v.run, v.block, v.index, v.checks = w, r, w.block, i, checks
+		v.worker, v.run, v.block = w, r, w.block
+		v.index, v.checks = i, checks
 		v.last, v.lastSlot = nil, ^uint64(0)
 		w.warps = append(w.warps, v)
 	}
@@ -286,7 +287,8 @@ func (w *worker) release() {
 		spare.Put(&w.block.cells)
 	}
 	for _, v := range w.warps {
-		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
+		v.worker, v.run = nil, nil
+		v.block, v.last = nil, nil
 		clear(v.pointers[:])
 		v.kernel.warps.Put(v)
 	}
@@ -336,47 +338,47 @@ func (w *worker) one(linear int) {
 		if w.run.machine.options.Seed != 0 {
 			shuffle(order, &random)
 		}
-		var waiting []*warp
+		var blocked []*warp
 		for _, i := range order {
 			v := w.warps[i]
 			if v.state == running {
 				v.execute()
 			}
 			if v.state == atBarrier {
-				waiting = append(waiting, v)
+				blocked = append(blocked, v)
 			}
 		}
-		if len(waiting) == 0 {
+		if len(blocked) == 0 {
 			return
 		}
 		w.barriers++
-		b.pass(waiting, len(w.warps))
+		b.pass(blocked, len(w.warps))
 	}
 }
 
 // pass lets the warps that wait at a barrier go on, of so many that the block has.
-func (b *block) pass(waiting []*warp, warps int) {
-	first := waiting[0]
-	at := &first.kernel.code[first.pc]
-	if len(waiting) < warps {
-		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", warps-len(waiting), warps))
+func (b *block) pass(blocked []*warp, warps int) {
+	first := blocked[0]
+	expected := &first.kernel.code[first.pc]
+	if len(blocked) < warps {
+		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", warps-len(blocked), warps))
 	}
 	b.epoch++
 	var or uint32
-	for _, v := range waiting {
+	for _, v := range blocked {
 		or |= v.arrived
 	}
-	for _, v := range waiting {
-		in := &v.kernel.code[v.pc]
-		if in.reduce != at.reduce {
-			v.fail(FaultBarrier, v.active, fmt.Sprintf("a barrier while other warps of the block wait at one of another kind, line %d", at.line))
+	for _, v := range blocked {
+		instruction := &v.kernel.code[v.pc]
+		if instruction.reduce != expected.reduce {
+			v.fail(FaultBarrier, v.active, fmt.Sprintf("a barrier while other warps of the block wait at one of another kind, line %d", expected.line))
 		}
-		if in.reduce {
-			v.predicates[in.dst] = v.predicates[in.dst]&^v.active | -min(or, 1)&v.active
+		if instruction.reduce {
+			v.predicates[instruction.dst] = v.predicates[instruction.dst]&^v.active | -min(or, 1)&v.active
 		}
 		v.state = running
 		v.time++
-		v.together = v.time
+		v.fullSync = v.time
 		v.pc++
 		v.split()
 	}

@@ -78,11 +78,11 @@ func (e *FoundError) Error() string {
 }
 
 // Findings lists what the machine found so far, each place and kind once.
-func (m *Machine) Findings() []Finding { return slices.Clone(m.found.list) }
+func (m *Machine) Findings() []Finding { return slices.Clone(m.findings.list) }
 
 // Forget drops what the machine found and counted.
 func (m *Machine) Forget() {
-	m.found, m.counts = findings{}, map[string]*Counts{}
+	m.findings, m.counts = findings{}, map[string]*Counts{}
 }
 
 // findings are what was found, each kind at each place once.
@@ -105,28 +105,28 @@ func (s *findings) add(f Finding) {
 }
 
 // finding describes what lanes of a warp do wrong where the warp stands.
-func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
-	in := &w.kernel.code[w.pc]
-	return Finding{Location: w.kernel.location(in), Kind: kind, Kernel: w.kernel.Name, Op: in.op,
-		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: what, Times: 1}
+func (w *warp) finding(kind Kind, mask uint32, text string) Finding {
+	instruction := &w.kernel.code[w.pc]
+	return Finding{Location: w.kernel.location(instruction), Kind: kind, Kernel: w.kernel.Name, Op: instruction.op,
+		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: text, Times: 1}
 }
 
-func (k *Kernel) location(in *instr) Location {
-	p := Location{File: k.Module.Name, Line: int(in.line)}
-	if in.source.line > 0 {
-		p.Source = fmt.Sprintf("%s:%d", k.Module.files[in.source.file], in.source.line)
+func (k *Kernel) location(instruction *instr) Location {
+	p := Location{File: k.Module.Name, Line: int(instruction.line)}
+	if instruction.source.line > 0 {
+		p.Source = fmt.Sprintf("%s:%d", k.Module.files[instruction.source.file], instruction.source.line)
 	}
 	return p
 }
 
 // find lists a finding and goes on.
-func (w *warp) find(kind Kind, mask uint32, what string) {
+func (w *warp) find(kind Kind, mask uint32, text string) {
 	w.run.mutex.Lock()
 	defer w.run.mutex.Unlock()
-	w.run.found.add(w.finding(kind, mask, what))
+	w.run.findings.add(w.finding(kind, mask, text))
 }
 
 // fail ends the launch.
-func (w *warp) fail(kind Kind, mask uint32, what string) {
-	panic(&Fault{w.finding(kind, mask, what)})
+func (w *warp) fail(kind Kind, mask uint32, text string) {
+	panic(&Fault{w.finding(kind, mask, text)})
 }

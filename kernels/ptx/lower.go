@@ -10,34 +10,34 @@ import (
 
 // operand is an argument with its names resolved.
 type operand struct {
-	kind byte // 'r' register, 'i' 'f' 'd' numbers, 'a' address, 'v' vector, 's' special register, '_' sink
-	not  bool
-	reg  int32 // of 'r', or base of 'a'; −1: none
-	pair int32
-	imm  uint64 // number, or the fixed part of an address
-	list []operand
-	name string // of a special register
+	kind    byte // 'r' register, 'i' 'f' 'd' numbers, 'a' address, 'v' vector, 's' special register, '_' sink
+	negated bool
+	reg     int32 // of 'r', or base of 'a'; −1: none
+	pair    int32
+	imm     uint64 // number, or the fixed part of an address
+	list    []operand
+	name    string // of a special register
 	// param says where a parameter space address lies: in the launch's arguments; a
 	// device function's parameters are local memory.
 	space space // generic: not known
 }
 
 // located is the address of a variable.
-func located(at uint64, in space) operand {
-	return operand{kind: 'i', imm: at, space: in, reg: -1, pair: -1}
+func located(address uint64, space space) operand {
+	return operand{kind: 'i', imm: address, space: space, reg: -1, pair: -1}
 }
 
 // resolved is an instruction whose names are resolved, before it is compiled.
 type resolved struct {
-	line   int
-	source source
-	guard  int32
-	not    bool
-	op     string
-	parts  []string
-	args   []operand
-	label  string // of a branch
-	target int    // its index
+	line    int
+	source  source
+	guard   int32
+	negated bool
+	op      string
+	parts   []string
+	args    []operand
+	label   string // of a branch
+	target  int    // its index
 }
 
 // vreg is a register as written.
@@ -100,25 +100,25 @@ func (m *Module) place() {
 		return
 	}
 	base := moduleBase + modules.Add(1)<<slotBits
-	at := 256
+	offset := 256
 	m.address = map[string]uint64{}
 	for _, name := range m.order {
 		v := m.variables[name]
 		if v.space == "shared" {
 			continue
 		}
-		at = alignTo(at, v.align)
-		m.address[name] = base + uint64(at)
-		at += v.bytes
+		offset = alignTo(offset, v.align)
+		m.address[name] = base + uint64(offset)
+		offset += v.bytes
 	}
-	segment := newBytes(at)
+	segment := newBytes(offset)
 	for _, name := range m.order {
 		v := m.variables[name]
 		if v.space == "shared" || v.init == nil {
 			continue
 		}
-		to := segment[m.address[name]-base:]
-		copy(to, v.init)
+		dst := segment[m.address[name]-base:]
+		copy(dst, v.init)
 		for _, r := range v.refs {
 			a, ok := m.address[r.symbol]
 			if !ok {
@@ -126,7 +126,7 @@ func (m *Module) place() {
 			}
 			a += uint64(r.offset)
 			for i := range 8 {
-				to[r.at+i] = byte(a >> (8 * i))
+				dst[r.position+i] = byte(a >> (8 * i))
 			}
 		}
 	}
@@ -146,49 +146,50 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 	defer func() { l.depth-- }()
 	l.serial++
 	suffix := "#" + strconv.Itoa(l.serial)
-	in := &scope{map[string]operand{}, &scope{names: params}}
+	names := &scope{map[string]operand{}, &scope{names: params}}
 	for _, st := range f.body {
 		switch {
 		case st.scope > 0:
-			in = &scope{map[string]operand{}, in}
+			names = &scope{map[string]operand{}, names}
 		case st.scope < 0:
-			if in = in.up; in == nil {
+			if names = names.up; names == nil {
 				l.fail(st, "a scope ends that has not begun")
 			}
 		case st.label != "":
 			l.labels[st.label+suffix] = len(l.code)
 		case st.regs != nil:
 			for _, r := range st.regs {
-				l.declare(in, r)
+				l.declare(names, r)
 			}
 		case st.vars != nil:
 			for _, v := range st.vars {
-				in.names[v.name] = l.variable(v)
+				names.names[v.name] = l.variable(v)
 			}
 		case st.parts[0] == "call":
-			l.call(in, st)
+			l.call(names, st)
 		case st.parts[0] == "ret" && end != "":
-			l.append(in, st, resolved{op: "bra", parts: []string{"bra"}, label: end})
+			l.append(names, st, resolved{op: "bra", parts: []string{"bra"}, label: end})
 		case st.parts[0] == "bra":
 			if len(st.args) != 1 || st.args[0].kind != 'r' {
 				l.fail(st, "a branch to something other than one label")
 			}
-			l.append(in, st, resolved{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
+			l.append(names, st, resolved{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
 		default:
 			i := resolved{op: st.op, parts: st.parts}
 			for _, a := range st.args {
-				i.args = append(i.args, l.operand(in, st, a))
+				i.args = append(i.args, l.operand(names, st, a))
 			}
-			l.append(in, st, i)
+			l.append(names, st, i)
 		}
 	}
 	l.labels["end"+suffix] = len(l.code)
 }
 
-func (l *lowering) append(in *scope, st statement, i resolved) {
-	i.line, i.source, i.guard, i.not = st.line, st.source, -1, st.not
+func (l *lowering) append(names *scope, st statement, i resolved) {
+	i.line, i.source = st.line, st.source
+	i.guard, i.negated = -1, st.negated
 	if st.guard != "" {
-		r, ok := in.register(st.guard)
+		r, ok := names.register(st.guard)
 		if !ok || l.regs[r].typ.kind != 'p' {
 			l.fail(st, "guard %s is no predicate", st.guard)
 		}
@@ -197,13 +198,13 @@ func (l *lowering) append(in *scope, st statement, i resolved) {
 	l.code = append(l.code, i)
 }
 
-func (l *lowering) declare(in *scope, r register) {
+func (l *lowering) declare(names *scope, r register) {
 	for i := range max(r.count, 1) {
 		name := r.name
 		if r.count > 0 {
 			name += strconv.Itoa(i)
 		}
-		in.names[name] = operand{kind: 'r', reg: int32(len(l.regs)), pair: -1}
+		names.names[name] = operand{kind: 'r', reg: int32(len(l.regs)), pair: -1}
 		l.regs = append(l.regs, vreg{name, r.typ})
 	}
 }
@@ -226,21 +227,21 @@ func (l *lowering) sharedVariable(v variable) operand {
 	if v.extern {
 		return located(dynamicShared, shared)
 	}
-	at, ok := l.offsets[v.name]
+	offset, ok := l.offsets[v.name]
 	if !ok {
-		at = alignTo(l.shared, v.align)
-		l.shared = at + v.bytes
-		l.offsets[v.name] = at
+		offset = alignTo(l.shared, v.align)
+		l.shared = offset + v.bytes
+		l.offsets[v.name] = offset
 	}
-	return located(uint64(at), shared)
+	return located(uint64(offset), shared)
 }
 
 // dynamicShared stands for where dynamic shared memory begins until the static is known.
 const dynamicShared = 1 << 40
 
 // symbol is a register, or the address of a variable in its space.
-func (l *lowering) symbol(in *scope, name string) (operand, bool) {
-	o, ok := in.find(name)
+func (l *lowering) symbol(names *scope, name string) (operand, bool) {
+	o, ok := names.find(name)
 	v := l.module.variables[name]
 	switch {
 	case ok || v == nil:
@@ -254,31 +255,31 @@ func (l *lowering) symbol(in *scope, name string) (operand, bool) {
 var specials = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
 	"%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt"}
 
-func (l *lowering) operand(in *scope, st statement, a argument) operand {
-	o := operand{kind: a.kind, not: a.not, reg: -1, pair: -1, imm: a.imm}
+func (l *lowering) operand(names *scope, st statement, a argument) operand {
+	o := operand{kind: a.kind, negated: a.negated, reg: -1, pair: -1, imm: a.imm}
 	switch a.kind {
 	case 'v':
 		for _, e := range a.list {
-			o.list = append(o.list, l.operand(in, st, e))
+			o.list = append(o.list, l.operand(names, st, e))
 		}
 	case 'a':
-		o.imm = uint64(a.off)
+		o.imm = uint64(a.offset)
 		if a.name == "" {
 			break
 		}
-		s, ok := l.symbol(in, a.name)
+		s, ok := l.symbol(names, a.name)
 		if !ok {
 			l.fail(st, "no register or variable %s", a.name)
 		}
 		o.reg, o.space = s.reg, s.space
 		o.imm += s.imm
 	case 'r':
-		s, ok := l.symbol(in, a.name)
+		s, ok := l.symbol(names, a.name)
 		switch {
 		case ok:
 			o = s
-			o.not = a.not
-			o.imm += uint64(a.off)
+			o.negated = a.negated
+			o.imm += uint64(a.offset)
 		case slices.Contains(specials, a.name):
 			o.kind, o.name = 's', a.name
 		case a.name == "WARP_SZ":
@@ -287,7 +288,7 @@ func (l *lowering) operand(in *scope, st statement, a argument) operand {
 			l.fail(st, "%s is no register, variable or special register of the subset", a.name)
 		}
 		if a.pair != "" && a.pair != "_" {
-			if o.pair, ok = in.register(a.pair); !ok {
+			if o.pair, ok = names.register(a.pair); !ok {
 				l.fail(st, "no register %s", a.pair)
 			}
 		}
@@ -297,12 +298,12 @@ func (l *lowering) operand(in *scope, st statement, a argument) operand {
 
 // call puts the called body in place of the call. Parameters of device functions are
 // variables of the caller in local memory.
-func (l *lowering) call(in *scope, st statement) {
+func (l *lowering) call(names *scope, st statement) {
 	if st.guard != "" {
 		l.fail(st, "a call under a predicate is not of the subset")
 	}
 	args := st.args
-	var results, given []argument
+	var results, arguments []argument
 	if len(args) > 0 && args[0].kind == 'v' {
 		results, args = args[0].list, args[1:]
 	}
@@ -310,19 +311,19 @@ func (l *lowering) call(in *scope, st statement) {
 		l.fail(st, "a call that names no function")
 	}
 	if len(args) == 2 {
-		given = args[1].list
+		arguments = args[1].list
 	}
 	f := l.module.functions[args[0].name]
 	if f == nil {
 		l.fail(st, "no body of function %s", args[0].name)
 	}
-	if len(given) != len(f.params) || len(results) != len(f.results) {
-		l.fail(st, "%s takes %d parameters and gives %d results, the call has %d and %d", f.name, len(f.params), len(f.results), len(given), len(results))
+	if len(arguments) != len(f.params) || len(results) != len(f.results) {
+		l.fail(st, "%s takes %d parameters and gives %d results, the call has %d and %d", f.name, len(f.params), len(f.results), len(arguments), len(results))
 	}
 	params := map[string]operand{}
 	for i, v := range append(append([]variable{}, f.params...), f.results...) {
-		a := append(append([]argument{}, given...), results...)[i]
-		o, ok := in.find(a.name)
+		a := append(append([]argument{}, arguments...), results...)[i]
+		o, ok := names.find(a.name)
 		if !ok || o.space != local {
 			l.fail(st, "argument %s of a call is no .param variable", a.name)
 		}
@@ -345,39 +346,39 @@ func (l *lowering) resolve() {
 		}
 	}
 	for i := range l.code {
-		in := &l.code[i]
-		for j := range in.args {
-			fix(&in.args[j])
+		instruction := &l.code[i]
+		for j := range instruction.args {
+			fix(&instruction.args[j])
 		}
-		if in.label == "" {
+		if instruction.label == "" {
 			continue
 		}
-		t, ok := l.labels[in.label]
+		t, ok := l.labels[instruction.label]
 		if !ok {
-			name, _, _ := strings.Cut(in.label, "#")
-			panic(&SyntaxError{l.module.Name, in.line, "no label " + name})
+			name, _, _ := strings.Cut(instruction.label, "#")
+			panic(&SyntaxError{l.module.Name, instruction.line, "no label " + name})
 		}
-		in.target = t
+		instruction.target = t
 	}
 }
 
 // results is how many of an instruction's arguments it writes: the first, or none.
-func (in *resolved) results() int {
-	switch in.parts[0] {
+func (instruction *resolved) results() int {
+	switch instruction.parts[0] {
 	case "st", "bra", "barrier", "ret", "exit", "red", "membar", "fence", "trap", "nanosleep", "prefetch", "prefetchu", "discard", "brkpt":
 		return 0
 	case "bar":
-		if len(in.parts) > 1 && in.parts[1] == "red" {
+		if len(instruction.parts) > 1 && instruction.parts[1] == "red" {
 			return 1
 		}
 		return 0
 	}
-	return min(1, len(in.args))
+	return min(1, len(instruction.args))
 }
 
 // ends tells whether control never goes on behind an instruction.
-func (in *resolved) ends() bool {
-	return in.guard < 0 && (in.parts[0] == "bra" || in.parts[0] == "ret" || in.parts[0] == "exit" || in.parts[0] == "trap")
+func (instruction *resolved) ends() bool {
+	return instruction.guard < 0 && (instruction.parts[0] == "bra" || instruction.parts[0] == "ret" || instruction.parts[0] == "exit" || instruction.parts[0] == "trap")
 }
 
 func (o *operand) visit(f func(r int32)) {
@@ -393,17 +394,17 @@ func (o *operand) visit(f func(r int32)) {
 }
 
 // uses and defines call f with the registers that an instruction reads and writes.
-func (in *resolved) uses(f func(r int32)) {
-	if in.guard >= 0 {
-		f(in.guard)
+func (instruction *resolved) uses(f func(r int32)) {
+	if instruction.guard >= 0 {
+		f(instruction.guard)
 	}
-	for i := in.results(); i < len(in.args); i++ {
-		in.args[i].visit(f)
+	for i := instruction.results(); i < len(instruction.args); i++ {
+		instruction.args[i].visit(f)
 	}
 }
 
-func (in *resolved) defines(f func(r int32)) {
-	if in.results() == 1 {
-		in.args[0].visit(f)
+func (instruction *resolved) defines(f func(r int32)) {
+	if instruction.results() == 1 {
+		instruction.args[0].visit(f)
 	}
 }

@@ -51,9 +51,9 @@ func newBytes(n int) []byte {
 
 // segment is one allocation.
 type segment struct {
-	data    []byte
-	written []byte // for each word, of which bytes; nil: not followed
-	shadow  *shadow
+	data   []byte
+	valid  []byte // for each word, of which bytes; nil: not followed
+	shadow *shadow
 }
 
 // Memory is the memory of a device. Its methods must not run beside a launch.
@@ -69,7 +69,7 @@ func (m *Memory) Alloc(n int) uint64 {
 		s.data[i] = 0xff
 	}
 	if m.follow {
-		s.written = make([]byte, (n+3)/4)
+		s.valid = make([]byte, (n+3)/4)
 	}
 	m.slots = append(m.slots, s)
 	return uint64(len(m.slots))<<slotBits + first
@@ -87,34 +87,34 @@ func (m *Memory) Free(address uint64) bool {
 
 // Bytes is the memory from an address on, n bytes that lie in one allocation. written says
 // that the caller is going to write them.
-func (m *Memory) Bytes(address uint64, n int, written bool) ([]byte, error) {
-	s, off := m.find(address)
-	if s == nil || off > uint64(len(s.data)) || uint64(n) > uint64(len(s.data))-off {
+func (m *Memory) Bytes(address uint64, n int, writes bool) ([]byte, error) {
+	s, offset := m.find(address)
+	if s == nil || offset > uint64(len(s.data)) || uint64(n) > uint64(len(s.data))-offset {
 		return nil, fmt.Errorf("%d bytes at %#x lie in no allocation", n, address)
 	}
-	if written && s.written != nil {
-		for at := off; at < off+uint64(n); {
-			if at&3 == 0 && off+uint64(n)-at >= 4 {
-				s.written[at>>2] = 15
-				at += 4
+	if writes && s.valid != nil {
+		for position := offset; position < offset+uint64(n); {
+			if position&3 == 0 && offset+uint64(n)-position >= 4 {
+				s.valid[position>>2] = 15
+				position += 4
 			} else {
-				s.written[at>>2] |= 1 << (at & 3)
-				at++
+				s.valid[position>>2] |= 1 << (position & 3)
+				position++
 			}
 		}
 	}
-	return s.data[off : off+uint64(n) : off+uint64(n)], nil
+	return s.data[offset : offset+uint64(n) : offset+uint64(n)], nil
 }
 
 // find gives the allocation that an address names and the offset in it.
 func (m *Memory) find(address uint64) (*segment, uint64) {
 	i := address >> slotBits
-	off := address&(1<<slotBits-1) - first
+	offset := address&(1<<slotBits-1) - first
 	if i-1 < uint64(len(m.slots)) {
-		return m.slots[i-1], off
+		return m.slots[i-1], offset
 	}
 	if v, ok := segments.Load(i); ok {
-		return &segment{data: v.([]byte)}, off + first
+		return &segment{data: v.([]byte)}, offset + first
 	}
 	return nil, 0
 }
@@ -141,21 +141,21 @@ var cached = []string{"nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile"
 
 // memory compiles loads, stores and atomics.
 func (b *builder) memory(out *instr) {
-	in := b.in
+	in := b.instruction
 	t := b.last()
 	a := &access{size: t.size, count: 1, base: -1}
 	operation := ""
 	for _, p := range in.parts[1 : len(in.parts)-1] {
-		named := space(slices.Index(spaceNames[:], p))
+		declared := space(slices.Index(spaceNames[:], p))
 		switch {
 		case p == "const":
-			named = global
+			declared = global
 			fallthrough
 		case slices.Contains(spaceNames[1:], p):
 			if a.space != generic {
 				b.unknown()
 			}
-			a.space = named
+			a.space = declared
 		case p == "v2":
 			a.count = 2
 		case p == "v4":
@@ -169,26 +169,26 @@ func (b *builder) memory(out *instr) {
 	if t.kind == 'p' || t.kind == 'f' && t.size == 2 {
 		b.unknown()
 	}
-	at := in.results()
-	if len(in.args) <= at || in.args[at].kind != 'a' {
+	index := in.results()
+	if len(in.args) <= index || in.args[index].kind != 'a' {
 		b.fail("its address is none")
 	}
-	where := in.args[at]
-	a.offset = where.imm
-	if where.reg >= 0 {
-		width := b.regs[where.reg].width()
+	address := in.args[index]
+	a.offset = address.imm
+	if address.reg >= 0 {
+		width := b.regs[address.reg].width()
 		if width < 4 {
 			b.fail("its address is a register of too few bits")
 		}
-		a.base, a.wide = b.slot[where.reg], width == 8
+		a.base, a.wide = b.slot[address.reg], width == 8
 	}
 	switch {
-	case a.space == parameter && where.space == local:
+	case a.space == parameter && address.space == local:
 		a.space = local
-	case a.space == parameter && (where.space != parameter && where.reg < 0 || in.parts[0] == "st"), a.space != parameter && where.space == parameter:
+	case a.space == parameter && (address.space != parameter && address.reg < 0 || in.parts[0] == "st"), a.space != parameter && address.space == parameter:
 		b.fail("a parameter's address in another space")
-	case a.space == generic && where.space != generic:
-		a.space = where.space
+	case a.space == generic && address.space != generic:
+		a.space = address.space
 	}
 	out.access, out.kind, out.class = a, doMasked, spaceClasses[a.space]
 	switch in.parts[0] {
@@ -241,27 +241,27 @@ func (b *builder) transferred(a *access, t typ, list []operand) {
 }
 
 // mover moves an element of an access that lies so many bytes into it between memory, at w.at, and a register.
-type mover func(w *warp, register unsafe.Pointer, into int, mask uint32)
+type mover func(w *warp, register unsafe.Pointer, offset int, mask uint32)
 
 func loading[M integer | int8 | uint8]() {
 	loaders[typeFor[M]()] = map[int]mover{2: loaded[uint16, M], 4: loaded[uint32, M], 8: loaded[uint64, M]}
 }
 
-func loaded[R integer, M integer | int8 | uint8](w *warp, register unsafe.Pointer, into int, mask uint32) {
-	d := of[R](register)
+func loaded[R integer, M integer | int8 | uint8](w *warp, register unsafe.Pointer, offset int, mask uint32) {
+	d := vector[R](register)
 	if mask == all {
 		for i := range d {
-			d[i] = R(*(*M)(unsafe.Add(w.pointers[i], into)))
+			d[i] = R(*(*M)(unsafe.Add(w.pointers[i], offset)))
 		}
 		return
 	}
 	for i := range lanes(mask) {
-		d[i] = R(*(*M)(unsafe.Add(w.pointers[i], into)))
+		d[i] = R(*(*M)(unsafe.Add(w.pointers[i], offset)))
 	}
 }
 
 func (b *builder) load(out *instr, a *access, t typ) {
-	b.transferred(a, t, elements(b.in.args[0]))
+	b.transferred(a, t, elements(b.instruction.args[0]))
 	if t.kind != 's' {
 		t.kind = 'u'
 	}
@@ -274,7 +274,7 @@ func (a *access) transfer(move mover) func(w *warp, mask uint32) {
 		w.locate(a, mask)
 		for k, slot := range a.registers {
 			if slot >= 0 {
-				move(w, w.at(slot), k*a.size, mask)
+				move(w, w.register(slot), k*a.size, mask)
 			}
 		}
 	}
@@ -284,17 +284,17 @@ func (a *access) transfer(move mover) func(w *warp, mask uint32) {
 var storers = map[int]func(width int) mover{1: stored[uint8], 2: stored[uint16], 4: stored[uint32], 8: stored[uint64]}
 
 func stored[M any](width int) mover {
-	return func(w *warp, register unsafe.Pointer, into int, mask uint32) {
+	return func(w *warp, register unsafe.Pointer, offset int, mask uint32) {
 		for m := mask; m != 0; m &= m - 1 { // an iterator is not inlined here
 			i := bits.TrailingZeros32(m) & 31
-			*(*M)(unsafe.Add(w.pointers[i], into)) = *(*M)(unsafe.Add(register, i*width))
+			*(*M)(unsafe.Add(w.pointers[i], offset)) = *(*M)(unsafe.Add(register, i*width))
 		}
 	}
 }
 
 func (b *builder) store(out *instr, a *access, t typ) {
 	a.store = true
-	b.transferred(a, t, elements(b.in.args[1]))
+	b.transferred(a, t, elements(b.instruction.args[1]))
 	out.effect = a.transfer(storers[t.size](a.width))
 }
 
@@ -326,33 +326,33 @@ var combinedAs = map[string]func(old, v, c uint32) uint32{
 
 // atomics compiles atom and red on 32 bits; lanes come one after the other, in an order that the seed draws.
 func (b *builder) atomics(out *instr, a *access, t typ, operation string) {
-	in := b.in
+	in := b.instruction
 	a.store, a.atomic = true, true
-	f, own := combinedAs[operation+"."+t.String()]
-	if !own && (t.kind != 'f' || operation == "exch") {
+	f, ok := combinedAs[operation+"."+t.String()]
+	if !ok && (t.kind != 'f' || operation == "exch") {
 		f = combined[operation]
 	}
-	at := in.results() + 1
-	given := 1 + int(bit(operation == "cas"))
-	if f == nil || len(in.args) != at+given || t.size != 4 || a.count != 1 {
+	index := in.results() + 1
+	operands := 1 + int(bit(operation == "cas"))
+	if f == nil || len(in.args) != index+operands || t.size != 4 || a.count != 1 {
 		b.unknown()
 	}
 	d := int32(-1)
 	if in.results() == 1 && in.args[0].kind != '_' {
 		d = b.register(in.args[0], 4)
 	}
-	x, y := b.operand(in.args[at], t), b.operand(in.args[at+given-1], t)
+	x, y := b.operand(in.args[index], t), b.operand(in.args[index+operands-1], t)
 	out.effect = func(w *warp, mask uint32) {
 		w.run.atomics.Lock()
 		defer w.run.atomics.Unlock()
 		w.locate(a, mask)
-		p, q := of[uint32](w.at(x)), of[uint32](w.at(y))
-		for _, i := range w.drawn(mask) {
-			to := (*uint32)(w.pointers[i])
-			old := *to
-			*to = f(old, p[i], q[i])
+		p, q := vector[uint32](w.register(x)), vector[uint32](w.register(y))
+		for _, i := range w.laneOrder(mask) {
+			dst := (*uint32)(w.pointers[i])
+			old := *dst
+			*dst = f(old, p[i], q[i])
 			if d >= 0 {
-				of[uint32](w.at(d))[i] = old
+				vector[uint32](w.register(d))[i] = old
 			}
 		}
 	}
@@ -368,12 +368,12 @@ func (w *warp) locate(a *access, mask uint32) {
 			addr[i] = a.offset
 		}
 	case a.wide:
-		p := of[uint64](w.at(a.base))
+		p := vector[uint64](w.register(a.base))
 		for i := range addr {
 			addr[i] = p[i] + a.offset
 		}
 	default:
-		p := of[uint32](w.at(a.base))
+		p := vector[uint32](w.register(a.base))
 		for i := range addr {
 			addr[i] = uint64(p[i]) + a.offset
 		}
@@ -383,16 +383,16 @@ func (w *warp) locate(a *access, mask uint32) {
 		return
 	}
 	for rest := mask; rest != 0; { // nearly always one round: a warp's addresses lie in one space
-		in := spaceOf(addr[bits.TrailingZeros32(rest)])
-		var same uint32
+		space := spaceOf(addr[bits.TrailingZeros32(rest)])
+		var group uint32
 		for i := range lanes(rest) {
-			if spaceOf(addr[i]) == in {
-				same |= 1 << i
-				addr[i] -= windows[in]
+			if spaceOf(addr[i]) == space {
+				group |= 1 << i
+				addr[i] -= windows[space]
 			}
 		}
-		w.reach(a, in, same)
-		rest &^= same
+		w.reach(a, space, group)
+		rest &^= group
 	}
 }
 
@@ -408,10 +408,10 @@ func spaceOf(address uint64) space {
 }
 
 // reach checks the bounds and alignment of addresses in a space, sets w.pointers, and follows the access.
-func (w *warp) reach(a *access, in space, mask uint32) {
+func (w *warp) reach(a *access, space space, mask uint32) {
 	n := uint64(a.bytes())
 	addr := &w.addresses
-	if in == global {
+	if space == global {
 		for i := range lanes(mask) {
 			x := addr[i]
 			if x>>slotBits != w.lastSlot {
@@ -420,32 +420,32 @@ func (w *warp) reach(a *access, in space, mask uint32) {
 			}
 			s := w.last
 			if s == nil {
-				w.outside(a, in, i, 0)
+				w.outOfBounds(a, space, i, 0)
 			}
-			off := offset(x)
-			if size := uint64(len(s.data)); off > size || size-off < n || x&(n-1) != 0 {
-				w.outside(a, in, i, size)
+			position := offset(x)
+			if size := uint64(len(s.data)); position > size || size-position < n || x&(n-1) != 0 {
+				w.outOfBounds(a, space, i, size)
 			}
-			w.pointers[i] = unsafe.Pointer(&s.data[off])
+			w.pointers[i] = unsafe.Pointer(&s.data[position])
 		}
 	} else {
-		data, size, apart := w.block.shared, len(w.block.shared), 0
-		switch in {
+		data, size, stride := w.block.shared, len(w.block.shared), 0
+		switch space {
 		case local:
-			data, size, apart = w.local, w.kernel.Local, w.kernel.Local
+			data, size, stride = w.local, w.kernel.Local, w.kernel.Local
 		case parameter:
 			data, size = w.run.args, len(w.run.args)
 		}
 		for i := range lanes(mask) {
 			x := addr[i]
 			if size := uint64(size); x > size || size-x < n || x&(n-1) != 0 {
-				w.outside(a, in, i, size)
+				w.outOfBounds(a, space, i, size)
 			}
-			w.pointers[i] = unsafe.Pointer(&data[uint64(i*apart)+x])
+			w.pointers[i] = unsafe.Pointer(&data[uint64(i*stride)+x])
 		}
 	}
 	if w.checks != 0 {
-		w.observe(a, in, mask)
+		w.observe(a, space, mask)
 	}
 }
 
@@ -457,22 +457,22 @@ func offset(address uint64) uint64 {
 	return address&(1<<slotBits-1) - first
 }
 
-// outside ends the launch at an access that no memory is for.
-func (w *warp) outside(a *access, in space, lane int, size uint64) {
+// outOfBounds ends the launch at an access that no memory is for.
+func (w *warp) outOfBounds(a *access, space space, lane int, size uint64) {
 	x, n := w.addresses[lane], uint64(a.bytes())
-	what := "read"
+	verb := "read"
 	if a.store {
-		what = "write"
+		verb = "write"
 	}
-	off := x
-	if in == global {
-		off = offset(x)
+	position := x
+	if space == global {
+		position = offset(x)
 	}
 	switch {
 	case x&(n-1) != 0:
-		w.fail(FaultMisaligned, 1<<lane, fmt.Sprintf("a %s of %d bytes of %s memory at address %#x, which is not a multiple", what, n, spaceNames[in], x))
-	case in == global && w.last == nil:
-		w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at address %#x, where no live allocation is", what, n, x))
+		w.fail(FaultMisaligned, 1<<lane, fmt.Sprintf("a %s of %d bytes of %s memory at address %#x, which is not a multiple", verb, n, spaceNames[space], x))
+	case space == global && w.last == nil:
+		w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at address %#x, where no live allocation is", verb, n, x))
 	}
-	w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at offset %d of %s memory of %d bytes", what, n, int64(off), spaceNames[in], size))
+	w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at offset %d of %s memory of %d bytes", verb, n, int64(position), spaceNames[space], size))
 }

@@ -44,35 +44,35 @@ type variable struct {
 }
 
 type reference struct {
-	at     int
-	symbol string
-	offset int64
+	position int
+	symbol   string
+	offset   int64
 }
 
 // argument is an operand as written.
 type argument struct {
-	kind byte // 'r' name of a register, variable or label, 'i' integer, 'd' float64, 'f' float32 bits, 'a' address, 'v' vector, '_' sink
-	name string
-	not  bool
-	imm  uint64
-	off  int64
-	list []argument
-	pair string // of d|p
+	kind    byte // 'r' name of a register, variable or label, 'i' integer, 'd' float64, 'f' float32 bits, 'a' address, 'v' vector, '_' sink
+	name    string
+	negated bool
+	imm     uint64
+	offset  int64
+	list    []argument
+	pair    string // of d|p
 }
 
 // statement is an instruction, a label, a scope's bound or a declaration in a body.
 type statement struct {
-	line   int
-	source source
-	label  string
-	guard  string
-	not    bool
-	op     string
-	parts  []string
-	args   []argument
-	scope  int // +1 opens, −1 closes
-	vars   []variable
-	regs   []register
+	line    int
+	source  source
+	label   string
+	guard   string
+	negated bool
+	op      string
+	parts   []string
+	args    []argument
+	scope   int // +1 opens, −1 closes
+	vars    []variable
+	regs    []register
 }
 
 type register struct {

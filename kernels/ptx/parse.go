@@ -8,10 +8,10 @@ import (
 )
 
 type parser struct {
-	module *Module
-	tokens []token
-	at     int
-	source source
+	module   *Module
+	tokens   []token
+	position int
+	source   source
 }
 
 // Parse reads a PTX text; name stands in errors and findings. What it does not know is a
@@ -20,7 +20,7 @@ func Parse(name string, text []byte) (m *Module, err error) {
 	m = &Module{Name: name, files: map[int]string{}, variables: map[string]*variable{}, functions: map[string]*function{}, kernels: map[string]*Kernel{}}
 	p := &parser{module: m, tokens: lex(string(text))}
 	defer caught(&err)
-	for p.at < len(p.tokens) {
+	for p.position < len(p.tokens) {
 		p.topLevel()
 	}
 	if m.Version == "" {
@@ -34,10 +34,10 @@ func (p *parser) fail(format string, a ...any) {
 }
 
 func (p *parser) peek() string {
-	if p.at >= len(p.tokens) {
+	if p.position >= len(p.tokens) {
 		return ""
 	}
-	return p.tokens[p.at].text
+	return p.tokens[p.position].text
 }
 
 func (p *parser) next() string {
@@ -45,23 +45,23 @@ func (p *parser) next() string {
 	if s == "" {
 		p.fail("the text ends in the middle")
 	}
-	p.at++
+	p.position++
 	return s
 }
 
 func (p *parser) take(s string) bool {
 	if p.peek() == s {
-		p.at++
+		p.position++
 		return true
 	}
 	return false
 }
 
 func (p *parser) want(s string) {
-	if got := p.peek(); got != s {
-		p.fail("%q where %q is due", got, s)
+	if next := p.peek(); next != s {
+		p.fail("%q where %q is due", next, s)
 	}
-	p.at++
+	p.position++
 }
 
 // line is that of the next token, or of the last one.
@@ -69,13 +69,13 @@ func (p *parser) line() int {
 	if len(p.tokens) == 0 {
 		return 0
 	}
-	return p.tokens[min(p.at, len(p.tokens)-1)].line
+	return p.tokens[min(p.position, len(p.tokens)-1)].line
 }
 
 func (p *parser) integer() int64 {
 	a := p.operand()
 	if a.kind != 'i' {
-		p.at--
+		p.position--
 		p.fail("%q where an integer is due", p.peek())
 	}
 	return int64(a.imm)
@@ -130,7 +130,7 @@ func (p *parser) topLevel() {
 		p.global(p.declared(s[1:]))
 	case ";":
 	default:
-		p.at--
+		p.position--
 		p.fail("%s is not of the subset", s)
 	}
 }
@@ -156,9 +156,9 @@ func (p *parser) global(list []variable) {
 // declared reads variables of a space up to the semicolon.
 func (p *parser) declared(space string) []variable {
 	kind := p.variable(space)
-	list := []variable{p.named(kind)}
+	list := []variable{p.declarator(kind)}
 	for p.take(",") {
-		list = append(list, p.named(kind))
+		list = append(list, p.declarator(kind))
 	}
 	p.want(";")
 	return list
@@ -180,7 +180,7 @@ func (p *parser) variable(space string) variable {
 		default:
 			t, ok := typeOf(s[1:])
 			if !ok {
-				p.at--
+				p.position--
 				p.fail("type %s is not of the subset", s)
 			}
 			v.typ = t
@@ -191,8 +191,8 @@ func (p *parser) variable(space string) variable {
 	return v
 }
 
-// named reads a variable's name, the bounds of an array and initial values.
-func (p *parser) named(v variable) variable {
+// declarator reads a variable's name, the bounds of an array and initial values.
+func (p *parser) declarator(v variable) variable {
 	v.name = p.next()
 	p.extent(&v)
 	return v
@@ -219,7 +219,7 @@ func (p *parser) extent(v *variable) {
 		p.fail("%s has no size", v.name)
 	}
 	v.init = make([]byte, v.bytes)
-	at := 0
+	position := 0
 	var values func()
 	values = func() {
 		if p.take("{") {
@@ -229,14 +229,14 @@ func (p *parser) extent(v *variable) {
 			}
 			return
 		}
-		if at+v.typ.size > len(v.init) {
+		if position+v.typ.size > len(v.init) {
 			p.fail("%s has more initial values than it holds", v.name)
 		}
 		a := p.operand()
 		var bits uint64
 		switch a.kind {
 		case 'r':
-			v.refs = append(v.refs, reference{at, a.name, a.off})
+			v.refs = append(v.refs, reference{position, a.name, a.offset})
 		case 'd':
 			bits = a.imm
 			if v.typ.size == 4 {
@@ -246,9 +246,9 @@ func (p *parser) extent(v *variable) {
 			bits = a.imm
 		}
 		for i := range v.typ.size {
-			v.init[at+i] = byte(bits >> (8 * i))
+			v.init[position+i] = byte(bits >> (8 * i))
 		}
-		at += v.typ.size
+		position += v.typ.size
 	}
 	values()
 }
@@ -259,11 +259,11 @@ func (p *parser) parameters() []variable {
 	for !p.take(")") {
 		switch s := p.next(); s {
 		case ".param":
-			list = append(list, p.named(p.variable("param")))
+			list = append(list, p.declarator(p.variable("param")))
 		case ".reg":
 			p.fail("a function with .reg parameters is not of the subset")
 		default:
-			p.at--
+			p.position--
 			p.fail("%q in a list of parameters", s)
 		}
 		p.take(",")
@@ -300,7 +300,7 @@ func (p *parser) function(entry bool) {
 			p.module.functions[f.name] = f
 			return
 		default:
-			p.at--
+			p.position--
 			p.fail("%s is not of the subset", s)
 		}
 	}
@@ -341,14 +341,14 @@ func (p *parser) body(f *function) {
 			p.file()
 			continue
 		case s == ".callprototype" || s == ".branchtargets" || s == ".calltargets":
-			p.at--
+			p.position--
 			p.fail("%s is not of the subset", s)
 		case p.peek() == ":" && s[0] != '@':
-			p.at++
+			p.position++
 			st.label = s
 		default:
 			if s == "@" {
-				st.not = p.take("!")
+				st.negated = p.take("!")
 				st.guard = p.next()
 				s = p.next()
 			}
@@ -362,7 +362,7 @@ func (p *parser) body(f *function) {
 func (p *parser) registers() []register {
 	t, ok := typeOf(strings.TrimPrefix(p.next(), "."))
 	if !ok {
-		p.at--
+		p.position--
 		p.fail("registers of type %s are not of the subset", p.peek())
 	}
 	var list []register
@@ -410,22 +410,22 @@ func (p *parser) operand() argument {
 	case s == "[":
 		a := argument{kind: 'a'}
 		if c := p.peek(); c != "" && (c == "-" || c[0] >= '0' && c[0] <= '9') {
-			a.off = p.integer()
+			a.offset = p.integer()
 		} else if a.name = p.next(); p.take("+") || p.peek() == "-" {
-			a.off = p.integer()
+			a.offset = p.integer()
 		}
 		p.want("]")
 		return a
 	case s == "!":
 		a := p.operand()
-		a.not = true
+		a.negated = true
 		return a
 	case s == "_":
 		return argument{kind: '_'}
 	case s == "-" || s[0] >= '0' && s[0] <= '9':
 		return p.number(s)
 	case s == "(" || s == ")" || s == "," || s == ";":
-		p.at--
+		p.position--
 		p.fail("%q where an operand is due", s)
 		return argument{}
 	default:
@@ -434,7 +434,7 @@ func (p *parser) operand() argument {
 			a.pair = p.next()
 		}
 		if p.take("+") {
-			a.off = p.integer()
+			a.offset = p.integer()
 		}
 		return a
 	}

@@ -31,7 +31,7 @@ type cell struct {
 	wThread        uint16
 	rWarp          uint8
 	wBytes, rBytes uint8
-	written        uint8 // bytes of the word that have been, of shared memory
+	validBytes     uint8 // bytes of the word that have been, of shared memory
 	flags          uint8
 }
 
@@ -47,9 +47,9 @@ const (
 type parts map[uint64]*[4]cell
 
 // visit holds an access of a word, or of bytes of it, against those before it.
-func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, in space) {
+func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, space space) {
 	if bytes == 15 && c.flags&byParts == 0 {
-		w.touch(c, a, lane, bytes, word<<2, in)
+		w.touch(c, a, lane, bytes, word<<2, space)
 		return
 	}
 	if c.flags&byParts == 0 {
@@ -59,10 +59,10 @@ func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word u
 		(*p)[word] = &[4]cell{*c, *c, *c, *c}
 		c.flags |= byParts
 	}
-	of := (*p)[word]
-	for b := range of {
+	entries := (*p)[word]
+	for b := range entries {
 		if bytes>>b&1 != 0 {
-			w.touch(&of[b], a, lane, 1<<b, word<<2, in)
+			w.touch(&entries[b], a, lane, 1<<b, word<<2, space)
 		}
 	}
 }
@@ -83,53 +83,53 @@ type page struct {
 // ordered tells whether an access of a lane of this warp at a time comes before what another
 // lane does now.
 func (w *warp) ordered(lane int, time uint32, now int) bool {
-	return time < w.together || w.known != nil && w.known[now][lane] >= time
+	return time < w.fullSync || w.clocks != nil && w.clocks[now][lane] >= time
 }
 
 // synchronise is a barrier of lanes of a warp.
 func (w *warp) synchronise(mask uint32) {
 	if mask == w.live {
 		w.time++
-		w.together = w.time
+		w.fullSync = w.time
 		return
 	}
-	if w.known == nil {
-		w.known = new([32][32]uint32)
+	if w.clocks == nil {
+		w.clocks = new([32][32]uint32)
 	}
 	var joint [32]uint32
 	for i := range lanes(mask) {
 		for j := range joint {
-			joint[j] = max(joint[j], w.known[i][j])
+			joint[j] = max(joint[j], w.clocks[i][j])
 		}
 		joint[i] = w.time
 	}
 	for i := range lanes(mask) {
-		w.known[i] = joint
+		w.clocks[i] = joint
 	}
 	w.time++
 }
 
 // observe follows an access of memory for what Options ask.
-func (w *warp) observe(a *access, in space, mask uint32) {
+func (w *warp) observe(a *access, space space, mask uint32) {
 	if w.checks&checkCount != 0 {
-		w.transactions(a, in, mask)
+		w.transactions(a, space, mask)
 	}
 	switch {
-	case in == local && w.checks&checkShared != 0:
+	case space == local && w.checks&checkShared != 0:
 		w.observeLocal(a, mask)
-	case in == shared && w.checks&checkShared != 0:
+	case space == shared && w.checks&checkShared != 0:
 		w.observeShared(a, mask)
-	case in == global && w.checks&checkGlobal != 0:
+	case space == global && w.checks&checkGlobal != 0:
 		w.observeGlobal(a, mask)
 	}
 }
 
 // part is the bytes that an access of n bytes at an address touches of a word.
-func part(at uint64, n int) uint8 {
+func part(address uint64, n int) uint8 {
 	if n >= 4 {
 		return 15
 	}
-	return uint8(1<<n-1) << (at & 3)
+	return uint8(1<<n-1) << (address & 3)
 }
 
 func (w *warp) observeShared(a *access, mask uint32) {
@@ -139,28 +139,28 @@ func (w *warp) observeShared(a *access, mask uint32) {
 	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addresses[i]
-		same := w.alike(a, i, x, m)
-		m &^= same
+		group := w.alike(a, i, x, m)
+		m &^= group
 		bytes := part(x, n)
 		for word := x >> 2; word<<2 < x+uint64(n); word++ {
 			c := &w.block.cells[word]
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, same) {
+			if whole && w.plain(c, a, i, group) {
 				e := element(a, x, word)
 				switch {
-				case !a.store && c.written != 15:
-					w.good[e] &^= same
-				case a.store && w.good[e]&same != 0:
-					c.written = 15
+				case !a.store && c.validBytes != 15:
+					w.good[e] &^= group
+				case a.store && w.good[e]&group != 0:
+					c.validBytes = 15
 				case a.store:
-					c.written = 0
+					c.validBytes = 0
 				}
 				continue
 			}
-			for i := range lanes(same) {
-				w.mark(a, i, x, word, bytes, &c.written)
+			for i := range lanes(group) {
+				w.mark(a, i, x, word, bytes, &c.validBytes)
 				w.visit(c, &w.block.parts, a, i, bytes, word, shared)
 			}
 		}
@@ -176,13 +176,13 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 	whole := n&3 == 0 && !a.atomic
 	var s *segment
 	var cells *shadow
-	var held *page
+	var current *page
 	slot := ^uint64(0)
 	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addresses[i]
-		same := w.alike(a, i, x, m)
-		m &^= same
+		group := w.alike(a, i, x, m)
+		m &^= group
 		if x >= moduleBase {
 			continue
 		}
@@ -191,14 +191,14 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			s, _ = w.run.machine.Memory.find(x)
 			cells = w.run.shadowOf(s)
 		}
-		off := offset(x)
-		bytes := part(off, n)
-		for word := off >> 2; word<<2 < off+uint64(n); word++ {
-			if p := &cells.pages[word/pageWords]; p != held {
-				if held != nil {
-					held.mutex.Unlock()
+		position := offset(x)
+		bytes := part(position, n)
+		for word := position >> 2; word<<2 < position+uint64(n); word++ {
+			if p := &cells.pages[word/pageWords]; p != current {
+				if current != nil {
+					current.mutex.Unlock()
 				}
-				held = p
+				current = p
 				p.mutex.Lock()
 				if p.cells == nil {
 					p.cells = make([]cell, pageWords)
@@ -206,24 +206,24 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			}
 			// The page is held: blocks on other cores store other bytes of this word.
 			if a.store {
-				s.written[word] |= bytes
-			} else if bytes&^s.written[word] != 0 {
-				w.good[element(a, off, word)] &^= same
+				s.valid[word] |= bytes
+			} else if bytes&^s.valid[word] != 0 {
+				w.good[element(a, position, word)] &^= group
 			}
-			c := &held.cells[word%pageWords]
+			c := &current.cells[word%pageWords]
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, same) {
+			if whole && w.plain(c, a, i, group) {
 				continue
 			}
-			for i := range lanes(same) {
-				w.visit(c, &held.parts, a, i, bytes, word, global)
+			for i := range lanes(group) {
+				w.visit(c, &current.parts, a, i, bytes, word, global)
 			}
 		}
 	}
-	if held != nil {
-		held.mutex.Unlock()
+	if current != nil {
+		current.mutex.Unlock()
 	}
 }
 
@@ -243,16 +243,17 @@ func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
 // another thread wrote lies behind a barrier of this block or warp, and so, for one who writes,
 // does what others read. It tells whether that was so.
 func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
-	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
+	block, epoch := uint32(w.block.linear), w.block.epoch
+	index, thread := uint8(w.index), uint16(32*w.index+lane)
 	if c.flags&^(manyWarps|manyBlocks) != 0 || c.wEpoch != 0 && c.wBlock != block {
 		return false
 	}
-	if c.wEpoch == epoch && (c.wThread>>5 != thread>>5 || c.wTime >= w.together) && (c.wThread != thread || lanes != 1<<lane) {
+	if c.wEpoch == epoch && (c.wThread>>5 != thread>>5 || c.wTime >= w.fullSync) && (c.wThread != thread || lanes != 1<<lane) {
 		return false
 	}
 	if a.store {
 		if c.rEpoch != 0 && (c.rBlock != block || c.flags&manyBlocks != 0) ||
-			c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
+			c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.fullSync && c.rLanes != lanes) {
 			return false
 		}
 		c.write(w, thread, 15)
@@ -268,7 +269,8 @@ func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
 
 // write and read note an access by lanes of a warp. Readers join those before of the same warp and time.
 func (c *cell) write(w *warp, thread uint16, bytes uint8) {
-	c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = w.block.epoch, w.time, uint32(w.block.linear), thread, w.kernel.code[w.pc].line, bytes
+	c.wEpoch, c.wTime, c.wBlock = w.block.epoch, w.time, uint32(w.block.linear)
+	c.wThread, c.wLine, c.wBytes = thread, w.kernel.code[w.pc].line, bytes
 	c.flags &^= wAtomic
 }
 
@@ -288,7 +290,8 @@ func (c *cell) read(w *warp, lanes uint32, bytes uint8) {
 	case c.rTime != w.time:
 		c.rLanes = 0
 	}
-	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, index, w.kernel.code[w.pc].line, bytes
+	c.rEpoch, c.rTime, c.rBlock = epoch, w.time, block
+	c.rWarp, c.rLine, c.rBytes = index, w.kernel.code[w.pc].line, bytes
 	c.rLanes |= lanes
 }
 
@@ -303,7 +306,7 @@ func (r *run) shadowOf(s *segment) *shadow {
 }
 
 // touch holds an access against those before it.
-func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in space) {
+func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, address uint64, space space) {
 	thread := uint16(32*w.index + lane)
 	block, epoch := uint32(w.block.linear), w.block.epoch
 	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
@@ -317,12 +320,12 @@ func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in sp
 		default:
 			race = true
 		}
-		if race && (!a.store || !w.same(a, lane, at, in)) {
-			w.race(a, lane, at, in, "written", c.wLine, c.wBlock, int(c.wThread))
+		if race && (!a.store || !w.unchanged(a, lane, address, space)) {
+			w.race(a, lane, address, space, "written", c.wLine, c.wBlock, int(c.wThread))
 		}
 	}
 	if a.store && c.rEpoch != 0 && c.rBytes&bytes != 0 && !(a.atomic && c.flags&rAtomic != 0) {
-		race, by := false, int(c.rWarp)*32+bits.TrailingZeros32(c.rLanes)
+		race, reader := false, int(c.rWarp)*32+bits.TrailingZeros32(c.rLanes)
 		switch {
 		case c.flags&manyBlocks != 0 || c.rBlock != block:
 			race = true
@@ -332,12 +335,12 @@ func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in sp
 		default:
 			for m := c.rLanes &^ (1 << lane); m != 0 && !race; m &= m - 1 {
 				l := bits.TrailingZeros32(m)
-				by = int(c.rWarp)*32 + l
+				reader = int(c.rWarp)*32 + l
 				race = !w.ordered(l, c.rTime, lane)
 			}
 		}
-		if race && !w.same(a, lane, at, in) {
-			w.race(a, lane, at, in, "read", c.rLine, c.rBlock, by)
+		if race && !w.unchanged(a, lane, address, space) {
+			w.race(a, lane, address, space, "read", c.rLine, c.rBlock, reader)
 		}
 	}
 	if a.store {
@@ -352,45 +355,45 @@ func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in sp
 	}
 	c.flags |= wAtomic
 	// Whether all readers that no barrier lies behind are atomics.
-	alone := c.rEpoch == 0 || c.flags&rAtomic != 0 || c.rEpoch != epoch && c.rBlock == block && c.flags&manyBlocks == 0
+	atomics := c.rEpoch == 0 || c.flags&rAtomic != 0 || c.rEpoch != epoch && c.rBlock == block && c.flags&manyBlocks == 0
 	c.read(w, 1<<lane, bytes)
-	if alone {
+	if atomics {
 		c.flags |= rAtomic
 	}
 }
 
-// same tells whether a store writes what the word holds: nobody could see it.
-func (w *warp) same(a *access, lane int, at uint64, in space) bool {
+// unchanged tells whether a store writes what the word holds: nobody could see it.
+func (w *warp) unchanged(a *access, lane int, address uint64, space space) bool {
 	if a.atomic {
 		return false
 	}
 	base := w.addresses[lane]
-	if in == global {
+	if space == global {
 		base = offset(base)
 	}
-	k := int(at) - int(base) // of the word in the access; below 0 for a part of a word
+	k := int(address) - int(base) // of the word in the access; below 0 for a part of a word
 	for e, slot := range a.registers {
-		at := e * a.size
-		if at+a.size <= k || k >= 0 && at >= k+4 {
+		offset := e * a.size
+		if offset+a.size <= k || k >= 0 && offset >= k+4 {
 			continue
 		}
-		held := unsafe.Slice((*byte)(unsafe.Add(w.pointers[lane], at)), a.size)
-		if string(held) != string(unsafe.Slice((*byte)(unsafe.Add(w.at(slot), lane*a.width)), a.size)) {
+		stored := unsafe.Slice((*byte)(unsafe.Add(w.pointers[lane], offset)), a.size)
+		if string(stored) != string(unsafe.Slice((*byte)(unsafe.Add(w.register(slot), lane*a.width)), a.size)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *warp) race(a *access, lane int, at uint64, in space, did string, line int32, block uint32, thread int) {
-	what := "reads"
+func (w *warp) race(a *access, lane int, address uint64, space space, earlier string, line int32, block uint32, thread int) {
+	verb := "reads"
 	if a.store {
-		what = "writes"
+		verb = "writes"
 	}
-	where := ""
-	if in == global && block != uint32(w.block.linear) {
-		where = fmt.Sprintf(" of block %d", block)
+	place := ""
+	if space == global && block != uint32(w.block.linear) {
+		place = fmt.Sprintf(" of block %d", block)
 	}
 	w.find(FindRace, 1<<lane, fmt.Sprintf("%s the word at offset %d of %s memory, %s at line %d by thread %d%s with nothing between that orders them",
-		what, at, spaceNames[in], did, line, thread, where))
+		verb, address, spaceNames[space], earlier, line, thread, place))
 }

@@ -14,10 +14,10 @@ import (
 
 type bitset []uint64
 
-func (b bitset) has(i int32) bool { return b[i>>6]>>(i&63)&1 != 0 }
-func (b bitset) set(i int32)      { b[i>>6] |= 1 << (i & 63) }
-func (b bitset) clear(i int32)    { b[i>>6] &^= 1 << (i & 63) }
-func (b bitset) each(f func(i int32)) {
+func (b bitset) contains(i int32) bool { return b[i>>6]>>(i&63)&1 != 0 }
+func (b bitset) set(i int32)           { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) clear(i int32)         { b[i>>6] &^= 1 << (i & 63) }
+func (b bitset) forEach(f func(i int32)) {
 	for w, v := range b {
 		for ; v != 0; v &= v - 1 {
 			f(int32(w<<6 + bits.TrailingZeros64(v)))
@@ -42,22 +42,22 @@ func blocks(code []resolved) []blockOf {
 			leader[i+1] = true
 		}
 	}
-	at := make([]int, len(code)+1)
+	numbers := make([]int, len(code)+1)
 	var list []blockOf
 	for i := range code {
 		if leader[i] {
 			list = append(list, blockOf{first: i})
 		}
-		at[i] = len(list) - 1
+		numbers[i] = len(list) - 1
 		list[len(list)-1].end = i + 1
 	}
 	for b := range list {
 		last := &code[list[b].end-1]
 		if last.label != "" && last.target < len(code) {
-			list[b].next = append(list[b].next, at[last.target])
+			list[b].next = append(list[b].next, numbers[last.target])
 		}
 		if !last.ends() && list[b].end < len(code) {
-			list[b].next = append(list[b].next, at[list[b].end])
+			list[b].next = append(list[b].next, numbers[list[b].end])
 		}
 	}
 	return list
@@ -70,24 +70,24 @@ func liveness(code []resolved, list []blockOf, registers int) {
 	for b := range list {
 		use, def := make(bitset, words), make(bitset, words)
 		for i := list[b].end - 1; i >= list[b].first; i-- {
-			in := &code[i]
-			if in.guard < 0 { // under a predicate a write leaves lanes as they were
-				in.defines(func(r int32) { def.set(r); use.clear(r) })
+			instruction := &code[i]
+			if instruction.guard < 0 { // under a predicate a write leaves lanes as they were
+				instruction.defines(func(r int32) { def.set(r); use.clear(r) })
 			}
-			in.uses(func(r int32) { use.set(r) })
+			instruction.uses(func(r int32) { use.set(r) })
 		}
 		list[b].in, list[b].out, kill[b] = use, make(bitset, words), def
 	}
 	// Whatever is read in a block is in use already; kill bounds what comes from behind.
-	for changed := true; changed; {
-		changed = false
+	for grows := true; grows; {
+		grows = false
 		for b := len(list) - 1; b >= 0; b-- {
 			k := &list[b]
 			for _, n := range k.next {
 				for w, v := range list[n].in {
 					if v&^k.out[w] != 0 {
 						k.out[w] |= v
-						changed = true
+						grows = true
 					}
 				}
 			}
@@ -112,23 +112,23 @@ func assign(code []resolved, regs []vreg, k *Kernel) (place []int32, first []int
 	for r := range regs {
 		begin[r] = -1
 	}
-	touch := func(r int32, at int) {
+	touch := func(r int32, position int) {
 		if begin[r] < 0 {
-			begin[r], end[r] = at, at
+			begin[r], end[r] = position, position
 		}
-		begin[r], end[r] = min(begin[r], at), max(end[r], at)
+		begin[r], end[r] = min(begin[r], position), max(end[r], position)
 	}
 	for b := range list {
 		k := &list[b]
-		k.in.each(func(r int32) { touch(r, k.first) })
-		k.out.each(func(r int32) { touch(r, k.end) })
+		k.in.forEach(func(r int32) { touch(r, k.first) })
+		k.out.forEach(func(r int32) { touch(r, k.end) })
 		for i := k.first; i < k.end; i++ {
 			code[i].uses(func(r int32) { touch(r, i) })
 			code[i].defines(func(r int32) { touch(r, i) })
 		}
 	}
-	own := list[0].in
-	own.each(func(r int32) { first = append(first, r) })
+	entry := list[0].in
+	entry.forEach(func(r int32) { first = append(first, r) })
 	var order []int32
 	for r := range regs {
 		if begin[r] >= 0 {
@@ -136,12 +136,12 @@ func assign(code []resolved, regs []vreg, k *Kernel) (place []int32, first []int
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return begin[a] - begin[b] })
-	type held struct {
+	type interval struct {
 		end  int
 		slot int32
 	}
 	type file struct {
-		busy  []held
+		busy  []interval
 		free  []int32
 		count int32
 	}
@@ -150,22 +150,22 @@ func assign(code []resolved, regs []vreg, k *Kernel) (place []int32, first []int
 		f := files[regs[r].width()]
 		// What ends before this begins gives its slot back. One that ends where this
 		// begins keeps it: an instruction may write before it has read all.
-		if !own.has(r) {
-			f.busy = slices.DeleteFunc(f.busy, func(h held) bool {
+		if !entry.contains(r) {
+			f.busy = slices.DeleteFunc(f.busy, func(h interval) bool {
 				if h.end < begin[r] {
 					f.free = append(f.free, h.slot)
 				}
 				return h.end < begin[r]
 			})
 		}
-		if n := len(f.free); n > 0 && !own.has(r) {
+		if n := len(f.free); n > 0 && !entry.contains(r) {
 			place[r], f.free = f.free[n-1], f.free[:n-1]
 		} else {
 			place[r] = f.count
 			f.count++
 		}
-		if !own.has(r) {
-			f.busy = append(f.busy, held{end[r], place[r]})
+		if !entry.contains(r) {
+			f.busy = append(f.busy, interval{end[r], place[r]})
 		}
 	}
 	k.predicates = int(files[0].count)

@@ -12,8 +12,8 @@ import (
 // Report writes what kernels did as a table: instructions of warps by class, how much of the
 // warps was active, divergent branches, and what shared and global memory cost beside what
 // the same bytes need.
-func Report(to io.Writer, list []*Counts) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+func Report(out io.Writer, list []*Counts) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "kernel\tlaunches\tblocks\tthreads\tinstructions of warps\tlanes\tfloat32\tfloat64\tinteger\ttensor\tspecial\tother\tbranches\tthat part\tshared KB\trequests\tover least\tglobal KB\tsectors\tover least\tlocal KB\tbarriers\t")
 	for _, c := range list {
 		var warps, lanes uint64
@@ -31,7 +31,7 @@ func Report(to io.Writer, list []*Counts) error {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f%%\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t\n", c.Kernel, c.Launches, c.Blocks, c.Threads, warps,
 			100*float64(lanes)/float64(32*max(warps, 1)), share(ClassFloat32), share(ClassFloat64), share(ClassInteger, ClassConvert), share(ClassTensor), share(ClassSpecial),
 			share(ClassMove, ClassCompare, ClassControl, ClassShared, ClassGlobal, ClassLocal, ClassParameter, ClassShuffle, ClassBarrier),
-			c.Branches, percent(c.Divergent, c.Branches), s.Bytes>>10, s.Transactions, over(s), g.Bytes>>10, g.Transactions, over(g), l.Bytes>>10, c.Barriers)
+			c.Branches, percent(c.Divergent, c.Branches), s.Bytes>>10, s.Transactions, ratio(s), g.Bytes>>10, g.Transactions, ratio(g), l.Bytes>>10, c.Barriers)
 	}
 	return w.Flush()
 }
@@ -40,7 +40,7 @@ func percent(part, whole uint64) string {
 	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
 }
 
-func over(s Space) string {
+func ratio(s Space) string {
 	if s.Minimal == 0 {
 		return "–"
 	}
@@ -49,21 +49,21 @@ func over(s Space) string {
 
 // Worst writes the instructions of a kernel whose accesses cost the most beyond what their
 // bytes need, at most n of each of shared and global memory.
-func (c *Counts) Worst(to io.Writer, n int) {
+func (c *Counts) Worst(out io.Writer, n int) {
 	for _, class := range []Class{ClassShared, ClassGlobal} {
-		what := map[Class]string{ClassShared: "requests", ClassGlobal: "sectors"}[class]
+		unit := map[Class]string{ClassShared: "requests", ClassGlobal: "sectors"}[class]
 		var costly []int
-		for i, t := range c.at {
-			if in := &c.kernel.code[i]; in.class == class && in.access != nil && t.transactions > t.minimal {
+		for i, t := range c.tallies {
+			if instruction := &c.kernel.code[i]; instruction.class == class && instruction.access != nil && t.transactions > t.minimal {
 				costly = append(costly, i)
 			}
 		}
 		slices.SortFunc(costly, func(a, b int) int {
-			return cmp.Compare(c.at[b].transactions-c.at[b].minimal, c.at[a].transactions-c.at[a].minimal)
+			return cmp.Compare(c.tallies[b].transactions-c.tallies[b].minimal, c.tallies[a].transactions-c.tallies[a].minimal)
 		})
 		for _, i := range costly[:min(n, len(costly))] {
-			t, in := c.at[i], &c.kernel.code[i]
-			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, c.kernel.location(in), strings.TrimSpace(in.op), t.transactions, what, t.minimal, t.warps)
+			t, instruction := c.tallies[i], &c.kernel.code[i]
+			fmt.Fprintf(out, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, c.kernel.location(instruction), strings.TrimSpace(instruction.op), t.transactions, unit, t.minimal, t.warps)
 		}
 	}
 }

@@ -33,8 +33,8 @@ var (
 
 type rows map[string]semantic
 
-// of gives the lanes of a register.
-func of[T any](p unsafe.Pointer) *[32]T { return (*[32]T)(p) }
+// vector gives the lanes of a register.
+func vector[T any](p unsafe.Pointer) *[32]T { return (*[32]T)(p) }
 
 // typeFor is the PTX type of a Go type.
 func typeFor[T any]() typ {
@@ -61,7 +61,7 @@ func loop[T any](n int, f operation) semantic {
 // one, two and three make operations of functions of a lane.
 func one[D, A any](f func(A) D) semantic {
 	s := loop[D](1, func(_ *warp, o, p, _, _ unsafe.Pointer) {
-		d, a := of[D](o), of[A](p)
+		d, a := vector[D](o), vector[A](p)
 		for i := range d {
 			d[i] = f(a[i])
 		}
@@ -72,7 +72,7 @@ func one[D, A any](f func(A) D) semantic {
 
 func two[D, A, B any](f func(A, B) D) semantic {
 	s := loop[D](2, func(_ *warp, o, p, q, _ unsafe.Pointer) {
-		d, a, b := of[D](o), of[A](p), of[B](q)
+		d, a, b := vector[D](o), vector[A](p), vector[B](q)
 		for i := range d {
 			d[i] = f(a[i], b[i])
 		}
@@ -83,15 +83,16 @@ func two[D, A, B any](f func(A, B) D) semantic {
 
 func three[T any](f func(a, b, c T) T) semantic {
 	return loop[T](3, func(_ *warp, o, p, q, r unsafe.Pointer) {
-		d, a, b, c := of[T](o), of[T](p), of[T](q), of[T](r)
+		d, a := vector[T](o), vector[T](p)
+		b, c := vector[T](q), vector[T](r)
 		for i := range d {
 			d[i] = f(a[i], b[i], c[i])
 		}
 	})
 }
 
-// as gives a row another class.
-func (s semantic) as(c Class) semantic {
+// withClass gives a row another class.
+func (s semantic) withClass(c Class) semantic {
 	s.class = c
 	return s
 }
@@ -109,21 +110,21 @@ type integer interface {
 type number interface{ integer | float32 | float64 }
 
 func plus[T number](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, b := of[T](o), of[T](p), of[T](q)
+	d, a, b := vector[T](o), vector[T](p), vector[T](q)
 	for i := range d {
 		d[i] = a[i] + b[i]
 	}
 }
 
 func minus[T number](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, b := of[T](o), of[T](p), of[T](q)
+	d, a, b := vector[T](o), vector[T](p), vector[T](q)
 	for i := range d {
 		d[i] = a[i] - b[i]
 	}
 }
 
 func times[T number](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, b := of[T](o), of[T](p), of[T](q)
+	d, a, b := vector[T](o), vector[T](p), vector[T](q)
 	for i := range d {
 		d[i] = a[i] * b[i]
 	}
@@ -131,35 +132,36 @@ func times[T number](_ *warp, o, p, q, _ unsafe.Pointer) {
 
 // timesPlus multiplies numbers of type N and adds one of type W.
 func timesPlus[W, N integer](_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := of[W](o), of[N](p), of[N](q), of[W](r)
+	d, a := vector[W](o), vector[N](p)
+	b, c := vector[N](q), vector[W](r)
 	for i := range d {
 		d[i] = W(a[i])*W(b[i]) + c[i]
 	}
 }
 
 func and[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, b := of[T](o), of[T](p), of[T](q)
+	d, a, b := vector[T](o), vector[T](p), vector[T](q)
 	for i := range d {
 		d[i] = a[i] & b[i]
 	}
 }
 
 func or[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, b := of[T](o), of[T](p), of[T](q)
+	d, a, b := vector[T](o), vector[T](p), vector[T](q)
 	for i := range d {
 		d[i] = a[i] | b[i]
 	}
 }
 
-func left[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, n := of[T](o), of[T](p), of[uint32](q)
+func shiftLeft[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
+	d, a, n := vector[T](o), vector[T](p), vector[uint32](q)
 	for i := range d {
 		d[i] = a[i] << n[i]
 	}
 }
 
-func right[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
-	d, a, n := of[T](o), of[T](p), of[uint32](q)
+func shiftRight[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
+	d, a, n := vector[T](o), vector[T](p), vector[uint32](q)
 	for i := range d {
 		d[i] = a[i] >> n[i]
 	}
@@ -168,14 +170,15 @@ func right[T integer](_ *warp, o, p, q, _ unsafe.Pointer) {
 // converted is a conversion as Go has it: between integers by their lower bits and their sign, to and between
 // floating-point numbers to the nearest.
 func converted[D, A number](_ *warp, o, p, _, _ unsafe.Pointer) {
-	d, a := of[D](o), of[A](p)
+	d, a := vector[D](o), vector[A](p)
 	for i := range d {
 		d[i] = D(a[i])
 	}
 }
 
 func fma32(_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := of[float32](o), of[float32](p), of[float32](q), of[float32](r)
+	d, a := vector[float32](o), vector[float32](p)
+	b, c := vector[float32](q), vector[float32](r)
 	for i := range d {
 		m, c := float64(a[i])*float64(b[i]), float64(c[i]) // the product is exact
 		s := m + c
@@ -188,7 +191,8 @@ func fma32(_ *warp, o, p, q, r unsafe.Pointer) {
 }
 
 func fma64(_ *warp, o, p, q, r unsafe.Pointer) {
-	d, a, b, c := of[float64](o), of[float64](p), of[float64](q), of[float64](r)
+	d, a := vector[float64](o), vector[float64](p)
+	b, c := vector[float64](q), vector[float64](r)
 	for i := range d {
 		d[i] = math.FMA(a[i], b[i], c[i])
 	}
@@ -260,7 +264,7 @@ func integers[T integer]() {
 	loading[T]()
 	t := typeFor[T]()
 	add(t, rows{
-		"mov": loop[T](1, converted[T, T]).as(ClassMove),
+		"mov": loop[T](1, converted[T, T]).withClass(ClassMove),
 		"add": loop[T](2, plus[T]), "sub": loop[T](2, minus[T]),
 		"mul.lo": loop[T](2, timesPlus[T, T]), "mad.lo": loop[T](3, timesPlus[T, T]),
 		"and": loop[T](2, and[T]), "or": loop[T](2, or[T]),
@@ -270,8 +274,8 @@ func integers[T integer]() {
 		"abs": one(func(a T) T { return max(a, -a) }),
 		"min": two(func(a, b T) T { return min(a, b) }),
 		"max": two(func(a, b T) T { return max(a, b) }),
-		"shl": {t, []typ{t, {'u', 4}}, ClassInteger, left[T]},
-		"shr": {t, []typ{t, {'u', 4}}, ClassInteger, right[T]},
+		"shl": {t, []typ{t, {'u', 4}}, ClassInteger, shiftLeft[T]},
+		"shr": {t, []typ{t, {'u', 4}}, ClassInteger, shiftRight[T]},
 		"div": divided(func(a, b T) T { return a / b }),
 		"rem": divided(func(a, b T) T { return a % b }),
 		"bfind": one(func(a T) uint32 {
@@ -297,7 +301,7 @@ func magnitude[T integer](a T) uint64 {
 // divided reports a divisor of zero: the result is not defined.
 func divided[T integer](f func(a, b T) T) semantic {
 	return loop[T](2, func(w *warp, o, p, q, _ unsafe.Pointer) {
-		d, a, b := of[T](o), of[T](p), of[T](q)
+		d, a, b := vector[T](o), vector[T](p), vector[T](q)
 		for i := range d {
 			if b[i] != 0 {
 				d[i] = f(a[i], b[i])
@@ -308,7 +312,7 @@ func divided[T integer](f func(a, b T) T) semantic {
 			}
 			d[i] = T(0) - 1
 		}
-	}).as(ClassSpecial)
+	}).withClass(ClassSpecial)
 }
 
 // halves are operations on the upper and lower 32 bits of larger numbers.
@@ -332,7 +336,8 @@ func halves[T int32 | uint32]() {
 	} {
 		carrying := func(sets bool) semantic {
 			return loop[T](row.n, func(w *warp, o, p, q, r unsafe.Pointer) {
-				d, a, b, c := of[uint32](o), of[uint32](p), of[uint32](q), of[uint32](r)
+				d, a := vector[uint32](o), vector[uint32](p)
+				b, c := vector[uint32](q), vector[uint32](r)
 				for i := range d {
 					sum, out := row.f(a[i], b[i], c[i], w.carry>>i&1)
 					d[i] = sum
@@ -353,15 +358,15 @@ func halves[T int32 | uint32]() {
 func floating[T float32 | float64]() {
 	compared[T]()
 	add(typeFor[T](), rows{
-		"mov": loop[T](1, converted[T, T]).as(ClassMove),
+		"mov": loop[T](1, converted[T, T]).withClass(ClassMove),
 		"add": loop[T](2, plus[T]), "sub": loop[T](2, minus[T]), "mul": loop[T](2, times[T]),
 		"neg":  one(func(a T) T { return -a }),
 		"abs":  one(func(a T) T { return T(math.Abs(float64(a))) }),
 		"min":  two(least[T]),
 		"max":  two(most[T]),
-		"div":  two(func(a, b T) T { return a / b }).as(ClassSpecial),
-		"rcp":  one(func(a T) T { return 1 / a }).as(ClassSpecial),
-		"sqrt": one(func(a T) T { return T(math.Sqrt(float64(a))) }).as(ClassSpecial),
+		"div":  two(func(a, b T) T { return a / b }).withClass(ClassSpecial),
+		"rcp":  one(func(a T) T { return 1 / a }).withClass(ClassSpecial),
+		"sqrt": one(func(a T) T { return T(math.Sqrt(float64(a))) }).withClass(ClassSpecial),
 	})
 }
 
@@ -395,9 +400,9 @@ func permuted(x, y, choice uint32) (r uint32) {
 }
 
 // inserted is bfi: the lowest n bits of a in v from a position on.
-func inserted[T uint32 | uint64](a, v T, at, n uint32) T {
-	mask := (T(1)<<(n&255) - 1) << (at & 255)
-	return v&^mask | a<<(at&255)&mask
+func inserted[T uint32 | uint64](a, v T, position, n uint32) T {
+	mask := (T(1)<<(n&255) - 1) << (position & 255)
+	return v&^mask | a<<(position&255)&mask
 }
 
 // fmaSlow rounds p + c, of which s is the sum in float64, where rounding s to float32 might be a second rounding that
@@ -452,7 +457,7 @@ func flush(v float32) float32 {
 
 // flushes gives lanes with subnormal numbers as zeros of their sign.
 func flushes(p unsafe.Pointer) (v [32]float32) {
-	for i, x := range of[float32](p) {
+	for i, x := range vector[float32](p) {
 		v[i] = flush(x)
 	}
 	return v
@@ -463,7 +468,7 @@ func flushed(f operation) operation {
 	return func(w *warp, o, p, q, r unsafe.Pointer) {
 		a, b, c := flushes(p), flushes(q), flushes(r)
 		f(w, o, unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c))
-		*of[float32](o) = flushes(o)
+		*vector[float32](o) = flushes(o)
 	}
 }
 
@@ -471,8 +476,8 @@ func flushed(f operation) operation {
 func saturated(f operation) operation {
 	return func(w *warp, o, p, q, r unsafe.Pointer) {
 		f(w, o, p, q, r)
-		for i, v := range of[float32](o) {
-			of[float32](o)[i] = float32(clamp01(float64(v)))
+		for i, v := range vector[float32](o) {
+			vector[float32](o)[i] = float32(clamp01(float64(v)))
 		}
 	}
 }

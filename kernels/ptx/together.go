@@ -12,7 +12,7 @@ import (
 func (b *builder) members(o operand) func(w *warp) uint32 {
 	s := b.operand(o, typ{'u', 4})
 	return func(w *warp) uint32 {
-		v := of[uint32](w.at(s))
+		v := vector[uint32](w.register(s))
 		need := v[bits.TrailingZeros32(w.active)&31]
 		if w.active&^need != 0 {
 			w.fail(FaultDivergence, w.active&^need, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, need))
@@ -29,31 +29,31 @@ func (b *builder) members(o operand) func(w *warp) uint32 {
 // vote compiles vote.sync.
 func (b *builder) vote(out *instr) {
 	b.arity(3)
-	b.only("sync", "all", "any", "ballot")
-	if !b.has("sync") {
+	b.allow("sync", "all", "any", "ballot")
+	if !b.hasModifier("sync") {
 		b.unknown()
 	}
-	args := b.in.args
+	args := b.instruction.args
 	out.kind, out.class, out.need = doTogether, ClassShuffle, b.members(args[2])
 	p := b.predicate(args[1])
-	if b.has("ballot") {
+	if b.hasModifier("ballot") {
 		d := b.register(args[0], 4)
 		out.effect = func(w *warp, mask uint32) {
-			v, r := p(w)&mask, of[uint32](w.at(d))
+			v, r := p(w)&mask, vector[uint32](w.register(d))
 			for i := range lanes(mask) {
 				r[i] = v
 			}
 		}
 		return
 	}
-	d, every := b.register(args[0], 0), b.has("all")
-	if !every && !b.has("any") {
+	d, unanimous := b.register(args[0], 0), b.hasModifier("all")
+	if !unanimous && !b.hasModifier("any") {
 		b.unknown()
 	}
 	out.effect = func(w *warp, mask uint32) {
 		v := p(w) & mask
 		w.predicates[d] &^= mask
-		if every && v == mask || !every && v != 0 {
+		if unanimous && v == mask || !unanimous && v != 0 {
 			w.predicates[d] |= mask
 		}
 	}
@@ -61,52 +61,52 @@ func (b *builder) vote(out *instr) {
 
 // barrier compiles barriers of the warp, and barrier 0 of the whole block.
 func (b *builder) barrier(out *instr) {
-	args := b.in.args
+	args := b.instruction.args
 	out.class = ClassBarrier
-	if b.has("warp") {
+	if b.hasModifier("warp") {
 		b.arity(1)
 		out.kind = doTogether
 		out.need = b.members(args[0])
 		out.effect = func(w *warp, mask uint32) { w.synchronise(mask) }
 		return
 	}
-	b.only("sync", "red", "aligned", "cta", "or")
+	b.allow("sync", "red", "aligned", "cta", "or")
 	out.kind = doBarrier
-	if b.in.parts[0] == "barrier" && !b.has("aligned") || !b.has("sync") && !b.has("red") {
+	if b.instruction.parts[0] == "barrier" && !b.hasModifier("aligned") || !b.hasModifier("sync") && !b.hasModifier("red") {
 		b.unknown()
 	}
-	at := 0
-	if b.has("red") {
-		at = 1
+	index := 0
+	if b.hasModifier("red") {
+		index = 1
 		if len(args) < 3 {
 			b.unknown()
 		}
 		out.holds = b.predicate(args[len(args)-1])
 		args = args[:len(args)-1]
-		if !b.has("or") {
+		if !b.hasModifier("or") {
 			b.unknown()
 		}
 		out.reduce, out.dst = true, b.register(args[0], 0)
 	}
-	if len(args) != at+1 || args[at].kind != 'i' || args[at].imm != 0 {
+	if len(args) != index+1 || args[index].kind != 'i' || args[index].imm != 0 {
 		b.fail("a barrier other than barrier 0 of all threads is not of the subset")
 	}
 }
 
 // partners give the lane that a lane reads in a shuffle; of idx that is the lane of the segment which is named.
-var partners = map[string]func(lane, by, named uint32) uint32{
-	"up":   func(lane, by, _ uint32) uint32 { return lane - by },
-	"down": func(lane, by, _ uint32) uint32 { return lane + by },
-	"bfly": func(lane, by, _ uint32) uint32 { return lane ^ by },
-	"idx":  func(_, _, named uint32) uint32 { return named },
+var partners = map[string]func(lane, distance, target uint32) uint32{
+	"up":   func(lane, distance, _ uint32) uint32 { return lane - distance },
+	"down": func(lane, distance, _ uint32) uint32 { return lane + distance },
+	"bfly": func(lane, distance, _ uint32) uint32 { return lane ^ distance },
+	"idx":  func(_, _, target uint32) uint32 { return target },
 }
 
 // shuffle compiles shfl.sync.
 func (b *builder) shuffle(out *instr) {
 	b.arity(5)
-	b.only("sync", "up", "down", "bfly", "idx")
-	in := b.in
-	if !b.has("sync") || len(in.parts) != 4 {
+	b.allow("sync", "up", "down", "bfly", "idx")
+	in := b.instruction
+	if !b.hasModifier("sync") || len(in.parts) != 4 {
 		b.unknown()
 	}
 	u := typ{'u', 4}
@@ -117,22 +117,22 @@ func (b *builder) shuffle(out *instr) {
 	x, y, z := b.operand(in.args[1], u), b.operand(in.args[2], u), b.operand(in.args[3], u)
 	out.kind, out.class = doTogether, ClassShuffle
 	out.need, out.moves = b.members(in.args[4]), movesShuffle
-	partner, up := partners[in.parts[2]], b.has("up")
+	partner, up := partners[in.parts[2]], b.hasModifier("up")
 	if partner == nil {
 		b.unknown()
 	}
 	out.effect = func(w *warp, mask uint32) {
-		v, to := *of[uint32](w.at(x)), of[uint32](w.at(d))
-		distances, bounds := of[uint32](w.at(y)), of[uint32](w.at(z))
-		var within uint32
+		v, dst := *vector[uint32](w.register(x)), vector[uint32](w.register(d))
+		distances, bounds := vector[uint32](w.register(y)), vector[uint32](w.register(z))
+		var valid uint32
 		for i := range lanes(mask) {
-			by, c, lane := distances[i]&31, bounds[i], uint32(i)
+			distance, c, lane := distances[i]&31, bounds[i], uint32(i)
 			segment := c >> 8 & 31
 			least := lane & segment
 			most := least | c&31&^segment
-			j := partner(lane, by, least|by&^segment)
+			j := partner(lane, distance, least|distance&^segment)
 			if !up && j <= most || up && int32(j) >= int32(most) {
-				within |= 1 << i
+				valid |= 1 << i
 			} else {
 				j = lane
 			}
@@ -140,10 +140,10 @@ func (b *builder) shuffle(out *instr) {
 				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))
 			}
 			w.sources[i] = uint8(j & 31)
-			to[i] = v[j&31]
+			dst[i] = v[j&31]
 		}
 		if p >= 0 {
-			w.predicates[p] = w.predicates[p]&^mask | within
+			w.predicates[p] = w.predicates[p]&^mask | valid
 		}
 	}
 }
@@ -153,23 +153,23 @@ func (b *builder) shuffle(out *instr) {
 // and rounded once to float32; what order and rounding a device takes is not documented. With
 // Options.Errors the terms are added in float32, one after the other, in an order drawn from it.
 func (b *builder) mma(out *instr) {
-	each := 1 // numbers in a register
-	switch b.in.op {
+	perRegister := 1 // numbers in a register
+	switch b.instruction.op {
 	case "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":
 	case "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
-		each = 2
+		perRegister = 2
 	default:
 		b.unknown()
 	}
 	b.arity(4)
 	out.kind, out.class = doTogether, ClassTensor
 	fragment := func(k, n int) (s [4]int32) {
-		list := elements(b.in.args[k])
+		list := elements(b.instruction.args[k])
 		if len(list) != n {
 			b.fail("a fragment of %d registers, %d are due", len(list), n)
 		}
 		kind := byte('f')
-		if each == 2 && (k == 1 || k == 2) {
+		if perRegister == 2 && (k == 1 || k == 2) {
 			kind = 'b'
 		}
 		for i, e := range list {
@@ -177,10 +177,11 @@ func (b *builder) mma(out *instr) {
 		}
 		return s
 	}
-	for _, e := range elements(b.in.args[0]) {
+	for _, e := range elements(b.instruction.args[0]) {
 		b.register(e, 4)
 	}
-	d, x, y, z := fragment(0, 4), fragment(1, 4), fragment(2, 2), fragment(3, 4)
+	d, x := fragment(0, 4), fragment(1, 4)
+	y, z := fragment(2, 2), fragment(3, 4)
 	out.moves = movesProduct
 	out.need = func(w *warp) uint32 {
 		if w.live != all {
@@ -192,7 +193,7 @@ func (b *builder) mma(out *instr) {
 		if mask != all {
 			w.fail(FaultDivergence, mask, "a product of a whole warp under a predicate that differs between lanes")
 		}
-		depth := 8 * each
+		depth := 8 * perRegister
 		var A [16][16]float64
 		var B [8][16]float64 // [column][k]
 		var C [16][8]float32
@@ -200,11 +201,11 @@ func (b *builder) mma(out *instr) {
 		for lane := range 32 {
 			group, member := lane>>2, lane&3
 			for i := range 4 {
-				C[group+i>>1*8][2*member+i&1] = of[float32](w.at(z[i]))[lane]
-				for n := range each {
-					A[group+i&1*8][each*(member+i>>1*4)+n] = factor(w, x[i], lane, each, n)
+				C[group+i>>1*8][2*member+i&1] = vector[float32](w.register(z[i]))[lane]
+				for n := range perRegister {
+					A[group+i&1*8][perRegister*(member+i>>1*4)+n] = factor(w, x[i], lane, perRegister, n)
 					if i < 2 {
-						B[group][each*(member+4*i)+n] = factor(w, y[i], lane, each, n)
+						B[group][perRegister*(member+4*i)+n] = factor(w, y[i], lane, perRegister, n)
 					}
 				}
 			}
@@ -242,7 +243,7 @@ func (b *builder) mma(out *instr) {
 		for lane := range 32 {
 			group, member := lane>>2, lane&3
 			for i := range 4 {
-				of[float32](w.at(d[i]))[lane] = C[group+i>>1*8][2*member+i&1]
+				vector[float32](w.register(d[i]))[lane] = C[group+i>>1*8][2*member+i&1]
 			}
 		}
 	}
@@ -250,9 +251,9 @@ func (b *builder) mma(out *instr) {
 
 // factor is number n of the `each` that an operand of a tensor product holds in a register: half precision, or the upper 19 bits of a
 // float32.
-func factor(w *warp, register int32, lane, each, n int) float64 {
-	v := of[uint32](w.at(register))[lane]
-	if each == 2 {
+func factor(w *warp, register int32, lane, perRegister, n int) float64 {
+	v := vector[uint32](w.register(register))[lane]
+	if perRegister == 2 {
 		return float64(float16.Frombits(uint16(v >> (16 * n))).Float32())
 	}
 	return float64(math.Float32frombits(v &^ 0x1fff))

@@ -15,44 +15,44 @@ import (
 // tainted are the registers that may hold something computed from what was never written: those of first and, with
 // memory, what loads bring.
 func tainted(code []resolved, first []int32, registers int, memory bool) bitset {
-	in := make(bitset, (registers+63)/64)
-	changed := true
+	set := make(bitset, (registers+63)/64)
+	grows := true
 	add := func(r int32) {
-		changed = changed || !in.has(r)
-		in.set(r)
+		grows = grows || !set.contains(r)
+		set.set(r)
 	}
 	for _, r := range first {
 		add(r)
 	}
-	for changed {
-		changed = false
+	for grows {
+		grows = false
 		for i := range code {
 			reads := false
 			switch code[i].parts[0] {
 			case "ld", "ldu", "atom":
 				reads = memory && !slices.Contains(code[i].parts, "param")
 			default:
-				code[i].uses(func(r int32) { reads = reads || in.has(r) })
+				code[i].uses(func(r int32) { reads = reads || set.contains(r) })
 			}
 			if reads {
 				code[i].defines(add)
 			}
 		}
 	}
-	return in
+	return set
 }
 
 // suspect is what an instruction does with registers of tainted, by their index in
-// Kernel.tracked and warp.written; −1 stands for a register that is none of them.
+// Kernel.tracked and warp.valid; −1 stands for a register that is none of them.
 type suspect struct {
-	reads   []int32 // of what it computes from, in order
-	address []int32
-	writes  []int32
-	guard   int32
-	effect  bool  // what it reads has one
-	yes, no int32 // of selp: what is chosen from
-	by      func(w *warp) uint32
-	any     bool // of reads
+	reads    []int32 // of what it computes from, in order
+	address  []int32
+	writes   []int32
+	guard    int32
+	effect   bool  // what it reads has one
+	yes, no  int32 // of selp: what is chosen from
+	selector func(w *warp) uint32
+	any      bool // of reads
 
 	// few says that it does no more than compute write from up to three: registers that are
 	// none of them have the index behind the last.
@@ -63,65 +63,65 @@ type suspect struct {
 
 // suspects gives what an instruction does with such registers, nil where it has none, and whether one of them may
 // hold what was never written though all memory was.
-func (b *builder) suspects(in *resolved) (s *suspect, always bool) {
+func (b *builder) suspects(instruction *resolved) (s *suspect, always bool) {
 	s = &suspect{guard: -1, yes: -1, no: -1}
-	found := false
-	of := func(r int32) int32 {
+	any := false
+	index := func(r int32) int32 {
 		i, ok := b.track[r]
 		if r < 0 || !ok {
 			return -1
 		}
-		found, always = true, always || b.check.has(r)
+		any, always = true, always || b.check.contains(r)
 		return i
 	}
-	if in.guard >= 0 {
-		s.guard = of(in.guard)
+	if instruction.guard >= 0 {
+		s.guard = index(instruction.guard)
 	}
-	list := func(into *[]int32, o *operand) {
+	list := func(dst *[]int32, o *operand) {
 		for _, e := range elements(*o) {
 			r := int32(-1)
 			if e.kind == 'r' || e.kind == 'a' {
-				r = of(e.reg)
+				r = index(e.reg)
 			}
-			*into = append(*into, r)
+			*dst = append(*dst, r)
 			if e.kind == 'r' && e.pair >= 0 {
-				*into = append(*into, of(e.pair))
+				*dst = append(*dst, index(e.pair))
 			}
 		}
 	}
-	for i := range in.args {
+	for i := range instruction.args {
 		switch {
-		case i < in.results():
-			list(&s.writes, &in.args[i])
-		case in.args[i].kind == 'a':
-			list(&s.address, &in.args[i])
-		case in.parts[0] == "selp" && len(in.args) == 4 && i == 1 && in.args[i].kind == 'r':
-			s.yes = of(in.args[i].reg)
-		case in.parts[0] == "selp" && len(in.args) == 4 && i == 2 && in.args[i].kind == 'r':
-			s.no = of(in.args[i].reg)
+		case i < instruction.results():
+			list(&s.writes, &instruction.args[i])
+		case instruction.args[i].kind == 'a':
+			list(&s.address, &instruction.args[i])
+		case instruction.parts[0] == "selp" && len(instruction.args) == 4 && i == 1 && instruction.args[i].kind == 'r':
+			s.yes = index(instruction.args[i].reg)
+		case instruction.parts[0] == "selp" && len(instruction.args) == 4 && i == 2 && instruction.args[i].kind == 'r':
+			s.no = index(instruction.args[i].reg)
 		default:
-			list(&s.reads, &in.args[i])
+			list(&s.reads, &instruction.args[i])
 		}
 	}
-	if !found {
+	if !any {
 		return nil, false
 	}
 	if s.yes >= 0 || s.no >= 0 {
-		s.by = b.predicate(in.args[3])
+		s.selector = b.predicate(instruction.args[3])
 	}
 	for _, r := range s.reads {
 		s.any = s.any || r >= 0
 	}
 	moves := false // what is read, otherwise than lane by lane
-	switch in.parts[0] {
+	switch instruction.parts[0] {
 	case "atom", "red", "vote", "bar", "match", "redux":
 		s.effect = true
 	case "ld", "ldu", "st", "shfl", "mma":
 		moves = true
 	}
-	if s.guard < 0 && len(s.address) == 0 && !s.effect && !moves && s.by == nil && len(s.reads) <= 3 && len(s.writes) <= 1 {
-		none := int32(len(b.kernel.tracked))
-		s.few, s.three, s.write = true, [3]int32{none, none, none}, none
+	if s.guard < 0 && len(s.address) == 0 && !s.effect && !moves && s.selector == nil && len(s.reads) <= 3 && len(s.writes) <= 1 {
+		unused := int32(len(b.kernel.tracked))
+		s.few, s.three, s.write = true, [3]int32{unused, unused, unused}, unused
 		for i, r := range s.reads {
 			if r >= 0 {
 				s.three[i] = r
@@ -136,15 +136,15 @@ func (b *builder) suspects(in *resolved) (s *suspect, always bool) {
 
 // plainly is follow where all that is read is defined; it tells whether that was so.
 func (w *warp) plainly(s *suspect, mask uint32) bool {
-	if w.written[s.three[0]]&w.written[s.three[1]]&w.written[s.three[2]]&mask != mask {
+	if w.valid[s.three[0]]&w.valid[s.three[1]]&w.valid[s.three[2]]&mask != mask {
 		return false
 	}
-	w.written[s.write] |= mask
+	w.valid[s.write] |= mask
 	return true
 }
 
 // follow is what an instruction does with undefined values, before it is executed.
-func (w *warp) follow(in *instr, s *suspect, mask uint32) {
+func (w *warp) follow(instruction *instr, s *suspect, mask uint32) {
 	if s.guard >= 0 {
 		w.defined(s.guard, w.active, "a predicate")
 	}
@@ -153,8 +153,8 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 			w.defined(r, mask, "an address")
 		}
 	}
-	if in.access != nil {
-		if in.access.store && s.any {
+	if instruction.access != nil {
+		if instruction.access.store && s.any {
 			for k, r := range s.reads {
 				if r < 0 {
 					continue
@@ -162,9 +162,9 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 				if s.effect || w.checks&checkUnwritten == 0 {
 					w.defined(r, mask, "a stored value")
 				} else if k < 4 {
-					w.good[k] = w.written[r] | ^mask
+					w.good[k] = w.valid[r] | ^mask
 					if w.good[k] != all {
-						w.from = w.origin[r]
+						w.cause = w.origin[r]
 					}
 				}
 			}
@@ -178,37 +178,37 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 			}
 		}
 	}
-	good, from := all, int32(-1)
+	good, cause := all, int32(-1)
 	if s.any && !s.effect {
 		for _, r := range s.reads {
-			if r >= 0 && mask&^w.written[r] != 0 {
-				good &= w.written[r]
-				from = r
+			if r >= 0 && mask&^w.valid[r] != 0 {
+				good &= w.valid[r]
+				cause = r
 			}
 		}
 	}
-	if s.by != nil {
-		p, yes, no := s.by(w), all, all
+	if s.selector != nil {
+		p, yes, no := s.selector(w), all, all
 		if s.yes >= 0 {
-			yes = w.written[s.yes]
+			yes = w.valid[s.yes]
 		}
 		if s.no >= 0 {
-			no = w.written[s.no]
+			no = w.valid[s.no]
 		}
 		if c := p&yes | ^p&no; mask&^c != 0 {
 			good &= c
-			if from = s.yes; from < 0 || mask&p&^yes == 0 {
-				from = s.no
+			if cause = s.yes; cause < 0 || mask&p&^yes == 0 {
+				cause = s.no
 			}
 		}
 	}
-	if in.moves != nil && good&mask != mask {
-		in.moves(w, s, mask)
+	if instruction.moves != nil && good&mask != mask {
+		instruction.moves(w, s, mask)
 		return
 	}
 	origin := int32(0)
-	if from >= 0 {
-		origin = cmp.Or(w.origin[from], -1-from)
+	if cause >= 0 {
+		origin = cmp.Or(w.origin[cause], -1-cause)
 	}
 	for _, d := range s.writes {
 		w.define(d, good, mask, origin)
@@ -220,16 +220,16 @@ func (w *warp) define(register int32, good, mask uint32, origin int32) {
 	if register < 0 {
 		return
 	}
-	w.written[register] = w.written[register]&^mask | good&mask
+	w.valid[register] = w.valid[register]&^mask | good&mask
 	if good&mask != mask {
 		w.origin[register] = origin
 	}
 }
 
 // loaded notes which lanes of what was loaded are defined.
-func (w *warp) loaded(in *instr, s *suspect, mask uint32) {
+func (w *warp) loaded(instruction *instr, s *suspect, mask uint32) {
 	for k, d := range s.writes {
-		w.define(d, w.good[min(k, 3)], mask, in.line)
+		w.define(d, w.good[min(k, 3)], mask, instruction.line)
 	}
 	w.good = [4]uint32{all, all, all, all}
 }
@@ -247,8 +247,8 @@ func (w *warp) unwritten(origin int32) string {
 }
 
 // defined reports a register whose undefined lanes have an effect.
-func (w *warp) defined(r int32, mask uint32, what string) {
-	m := mask &^ w.written[r]
+func (w *warp) defined(r int32, mask uint32, text string) {
+	m := mask &^ w.valid[r]
 	if m == 0 {
 		return
 	}
@@ -260,7 +260,7 @@ func (w *warp) defined(r int32, mask uint32, what string) {
 			origin = -1 - r
 		}
 	}
-	w.find(kind, m, fmt.Sprintf("%s, register %s, comes of %s", what, w.kernel.tracked[r], w.unwritten(origin)))
+	w.find(kind, m, fmt.Sprintf("%s, register %s, comes of %s", text, w.kernel.tracked[r], w.unwritten(origin)))
 }
 
 // movesShuffle and movesProduct pass on what is undefined from lane to lane. Of a shuffle
@@ -269,9 +269,9 @@ func movesShuffle(w *warp, s *suspect, mask uint32) {
 	w.shuffled = all
 	for _, r := range s.reads {
 		if r >= 0 {
-			w.shuffled &= w.written[r]
-			if mask&^w.written[r] != 0 {
-				w.from = w.origin[r]
+			w.shuffled &= w.valid[r]
+			if mask&^w.valid[r] != 0 {
+				w.cause = w.origin[r]
 			}
 		}
 	}
@@ -284,19 +284,19 @@ func (w *warp) spread(s *suspect, mask uint32) {
 		good |= (w.shuffled >> w.sources[i] & 1) << i
 	}
 	w.shuffled = all
-	w.define(s.writes[0], good, mask, w.from)
+	w.define(s.writes[0], good, mask, w.cause)
 	if len(s.writes) > 1 {
 		w.define(s.writes[1], all, mask, 0)
 	}
 }
 
 func movesProduct(w *warp, s *suspect, mask uint32) {
-	is := func(k int) uint32 {
+	valid := func(k int) uint32 {
 		if r := s.reads[k]; r >= 0 {
-			if w.written[r] != all {
-				w.from = w.origin[r]
+			if w.valid[r] != all {
+				w.cause = w.origin[r]
 			}
-			return w.written[r]
+			return w.valid[r]
 		}
 		return all
 	}
@@ -309,28 +309,28 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 		}
 		return groups
 	}
-	low, high, columns := whole(is(0)&is(2)), whole(is(1)&is(3)), whole(is(4)&is(5))
+	low, high, columns := whole(valid(0)&valid(2)), whole(valid(1)&valid(3)), whole(valid(4)&valid(5))
 	for i, d := range s.writes {
 		rows := low
 		if i >= 2 {
 			rows = high
 		}
 		var good uint32
-		c := is(6 + i)
+		c := valid(6 + i)
 		for lane := range 32 {
 			good |= (rows >> (lane >> 2) & (columns >> (2*(lane&3) + i&1)) & (c >> lane) & 1) << lane
 		}
-		w.define(d, good, all, w.from)
+		w.define(d, good, all, w.cause)
 	}
 }
 
 // element is which element of an access a word belongs to.
-func element(a *access, at, word uint64) int {
+func element(a *access, address, word uint64) int {
 	switch a.size {
 	case 4:
-		return int(word-at>>2) & 3
+		return int(word-address>>2) & 3
 	case 8:
-		return int(word-at>>2) >> 1 & 3
+		return int(word-address>>2) >> 1 & 3
 	}
 	return 0
 }
@@ -339,10 +339,10 @@ func element(a *access, at, word uint64) int {
 func (w *warp) reportStored(mask uint32) {
 	if bad := mask &^ (w.good[0] & w.good[1] & w.good[2] & w.good[3]); bad != 0 {
 		kind := FindUnwritten
-		if w.from <= 0 {
+		if w.cause <= 0 {
 			kind = FindRegister
 		}
-		w.find(kind, bad, fmt.Sprintf("lanes %08x store in global memory what comes of %s", bad, w.unwritten(w.from)))
+		w.find(kind, bad, fmt.Sprintf("lanes %08x store in global memory what comes of %s", bad, w.unwritten(w.cause)))
 	}
 }
 
@@ -361,16 +361,16 @@ func (w *warp) observeLocal(a *access, mask uint32) {
 }
 
 // mark follows one word of an access: what is written of it, or is read unwritten.
-func (w *warp) mark(a *access, lane int, at, word uint64, bytes uint8, written *uint8) {
-	e := element(a, at, word)
+func (w *warp) mark(a *access, lane int, address, word uint64, bytes uint8, valid *uint8) {
+	e := element(a, address, word)
 	switch {
 	case !a.store:
-		if bytes&^*written != 0 {
+		if bytes&^*valid != 0 {
 			w.good[e] &^= 1 << lane
 		}
 	case w.good[e]>>lane&1 != 0:
-		*written |= bytes
+		*valid |= bytes
 	default:
-		*written &^= bytes
+		*valid &^= bytes
 	}
 }

@@ -21,8 +21,8 @@ func shuffle(list []int, random *uint64) {
 	}
 }
 
-// drawn lists the lanes of a mask, ascending or in an order that the seed draws.
-func (w *warp) drawn(mask uint32) []int {
+// laneOrder lists the lanes of a mask, ascending or in an order that the seed draws.
+func (w *warp) laneOrder(mask uint32) []int {
 	w.order = w.order[:0]
 	for i := range lanes(mask) {
 		w.order = append(w.order, i)
@@ -47,19 +47,20 @@ func (w *warp) begin() {
 			b.index[0], b.index[1], b.index[2], l.Grid[0], l.Grid[1], l.Grid[2], lane, w.index, len(w.worker.warps),
 			1 << lane, 2<<lane - 1, 1<<lane - 1, int(all << lane), int(all<<lane) &^ (1 << lane)}
 		for i, v := range values {
-			of[uint32](w.at(int32(128 * i)))[lane] = uint32(v)
+			vector[uint32](w.register(int32(128 * i)))[lane] = uint32(v)
 		}
 	}
-	w.live, w.active, w.pc, w.state = w.exists, w.exists, 0, running
+	w.live, w.active = w.exists, w.exists
+	w.pc, w.state = 0, running
 	w.groups, w.limit = w.groups[:0], 1<<31-1
-	w.time, w.together, w.known = 1, 1, nil
+	w.time, w.fullSync, w.clocks = 1, 1, nil
 	w.random = mix(w.run.machine.options.Seed ^ uint64(b.linear)<<8 ^ uint64(w.index))
 	clear(w.origin)
-	for i := range w.written {
-		w.written[i] = all
+	for i := range w.valid {
+		w.valid[i] = all
 	}
 	for _, r := range w.kernel.unwritten {
-		w.written[r] = 0
+		w.valid[r] = 0
 	}
 	clear(w.localWritten)
 	w.shuffled, w.good = all, [4]uint32{all, all, all, all}
@@ -82,20 +83,20 @@ func (w *warp) split() {
 }
 
 // park puts the running lanes among the groups, with those that stand at the same place.
-func (w *warp) park(waiting bool) {
+func (w *warp) park(blocked bool) {
 	if w.active == 0 {
 		return
 	}
 	lanes := w.run.machine.options.Order == Lanes
 	for i := range w.groups {
-		if g := &w.groups[i]; g.pc == w.pc && (!lanes || waiting && g.waiting) {
+		if g := &w.groups[i]; g.pc == w.pc && (!lanes || blocked && g.blocked) {
 			g.mask |= w.active
-			g.waiting = false // who came may complete it
+			g.blocked = false // who came may complete it
 			w.active = 0
 			return
 		}
 	}
-	w.groups = append(w.groups, group{w.pc, w.active, waiting})
+	w.groups = append(w.groups, group{w.pc, w.active, blocked})
 	w.active = 0
 }
 
@@ -105,7 +106,7 @@ func (w *warp) choose() {
 	if w.run.machine.options.Order == Lanes {
 		able := 0
 		for i := range w.groups {
-			if !w.groups[i].waiting {
+			if !w.groups[i].blocked {
 				able++
 				w.random = mix(w.random)
 				if w.random%uint64(able) == 0 {
@@ -115,14 +116,14 @@ func (w *warp) choose() {
 		}
 	} else {
 		for i := range w.groups {
-			if g := &w.groups[i]; !g.waiting && (best < 0 || g.pc < w.groups[best].pc) {
+			if g := &w.groups[i]; !g.blocked && (best < 0 || g.pc < w.groups[best].pc) {
 				best = i
 			}
 		}
 	}
 	if best < 0 {
 		if len(w.groups) == 0 {
-			w.state = ended
+			w.state = finished
 			return
 		}
 		w.stuck()
@@ -152,17 +153,17 @@ func (w *warp) bound() {
 // stuck ends the launch: lanes wait for others that never come.
 func (w *warp) stuck() {
 	g := w.groups[0]
-	in := &w.kernel.code[g.pc]
-	others := ""
+	instruction := &w.kernel.code[g.pc]
+	rest := ""
 	for _, o := range w.groups[1:] {
-		others += fmt.Sprintf(", lanes %08x at line %d", o.mask, w.kernel.code[o.pc].line)
+		rest += fmt.Sprintf(", lanes %08x at line %d", o.mask, w.kernel.code[o.pc].line)
 	}
 	w.pc = g.pc
 	kind := FaultDivergence
-	if in.kind == doBarrier {
+	if instruction.kind == doBarrier {
 		kind = FaultBarrier
 	}
-	w.fail(kind, g.mask, fmt.Sprintf("%s waits for lanes that never come: lanes %08x are there%s, %08x have ended", in.op, g.mask, others, w.exists&^w.live))
+	w.fail(kind, g.mask, fmt.Sprintf("%s waits for lanes that never come: lanes %08x are there%s, %08x have ended", instruction.op, g.mask, rest, w.exists&^w.live))
 }
 
 // execute runs the warp until it ends or waits at a barrier of the block.
@@ -180,11 +181,11 @@ func (w *warp) execute() {
 			w.park(false)
 			w.choose()
 		}
-		in := &code[w.pc]
+		instruction := &code[w.pc]
 		mask := w.active
-		if in.guard >= 0 {
-			p := w.predicates[in.guard]
-			if in.not {
+		if instruction.guard >= 0 {
+			p := w.predicates[instruction.guard]
+			if instruction.negated {
 				p = ^p
 			}
 			mask &= p
@@ -192,44 +193,44 @@ func (w *warp) execute() {
 		t := &count[w.pc]
 		t.warps++
 		t.lanes += uint64(bits.OnesCount32(mask))
-		s := in.unsure
-		if s != nil && !in.always && w.checks&checkUnwritten == 0 {
+		s := instruction.unsure
+		if s != nil && !instruction.always && w.checks&checkUnwritten == 0 {
 			s = nil
 		}
 		if s != nil && !(s.few && w.plainly(s, mask)) {
-			w.follow(in, s, mask)
+			w.follow(instruction, s, mask)
 		}
-		switch in.kind {
+		switch instruction.kind {
 		case doLanes:
 			if mask == 0 {
 				break
 			}
-			to := w.at(in.dst)
+			dst := w.register(instruction.dst)
 			if mask != all {
-				to = unsafe.Pointer(&w.result)
+				dst = unsafe.Pointer(&w.result)
 			}
 			w.mask = mask
-			in.apply(w, to, w.at(in.from[0]), w.at(in.from[1]), w.at(in.from[2]))
+			instruction.apply(w, dst, w.register(instruction.operands[0]), w.register(instruction.operands[1]), w.register(instruction.operands[2]))
 			if mask != all {
-				w.merge(in, mask)
+				w.merge(instruction, mask)
 			}
 		case doPredicate:
-			p := in.holds(w)
-			w.predicates[in.dst] = w.predicates[in.dst]&^mask | p&mask
+			p := instruction.holds(w)
+			w.predicates[instruction.dst] = w.predicates[instruction.dst]&^mask | p&mask
 		case doMasked:
 			if mask != 0 {
-				in.effect(w, mask)
-				if s != nil && in.access != nil {
-					w.loaded(in, s, mask)
+				instruction.effect(w, mask)
+				if s != nil && instruction.access != nil {
+					w.loaded(instruction, s, mask)
 				}
 			}
 		case doBranch:
 			if mask == w.active {
-				w.pc = in.target
+				w.pc = instruction.target
 			} else if mask != 0 {
 				t.split++
 				rest, pc := w.active&^mask, w.pc
-				w.pc, w.active = in.target, mask
+				w.pc, w.active = instruction.target, mask
 				w.park(false)
 				w.pc, w.active = pc+1, rest
 			} else {
@@ -246,24 +247,24 @@ func (w *warp) execute() {
 			w.live &^= mask
 			w.active &^= mask
 			for i := range w.groups { // whom they waited for may be none of those left
-				w.groups[i].waiting = false
+				w.groups[i].blocked = false
 			}
 			if w.active == 0 {
 				w.choose()
-				if w.state == ended {
+				if w.state == finished {
 					return
 				}
 				continue
 			}
 		case doTogether:
-			if need := in.need(w) & w.live; need&^w.active != 0 {
+			if need := instruction.need(w) & w.live; need&^w.active != 0 {
 				t.wait(mask)
 				w.park(true)
 				w.choose()
 				continue
 			}
 			if mask != 0 {
-				in.effect(w, mask)
+				instruction.effect(w, mask)
 				if s != nil && w.shuffled != all {
 					w.spread(s, mask)
 				}
@@ -287,8 +288,8 @@ func (w *warp) execute() {
 				w.find(FindBarrier, w.active, "a barrier under a predicate that differs between lanes")
 			}
 			w.arrived = 0
-			if in.holds != nil {
-				w.arrived = in.holds(w) & w.active
+			if instruction.holds != nil {
+				w.arrived = instruction.holds(w) & w.active
 			}
 			w.state = atBarrier
 			return
@@ -298,19 +299,19 @@ func (w *warp) execute() {
 }
 
 // merge writes the lanes of a mask of a result.
-func (w *warp) merge(in *instr, mask uint32) {
-	switch in.size {
+func (w *warp) merge(instruction *instr, mask uint32) {
+	switch instruction.size {
 	case 2:
-		merged[uint16](w, in, mask)
+		merged[uint16](w, instruction, mask)
 	case 4:
-		merged[uint32](w, in, mask)
+		merged[uint32](w, instruction, mask)
 	default:
-		merged[uint64](w, in, mask)
+		merged[uint64](w, instruction, mask)
 	}
 }
 
-func merged[T integer](w *warp, in *instr, mask uint32) {
-	d, r := of[T](w.at(in.dst)), of[T](unsafe.Pointer(&w.result))
+func merged[T integer](w *warp, instruction *instr, mask uint32) {
+	d, r := vector[T](w.register(instruction.dst)), vector[T](unsafe.Pointer(&w.result))
 	for i := range lanes(mask) {
 		d[i] = r[i]
 	}
@@ -319,7 +320,7 @@ func merged[T integer](w *warp, in *instr, mask uint32) {
 // lowest goes over to lanes that stand at a smaller address than the running ones.
 func (w *warp) lowest() {
 	for i := range w.groups {
-		if g := &w.groups[i]; g.pc < w.pc && !g.waiting {
+		if g := &w.groups[i]; g.pc < w.pc && !g.blocked {
 			w.park(false)
 			w.choose()
 			return

@@ -31,11 +31,11 @@ func (e *NoCompilerError) Error() string {
 // Compiler finds a C++20 compiler: $CXX, g++ or clang++. version is its first line
 // of --version. None is a *NoCompilerError.
 func Compiler() (path, version string, err error) {
-	tried := []string{"g++", "clang++"}
+	commands := []string{"g++", "clang++"}
 	if cxx := os.Getenv("CXX"); cxx != "" {
-		tried = []string{cxx}
+		commands = []string{cxx}
 	}
-	for _, name := range tried {
+	for _, name := range commands {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
@@ -52,7 +52,7 @@ func Compiler() (path, version string, err error) {
 		first, _, _ := strings.Cut(string(out), "\n")
 		return path, first, nil
 	}
-	return "", "", &NoCompilerError{Tried: tried}
+	return "", "", &NoCompilerError{Tried: commands}
 }
 
 // Sources lists what a module's tests run: its own kernels, and those of the engine.
@@ -65,8 +65,8 @@ func Sources(m images.Module) ([]string, error) {
 	if err != nil || m.Root == m.Engine {
 		return sources, err
 	}
-	own, err := images.Module{Root: m.Engine}.Sources("kernels")
-	return append(sources, own...), err
+	engine, err := images.Module{Root: m.Engine}.Sources("kernels")
+	return append(sources, engine...), err
 }
 
 // keep is how long a compiled file that nobody used stays in the cache.
@@ -91,7 +91,7 @@ func StandIn(m images.Module, sources []string) (library string, err error) {
 // host is the shim's own half of a library.
 var host = []string{"access.cpp", "block.cpp", "cuda.cpp", "streams.cpp"}
 
-func build(m images.Module, sources, own []string) (library string, err error) {
+func build(m images.Module, sources, engine []string) (library string, err error) {
 	compiler, version, err := Compiler()
 	if err != nil {
 		return "", err
@@ -111,7 +111,7 @@ func build(m images.Module, sources, own []string) (library string, err error) {
 	defer unlock()
 	b.clean()
 	all := slices.Clone(sources)
-	for _, name := range own {
+	for _, name := range engine {
 		all = append(all, filepath.Join(b.root, "kernels/shim/host", name))
 	}
 	static, err := b.staticShared(m)
@@ -127,8 +127,8 @@ var units sync.Map
 // staticShared writes a unit that tells the shim the static shared memory of every kernel
 // with an image, which the host's compiler does not tell.
 func (b *builder) staticShared(m images.Module) (unit string, err error) {
-	if known, ok := units.Load(m); ok {
-		return known.(string), nil
+	if cached, ok := units.Load(m); ok {
+		return cached.(string), nil
 	}
 	folders, err := m.Folders()
 	if err != nil {

@@ -170,14 +170,14 @@ func Make(sources ...string) (*Library, error) {
 	return Load(path)
 }
 
-var said sync.Once
+var notice sync.Once
 
 func answer(t testing.TB, l *Library, err error) *Library {
 	t.Helper()
-	var none *NoCompilerError
+	var missing *NoCompilerError
 	switch {
-	case errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1":
-		said.Do(func() { fmt.Fprintf(os.Stderr, "the CUDA path was not tested: %v\n", err) })
+	case errors.As(err, &missing) && os.Getenv("GPC_REQUIRE_SHIM") != "1":
+		notice.Do(func() { fmt.Fprintf(os.Stderr, "the CUDA path was not tested: %v\n", err) })
 		t.Skipf("the CUDA path was not tested: %v", err)
 	case err != nil:
 		t.Fatal(err)

@@ -29,8 +29,8 @@ const (
 // multiply-adds.
 func Update(level isa.Level, w, g, m, v []float32, f *Factors) {
 	g, m, v = g[:len(w)], m[:len(w)], v[:len(w)]
-	done := vectors(level, w, g, m, v, f)
-	generic(w[done:], g[done:], m[done:], v[done:], f)
+	vectorized := vectors(level, w, g, m, v, f)
+	generic(w[vectorized:], g[vectorized:], m[vectorized:], v[vectorized:], f)
 }
 
 func generic(w, g, m, v []float32, f *Factors) {

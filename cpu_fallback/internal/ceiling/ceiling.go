@@ -104,8 +104,10 @@ var start, last = [2]float32{1, 0.5}, float32(0)
 // is what the compiler makes of Go.
 func peakGeneric(rounds int) float32 {
 	x, y := start[1], start[0]
-	a, b, c, d, e, f := y, x, y, x, y, x
-	g, h, i, j, k, l := x, y, x, y, x, y
+	a, b, c := y, x, y
+	d, e, f := x, y, x
+	g, h, i := x, y, x
+	j, k, l := y, x, y
 	for range rounds {
 		a += x * a
 		b += x * b

@@ -75,7 +75,7 @@ type kernels struct {
 	scale          func(a []float32, count int, factor []float32)
 	tridiagonalise func(a []float32, n int, d, e, c, work []float32)
 	bound          func(d, e []float32, n int, e2, bounds []float32)
-	bisect         func(d, e2 []float32, n, below, iterations int, bounds, lambda []float32)
+	bisect         func(d, e2 []float32, n, rank, iterations int, bounds, lambda []float32)
 	factor         func(d, e []float32, n int, lambda, bounds, work []float32)
 	solve          func(work []float32, n int, y, x []float32)
 	normalise      func(y []float32, n int)
@@ -171,14 +171,14 @@ func (s *Solver) load(g []float32, stride, m int) {
 		}
 	}
 	s.run.largest(s.a, count, s.largest)
-	again := false
+	retry := false
 	for j := range l {
 		first, second, e := powerOfTwo(s.largest[j])
 		s.scale[j], s.scale[l+j], s.exponent[j] = first, second, e
-		again = again || second != 1
+		retry = retry || second != 1
 	}
 	s.run.scale(s.a, count, s.scale[:l])
-	if again {
+	if retry {
 		s.run.scale(s.a, count, s.scale[l:])
 	}
 }

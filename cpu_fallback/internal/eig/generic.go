@@ -136,10 +136,10 @@ func boundGeneric(d, e []float32, n int, e2, bounds []float32) {
 	bounds[2] = max(blur*norm, smallestBlur)
 }
 
-// bisectGeneric finds the chunk of eigenvalues number below, below−1, … in
+// bisectGeneric finds the chunk of eigenvalues number rank, rank−1, … in
 // ascending order counted from 0, by halving [bounds[0], bounds[1]]: the Sturm
 // sequence of T − x has as many negative terms as there are eigenvalues < x.
-func bisectGeneric(d, e2 []float32, n, below, iterations int, bounds, lambda []float32) {
+func bisectGeneric(d, e2 []float32, n, rank, iterations int, bounds, lambda []float32) {
 	for j := range chunk {
 		lo, hi := bounds[0], bounds[1]
 		for range iterations {
@@ -152,7 +152,7 @@ func bisectGeneric(d, e2 []float32, n, below, iterations int, bounds, lambda []f
 					count++
 				}
 			}
-			if count > below-j {
+			if count > rank-j {
 				hi = x
 			} else {
 				lo = x
@@ -174,26 +174,33 @@ func factorGeneric(d, e []float32, n int, lambda, bounds, work []float32) {
 		superR = e[1]
 	}
 	for i := range n {
-		sub, nextR, nextI, superNext := float32(0), float32(0), -delta, float32(0)
+		sub, nextR := float32(0), float32(0)
+		nextI, superNext := -delta, float32(0)
 		if i+1 < n {
 			sub, nextR = e[i+1], d[i+1]-x
 		}
 		if i+2 < n {
 			superNext = e[i+2]
 		}
-		pR, pI, oR, oI := diagR, diagI, sub, float32(0)
-		uR, uI, vR, vI := superR, superI, nextR, nextI
+		pR, pI := diagR, diagI
+		oR, oI := sub, float32(0)
+		uR, uI := superR, superI
+		vR, vI := nextR, nextI
 		u2, v2, swap := float32(0), superNext, uint32(0)
 		if sub*sub > diagR*diagR+diagI*diagI {
-			pR, pI, oR, oI = sub, 0, diagR, diagI
-			uR, uI, vR, vI = nextR, nextI, superR, superI
+			pR, pI = sub, 0
+			oR, oI = diagR, diagI
+			uR, uI = nextR, nextI
+			vR, vI = superR, superI
 			u2, v2, swap = superNext, 0, math.MaxUint32
 		}
 		scale := 1 / max(pR*pR+pI*pI, smallestPivot)
 		inR, inI := pR*scale, -(pI * scale)
 		mR, mI := oR*inR-oI*inI, oR*inI+oI*inR
 		f := work[8*i : 8*i+8]
-		f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7] = inR, inI, uR, uI, u2, mR, mI, math.Float32frombits(swap)
+		f[0], f[1], f[2] = inR, inI, uR
+		f[3], f[4], f[5] = uI, u2, mR
+		f[6], f[7] = mI, math.Float32frombits(swap)
 		diagR, diagI = vR-mR*uR+mI*uI, vI-mR*uI-mI*uR
 		superR, superI = v2-mR*u2, -(mI * u2)
 	}
@@ -207,13 +214,15 @@ func solveGeneric(work []float32, n int, y, x []float32) {
 		f := work[8*i : 8*i+8]
 		nextR, nextI := y[i+1], float32(0)
 		if math.Float32bits(f[7]) != 0 {
-			vR, vI, nextR, nextI = nextR, nextI, vR, vI
+			vR, nextR = nextR, vR
+			vI, nextI = nextI, vI
 		}
 		x[2*i], x[2*i+1] = vR, vI
 		vR, vI = nextR-f[5]*vR+f[6]*vI, nextI-f[5]*vI-f[6]*vR
 	}
 	x[2*n-2], x[2*n-1] = vR, vI
-	r1, i1, r2, i2 := float32(0), float32(0), float32(0), float32(0)
+	r1, i1 := float32(0), float32(0)
+	r2, i2 := float32(0), float32(0)
 	for i := n - 1; i >= 0; i-- {
 		f := work[8*i : 8*i+8]
 		wR := x[2*i] - f[4]*r2 - f[2]*r1 + f[3]*i1

@@ -61,8 +61,8 @@ func countBits(mask []uint16) int {
 }
 
 func compressGeneric(dst []float32, dstRow int, src []float32, srcRow int, index []int32, mask []uint16) {
-	for r, from := range index {
-		d, s := dst[r*dstRow:], src[int(from)*srcRow:]
+	for r, source := range index {
+		d, s := dst[r*dstRow:], src[int(source)*srcRow:]
 		n := 0
 		for w, m := range mask {
 			for ; m != 0; m &= m - 1 {

@@ -102,11 +102,13 @@ func (p Panels) PackTransposed(w tensor.Matrix, bias []float32) {
 		c := 0
 		for ; c+4 <= cols; c += 4 {
 			// Four rows at once: one panel line is written in one go.
-			r0, r1, r2, r3 := w.Row(j+c), w.Row(j+c+1), w.Row(j+c+2), w.Row(j+c+3)
+			r0, r1 := w.Row(j+c), w.Row(j+c+1)
+			r2, r3 := w.Row(j+c+2), w.Row(j+c+3)
 			o := c
 			for k := range r0 {
 				d := dst[o : o+4 : o+4]
-				d[0], d[1], d[2], d[3] = r0[k], r1[k], r2[k], r3[k]
+				d[0], d[1] = r0[k], r1[k]
+				d[2], d[3] = r2[k], r3[k]
 				o += step
 			}
 		}

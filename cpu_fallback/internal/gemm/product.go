@@ -107,7 +107,7 @@ func (k Kernel) Multiply(p *Product) {
 
 // rowBlock runs along the panels of one block of rows, whose part of A stays in
 // the first-level cache.
-func (k Kernel) rowBlock(p *Product, from, rows int) {
+func (k Kernel) rowBlock(p *Product, row, rows int) {
 	var t tile
 	t.rows = rows
 	depth := p.B.K
@@ -122,11 +122,11 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 	}
 	t.k, t.mode = depth, p.mode()
 	if depth > 0 {
-		t.a = &p.A[from*p.ARow]
+		t.a = &p.A[row*p.ARow]
 	}
 	first := 0 // column
 	if rows == 1 && p.AList == nil && p.B.N >= gemvPanels*k.cols && k.level != isa.Generic {
-		first = k.singleRow(p, from, t)
+		first = k.singleRow(p, row, t)
 	}
 	if p.AList != nil && depth > 0 {
 		t.aList, t.bList = &p.AList[0], &p.BList[0]
@@ -138,7 +138,7 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 			step = p.B.TailStep
 		}
 		t.bStep, t.cols = 4*uintptr(step), cols
-		t.point(p, from, j, k.cols)
+		t.point(p, row, j, k.cols)
 		if p.AList != nil {
 			k.listed(&t)
 		} else {
@@ -159,35 +159,35 @@ func (p *Product) mode() (mode int) {
 }
 
 // point sets the addresses of the tile at row from and column j.
-func (t *tile) point(p *Product, from, j, width int) {
+func (t *tile) point(p *Product, row, j, width int) {
 	if p.B.K > 0 {
 		t.b = &p.B.Data[j/width*p.B.PanelStride]
 	}
-	t.c = &p.C[from*p.CRow+j]
+	t.c = &p.C[row*p.CRow+j]
 	if p.Init == FromBias {
 		t.start = &p.B.Bias[j]
 	}
 	if p.Where != nil {
-		t.where = &p.Where[from*p.WhereRow+j]
+		t.mask = &p.Where[row*p.WhereRow+j]
 	}
 }
 
 // singleRow multiplies one row with the panels that come in whole groups, and
 // returns the first column it left.
-func (k Kernel) singleRow(p *Product, from int, t tile) int {
+func (k Kernel) singleRow(p *Product, row int, t tile) int {
 	t.bStep = 4 * uintptr(p.B.Step)
 	t.cols = gemvPanels * k.cols
 	var storage [sparseDepth]int32
 	sparse := false
 	if p.AStep == 1 && p.B.K >= sparseDepth/16 && p.B.K <= sparseDepth {
-		if n := nonZero(p.A[from*p.ARow:][:p.B.K], &storage); n <= p.B.K*7/8 {
+		if n := nonZero(p.A[row*p.ARow:][:p.B.K], &storage); n <= p.B.K*7/8 {
 			sparse = true
 			t.k, t.lanes = n, unsafe.Pointer(&storage)
 		}
 	}
 	j := 0
 	for ; j+t.cols <= p.B.N; j += t.cols {
-		t.point(p, from, j, k.cols)
+		t.point(p, row, j, k.cols)
 		k.gemv(&t, sparse)
 	}
 	return j
@@ -226,15 +226,15 @@ func (p *Product) check() {
 		columns = p.checkLists()
 	}
 	for _, s := range [...]struct {
-		what       string
-		have, need int
+		name         string
+		length, need int
 	}{
 		{"A", len(p.A), last(p.Rows, p.ARow, columns, p.AStep)},
 		{"C", len(p.C), last(p.Rows, p.CRow, p.B.N, 1)},
 		{"B", len(p.B.Data), p.B.need()},
 	} {
-		if s.have < s.need {
-			panic(fmt.Sprintf("gemm: %s of a %d×%d×%d product holds %d elements, needs %d", s.what, p.Rows, p.B.K, p.B.N, s.have, s.need))
+		if s.length < s.need {
+			panic(fmt.Sprintf("gemm: %s of a %d×%d×%d product holds %d elements, needs %d", s.name, p.Rows, p.B.K, p.B.N, s.length, s.need))
 		}
 	}
 	if p.Where != nil && len(p.Where) < last(p.Rows, p.WhereRow, p.B.N, 1) {

@@ -298,7 +298,7 @@ func TestTileLayout(t *testing.T) {
 	var v tile
 	for i, offset := range []uintptr{
 		unsafe.Offsetof(v.a), unsafe.Offsetof(v.aRow), unsafe.Offsetof(v.aStep), unsafe.Offsetof(v.b), unsafe.Offsetof(v.bStep),
-		unsafe.Offsetof(v.c), unsafe.Offsetof(v.cRow), unsafe.Offsetof(v.start), unsafe.Offsetof(v.where), unsafe.Offsetof(v.whereRow),
+		unsafe.Offsetof(v.c), unsafe.Offsetof(v.cRow), unsafe.Offsetof(v.start), unsafe.Offsetof(v.mask), unsafe.Offsetof(v.whereRow),
 		unsafe.Offsetof(v.k), unsafe.Offsetof(v.rows), unsafe.Offsetof(v.cols), unsafe.Offsetof(v.mode), unsafe.Offsetof(v.lanes),
 		unsafe.Offsetof(v.bPanel), unsafe.Offsetof(v.aList), unsafe.Offsetof(v.bList),
 	} {

@@ -12,7 +12,7 @@ type tile struct {
 	c           *float32
 	cRow        uintptr
 	start       *float32 // bias, full width; nil: mode decides
-	where       *float32 // mask source; nil: no mask
+	mask        *float32 // mask source; nil: no mask
 	whereRow    uintptr
 	k           int
 	rows, cols  int
@@ -72,7 +72,7 @@ func tileGeneric(t *tile) {
 			if t.mode&modeReLU != 0 && s < 0 {
 				s = 0
 			}
-			if t.where != nil && !(*offset(t.where, uintptr(i)*t.whereRow+4*uintptr(j)) > 0) {
+			if t.mask != nil && !(*offset(t.mask, uintptr(i)*t.whereRow+4*uintptr(j)) > 0) {
 				s = 0
 			}
 			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s + 0
@@ -85,7 +85,8 @@ func tileGeneric(t *tile) {
 func chainsListed(t *tile, acc *[2][genericCols]float32) {
 	aList, bList := unsafe.Slice(t.aList, t.k), unsafe.Slice(t.bList, t.k)
 	for i := range t.rows {
-		s0, s1, s2, s3 := acc[i][0], acc[i][1], acc[i][2], acc[i][3]
+		s0, s1 := acc[i][0], acc[i][1]
+		s2, s3 := acc[i][2], acc[i][3]
 		row := offset(t.a, uintptr(i)*t.aRow)
 		for n, k := range aList {
 			a := *offset(row, 4*uintptr(k))
@@ -100,8 +101,10 @@ func chainsListed(t *tile, acc *[2][genericCols]float32) {
 }
 
 func chains2(t *tile, acc *[2][genericCols]float32) {
-	s00, s01, s02, s03 := acc[0][0], acc[0][1], acc[0][2], acc[0][3]
-	s10, s11, s12, s13 := acc[1][0], acc[1][1], acc[1][2], acc[1][3]
+	s00, s01 := acc[0][0], acc[0][1]
+	s02, s03 := acc[0][2], acc[0][3]
+	s10, s11 := acc[1][0], acc[1][1]
+	s12, s13 := acc[1][2], acc[1][3]
 	var aAt, bAt uintptr
 	for range t.k {
 		a0, a1 := *offset(t.a, aAt), *offset(t.a, aAt+t.aRow)
@@ -122,7 +125,8 @@ func chains2(t *tile, acc *[2][genericCols]float32) {
 }
 
 func chains1(t *tile, acc *[2][genericCols]float32) {
-	s0, s1, s2, s3 := acc[0][0], acc[0][1], acc[0][2], acc[0][3]
+	s0, s1 := acc[0][0], acc[0][1]
+	s2, s3 := acc[0][2], acc[0][3]
 	var aAt, bAt uintptr
 	for range t.k {
 		a := *offset(t.a, aAt)

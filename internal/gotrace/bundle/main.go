@@ -51,8 +51,8 @@ func write(name string) error {
 	if err != nil {
 		return err
 	}
-	if own, err := gotrace.Bundled(); err == nil {
-		if got, err := gotrace.API(own); err == nil && slices.Equal(got, want) {
+	if bundled, err := gotrace.Bundled(); err == nil {
+		if current, err := gotrace.API(bundled); err == nil && slices.Equal(current, want) {
 			return nil
 		}
 	}

@@ -38,7 +38,7 @@ type spring struct{ stiffness, damping float64 }
 
 func (s spring) force(x, v float64) float64 { return -s.stiffness*x - s.damping*v }
 
-func (s *spring) harden(by float64) { s.stiffness += by }
+func (s *spring) harden(increment float64) { s.stiffness += increment }
 
 type law interface{ force(x, v float64) float64 }
 
@@ -72,7 +72,7 @@ func power(x float64, n int) float64 {
 	return x * power(x, n-1)
 }
 
-func each(x []float64) func(func(int, float64) bool) {
+func entries(x []float64) func(func(int, float64) bool) {
 	return func(yield func(int, float64) bool) {
 		for i, v := range x {
 			if !yield(i, v) {
@@ -191,7 +191,7 @@ func cases() []Case {
 			}
 		}},
 		{"range over functions and integers", func(x, y []float64) {
-			for i, v := range each(x) {
+			for i, v := range entries(x) {
 				y[i] = v
 				for range i {
 					y[i] += v
@@ -242,11 +242,11 @@ func cases() []Case {
 		}},
 		{"conditions of conditions", func(x, y []float64) {
 			copy(y, x)
-			inside := x[0] > -0.5 && x[0] < 0.5 || x[1] == 0
-			if !inside {
+			bounded := x[0] > -0.5 && x[0] < 0.5 || x[1] == 0
+			if !bounded {
 				y[0] = 0
 			}
-			if inside != (x[2] >= 0) {
+			if bounded != (x[2] >= 0) {
 				y[1] = 9
 			}
 		}},

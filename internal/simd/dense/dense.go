@@ -96,7 +96,8 @@ func reach(n, m, row int) int { return (n-1)*row + m }
 
 func product(n, k, m, firstColumns, row, column int) Product {
 	p := Product{sizes: [count]int{n, k, m, firstColumns, m * bytes, row * bytes, column * bytes, m * bytes, m * bytes}}
-	p.c, p.d, p.a, p.b = n*m, n*m, n*k, k*m
+	p.c, p.d = n*m, n*m
+	p.a, p.b = n*k, k*m
 	return p
 }
 
@@ -126,12 +127,12 @@ func (p *Product) add(c, d, a, b []float64) {
 			most += group
 		}
 		n := p.sizes[columns]
-		to := c[i*p.sizes[cRow]/bytes:][:min(n, most)]
-		copy(to, d[i*p.sizes[dRow]/bytes:])
+		dst := c[i*p.sizes[cRow]/bytes:][:min(n, most)]
+		copy(dst, d[i*p.sizes[dRow]/bytes:])
 		for k := range p.sizes[terms] {
 			v := a[i*p.sizes[aRow]/bytes+k*p.sizes[aColumn]/bytes]
-			for j, w := range b[k*p.sizes[bRow]/bytes:][:len(to)] {
-				to[j] = math.FMA(v, w, to[j])
+			for j, w := range b[k*p.sizes[bRow]/bytes:][:len(dst)] {
+				dst[j] = math.FMA(v, w, dst[j])
 			}
 		}
 	}

@@ -60,8 +60,8 @@ func (f *LDL) pivots(from, to int) {
 		}
 		f.inverse[k] = 1 / row[k]
 		for i := k + 1; i < to; i++ {
-			l, of, other := float64(row[i]*f.inverse[k]), row[i:], f.a[i*n+i:(i+1)*n]
-			for j, v := range of[:len(other)] {
+			l, tail, other := float64(row[i]*f.inverse[k]), row[i:], f.a[i*n+i:(i+1)*n]
+			for j, v := range tail[:len(other)] {
 				other[j] -= float64(l * v)
 			}
 		}

@@ -46,15 +46,15 @@ func Available() []Level {
 // Choose returns the best available level, or the one named by GPC_CPU. A name
 // that is unknown or that this CPU cannot run is an error.
 func Choose() (Level, error) {
-	have := Available()
+	levels := Available()
 	name := os.Getenv(Environment)
 	if name == "" {
-		return have[len(have)-1], nil
+		return levels[len(levels)-1], nil
 	}
 	for _, l := range []Level{Generic, AVX2, AVX512} {
 		if l.String() == name {
-			if !slices.Contains(have, l) {
-				return 0, fmt.Errorf("%s=%s: this CPU or build has only %v", Environment, name, have)
+			if !slices.Contains(levels, l) {
+				return 0, fmt.Errorf("%s=%s: this CPU or build has only %v", Environment, name, levels)
 			}
 			return l, nil
 		}

@@ -9,8 +9,8 @@ func aligned(n int) []float64 {
 	const extra = cacheLine / 8
 	buf := make([]float64, n+extra)
 	skip := 0
-	if off := uintptr(unsafe.Pointer(&buf[0])) % cacheLine; off != 0 {
-		skip = int(cacheLine-off) / 8
+	if misalignment := uintptr(unsafe.Pointer(&buf[0])) % cacheLine; misalignment != 0 {
+		skip = int(cacheLine-misalignment) / 8
 	}
 	return buf[skip : skip+n : skip+n]
 }

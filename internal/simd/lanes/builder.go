@@ -91,16 +91,16 @@ func (b *Builder) close() {
 
 // grow makes room for n more words in the chunk at work and returns them.
 func (b *Builder) grow(n int) []uint32 {
-	at := len(b.chunk)
-	if most := cap(b.chunk); at+n > most {
-		more := min(chunkWords, max(2*most, at+n, 64))
+	offset := len(b.chunk)
+	if most := cap(b.chunk); offset+n > most {
+		more := min(chunkWords, max(2*most, offset+n, 64))
 		if len(b.code) > 0 {
 			more = chunkWords
 		}
 		b.chunk = append(make([]uint32, 0, more), b.chunk...)
 	}
-	b.chunk = b.chunk[:at+n]
-	return b.chunk[at:]
+	b.chunk = b.chunk[:offset+n]
+	return b.chunk[offset:]
 }
 
 // extend returns the words of the operands of up to n repetitions or stretches of an operation, and at
@@ -116,7 +116,8 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	if !joins {
 		words := b.grow(header)
 		words[0], words[1] = uint32(o), 0
-		b.op, b.head, b.row, b.count = o, head, row, len(b.chunk)-header+1
+		b.op, b.head = o, head
+		b.row, b.count = row, len(b.chunk)-header+1
 		if o.headed() {
 			words[2] = uint32(head)
 		}
@@ -135,35 +136,35 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 // in use stays in the nearest cache.
 func (b *Builder) place() {
 	last := make([]int, len(b.columns)) // operation that uses it last
-	b.eachTemporary(func(at int, word *uint32) { last[b.columnOf[Ref(*word)&^temporaryBit]] = at })
-	const none = temporaryBit
-	cell := slices.Repeat([]Ref{none}, len(b.columns))
+	b.eachTemporary(func(offset int, word *uint32) { last[b.columnOf[Ref(*word)&^temporaryBit]] = offset })
+	const unset = temporaryBit
+	cell := slices.Repeat([]Ref{unset}, len(b.columns))
 	free := map[Ref][]Ref{} // by length
 	next := b.layout.next
-	var ended []int32 // with the operation before
-	before := 0
-	b.eachTemporary(func(at int, word *uint32) {
-		if at != before {
-			for _, c := range ended {
+	var expired []int32 // with the operation before
+	previous := 0
+	b.eachTemporary(func(offset int, word *uint32) {
+		if offset != previous {
+			for _, c := range expired {
 				n := b.columns[c].n
 				free[n] = append(free[n], cell[c])
 			}
-			ended, before = ended[:0], at
+			expired, previous = expired[:0], offset
 		}
 		id := Ref(*word) &^ temporaryBit
 		c := b.columnOf[id]
-		of := b.columns[c]
-		if cell[c] == none {
-			if f := free[of.n]; len(f) > 0 {
-				cell[c], free[of.n] = f[len(f)-1], f[:len(f)-1]
+		column := b.columns[c]
+		if cell[c] == unset {
+			if f := free[column.n]; len(f) > 0 {
+				cell[c], free[column.n] = f[len(f)-1], f[:len(f)-1]
 			} else {
 				cell[c] = next
-				next += of.n
+				next += column.n
 			}
 		}
-		*word = uint32(cell[c] + id - of.first)
-		if last[c] == at {
-			ended = append(ended, c)
+		*word = uint32(cell[c] + id - column.first)
+		if last[c] == offset {
+			expired = append(expired, c)
 			last[c] = -1
 		}
 	})
@@ -172,19 +173,19 @@ func (b *Builder) place() {
 
 // eachTemporary calls f with the operands that have no cell yet, and the number of their operation. The head of a run is the
 // last operation's.
-func (b *Builder) eachTemporary(f func(at int, word *uint32)) {
-	at := 0
-	each(b.code, func(r run) {
+func (b *Builder) eachTemporary(f func(offset int, word *uint32)) {
+	offset := 0
+	forEachRun(b.code, func(r run) {
 		k := operands[r.op]
 		for i := range r.args {
 			if Ref(r.args[i])&temporaryBit != 0 {
-				f(at+i/k, &r.args[i])
+				f(offset+i/k, &r.args[i])
 			}
 		}
-		at += len(r.args) / k
+		offset += len(r.args) / k
 		for i := range r.head {
 			if Ref(r.head[i])&temporaryBit != 0 {
-				f(at-1, &r.head[i])
+				f(offset-1, &r.head[i])
 			}
 		}
 	})
@@ -206,10 +207,10 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 		head, cols = cols[0][0], cols[1:]
 	}
 	width := operands[o]
-	for at := 0; at < n; {
-		args := b.extend(o, head, 0, n-at)
+	for start := 0; start < n; {
+		args := b.extend(o, head, 0, n-start)
 		for k, c := range cols {
-			i := at
+			i := start
 			for w := k; w < len(args); w += width {
 				if len(c) == 1 {
 					args[w] = uint32(c[0])
@@ -219,7 +220,7 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 				i++
 			}
 		}
-		at += len(args) / width
+		start += len(args) / width
 	}
 }
 

@@ -86,18 +86,18 @@ func interpret(code []uint32, cells []float64, width int) {
 
 // unroll interprets stretches as plain code, some repetitions at a time.
 func (r *run) unroll(cells []float64, width int) {
-	const some = 16
-	var buf [3 + some*4 + 1]uint32
+	const most = 16
+	var buf [3 + most*4 + 1]uint32
 	o := r.op.plain()
 	k, header := operands[o], o.header()
 	copy(buf[2:header], r.head)
-	for at := 0; at < len(r.args); at += r.op.words() {
-		of := r.args[at+1:][:k]
-		for i, n := 0, int(r.args[at]); i < n; i += some {
-			count := min(some, n-i)
+	for offset := 0; offset < len(r.args); offset += r.op.words() {
+		arguments := r.args[offset+1:][:k]
+		for i, n := 0, int(r.args[offset]); i < n; i += most {
+			count := min(most, n-i)
 			code := buf[:header+count*k+1]
 			code[0], code[1], code[len(code)-1] = uint32(o), uint32(count), uint32(opEnd)
-			for q, first := range of {
+			for q, first := range arguments {
 				step := uint32(width * (r.row >> q & 1))
 				for w, a := header+q, first+uint32(i)*step; w < len(code)-1; w += k {
 					code[w] = a
@@ -179,17 +179,17 @@ func truth(b bool) float64 {
 
 // row is d += a·x, or d = a·x, for n cells as wide as a.
 func row(o op, d, a, x []float64, n int) {
-	for at := 0; n > 0; n-- {
+	for offset := 0; n > 0; n-- {
 		if o == opRow {
 			for l, v := range a {
-				d[at+l] = math.FMA(v, x[at+l], d[at+l])
+				d[offset+l] = math.FMA(v, x[offset+l], d[offset+l])
 			}
 		} else {
 			for l, v := range a {
-				d[at+l] = float64(v * x[at+l])
+				d[offset+l] = float64(v * x[offset+l])
 			}
 		}
-		at += len(a)
+		offset += len(a)
 	}
 }
 
@@ -282,30 +282,32 @@ func reduce(o op, d, a, b []float64) {
 }
 
 // pivot factors the block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2 pivots.
-func pivot(a, p, negative []float64, width int) {
+func pivot(a, pivots, negative []float64, width int) {
 	for l := range width {
-		at := func(r, c int) float64 { return a[(4*r+c)*width+l] }
-		p00, p10, p11, one, two := invert2(at(0, 0), at(1, 0), at(1, 1))
+		entry := func(r, c int) float64 { return a[(4*r+c)*width+l] }
+		p, one, two := invert2(entry(0, 0), entry(1, 0), entry(1, 1))
 		negative[l] = negative[l] + one + two + two
-		a20, a21, a30, a31 := at(2, 0), at(2, 1), at(3, 0), at(3, 1)
+		p00, p10, p11 := p[0], p[1], p[2]
+		a20, a21 := entry(2, 0), entry(2, 1)
+		a30, a31 := entry(3, 0), entry(3, 1)
 		m20 := math.FMA(a21, p10, float64(a20*p00))
 		m21 := math.FMA(a21, p11, float64(a20*p10))
 		m30 := math.FMA(a31, p10, float64(a30*p00))
 		m31 := math.FMA(a31, p11, float64(a30*p10))
-		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, at(2, 2)))
-		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, at(3, 2)))
-		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, at(3, 3)))
-		q22, q32, q33, one, two := invert2(s22, s32, s33)
+		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, entry(2, 2)))
+		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, entry(3, 2)))
+		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, entry(3, 3)))
+		q, one, two := invert2(s22, s32, s33)
 		negative[l] = negative[l] + one + two + two
-		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q22, q32, q33} {
-			p[i*width+l] = v
+		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q[0], q[1], q[2]} {
+			pivots[i*width+l] = v
 		}
 	}
 }
 
-// invert2 inverts [a b; b c]. One is 1 when it has one negative eigenvalue, its
-// determinant being negative; two is 1 when it has two, by the sign of a.
-func invert2(a, b, c float64) (pa, pb, pc, one, two float64) {
+// invert2 is the inverse [p₀ p₁; p₁ p₂] of [a b; b c]. One is 1 when it has one negative
+// eigenvalue, its determinant being negative; two is 1 when it has two, by the sign of a.
+func invert2(a, b, c float64) (p [3]float64, one, two float64) {
 	det := math.FMA(a, c, -float64(b*b))
 	r := 1 / det
 	if det < 0 {
@@ -313,16 +315,17 @@ func invert2(a, b, c float64) (pa, pb, pc, one, two float64) {
 	} else if a < 0 {
 		two = 1
 	}
-	return float64(c * r), -float64(b * r), float64(a * r), one, two
+	return [3]float64{float64(c * r), -float64(b * r), float64(a * r)}, one, two
 }
 
 func block(o op, d, a, b []float64, width int) {
-	at := func(x []float64, r, c, l int) float64 { return x[(4*r+c)*width+l] }
+	entry := func(x []float64, r, c, l int) float64 { return x[(4*r+c)*width+l] }
 	for l := range width {
 		for r := range 4 {
 			switch o {
 			case opScale:
-				w0, w1, w2, w3 := at(a, r, 0, l), at(a, r, 1, l), at(a, r, 2, l), at(a, r, 3, l)
+				w0, w1 := entry(a, r, 0, l), entry(a, r, 1, l)
+				w2, w3 := entry(a, r, 2, l), entry(a, r, 3, l)
 				w2 = math.FMA(-w1, b[4*width+l], math.FMA(-w0, b[3*width+l], w2))
 				w3 = math.FMA(-w1, b[6*width+l], math.FMA(-w0, b[5*width+l], w3))
 				a[(4*r+2)*width+l], a[(4*r+3)*width+l] = w2, w3
@@ -333,22 +336,22 @@ func block(o op, d, a, b []float64, width int) {
 					if o == opSymmetric && c > r {
 						break
 					}
-					v := at(d, r, c, l)
+					v := entry(d, r, c, l)
 					for k := range 4 {
-						v = math.FMA(-at(a, r, k, l), at(b, c, k, l), v)
+						v = math.FMA(-entry(a, r, k, l), entry(b, c, k, l), v)
 					}
 					d[(4*r+c)*width+l] = v
 				}
 			case opForward:
 				v := d[r*width+l]
 				for k := range 4 {
-					v = math.FMA(-at(a, r, k, l), b[k*width+l], v)
+					v = math.FMA(-entry(a, r, k, l), b[k*width+l], v)
 				}
 				d[r*width+l] = v
 			case opBackward:
 				v := d[r*width+l]
 				for k := range 4 {
-					v = math.FMA(-at(a, k, r, l), b[k*width+l], v)
+					v = math.FMA(-entry(a, k, r, l), b[k*width+l], v)
 				}
 				d[r*width+l] = v
 			}

@@ -171,8 +171,8 @@ func (r *run) repetitions() int {
 	return n
 }
 
-// each calls f with the runs of chunks of code, whose operands f may change.
-func each(code [][]uint32, f func(r run)) {
+// forEachRun calls f with the runs of chunks of code, whose operands f may change.
+func forEachRun(code [][]uint32, f func(r run)) {
 	for _, c := range code {
 		for op(c[0]) != opEnd {
 			r, rest := first(c)
@@ -215,7 +215,7 @@ var flops = [opCount]int{
 
 // count finds the numbers of runs, operations and flops.
 func (p *Program) count() {
-	each(p.code, func(r run) {
+	forEachRun(p.code, func(r run) {
 		n := r.repetitions()
 		p.runs++
 		p.operations += n
@@ -233,14 +233,14 @@ func (p *Program) count() {
 
 // widen turns offsets in cells of one width into those of another.
 func widen(code [][]uint32, from, to int) {
-	was, is := uint32(from), uint32(to)
-	each(code, func(r run) {
+	oldWidth, newWidth := uint32(from), uint32(to)
+	forEachRun(code, func(r run) {
 		for i, a := range r.head {
-			r.head[i] = a / was * is
+			r.head[i] = a / oldWidth * newWidth
 		}
 		for i, a := range r.args {
 			if !r.isNumber(i) {
-				r.args[i] = a / was * is
+				r.args[i] = a / oldWidth * newWidth
 			}
 		}
 	})
@@ -343,13 +343,13 @@ func (c *Compiled) check() error {
 }
 
 // copied is the code with offsets for the width, where they are for another.
-func (c *Compiled) copied(from int) [][][]uint32 {
+func (c *Compiled) copied(oldWidth int) [][][]uint32 {
 	out := make([][][]uint32, len(c.codes))
 	for i, code := range c.codes {
 		for _, chunk := range code {
 			out[i] = append(out[i], slices.Clone(chunk))
 		}
-		widen(out[i], from, c.width)
+		widen(out[i], oldWidth, c.width)
 	}
 	return out
 }
@@ -400,19 +400,19 @@ func (m *Machine) Write(first Ref, values []float64) { copy(m.cells[int(first)*m
 
 // Gather copies one lane of consecutive cells into out.
 func (m *Machine) Gather(out []float64, first Ref, lane int) {
-	at := int(first)*m.width + lane
+	cell := int(first)*m.width + lane
 	for i := range out {
-		out[i] = m.cells[at]
-		at += m.width
+		out[i] = m.cells[cell]
+		cell += m.width
 	}
 }
 
 // Scatter copies values into one lane of consecutive cells.
 func (m *Machine) Scatter(first Ref, lane int, values []float64) {
-	at := int(first)*m.width + lane
+	cell := int(first)*m.width + lane
 	for _, v := range values {
-		m.cells[at] = v
-		at += m.width
+		m.cells[cell] = v
+		cell += m.width
 	}
 }
 

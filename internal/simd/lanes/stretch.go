@@ -9,7 +9,7 @@ func (o op) stretches() bool { return (o < opPivot || o > opUpper) && !o.onRow()
 // stretched is code with stretches in the place of their repetitions. Every number is computed as before, in the same order.
 func stretched(code [][]uint32) [][]uint32 {
 	var b Builder
-	each(code, func(r run) {
+	forEachRun(code, func(r run) {
 		k, head := operands[r.op], Ref(0)
 		if len(r.head) > 0 {
 			head = Ref(r.head[0])
@@ -55,7 +55,7 @@ func longest(o op, args []uint32) (n, strides int) {
 			return 1, 0
 		}
 		for q := 1; q < k; q++ {
-			most = min(most, apart(args[0], args[q], strides>>q&1 == 1, most))
+			most = min(most, independent(args[0], args[q], strides>>q&1 == 1, most))
 		}
 	}
 	for n = 1; n < most; n++ {
@@ -68,8 +68,8 @@ func longest(o op, args []uint32) (n, strides int) {
 	return n, strides
 }
 
-// apart is how many repetitions, most at most, write cells from d without one that is read later.
-func apart(d, a uint32, advances bool, most int) int {
+// independent is how many repetitions, most at most, write cells from d without one that is read later.
+func independent(d, a uint32, advances bool, most int) int {
 	if advances && d > a {
 		return min(most, int(d-a))
 	}

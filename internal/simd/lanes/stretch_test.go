@@ -51,7 +51,7 @@ func TestStretchesAreTheirRepetitions(t *testing.T) {
 		if plain.Operations() != short.Operations() || plain.Flops() != short.Flops() {
 			t.Fatalf("%d operations of %d flops became %d of %d", plain.Operations(), plain.Flops(), short.Operations(), short.Flops())
 		}
-		each(short.code, func(r run) {
+		forEachRun(short.code, func(r run) {
 			if r.op >= stretch {
 				found++
 			}

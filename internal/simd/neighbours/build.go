@@ -34,7 +34,7 @@ func (a keyed) compare(b keyed) int {
 const rowsTogether = 1024
 
 func (ix *Index) build(points tensor.Matrix) {
-	b := builder{ix: ix, points: points, order: make([]keyed, ix.n), along: make([]float32, ix.n*mostAxes)}
+	b := builder{ix: ix, points: points, order: make([]keyed, ix.n), coordinates: make([]float32, ix.n*mostAxes)}
 	leaves := (ix.n + LeafSize - 1) / LeafSize
 	padded := roundUp(ix.n, blockSize)
 	ix.rows = make([]float32, padded*ix.stride)
@@ -56,7 +56,7 @@ func (ix *Index) build(points tensor.Matrix) {
 	ix.runner.Run((ix.n+rowsTogether-1)/rowsTogether, func(_, chunk int) {
 		for i := chunk * rowsTogether; i < min((chunk+1)*rowsTogether, ix.n); i++ {
 			b.order[i].id = int32(i)
-			ix.kernel.project(&points.Row(i)[0], &ix.principal.mean[0], &ix.principal.along[0], ix.dim, &b.along[i*mostAxes])
+			ix.kernel.project(&points.Row(i)[0], &ix.principal.mean[0], &ix.principal.directions[0], ix.dim, &b.coordinates[i*mostAxes])
 		}
 	})
 	// All parts of one depth are split at once.
@@ -76,10 +76,10 @@ func (ix *Index) build(points tensor.Matrix) {
 }
 
 type builder struct {
-	ix     *Index
-	points tensor.Matrix
-	order  []keyed
-	along  []float32 // [points][mostAxes]: coordinates along the principal axes
+	ix          *Index
+	points      tensor.Matrix
+	order       []keyed
+	coordinates []float32 // [points][mostAxes]: coordinates along the principal axes
 }
 
 // part is a subtree over order[from:to] with its first node and leaf. One of l leaves has
@@ -99,7 +99,7 @@ func (b *builder) split(p part) (halves [2]part) {
 	axis := b.widest(p)
 	points := b.order[p.from:p.to]
 	for i := range points {
-		points[i].key = b.along[int(points[i].id)*mostAxes+axis]
+		points[i].key = b.coordinates[int(points[i].id)*mostAxes+axis]
 	}
 	half := leaves / 2
 	selectNth(points, half*LeafSize)
@@ -122,7 +122,7 @@ func (b *builder) widest(p part) int {
 	var sum, square [mostAxes]float64
 	count := 0.0
 	for i := p.from; i < p.to; i += step {
-		for a, v := range b.along[int(b.order[i].id)*mostAxes:][:mostAxes] {
+		for a, v := range b.coordinates[int(b.order[i].id)*mostAxes:][:mostAxes] {
 			sum[a] += float64(v)
 			square[a] += float64(v) * float64(v)
 		}
@@ -138,17 +138,17 @@ func (b *builder) widest(p part) int {
 }
 
 // leaf stores the points of a part as its leaf.
-func (b *builder) leaf(of part) {
-	ix, from, number := b.ix, of.from, of.leaf
-	part := b.order[from:of.to]
+func (b *builder) leaf(span part) {
+	ix, start, number := b.ix, span.from, span.leaf
+	part := b.order[start:span.to]
 	slices.SortFunc(part, func(a, c keyed) int { return cmp.Compare(a.id, c.id) })
 	lo := ix.lo[number*ix.stride:][:ix.dim]
 	hi := ix.hi[number*ix.stride:][:ix.dim]
 	for i, p := range part {
 		row := b.points.Row(int(p.id))
-		ix.ids[from+i] = p.id
-		ix.position[p.id] = int32(from + i)
-		copy(ix.rows[(from+i)*ix.stride:], row)
+		ix.ids[start+i] = p.id
+		ix.position[p.id] = int32(start + i)
+		copy(ix.rows[(start+i)*ix.stride:], row)
 		for j, v := range row {
 			if i == 0 {
 				lo[j], hi[j] = v, v
@@ -157,27 +157,27 @@ func (b *builder) leaf(of part) {
 		}
 	}
 	for a := range ix.principal.axes {
-		at := (number/lanes*ix.principal.axes+a)*lanes + number%lanes
+		slot := (number/lanes*ix.principal.axes+a)*lanes + number%lanes
 		low, high := float32(math.Inf(1)), float32(math.Inf(-1))
 		for _, p := range part {
-			v := b.along[int(p.id)*mostAxes+a]
+			v := b.coordinates[int(p.id)*mostAxes+a]
 			low, high = min(low, v), max(high, v)
 		}
-		ix.low[at], ix.high[at] = low, high
+		ix.low[slot], ix.high[slot] = low, high
 	}
 
 	widest := 0.0
 	for j := range lo {
 		widest = max(widest, float64(hi[j])-float64(lo[j]))
 	}
-	l := leaf{start: int32(from), count: int32(len(part)), step: 1, inverse: 1}
+	l := leaf{start: int32(start), count: int32(len(part)), step: 1, inverse: 1}
 	if widest > 1e-30 { // below, the box alone says all
 		l.step = widest / levels
 		l.inverse = float32(1 / l.step)
 	}
 	worst := 0.0
 	for i, p := range part {
-		position := from + i
+		position := start + i
 		block := ix.packed[position/16*16*ix.groups*4:]
 		var norm int32
 		e := 0.0

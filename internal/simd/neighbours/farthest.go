@@ -24,38 +24,38 @@ func (ix *Index) Farthest(count int) []int32 {
 		leaves[l].distance2 = float32(math.Inf(1))
 	}
 	bounds := make([]float32, roundUp(len(ix.leaves), lanes))
-	near := make([]int32, 0, len(ix.leaves))
+	order := make([]int32, 0, len(ix.leaves))
 	var centre []float32
-	var along [mostAxes]float32
+	var projected [mostAxes]float32
 	measure := func(_, chunk int) {
-		var found [LeafSize]float32
-		for _, number := range near[chunk*spreadLeaves : min((chunk+1)*spreadLeaves, len(near))] {
+		var distances [LeafSize]float32
+		for _, number := range order[chunk*spreadLeaves : min((chunk+1)*spreadLeaves, len(order))] {
 			l := &ix.leaves[number]
-			ix.kernel.distances(&centre[0], &ix.rows[0], ix.stride/lanes, &positions[l.start], int(l.count), &found[0])
+			ix.kernel.distances(&centre[0], &ix.rows[0], ix.stride/lanes, &positions[l.start], int(l.count), &distances[0])
 			w := worst{-1, 0}
-			for i, own := range distance2[l.start : l.start+l.count] {
-				own = min(own, found[i])
-				distance2[int(l.start)+i] = own
+			for i, least := range distance2[l.start : l.start+l.count] {
+				least = min(least, distances[i])
+				distance2[int(l.start)+i] = least
 				// Points of a leaf ascend in number.
-				if own > w.distance2 {
-					w = worst{own, l.start + int32(i)}
+				if least > w.distance2 {
+					w = worst{least, l.start + int32(i)}
 				}
 			}
 			leaves[number] = w
 		}
 	}
-	chosen := make([]int32, 0, count)
-	for next := ix.position[0]; len(chosen) < count; {
-		chosen = append(chosen, ix.ids[next])
+	selected := make([]int32, 0, count)
+	for next := ix.position[0]; len(selected) < count; {
+		selected = append(selected, ix.ids[next])
 		centre = ix.rows[int(next)*ix.stride:][:ix.dim]
-		slack := ix.bound(centre, &along, bounds)
-		near = near[:0]
+		slack := ix.bound(centre, &projected, bounds)
+		order = order[:0]
 		for l, b := range bounds[:len(leaves)] {
 			if b <= ix.reach(leaves[l].distance2, slack) {
-				near = append(near, int32(l))
+				order = append(order, int32(l))
 			}
 		}
-		if chunks := (len(near) + spreadLeaves - 1) / spreadLeaves; chunks > 1 {
+		if chunks := (len(order) + spreadLeaves - 1) / spreadLeaves; chunks > 1 {
 			ix.runner.Run(chunks, measure)
 		} else {
 			measure(0, 0)
@@ -71,5 +71,5 @@ func (ix *Index) Farthest(count int) []int32 {
 		}
 		next = w.position
 	}
-	return chosen
+	return selected
 }

@@ -27,7 +27,7 @@ func expected(points tensor.Matrix, query []float32, k int, accept func(int32) b
 		}
 	}
 	slices.SortStableFunc(ids, func(a, b int32) int {
-		if before(d[a], a, d[b], b) {
+		if closer(d[a], a, d[b], b) {
 			return -1
 		}
 		return 1
@@ -218,7 +218,7 @@ func TestNearestIsBruteForceBitForBit(t *testing.T) {
 // the time it must beat.
 func (s *Searcher) brute(query *Query) {
 	p := &s.probes[0]
-	p.query, p.within = query, nil
+	p.query, p.report = query, nil
 	p.rejected, p.stopped = 0, false
 	copy(p.point, query.Point)
 	query.Count = 0

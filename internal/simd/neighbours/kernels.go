@@ -17,7 +17,7 @@ type kernels struct {
 	// comment; q and the rows are padded with zeros to chunks·16 coordinates.
 	distances func(q, rows *float32, chunks int, list *int32, count int, out *float32)
 	// project writes out[a] = Σ_j (q_j − mean_j)·along[j][a] for 16 axes.
-	project func(q, mean, along *float32, dim int, out *float32)
+	project func(q, mean, directions *float32, dim int, out *float32)
 	// boxes writes out[i] = scale times the distance of q from the box [lo_i, hi_i] for
 	// blocks·16 boxes.
 	boxes func(q *float32, dim int, lo, hi *float32, blocks int, scale float32, out *float32)
@@ -32,11 +32,11 @@ type kernels struct {
 
 // availableKernels lists what this CPU and build can run, widest last.
 func availableKernels() []kernels {
-	var have []kernels
+	var available []kernels
 	for _, level := range isa.Available() {
-		have = append(have, kernelsOf(level))
+		available = append(available, kernelsOf(level))
 	}
-	return have
+	return available
 }
 
 // chooseKernels returns the set with the given lanes; 0 leaves the choice to
@@ -93,8 +93,8 @@ func distancesGeneric(q, rows *float32, chunks int, list *int32, count int, out 
 	}
 }
 
-func projectGeneric(q, mean, along *float32, dim int, out *float32) {
-	m, a := view(mean, dim), view(along, dim*mostAxes)
+func projectGeneric(q, mean, directions *float32, dim int, out *float32) {
+	m, a := view(mean, dim), view(directions, dim*mostAxes)
 	var s [mostAxes]float32
 	for j, v := range view(q, dim) {
 		row := (*[mostAxes]float32)(a[j*mostAxes:])
@@ -127,19 +127,19 @@ func boxesGeneric(q *float32, dim int, lo, hi *float32, blocks int, scale float3
 func quantizeGeneric(q, lo, hi *float32, chunks int, inverse float32, bytes *uint8, errors *float32, sums *int32) {
 	width := chunks * lanes
 	l, h, b := view(lo, width), view(hi, width), view(bytes, width)
-	var outside, err float32
+	var excess, err float32
 	var sum, norm int32
 	for j, v := range view(q, width) {
-		inside := min(max(v, l[j]), h[j])
-		outside += (v - inside) * (v - inside)
-		t := (inside - l[j]) * inverse
+		clamped := min(max(v, l[j]), h[j])
+		excess += (v - clamped) * (v - clamped)
+		t := (clamped - l[j]) * inverse
 		r := float32(math.RoundToEven(float64(t)))
 		err += (t - r) * (t - r)
 		b[j] = uint8(r)
 		sum += int32(r)
 		norm += int32(r) * int32(r)
 	}
-	*errors, *offset(errors, 1) = outside, err
+	*errors, *offset(errors, 1) = excess, err
 	*sums, *offset(sums, 1) = sum, norm
 }
 
@@ -152,7 +152,8 @@ func filterGeneric(bytes *uint8, packed *int8, norms *int32, groups, blocks int,
 		var dot [points]int32
 		p := view(offset(packed, b*points*groups*4), points*groups*4)
 		for g := range groups {
-			q0, q1, q2, q3 := int32(query[4*g]), int32(query[4*g+1]), int32(query[4*g+2]), int32(query[4*g+3])
+			q0, q1 := int32(query[4*g]), int32(query[4*g+1])
+			q2, q3 := int32(query[4*g+2]), int32(query[4*g+3])
 			row := (*[points * 4]int8)(p[g*points*4:])
 			for i := range dot {
 				dot[i] += q0*int32(row[4*i]) + q1*int32(row[4*i+1]) + q2*int32(row[4*i+2]) + q3*int32(row[4*i+3])

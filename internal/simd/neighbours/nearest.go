@@ -72,16 +72,16 @@ func (b *batch) init(ix *Index) {
 // Tiler is the workspace that cuts a batch into tiles of queries near each
 // other. The zero value is ready; it grows to the largest batch it has seen.
 type Tiler struct {
-	queries tensor.Matrix
-	search  func(worker int, rows []int32)
-	ix      *Index
-	keys    []int32 // by query: the leaf it falls into
-	order   []int32 // queries by leaf
-	starts  []int32 // by leaf
-	tile    int
-	along   [][mostAxes]float32 // of each worker
-	key     func(worker, chunk int)
-	run     func(worker, chunk int)
+	queries   tensor.Matrix
+	search    func(worker int, rows []int32)
+	ix        *Index
+	keys      []int32 // by query: the leaf it falls into
+	order     []int32 // queries by leaf
+	starts    []int32 // by leaf
+	tile      int
+	projected [][mostAxes]float32 // of each worker
+	key       func(worker, chunk int)
+	run       func(worker, chunk int)
 }
 
 // keyChunk is the number of queries whose leaves one chunk looks up.
@@ -99,7 +99,7 @@ func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int,
 	t.ix, t.queries, t.search = ix, queries, search
 	if t.run == nil {
 		t.starts = make([]int32, 0, len(ix.leaves)+1)
-		t.along = make([][mostAxes]float32, ix.runner.Threads())
+		t.projected = make([][mostAxes]float32, ix.runner.Threads())
 		t.key = t.lookUp
 		t.run = t.runTile
 	}
@@ -124,7 +124,7 @@ func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int,
 
 func (t *Tiler) lookUp(worker, chunk int) {
 	for i := chunk * keyChunk; i < min((chunk+1)*keyChunk, len(t.keys)); i++ {
-		t.keys[i] = t.ix.descend(t.queries.Row(i), &t.along[worker])
+		t.keys[i] = t.ix.descend(t.queries.Row(i), &t.projected[worker])
 	}
 }
 
@@ -152,15 +152,15 @@ func (t *Tiler) runTile(worker, chunk int) {
 }
 
 // descend is the leaf on whose side of every split the query lies.
-func (ix *Index) descend(query []float32, along *[mostAxes]float32) int32 {
-	ix.kernel.project(&query[0], &ix.principal.mean[0], &ix.principal.along[0], ix.dim, &along[0])
+func (ix *Index) descend(query []float32, projected *[mostAxes]float32) int32 {
+	ix.kernel.project(&query[0], &ix.principal.mean[0], &ix.principal.directions[0], ix.dim, &projected[0])
 	child := int32(-1)
 	if len(ix.nodes) > 0 {
 		child = 0
 	}
 	for child >= 0 {
 		n := &ix.nodes[child]
-		if along[n.axis] < n.threshold {
+		if projected[n.axis] < n.threshold {
 			child = n.left
 		} else {
 			child = n.right

@@ -21,7 +21,7 @@ const (
 type principal struct {
 	axes           int
 	mean           []float32 // [stride]
-	along          []float32 // [stride][mostAxes]: of every coordinate, its share in each axis
+	directions     []float32 // [stride][mostAxes]: of every coordinate, its share in each axis
 	per, magnitude float64   // see slack
 }
 
@@ -29,7 +29,7 @@ type principal struct {
 // from the coordinates of largest variance.
 func newPrincipal(points tensor.Matrix, stride int) *principal {
 	dim := points.Cols
-	p := &principal{axes: min(dim, mostAxes), mean: make([]float32, stride), along: make([]float32, stride*mostAxes)}
+	p := &principal{axes: min(dim, mostAxes), mean: make([]float32, stride), directions: make([]float32, stride*mostAxes)}
 	step := max(1, points.Rows/principalSample)
 	var sample [][]float64
 	mean, variance := make([]float64, dim), make([]float64, dim)
@@ -69,14 +69,14 @@ func newPrincipal(points tensor.Matrix, stride int) *principal {
 			}
 		}
 		for a, n := range next {
-			before := math.Sqrt(tensor.Dot(n, n))
+			size := math.Sqrt(tensor.Dot(n, n))
 			for range 2 { // the second time takes away what rounding has left
 				for _, axis := range axes[:a] {
 					tensor.Axpy(-tensor.Dot(axis, n), axis, n)
 				}
 			}
 			// An axis without spread, or within those before, is left out.
-			if norm := math.Sqrt(tensor.Dot(n, n)); norm > 1e-9*before && !math.IsInf(norm, 0) {
+			if norm := math.Sqrt(tensor.Dot(n, n)); norm > 1e-9*size && !math.IsInf(norm, 0) {
 				for j, v := range n {
 					axes[a][j] = v / norm
 				}
@@ -87,7 +87,7 @@ func newPrincipal(points tensor.Matrix, stride int) *principal {
 	}
 	for a, axis := range axes {
 		for j, v := range axis {
-			p.along[j*mostAxes+a] = float32(v)
+			p.directions[j*mostAxes+a] = float32(v)
 		}
 	}
 	p.per = math.Sqrt(float64(mostAxes*dim)) * float64(dim+4) * 0x1p-24

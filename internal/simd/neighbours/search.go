@@ -30,15 +30,15 @@ type Query struct {
 // Searcher is a workspace for searches by one goroutine at a time. Once warm it
 // allocates nothing.
 type Searcher struct {
-	ix     *Index
-	probes [TileSize]probe
-	list   [LeafSize]int32
-	dist2  [LeafSize]float32
-	masks  [LeafSize / blockSize]uint32
-	along  [mostAxes]float32
-	bytes  []uint8
-	errors [2]float32 // ρ², e_q²/h² of the query on a leaf's grid
-	sums   [2]int32   // Σ q̂_j, Σ q̂_j²
+	ix        *Index
+	probes    [TileSize]probe
+	list      [LeafSize]int32
+	dist2     [LeafSize]float32
+	masks     [LeafSize / blockSize]uint32
+	projected [mostAxes]float32
+	bytes     []uint8
+	errors    [2]float32 // ρ², e_q²/h² of the query on a leaf's grid
+	sums      [2]int32   // Σ q̂_j, Σ q̂_j²
 }
 
 // probe is the state of one query of a tile.
@@ -47,9 +47,9 @@ type probe struct {
 	point  []float32 // [stride], padded with zeros
 	bounds []float32 // lower bound of the distance to each leaf
 
-	// within, if not nil, replaces the list of nearest: it receives every point
+	// report, if not nil, replaces the list of nearest: it receives every point
 	// not farther than the fixed radius² limit2.
-	within func(id int32, dist2 float32)
+	report func(id int32, dist2 float32)
 	limit2 float32
 
 	slack    float64 // of the bounds
@@ -80,7 +80,7 @@ func (s *Searcher) Search(queries []Query) {
 		tile := s.probes[:n]
 		for i := range tile {
 			tile[i].query = &queries[i]
-			tile[i].within = nil
+			tile[i].report = nil
 			s.begin(&tile[i], queries[i].Point)
 		}
 		s.sweep(tile)
@@ -96,10 +96,10 @@ func (s *Searcher) Search(queries []Query) {
 // no particular order: none if radius2 is NaN or point is not finite.
 func (s *Searcher) Within(point []float32, radius2 float32, visit func(id int32, dist2 float32)) {
 	p := &s.probes[0]
-	p.within, p.limit2 = visit, radius2
+	p.report, p.limit2 = visit, radius2
 	s.begin(p, point)
 	s.sweep(s.probes[:1])
-	p.within = nil
+	p.report = nil
 }
 
 // Distance is ‖point − c‖² for point id, the distance of every search. It must
@@ -120,7 +120,7 @@ func (s *Searcher) begin(p *probe, point []float32) {
 	copy(p.point, point)
 	p.rejected, p.stopped = 0, false
 	p.reach, p.reach2 = float32(math.Inf(1)), math.Inf(1)
-	if q := p.query; p.within == nil {
+	if q := p.query; p.report == nil {
 		q.Count = 0
 		if len(q.IDs) == 0 {
 			p.reach = float32(math.Inf(-1))
@@ -136,11 +136,11 @@ func (s *Searcher) begin(p *probe, point []float32) {
 		p.reach = float32(math.Inf(-1))
 		return
 	}
-	p.slack = ix.bound(p.point[:ix.dim], &s.along, p.bounds)
-	if p.within != nil {
+	p.slack = ix.bound(p.point[:ix.dim], &s.projected, p.bounds)
+	if p.report != nil {
 		p.setReach(ix, p.limit2)
 	}
-	if p.within == nil {
+	if p.report == nil {
 		s.openNearest(p)
 	}
 }
@@ -216,13 +216,13 @@ func (s *Searcher) visit(p *probe, number int) {
 	} else {
 		box := number * ix.stride
 		ix.kernel.quantize(&p.point[0], &ix.lo[box], &ix.hi[box], ix.stride/lanes, l.inverse, &s.bytes[0], &s.errors[0], &s.sums[0])
-		left := p.reach2 - float64(s.errors[0])*(1-ix.gamma)
-		if left < 0 {
+		remaining := p.reach2 - float64(s.errors[0])*(1-ix.gamma)
+		if remaining < 0 {
 			return
 		}
 		// e_q, with the rounding of (q' − lo)/h: 127·3 half-ulps a coordinate.
 		eq := math.Sqrt(float64(s.errors[1])) + 5e-5*math.Sqrt(float64(ix.dim))
-		t := (math.Sqrt(left)+l.err)/l.step + eq
+		t := (math.Sqrt(remaining)+l.err)/l.step + eq
 		threshold := int32(min(t*t*(1+1e-6)+1, 1<<28))
 		limit := threshold - s.sums[1] + 2*levelMid*s.sums[0]
 		blocks := (int(l.count) + blockSize - 1) / blockSize
@@ -239,20 +239,20 @@ func (s *Searcher) visit(p *probe, number int) {
 // offer gives the measured points at the listed positions to the probe.
 func (s *Searcher) offer(p *probe, list []int32) {
 	ix := s.ix
-	if p.within != nil {
+	if p.report != nil {
 		for i, position := range list {
 			if s.dist2[i] <= p.limit2 {
-				p.within(ix.ids[position], s.dist2[i])
+				p.report(ix.ids[position], s.dist2[i])
 			}
 		}
 		return
 	}
 	q := p.query
 	k := len(q.IDs)
-	changed := false
+	improved := false
 	for i, position := range list {
 		d, id := s.dist2[i], ix.ids[position]
-		if q.Count == k && !before(d, id, q.Dist2[k-1], q.IDs[k-1]) {
+		if q.Count == k && !closer(d, id, q.Dist2[k-1], q.IDs[k-1]) {
 			continue
 		}
 		if q.Accept != nil && !q.Accept(id) {
@@ -267,20 +267,20 @@ func (s *Searcher) offer(p *probe, list []int32) {
 			q.Count++
 		}
 		j := q.Count - 1
-		for ; j > 0 && before(d, id, q.Dist2[j-1], q.IDs[j-1]); j-- {
+		for ; j > 0 && closer(d, id, q.Dist2[j-1], q.IDs[j-1]); j-- {
 			q.Dist2[j], q.IDs[j] = q.Dist2[j-1], q.IDs[j-1]
 		}
 		q.Dist2[j], q.IDs[j] = d, id
-		changed = true
+		improved = true
 	}
-	if changed && q.Count == k {
+	if improved && q.Count == k {
 		p.setReach(ix, q.Dist2[k-1])
 	}
 }
 
-// before is the order of results: by distance, then by number.
-func before(d float32, id int32, than float32, thanID int32) bool {
-	return d < than || d == than && id < thanID
+// closer is the order of results: by distance, then by number.
+func closer(d float32, id int32, other float32, otherID int32) bool {
+	return d < other || d == other && id < otherID
 }
 
 // magnitude is the largest |coordinate|, +Inf if one is not finite.
@@ -311,10 +311,10 @@ func (ix *Index) reach(dist2 float32, slack float64) float32 {
 
 // bound writes a lower bound, up to the slack that comes back, of the distance from a
 // point to those of each leaf, and in along its coordinates along the principal axes.
-func (ix *Index) bound(point []float32, along *[mostAxes]float32, bounds []float32) (slack float64) {
+func (ix *Index) bound(point []float32, projected *[mostAxes]float32, bounds []float32) (slack float64) {
 	p := ix.principal
-	ix.kernel.project(&point[0], &p.mean[0], &p.along[0], ix.dim, &along[0])
-	ix.kernel.boxes(&along[0], p.axes, &ix.low[0], &ix.high[0], len(bounds)/lanes, float32(1-ix.gamma), &bounds[0])
+	ix.kernel.project(&point[0], &p.mean[0], &p.directions[0], ix.dim, &projected[0])
+	ix.kernel.boxes(&projected[0], p.axes, &ix.low[0], &ix.high[0], len(bounds)/lanes, float32(1-ix.gamma), &bounds[0])
 	return p.slack(magnitude(point))
 }
 

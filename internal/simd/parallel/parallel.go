@@ -24,18 +24,18 @@ func Each(threads, chunks int, f func(worker, chunk int)) {
 		return
 	}
 	var next atomic.Int64
-	var done sync.WaitGroup
+	var workers sync.WaitGroup
 	var first caught
 	for w := range threads {
-		done.Go(func() {
+		workers.Go(func() {
 			defer first.keep()
 			for c := next.Add(1) - 1; c < int64(chunks); c = next.Add(1) - 1 {
 				f(w, int(c))
 			}
 		})
 	}
-	done.Wait()
-	first.again()
+	workers.Wait()
+	first.rethrow()
 }
 
 // Split calls f for threads contiguous parts of [0, n), at the same time, and panics as Each
@@ -60,8 +60,8 @@ func (c *caught) keep() {
 	}
 }
 
-// again panics with what was kept, if anything was, and forgets it.
-func (c *caught) again() {
+// rethrow panics with what was kept, if anything was, and forgets it.
+func (c *caught) rethrow() {
 	if v := c.value.Swap(nil); v != nil {
 		panic(*v)
 	}

@@ -8,15 +8,15 @@ import (
 
 // Pool owns threads − 1 goroutines; the caller's own is the remaining one.
 type Pool struct {
-	threads int
-	mu      sync.Mutex // one Run at a time
-	f       func(worker, chunk int)
-	chunks  int64
-	next    atomic.Int64
-	panic   caught
-	wake    []chan struct{}
-	done    sync.WaitGroup
-	close   sync.Once
+	threads  int
+	mu       sync.Mutex // one Run at a time
+	f        func(worker, chunk int)
+	chunks   int64
+	next     atomic.Int64
+	panic    caught
+	wake     []chan struct{}
+	finished sync.WaitGroup
+	close    sync.Once
 }
 
 // New starts a pool; threads < 1 means GOMAXPROCS.
@@ -30,7 +30,7 @@ func New(threads int) *Pool {
 		go func() {
 			for range p.wake[w] {
 				p.drain(w)
-				p.done.Done()
+				p.finished.Done()
 			}
 		}()
 	}
@@ -57,14 +57,14 @@ func (p *Pool) Run(chunks int, f func(worker, chunk int)) {
 	p.f, p.chunks = f, int64(chunks)
 	p.next.Store(0)
 	helpers := min(p.threads, chunks) - 1
-	p.done.Add(helpers)
+	p.finished.Add(helpers)
 	for w := 1; w <= helpers; w++ {
 		p.wake[w] <- struct{}{}
 	}
 	p.drain(0)
-	p.done.Wait()
+	p.finished.Wait()
 	p.f = nil
-	p.panic.again()
+	p.panic.rethrow()
 }
 
 func (p *Pool) drain(worker int) {

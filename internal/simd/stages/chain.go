@@ -14,16 +14,16 @@ type functions struct {
 	sizes Sizes
 	ode   *program.Function // (s, c, u) → ds; nil: step writes the state too
 	step  *program.Function
-	// decided is (s, c, u, sNext) → objectives, margins and, with ode, cNext; escaping is it without objectives.
-	decided, escaping *program.Function
-	followed          *program.Function // (s, c, u, sNext) → with ode, cNext
-	escape            *program.Function // (s, c) → u within the box
+	// decision is (s, c, u, sNext) → objectives, margins and, with ode, cNext; escaping is it without objectives.
+	decision, escaping *program.Function
+	followed           *program.Function // (s, c, u, sNext) → with ode, cNext
+	escape             *program.Function // (s, c) → u within the box
 }
 
 func functionsOf(y System) (*functions, error) {
-	named := func(name string) *program.Function { return y.Program.Function(name) }
-	f := &functions{ode: named("ode"), step: named("step")}
-	objectives, margins, escape := named("objectives"), named("margins"), named("escape")
+	lookup := func(name string) *program.Function { return y.Program.Function(name) }
+	f := &functions{ode: lookup("ode"), step: lookup("step")}
+	objectives, margins, escape := lookup("objectives"), lookup("margins"), lookup("escape")
 	if f.step == nil || objectives == nil {
 		return nil, fmt.Errorf("stages: program %q has a function step %t and objectives %t, want both", y.Program.Name, f.step != nil, objectives != nil)
 	}
@@ -55,7 +55,7 @@ func functionsOf(y System) (*functions, error) {
 	if f.ode == nil {
 		remembered = nil
 	}
-	f.decided, f.escaping, f.followed = joined("decided", objectives, margins, remembered), joined("escaping", margins, remembered), joined("followed", remembered)
+	f.decision, f.escaping, f.followed = joined("decided", objectives, margins, remembered), joined("escaping", margins, remembered), joined("followed", remembered)
 	if y.EscapeSteps == 0 {
 		return f, nil
 	}
@@ -77,19 +77,19 @@ func functionsOf(y System) (*functions, error) {
 	return f, nil
 }
 
-// alone leaves the step: neither objectives nor margins.
-func (f *functions) alone() {
+// stepOnly leaves the step: neither objectives nor margins.
+func (f *functions) stepOnly() {
 	f.sizes.J, f.sizes.M = 0, 0
-	f.decided = f.followed
+	f.decision = f.followed
 }
 
 // moves says which entries of the context after a step have derivatives, the state after it having some.
-func (f *functions) moves(in []direction) []bool {
+func (f *functions) moves(inputs []direction) []bool {
 	moves := make([]bool, f.sizes.C)
 	j := f.step.Jacobian(nil)
 	for k, r := range j.Rows {
 		r -= f.step.Results() - f.sizes.C
-		if c := j.Cols[k]; r >= 0 && (c >= len(in) || !in[c].none) {
+		if c := j.Cols[k]; r >= 0 && (c >= len(inputs) || !inputs[c].constant) {
 			moves[r] = true
 		}
 	}
@@ -99,38 +99,38 @@ func (f *functions) moves(in []direction) []bool {
 // shared is a function with its Jacobian or Hessian, in cells of its own, for every block.
 type shared struct {
 	function
-	by     []int
-	matrix []entry
+	variables []int
+	matrix    []entry
 }
 
-func (x *maker) jacobian(f *program.Function, by []int) *shared {
+func (x *maker) jacobian(f *program.Function, variables []int) *shared {
 	if x.plain {
 		return &shared{function: x.function(f, x.layout.New(f.Entries()), f.Results())}
 	}
-	return x.slopes(f, by)
+	return x.slopes(f, variables)
 }
 
-func (x *maker) slopes(f *program.Function, by []int) *shared {
-	j := f.Jacobian(by)
+func (x *maker) slopes(f *program.Function, variables []int) *shared {
+	j := f.Jacobian(variables)
 	g := x.function(j.Function, x.layout.New(f.Entries()), f.Results())
-	return &shared{g, by, entries(j, g.out, f.Results())}
+	return &shared{g, variables, entries(j, g.out, f.Results())}
 }
 
 // second is of a function's Hessian; its last inputs are the weights.
-func (x *maker) second(f *program.Function, by []int) *shared {
-	if x.once() {
+func (x *maker) second(f *program.Function, variables []int) *shared {
+	if x.forwardOnly() {
 		return nil
 	}
-	h := f.Hessian(by)
+	h := f.Hessian(variables)
 	g := x.function(h.Function, x.layout.New(f.Entries()+f.Results()), 0)
-	return &shared{g, by, entries(h, g.out, len(by))}
+	return &shared{g, variables, entries(h, g.out, len(variables))}
 }
 
 // addGradient adds the gradient by entries of the inputs from first on to cells.
-func (g *shared) addGradient(b *lanes.Builder, to lanes.Col, first int) {
-	for i, a := range g.by {
-		if r := a - first; r >= 0 && r < len(to) {
-			b.SetAdd(to[r:r+1], to[r:r+1], g.out[i:i+1])
+func (g *shared) addGradient(b *lanes.Builder, dst lanes.Col, first int) {
+	for i, a := range g.variables {
+		if r := a - first; r >= 0 && r < len(dst) {
+			b.SetAdd(dst[r:r+1], dst[r:r+1], g.out[i:i+1])
 		}
 	}
 }
@@ -155,78 +155,80 @@ func parts(programs ...int) (list []part) {
 func (x *maker) write(y System, f *functions) {
 	n := x.sizes
 	// Inputs that move anywhere: the integrator's stages move every state.
-	var by, later []int
+	var variables, later []int
 	for a := range n.S + n.C + n.U {
-		moved := a < n.S
+		moves := a < n.S
 		for _, b := range x.blocks {
-			moved = moved || !b.in[a].none
+			moves = moves || !b.inputs[a].constant
 		}
-		if moved {
-			by = append(by, a)
+		if moves {
+			variables = append(variables, a)
 		}
 	}
-	later = append(later, by...)
+	later = append(later, variables...)
 	for i := range n.S {
 		later = append(later, n.S+n.C+n.U+i)
 	}
 	type pair struct{ first, second *shared }
-	both := func(g *program.Function, by []int) pair { return pair{x.jacobian(g, by), x.second(g, by)} }
-	moved := f.ode
-	if moved == nil {
-		moved = f.step
+	derivatives := func(g *program.Function, variables []int) pair {
+		return pair{x.jacobian(g, variables), x.second(g, variables)}
 	}
-	motion, decided := both(moved, by), both(f.decided, later)
+	dynamics := f.ode
+	if dynamics == nil {
+		dynamics = f.step
+	}
+	motion, decision := derivatives(dynamics, variables), derivatives(f.decision, later)
 	if x.plain && y.Implicit {
-		motion.first = x.slopes(moved, by)
+		motion.first = x.slopes(dynamics, variables)
 	}
 	var escaping, escape pair
-	if x.stepped || len(x.blocks) > 1 {
-		escaping = both(f.escaping, later)
+	if x.marginsOnly || len(x.blocks) > 1 {
+		escaping = derivatives(f.escaping, later)
 	}
 	if len(x.blocks) > 1 {
-		observed := slices.DeleteFunc(slices.Clone(by), func(a int) bool { return a >= n.S+n.C })
-		escape = both(f.escape, observed)
+		observed := slices.DeleteFunc(slices.Clone(variables), func(a int) bool { return a >= n.S+n.C })
+		escape = derivatives(f.escape, observed)
 	}
-	for t, at := range x.blocks {
+	for t, block := range x.blocks {
 		if t > 0 {
 			x.run(x.glue(func(b *lanes.Builder) {
-				copyCells(b, escape.first.in, slices.Concat(at.s, at.c))
+				copyCells(b, escape.first.in, slices.Concat(block.s, block.c))
 			}), escape.first.program, x.glue(func(b *lanes.Builder) {
-				copyCells(b, at.u, escape.first.out[:n.U])
+				copyCells(b, block.u, escape.first.out[:n.U])
 				var rows []lanes.Ref
-				for _, d := range at.in[n.S+n.C:] {
+				for _, d := range block.inputs[n.S+n.C:] {
 					rows = append(rows, d.row)
 				}
-				x.productInto(b, rows, escape.first.matrix, at.in)
+				x.productInto(b, rows, escape.first.matrix, block.inputs)
 			}))
 		}
 		var back []part
 		switch {
-		case x.stepped && t == 0:
+		case x.marginsOnly && t == 0:
 		case f.ode == nil:
-			back = parts(x.step(at, motion.first, motion.second)...)
+			back = parts(x.step(block, motion.first, motion.second)...)
 		case y.Implicit:
-			back = x.collocate(y, at, motion.first, motion.second)
+			back = x.collocate(y, block, motion.first, motion.second)
 		default:
-			back = parts(x.integrate(y, at, motion.first, motion.second)...)
+			back = parts(x.integrate(y, block, motion.first, motion.second)...)
 		}
-		after := decided
-		if t > 0 || x.stepped {
-			after = escaping
+		outcome := decision
+		if t > 0 || x.marginsOnly {
+			outcome = escaping
 		}
-		back = slices.Concat(parts(x.follow(f, t, after.first, after.second)...), back)
-		if x.once() {
+		back = slices.Concat(parts(x.follow(f, t, outcome.first, outcome.second)...), back)
+		if x.forwardOnly() {
 			continue
 		}
 		cut := 0
 		if t > 0 {
-			cut = x.glue(func(b *lanes.Builder) { b.Copy(at.toIn, lanes.Col{x.constants.Of(0)}) })
+			cut = x.glue(func(b *lanes.Builder) { b.Copy(block.toIn, lanes.Col{x.constants.Of(0)}) })
 			back = append(back, parts(x.glue(func(b *lanes.Builder) {
-				copyCells(b, escape.second.in[:n.S+n.C], slices.Concat(at.s, at.c))
-				copyCells(b, escape.second.in[n.S+n.C:], at.toIn[n.S+n.C:])
+				copyCells(b, escape.second.in[:n.S+n.C], slices.Concat(block.s, block.c))
+				copyCells(b, escape.second.in[n.S+n.C:], block.toIn[n.S+n.C:])
 			}), escape.second.program, x.glue(func(b *lanes.Builder) {
-				x.curve(b, escape.second.matrix, at.in)
-				escape.second.addGradient(b, at.toIn[:n.S+n.C], 0)
+				x.curve(b, escape.second.matrix, block.inputs)
+				escape.second.addGradient(b, block.toIn[:n.S+n.C], 0)
 			}))...)
 		}
 		x.backward, x.cut = append(x.backward, back), append(x.cut, cut)
@@ -236,77 +238,77 @@ func (x *maker) write(y System, f *functions) {
 
 // follow writes what follows the step of a block: objectives, margins and the context. What it returns begins the way back.
 func (x *maker) follow(f *functions, t int, first, second *shared) []int {
-	n, at := x.sizes, x.blocks[t]
-	whole := slices.Concat(at.s, at.c, at.u, at.next)
-	directions := slices.Clone(at.in)
-	for _, r := range at.nextBy {
+	n, block := x.sizes, x.blocks[t]
+	whole := slices.Concat(block.s, block.c, block.u, block.next)
+	directions := slices.Clone(block.inputs)
+	for _, r := range block.nextBy {
 		directions = append(directions, direction{row: r})
 	}
 	j, jBy, w := x.j, x.jBy, x.w
-	if t > 0 || x.stepped {
+	if t > 0 || x.marginsOnly {
 		j, jBy, w = nil, nil, nil
 	}
-	m := len(at.m)
+	m := len(block.m)
 	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, j, first.out[:len(j)])
-		copyCells(b, at.m, first.out[len(j):len(j)+m])
-		rows := slices.Concat(jBy, at.mBy)
+		copyCells(b, block.m, first.out[len(j):len(j)+m])
+		rows := slices.Concat(jBy, block.mBy)
 		if f.ode != nil {
-			copyCells(b, at.after, first.out[len(j)+m:len(j)+m+n.C])
-			rows = append(rows, at.afterBy...)
+			copyCells(b, block.context, first.out[len(j)+m:len(j)+m+n.C])
+			rows = append(rows, block.contextBy...)
 		}
 		x.productInto(b, rows, first.matrix, directions)
 	}))
-	if x.once() {
+	if x.forwardOnly() {
 		return nil
 	}
 	return []int{x.glue(func(b *lanes.Builder) {
 		// The adjoint of what the step leads to: of the decision's what is asked for, and what the escape after it gives.
-		to := slices.Concat(at.toNext, at.toAfter)
+		adjoint := slices.Concat(block.toNext, block.toContext)
 		switch {
 		case t+1 < len(x.blocks) && t > 0:
-			copyCells(b, to, x.blocks[t+1].toIn[:n.S+n.C])
+			copyCells(b, adjoint, x.blocks[t+1].toIn[:n.S+n.C])
 		case t+1 < len(x.blocks):
-			b.SetAdd(to, x.lambda, x.blocks[t+1].toIn[:n.S+n.C])
+			b.SetAdd(adjoint, x.lambda, x.blocks[t+1].toIn[:n.S+n.C])
 		case t > 0:
-			b.Copy(to, lanes.Col{x.constants.Of(0)})
+			b.Copy(adjoint, lanes.Col{x.constants.Of(0)})
 		default:
-			b.Copy(to, x.lambda)
+			b.Copy(adjoint, x.lambda)
 		}
 		copyCells(b, second.in[:len(whole)], whole)
 		weights := second.in[len(whole):]
 		copyCells(b, weights[:len(w)], w)
 		for i := range m {
-			b.SetSub(weights[len(w)+i:len(w)+i+1], lanes.Col{x.constants.Of(0)}, at.z[i:i+1])
+			b.SetSub(weights[len(w)+i:len(w)+i+1], lanes.Col{x.constants.Of(0)}, block.z[i:i+1])
 		}
 		if f.ode != nil {
-			copyCells(b, weights[len(w)+m:], at.toAfter)
+			copyCells(b, weights[len(w)+m:], block.toContext)
 		}
 	}), second.program, x.glue(func(b *lanes.Builder) {
 		x.curve(b, second.matrix, directions)
-		second.addGradient(b, at.toNext, len(at.in))
-		b.Copy(at.toIn, lanes.Col{x.constants.Of(0)})
-		second.addGradient(b, at.toIn, 0)
+		second.addGradient(b, block.toNext, len(block.inputs))
+		b.Copy(block.toIn, lanes.Col{x.constants.Of(0)})
+		second.addGradient(b, block.toIn, 0)
 	})}
 }
 
 // step writes a step that a function takes.
-func (x *maker) step(at *block, first, second *shared) []int {
+func (x *maker) step(block *block, first, second *shared) []int {
 	n := x.sizes
-	whole := slices.Concat(at.s, at.c, at.u)
+	whole := slices.Concat(block.s, block.c, block.u)
 	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
-		copyCells(b, at.next, first.out[:n.S])
-		copyCells(b, at.after, first.out[n.S:n.S+n.C])
-		x.productInto(b, slices.Concat(at.nextBy, at.afterBy), first.matrix, at.in)
+		copyCells(b, block.next, first.out[:n.S])
+		copyCells(b, block.context, first.out[n.S:n.S+n.C])
+		x.productInto(b, slices.Concat(block.nextBy, block.contextBy), first.matrix, block.inputs)
 	}))
-	if x.once() {
+	if x.forwardOnly() {
 		return nil
 	}
 	return []int{x.glue(func(b *lanes.Builder) {
-		copyCells(b, second.in, slices.Concat(whole, at.toNext, at.toAfter))
+		copyCells(b, second.in, slices.Concat(whole, block.toNext, block.toContext))
 	}), second.program, x.glue(func(b *lanes.Builder) {
-		x.curve(b, second.matrix, at.in)
-		second.addGradient(b, at.toIn, 0)
+		x.curve(b, second.matrix, block.inputs)
+		second.addGradient(b, block.toIn, 0)
 	})}
 }
 
@@ -319,79 +321,79 @@ func share(q int, length float64) float64 { return length / [order]float64{6, 3,
 
 // integrate writes the Runge–Kutta steps: forward the stages with their directions, which are kept; what it returns takes the adjoints of
 // the stages, each with the second derivatives of the ode there.
-func (x *maker) integrate(y System, at *block, first, second *shared) []int {
+func (x *maker) integrate(y System, block *block, first, second *shared) []int {
 	n := x.sizes
 	length := y.Span / float64(y.Substeps)
 	number := func(v float64) lanes.Ref { return x.constants.Of(v) }
-	held := slices.Concat(at.c, at.u) // through the step
+	constant := slices.Concat(block.c, block.u) // through the step
 	stages := order * y.Substeps
 	for st := range stages {
-		along := slices.Clone(at.in)
-		values := at.s
+		directions := slices.Clone(block.inputs)
+		values := block.s
 		if st > 0 {
 			values = x.layout.New(n.S)
 			for i, r := range x.rows(n.S) {
-				along[i] = direction{row: r}
+				directions[i] = direction{row: r}
 			}
 		}
-		at.values, at.along = append(at.values, values), append(at.along, along)
+		block.values, block.directions = append(block.values, values), append(block.directions, directions)
 	}
 	sum := x.layout.New(n.S)
 	scaled := x.layout.New(len(first.matrix))
-	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(block.s, constant)) }))
 	for st := range stages {
 		q, begin := st%order, st-st%order
 		x.run(first.program, x.glue(func(b *lanes.Builder) {
 			slope := first.out[:n.S]
-			far := ahead(q, length)
+			distance := ahead(q, length)
 			if q == order-1 {
-				far = share(q, length)
+				distance = share(q, length)
 			}
 			matrix := slices.Clone(first.matrix)
 			for k, e := range matrix {
-				b.SetMul(scaled[k:k+1], lanes.Col{e.at}, lanes.Col{number(far)})
-				matrix[k].at = scaled[k]
+				b.SetMul(scaled[k:k+1], lanes.Col{e.cell}, lanes.Col{number(distance)})
+				matrix[k].cell = scaled[k]
 			}
 			// The sum begins as the state at the substep's beginning, and ends as the one after it.
 			if q == 0 {
-				b.Copy(sum, at.values[begin])
+				b.Copy(sum, block.values[begin])
 			}
 			b.SetFMA(sum, slope, lanes.Col{number(share(q, length))}, sum)
-			to := at.next
+			to := block.next
 			if st+1 < stages {
-				to = at.values[st+1]
+				to = block.values[st+1]
 			}
 			if q == order-1 {
 				b.Copy(to, sum)
 			} else {
-				b.SetFMA(to, slope, lanes.Col{number(far)}, at.values[begin])
+				b.SetFMA(to, slope, lanes.Col{number(distance)}, block.values[begin])
 			}
 			for i := range n.S {
-				toBy := at.nextBy[i]
+				toBy := block.nextBy[i]
 				if st+1 < stages {
-					toBy = at.along[st+1][i].row
+					toBy = block.directions[st+1][i].row
 				}
-				from := []term{{number(1), at.along[begin][i]}}
+				from := []term{{number(1), block.directions[begin][i]}}
 				if q == order-1 {
 					// The slopes of the stages before are differences of the states there.
 					from = []term{
-						{number(-1. / 3), at.along[begin][i]}, {number(1. / 3), at.along[begin+1][i]},
-						{number(2. / 3), at.along[begin+2][i]}, {number(1. / 3), at.along[begin+3][i]},
+						{number(-1. / 3), block.directions[begin][i]}, {number(1. / 3), block.directions[begin+1][i]},
+						{number(2. / 3), block.directions[begin+2][i]}, {number(1. / 3), block.directions[begin+3][i]},
 					}
 				}
 				for _, e := range matrix {
 					if e.row == i {
-						from = append(from, term{e.at, at.along[st][e.col]})
+						from = append(from, term{e.cell, block.directions[st][e.col]})
 					}
 				}
 				x.combine(b, toBy, from)
 			}
 			if st+1 < stages {
-				b.Copy(first.in[:n.S], at.values[st+1])
+				b.Copy(first.in[:n.S], block.values[st+1])
 			}
 		}))
 	}
-	if x.once() {
+	if x.forwardOnly() {
 		return nil
 	}
 
@@ -402,24 +404,24 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 		q := st % order
 		backward = append(backward, x.glue(func(b *lanes.Builder) {
 			if st == stages-1 {
-				copyCells(b, second.in[n.S:n.S+n.C+n.U], held)
+				copyCells(b, second.in[n.S:n.S+n.C+n.U], constant)
 			}
-			b.Copy(second.in[:n.S], at.values[st])
+			b.Copy(second.in[:n.S], block.values[st])
 			if q == order-1 {
-				b.Copy(end, at.toNext)
+				b.Copy(end, block.toNext)
 			}
 			b.SetMul(weights, end, lanes.Col{number(share(q, length))})
 			if q < order-1 {
 				b.SetFMA(weights, back, lanes.Col{number(ahead(q, length))}, weights)
 			}
 		}), second.program, x.glue(func(b *lanes.Builder) {
-			x.curve(b, second.matrix, at.along[st])
+			x.curve(b, second.matrix, block.directions[st])
 			b.Copy(back, lanes.Col{number(0)})
 			second.addGradient(b, back, 0)
-			b.SetAdd(at.toNext, at.toNext, back)
-			second.addGradient(b, at.toIn[n.S:], n.S)
+			b.SetAdd(block.toNext, block.toNext, back)
+			second.addGradient(b, block.toIn[n.S:], n.S)
 			if st == 0 { // the adjoint of the state at the beginning
-				b.SetAdd(at.toIn[:n.S], at.toIn[:n.S], at.toNext)
+				b.SetAdd(block.toIn[:n.S], block.toIn[:n.S], block.toNext)
 			}
 		}))
 	}

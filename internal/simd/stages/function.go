@@ -18,14 +18,14 @@ type Function struct {
 }
 
 // NewFunction makes the code for directions by, entries of the inputs.
-func NewFunction(f *program.Function, by []int) *Function {
-	k := &Function{code: &Code{}, results: f.Results(), n: len(by)}
+func NewFunction(f *program.Function, variables []int) *Function {
+	k := &Function{code: &Code{}, results: f.Results(), n: len(variables)}
 	k.code.constants = programs.NewConstants(&k.code.layout)
 	x := &maker{Code: k.code}
 	for a := range f.Entries() {
-		k.columns = append(k.columns, slices.Index(by, a))
+		k.columns = append(k.columns, slices.Index(variables, a))
 	}
-	ascending := append([]int{}, by...) // not nil, which would be all
+	ascending := append([]int{}, variables...) // not nil, which would be all
 	slices.Sort(ascending)
 	k.first, k.second = x.slopes(f, ascending), x.second(f, ascending)
 	for _, b := range x.builders {
@@ -63,8 +63,8 @@ func (m *FunctionMachine) Set(lane int, inputs []float64) {
 
 // Weigh writes the weights of a lane's outputs for Curvature.
 func (m *FunctionMachine) Weigh(lane int, weights []float64) {
-	in := m.code.second.in
-	m.machine.Scatter(in[len(in)-m.code.results], lane, weights)
+	inputs := m.code.second.in
+	m.machine.Scatter(inputs[len(inputs)-m.code.results], lane, weights)
 }
 
 // Linearise evaluates the points of all lanes with their first derivatives.
@@ -77,7 +77,7 @@ func (m *FunctionMachine) Curvature() { m.machine.Run(m.code.second.program) }
 func (m *FunctionMachine) Slopes(lane int, out []float64) {
 	clear(out)
 	for _, e := range m.code.first.matrix {
-		out[e.row*m.code.n+m.code.columns[e.col]] = m.machine.Get(e.at, lane)
+		out[e.row*m.code.n+m.code.columns[e.col]] = m.machine.Get(e.cell, lane)
 	}
 }
 
@@ -86,6 +86,6 @@ func (m *FunctionMachine) Hessian(lane int, h []float64) {
 	clear(h)
 	for _, e := range m.code.second.matrix {
 		r, c := m.code.columns[e.row], m.code.columns[e.col]
-		h[max(r, c)*m.code.n+min(r, c)] = m.machine.Get(e.at, lane)
+		h[max(r, c)*m.code.n+min(r, c)] = m.machine.Get(e.cell, lane)
 	}
 }

@@ -19,67 +19,67 @@ const (
 
 // collocation is a substep's: its stages, their matrix I − h(A ⊗ ∂f) there, and the directions of the stages.
 type collocation struct {
-	stages lanes.Col // both, one after the other
-	matrix []lanes.Col
-	rows   []lanes.Ref
-	along  [2][]direction // of the stages with c and u
+	stages     lanes.Col // both, one after the other
+	matrix     []lanes.Col
+	rows       []lanes.Ref
+	directions [2][]direction // of the stages with c and u
 }
 
 // collocate writes implicit steps. The stages are solved for by Newton's method; each lane ends it by itself. Their directions follow by the
 // implicit function theorem, and so do the multipliers of their equations, with which the second derivatives of the ode count.
-func (x *maker) collocate(y System, at *block, first, second *shared) []part {
+func (x *maker) collocate(y System, block *block, first, second *shared) []part {
 	n := x.sizes
 	h := y.Span / float64(y.Substeps)
 	steps := make([]*collocation, y.Substeps)
-	from, fromAlong := at.s, at.in[:n.S]
+	start, startDirections := block.s, block.inputs[:n.S]
 	for k := range steps {
-		steps[k] = x.newton(at, first, from, h)
-		from = steps[k].stages[n.S:]
+		steps[k] = x.newton(block, first, start, h)
+		start = steps[k].stages[n.S:]
 		if !x.plain {
-			x.directStages(at, first, steps[k], fromAlong, h)
-			fromAlong = steps[k].along[1][:n.S]
+			x.directStages(block, first, steps[k], startDirections, h)
+			startDirections = steps[k].directions[1][:n.S]
 		}
 	}
 	x.run(x.glue(func(b *lanes.Builder) {
-		b.Copy(at.next, from)
-		for i, r := range at.nextBy {
+		b.Copy(block.next, start)
+		for i, r := range block.nextBy {
 			if !x.plain {
-				b.RowSet(r, x.constants.Of(1), fromAlong[i].row, n.N)
+				b.RowSet(r, x.constants.Of(1), startDirections[i].row, n.N)
 			}
 		}
 	}))
-	if x.once() {
+	if x.forwardOnly() {
 		return nil
 	}
 	var back []part
 	for k, step := range slices.Backward(steps) {
-		back = append(back, x.backThrough(at, step, second, h, k == 0)...)
+		back = append(back, x.backThrough(block, step, second, h, k == 0)...)
 	}
 	return back
 }
 
 // newton writes the solution of a substep's equations from the state at its beginning.
-func (x *maker) newton(at *block, first *shared, from lanes.Col, h float64) *collocation {
+func (x *maker) newton(block *block, first *shared, start lanes.Col, h float64) *collocation {
 	s, m := x.sizes.S, 2*x.sizes.S
 	step := &collocation{stages: x.layout.New(m)}
 	for range m {
 		step.matrix = append(step.matrix, x.layout.New(m))
 	}
-	r, going, size := x.layout.New(m), x.layout.New(1), x.layout.New(1)
-	of := func(v float64) lanes.Col { return lanes.Col{x.constants.Of(v)} }
+	r, active, size := x.layout.New(m), x.layout.New(1), x.layout.New(1)
+	value := func(v float64) lanes.Col { return lanes.Col{x.constants.Of(v)} }
 	x.run(x.glue(func(b *lanes.Builder) {
-		copyCells(b, first.in[s:], slices.Concat(at.c, at.u))
-		b.Copy(step.stages[:s], from)
-		b.Copy(step.stages[s:], from)
-		b.Copy(going, of(1))
+		copyCells(b, first.in[s:], slices.Concat(block.c, block.u))
+		b.Copy(step.stages[:s], start)
+		b.Copy(step.stages[s:], start)
+		b.Copy(active, value(1))
 	}))
 	evaluate := x.evaluate(first, step, h, func(b *lanes.Builder, j int) {
 		if j == 0 {
-			b.SetSub(r[:s], from, step.stages[:s])
-			b.SetSub(r[s:], from, step.stages[s:])
+			b.SetSub(r[:s], start, step.stages[:s])
+			b.SetSub(r[s:], start, step.stages[s:])
 		}
 		for i := range 2 {
-			b.SetFMA(r[i*s:(i+1)*s], first.out[:s], of(h*radau[i][j]), r[i*s:(i+1)*s])
+			b.SetFMA(r[i*s:(i+1)*s], first.out[:s], value(h*radau[i][j]), r[i*s:(i+1)*s])
 		}
 	})
 	right := make([]lanes.Col, m)
@@ -88,24 +88,24 @@ func (x *maker) newton(at *block, first *shared, from lanes.Col, h float64) *col
 	}
 	round := slices.Concat(parts(evaluate...), x.solve(step.matrix, right))
 	x.linear = append(x.linear, part{repeat: append(round, part{program: x.glue(func(b *lanes.Builder) {
-		changed := b.Add(step.stages, r)
-		ratio := b.Div(b.Abs(r), b.Add(of(1), b.Abs(changed)))
+		updated := b.Add(step.stages, r)
+		ratio := b.Div(b.Abs(r), b.Add(value(1), b.Abs(updated)))
 		largest := ratio[:1]
 		for i := range m {
 			largest = b.Maximum(largest, ratio[i:i+1])
 		}
-		b.SetChoose(step.stages, going, changed, step.stages)
-		b.SetChoose(size, going, largest, size)
-		b.SetChoose(going, going, b.Less(of(newtonTolerance), largest), of(0))
-	})}), while: going[0], most: newtonRounds})
+		b.SetChoose(step.stages, active, updated, step.stages)
+		b.SetChoose(size, active, largest, size)
+		b.SetChoose(active, active, b.Less(value(newtonTolerance), largest), value(0))
+	})}), while: active[0], most: newtonRounds})
 	x.run(x.glue(func(b *lanes.Builder) {
-		b.SetChoose(step.stages, b.AtMost(size, of(newtonTolerance)), step.stages, of(math.NaN()))
+		b.SetChoose(step.stages, b.AtMost(size, value(newtonTolerance)), step.stages, value(math.NaN()))
 	}))
 	return step
 }
 
 // evaluate writes the ode at both stages, their matrix, and what else is wanted there.
-func (x *maker) evaluate(first *shared, step *collocation, h float64, also func(b *lanes.Builder, stage int)) (programs []int) {
+func (x *maker) evaluate(first *shared, step *collocation, h float64, extra func(b *lanes.Builder, stage int)) (programs []int) {
 	s := x.sizes.S
 	for j := range 2 {
 		programs = append(programs, x.glue(func(b *lanes.Builder) {
@@ -122,12 +122,12 @@ func (x *maker) evaluate(first *shared, step *collocation, h float64, also func(
 				}
 				for _, e := range first.matrix {
 					if e.col < s {
-						to := step.matrix[i*s+e.row][j*s+e.col : j*s+e.col+1]
-						b.SetFMA(to, lanes.Col{e.at}, lanes.Col{x.constants.Of(-h * radau[i][j])}, to)
+						dst := step.matrix[i*s+e.row][j*s+e.col : j*s+e.col+1]
+						b.SetFMA(dst, lanes.Col{e.cell}, lanes.Col{x.constants.Of(-h * radau[i][j])}, dst)
 					}
 				}
 			}
-			also(b, j)
+			extra(b, j)
 		}))
 	}
 	return programs
@@ -139,17 +139,17 @@ const worstFactor = 1e3
 // solve writes matrix·X = right, X in the place of right, for every lane by itself. Both are rows of cells, those of the matrix are
 // lost. A lane whose pivots are too small in the order of the rows is solved again with partial pivoting.
 func (x *maker) solve(matrix, right []lanes.Col) []part {
-	kept := func(rows []lanes.Col) (copied []lanes.Col) {
+	copies := func(rows []lanes.Col) (copied []lanes.Col) {
 		for _, r := range rows {
 			copied = append(copied, x.layout.New(len(r)))
 		}
 		return copied
 	}
-	again, wanted, bad := kept(matrix), kept(right), x.layout.New(1)
+	matrixCopy, rightCopy, bad := copies(matrix), copies(right), x.layout.New(1)
 	quick := x.glue(func(b *lanes.Builder) {
 		for i := range matrix {
-			copyCells(b, again[i], matrix[i])
-			copyCells(b, wanted[i], right[i])
+			copyCells(b, matrixCopy[i], matrix[i])
+			copyCells(b, rightCopy[i], right[i])
 		}
 		b.Copy(bad, lanes.Col{x.constants.Of(0)})
 		x.eliminate(b, matrix, right, false, bad)
@@ -157,10 +157,10 @@ func (x *maker) solve(matrix, right []lanes.Col) []part {
 		b.SetChoose(bad, fine, lanes.Col{x.constants.Of(0)}, lanes.Col{x.constants.Of(1)})
 	})
 	pivoted := x.glue(func(b *lanes.Builder) {
-		x.eliminate(b, again, wanted, true, nil)
+		x.eliminate(b, matrixCopy, rightCopy, true, nil)
 		for i, r := range right {
 			if len(r) > 0 {
-				b.SetChoose(r, bad, wanted[i], r)
+				b.SetChoose(r, bad, rightCopy[i], r)
 			}
 		}
 		b.Copy(bad, lanes.Col{x.constants.Of(0)})
@@ -173,9 +173,9 @@ func (x *maker) solve(matrix, right []lanes.Col) []part {
 func (x *maker) eliminate(b *lanes.Builder, matrix, right []lanes.Col, pivoting bool, factors lanes.Col) {
 	m := len(matrix)
 	inverses := make([]lanes.Col, m)
-	subtract := func(row lanes.Col, factor lanes.Col, of lanes.Col) {
+	subtract := func(row lanes.Col, factor lanes.Col, pivotRow lanes.Col) {
 		if len(row) > 0 {
-			b.SetFNMA(row, factor, of, row)
+			b.SetFNMA(row, factor, pivotRow, row)
 		}
 	}
 	for k := range m {
@@ -190,13 +190,13 @@ func (x *maker) eliminate(b *lanes.Builder, matrix, right []lanes.Col, pivoting 
 		if len(column) == 0 {
 			continue
 		}
-		by := b.Mul(column, inverses[k])
+		ratios := b.Mul(column, inverses[k])
 		if !pivoting {
-			b.AbsSum(factors, by)
+			b.AbsSum(factors, ratios)
 		}
 		for i := range column {
-			subtract(matrix[k+1+i][k+1:], by[i:i+1], matrix[k][k+1:])
-			subtract(right[k+1+i], by[i:i+1], right[k])
+			subtract(matrix[k+1+i][k+1:], ratios[i:i+1], matrix[k][k+1:])
+			subtract(right[k+1+i], ratios[i:i+1], right[k])
 		}
 	}
 	for k, inverse := range inverses {
@@ -220,9 +220,9 @@ func (x *maker) pivot(b *lanes.Builder, matrix, right []lanes.Col, k int) {
 		larger := b.Less(b.Abs(matrix[k][k:k+1]), b.Abs(matrix[i][k:k+1]))
 		for _, rows := range [2][2]lanes.Col{{matrix[k][k:], matrix[i][k:]}, {right[k], right[i]}} {
 			if len(rows[0]) > 0 {
-				was := b.Choose(larger, rows[1], rows[0])
+				swapped := b.Choose(larger, rows[1], rows[0])
 				b.SetChoose(rows[1], larger, rows[0], rows[1])
-				b.Copy(rows[0], was)
+				b.Copy(rows[0], swapped)
 			}
 		}
 	}
@@ -238,22 +238,22 @@ func cells(first lanes.Ref, n int) lanes.Col {
 }
 
 // directStages writes the matrix at the solution and the directions of the stages.
-func (x *maker) directStages(at *block, first *shared, step *collocation, from []direction, h float64) {
+func (x *maker) directStages(block *block, first *shared, step *collocation, start []direction, h float64) {
 	n := x.sizes
 	s, m := n.S, 2*n.S
 	step.rows = x.rows(m)
-	held := x.rows(s)
+	scratch := x.rows(s)
 	// The inputs that are held through the step: the states of a stage are solved for.
-	inputs := slices.Concat(slices.Repeat([]direction{{none: true}}, s), at.in[s:])
+	inputs := slices.Concat(slices.Repeat([]direction{{constant: true}}, s), block.inputs[s:])
 	x.run(x.evaluate(first, step, h, func(b *lanes.Builder, j int) {
 		if j == 0 {
 			for i := range m {
-				x.combine(b, step.rows[i], []term{{x.constants.Of(1), from[i%s]}})
+				x.combine(b, step.rows[i], []term{{x.constants.Of(1), start[i%s]}})
 			}
 		}
-		by := x.product(b, held, first.matrix, inputs)
+		products := x.product(b, scratch, first.matrix, inputs)
 		for i := range m {
-			b.Row(step.rows[i], x.constants.Of(h*radau[i/s][j]), by[i%s], n.N)
+			b.Row(step.rows[i], x.constants.Of(h*radau[i/s][j]), products[i%s], n.N)
 		}
 	})...)
 	copied := make([]lanes.Col, m) // the matrix is needed on the way back
@@ -272,15 +272,15 @@ func (x *maker) directStages(at *block, first *shared, step *collocation, from [
 	x.linear = append(x.linear, x.solve(copied, right)...)
 	for j := range 2 {
 		for _, r := range step.rows[j*s : (j+1)*s] {
-			step.along[j] = append(step.along[j], direction{row: r})
+			step.directions[j] = append(step.directions[j], direction{row: r})
 		}
-		step.along[j] = append(step.along[j], at.in[s:]...)
+		step.directions[j] = append(step.directions[j], block.inputs[s:]...)
 	}
 }
 
 // backThrough writes the way back through a substep: at.toNext, the adjoint of the state after it, becomes that of the state before
 // it, which the first one adds to the adjoints of the block's inputs.
-func (x *maker) backThrough(at *block, step *collocation, second *shared, h float64, begins bool) (back []part) {
+func (x *maker) backThrough(block *block, step *collocation, second *shared, h float64, begins bool) (back []part) {
 	n := x.sizes
 	s, m := n.S, 2*n.S
 	multipliers := x.layout.New(m)
@@ -299,23 +299,23 @@ func (x *maker) backThrough(at *block, step *collocation, second *shared, h floa
 			}
 		}
 		b.Copy(multipliers[:s], lanes.Col{x.constants.Of(0)})
-		b.Copy(multipliers[s:], at.toNext)
+		b.Copy(multipliers[s:], block.toNext)
 	})})
 	back = append(append(back, x.solve(transposed, right)...), part{program: x.glue(func(b *lanes.Builder) {
-		b.SetAdd(at.toNext, multipliers[:s], multipliers[s:])
+		b.SetAdd(block.toNext, multipliers[:s], multipliers[s:])
 		if begins {
-			b.SetAdd(at.toIn[:s], at.toIn[:s], at.toNext)
+			b.SetAdd(block.toIn[:s], block.toIn[:s], block.toNext)
 		}
 	})})
 	weights := second.in[s+n.C+n.U:]
 	for j := range 2 {
 		back = append(back, parts(x.glue(func(b *lanes.Builder) {
-			copyCells(b, second.in[:s+n.C+n.U], slices.Concat(step.stages[j*s:(j+1)*s], at.c, at.u))
+			copyCells(b, second.in[:s+n.C+n.U], slices.Concat(step.stages[j*s:(j+1)*s], block.c, block.u))
 			b.SetMul(weights, multipliers[:s], lanes.Col{x.constants.Of(h * radau[0][j])})
 			b.SetFMA(weights, multipliers[s:], lanes.Col{x.constants.Of(h * radau[1][j])}, weights)
 		}), second.program, x.glue(func(b *lanes.Builder) {
-			x.curve(b, second.matrix, step.along[j])
-			second.addGradient(b, at.toIn[s:], s)
+			x.curve(b, second.matrix, step.directions[j])
+			second.addGradient(b, block.toIn[s:], s)
 		}))...)
 	}
 	return back

@@ -11,17 +11,17 @@ func (y System) Moving() ([]int, error) {
 	}
 	n := f.sizes
 	moves := make([]bool, n.S+n.C)
-	for grown := true; grown; {
-		grown = false
+	for grows := true; grows; {
+		grows = false
 		// From the inputs (s, c, u, sNext) of a function to its rows, which are entries of (s, c) from first on.
 		follow := func(j *program.Sparse, first int) {
 			for k, r := range j.Rows {
-				from := j.Cols[k]
-				if from >= n.S+n.C+n.U {
-					from -= n.S + n.C + n.U
+				column := j.Cols[k]
+				if column >= n.S+n.C+n.U {
+					column -= n.S + n.C + n.U
 				}
-				if r += first; !moves[r] && (from >= n.S+n.C || moves[from]) {
-					moves[r], grown = true, true
+				if r += first; !moves[r] && (column >= n.S+n.C || moves[column]) {
+					moves[r], grows = true, true
 				}
 			}
 		}
@@ -33,8 +33,8 @@ func (y System) Moving() ([]int, error) {
 		}
 	}
 	var list []int
-	for a, moved := range moves {
-		if moved {
+	for a, moves := range moves {
+		if moves {
 			list = append(list, a)
 		}
 	}
@@ -50,27 +50,27 @@ func (y System) Limiting() ([]int, error) {
 	n := f.sizes
 	reads := make([]bool, n.C)
 	// follow notes what the rows of a function read, those of the context, from first on, where they are read themselves.
-	follow := func(of *program.Function, first int) (grown bool) {
-		j := of.Jacobian(nil)
+	follow := func(function *program.Function, first int) (grows bool) {
+		j := function.Jacobian(nil)
 		for k, r := range j.Rows {
 			c := j.Cols[k] - n.S
 			if c < 0 || c >= n.C || reads[c] || r >= first && !reads[r-first] {
 				continue
 			}
-			reads[c], grown = true, true
+			reads[c], grows = true, true
 		}
-		return grown
+		return grows
 	}
 	rest := f.step.Results() - n.C // rows of a step before the context's
-	for grown := true; grown; {
-		grown = follow(f.step, rest)
+	for grows := true; grows; {
+		grows = follow(f.step, rest)
 		if f.ode != nil {
-			grown = follow(f.ode, n.S) || grown
+			grows = follow(f.ode, n.S) || grows
 		}
-		each := n.M / (1 + y.EscapeSteps)
-		grown = follow(f.escaping, each) || grown
+		margins := n.M / (1 + y.EscapeSteps)
+		grows = follow(f.escaping, margins) || grows
 		if f.escape != nil {
-			grown = follow(f.escape, n.U) || grown
+			grows = follow(f.escape, n.U) || grows
 		}
 	}
 	var list []int

@@ -62,19 +62,19 @@ type part struct {
 
 // block is a step with the margins that it has to keep.
 type block struct {
-	s, c, u      lanes.Col
-	in           []direction // of s, c and u
-	next, after  lanes.Col
-	nextBy       []lanes.Ref
-	afterBy      []lanes.Ref
-	m, z         lanes.Col
-	mBy          []lanes.Ref
-	toNext       lanes.Col // adjoint of next
-	toAfter      lanes.Col // adjoint of after
-	toIn         lanes.Col // adjoint of s, c and u, of the escape's steps alone
-	values       []lanes.Col
-	along        [][]direction // of the integrator's stages: s, c and u
-	contextMoves []bool        // by after
+	s, c, u       lanes.Col
+	inputs        []direction // of s, c and u
+	next, context lanes.Col
+	nextBy        []lanes.Ref
+	contextBy     []lanes.Ref
+	m, z          lanes.Col
+	mBy           []lanes.Ref
+	toNext        lanes.Col // adjoint of next
+	toContext     lanes.Col // adjoint of context
+	toIn          lanes.Col // adjoint of s, c and u, of the escape's steps alone
+	values        []lanes.Col
+	directions    [][]direction // of the integrator's stages: s, c and u
+	contextMoves  []bool        // by context
 }
 
 // Sizes are the numbers of states, of the context, of actions, objectives and margins, those of the escape's steps among them, and of
@@ -86,105 +86,108 @@ func (k *Code) Sizes() Sizes { return k.sizes }
 
 // direction is how an input moves along the directions: as one of them, or as a row of derivatives.
 type direction struct {
-	unit bool
-	k    int       // the direction it is
-	row  lanes.Ref // else
-	none bool      // it does not move
+	unit     bool
+	k        int       // the direction it is
+	row      lanes.Ref // else
+	constant bool      // it does not move
 }
 
 // maker is what a Code is made with.
 type maker struct {
 	*Code
 	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
-	nothing  lanes.Ref        // a row that nothing writes: zeros
+	zeros    lanes.Ref        // a row that nothing writes: zeros
 	half     []lanes.Ref      // rows for curve
 	mode
 }
 
 // mode is what a Code does.
 type mode struct {
-	plain   bool // values alone
-	stepped bool // margins alone, the decision's step being given
-	seeded  int  // first derivatives of the step alone, by so many directions in each lane
+	plain       bool // values alone
+	marginsOnly bool // margins alone, the decision's step being given
+	seeded      int  // first derivatives of the step alone, by so many directions in each lane
 }
 
-// once says that there is no way back.
-func (m mode) once() bool { return m.plain || m.seeded > 0 }
+// forwardOnly says that there is no way back.
+func (m mode) forwardOnly() bool { return m.plain || m.seeded > 0 }
 
 // New makes the code for directions by, entries of (s, c, u).
-func New(y System, by []int) (*Code, error) { return newCode(y, by, mode{}) }
+func New(y System, variables []int) (*Code, error) { return newCode(y, variables, mode{}) }
 
 // NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
 func NewValues(y System) (*Code, error) { return newCode(y, nil, mode{plain: true}) }
 
 // NewMargins makes the code of the margins alone, of decisions whose step is known (SetNext).
-func NewMargins(y System) (*Code, error) { return newCode(y, nil, mode{plain: true, stepped: true}) }
+func NewMargins(y System) (*Code, error) {
+	return newCode(y, nil, mode{plain: true, marginsOnly: true})
+}
 
 // NewSteps makes the code of the step with its first derivatives by entries of (s, c, u), so many in each lane: lanes that have the same point
 // share the directions of its derivatives (Seed). It has neither Curvature nor objectives and margins.
-func NewSteps(y System, by []int, slots int) (*Code, error) {
+func NewSteps(y System, variables []int, slots int) (*Code, error) {
 	if slots < 1 {
 		return nil, fmt.Errorf("stages: %d directions in a lane, want at least 1", slots)
 	}
 	y.EscapeSteps = 0
-	return newCode(y, by, mode{seeded: slots})
+	return newCode(y, variables, mode{seeded: slots})
 }
 
-func newCode(y System, by []int, m mode) (*Code, error) {
+func newCode(y System, variables []int, m mode) (*Code, error) {
 	f, err := functionsOf(y)
 	if err != nil {
 		return nil, err
 	}
 	if m.seeded > 0 {
-		f.alone()
+		f.stepOnly()
 	}
 	k := &Code{sizes: f.sizes}
-	if k.sizes.N = len(by); m.seeded > 0 {
+	if k.sizes.N = len(variables); m.seeded > 0 {
 		k.sizes.N = m.seeded
 	}
 	k.constants = programs.NewConstants(&k.layout)
 	n := k.sizes
-	for a, b := range by {
-		if b < 0 || b >= n.S+n.C+n.U || slices.Contains(by[:a], b) {
-			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
+	for a, b := range variables {
+		if b < 0 || b >= n.S+n.C+n.U || slices.Contains(variables[:a], b) {
+			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", variables, n.S+n.C+n.U)
 		}
 	}
-	x := &maker{Code: k, nothing: k.rows(1)[0], mode: m}
+	x := &maker{Code: k, zeros: k.rows(1)[0], mode: m}
 	x.half = x.rows(n.S + n.C + n.U + n.S)
 	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
 	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
 	k.hessian = k.rows(n.N)
-	each := n.M / (1 + y.EscapeSteps)
+	margins := n.M / (1 + y.EscapeSteps)
 	for t := range 1 + y.EscapeSteps {
-		b := &block{u: k.layout.New(n.U), m: k.layout.New(each), z: k.layout.New(each), mBy: k.rows(each)}
-		b.next, b.nextBy, b.after, b.afterBy = k.layout.New(n.S), k.rows(n.S), k.layout.New(n.C), k.rows(n.C)
-		b.toNext, b.toAfter, b.toIn = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.S+n.C+n.U)
+		b := &block{u: k.layout.New(n.U), m: k.layout.New(margins), z: k.layout.New(margins), mBy: k.rows(margins)}
+		b.next, b.nextBy = k.layout.New(n.S), k.rows(n.S)
+		b.context, b.contextBy = k.layout.New(n.C), k.rows(n.C)
+		b.toNext, b.toContext, b.toIn = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.S+n.C+n.U)
 		if t == 0 {
 			b.s, b.c = k.layout.New(n.S), k.layout.New(n.C)
 			for a := range n.S + n.C + n.U {
-				q := slices.Index(by, a)
-				d := direction{unit: q >= 0, k: q, none: q < 0}
+				q := slices.Index(variables, a)
+				d := direction{unit: q >= 0, k: q, constant: q < 0}
 				if m.seeded > 0 {
 					k.seeds = append(k.seeds, k.rows(1)[0])
-					d = direction{row: k.seeds[a], none: q < 0}
+					d = direction{row: k.seeds[a], constant: q < 0}
 				}
-				b.in = append(b.in, d)
+				b.inputs = append(b.inputs, d)
 			}
 		} else {
-			before := k.blocks[t-1]
-			b.s, b.c = before.next, before.after
-			for _, r := range before.nextBy {
-				b.in = append(b.in, direction{row: r})
+			previous := k.blocks[t-1]
+			b.s, b.c = previous.next, previous.context
+			for _, r := range previous.nextBy {
+				b.inputs = append(b.inputs, direction{row: r})
 			}
-			for i, r := range before.afterBy {
-				b.in = append(b.in, direction{row: r, none: !before.contextMoves[i]})
+			for i, r := range previous.contextBy {
+				b.inputs = append(b.inputs, direction{row: r, constant: !previous.contextMoves[i]})
 			}
 			for _, r := range k.rows(n.U) {
-				b.in = append(b.in, direction{row: r})
+				b.inputs = append(b.inputs, direction{row: r})
 			}
 		}
 		if !m.plain {
-			b.contextMoves = f.moves(b.in)
+			b.contextMoves = f.moves(b.inputs)
 		} else {
 			b.contextMoves = make([]bool, n.C)
 		}
@@ -222,17 +225,17 @@ type function struct {
 }
 
 // function gives the outputs of f cells. The first values of them are exact, the others derivatives.
-func (x *maker) function(f *program.Function, in lanes.Col, values int) function {
-	g := function{in: in, out: x.layout.New(f.Results())}
+func (x *maker) function(f *program.Function, cells lanes.Col, values int) function {
+	g := function{in: cells, out: x.layout.New(f.Results())}
 	code := programs.New(x.constants)
-	inputs := make([]programs.Value, len(in))
-	for i, at := range in {
-		inputs[i] = code.Cell(at)
+	inputs := make([]programs.Value, len(cells))
+	for i, cell := range cells {
+		inputs[i] = code.Cell(cell)
 	}
 	results := code.Function(f, inputs)
 	g.program = x.glue(func(b *lanes.Builder) {
-		for i, at := range code.Emit(b, results[:values], results[values:]) {
-			b.Copy(g.out[i:i+1], lanes.Col{at})
+		for i, cell := range code.Emit(b, results[:values], results[values:]) {
+			b.Copy(g.out[i:i+1], lanes.Col{cell})
 		}
 	})
 	return g
@@ -241,16 +244,16 @@ func (x *maker) function(f *program.Function, in lanes.Col, values int) function
 // entry is a derivative by an input: a matrix's entry that is not zero.
 type entry struct {
 	row, col int
-	at       lanes.Ref
+	cell     lanes.Ref
 	one      bool // it is the constant 1
 }
 
 // entries are those of a derivative whose matrix begins at the output's cell from.
-func entries(s *program.Sparse, out lanes.Col, from int) []entry {
+func entries(s *program.Sparse, out lanes.Col, start int) []entry {
 	list := make([]entry, len(s.Rows))
 	for i := range list {
-		op, _, c := s.Operation(s.Result(from + i))
-		list[i] = entry{s.Rows[i], s.Cols[i], out[from+i], op == program.Const && c == 1}
+		op, _, c := s.Operation(s.Result(start + i))
+		list[i] = entry{s.Rows[i], s.Cols[i], out[start+i], op == program.Const && c == 1}
 	}
 	return list
 }
@@ -258,7 +261,7 @@ func entries(s *program.Sparse, out lanes.Col, from int) []entry {
 // zero makes rows of zeros.
 func (x *maker) zero(b *lanes.Builder, rows ...lanes.Ref) {
 	for _, r := range rows {
-		b.RowSet(r, x.constants.Of(1), x.nothing, x.sizes.N)
+		b.RowSet(r, x.constants.Of(1), x.zeros, x.sizes.N)
 	}
 }
 
@@ -267,25 +270,25 @@ func (x *maker) zero(b *lanes.Builder, rows ...lanes.Ref) {
 func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) []lanes.Ref {
 	out := slices.Clone(rows)
 	for i, row := range rows {
-		var moved []entry
+		var moving []entry
 		units := 0
 		for _, e := range matrix {
 			d := inputs[e.col]
-			if e.row != i || d.none {
+			if e.row != i || d.constant {
 				continue
 			}
 			if d.unit {
 				units++
 			}
-			moved = append(moved, e)
+			moving = append(moving, e)
 		}
-		if len(moved) == 1 && units == 0 && moved[0].one {
-			out[i] = inputs[moved[0].col].row
+		if len(moving) == 1 && units == 0 && moving[0].one {
+			out[i] = inputs[moving[0].col].row
 			continue
 		}
 		var terms []term
-		for _, e := range moved {
-			terms = append(terms, term{e.at, inputs[e.col]})
+		for _, e := range moving {
+			terms = append(terms, term{e.cell, inputs[e.col]})
 		}
 		x.combine(b, row, terms)
 	}
@@ -294,27 +297,27 @@ func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inpu
 
 // term is a direction times a cell.
 type term struct {
-	by lanes.Ref
+	factor lanes.Ref
 	direction
 }
 
 // combine writes a sum of terms into a row that none of them has.
 func (x *maker) combine(b *lanes.Builder, row lanes.Ref, terms []term) {
-	var by, rows lanes.Col
+	var factors, rows lanes.Col
 	for _, t := range terms {
-		if !t.unit && !t.none {
-			by, rows = append(by, t.by), append(rows, t.row)
+		if !t.unit && !t.constant {
+			factors, rows = append(factors, t.factor), append(rows, t.row)
 		}
 	}
 	if len(rows) > 0 {
-		b.RowSum(row, by, rows, x.sizes.N)
+		b.RowSum(row, factors, rows, x.sizes.N)
 	} else {
 		x.zero(b, row)
 	}
 	for _, t := range terms {
 		if t.unit {
-			at := lanes.Col{row + lanes.Ref(t.k)}
-			b.SetAdd(at, at, lanes.Col{t.by})
+			cell := lanes.Col{row + lanes.Ref(t.k)}
+			b.SetAdd(cell, cell, lanes.Col{t.factor})
 		}
 	}
 }
@@ -331,26 +334,26 @@ func (x *maker) productInto(b *lanes.Builder, rows []lanes.Ref, matrix []entry, 
 // curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle.
 func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction) {
 	var order []int
-	of := map[int][]entry{} // of each row of the whole matrix
-	put := func(row, col int, at lanes.Ref) {
-		if of[row] == nil {
+	byRow := map[int][]entry{} // of each row of the whole matrix
+	insert := func(row, col int, cell lanes.Ref) {
+		if byRow[row] == nil {
 			order = append(order, row)
 		}
-		of[row] = append(of[row], entry{row: len(order) - 1, col: col, at: at})
+		byRow[row] = append(byRow[row], entry{row: len(order) - 1, col: col, cell: cell})
 	}
 	for _, e := range matrix {
-		if inputs[e.row].none || inputs[e.col].none {
+		if inputs[e.row].constant || inputs[e.col].constant {
 			continue
 		}
-		put(e.row, e.col, e.at)
+		insert(e.row, e.col, e.cell)
 		if e.row != e.col {
-			put(e.col, e.row, e.at)
+			insert(e.col, e.row, e.cell)
 		}
 	}
 	var whole []entry
 	for k, row := range order {
-		for _, e := range of[row] {
-			whole = append(whole, entry{row: k, col: e.col, at: e.at})
+		for _, e := range byRow[row] {
+			whole = append(whole, entry{row: k, col: e.col, cell: e.cell})
 		}
 	}
 	half := x.product(b, x.half[:len(order)], whole, inputs)
@@ -390,9 +393,9 @@ func (m *Machine) Lanes() int { return m.machine.Lanes() }
 
 // Set writes a point into a lane.
 func (m *Machine) Set(lane int, s, c, u []float64) {
-	at := m.code.blocks[0]
+	first := m.code.blocks[0]
 	for i, part := range [3][]float64{s, c, u} {
-		if col := [3]lanes.Col{at.s, at.c, at.u}[i]; len(col) > 0 {
+		if col := [3]lanes.Col{first.s, first.c, first.u}[i]; len(col) > 0 {
 			m.machine.Scatter(col[0], lane, part)
 		}
 	}
@@ -405,20 +408,20 @@ func (m *Machine) Seed(lane, slot, entry int) {
 
 // Slope is the derivative of an entry of (sNext, cNext) by one of a lane's directions, after Linearise of a code of NewSteps.
 func (m *Machine) Slope(lane, slot, entry int) float64 {
-	at := m.code.blocks[0]
-	row := at.nextBy
+	first := m.code.blocks[0]
+	row := first.nextBy
 	if entry >= len(row) {
-		row, entry = at.afterBy, entry-len(row)
+		row, entry = first.contextBy, entry-len(row)
 	}
 	return m.machine.Get(row[entry]+lanes.Ref(slot), lane)
 }
 
 // SetNext writes where a lane's decision leads to, for a code of NewMargins.
 func (m *Machine) SetNext(lane int, sNext, cNext []float64) {
-	at := m.code.blocks[0]
-	m.machine.Scatter(at.next[0], lane, sNext)
-	if len(at.after) > 0 {
-		m.machine.Scatter(at.after[0], lane, cNext)
+	first := m.code.blocks[0]
+	m.machine.Scatter(first.next[0], lane, sNext)
+	if len(first.context) > 0 {
+		m.machine.Scatter(first.context[0], lane, cNext)
 	}
 }
 
@@ -438,9 +441,9 @@ func (m *Machine) run(parts []part) {
 }
 
 // any reports whether a cell is not 0 in some lane.
-func (m *Machine) any(at lanes.Ref) bool {
+func (m *Machine) any(cell lanes.Ref) bool {
 	for lane := range m.Lanes() {
-		if m.machine.Get(at, lane) != 0 {
+		if m.machine.Get(cell, lane) != 0 {
 			return true
 		}
 	}
@@ -451,7 +454,7 @@ func (m *Machine) any(at lanes.Ref) bool {
 func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
 	first := m.code.blocks[0]
 	for i, out := range [3][]float64{sNext, cNext, j} {
-		if col := [3]lanes.Col{first.next, first.after, m.code.j}[i]; len(out) > 0 {
+		if col := [3]lanes.Col{first.next, first.context, m.code.j}[i]; len(out) > 0 {
 			m.machine.Gather(out, col[0], lane)
 		}
 	}
@@ -473,7 +476,7 @@ func (m *Machine) Slopes(lane int, next, j, margins []float64) {
 		}
 		return out
 	}
-	gather(gather(next, first.nextBy), first.afterBy)
+	gather(gather(next, first.nextBy), first.contextBy)
 	gather(j, m.code.jBy)
 	for _, b := range m.code.blocks {
 		margins = gather(margins, b.mBy)

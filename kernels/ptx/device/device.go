@@ -44,8 +44,8 @@ func New(options ptx.Options) *Device {
 // lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N; none
 // alone asks for nothing.
 func ParseOptions(text string) (o ptx.Options, err error) {
-	lanes, none := false, false
-	words := map[string]*bool{"shared": &o.Shared, "global": &o.Global, "count": &o.Count, "tolerate": &o.Tolerate, "lanes": &lanes, "none": &none}
+	lanes, noChecks := false, false
+	words := map[string]*bool{"shared": &o.Shared, "global": &o.Global, "count": &o.Count, "tolerate": &o.Tolerate, "lanes": &lanes, "none": &noChecks}
 	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors}
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, isNumber := strings.Cut(word, "=")
@@ -162,8 +162,8 @@ func (e *executor) Alloc(n int) (driver.Pointer, error) {
 	return driver.Pointer(e.machine.Memory.Alloc(n)), nil
 }
 func (e *executor) Free(p driver.Pointer) bool { return e.machine.Memory.Free(uint64(p)) }
-func (e *executor) Bytes(p driver.Pointer, n int, written bool) ([]byte, error) {
-	return e.machine.Memory.Bytes(uint64(p), n, written)
+func (e *executor) Bytes(p driver.Pointer, n int, writes bool) ([]byte, error) {
+	return e.machine.Memory.Bytes(uint64(p), n, writes)
 }
 
 func (e *executor) Launch(k driver.Entry, grid, block driver.Dim, shared int, arguments []byte) error {

@@ -44,8 +44,8 @@ func (c *Code) isNumber(x Value) Value { return c.apply(equal, x, x) }
 // are those of FDLIBM's k_sin.c and k_cos.c.
 func (c *Code) sincos(x Value) (sin, cos Value) {
 	shift := c.Const(toInteger)
-	turned := c.apply(fma, x, c.Const(2/math.Pi), shift) // the quadrant in its last bits
-	k := c.apply(sub, turned, shift)
+	quadrants := c.apply(fma, x, c.Const(2/math.Pi), shift) // the quadrant in its last bits
+	k := c.apply(sub, quadrants, shift)
 	r := x
 	for _, part := range [3]uint64{0x3ff921fb54442d18, 0x3c91a62633145c07, 0xb91f1976b7ed8fbc} {
 		r = c.apply(fnma, k, c.bits(part), r)
@@ -57,17 +57,17 @@ func (c *Code) sincos(x Value) (sin, cos Value) {
 	// 1 − z/2 + z² w, with what rounding takes from 1 − z/2.
 	half := c.apply(mul, c.Const(0.5), z)
 	top := c.apply(sub, c.Const(1), half)
-	lost := c.apply(sub, c.apply(sub, c.Const(1), top), half)
-	w = c.apply(add, top, c.apply(fma, c.apply(mul, z, z), w, lost))
-	odd := c.apply(and, turned, c.bits(1))
-	pick := func(even, odd, quadrant Value, isOdd Value) Value {
-		v := c.apply(choose, isOdd, odd, even)
+	residual := c.apply(sub, c.apply(sub, c.Const(1), top), half)
+	w = c.apply(add, top, c.apply(fma, c.apply(mul, z, z), w, residual))
+	odd := c.apply(and, quadrants, c.bits(1))
+	pick := func(evenValue, odd, quadrant Value, isOdd Value) Value {
+		v := c.apply(choose, isOdd, odd, evenValue)
 		return c.apply(choose, c.apply(and, quadrant, c.bits(2)), c.apply(neg, v), v)
 	}
-	inside := c.apply(atMost, c.apply(abs, x), c.Const(Widest))
+	bounded := c.apply(atMost, c.apply(abs, x), c.Const(Widest))
 	nan := c.Const(math.NaN())
-	sin = c.apply(choose, inside, pick(s, w, turned, odd), nan)
-	cos = c.apply(choose, inside, pick(w, s, c.apply(add, turned, c.Const(1)), odd), nan)
+	sin = c.apply(choose, bounded, pick(s, w, quadrants, odd), nan)
+	cos = c.apply(choose, bounded, pick(w, s, c.apply(add, quadrants, c.Const(1)), odd), nan)
 	return sin, cos
 }
 
@@ -236,7 +236,8 @@ func (c *Code) powerOf(x, y Value, exponent float64) Value {
 
 // pow is e^(y ln|x|), the logarithm with a correction, and signs and edges as package math has them.
 func (c *Code) pow(x, y Value) Value {
-	size, zero, one, inf, nan := c.apply(abs, x), c.Const(0), c.Const(1), c.Const(math.Inf(1)), c.Const(math.NaN())
+	size, zero, one := c.apply(abs, x), c.Const(0), c.Const(1)
+	inf, nan := c.Const(math.Inf(1)), c.Const(math.NaN())
 	finite := func(v, otherwise Value) Value { return c.apply(choose, c.isNumber(c.apply(sub, v, v)), v, otherwise) }
 	high := c.log(size)
 	low := finite(c.apply(fma, size, c.exp(c.apply(neg, high)), c.Const(-1)), zero)
@@ -250,9 +251,9 @@ func (c *Code) pow(x, y Value) Value {
 	// Zero and infinity to a power are one of them.
 	v = c.apply(choose, c.apply(equal, size, zero), c.apply(choose, c.apply(less, y, zero), inf, zero), v)
 	negative := c.apply(less, c.apply(or, c.apply(and, x, c.Const(math.Copysign(0, -1))), one), zero)
-	below := c.apply(less, x, zero)
+	isNegative := c.apply(less, x, zero)
 	edge := c.apply(maximum, c.apply(equal, size, zero), c.apply(equal, size, inf))
-	v = c.apply(choose, c.apply(mul, negative, odd), c.apply(neg, v), c.apply(choose, c.apply(mul, below, c.apply(equal, c.apply(maximum, integer, edge), zero)), nan, v))
+	v = c.apply(choose, c.apply(mul, negative, odd), c.apply(neg, v), c.apply(choose, c.apply(mul, isNegative, c.apply(equal, c.apply(maximum, integer, edge), zero)), nan, v))
 	v = c.apply(choose, c.isNumber(size), v, nan)
 	v = c.apply(choose, c.isNumber(y), v, nan)
 	isOne := c.apply(maximum, c.apply(equal, y, zero), c.apply(equal, x, one))

@@ -65,18 +65,18 @@ func NewConstants(layout *lanes.Layout) *Constants {
 // Of is the cell of a constant.
 func (c *Constants) Of(v float64) lanes.Ref {
 	bits := math.Float64bits(v)
-	at, ok := c.cells[bits]
+	ref, ok := c.cells[bits]
 	if !ok {
-		at = c.layout.New(1)[0]
-		c.cells[bits] = at
+		ref = c.layout.New(1)[0]
+		c.cells[bits] = ref
 	}
-	return at
+	return ref
 }
 
 // Fill writes the constants into a machine, once.
 func (c *Constants) Fill(m *lanes.Machine) {
-	for bits, at := range c.cells {
-		m.SetAll(at, math.Float64frombits(bits))
+	for bits, ref := range c.cells {
+		m.SetAll(ref, math.Float64frombits(bits))
 	}
 }
 
@@ -84,30 +84,30 @@ func (c *Constants) Fill(m *lanes.Machine) {
 type Code struct {
 	constants *Constants
 	ops       []operation
-	known     map[operation]Value
+	numbers   map[operation]Value
 }
 
 // New has no operations.
 func New(constants *Constants) *Code {
-	return &Code{constants: constants, known: map[operation]Value{}}
+	return &Code{constants: constants, numbers: map[operation]Value{}}
 }
 
-func (c *Code) put(o operation) Value {
-	if v, ok := c.known[o]; ok {
+func (c *Code) intern(o operation) Value {
+	if v, ok := c.numbers[o]; ok {
 		return v
 	}
 	c.ops = append(c.ops, o)
 	v := Value(len(c.ops) - 1)
-	c.known[o] = v
+	c.numbers[o] = v
 	return v
 }
 
 // Cell is the number in a cell of the layout, which nothing of the code writes.
-func (c *Code) Cell(at lanes.Ref) Value { return c.put(operation{kind: cell, a: Value(at)}) }
+func (c *Code) Cell(ref lanes.Ref) Value { return c.intern(operation{kind: cell, a: Value(ref)}) }
 
 // Const is a constant.
 func (c *Code) Const(v float64) Value {
-	return c.put(operation{kind: constant, a: Value(c.constants.Of(v))})
+	return c.intern(operation{kind: constant, a: Value(c.constants.Of(v))})
 }
 
 func (c *Code) apply(k kind, operands ...Value) Value {
@@ -115,7 +115,7 @@ func (c *Code) apply(k kind, operands ...Value) Value {
 	for i, v := range operands {
 		*[3]*Value{&o.a, &o.b, &o.c}[i] = v
 	}
-	return c.put(o)
+	return c.intern(o)
 }
 
 // Function adds the operations of f and returns its outputs. inputs has a value for each entry of its inputs.
@@ -123,16 +123,16 @@ func (c *Code) Function(f *program.Function, inputs []Value) []Value {
 	if len(inputs) != f.Entries() {
 		panic(fmt.Sprintf("programs: function %q of %d numbers, want %d", f.Name(), len(inputs), f.Entries()))
 	}
-	at := append([]Value{}, inputs...)
+	values := append([]Value{}, inputs...)
 	for v := program.Value(f.Entries()); int(v) < f.Values(); v++ {
 		o, operands, number := f.Operation(v)
 		if o == program.Const {
-			at = append(at, c.Const(number))
+			values = append(values, c.Const(number))
 			continue
 		}
 		var x [3]Value
 		for k, w := range operands {
-			x[k] = at[w]
+			x[k] = values[w]
 		}
 		exponent, fixed := 0.0, false
 		if o == program.Pow {
@@ -141,14 +141,14 @@ func (c *Code) Function(f *program.Function, inputs []Value) []Value {
 			fixed = kind == program.Const
 		}
 		if fixed {
-			at = append(at, c.powerOf(x[0], x[1], exponent))
+			values = append(values, c.powerOf(x[0], x[1], exponent))
 			continue
 		}
-		at = append(at, c.operation(o, x))
+		values = append(values, c.operation(o, x))
 	}
 	out := make([]Value, f.Results())
 	for i := range out {
-		out[i] = at[f.Result(i)]
+		out[i] = values[f.Result(i)]
 	}
 	return out
 }
@@ -217,28 +217,28 @@ func (k kind) arity() int {
 
 func (o *operation) operands() []Value { return []Value{o.a, o.b, o.c}[:o.kind.arity()] }
 
-// near is how many operations beyond the first that waits one may be taken from: equal ones make runs, and far ones would
+// lookAhead is how many operations beyond the first that waits one may be taken from: equal ones make runs, and far ones would
 // keep more cells in use than a cache has.
-const near = 256
+const lookAhead = 256
 
 // order lists what the results need, equal operations behind one another.
 func (c *Code) order(results []Value) []Value {
-	needed := make([]bool, len(c.ops))
+	live := make([]bool, len(c.ops))
 	for _, v := range results {
-		needed[v] = true
+		live[v] = true
 	}
 	missing := make([]int, len(c.ops)) // operands that are not computed yet
 	users := make([][]Value, len(c.ops))
 	var rest []Value
 	for v := len(c.ops) - 1; v >= 0; v-- {
-		if needed[v] {
+		if live[v] {
 			for _, w := range c.ops[v].operands() {
-				needed[w] = true
+				live[w] = true
 			}
 		}
 	}
 	for v := range c.ops {
-		if !needed[v] || c.ops[v].kind <= constant {
+		if !live[v] || c.ops[v].kind <= constant {
 			continue
 		}
 		rest = append(rest, Value(v))
@@ -250,16 +250,16 @@ func (c *Code) order(results []Value) []Value {
 		}
 	}
 	var order []Value
-	done := make([]bool, len(c.ops))
+	emitted := make([]bool, len(c.ops))
 	for first := 0; first < len(rest); {
-		if done[rest[first]] {
+		if emitted[rest[first]] {
 			first++
 			continue
 		}
-		window := rest[first:min(len(rest), first+near)]
+		window := rest[first:min(len(rest), first+lookAhead)]
 		var count [kinds]int
 		for _, v := range window {
-			if !done[v] && missing[v] == 0 {
+			if !emitted[v] && missing[v] == 0 {
 				count[c.ops[v].kind]++
 			}
 		}
@@ -270,10 +270,10 @@ func (c *Code) order(results []Value) []Value {
 			}
 		}
 		for _, v := range window {
-			if done[v] || missing[v] > 0 || c.ops[v].kind != best {
+			if emitted[v] || missing[v] > 0 || c.ops[v].kind != best {
 				continue
 			}
-			done[v] = true
+			emitted[v] = true
 			order = append(order, v)
 			for _, u := range users[v] {
 				missing[u]--
@@ -285,11 +285,11 @@ func (c *Code) order(results []Value) []Value {
 
 // fused joins a product with the sum that alone uses it, where no exact result needs either.
 func (c *Code) fused(exact, rest []Value) []operation {
-	uses, kept := make([]int, len(c.ops)), make([]bool, len(c.ops))
+	uses, stored := make([]int, len(c.ops)), make([]bool, len(c.ops))
 	for i, list := range [2][]Value{exact, rest} {
 		for _, v := range list {
 			uses[v]++
-			kept[v] = kept[v] || i == 0
+			stored[v] = stored[v] || i == 0
 		}
 	}
 	for v := len(c.ops) - 1; v >= 0; v-- {
@@ -298,15 +298,15 @@ func (c *Code) fused(exact, rest []Value) []operation {
 		}
 		for _, w := range c.ops[v].operands() {
 			uses[w]++
-			kept[w] = kept[w] || kept[v]
+			stored[w] = stored[w] || stored[v]
 		}
 	}
 	ops := append([]operation{}, c.ops...)
 	for v, o := range c.ops {
-		if kept[v] || o.kind != add && o.kind != sub {
+		if stored[v] || o.kind != add && o.kind != sub {
 			continue
 		}
-		product := func(w Value) bool { return c.ops[w].kind == mul && uses[w] == 1 && !kept[w] }
+		product := func(w Value) bool { return c.ops[w].kind == mul && uses[w] == 1 && !stored[w] }
 		switch {
 		case product(o.b):
 			p := c.ops[o.b]
@@ -328,20 +328,20 @@ func (c *Code) Emit(b *lanes.Builder, exact, rest []Value) lanes.Col {
 }
 
 func (c *Code) emit(b *lanes.Builder, results []Value) lanes.Col {
-	at := make([]lanes.Ref, len(c.ops))
+	refs := make([]lanes.Ref, len(c.ops))
 	for v, o := range c.ops {
 		if o.kind <= constant {
-			at[v] = lanes.Ref(o.a)
+			refs[v] = lanes.Ref(o.a)
 		}
 	}
 	for _, v := range c.order(results) {
 		o := &c.ops[v]
-		x := [3]lanes.Col{{at[o.a]}, {at[o.b]}, {at[o.c]}}
-		at[v] = emit(b, o.kind, x)[0]
+		x := [3]lanes.Col{{refs[o.a]}, {refs[o.b]}, {refs[o.c]}}
+		refs[v] = emit(b, o.kind, x)[0]
 	}
 	out := make(lanes.Col, len(results))
 	for i, v := range results {
-		out[i] = at[v]
+		out[i] = refs[v]
 	}
 	return out
 }
