@@ -28,7 +28,7 @@ type Refiner struct {
 	// One of them: the navigator's, or for a case whose map is not about its own
 	// problem the method that searches.
 	latent *batchnav.Refiner
-	search domain.Controller // for by.Candidates
+	search domain.Controller // for method.Candidates
 	choice func() domain.Chosen
 }
 

@@ -509,8 +509,8 @@ type Again struct {
 }
 
 // Verify re-simulates a trace, draws its scenes, measurements and optima again, and makes every
-// decision again where again says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
-// how are filled in. No file but the trace and again.Model is opened: a case that is none of the
+// decision again where replay says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
+// opt are filled in. No file but the trace and replay.Model is opened: a case that is none of the
 // catalogue's own is made of what the trace embeds.
 func (k *Catalogue) Verify(ctx context.Context, file string, replay *Again, opt closedloop.VerifyOptions) (*closedloop.Verification, error) {
 	set, err := instructionSet()

@@ -231,7 +231,7 @@ func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	return d.Decision, nil
 }
 
-// driveExport drives the episodes of an export by a controller, behind what the case needs before it; off, optional, is what the
+// driveExport drives the episodes of an export by a controller, behind what the case needs before it; backoff, optional, is what the
 // controller's problem keeps off its limits, and count, optional, is called after every decision.
 func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, backoff *domain.Backoff, count func(*export.Episode)) ([]export.Episode, *export.Observed, error) {
 	k, observed, err := c.observing(k, backoff)

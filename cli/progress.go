@@ -260,7 +260,7 @@ func writeRow(w io.Writer, r []string, group, width []int, limit int, right bool
 	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 }
 
-// wrapped is a text that begins in column at and goes on there in the lines below, within limit columns where its
+// wrapped is a text that begins in column indent and goes on there in the lines below, within limit columns where its
 // words allow that.
 func wrapped(text string, indent, limit int) string {
 	var out strings.Builder

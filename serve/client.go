@@ -137,7 +137,7 @@ func weightsOf(p *domain.Preference) []float64 {
 	return p.W
 }
 
-// ask sends a request, nil for none, and reads the answer into what is not nil.
+// ask sends a request, nil for none, and reads the answer into dst unless that is nil.
 func (c *Client) ask(ctx context.Context, method, path string, content map[string]any, dst any) error {
 	var body io.Reader
 	if content != nil {

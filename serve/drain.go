@@ -3,7 +3,7 @@ package serve
 import "time"
 
 // Drain begins the end: what is asked from now on is refused with ErrClosed, but for the lines
-// that Lines has read, and what has no answer after within gets the fallback, or ErrClosed.
+// that Lines has read, and what has no answer after timeLimit gets the fallback, or ErrClosed.
 func (s *Server) Drain(timeLimit time.Duration) {
 	s.drain.Do(func() {
 		close(s.draining)
