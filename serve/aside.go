@@ -79,7 +79,7 @@ func (a Aside) ask(ctx context.Context, j *job) (Answer, error) {
 	if s.Draining() {
 		return Answer{}, ErrClosed
 	}
-	j.background, j.done = true, make(chan struct{})
+	j.background, j.ready = true, make(chan struct{})
 	patience := time.NewTimer(asidePatience)
 	defer patience.Stop()
 	select {
@@ -91,7 +91,7 @@ func (a Aside) ask(ctx context.Context, j *job) (Answer, error) {
 	case <-s.finished:
 		return Answer{}, ErrClosed
 	}
-	<-j.done
+	<-j.ready
 	return j.answer, j.err
 }
 

@@ -34,10 +34,10 @@ func (s *Server) ask(ctx context.Context, j *job, start time.Time) (Answer, erro
 		s.fail(j, err)
 	}
 	select {
-	case <-j.done:
+	case <-j.ready:
 	case <-s.hurry:
 		s.giveUp(j)
-		<-j.done
+		<-j.ready
 	case <-ctx.Done():
 		return Answer{}, ctx.Err()
 	}
@@ -61,8 +61,8 @@ func (s *Server) admit(j *job) error {
 // prepare checks a request and starts its clock.
 func (s *Server) prepare(j *job, start time.Time) error {
 	j.start = start
-	if j.done == nil {
-		j.done = make(chan struct{})
+	if j.ready == nil {
+		j.ready = make(chan struct{})
 	}
 	if len(j.session) > MaxSessionName {
 		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
@@ -401,7 +401,7 @@ func (s *Server) answerDecision(j *job, m *outcome) {
 // answered yet. When it returns the answer is there.
 func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) bool {
 	if !j.hasAnswer.CompareAndSwap(false, true) {
-		<-j.done
+		<-j.ready
 		return false
 	}
 	j.answer, j.err = a, err
@@ -414,7 +414,7 @@ func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) 
 	s.watchers.tell(j)
 	s.release(j)
 	j.stop()
-	close(j.done)
+	close(j.ready)
 	return true
 }
 

@@ -68,7 +68,7 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 // answer is there.
 func (s *Server) expire(j *job) bool {
 	if j.hasAnswer.Load() || !j.expires.CompareAndSwap(false, true) { // its session's plan moves on once
-		<-j.done
+		<-j.ready
 		return true
 	}
 	d, err := s.replacement(j)

@@ -48,7 +48,7 @@ type job struct {
 
 	expires   atomic.Bool // its deadline has come
 	hasAnswer atomic.Bool
-	done      chan struct{} // closed when answer and err are there
+	ready     chan struct{} // closed when answer and err are there
 	answer    Answer
 	err       error
 }
@@ -58,7 +58,7 @@ func (j *job) finished() bool {
 	if !j.hasAnswer.Load() {
 		return false
 	}
-	<-j.done
+	<-j.ready
 	return true
 }
 

@@ -97,14 +97,14 @@ func (s *Server) read(l *lines, pending chan<- *job) error {
 // request is that of a line, nil for one that was too long.
 func (s *Server) request(text []byte, limit int, read time.Time) (*job, error) {
 	if text == nil {
-		return &job{done: make(chan struct{})}, fmt.Errorf("the line has more than %d bytes", limit)
+		return &job{ready: make(chan struct{})}, fmt.Errorf("the line has more than %d bytes", limit)
 	}
 	j, err := s.line(text, read)
 	if err == nil {
 		err = s.prepare(j, read)
 	}
-	if j.done == nil {
-		j.done = make(chan struct{})
+	if j.ready == nil {
+		j.ready = make(chan struct{})
 	}
 	return j, err
 }
@@ -119,7 +119,7 @@ func (s *Server) answer(pending <-chan *job, out io.Writer, hurry <-chan struct{
 				return err
 			}
 			select {
-			case <-j.done:
+			case <-j.ready:
 			case <-hurry:
 				s.giveUp(j)
 			}

@@ -44,7 +44,7 @@ func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 			all = append(all, state)
 		}
 	}
-	j := &job{op: opInside, task: collect, done: make(chan struct{})}
+	j := &job{op: opInside, task: collect, ready: make(chan struct{})}
 	if err := s.enqueue([]*job{j}, true); err != nil { // closed: the sessions are nobody's once it has ended
 		select {
 		case <-s.finished:
@@ -54,7 +54,7 @@ func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 		}
 	} else {
 		select {
-		case <-j.done:
+		case <-j.ready:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

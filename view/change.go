@@ -160,8 +160,8 @@ func (l *Live) Link(k int) (*Link, error) {
 		if f.Event != "" {
 			undone++
 		} else if f.U == nil {
-			const ended = "frame %d belongs to an episode that has ended: a link leads to the present episode"
-			return nil, jsonin.Errorf("k", ended, k)
+			const past = "frame %d belongs to an episode that has ended: a link leads to the present episode"
+			return nil, jsonin.Errorf("k", past, k)
 		}
 		if f.U != nil {
 			decisions--
