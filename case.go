@@ -200,8 +200,8 @@ func (k *Catalogue) Named(name string) (*Case, error) {
 			return &Case{def: c, models: k.Models}, nil
 		}
 	}
-	known := k.Names()
-	return nil, badInputf("unknown case %q%s (this program has %s); a system of your own is opened by its file, which ends in %s, or by the program of its module (in Python: door=\"subprocess\", program=FILE)", name, names.Meant(name, known), names.List(known), SystemSuffix)
+	all := k.Names()
+	return nil, badInputf("unknown case %q%s (this program has %s); a system of your own is opened by its file, which ends in %s, or by the program of its module (in Python: door=\"subprocess\", program=FILE)", name, names.Meant(name, all), names.List(all), SystemSuffix)
 }
 
 // Case is one control problem with its methods and, where it has one, its bundled map.
@@ -221,15 +221,15 @@ func NewCase(c domain.Case) (*Case, error) {
 	if err := c.Validate(); err != nil {
 		return nil, BadInput(err)
 	}
-	of := &Case{def: c}
-	seen := map[string]bool{}
-	for _, m := range of.Methods() {
-		if seen[m.Name] {
-			return nil, badInputf("case %q: one of its own methods is named %q, which is the name of a method that every case has: give it another", of.Name(), m.Name)
+	cs := &Case{def: c}
+	visited := map[string]bool{}
+	for _, m := range cs.Methods() {
+		if visited[m.Name] {
+			return nil, badInputf("case %q: one of its own methods is named %q, which is the name of a method that every case has: give it another", cs.Name(), m.Name)
 		}
-		seen[m.Name] = true
+		visited[m.Name] = true
 	}
-	return of, nil
+	return cs, nil
 }
 
 // Definition is what the case was made of.
@@ -308,7 +308,7 @@ func (c *Case) Describe() Description {
 	d := Description{
 		Name: s.Name, Description: s.Description, Group: c.def.Group, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.def.Problem)), NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 		Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
-		State: named(s.Measured), Context: named(s.Context), Action: named(s.Action), Margins: named(s.Margins),
+		State: variableNames(s.Measured), Context: variableNames(s.Context), Action: variableNames(s.Action), Margins: variableNames(s.Margins),
 	}
 	for _, m := range c.Methods() {
 		d.Methods = append(d.Methods, m.Name)
@@ -321,8 +321,8 @@ func (c *Case) Describe() Description {
 	return d
 }
 
-// named are variables by their names and units.
-func named(variables []domain.Variable) (names []string) {
+// variableNames are variables by their names and units.
+func variableNames(variables []domain.Variable) (names []string) {
 	for _, v := range variables {
 		names = append(names, v.Name+" "+v.Unit)
 	}
@@ -347,9 +347,9 @@ func (c *Case) DescribeMethods() []MethodDescription {
 	searches := false
 	for _, m := range c.Methods() {
 		// Of the searches, which differ in their number of candidates and in when they search, the first.
-		shown := (m.Group == domain.GroupOwn || m.Group == domain.GroupBaseline) && m.Needs&domain.NeedsWeights == 0 && (m.Brief || m.Candidates > 0 && !searches)
+		brief := (m.Group == domain.GroupOwn || m.Group == domain.GroupBaseline) && m.Needs&domain.NeedsWeights == 0 && (m.Brief || m.Candidates > 0 && !searches)
 		searches = searches || m.Candidates > 0
-		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly, shown})
+		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly, brief})
 	}
 	return all
 }
@@ -502,17 +502,17 @@ func readWeights(file string) ([]byte, error) {
 // method finds a method by its name, or by the name that it had, "" for the default.
 func (c *Case) method(name string) (domain.Method, error) {
 	name = cmp.Or(name, c.DefaultMethod())
-	var known []string
+	var all []string
 	for _, m := range c.Methods() {
 		if m.Called(name) {
 			return m, nil
 		}
-		known = append(known, m.Name)
+		all = append(all, m.Name)
 	}
 	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
 		return m, nil
 	}
-	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), names.List(known))
+	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, all), names.List(all))
 }
 
 // mapped reports whether a method decides by the case's map.
@@ -537,11 +537,11 @@ func (c *Case) read(file string) (*model.Model, error) {
 		return m, BadInput(err)
 	}
 	if !c.Bundled() {
-		without := "a method that needs none"
+		alternative := "a method that needs none"
 		if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(exactMethod) }) {
-			without += ", such as {Method} " + exactMethod
+			alternative += ", such as {Method} " + exactMethod
 		}
-		return nil, badOptionf("case %s has no bundled map: make one with compile and give its file with {Model}, or decide by %s", c.Name(), without)
+		return nil, badOptionf("case %s has no bundled map: make one with compile and give its file with {Model}, or decide by %s", c.Name(), alternative)
 	}
 	f, err := c.models.Open(c.Name() + ".safetensors")
 	if err != nil {
@@ -560,9 +560,9 @@ func (c *Case) fits(m *model.Model, name string) error {
 	if c.unshifted == nil && len(c.def.Shift) > 0 {
 		return nil // the plant as it was, whose map it is, is not at hand: a trace embeds the shifted one
 	}
-	if own := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != own {
+	if hash := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != hash {
 		return fmt.Errorf("%s was trained on other equations than those of case %s, though name and sizes are the same: its problem_sha256 is %s, that of the case is %s; train or compile the map again",
-			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), own)
+			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), hash)
 	}
 	return nil
 }
@@ -651,7 +651,7 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
 		return nil, badInputf("case %s cannot begin from a given scene: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
-	var on domain.Case
+	var def domain.Case
 	var other bool
 	for i := range s.Files {
 		f := &s.Files[i]
@@ -665,14 +665,14 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 			continue
 		}
 		var err error
-		if on, other, err = closedloop.Remade(&c.def, f.Params); err != nil {
+		if def, other, err = closedloop.Remade(&c.def, f.Params); err != nil {
 			return nil, badInputf("%s: %w", f.Name, err)
 		}
 	}
 	if !other {
 		return c, nil
 	}
-	return &Case{def: on, models: c.models, unshifted: c.mapped(), remade: true}, nil
+	return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: true}, nil
 }
 
 // Scene is a drawn test scene as a file to begin a scene of one's own with.

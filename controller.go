@@ -24,12 +24,12 @@ import (
 type Refiner struct {
 	c      *Case
 	engine *Engine
-	by     *Resolved // of search
+	method *Resolved // of search
 	// One of them: the navigator's, or for a case whose map is not about its own
 	// problem the method that searches.
 	latent *batchnav.Refiner
-	search domain.Controller // for by.Candidates
-	chosen func() domain.Chosen
+	search domain.Controller // for method.Candidates
+	choice func() domain.Chosen
 }
 
 // Refiner prepares refinement with room for candidates. Setup.Method is the method
@@ -48,7 +48,7 @@ func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
 		return r, BadInput(err)
 	}
 	var err error
-	if r.by, err = c.Resolve(s); err != nil {
+	if r.method, err = c.Resolve(s); err != nil {
 		return nil, err
 	}
 	return r, r.prepare(candidates)
@@ -59,15 +59,15 @@ func (r *Refiner) prepare(candidates int) (err error) {
 	if candidates < 1 || candidates > batchnav.MaxCandidates {
 		return badInputf("refine: %d candidates, want 1 to %d", candidates, batchnav.MaxCandidates)
 	}
-	if r.search != nil && r.by.Candidates == candidates {
+	if r.search != nil && r.method.Candidates == candidates {
 		return nil
 	}
-	r.by.Candidates = candidates
-	if r.search, err = r.by.Controller(r.engine); err != nil {
+	r.method.Candidates = candidates
+	if r.search, err = r.method.Controller(r.engine); err != nil {
 		return err
 	}
-	if r.chosen = domain.AbilitiesOfController(r.search).Chosen; r.chosen == nil {
-		return badInputf("refine: the map of case %s is of another problem (%s), and method %q has no search that can be shown", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
+	if r.choice = domain.AbilitiesOfController(r.search).Chosen; r.choice == nil {
+		return badInputf("refine: the map of case %s is of another problem (%s), and method %q has no search that can be shown", r.c.Name(), r.c.MapSpec().Description, r.method.Method.Name)
 	}
 	return nil
 }
@@ -96,12 +96,12 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		return nil, err
 	}
 	start := time.Now()
-	did, err := r.search.Decide(obs.S, obs.C, obs.Preference, make([]float64, spec.ActionSize()))
+	decision, err := r.search.Decide(obs.S, obs.C, obs.Preference, make([]float64, spec.ActionSize()))
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(start)
-	c := r.chosen()
+	elapsed := time.Since(start)
+	c := r.choice()
 	if len(c.Plan) == 0 {
 		return nil, badInputf("refine: at this observation case %s has nothing to choose: no candidate has a score", spec.Name)
 	}
@@ -110,10 +110,10 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		FeasibleCount: c.FeasibleCount, LookAhead: c.LookAhead, LocalizedCost: c.Baseline, LocalizedFeasible: c.BaselineFeasible,
 		Consistent: c.Consistent, Sources: c.Sources,
 	}
-	out.Sigma = append([]float64(nil), did.Sigma...)
-	out.Locate(did.Residual, did.Limit)
+	out.Sigma = append([]float64(nil), decision.Sigma...)
+	out.Locate(decision.Residual, decision.Limit)
 	out.Rounds = []batchnav.RefineRound{{Candidates: c.Candidates, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible}}
-	out.Latency.Total = machine.Microseconds(took)
+	out.Latency.Total = machine.Microseconds(elapsed)
 	return out, nil
 }
 
@@ -129,9 +129,9 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 			return nil, badInputf("case %s: %w", c.Name(), err)
 		}
 	}
-	own, def := *plant, c.def
-	own.Measurement = m
-	def.Plant, def.Measurement = &own, m
+	simulation, def := *plant, c.def
+	simulation.Measurement = m
+	def.Plant, def.Measurement = &simulation, m
 	return c.defined(def), nil
 }
 
@@ -161,9 +161,9 @@ func (c *Case) Windowed(decisions int) (*Case, error) {
 	if c.def.Measurement == nil {
 		return nil, badOptionf("case %s has no Measurement to estimate its state by: declare one, or add noise by {Estimate}", c.Name())
 	}
-	own := *c.def.Measurement
-	own.Window = decisions
-	return c.Measured(&own)
+	measurement := *c.def.Measurement
+	measurement.Window = decisions
+	return c.Measured(&measurement)
 }
 
 // Delayed is the case with another delay between what a decision is made by and its action, in periods; 0: none. The plant has to
@@ -173,7 +173,7 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	if !generic {
 		return nil, badInputf("case %s simulates its own plant, which has no delays", c.Name())
 	}
-	own, def := *plant, c.def
+	simulation, def := *plant, c.def
 	def.Delay.Periods = periods
 	if err := def.Delay.Validate(c.Spec()); err != nil {
 		return nil, badInputf("case %s: %w", c.Name(), err)
@@ -181,8 +181,8 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	if plant.Steps > 0 && plant.Steps <= def.Delay.Ahead() {
 		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: no decision would act before the end", c.Name(), periods, plant.Steps)
 	}
-	if own.Delay, def.Plant = def.Delay, &own; def.Other != nil { // within a period it is the plant that moves
-		own.Delay.Part, own.Delay.PartDual = plant.Delay.Part, plant.Delay.PartDual
+	if simulation.Delay, def.Plant = def.Delay, &simulation; def.Other != nil { // within a period it is the plant that moves
+		simulation.Delay.Part, simulation.Delay.PartDual = plant.Delay.Part, plant.Delay.PartDual
 	}
 	return c.defined(def), nil
 }
@@ -192,8 +192,8 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 // actuators are uncertain, so are those of that plant. Both plants have to be the generic one, of package closedloop.
 func (c *Case) On(other *Case) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
-	its, too := other.def.Plant.(*closedloop.Simulation)
-	if !generic || !too {
+	its, simulated := other.def.Plant.(*closedloop.Simulation)
+	if !generic || !simulated {
 		return nil, badInputf("cases %s and %s: one of them simulates its own plant, which cannot be exchanged", c.Name(), other.Name())
 	}
 	if share := c.gainShare(); share > 0 && other.gainShare() == 0 {
@@ -205,20 +205,20 @@ func (c *Case) On(other *Case) (*Case, error) {
 	}
 	a, b := c.Spec(), other.Spec()
 	for _, n := range []struct {
-		what      string
-		own, that int
+		quantity    string
+		model, that int
 	}{
 		{"states", a.MeasuredSize(), b.MeasuredSize()}, {"context entries", a.ContextSize(), b.ContextSize()}, {"actions", a.ActionSize(), b.ActionSize()},
 		{"objectives", a.ObjectiveSize(), b.ObjectiveSize()}, {"margins", len(a.Margins), len(b.Margins)}, {"decisions", a.Steps, b.Steps},
 	} {
-		if n.own != n.that {
-			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want equal numbers", b.Name, n.that, n.what, a.Name, n.own)
+		if n.model != n.that {
+			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want equal numbers", b.Name, n.that, n.quantity, a.Name, n.model)
 		}
 	}
-	own, def := *its, c.def
-	own.Measurement, own.Delay, own.Steps = plant.Measurement, its.Delay, plant.Steps
-	own.Delay.Periods, own.Solver = plant.Delay.Periods, other.def.Solver
-	if err := own.Delay.Validate(b); err != nil {
+	simulation, def := *its, c.def
+	simulation.Measurement, simulation.Delay, simulation.Steps = plant.Measurement, its.Delay, plant.Steps
+	simulation.Delay.Periods, simulation.Solver = plant.Delay.Periods, other.def.Solver
+	if err := simulation.Delay.Validate(b); err != nil {
 		return nil, badInputf("the plant %s: %w", b.Name, err)
 	}
 	model, err := json.Marshal(plant.Params())
@@ -226,7 +226,7 @@ func (c *Case) On(other *Case) (*Case, error) {
 		return nil, fmt.Errorf("case %s: plant parameters: %w", a.Name, err)
 	}
 	def.Other = &domain.OtherPlant{Case: b.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(other.def.Problem)), Shift: other.def.Shift, Model: model}
-	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), "the plant is "+def.Other.String())
+	def.Plant, def.Altered = &simulation, append(slices.Clone(def.Altered), "the plant is "+def.Other.String())
 	return c.defined(def), nil
 }
 
@@ -237,7 +237,7 @@ func (c *Case) truthful(m domain.Method) error {
 		return nil
 	}
 	const instead = "; use nmpc, which knows the model alone, or name the parameters by {Shift}, which every solver knows"
-	if slices.ContainsFunc(c.def.Methods, func(own domain.Method) bool { return own.Name == m.Name }) {
+	if slices.ContainsFunc(c.def.Methods, func(method domain.Method) bool { return method.Name == m.Name }) {
 		return badOptionf("method %s of case %s is given the truth of that case's own plant, and the plant is %s%s", m.Name, c.Name(), c.def.Other, instead)
 	}
 	if plant, generic := c.def.Plant.(*closedloop.Simulation); generic {
@@ -259,8 +259,8 @@ func (c *Case) Driven(steps int) (*Case, error) {
 	case steps <= c.def.Delay.Ahead():
 		return nil, badInputf("episodes of %d decisions and a delay of %v periods: no decision would act before the end", steps, c.def.Delay.Periods)
 	}
-	own, def := *plant, c.def
-	own.Steps, def.Plant = steps, &own
+	simulation, def := *plant, c.def
+	simulation.Steps, def.Plant = steps, &simulation
 	return c.defined(def), nil
 }
 
@@ -271,8 +271,8 @@ func (c *Case) Informed() *Case {
 	return c.defined(def)
 }
 
-// known is the case in which a decision is made by the state that its action begins to act in.
-func (c *Case) known() *Case {
+// direct is the case in which a decision is made by the state that its action begins to act in.
+func (c *Case) direct() *Case {
 	def := c.def
 	def.Measurement, def.Level, def.Delay.Periods = nil, 0, 0
 	return c.defined(def)
@@ -308,10 +308,10 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	}
 	var mean, spread []float64
 	if m.Mean == nil {
-		plant, drawn := c.def.Plant.(interface {
+		plant, hasPrior := c.def.Plant.(interface {
 			Prior() (mean, deviation []float64)
 		})
-		if !drawn {
+		if !hasPrior {
 			return nil, badInputf("case %s: its Measurement has neither Mean nor Initial, and its plant no scenario that would give them", c.Name())
 		}
 		mean, spread = plant.Prior()
@@ -323,7 +323,7 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 // estimating is a method behind the case's estimator and the prediction along what is under way, its limits kept off where the case
 // has a Level.
 func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
-	c := r.of
+	c := r.controlCase
 	if r.Method.Group == domain.GroupExact { // it is given the truth
 		inner, err := r.controller(e)
 		if err != nil || c.def.Delay.Periods == 0 {
@@ -350,11 +350,11 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		}
 		return estimate.NewLoop(inner, c.def.Problem, filter, nil, c.def.Delay), nil
 	}
-	kept, off, err := c.keepingOff()
+	tightCase, backoff, err := c.keepingOff()
 	if err != nil {
 		return nil, err
 	}
-	tight, err := kept.Resolve(r.setup())
+	tight, err := tightCase.Resolve(r.setup())
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +362,7 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	margin, err := estimate.NewMargin(c.def.Problem, off, filter, c.def.Level)
+	margin, err := estimate.NewMargin(c.def.Problem, backoff, filter, c.def.Level)
 	if err != nil {
 		return nil, BadInput(err)
 	}
@@ -377,13 +377,13 @@ func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
 	if err := c.boundsInTime(); err != nil {
 		return nil, nil, err
 	}
-	off := domain.NewBackoff(c.Spec())
-	def, err := c.def.Tightened(off)
+	backoff := domain.NewBackoff(c.Spec())
+	def, err := c.def.Tightened(backoff)
 	if err != nil {
 		return nil, nil, err
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	return c.defined(def), off, nil
+	return c.defined(def), backoff, nil
 }
 
 // boundsInTime refuses what keeps stated bounds off the limits behind a delay.
@@ -396,9 +396,9 @@ func (c *Case) boundsInTime() error {
 
 // defined is the case of another definition, with the same maps.
 func (c *Case) defined(def domain.Case) *Case {
-	own := *c
-	own.def = def
-	return &own
+	clone := *c
+	clone.def = def
+	return &clone
 }
 
 // UncertainGains is the case in which the gain of every actuator is a parameter, which the scenario draws from 1 − share to 1 + share:
@@ -421,11 +421,11 @@ func (c *Case) UncertainGains(share float64) (*Case, error) {
 	}
 	y := p.System()
 	y.Measurement, y.Delay = c.def.Measurement, c.def.Delay.Periods
-	with, err := y.UncertainGains(share)
+	system, err := y.UncertainGains(share)
 	if err != nil {
 		return nil, BadInput(err)
 	}
-	def, err := with.Case()
+	def, err := system.Case()
 	if err != nil {
 		return nil, BadInput(err)
 	}
@@ -437,9 +437,9 @@ func (c *Case) UncertainGains(share float64) (*Case, error) {
 		}
 		systemfile.Embed(&def, text)
 	}
-	made := c.defined(def)
-	made.system = nil
-	return made, nil
+	result := c.defined(def)
+	result.system = nil
+	return result, nil
 }
 
 // gainShare is the share by which the gains of the case are uncertain, 0 where they are not.
@@ -476,7 +476,7 @@ func (c *Case) withGains(m *domain.Measurement) *domain.Measurement {
 // an observation has the outputs in place of the states. It is used by one goroutine.
 type Drive struct {
 	c            *Case
-	shown        domain.Spec     // of an observation: the case's, with the outputs of a Measurement as its states
+	observed     domain.Spec     // of an observation: the case's, with the outputs of a Measurement as its states
 	batch        *batchnav.Batch // nil: controllers
 	controllers  []domain.Controller
 	abilities    []*domain.ControllerAbilities // theirs
@@ -511,9 +511,9 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
-	d := &Drive{c: c, shown: *c.Spec(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	d := &Drive{c: c, observed: *c.Spec(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
 	if c.def.Measurement != nil {
-		d.shown.Measured = c.def.Measurement.Outputs
+		d.observed.Measured = c.def.Measurement.Outputs
 	}
 	if r.Navigates() && !c.indirect() {
 		d.batch, err = r.Loops(e, n)
@@ -539,7 +539,7 @@ const maxDrive = 1 << 20
 func (d *Drive) Size() int { return len(d.observations) }
 
 // Shown says what an observation has: of a case with a Measurement its outputs stand in the place of the states.
-func (d *Drive) Shown() *domain.Spec { return &d.shown }
+func (d *Drive) Shown() *domain.Spec { return &d.observed }
 
 // Executed says that loop i executed u in place of what it decided last, which its estimator counts on.
 func (d *Drive) Executed(i int, u []float64) error {
@@ -585,21 +585,21 @@ func (d *Drive) ResetLoop(i int) error {
 // Decide makes one decision in every loop. An entry of an observation that is not finite is
 // a sensor's fault, which loops of the navigator answer and flag.
 func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
-	spec, shown, n := d.c.Spec(), &d.shown, d.Size()
-	if err := in.Check(shown, n); err != nil {
+	spec, observed, n := d.c.Spec(), &d.observed, d.Size()
+	if err := in.Check(observed, n); err != nil {
 		return BadInput(err)
 	}
 	for i := range d.observations {
-		o := in.At(shown, i)
+		o := in.At(observed, i)
 		if err := o.Preference.Validate(spec.ObjectiveSize()); err != nil {
 			return badInputf("observation %d: %w", i, err)
 		}
-		if err := shown.CheckSizes(o.S, o.C); err != nil {
+		if err := observed.CheckSizes(o.S, o.C); err != nil {
 			return badInputf("observation %d %w", i, err)
 		}
 		d.observations[i] = o
 	}
-	if err := out.check(spec, shown, n); err != nil {
+	if err := out.check(spec, observed, n); err != nil {
 		return err
 	}
 	if d.batch != nil {
@@ -628,11 +628,11 @@ func (d *Drive) Prepare() error {
 	if d.batch != nil {
 		return d.batch.Prepare()
 	}
-	for _, may := range d.abilities {
-		if may.Prepare == nil {
+	for _, abilities := range d.abilities {
+		if abilities.Prepare == nil {
 			continue
 		}
-		if err := may.Prepare(); err != nil {
+		if err := abilities.Prepare(); err != nil {
 			return err
 		}
 	}
@@ -646,26 +646,26 @@ func (d *Drive) control(i int, out *Driven) error {
 	if len(out.U) > 0 {
 		u = out.U[i*len(u) : (i+1)*len(u)]
 	}
-	s, known := o.S, o.C
-	var did domain.Decision
+	s, c := o.S, o.C
+	var result domain.Decision
 	var err error
 	if measured := d.abilities[i].DecideMeasured; measured != nil { // margins are of when the action begins to act
-		s, known = make([]float64, spec.MeasuredSize()), make([]float64, len(known))
-		did, err = measured(o.S, o.C, o.Preference, s, known, u)
+		s, c = make([]float64, spec.MeasuredSize()), make([]float64, len(c))
+		result, err = measured(o.S, o.C, o.Preference, s, c, u)
 	} else {
-		did, err = d.controllers[i].Decide(s, known, o.Preference, u)
+		result, err = d.controllers[i].Decide(s, c, o.Preference, u)
 	}
 	if err != nil {
 		return asBadInput(err)
 	}
 	place(out.S, i, s)
-	place(out.C, i, known)
+	place(out.C, i, c)
 	if faults := d.abilities[i].Faults; faults != nil && len(out.Faults) > 0 {
-		copy(out.Faults[i*d.shown.MeasuredSize():], faults())
+		copy(out.Faults[i*d.observed.MeasuredSize():], faults())
 	}
-	decision := batchnav.Decision{Decision: did, U: u, Margins: d.margins, Margin: math.NaN()}
-	if tensor.Finite(s) && tensor.Finite(known) {
-		d.c.def.Problem.Margins(s, known, u, d.margins)
+	decision := batchnav.Decision{Decision: result, U: u, Margins: d.margins, Margin: math.NaN()}
+	if tensor.Finite(s) && tensor.Finite(c) {
+		d.c.def.Problem.Margins(s, c, u, d.margins)
 		decision.Margin = domain.Smallest(d.margins)
 	} else {
 		for j := range d.margins {
@@ -677,18 +677,18 @@ func (d *Drive) control(i int, out *Driven) error {
 }
 
 // check says what is wrong with the room for n decisions.
-func (o *Driven) check(spec, shown *domain.Spec, n int) error {
+func (o *Driven) check(spec, observed *domain.Spec, n int) error {
 	for _, w := range []struct {
-		what      string
-		got, each int
+		name         string
+		length, size int
 	}{
 		{"U", len(o.U), spec.ActionSize()}, {"Sigma", len(o.Sigma), spec.ObjectiveSize()}, {"Margins", len(o.Margins), len(spec.Margins)},
 		{"Margin", len(o.Margin), 1}, {"Residual", len(o.Residual), 1}, {"Limit", len(o.Limit), 1}, {"Displacement", len(o.Displacement), 1},
 		{"Fallback", len(o.Fallback), 1}, {"Times", len(o.Times), 1},
-		{"S", len(o.S), spec.MeasuredSize()}, {"C", len(o.C), spec.ContextSize()}, {"Faults", len(o.Faults), shown.MeasuredSize()},
+		{"S", len(o.S), spec.MeasuredSize()}, {"C", len(o.C), spec.ContextSize()}, {"Faults", len(o.Faults), observed.MeasuredSize()},
 	} {
-		if w.got != 0 && w.got != n*w.each {
-			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.what, w.got, n, spec.Name, w.each))
+		if w.length != 0 && w.length != n*w.size {
+			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.name, w.length, n, spec.Name, w.size))
 		}
 	}
 	return nil
@@ -707,11 +707,11 @@ func (o *Driven) write(spec *domain.Spec, i int, d *batchnav.Decision) {
 		}
 	}
 	for _, w := range []struct {
-		to []float64
-		v  float64
+		dst []float64
+		v   float64
 	}{{o.Margin, d.Margin}, {o.Residual, d.Residual}, {o.Limit, d.Limit}, {o.Displacement, d.Displacement}} {
-		if len(w.to) > 0 {
-			w.to[i] = w.v
+		if len(w.dst) > 0 {
+			w.dst[i] = w.v
 		}
 	}
 	if len(o.Fallback) > 0 {
@@ -722,9 +722,9 @@ func (o *Driven) write(spec *domain.Spec, i int, d *batchnav.Decision) {
 	}
 }
 
-func place(to []float64, i int, v []float64) {
-	if len(to) > 0 {
-		copy(to[i*len(v):], v)
+func place(dst []float64, i int, v []float64) {
+	if len(dst) > 0 {
+		copy(dst[i*len(v):], v)
 	}
 }
 

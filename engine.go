@@ -20,8 +20,8 @@ import (
 // Engine is what computes. Objects made on it are used by one goroutine each; it may
 // serve many. Close it when they are done.
 type Engine struct {
-	backend engine.Engine
-	about   About
+	backend     engine.Engine
+	description About
 }
 
 // About says what an engine computes on.
@@ -50,7 +50,7 @@ func OpenEngine(opt engine.Options) (*Engine, error) {
 func (e *Engine) Close() error { return e.backend.Close() }
 
 // About says what computes and why.
-func (e *Engine) About() About { return e.about }
+func (e *Engine) About() About { return e.description }
 
 // String is About in a line.
 func (a About) String() string {
@@ -91,7 +91,7 @@ func (e *Engine) Scale(ctx context.Context, axes []bench.Axis, opt bench.Options
 
 // Device names what the engine computes on, for records.
 func (e *Engine) Device() string {
-	if a := e.about; a.Backend == "cuda" {
+	if a := e.description; a.Backend == "cuda" {
 		return fmt.Sprintf("%s, %s; host %s", a.Device, a.ISA, Host())
 	}
 	return Host()
@@ -194,16 +194,16 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
-		r, err := c.known().Resolve(Setup{Method: opt.Visiting.Method, Model: m})
+		r, err := c.direct().Resolve(Setup{Method: opt.Visiting.Method, Model: m})
 		if err != nil {
 			return nil, err
 		}
-		on, err := r.computing(e)
+		setting, err := r.computing(e)
 		if err != nil {
 			return nil, err
 		}
-		defer on.close()
-		opt.Policy, opt.Visiting.Backend = on.controller, on.backend
+		defer setting.close()
+		opt.Policy, opt.Visiting.Backend = setting.controller, setting.backend
 	}
 	def := c.def
 	if def.Level > 0 && !opt.Distil {

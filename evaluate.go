@@ -39,7 +39,7 @@ type Resolved struct {
 	// Candidates per decision; 0: the method's own number, if it has one.
 	Candidates int
 
-	of *Case
+	controlCase *Case
 	// options are the navigator's, or those of the map's loops and proposals in another method.
 	options batchnav.Options
 }
@@ -54,7 +54,7 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	if err := c.truthful(m); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Method: m, Weights: s.Weights, Candidates: s.Candidates, of: c}
+	r := &Resolved{Method: m, Weights: s.Weights, Candidates: s.Candidates, controlCase: c}
 	if !mapped(m) {
 		return r, nil
 	}
@@ -109,7 +109,7 @@ var errNoEngine = errors.New("gpc: a method with a map needs an engine, the engi
 // without a map. Of a case with a Measurement or a Delay it has DecideMeasured, unless the method is given
 // the truth.
 func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
-	if !r.of.indirect() {
+	if !r.controlCase.indirect() {
 		return r.controller(e)
 	}
 	return r.estimating(e)
@@ -134,7 +134,7 @@ func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 			return nil, err
 		}
 	}
-	domain.Prepare(r.of.def.Problem)
+	domain.Prepare(r.controlCase.def.Problem)
 	ctrl, err := r.Method.New(means)
 	if weighted {
 		err = BadInput(err)
@@ -147,7 +147,7 @@ func (r *Resolved) learned(e *Engine, means *domain.Means) (err error) {
 	if e == nil {
 		return errNoEngine
 	}
-	problem := r.of.def.MapProblem()
+	problem := r.controlCase.def.MapProblem()
 	if means.Proposer, err = batchnav.NewProposer(e.backend, r.Model, problem, r.options, max(proposals, r.Candidates)); err != nil {
 		return BadInput(err)
 	}
@@ -168,7 +168,7 @@ func (r *Resolved) Loop(e *Engine) (*batchnav.Navigator, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := batchnav.NewNavigator(e.backend, r.Model, r.of.def.Problem, opt)
+	n, err := batchnav.NewNavigator(e.backend, r.Model, r.controlCase.def.Problem, opt)
 	return n, BadInput(err)
 }
 
@@ -178,13 +178,13 @@ func (r *Resolved) Loops(e *Engine, n int) (*batchnav.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := batchnav.NewBatch(e.backend, r.Model, r.of.def.Problem, opt, n)
+	b, err := batchnav.NewBatch(e.backend, r.Model, r.controlCase.def.Problem, opt, n)
 	return b, BadInput(err)
 }
 
 // guardedOptions are the options of loops on an engine, looked after where the case says so.
 func (r *Resolved) guardedOptions(e *Engine) (batchnav.Options, error) {
-	opt, c := r.options, r.of
+	opt, c := r.options, r.controlCase
 	switch {
 	case !r.Navigates():
 		return opt, badInputf("method %s of case %s decides in one loop at a time: make it with Controller", r.Method.Name, c.Name())
@@ -240,23 +240,23 @@ type computing struct {
 
 // computing prepares controllers, each on an engine of one thread unless opt says otherwise.
 func (r *Resolved) computing(opt engine.Options) (*computing, error) {
-	on := &computing{device: Host(), close: func() {}}
+	setting := &computing{device: Host(), close: func() {}}
 	var err error
-	if on.isa, err = instructionSet(); err != nil {
+	if setting.isa, err = instructionSet(); err != nil {
 		return nil, err
 	}
-	if on.sha256, err = r.SHA256(); err != nil {
+	if setting.sha256, err = r.SHA256(); err != nil {
 		return nil, err
 	}
 	if r.Model == nil {
-		on.controller = func() (domain.Controller, error) { return r.Controller(nil) }
-		return on, nil
+		setting.controller = func() (domain.Controller, error) { return r.Controller(nil) }
+		return setting, nil
 	}
 	if opt.Threads == 0 {
 		opt.Threads = 1
 	}
 	var engines []*Engine
-	on.close = func() {
+	setting.close = func() {
 		for _, e := range engines {
 			e.Close()
 		}
@@ -272,15 +272,15 @@ func (r *Resolved) computing(opt engine.Options) (*computing, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := next.About()
-	on.device, on.backend = next.Device(), about.Backend
-	if on.backend == "cuda" {
-		on.backend += " " + about.ISA
+	description := next.About()
+	setting.device, setting.backend = next.Device(), description.Backend
+	if setting.backend == "cuda" {
+		setting.backend += " " + description.ISA
 	}
 	if opt.TF32 {
-		on.backend += " tf32"
+		setting.backend += " tf32"
 	}
-	on.controller = func() (domain.Controller, error) {
+	setting.controller = func() (domain.Controller, error) {
 		e := next
 		if next = nil; e == nil {
 			var err error
@@ -290,7 +290,7 @@ func (r *Resolved) computing(opt engine.Options) (*computing, error) {
 		}
 		return r.Controller(e)
 	}
-	return on, nil
+	return setting, nil
 }
 
 // Evaluate runs a method in closed loop on unseen episodes; see closedloop.Evaluate.
@@ -306,14 +306,15 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 	if err != nil {
 		return nil, err
 	}
-	on, err := r.computing(e)
+	setting, err := r.computing(e)
 	if err != nil {
 		return nil, err
 	}
-	defer on.close()
+	defer setting.close()
 	opt.Method, opt.Candidates, opt.Commit = r.Method.Name, r.Candidates, version.Build()
-	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
-	return c.EvaluateBy(ctx, on.controller, opt)
+	opt.Device, opt.Backend = setting.device, setting.backend
+	opt.ISA, opt.ModelSHA256 = setting.isa, setting.sha256
+	return c.EvaluateBy(ctx, setting.controller, opt)
 }
 
 // EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
@@ -355,8 +356,8 @@ type Contender struct {
 
 // twin reports whether two contenders decide alike, whatever their numbers of episodes.
 func (m *Contender) twin(other *Contender) bool {
-	same := m.Computing == nil && other.Computing == nil || m.Computing != nil && other.Computing != nil && *m.Computing == *other.Computing
-	return same && m.Method == other.Method && m.File == other.File && m.Candidates == other.Candidates && maps.Equal(m.Constants, other.Constants)
+	sameComputing := m.Computing == nil && other.Computing == nil || m.Computing != nil && other.Computing != nil && *m.Computing == *other.Computing
+	return sameComputing && m.Method == other.Method && m.File == other.File && m.Candidates == other.Candidates && maps.Equal(m.Constants, other.Constants)
 }
 
 // constants are the numbers of domain.Navigation that a pairing can replace, by their names.
@@ -395,7 +396,7 @@ func (r *Resolved) replace(replaced map[string]float64) error {
 	if r.Model == nil {
 		return badInputf("method %s decides without a map: it has no online step with constants", r.Method.Name)
 	}
-	nav := r.of.MapSpec().Navigation
+	nav := r.controlCase.MapSpec().Navigation
 	if r.options.Navigation != nil {
 		nav = *r.options.Navigation
 	}
@@ -451,12 +452,12 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 		if r.Model != nil && m.File == "" {
 			record.Samples = r.Model.Provenance.Samples
 		}
-		on, err := r.computing(e)
+		setting, err := r.computing(e)
 		if err != nil {
 			return nil, err
 		}
-		defer on.close()
-		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: on.sha256, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: on.controller})
+		defer setting.close()
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: setting.device, Backend: setting.backend, ModelSHA256: setting.sha256, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: setting.controller})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
@@ -482,17 +483,18 @@ func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions i
 	if err != nil {
 		return nil, err
 	}
-	on, err := r.computing(e)
+	setting, err := r.computing(e)
 	if err != nil {
 		return nil, err
 	}
-	defer on.close()
-	m, err := on.controller()
+	defer setting.close()
+	m, err := setting.controller()
 	if err != nil {
 		return nil, err
 	}
 	opt.Method, opt.Commit = r.Method.Name, version.Build()
-	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
+	opt.Device, opt.Backend = setting.device, setting.backend
+	opt.ISA, opt.ModelSHA256 = setting.isa, setting.sha256
 	opt.Weights = dataset.DasDennis(c.Spec().ObjectiveSize(), divisions)
 	front, err := closedloop.Steer(ctx, &c.def, m, opt)
 	return front, asBadInput(err)
@@ -507,31 +509,32 @@ type Again struct {
 }
 
 // Verify re-simulates a trace, draws its scenes, measurements and optima again, and makes every
-// decision again where again says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
-// how are filled in. No file but the trace and again.Model is opened: a case that is none of the
+// decision again where replay says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
+// opt are filled in. No file but the trace and replay.Model is opened: a case that is none of the
 // catalogue's own is made of what the trace embeds.
-func (k *Catalogue) Verify(ctx context.Context, file string, again *Again, how closedloop.VerifyOptions) (*closedloop.Verification, error) {
+func (k *Catalogue) Verify(ctx context.Context, file string, replay *Again, opt closedloop.VerifyOptions) (*closedloop.Verification, error) {
 	set, err := instructionSet()
 	if err != nil {
 		return nil, BadInput(err)
 	}
 	closeAll := func() {}
 	defer func() { closeAll() }()
-	var of *Case
-	how.ISA = set
-	how.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
-		if of, embedded, err = k.Traced(h); err != nil {
+	var cs *Case
+	opt.ISA = set
+	opt.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
+		if cs, embedded, err = k.Traced(h); err != nil {
 			return nil, false, err
 		}
-		return &of.def, embedded, nil
+		return &cs.def, embedded, nil
 	}
-	if again != nil {
-		how.Deep = func(h *closedloop.Header) (m domain.Controller, backend string, err error) {
-			m, backend, closeAll, err = of.again(h, again)
-			return m, backend, err
+	if replay != nil {
+		opt.Deep = func(h *closedloop.Header) (m domain.Controller, backend string, err error) {
+			r, err := cs.replay(h, replay)
+			closeAll = r.close
+			return r.controller, r.backend, err
 		}
 	}
-	v, err := closedloop.Verify(ctx, file, how)
+	v, err := closedloop.Verify(ctx, file, opt)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -549,8 +552,8 @@ func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err er
 		model.Params = h.Plant.Model
 	}
 	if c, embedded, err = k.traced(&model); err == nil && h.Plant != nil {
-		var of bool
-		if c, of, err = k.onOther(c, h); of {
+		var other bool
+		if c, other, err = k.onOther(c, h); other {
 			embedded = true
 		}
 	}
@@ -583,18 +586,18 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 		}
 		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
 	}
-	def, ok, made := embeddedSystem(h.Case, h.Params)
-	own := ok
+	def, ok, invalid := embeddedSystem(h.Case, h.Params)
+	system := ok
 	if !ok && k.Embedded != nil {
-		def, ok, made = k.Embedded(h.Case, h.Params)
+		def, ok, invalid = k.Embedded(h.Case, h.Params)
 	}
 	if !ok {
 		return nil, false, err
 	}
-	if made != nil {
-		return nil, false, made
+	if invalid != nil {
+		return nil, false, invalid
 	}
-	if own { // the file is of the system as it was
+	if system { // the file is of the system as it was
 		if c, err = NewCase(def); err == nil && len(h.Shift) > 0 {
 			c, err = c.Shifted(h.Shift)
 		}
@@ -605,37 +608,43 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 	return c, true, err
 }
 
-// again makes the method of a trace's header as it was, with what computes it and a function
-// that closes that.
-func (c *Case) again(h *closedloop.Header, by *Again) (domain.Controller, string, func(), error) {
-	nothing := func() {}
-	was := *c
-	c = &was
+// replayed is the method of a trace as it was, with what computes it; close closes that.
+type replayed struct {
+	controller domain.Controller
+	backend    string
+	close      func()
+}
+
+// replay makes the method of a trace's header. Also with an error its close is to be called.
+func (c *Case) replay(h *closedloop.Header, source *Again) (replayed, error) {
+	idle := replayed{close: func() {}}
+	clone := *c
+	c = &clone
 	if c.def.Guard.Off = true; h.Guard != nil {
 		if err := h.Guard.Validate(); err != nil {
-			return nil, "", nothing, err
+			return idle, err
 		}
 		c.def.Guard = *h.Guard
 	}
-	s, err := c.Setup(h.Method, by.Model)
+	s, err := c.Setup(h.Method, source.Model)
 	if err != nil {
-		return nil, "", nothing, err
+		return idle, err
 	}
 	s.Candidates = h.Candidates
 	r, err := c.Resolve(s)
 	if err != nil {
-		return nil, "", nothing, err
+		return idle, err
 	}
-	on, err := r.computing(by.Engine)
+	setting, err := r.computing(source.Engine)
 	if err != nil {
-		return nil, "", nothing, err
+		return idle, err
 	}
-	if on.sha256 != h.ModelSHA256 {
-		from := cmp.Or(by.Model, "the bundled map of "+c.Name())
-		return nil, "", on.close, option.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with {Model}", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(on.sha256, "none"))
+	if setting.sha256 != h.ModelSHA256 {
+		origin := cmp.Or(source.Model, "the bundled map of "+c.Name())
+		return replayed{close: setting.close}, option.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with {Model}", h.Method, cmp.Or(h.ModelSHA256, "none"), origin, cmp.Or(setting.sha256, "none"))
 	}
-	m, err := on.controller()
-	return m, on.backend, on.close, err
+	m, err := setting.controller()
+	return replayed{m, setting.backend, setting.close}, err
 }
 
 // heldOutStream separates the scenarios a certificate is estimated on from those
@@ -671,12 +680,12 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episo
 		return nil, errNoEngine
 	}
 	opt.Options = r.options
-	held, err := c.heldOut(ctx, opt.Seed, scenarios, progress)
+	holdout, err := c.heldOut(ctx, opt.Seed, scenarios, progress)
 	if err != nil {
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, opt)
+	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -694,7 +703,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episo
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, opt)
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, holdout, constants, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -702,7 +711,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episo
 	if err != nil {
 		return nil, err
 	}
-	of, err := r.Model.SHA256()
+	hash, err := r.Model.SHA256()
 	if err != nil {
 		return nil, err
 	}
@@ -710,7 +719,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episo
 	certificate.Method = r.Method.Name
 	return &batchnav.Certified{
 		Certificate: certificate, Recovery: recovery, Commit: version.Build(), Device: e.Device(),
-		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: hash, Backend: e.About().Backend, ISA: set,
 	}, nil
 }
 
@@ -739,21 +748,21 @@ func (c *Case) heldOut(ctx context.Context, seed uint64, scenarios int, progress
 		return nil, err
 	}
 	solver = domain.SolverUntil(ctx, solver)
-	var held []domain.Sample
+	var holdout []domain.Sample
 	for i, p := range points {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		samples, err := solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
 		if err == nil {
-			held = append(held, samples...)
+			holdout = append(holdout, samples...)
 		}
 		progress("held-out scenarios", i+1, len(points))
 	}
-	if len(held) == 0 {
+	if len(holdout) == 0 {
 		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", scenarios)
 	}
-	return held, nil
+	return holdout, nil
 }
 
 // Recorded is what a trace was written as.

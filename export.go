@@ -82,13 +82,13 @@ func (c *Case) record(ctx context.Context, m *model.Model, opt ExportOptions) ([
 			return nil, BadInput(err)
 		}
 	}
-	var by recorders
+	var rec recorders
 	for _, l := range []struct {
-		to      **batchnav.Navigator
+		dst     **batchnav.Navigator
 		backend string
 		m       *model.Model
-	}{{&by.plan, "cpu", decides}, {&by.reference, "ref", decides}, {&by.whole, "cpu", m}} {
-		if l.to == &by.whole && !opt.Half {
+	}{{&rec.plan, "cpu", decides}, {&rec.reference, "ref", decides}, {&rec.whole, "cpu", m}} {
+		if l.dst == &rec.whole && !opt.Half {
 			continue
 		}
 		e, _, err := engine.Open(engine.Options{Backend: l.backend, Threads: 1})
@@ -99,7 +99,7 @@ func (c *Case) record(ctx context.Context, m *model.Model, opt ExportOptions) ([
 		// Localization has no part in direct, and preparing it takes long in float64.
 		plain := *l.m
 		plain.Codes, plain.CodesDecoded = tensor.Matrix{}, tensor.Matrix{}
-		if *l.to, err = batchnav.NewNavigator(e, &plain, c.def.Problem, batchnav.Options{Direct: true, NoiseFree: true}); err != nil {
+		if *l.dst, err = batchnav.NewNavigator(e, &plain, c.def.Problem, batchnav.Options{Direct: true, NoiseFree: true}); err != nil {
 			return nil, BadInput(err)
 		}
 	}
@@ -113,20 +113,20 @@ func (c *Case) record(ctx context.Context, m *model.Model, opt ExportOptions) ([
 		if err != nil {
 			return nil, err
 		}
-		for step, taken := 0, 0; !ep.Done() && len(records) < opt.Records; step++ {
+		for step, count := 0, 0; !ep.Done() && len(records) < opt.Records; step++ {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			ep.Observe(s, cx)
-			if step*recordsPerEpisode >= taken*ep.Steps() {
-				r, err := by.decide(spec, s, cx, preferenceOf(len(records), spec.ObjectiveSize(), rng))
+			if step*recordsPerEpisode >= count*ep.Steps() {
+				r, err := rec.decide(spec, s, cx, preferenceOf(len(records), spec.ObjectiveSize(), rng))
 				if err != nil {
 					return nil, err
 				}
 				records = append(records, *r)
-				taken++
+				count++
 			}
-			d, err := by.plan.Decide(s, cx, adaptive)
+			d, err := rec.plan.Decide(s, cx, adaptive)
 			if err != nil {
 				return nil, err
 			}
@@ -161,7 +161,7 @@ func preferenceOf(i, objectives int, rng *rand.Rand) domain.Preference {
 }
 
 // decide decides at the observation as float32 holds it.
-func (by *recorders) decide(spec *domain.Spec, s, c []float64, pref domain.Preference) (*export.Record, error) {
+func (rec *recorders) decide(spec *domain.Spec, s, c []float64, pref domain.Preference) (*export.Record, error) {
 	r := &export.Record{S: make([]float32, len(s)), C: make([]float32, len(c))}
 	tensor.Narrow(r.S, s)
 	tensor.Narrow(r.C, c)
@@ -173,20 +173,20 @@ func (by *recorders) decide(spec *domain.Spec, s, c []float64, pref domain.Prefe
 	tensor.Widen(state, r.S)
 	tensor.Widen(context, r.C)
 	for _, l := range []struct {
-		by *batchnav.Navigator
-		to *[]float32
-	}{{by.plan, &r.Plan}, {by.reference, &r.Reference}, {by.whole, &r.Whole}} {
-		if l.by == nil {
+		navigator *batchnav.Navigator
+		dst       *[]float32
+	}{{rec.plan, &r.Plan}, {rec.reference, &r.Reference}, {rec.whole, &r.Whole}} {
+		if l.navigator == nil {
 			continue
 		}
-		d, err := l.by.Decide(state, context, pref)
+		d, err := l.navigator.Decide(state, context, pref)
 		if err != nil {
 			return nil, err
 		}
 		if d.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
 			return nil, fmt.Errorf("gpc: the map of %s decodes no finite plan at s %v, c %v", spec.Name, r.S, r.C)
 		}
-		*l.to = append([]float32(nil), d.Decoded...)
+		*l.dst = append([]float32(nil), d.Decoded...)
 	}
 	return r, nil
 }
@@ -204,12 +204,12 @@ func (n *navigated) Abilities() *domain.ControllerAbilities {
 }
 
 // count adds the last decision to an episode's, unless that was done.
-func (n *navigated) count(to *export.Episode) {
+func (n *navigated) count(record *export.Episode) {
 	if n.offMap {
-		to.OffMap++
+		record.OffMap++
 	}
 	if n.guarded {
-		to.Guarded++
+		record.Guarded++
 	}
 	n.offMap, n.guarded = false, false
 }
@@ -231,16 +231,16 @@ func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	return d.Decision, nil
 }
 
-// driveExport drives the episodes of an export by a controller, behind what the case needs before it; off, optional, is what the
+// driveExport drives the episodes of an export by a controller, behind what the case needs before it; backoff, optional, is what the
 // controller's problem keeps off its limits, and count, optional, is called after every decision.
-func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, off *domain.Backoff, count func(*export.Episode)) ([]export.Episode, *export.Observed, error) {
-	k, observed, err := c.observing(k, off)
+func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, backoff *domain.Backoff, count func(*export.Episode)) ([]export.Episode, *export.Observed, error) {
+	k, observed, err := c.observing(k, backoff)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := exportDrive{of: c, k: k, observed: observed, count: count}
+	d := exportDrive{controlCase: c, k: k, observed: observed, count: count}
 	episodes := make([]export.Episode, opt.Episodes)
-	drive := func(index int, driven *export.Episode) error {
+	drive := func(index int, record *export.Episode) error {
 		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
 		if err != nil {
 			return err
@@ -248,14 +248,14 @@ func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Cont
 		if err := k.Reset(ep); err != nil {
 			return err
 		}
-		if err := d.episode(ctx, ep, driven); err != nil {
+		if err := d.episode(ctx, ep, record); err != nil {
 			return fmt.Errorf("episode %d: %w", index, err)
 		}
 		return nil
 	}
-	progress := func(done int) {
+	progress := func(finished int) {
 		if opt.Progress != nil {
-			opt.Progress(done, len(episodes))
+			opt.Progress(finished, len(episodes))
 		}
 	}
 	for index := range episodes {
@@ -276,7 +276,7 @@ func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Cont
 
 // observing is a controller behind the estimator and the prediction of its case, with what is kept off its limits, and what is
 // exported of them.
-func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Controller, *export.Observed, error) {
+func (c *Case) observing(k domain.Controller, backoff *domain.Backoff) (domain.Controller, *export.Observed, error) {
 	if !c.indirect() {
 		return k, nil, nil
 	}
@@ -285,12 +285,12 @@ func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Contr
 		if m.Window > 0 || m.Lo != nil || m.Bounded {
 			return nil, nil, badInputf("case %s is estimated over a window of decisions, within bounds of its states, or with bounds of its errors: C has the Kalman filter without them alone", c.Name())
 		}
-		known, ok := c.def.Problem.(export.Observable)
+		problem, ok := c.def.Problem.(export.Observable)
 		if !ok {
 			return nil, nil, badInputf("case %s has a Measurement whose function is not known as equations", c.Name())
 		}
 		var err error
-		if o.Outputs, err = known.Outputs(c.def.Measurement); err != nil {
+		if o.Outputs, err = problem.Outputs(c.def.Measurement); err != nil {
 			return nil, nil, BadInput(err)
 		}
 		if o.Filter, err = c.Estimator(); err != nil {
@@ -298,9 +298,9 @@ func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Contr
 		}
 	}
 	var margin *estimate.Margin
-	if off != nil {
+	if backoff != nil {
 		var err error
-		if margin, err = estimate.NewMargin(c.def.Problem, off, o.Filter, c.def.Level); err != nil {
+		if margin, err = estimate.NewMargin(c.def.Problem, backoff, o.Filter, c.def.Level); err != nil {
 			return nil, nil, BadInput(err)
 		}
 		o.Level = c.def.Level
@@ -314,88 +314,89 @@ func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Contr
 
 // exportDrive drives episodes and takes what a test in C needs to drive the same ones.
 type exportDrive struct {
-	of       *Case
-	k        domain.Controller
-	observed *export.Observed
-	count    func(*export.Episode)
-	spoiled  bool // sensors have faults, and observed gets the decisions
+	controlCase *Case
+	k           domain.Controller
+	observed    *export.Observed
+	count       func(*export.Episode)
+	spoiled     bool // sensors have faults, and observed gets the decisions
 }
 
 // episode drives one.
-func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, driven *export.Episode) error {
-	spec, problem := d.of.Spec(), d.of.def.Problem
+func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, record *export.Episode) error {
+	spec, problem := d.controlCase.Spec(), d.controlCase.def.Problem
 	adaptive := domain.Preference{Adaptive: true}
 	s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	shown, known, next, after := slices.Clone(s), slices.Clone(c), slices.Clone(s), slices.Clone(c)
+	observed, estimated := slices.Clone(s), slices.Clone(c)
+	next, nextContext := slices.Clone(s), slices.Clone(c)
 	ep.Observe(s, c)
 	ep.State(s)
-	*driven = export.Episode{S: slices.Clone(s), C: slices.Clone(c), End: slices.Clone(s), Safe: true}
-	way := make([][]float64, d.of.def.Delay.Ahead())
+	*record = export.Episode{S: slices.Clone(s), C: slices.Clone(c), End: slices.Clone(s), Safe: true}
+	way := make([][]float64, d.controlCase.def.Delay.Ahead())
 	for i := range way {
 		way[i] = slices.Clone(u)
 		problem.Fallback(s, c, way[i])
 	}
-	before := slices.Clone(u)
+	lastAction := slices.Clone(u)
 	for t := 0; !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ep.Observe(shown, c)
+		ep.Observe(observed, c)
 		ep.State(s)
-		acts := before
-		if d.of.def.Delay.Share() > 0 {
+		acts := lastAction
+		if d.controlCase.def.Delay.Share() > 0 {
 			acts = way[0]
 		}
-		if err := d.decide(ep, t, shown, c, acts, adaptive, known, u, driven); err != nil {
+		if err := d.decide(ep, t, observed, c, acts, adaptive, estimated, u, record); err != nil {
 			return err
 		}
 		if d.count != nil {
-			d.count(driven)
+			d.count(record)
 		}
 		way = append(way, slices.Clone(u))
-		before, way = way[0], way[1:]
-		problem.Step(s, c, before, next, after)
+		lastAction, way = way[0], way[1:]
+		problem.Step(s, c, lastAction, next, nextContext)
 		out, err := ep.Apply(u)
 		if err != nil {
 			return err
 		}
-		driven.Cost += out.Cost
-		driven.Safe = driven.Safe && spec.Keeps(out.Margin) && !out.Failed
-		copy(driven.End, out.S)
-		d.acted(ep, out.S, next, after, driven)
+		record.Cost += out.Cost
+		record.Safe = record.Safe && spec.Keeps(out.Margin) && !out.Failed
+		copy(record.End, out.S)
+		d.recordDisturbance(ep, out.S, next, nextContext, record)
 	}
 	return nil
 }
 
 // decide decides by what the episode shows, whose state and context are given with the action that acts.
-func (d *exportDrive) decide(ep domain.Episode, t int, shown, c, acts []float64, pref domain.Preference, known, u []float64, driven *export.Episode) error {
-	m := d.of.def.Measurement
+func (d *exportDrive) decide(ep domain.Episode, t int, observed, c, acts []float64, pref domain.Preference, estimated, u []float64, record *export.Episode) error {
+	m := d.controlCase.def.Measurement
 	if m == nil {
-		_, err := d.k.Decide(shown, c, pref, u)
+		_, err := d.k.Decide(observed, c, pref, u)
 		return err
 	}
 	measure := domain.AbilitiesOfEpisode(ep).Measure
 	decide := domain.AbilitiesOfController(d.k).DecideMeasured
 	if measure == nil || decide == nil {
-		return fmt.Errorf("case %s has a Measurement, and its plant does not measure", d.of.Name())
+		return fmt.Errorf("case %s has a Measurement, and its plant does not measure", d.controlCase.Name())
 	}
-	y, told, exact := make([]float64, len(m.Outputs)), make([]float64, len(c)), make([]float64, len(m.Outputs))
-	measure(y, told)
-	m.Output(shown, c, acts, exact)
+	y, measuredContext, exact := make([]float64, len(m.Outputs)), make([]float64, len(c)), make([]float64, len(m.Outputs))
+	measure(y, measuredContext)
+	m.Output(observed, c, acts, exact)
 	for i, v := range exact {
 		exact[i] = y[i] - v
 	}
-	driven.Noise = append(driven.Noise, exact)
+	record.Noise = append(record.Noise, exact)
 	if d.spoiled {
 		d.spoil(t, y)
 	}
-	s := make([]float64, len(shown))
-	if _, err := decide(y, told, pref, s, known, u); err != nil {
+	s := make([]float64, len(observed))
+	if _, err := decide(y, measuredContext, pref, s, estimated, u); err != nil {
 		return err
 	}
 	if d.spoiled {
 		d.observed.Replay = append(d.observed.Replay, export.Replayed{
-			Y: y, C: told, S: s, U: slices.Clone(u), Faults: slices.Clone(d.observed.Filter.Faults()),
+			Y: y, C: measuredContext, S: s, U: slices.Clone(u), Faults: slices.Clone(d.observed.Filter.Faults()),
 		})
 	}
 	return nil
@@ -403,7 +404,7 @@ func (d *exportDrive) decide(ep domain.Episode, t int, shown, c, acts []float64,
 
 // spoil gives sensors their faults: values are missing, one is far off, four in a row are, and one stands still.
 func (d *exportDrive) spoil(t int, y []float64) {
-	const far = 1e6 // standard deviations
+	const gross = 1e6 // standard deviations
 	last := len(y) - 1
 	switch {
 	case t == 3:
@@ -411,38 +412,38 @@ func (d *exportDrive) spoil(t int, y []float64) {
 	case t == 6:
 		y[last] = math.NaN()
 	case t == 5:
-		y[last] += far * d.of.def.Measurement.Deviation[last]
+		y[last] += gross * d.controlCase.def.Measurement.Deviation[last]
 	case t >= 8 && t < 8+estimate.Persistent:
-		y[0] -= far * d.of.def.Measurement.Deviation[0]
+		y[0] -= gross * d.controlCase.def.Measurement.Deviation[0]
 	case t > 14 && t < 24:
 		y[0] = d.observed.Replay[14].Y[0]
 	}
 }
 
-// acted takes what acted on a plant, whose model is after the action at next and after.
-func (d *exportDrive) acted(ep domain.Episode, s, next, after []float64, driven *export.Episode) {
-	m := d.of.def.Measurement
+// recordDisturbance takes what acted on a plant, whose model is after the action at next and after.
+func (d *exportDrive) recordDisturbance(ep domain.Episode, s, next, nextContext []float64, record *export.Episode) {
+	m := d.controlCase.def.Measurement
 	if m == nil {
 		return
 	}
-	own, c := make([]float64, len(s)), make([]float64, len(after))
-	ep.Observe(own, c)
+	observed, c := make([]float64, len(s)), make([]float64, len(nextContext))
+	ep.Observe(observed, c)
 	var acts []float64
-	some := false
+	disturbed := false
 	for i, v := range s {
 		acts = append(acts, v-next[i])
 	}
 	for _, p := range m.Unknown {
-		acts = append(acts, c[p.Context]-after[p.Context])
+		acts = append(acts, c[p.Context]-nextContext[p.Context])
 	}
 	for _, v := range acts {
-		some = some || v != 0
+		disturbed = disturbed || v != 0
 	}
-	if some || driven.Acts != nil {
-		for len(driven.Acts) < len(driven.Noise)-1 {
-			driven.Acts = append(driven.Acts, make([]float64, len(acts)))
+	if disturbed || record.Acts != nil {
+		for len(record.Acts) < len(record.Noise)-1 {
+			record.Acts = append(record.Acts, make([]float64, len(acts)))
 		}
-		driven.Acts = append(driven.Acts, acts)
+		record.Acts = append(record.Acts, acts)
 	}
 }
 
@@ -513,7 +514,7 @@ var _ exportableSolver = (*ocp.Solver)(nil)
 // exportSolver writes the exact controller, after driving it.
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
 	solver, ok := c.def.Solver.(exportableSolver)
-	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
+	if _, optimised := c.def.Problem.(export.Optimised); !ok || !optimised {
 		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
 	switch {
@@ -522,30 +523,31 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	case opt.Half:
 		return nil, badOptionf("{Half} rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
-	kept, off, err := c.keepingOff()
+	tightCase, backoff, err := c.keepingOff()
 	if err != nil {
 		return nil, err
 	}
-	found, err := kept.method(export.Solver)
+	method, err := tightCase.method(export.Solver)
 	if err != nil {
 		return nil, err
 	}
-	loop, err := found.New(domain.Means{})
+	loop, err := method.New(domain.Means{})
 	if err != nil {
 		return nil, err
 	}
 	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
 	exact.Blocked = solver.Blocked(c.Spec().LookAhead())
-	from, err := solver.ColdStarts(ctx)
+	starts, err := solver.ColdStarts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	exact.Starts, exact.Waves, exact.Nearest, exact.Scale = from.Starts, from.Waves, from.Nearest, from.Scale
-	for i, at := range from.States {
-		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
+	exact.Starts, exact.Waves = starts.Starts, starts.Waves
+	exact.Nearest, exact.Scale = starts.Nearest, starts.Scale
+	for i, state := range starts.States {
+		exact.Library = append(exact.Library, export.Planned{At: state, Plan: starts.Plans[i]})
 	}
-	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, off, nil); err != nil {
+	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, backoff, nil); err != nil {
 		return nil, err
 	}
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
@@ -557,18 +559,18 @@ func (c *Case) exports(method string, byName bool) error {
 	if method == "" || method == "direct" && !byName {
 		method = export.Method
 	}
-	found, err := c.method(method)
+	resolved, err := c.method(method)
 	if err != nil {
 		return err
 	}
-	if found.Name == export.Method {
+	if resolved.Name == export.Method {
 		return nil
 	}
-	whose := "the map was compiled for it"
+	reason := "the map was compiled for it"
 	if byName {
-		whose = "{Method} names it"
+		reason = "{Method} names it"
 	}
-	return badOptionf("method %s cannot be exported (%s). Export %s, %s, with {Method} %s; the exact controller with {Method} %s; or the map alone with {MapOnly}", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
+	return badOptionf("method %s cannot be exported (%s). Export %s, %s, with {Method} %s; the exact controller with {Method} %s; or the map alone with {MapOnly}", resolved.Name, reason, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.
@@ -578,24 +580,24 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 		return err
 	}
 	defer e.Close()
-	how, err := batchnav.OptionsFor(export.Method)
+	options, err := batchnav.OptionsFor(export.Method)
 	if err != nil {
 		return err
 	}
-	how.Guard = &c.def.Guard
-	kept, off, err := c.keepingOff()
+	options.Guard = &c.def.Guard
+	tightCase, backoff, err := c.keepingOff()
 	if err != nil {
 		return err
 	}
-	loop, err := batchnav.NewNavigator(e, m, kept.def.Problem, how)
+	loop, err := batchnav.NewNavigator(e, m, tightCase.def.Problem, options)
 	if err != nil {
 		return BadInput(err)
 	}
 	if lo, hi := loop.Envelope(); lo != nil {
 		whole.Envelope = [][]float64{lo, hi}
 	}
-	by := &navigated{loop: loop}
-	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, by, off, by.count)
-	whole.Limit = by.limit
+	controller := &navigated{loop: loop}
+	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, controller, backoff, controller.count)
+	whole.Limit = controller.limit
 	return err
 }

@@ -132,12 +132,12 @@ func (d *Deadlines) Times() (response, jitter []float64) { return d.response, d.
 // Rows lays the loop's times out as a table, the header first, µs.
 func (d *Deadlines) Rows() [][]string {
 	rows := [][]string{{"µs", "p50", "p90", "p99", "p99.9", "max"}}
-	for _, of := range []struct {
+	for _, quantity := range []struct {
 		name string
 		s    Spread
 	}{{"response", d.Response}, {"release jitter", d.Jitter}, {"decision", d.Compute}, {"its CPU time", d.CPU}} {
-		row := []string{of.name}
-		for _, v := range []float64{of.s.P50, of.s.P90, of.s.P99, of.s.P999, of.s.Max} {
+		row := []string{quantity.name}
+		for _, v := range []float64{quantity.s.P50, quantity.s.P90, quantity.s.P99, quantity.s.P999, quantity.s.Max} {
 			row = append(row, Positive("%.1f", v))
 		}
 		rows = append(rows, row)

@@ -15,14 +15,14 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// decided is one decision of a closed loop, with the episode that it begins, if any.
-type decided struct {
+// recordedDecision is one decision of a closed loop, with the episode that it begins, if any.
+type recordedDecision struct {
 	begins  domain.Episode
 	s, c, u []float64
 }
 
 // drive records a closed loop of the controller on some episodes.
-func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt DeadlineOptions) (all []decided, err error) {
+func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt DeadlineOptions) (all []recordedDecision, err error) {
 	if c.Plant == nil {
 		return nil, errors.New("the case has no plant to decide for")
 	}
@@ -30,7 +30,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 	if episodes == 0 {
 		episodes = defaultRecorded
 	}
-	may := domain.AbilitiesOfController(k)
+	abilities := domain.AbilitiesOfController(k)
 	for e := range episodes {
 		ep, err := c.Plant.Episode(opt.Seed, e, domain.EpisodeOptions{Preference: opt.Preference, Context: ctx})
 		if err != nil {
@@ -44,7 +44,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			d := decided{begins, make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())}
+			d := recordedDecision{begins, make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())}
 			begins = nil
 			ep.Observe(d.s, d.c)
 			if _, err := k.Decide(d.s, d.c, opt.Preference, d.u); err != nil {
@@ -54,8 +54,8 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 				return nil, fmt.Errorf("test episode %d: %w", e, err)
 			}
 			all = append(all, d)
-			if !ep.Done() && may.Prepare != nil {
-				if err := may.Prepare(); err != nil {
+			if !ep.Done() && abilities.Prepare != nil {
+				if err := abilities.Prepare(); err != nil {
 					return nil, fmt.Errorf("test episode %d: %w", e, err)
 				}
 			}
@@ -88,16 +88,16 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 	releases := int(opt.For / period)
 	l := newLoop(max(1, releases), period, deadline)
 	u := make([]float64, c.Problem.Spec().ActionSize())
-	may := domain.AbilitiesOfController(k)
+	abilities := domain.AbilitiesOfController(k)
 	runtime.GC()
 	err = l.run(ctx, func(n int) error {
 		if begins := recorded[n%len(recorded)].begins; begins != nil {
 			return k.Reset(begins)
 		}
-		if may.Prepare == nil {
+		if abilities.Prepare == nil {
 			return nil
 		}
-		return may.Prepare() // what it takes of the period is late where it takes more
+		return abilities.Prepare() // what it takes of the period is late where it takes more
 	}, func(n int) error {
 		d := &recorded[n%len(recorded)]
 		_, err := k.Decide(d.s, d.c, opt.Preference, u)
@@ -120,10 +120,10 @@ type loop struct {
 	skipped, late, differing       int
 	missedNow, longest             int
 	causes                         LateCauses
-	known                          bool // whether the system says what a thread uses
+	usageKnown                     bool // whether the system says what a thread uses
 	now                            func() time.Duration
 	sleepUntil                     func(time.Duration) error
-	used                           machine.Usage
+	usage                          machine.Usage
 	collector                      Collector
 }
 
@@ -136,57 +136,57 @@ const microsecond = float64(time.Microsecond)
 
 // run makes the decisions: before each what prepares it and is not timed, then the decision,
 // then whether it is what it should be. It keeps one thread, of which it says what was used.
-func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, same func(n int) bool) error {
+func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, compare func(n int) bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	probe := newProbe()
-	before := probe.read()
-	begun, known := machine.ThreadUsage()
-	l.known = known
-	cycles := before.cycles
+	reading := probe.read()
+	first, ok := machine.ThreadUsage()
+	l.usageKnown = ok
+	cycles := reading.cycles
 	start := l.now() + l.period
-	for at, n := 0, 0; at < l.releases; n++ {
+	for slot, n := 0, 0; slot < l.releases; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := prepare(n); err != nil {
 			return err
 		}
-		release := start + time.Duration(at)*l.period
+		release := start + time.Duration(slot)*l.period
 		if err := l.sleepUntil(release); err != nil {
 			return fmt.Errorf("sleeping: %w", err)
 		}
 		awake := l.now()
 		from, _ := machine.ThreadUsage()
-		began := l.now()
+		decisionStart := l.now()
 		if err := decide(n); err != nil {
 			return fmt.Errorf("decision %d: %w", n, err)
 		}
-		done := l.now()
+		finish := l.now()
 		to, _ := machine.ThreadUsage()
-		used := to.Since(from)
-		l.response = append(l.response, float64(done-release)/microsecond)
+		usage := to.Since(from)
+		l.response = append(l.response, float64(finish-release)/microsecond)
 		l.jitter = append(l.jitter, float64(awake-release)/microsecond)
-		l.compute = append(l.compute, float64(done-began)/microsecond)
-		l.cpu = append(l.cpu, float64(used.CPU)/microsecond)
-		if !same(n) {
+		l.compute = append(l.compute, float64(finish-decisionStart)/microsecond)
+		l.cpu = append(l.cpu, float64(usage.CPU)/microsecond)
+		if !compare(n) {
 			l.differing++
 		}
 		now := probe.cycles()
-		l.judge(done-release, awake-release, used, now > cycles)
+		l.judge(finish-release, awake-release, usage, now > cycles)
 		cycles = now
 		// The last release that has passed is the next to be decided on.
-		next := max(at+1, int((l.now()-start)/l.period))
+		next := max(slot+1, int((l.now()-start)/l.period))
 		next = min(next, l.releases)
-		for range next - at - 1 {
+		for range next - slot - 1 {
 			l.skipped++
 			l.miss()
 		}
-		at = next
+		slot = next
 	}
-	ended, _ := machine.ThreadUsage()
-	l.used = ended.Since(begun)
-	l.collector = probe.read().since(before)
+	last, _ := machine.ThreadUsage()
+	l.usage = last.Since(first)
+	l.collector = probe.read().sub(reading)
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (l *loop) miss() {
 }
 
 // judge counts a decision that was late, with what may have made it so.
-func (l *loop) judge(response, jitter time.Duration, used machine.Usage, collected bool) {
+func (l *loop) judge(response, jitter time.Duration, usage machine.Usage, collected bool) {
 	if response <= l.deadline {
 		l.missedNow = 0
 		return
@@ -204,14 +204,14 @@ func (l *loop) judge(response, jitter time.Duration, used machine.Usage, collect
 	l.late++
 	l.miss()
 	for _, cause := range []struct {
-		of *int
-		is bool
+		counter *int
+		applies bool
 	}{
-		{&l.causes.Released, jitter > l.deadline/2}, {&l.causes.Switched, used.Involuntary > 0},
-		{&l.causes.Collected, collected}, {&l.causes.Computing, used.CPU > l.deadline},
+		{&l.causes.Released, jitter > l.deadline/2}, {&l.causes.Switched, usage.Involuntary > 0},
+		{&l.causes.Collected, collected}, {&l.causes.Computing, usage.CPU > l.deadline},
 	} {
-		if cause.is {
-			*cause.of++
+		if cause.applies {
+			*cause.counter++
 		}
 	}
 }
@@ -224,8 +224,8 @@ func (l *loop) result() *Deadlines {
 		Causes: l.causes, Collector: l.collector, Histogram: binned(l.response, l.jitter),
 		response: l.response, jitter: l.jitter,
 	}
-	if l.known {
-		d.CPU, d.Switches = spreadOf(l.cpu), &Switches{l.used.Involuntary, l.used.Voluntary}
+	if l.usageKnown {
+		d.CPU, d.Switches = spreadOf(l.cpu), &Switches{l.usage.Involuntary, l.usage.Voluntary}
 	}
 	return d
 }
@@ -233,8 +233,8 @@ func (l *loop) result() *Deadlines {
 // spreadOf are the quantiles of times; NaN of none.
 func spreadOf(us []float64) Spread {
 	if len(us) == 0 {
-		none := math.NaN()
-		return Spread{none, none, none, none, none}
+		unknown := math.NaN()
+		return Spread{unknown, unknown, unknown, unknown, unknown}
 	}
 	us = slices.Sorted(slices.Values(us))
 	q := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
@@ -256,7 +256,7 @@ func binned(response, jitter []float64) []TimeBin {
 		bins[i].Lo, bins[i].Hi = leastBin*math.Pow(10, float64(i)/binsPerDecade), leastBin*math.Pow(10, float64(i+1)/binsPerDecade)
 	}
 	first, last := len(bins), -1
-	at := func(us float64) *TimeBin {
+	bin := func(us float64) *TimeBin {
 		i := 0
 		if us > leastBin {
 			i = min(int(binsPerDecade*math.Log10(us/leastBin)), len(bins)-1)
@@ -265,8 +265,8 @@ func binned(response, jitter []float64) []TimeBin {
 		return &bins[i]
 	}
 	for i := range response {
-		at(response[i]).Response++
-		at(jitter[i]).Jitter++
+		bin(response[i]).Response++
+		bin(jitter[i]).Jitter++
 	}
 	if last < first {
 		return []TimeBin{}

@@ -39,19 +39,19 @@ func (r *Runner) deviation(rows int, run func(b backend.Backend) ([]float32, err
 	if err != nil {
 		return nil, fmt.Errorf("float64 reference: %w", err)
 	}
-	got, err := run(r.b)
+	values, err := run(r.b)
 	if err != nil {
 		return nil, err
 	}
 	d := &Deviation{Rows: rows}
-	if d.Max, d.RMS, err = deviate(got, want); err != nil {
+	if d.Max, d.RMS, err = deviate(values, want); err != nil {
 		return nil, err
 	}
 	if r.opt.Float32 != nil && r.d.Precision != "" {
-		if got, err = run(r.opt.Float32); err != nil {
+		if values, err = run(r.opt.Float32); err != nil {
 			return nil, fmt.Errorf("in float32: %w", err)
 		}
-		if d.Float32Max, d.Float32RMS, err = deviate(got, want); err != nil {
+		if d.Float32Max, d.Float32RMS, err = deviate(values, want); err != nil {
 			return nil, fmt.Errorf("in float32: %w", err)
 		}
 	}
@@ -60,12 +60,12 @@ func (r *Runner) deviation(rows int, run func(b backend.Backend) ([]float32, err
 
 // deviate is the largest and the root-mean-square difference over the largest
 // magnitude. Both must be numbers.
-func deviate(got, want []float32) (largest, rms float64, err error) {
+func deviate(values, want []float32) (largest, rms float64, err error) {
 	scale, sum := 0.0, 0.0
 	for i, w := range want {
-		d := math.Abs(float64(got[i]) - float64(w))
+		d := math.Abs(float64(values[i]) - float64(w))
 		if math.IsNaN(d) || math.IsInf(d, 0) {
-			return 0, 0, fmt.Errorf("result %d is %v, in float64 %v", i, got[i], w)
+			return 0, 0, fmt.Errorf("result %d is %v, in float64 %v", i, values[i], w)
 		}
 		scale, largest, sum = math.Max(scale, math.Abs(float64(w))), math.Max(largest, d), sum+d*d
 	}

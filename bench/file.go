@@ -78,8 +78,8 @@ func decodeRecord(text []byte) (*Record, error) {
 func (r *Result) modernise() {
 	if strings.HasPrefix(r.Op, "opf") && r.Outcome == "" && strings.Contains(r.Size, " optimal") {
 		r.Size, r.Outcome = "", r.Size
-		if loads, found, ok := strings.Cut(r.Outcome, ": "); ok {
-			r.Size, r.Outcome = loads, found
+		if loads, outcome, ok := strings.Cut(r.Outcome, ": "); ok {
+			r.Size, r.Outcome = loads, outcome
 		}
 	}
 }

@@ -46,7 +46,7 @@ const (
 var executed []byte
 
 type countedLaunch struct {
-	Of           string  `json:"of"`
+	Operation    string  `json:"of"`
 	Place        int     `json:"place"`
 	Batch        int     `json:"batch"`
 	TF32         bool    `json:"tf32"`
@@ -56,19 +56,19 @@ type countedLaunch struct {
 }
 
 type launchKey struct {
-	of, kernel   string
-	place, batch int
-	tf32         bool
+	operation, kernel string
+	place, batch      int
+	tf32              bool
 }
 
 var countedLaunches = sync.OnceValue(func() map[launchKey]countedLaunch {
 	all := map[launchKey]countedLaunch{}
-	for in := json.NewDecoder(bytes.NewReader(executed)); ; {
+	for decoder := json.NewDecoder(bytes.NewReader(executed)); ; {
 		var c countedLaunch
-		if in.Decode(&c) != nil {
+		if decoder.Decode(&c) != nil {
 			return all
 		}
-		all[launchKey{c.Of, c.Kernel, c.Place, c.Batch, c.TF32}] = c
+		all[launchKey{c.Operation, c.Kernel, c.Place, c.Batch, c.TF32}] = c
 	}
 })
 
@@ -90,12 +90,12 @@ func (r *Result) Forecast() float64 {
 	warps := math.Ceil(float64(l.Block) / 32)
 	units := math.Min(blocks, multiprocessors)
 	// Blocks of a multiprocessor at once: as many as there are, and as fit.
-	each := math.Min(math.Ceil(blocks/units), math.Floor(mostWarps/warps))
-	each = math.Min(each, math.Max(1, math.Floor(65536/(registersOf(l.Kernel)*float64(l.Block)))))
+	blocksAtOnce := math.Min(math.Ceil(blocks/units), math.Floor(mostWarps/warps))
+	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(l.Kernel)*float64(l.Block)))))
 	if l.Shared > 0 {
-		each = math.Min(each, math.Max(1, math.Floor(float64(sharedOfSM)/float64(l.Shared+1024))))
+		blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(float64(sharedOfSM)/float64(l.Shared+1024))))
 	}
-	resident := each * warps
+	resident := blocksAtOnce * warps
 	most := issueMost
 	if resident >= denseWarps {
 		most = issueDense
@@ -103,7 +103,7 @@ func (r *Result) Forecast() float64 {
 	rate := math.Min(most, resident/warpCycles(l.Kernel, c.Instructions/(blocks*warps)))
 	// The multiprocessor with the most blocks is waited for.
 	busiest := math.Ceil(blocks / units)
-	cycles := c.Instructions/blocks*busiest/rate + barrierCycles*c.Barriers/blocks*busiest/each
+	cycles := c.Instructions/blocks*busiest/rate + barrierCycles*c.Barriers/blocks*busiest/blocksAtOnce
 	return eventsUS + gapUS + cycles/clockMHz
 }
 

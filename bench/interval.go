@@ -13,9 +13,9 @@ const confidence = 0.95
 // as many values lie below it as above it. NaN where there are too few.
 func MedianInterval(sorted []float64) (interval [2]float64) {
 	n := len(sorted)
-	below := distuv.Binomial{N: float64(n), P: 0.5}
+	binomial := distuv.Binomial{N: float64(n), P: 0.5}
 	k := 0 // values outside at each end
-	for k < n/2 && 1-2*below.CDF(float64(k)) >= confidence {
+	for k < n/2 && 1-2*binomial.CDF(float64(k)) >= confidence {
 		k++
 	}
 	if k == 0 {

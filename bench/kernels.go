@@ -43,17 +43,17 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		return fmt.Errorf("the launches of a device are asked for, and this is %s: --backend cuda", r.d.Name)
 	}
 	calls := int(min(max(r.opt.Budget.filled().Time/(50*time.Millisecond), 3), 20))
-	trace := func(of string, batch int, prepare, call func() error) error {
+	trace := func(operation string, batch int, prepare, call func() error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		launches, err := tracer.Trace(calls, prepare, call)
 		if err != nil {
-			return fmt.Errorf("%s of %d: %w", of, batch, err)
+			return fmt.Errorf("%s of %d: %w", operation, batch, err)
 		}
 		for i, l := range launches {
 			res := r.result("kernels", s, s.String(), batch)
-			row := Launch{Of: of, Place: i + 1, Kernel: l.Kernel, Grid: l.Grid, Block: l.Block, Shared: l.Shared, FMA: l.Limits.FMA, Memory: l.Limits.Shared, Bytes: l.Limits.Bytes, Latency: l.Limits.Latency}
+			row := Launch{Of: operation, Place: i + 1, Kernel: l.Kernel, Grid: l.Grid, Block: l.Block, Shared: l.Shared, FMA: l.Limits.FMA, Memory: l.Limits.Shared, Bytes: l.Limits.Bytes, Latency: l.Limits.Latency}
 			row.Limit, row.By = l.Limits.Largest()
 			res.Launch = &row
 			if len(l.Times) > 0 {
@@ -65,10 +65,8 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		return nil
 	}
 	for _, n := range r.opt.Batches {
-		var st backend.Stepper
-		var in backend.StepInput
-		var out backend.StepOutput
-		if err := trace("step", n, func() (err error) { st, _, in, out, err = r.stepper(s, n); return err }, func() error { return st.Step(in, out) }); err != nil {
+		var st repeatedStep
+		if err := trace("step", n, func() (err error) { st, err = r.stepper(s, n); return err }, func() error { return st.step() }); err != nil {
 			return err
 		}
 	}
@@ -85,7 +83,7 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		}
 		return err
 	}, func() error { _, err := t.ManifoldStep(order, neighbours, kernel, 1e-4); return err })
-	if err != nil || s.own == nil || s.own.Plant == nil || s.own.Learned != nil {
+	if err != nil || s.controlCase == nil || s.controlCase.Plant == nil || s.controlCase.Learned != nil {
 		return err
 	}
 	m, err := s.model(r.Rand(), r.opt.Model)
@@ -93,16 +91,16 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		return err
 	}
 	pref := domain.Preference{Adaptive: true}
-	e, err := s.own.Plant.Episode(r.opt.Seed, 0, domain.EpisodeOptions{Preference: pref, Context: ctx})
+	e, err := s.controlCase.Plant.Episode(r.opt.Seed, 0, domain.EpisodeOptions{Preference: pref, Context: ctx})
 	if err != nil {
 		return fmt.Errorf("test episode 0: %w", err)
 	}
-	spec := s.own.Problem.Spec()
+	spec := s.controlCase.Problem.Spec()
 	o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
 	e.Observe(o.S, o.C)
 	var refiner *batchnav.Refiner
 	if err := trace("refine", batch, func() (err error) {
-		refiner, err = batchnav.NewRefiner(r.b, m, s.own.Problem, batchnav.Options{}, batch)
+		refiner, err = batchnav.NewRefiner(r.b, m, s.controlCase.Problem, batchnav.Options{}, batch)
 		return err
 	}, func() error {
 		_, err := refiner.Refine(ctx, o, batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
@@ -113,7 +111,7 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 	var loops *batchnav.Batch
 	all, decisions := slices.Repeat([]batchnav.Observation{o}, batch), make([]batchnav.Decision, batch)
 	return trace("decide", batch, func() (err error) {
-		loops, err = batchnav.NewBatch(r.b, m, s.own.Problem, batchnav.Options{}, batch)
+		loops, err = batchnav.NewBatch(r.b, m, s.controlCase.Problem, batchnav.Options{}, batch)
 		return err
 	}, func() error { return loops.Decide(all, decisions) })
 }
@@ -127,23 +125,23 @@ func LaunchRows(results []Result) [][]string {
 		if l == nil {
 			continue
 		}
-		grid, took, share := fmt.Sprint(l.Grid[0]), "–", "–"
+		grid, median, share := fmt.Sprint(l.Grid[0]), "–", "–"
 		if l.Grid[1] > 1 {
 			grid = fmt.Sprintf("%d·%d", l.Grid[0], l.Grid[1])
 		}
 		if r.Calls > 0 {
-			took, share = fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.2f", l.Limit/r.P50)
+			median, share = fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.2f", l.Limit/r.P50)
 		}
-		forecast, of := "–", "–"
+		forecast, ratio := "–", "–"
 		if f := r.Forecast(); f > 0 {
 			forecast = fmt.Sprintf("%.1f", f)
 			if r.Calls > 0 {
-				of = fmt.Sprintf("%.2f", r.P50/f)
+				ratio = fmt.Sprintf("%.2f", r.P50/f)
 			}
 		}
 		us := func(v float64) string { return fmt.Sprintf("%.1f", v) }
 		rows = append(rows, []string{l.Of, r.Case, fmt.Sprint(r.Batch), fmt.Sprint(l.Place), l.Kernel, fmt.Sprintf("%s × %d", grid, l.Block), fmt.Sprint(l.Shared),
-			us(l.Limit), cmp.Or(l.By, "–"), us(l.FMA), us(l.Memory), us(l.Bytes), us(l.Latency), took, share, forecast, of})
+			us(l.Limit), cmp.Or(l.By, "–"), us(l.FMA), us(l.Memory), us(l.Bytes), us(l.Latency), median, share, forecast, ratio})
 	}
 	return rows
 }

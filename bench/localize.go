@@ -14,29 +14,41 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// index builds an index of n codes, and queries near it with their measured
-// states and thresholds.
-func (r *Runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.Matrix, tau []float32, err error) {
-	all, err := manifold(r.Rand(), n+queries, s.Latent)
+// queries are rows near the codes of an index, with their measured states and thresholds.
+type queries struct {
+	index backend.Index
+	x, z  tensor.Matrix
+	tau   []float32
+}
+
+// localize localizes n of them, from the first on.
+func (q *queries) localize(first, n int, out backend.LocalizeOutput) error {
+	return q.index.Localize(q.x.Slice(first, first+n), q.z.Slice(first, first+n), q.tau[first:first+n], neighbours, out)
+}
+
+// index builds an index of n codes, and queries near it.
+func (r *Runner) index(s Shape, n, rows int) (q queries, err error) {
+	all, err := manifold(r.Rand(), n+rows, s.Latent)
 	if err != nil {
-		return nil, x, z, nil, err
+		return q, err
 	}
-	_, ds, _, err := s.networks(r.Rand())
+	nets, err := s.networks(r.Rand())
 	if err != nil {
-		return nil, x, z, nil, err
+		return q, err
 	}
-	decoded := tensor.New(n+queries, s.State)
-	if err := forward(ds, all, decoded); err != nil {
-		return nil, x, z, nil, err
+	decoded := tensor.New(n+rows, s.State)
+	if err := forward(nets.decoderS, all, decoded); err != nil {
+		return q, err
 	}
-	if ix, err = r.b.NewIndex(all.Slice(0, n), decoded.Slice(0, n)); err != nil {
-		return nil, x, z, nil, err
+	if q.index, err = r.b.NewIndex(all.Slice(0, n), decoded.Slice(0, n)); err != nil {
+		return q, err
 	}
-	tau = make([]float32, queries)
-	for i := range tau {
-		tau[i] = float32(s.State)
+	q.tau = make([]float32, rows)
+	for i := range q.tau {
+		q.tau[i] = float32(s.State)
 	}
-	return ix, decoded.Slice(n, n+queries), all.Slice(n, n+queries), tau, nil
+	q.x, q.z = decoded.Slice(n, n+rows), all.Slice(n, n+rows)
+	return q, nil
 }
 
 // forward is net(in) as net.Forward makes it, bit for bit, on all cores. Rows are many before a search is timed:
@@ -55,23 +67,23 @@ const neighbours = 12
 func localize(ctx context.Context, r *Runner, s Shape) error {
 	for _, codes := range r.opt.Codes {
 		batch := slices.Max(r.opt.Batches)
-		ix, x, z, tau, err := r.index(s, codes, batch)
+		q, err := r.index(s, codes, batch)
 		if err != nil {
 			return err
 		}
 		out := backend.LocalizeOutput{Z: tensor.New(batch, s.Latent), Nearest: make([]int32, batch), Residual: make([]float32, batch), Consistent: make([]bool, batch)}
 		for _, n := range r.opt.Batches {
-			at := 0
+			offset := 0
 			size := fmt.Sprintf("%d codes, z %d", codes, s.Latent)
 			if err := r.row(ctx, "localize", s, size, n, work{}, nil, func() error {
 				// Another part of the queries each time, so that no query is served
 				// from what the last call left in cache.
-				if at+n > batch {
-					at = 0
+				if offset+n > batch {
+					offset = 0
 				}
-				o := backend.LocalizeOutput{Z: out.Z.Slice(at, at+n), Nearest: out.Nearest[at : at+n], Residual: out.Residual[at : at+n], Consistent: out.Consistent[at : at+n]}
-				err := ix.Localize(x.Slice(at, at+n), z.Slice(at, at+n), tau[at:at+n], neighbours, o)
-				at += n
+				o := backend.LocalizeOutput{Z: out.Z.Slice(offset, offset+n), Nearest: out.Nearest[offset : offset+n], Residual: out.Residual[offset : offset+n], Consistent: out.Consistent[offset : offset+n]}
+				err := q.localize(offset, n, o)
+				offset += n
 				return err
 			}); err != nil {
 				return err

@@ -123,7 +123,8 @@ func (r *Result) finish(us []float64, flops, peak float64) {
 	r.Latencies = spread(us)
 	us = slices.Sorted(slices.Values(us))
 	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
-	r.P50, r.P99, r.Min, r.Calls = percentile(0.5), percentile(0.99), us[0], len(us)
+	r.P50, r.P99 = percentile(0.5), percentile(0.99)
+	r.Min, r.Calls = us[0], len(us)
 	r.GFlop = flops / 1e9
 	if flops > 0 && !math.IsNaN(peak) {
 		r.GFlops = flops / r.P50 / 1e3
@@ -159,7 +160,8 @@ func Rows(results []Result) [][]string {
 	}
 	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP", "GFLOP/s", "ceiling", "fraction", "error"}}
 	for _, r := range results {
-		work, rate, peak, fraction := "–", "–", "–", "–"
+		work := "–"
+		rate, peak, fraction := "–", "–", "–"
 		if r.GFlop > 0 {
 			work = fmt.Sprintf("%.3g", r.GFlop)
 		}

@@ -39,11 +39,11 @@ func (p *probe) read() collected {
 	return collected{p.all[0].Value.Uint64(), p.all[1].Value.Uint64(), &pauses}
 }
 
-// since is what the collector did after an earlier reading.
-func (c collected) since(before collected) Collector {
-	k := Collector{Cycles: int(c.cycles - before.cycles), Allocated: float64(c.allocated - before.allocated)}
+// sub is what the collector did after an earlier reading.
+func (c collected) sub(earlier collected) Collector {
+	k := Collector{Cycles: int(c.cycles - earlier.cycles), Allocated: float64(c.allocated - earlier.allocated)}
 	for i, n := range c.pauses.Counts {
-		if n -= before.pauses.Counts[i]; n > 0 {
+		if n -= earlier.pauses.Counts[i]; n > 0 {
 			k.Pauses += int(n)
 			k.LongestPause = 1e6 * c.pauses.Buckets[i+1]
 		}

@@ -35,7 +35,7 @@ func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n in
 		}
 		z, out := random(r.Rand(), n, mlp.In()), tensor.New(n, columns)
 		first := min(n, deviationRows)
-		off, err := r.deviation(first, func(b backend.Backend) ([]float32, error) {
+		deviation, err := r.deviation(first, func(b backend.Backend) ([]float32, error) {
 			net, err := b.NewNet(mlp)
 			if err != nil {
 				return nil, err
@@ -47,7 +47,7 @@ func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n in
 			return err
 		}
 		w := work{float64(n) * flops, weightBytes(mlp) + 4*float64(n)*float64(mlp.In()+columns)}
-		if err := r.row(ctx, op, s, size(n), n, w, off, func() error { return f(net, z, out) }); err != nil {
+		if err := r.row(ctx, op, s, size(n), n, w, deviation, func() error { return f(net, z, out) }); err != nil {
 			return err
 		}
 	}
@@ -55,21 +55,21 @@ func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n in
 }
 
 func jacobian(ctx context.Context, r *Runner, s Shape) error {
-	_, ds, _, err := s.networks(r.Rand())
+	nets, err := s.networks(r.Rand())
 	if err != nil {
 		return err
 	}
 	size := func(int) string { return s.String() }
-	return r.network(ctx, "jacobian", s, size, ds, s.State*s.Latent, cpufallback.JacobianFLOPs(ds), backend.Net.Jacobian)
+	return r.network(ctx, "jacobian", s, size, nets.decoderS, s.State*s.Latent, cpufallback.JacobianFLOPs(nets.decoderS), backend.Net.Jacobian)
 }
 
 func metric(ctx context.Context, r *Runner, s Shape) error {
-	_, ds, _, err := s.networks(r.Rand())
+	nets, err := s.networks(r.Rand())
 	if err != nil {
 		return err
 	}
 	size := func(int) string { return s.String() }
-	return r.network(ctx, "metric", s, size, ds, s.Latent*s.Latent, cpufallback.MetricFLOPs(ds), func(net backend.Net, z, g tensor.Matrix) error {
+	return r.network(ctx, "metric", s, size, nets.decoderS, s.Latent*s.Latent, cpufallback.MetricFLOPs(nets.decoderS), func(net backend.Net, z, g tensor.Matrix) error {
 		return net.Metric(z, metricLambda, g)
 	})
 }
@@ -82,11 +82,11 @@ const (
 
 // eig takes the metrics of a random decoder, which is what the step meets.
 func eig(ctx context.Context, r *Runner, s Shape) error {
-	_, ds, _, err := s.networks(r.Rand())
+	nets, err := s.networks(r.Rand())
 	if err != nil {
 		return err
 	}
-	net, err := r.b.NewNet(ds)
+	net, err := r.b.NewNet(nets.decoderS)
 	if err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func manifold(rng *rand.Rand, rows, latent int) (tensor.Matrix, error) {
 	if err != nil {
 		return tensor.Matrix{}, err
 	}
-	at := tensor.New(rows, intrinsic)
-	for i := range at.Data {
-		at.Data[i] = 2*rng.Float32() - 1
+	points := tensor.New(rows, intrinsic)
+	for i := range points.Data {
+		points.Data[i] = 2*rng.Float32() - 1
 	}
 	z := tensor.New(rows, latent)
-	return z, forward(chart, at, z)
+	return z, forward(chart, points, z)
 }

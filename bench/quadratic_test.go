@@ -22,9 +22,9 @@ func TestQuadraticOnTheDevice(t *testing.T) {
 		s := require.Get(shapeOf(name, nil))(t)
 		step := func(b backend.Backend) (backend.StepInput, backend.StepOutput) {
 			r := &Runner{b: b, opt: Options{Seed: 5}}
-			_, _, in, out, err := r.stepper(s, 3)
+			st, err := r.stepper(s, 3)
 			require.OK(t, err)
-			return in, out
+			return st.in, st.out
 		}
 		from, want := step(ref.New())
 		_, got := step(device)

@@ -18,11 +18,11 @@ import (
 // refines says why a shape has no refinement.
 func refines(s Shape) error {
 	switch {
-	case s.own == nil:
+	case s.controlCase == nil:
 		return errors.New("a size alone has no roll-outs: --case names a case")
-	case s.own.Plant == nil:
+	case s.controlCase.Plant == nil:
 		return fmt.Errorf("case %s has no plant", s.Case)
-	case s.own.Learned != nil:
+	case s.controlCase.Learned != nil:
 		return fmt.Errorf("the map of case %s is about another problem than its plant", s.Case)
 	}
 	return nil
@@ -37,12 +37,12 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 	if err != nil {
 		return err
 	}
-	problem := s.own.Problem
+	problem := s.controlCase.Problem
 	spec := problem.Spec()
 	var observations []batchnav.Observation
 	for i := range 16 {
 		pref := domain.Preference{Adaptive: true}
-		e, err := s.own.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+		e, err := s.controlCase.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
 		if err != nil {
 			return fmt.Errorf("test episode %d: %w", i, err)
 		}
@@ -60,11 +60,11 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 		if err != nil {
 			return err
 		}
-		at := 0
+		index := 0
 		size := fmt.Sprintf("%s, %d codes, look-ahead %d", s, m.Codes.Rows, first.LookAhead)
 		if err := r.row(ctx, "refine", s, size, n, work{flops: refineFLOPs(m, problem, opt, first.LookAhead, r.d.Places)}, nil, func() error {
-			_, err := refiner.Refine(ctx, observations[at%len(observations)], opt)
-			at++
+			_, err := refiner.Refine(ctx, observations[index%len(observations)], opt)
+			index++
 			return err
 		}); err != nil {
 			return err
@@ -94,12 +94,12 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 }
 
 // model is the case's map, or networks of its sizes drawn at random.
-func (s Shape) model(rng *rand.Rand, given func(domain.Case) (*model.Model, error)) (*model.Model, error) {
-	if given != nil {
-		return given(*s.own)
+func (s Shape) model(rng *rand.Rand, read func(domain.Case) (*model.Model, error)) (*model.Model, error) {
+	if read != nil {
+		return read(*s.controlCase)
 	}
-	spec := s.own.Problem.Spec()
-	ex, ds, du, err := s.networks(rng)
+	spec := s.controlCase.Problem.Spec()
+	nets, err := s.networks(rng)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s Shape) model(rng *rand.Rand, given func(domain.Case) (*model.Model, erro
 		return nil, err
 	}
 	return &model.Model{
-		Case: spec.Name, EncoderX: ex, EncoderO: eo, DecoderS: ds, DecoderU: du,
+		Case: spec.Name, EncoderX: nets.encoderX, EncoderO: eo, DecoderS: nets.decoderS, DecoderU: nets.decoderU,
 		NormX: identity(s.Observation), NormO: identity(spec.OracleSize()), NormS: identity(s.State), NormU: identity(s.Action),
 		Codes: tensor.New(0, s.Latent),
 	}, nil

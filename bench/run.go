@@ -92,11 +92,11 @@ func (o *Options) Validate() error {
 	}
 	operations := slices.Concat(Operations, o.Extra)
 	for _, name := range o.Ops {
-		at := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })
-		if at < 0 {
+		index := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })
+		if index < 0 {
 			return fmt.Errorf("bench: unknown operation %q%s (want one of %s)", name, names.Meant(name, Names(operations)), strings.Join(Names(operations), ", "))
 		}
-		if fits := operations[at].Fits; fits != nil && !slices.ContainsFunc(shapes, func(s Shape) bool { return fits(s) == nil }) {
+		if fits := operations[index].Fits; fits != nil && !slices.ContainsFunc(shapes, func(s Shape) bool { return fits(s) == nil }) {
 			return fmt.Errorf("bench %s: %w", name, fits(shapes[0]))
 		}
 	}
@@ -192,12 +192,12 @@ func (r *Runner) Peak() float64 {
 func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, f func() error) error {
 	peak := r.Peak()
 	// Single calls, those of the warm-up too, for their mean CPU time.
-	calls, before := 0, machine.CPUTime()
+	calls, start := 0, machine.CPUTime()
 	us, err := latencies(ctx, r.opt.Budget, func() error { calls++; return f() })
 	if err != nil {
 		return err
 	}
-	res.CPU = machine.Microseconds(machine.CPUTime()-before) / float64(calls)
+	res.CPU = machine.Microseconds(machine.CPUTime()-start) / float64(calls)
 	r.Add(res, us, flops, share*math.Max(peak, r.Peak()))
 	return nil
 }
@@ -218,9 +218,9 @@ func (r *Runner) add(res Result) {
 }
 
 // row measures an operation of the engine at a shape.
-func (r *Runner) row(ctx context.Context, op string, s Shape, size string, batch int, w work, off *Deviation, f func() error) error {
+func (r *Runner) row(ctx context.Context, op string, s Shape, size string, batch int, w work, deviation *Deviation, f func() error) error {
 	res := r.result(op, s, size, batch)
-	res.Error, res.Bytes = off, w.bytes
+	res.Error, res.Bytes = deviation, w.bytes
 	return r.Measure(ctx, res, w.flops, 1, f)
 }
 

@@ -105,7 +105,7 @@ func (c *Curve) Work(n int) (Power, error) {
 	return c.fit(n, func(p *Point) float64 { return p.GFlop })
 }
 
-func (c *Curve) fit(n int, of func(p *Point) float64) (Power, error) {
+func (c *Curve) fit(n int, value func(p *Point) float64) (Power, error) {
 	points := c.Points
 	if n > 0 && n < len(points) {
 		points = points[len(points)-n:]
@@ -113,7 +113,7 @@ func (c *Curve) fit(n int, of func(p *Point) float64) (Power, error) {
 	var x []int
 	var y []float64
 	for i := range points {
-		x, y = append(x, points[i].X), append(y, of(&points[i]))
+		x, y = append(x, points[i].X), append(y, value(&points[i]))
 	}
 	p, err := FitPower(x, y)
 	if err != nil {
@@ -140,16 +140,16 @@ func (s *Scaling) Validate() error {
 			return fmt.Errorf("%s.points has %d sizes, want 2 or more", key, len(c.Points))
 		}
 		for j, p := range c.Points {
-			at := fmt.Sprintf("%s.points[%d]", key, j)
+			place := fmt.Sprintf("%s.points[%d]", key, j)
 			switch {
 			case p.X < 1 || j > 0 && p.X <= c.Points[j-1].X:
-				return fmt.Errorf("%s.x: %d, want sizes above 0 in ascending order", at, p.X)
+				return fmt.Errorf("%s.x: %d, want sizes above 0 in ascending order", place, p.X)
 			case !(p.Median > 0) || !natural(p.Median):
-				return fmt.Errorf("%s.median_us: %v, want a finite time above 0", at, p.Median)
+				return fmt.Errorf("%s.median_us: %v, want a finite time above 0", place, p.Median)
 			case !natural(p.GFlop):
-				return fmt.Errorf("%s.gflop: %v, want a finite number ≥ 0", at, p.GFlop)
+				return fmt.Errorf("%s.gflop: %v, want a finite number ≥ 0", place, p.GFlop)
 			case !(p.Interval[0] > 0 && p.Interval[0] <= p.Interval[1]) || !natural(p.Interval[1]):
-				return fmt.Errorf("%s.median_ci95_us: %v, want finite times above 0, the lower first", at, p.Interval)
+				return fmt.Errorf("%s.median_ci95_us: %v, want finite times above 0, the lower first", place, p.Interval)
 			}
 		}
 	}
@@ -218,12 +218,12 @@ func Axes() []Axis {
 		return func(ctx context.Context, r *Runner, x int) ([]float64, float64, error) {
 			s, n := scaledShape(), scaledBatch
 			vary(&s, &n, x)
-			st, cfg, in, out, err := r.stepper(s, n)
+			st, err := r.stepper(s, n)
 			if err != nil {
 				return nil, 0, err
 			}
-			us, err := r.Time(ctx, func() error { return st.Step(in, out) })
-			return us, float64(n) * cpufallback.StepFLOPs(cfg), err
+			us, err := r.Time(ctx, st.step)
+			return us, float64(n) * cpufallback.StepFLOPs(st.cfg), err
 		}
 	}
 	const codesBatch = 64
@@ -245,16 +245,16 @@ func Axes() []Axis {
 func codesOf(ctx context.Context, r *Runner, codes, n int) ([]float64, float64, error) {
 	const calls = 16
 	s := scaledShape()
-	ix, x, z, tau, err := r.index(s, codes, calls*n)
+	q, err := r.index(s, codes, calls*n)
 	if err != nil {
 		return nil, 0, err
 	}
 	out := backend.LocalizeOutput{Z: tensor.New(n, s.Latent), Nearest: make([]int32, n), Residual: make([]float32, n), Consistent: make([]bool, n)}
-	at := 0
+	call := 0
 	us, err := r.Time(ctx, func() error {
-		from := at % calls * n
-		at++
-		return ix.Localize(x.Slice(from, from+n), z.Slice(from, from+n), tau[from:from+n], neighbours, out)
+		first := call % calls * n
+		call++
+		return q.localize(first, n, out)
 	})
 	return us, 0, err
 }

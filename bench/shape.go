@@ -27,15 +27,15 @@ type Shape struct {
 	Objectives                    int
 	Observation                   int // inputs of E_x
 	Encoder                       int // width of its hidden layers; 0: Hidden
-	// own is the registered case whose objectives a step takes; nil: ½‖s‖² and
+	// controlCase is the registered case whose objectives a step takes; nil: ½‖s‖² and
 	// ½‖u‖².
-	own *domain.Case
+	controlCase *domain.Case
 }
 
 // String is the sizes in words, and whether the objectives are a case's own.
 func (s Shape) String() string {
 	size := fmt.Sprintf("z %d, hidden %d, s %d, u %d", s.Latent, s.Hidden, s.State, s.Action)
-	if s.own != nil {
+	if s.controlCase != nil {
 		size += ", own objectives"
 	}
 	return size
@@ -60,33 +60,36 @@ func shapeOf(name string, cases []domain.Case) (Shape, error) {
 			break
 		}
 		if s := c.MapProblem().Spec(); s.Name == name {
-			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), Encoder: s.Training.Encoder, own: &c}, nil
+			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), Encoder: s.Training.Encoder, controlCase: &c}, nil
 		}
 	}
-	known := make([]string, 0, len(Shapes)+len(cases))
+	all := make([]string, 0, len(Shapes)+len(cases))
 	for _, s := range Shapes {
 		if s.Case == name {
 			return s, nil
 		}
-		known = append(known, s.Case)
+		all = append(all, s.Case)
 	}
 	for _, c := range cases {
-		known = append(known, c.Problem.Spec().Name)
+		all = append(all, c.Problem.Spec().Name)
 	}
-	slices.Sort(known)
-	known = slices.Compact(known)
-	return Shape{}, fmt.Errorf("unknown case %q%s (bench knows %s)", name, names.Meant(name, known), strings.Join(known, ", "))
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return Shape{}, fmt.Errorf("unknown case %q%s (bench knows %s)", name, names.Meant(name, all), strings.Join(all, ", "))
 }
 
-func (s Shape) networks(rng *rand.Rand) (encoderX, decoderS, decoderU *model.MLP, err error) {
+// networks are those of a step: E_x, D_s and D_u.
+type networks struct{ encoderX, decoderS, decoderU *model.MLP }
+
+func (s Shape) networks(rng *rand.Rand) (nets networks, err error) {
 	encoder := cmp.Or(s.Encoder, s.Hidden)
-	if encoderX, err = model.NewMLP(rng, s.Observation, encoder, encoder, s.Latent); err != nil {
+	if nets.encoderX, err = model.NewMLP(rng, s.Observation, encoder, encoder, s.Latent); err != nil {
 		return
 	}
-	if decoderS, err = model.NewMLP(rng, s.Latent, s.Hidden, s.Hidden, s.State); err != nil {
+	if nets.decoderS, err = model.NewMLP(rng, s.Latent, s.Hidden, s.Hidden, s.State); err != nil {
 		return
 	}
-	decoderU, err = model.NewMLP(rng, s.Latent, s.Hidden, s.Hidden, s.Action)
+	nets.decoderU, err = model.NewMLP(rng, s.Latent, s.Hidden, s.Hidden, s.Action)
 	return
 }
 
@@ -115,10 +118,10 @@ const maxEpisodes = 64
 // wide as these observations about their mean, and decoded actions over a
 // quarter of their box, where the objectives are defined.
 func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error) {
-	if s.own == nil {
+	if s.controlCase == nil {
 		return situations{newQuadratic(s), random(rng, n, s.State), tensor.New(n, 1), identity(s.State), identity(s.Action)}, nil
 	}
-	problem := s.own.MapProblem()
+	problem := s.controlCase.MapProblem()
 	spec := problem.Spec()
 	out := situations{problem, tensor.New(n, s.State), tensor.New(n, spec.ContextSize()), identity(s.State), identity(s.Action)}
 	for i := range s.Action {
@@ -148,15 +151,15 @@ func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error
 // observed are the first observations of the case's test episodes, or, where its map
 // is about another problem than its plant, those of a few scenarios of its solver.
 func (s Shape) observed(seed uint64) (states, contexts [][]float64, err error) {
-	if s.own.Learned != nil && s.own.Solver != nil {
+	if s.controlCase.Learned != nil && s.controlCase.Solver != nil {
 		return s.solved(seed)
 	}
-	if s.own.Learned != nil || s.own.Plant == nil {
+	if s.controlCase.Learned != nil || s.controlCase.Plant == nil {
 		return nil, nil, nil
 	}
-	spec := s.own.Problem.Spec()
+	spec := s.controlCase.Problem.Spec()
 	for i := range maxEpisodes {
-		e, err := s.own.Plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		e, err := s.controlCase.Plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
 		if err != nil {
 			return nil, nil, fmt.Errorf("test episode %d: %w", i, err)
 		}
@@ -171,15 +174,15 @@ func (s Shape) observed(seed uint64) (states, contexts [][]float64, err error) {
 const benchScenarios = 4
 
 func (s Shape) solved(seed uint64) (states, contexts [][]float64, err error) {
-	points, err := dataset.LatinHypercube(s.own.Solver.Parameters(), benchScenarios, seed)
+	points, err := dataset.LatinHypercube(s.controlCase.Solver.Parameters(), benchScenarios, seed)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.own.Solver.Prepare(context.Background(), seed, func(int, int) {}); err != nil {
+	if err := s.controlCase.Solver.Prepare(context.Background(), seed, func(int, int) {}); err != nil {
 		return nil, nil, err
 	}
 	for i, p := range points {
-		samples, err := s.own.Solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
+		samples, err := s.controlCase.Solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
 		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {
 			return nil, nil, err
 		}

@@ -11,41 +11,51 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
+// repeatedStep is a step that is made again and again.
+type repeatedStep struct {
+	stepper backend.Stepper
+	cfg     backend.StepperConfig
+	in      backend.StepInput
+	out     backend.StepOutput
+}
+
+func (st *repeatedStep) step() error { return st.stepper.Step(st.in, st.out) }
+
 // stepper prepares a step over n latents.
-func (r *Runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.StepperConfig, in backend.StepInput, out backend.StepOutput, err error) {
-	_, ds, du, err := s.networks(r.Rand())
+func (r *Runner) stepper(s Shape, n int) (st repeatedStep, err error) {
+	nets, err := s.networks(r.Rand())
 	if err != nil {
-		return nil, cfg, in, out, err
+		return st, err
 	}
 	rng := r.Rand()
-	in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
-	for i := range in.Weights.Data {
-		in.Weights.Data[i] = 1 / float32(s.Objectives)
+	st.in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
+	for i := range st.in.Weights.Data {
+		st.in.Weights.Data[i] = 1 / float32(s.Objectives)
 	}
-	at, err := s.situations(rng, r.opt.Seed, n)
+	situation, err := s.situations(rng, r.opt.Seed, n)
 	if err != nil {
-		return nil, cfg, in, out, err
+		return st, err
 	}
-	in.X, in.Ctx = at.x, at.ctx
-	out = backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
-	cfg = backend.StepperConfig{
-		DecoderS: ds, DecoderU: du, NormS: at.normS, NormU: at.normU,
-		Problem: at.problem, MaxBatch: n,
+	st.in.X, st.in.Ctx = situation.x, situation.ctx
+	st.out = backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
+	st.cfg = backend.StepperConfig{
+		DecoderS: nets.decoderS, DecoderU: nets.decoderU, NormS: situation.normS, NormU: situation.normU,
+		Problem: situation.problem, MaxBatch: n,
 		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: min(topK, s.Latent), LieGain: 0.1, LieScale: 1},
 	}
-	if st, err = r.b.NewStepper(cfg); err != nil {
-		return nil, cfg, in, out, err
+	if st.stepper, err = r.b.NewStepper(st.cfg); err != nil {
+		return st, err
 	}
-	if err := st.Step(in, out); err != nil {
-		return nil, cfg, in, out, err
+	if err := st.step(); err != nil {
+		return st, err
 	}
 	// A step over NaN is not the step that is to be timed.
-	for i, v := range out.Z.Data {
+	for i, v := range st.out.Z.Data {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, cfg, in, out, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
+			return st, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
 		}
 	}
-	return st, cfg, in, out, nil
+	return st, nil
 }
 
 // stepBytes are those of a step of n latents: both decoders, and what crosses the contract
@@ -57,30 +67,30 @@ func (s Shape) stepBytes(cfg backend.StepperConfig, n int) float64 {
 // step is one fused step without localization and retraction.
 func step(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, cfg, in, out, err := r.stepper(s, n)
+		st, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
-		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) { return onStep(b, cfg, in) })
+		deviation, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) { return onStep(b, st.cfg, st.in) })
 		if err != nil {
 			return err
 		}
 		if r.opt.Record != "" && n == slices.Max(r.opt.Batches) {
-			if err := record(r.opt.Record, cfg, in, out); err != nil {
+			if err := record(r.opt.Record, st.cfg, st.in, st.out); err != nil {
 				return err
 			}
 		}
-		flops := cpufallback.StepFLOPs(cfg)
+		flops := cpufallback.StepFLOPs(st.cfg)
 		var host []float64 // µs of each call in the problem's own gradients, where a device steps
-		split, _ := st.(backend.SplitStepper)
-		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, s.stepBytes(cfg, n)}, off, func() error {
+		split, _ := st.stepper.(backend.SplitStepper)
+		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, s.stepBytes(st.cfg, n)}, deviation, func() error {
 			if split == nil {
-				return st.Step(in, out)
+				return st.step()
 			}
-			before := split.Split().HostSeconds
-			err := st.Step(in, out)
-			if spent := split.Split().HostSeconds - before; spent > 0 {
-				host = append(host, 1e6*spent)
+			start := split.Split().HostSeconds
+			err := st.step()
+			if elapsed := split.Split().HostSeconds - start; elapsed > 0 {
+				host = append(host, 1e6*elapsed)
 			}
 			return err
 		}); err != nil {
@@ -101,7 +111,8 @@ func onStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput) 
 	if err != nil {
 		return nil, err
 	}
-	in.Z, in.X, in.Ctx, in.Weights = in.Z.Slice(0, n), in.X.Slice(0, n), in.Ctx.Slice(0, n), in.Weights.Slice(0, n)
+	in.Z, in.X = in.Z.Slice(0, n), in.X.Slice(0, n)
+	in.Ctx, in.Weights = in.Ctx.Slice(0, n), in.Weights.Slice(0, n)
 	out := backend.StepOutput{Z: tensor.New(n, in.Z.Cols), U: tensor.New(n, cfg.DecoderU.Out())}
 	if err := st.Step(in, out); err != nil {
 		return nil, err
@@ -114,25 +125,25 @@ func onStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput) 
 // it has no rate.
 func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, cfg, in, out, err := r.stepper(s, n)
+		st, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
 		codes := slices.Min(r.opt.Codes)
-		ix, x, z, tau, err := r.index(s, codes, n)
+		q, err := r.index(s, codes, n)
 		if err != nil {
 			return err
 		}
-		flops := float64(n) * (cpufallback.StepFLOPs(cfg) + 2*float64(s.Latent)*float64(codes))
-		local := backend.LocalizeOutput{Z: in.Z}
-		if s.own == nil {
-			in.X = x
+		flops := float64(n) * (cpufallback.StepFLOPs(st.cfg) + 2*float64(s.Latent)*float64(codes))
+		local := backend.LocalizeOutput{Z: st.in.Z}
+		if s.controlCase == nil {
+			st.in.X = q.x
 		}
 		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, work{}, nil, func() error {
-			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
+			if err := q.localize(0, n, local); err != nil {
 				return err
 			}
-			return st.Step(in, out)
+			return st.step()
 		}); err != nil {
 			return err
 		}

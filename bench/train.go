@@ -20,7 +20,7 @@ import (
 // trainer is what training of a shape begins with: random data, the networks, every
 // term of the losses but, without neighbours, locality.
 func (s Shape) trainer(rng *rand.Rand, rows, batch, neighbours int) (backend.TrainerConfig, error) {
-	ex, ds, du, err := s.networks(rng)
+	nets, err := s.networks(rng)
 	if err != nil {
 		return backend.TrainerConfig{}, err
 	}
@@ -38,7 +38,7 @@ func (s Shape) trainer(rng *rand.Rand, rows, batch, neighbours int) (backend.Tra
 			X: random(rng, rows, s.Observation), O: random(rng, rows, oracle), S: random(rng, rows, s.State), U: random(rng, rows, s.Action),
 			Next: next, RiskWeight: make([]float32, rows),
 		},
-		Initial:  backend.Networks{EncoderX: ex, EncoderO: eo, DecoderU: du, DecoderS: ds},
+		Initial:  backend.Networks{EncoderX: nets.encoderX, EncoderO: eo, DecoderU: nets.decoderU, DecoderS: nets.decoderS},
 		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 1, ConsistencyBeta: 0.1},
 		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, SpectralBound: 50,
 		MaxBatch: batch, MaxNeighbours: neighbours,
@@ -67,7 +67,7 @@ func train(ctx context.Context, r *Runner, s Shape) error {
 		order[i] = int32(i)
 	}
 	n := min(batch, deviationRows)
-	off, err := r.deviation(n, func(b backend.Backend) ([]float32, error) {
+	deviation, err := r.deviation(n, func(b backend.Backend) ([]float32, error) {
 		// Losses after an update show both passes and the optimiser.
 		t, err := b.NewTrainer(cfg)
 		if err != nil {
@@ -88,13 +88,13 @@ func train(ctx context.Context, r *Runner, s Shape) error {
 	}
 	nets := cfg.Initial
 	flops := 3 * (cpufallback.ForwardFLOPs(nets.EncoderX) + cpufallback.ForwardFLOPs(nets.EncoderO) + 2*cpufallback.ForwardFLOPs(nets.DecoderS) + cpufallback.ForwardFLOPs(nets.DecoderU))
-	at := 0
-	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, work{flops: float64(batch) * flops}, off, func() error {
-		if at+batch > rows {
-			at = 0
+	offset := 0
+	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, work{flops: float64(batch) * flops}, deviation, func() error {
+		if offset+batch > rows {
+			offset = 0
 		}
-		_, err := t.ManifoldStep(order[at:at+batch], nil, nil, 1e-4)
-		at += batch
+		_, err := t.ManifoldStep(order[offset:offset+batch], nil, nil, 1e-4)
+		offset += batch
 		return err
 	})
 }
@@ -127,50 +127,50 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 		order[i], kernel[i] = int32(i), 1
 	}
 	losses := make([]backend.ManifoldLosses, backend.Together(t))
-	// updates makes as many as a training does in one call, from row at of an epoch on, and
+	// updates makes as many as a training does in one call, from row offset of an epoch on, and
 	// says where the next begins.
-	updates := func(at int) (next int, err error) {
-		if at == 0 {
+	updates := func(offset int) (next int, err error) {
+		if offset == 0 {
 			rng.Shuffle(samples, func(i, j int) { order[i], order[j] = order[j], order[i] })
 			for i, row := range order {
 				neighbours[i] = (row + 1) % int32(samples)
 			}
 		}
 		var list []backend.ManifoldUpdate
-		for len(list) < len(losses) && at < samples {
-			to := min(at+batch, samples)
-			list = append(list, backend.ManifoldUpdate{Rows: order[at:to], Neighbours: neighbours[at:to], Kernel: kernel[at:to], Rate: 1e-4})
-			at = to
+		for len(list) < len(losses) && offset < samples {
+			end := min(offset+batch, samples)
+			list = append(list, backend.ManifoldUpdate{Rows: order[offset:end], Neighbours: neighbours[offset:end], Kernel: kernel[offset:end], Rate: 1e-4})
+			offset = end
 		}
-		return at, backend.ManifoldSteps(t, list, losses[:len(list)])
+		return offset, backend.ManifoldSteps(t, list, losses[:len(list)])
 	}
 	peak := r.Peak()
 	var total float64 // µs
 	extrapolated := epochs == 0
 	if extrapolated {
 		epochs = defaultEpochs
-		at := 0
-		var made []float64 // samples of each call
+		offset := 0
+		var sizes []float64 // samples of each call
 		us, err := latencies(ctx, r.opt.Budget, func() error {
-			next, err := updates(at)
-			made = append(made, float64(next-at))
-			if at = next; at == samples {
-				at = 0
+			next, err := updates(offset)
+			sizes = append(sizes, float64(next-offset))
+			if offset = next; offset == samples {
+				offset = 0
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		total = floats.Sum(us) / floats.Sum(made[len(made)-len(us):]) * float64(samples) * float64(epochs)
+		total = floats.Sum(us) / floats.Sum(sizes[len(sizes)-len(us):]) * float64(samples) * float64(epochs)
 	} else {
 		start := time.Now()
 		for range epochs {
-			for at := 0; at < samples; {
+			for offset := 0; offset < samples; {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if at, err = updates(at); err != nil {
+				if offset, err = updates(offset); err != nil {
 					return err
 				}
 			}

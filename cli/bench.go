@@ -76,8 +76,9 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 // bench measures operations, all but those that are to be asked for where none is named.
 func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	opt := b.options
-	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.definitions(), a.seed
-	if err := cmp.Or(once("bench", ops), once("--batch", opt.Batches), once("--codes", opt.Codes)); err != nil {
+	opt.Ops, opt.Extra = ops, a.Operations
+	opt.Cases, opt.Seed = a.definitions(), a.seed
+	if err := cmp.Or(unique("bench", ops), unique("--batch", opt.Batches), unique("--codes", opt.Codes)); err != nil {
 		return err
 	}
 	if err := opt.Validate(); err != nil {
@@ -108,11 +109,11 @@ func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	}
 	if b.modelFile != "" || a.Models != nil {
 		opt.Model = func(c domain.Case) (*model.Model, error) {
-			of, err := a.Find(c.Problem.Spec().Name)
+			cs, err := a.Find(c.Problem.Spec().Name)
 			if err != nil {
 				return nil, err
 			}
-			return of.Model(b.modelFile)
+			return cs.Model(b.modelFile)
 		}
 	}
 	rows, err := a.rows(e, b.lines)
@@ -156,10 +157,10 @@ func (a *App) single() (*gpc.Engine, error) {
 // benchRows takes the rows of a benchmark as they are measured: to a terminal, and to the end of
 // a file.
 type benchRows struct {
-	file   *os.File  // nil: none
-	shown  io.Writer // nil: no terminal
-	record func(results []bench.Result) bench.Record
-	err    error // of the file
+	file     *os.File  // nil: none
+	terminal io.Writer // nil: no terminal
+	record   func(results []bench.Result) bench.Record
+	err      error // of the file
 }
 
 // rows opens the file of --lines, where there is one.
@@ -168,7 +169,7 @@ func (a *App) rows(e *gpc.Engine, path string) (*benchRows, error) {
 		return bench.Record{Device: e.Device(), Commit: version.Build(), Command: a.CommandLine(), Results: results}
 	}}
 	if terminal(a.Stderr) {
-		r.shown = a.Stderr
+		r.terminal = a.Stderr
 	}
 	if path == "" {
 		return r, nil
@@ -188,8 +189,8 @@ func (r *benchRows) add(row bench.Result) {
 		}
 		r.err = errors.Join(r.err, err)
 	}
-	if r.shown != nil {
-		fmt.Fprintf(r.shown, "%-14s %-18s batch %-6d %10.1f µs\n", row.Op, row.Case, row.Batch, row.P50)
+	if r.terminal != nil {
+		fmt.Fprintf(r.terminal, "%-14s %-18s batch %-6d %10.1f µs\n", row.Op, row.Case, row.Batch, row.P50)
 	}
 }
 

@@ -72,8 +72,9 @@ processes, other guests of the host. The engine uses one thread unless you give
 			if d.Load, err = watch.End(); err != nil {
 				return err
 			}
-			about := e.About()
-			d.Method, d.Device, d.Backend, d.ISA, d.Threads = setup.Method, e.Device(), about.Backend, about.ISA, about.Threads
+			description := e.About()
+			d.Method, d.Device, d.Backend = setup.Method, e.Device(), description.Backend
+			d.ISA, d.Threads = description.ISA, description.Threads
 			d.Commit, d.Command = version.Build(), a.CommandLine()
 			if err := draw(d); err != nil {
 				return err

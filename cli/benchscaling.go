@@ -26,7 +26,7 @@ import (
 func (a *App) benchScalingCommand() *cobra.Command {
 	var out string
 	var draw func(result any) error
-	var only []string
+	var selected []string
 	var budget time.Duration
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ writes DIR/scaling.json.`,
 			if err != nil {
 				return err
 			}
-			if axes, err = chosen(append(axes, robots...), only); err != nil {
+			if axes, err = selectAxes(append(axes, robots...), selected); err != nil {
 				return err
 			}
 			opt := bench.Options{Seed: a.seed, Budget: bench.Budget{Time: budget}}
@@ -100,32 +100,32 @@ writes DIR/scaling.json.`,
 	limit = limitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for scaling.json")
-	f.StringSliceVar(&only, "axes", nil, "measure these `axes` alone, such as batch,codes (default: all)")
+	f.StringSliceVar(&selected, "axes", nil, "measure these `axes` alone, such as batch,codes (default: all)")
 	draw = a.figuresFlag(cmd, "folder for a figure of each axis, SVG and PNG")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each size")
 	return cmd
 }
 
-// chosen are the axes of some names, all of them for none.
-func chosen(axes []bench.Axis, only []string) (some []bench.Axis, err error) {
-	if len(only) == 0 {
+// selectAxes are the axes of some names, all of them for none.
+func selectAxes(axes []bench.Axis, selected []string) (axesSelected []bench.Axis, err error) {
+	if len(selected) == 0 {
 		return axes, nil
 	}
-	if err := once("--axes", only); err != nil {
+	if err := unique("--axes", selected); err != nil {
 		return nil, err
 	}
-	var known []string
+	var all []string
 	for _, a := range axes {
-		if known = append(known, a.Name); slices.Contains(only, a.Name) {
-			some = append(some, a)
+		if all = append(all, a.Name); slices.Contains(selected, a.Name) {
+			axesSelected = append(axesSelected, a)
 		}
 	}
-	for _, name := range only {
-		if !slices.Contains(known, name) {
-			return nil, BadInputf("--axes %s%s (want some of %s)", name, names.Meant(name, known), strings.Join(known, ", "))
+	for _, name := range selected {
+		if !slices.Contains(all, name) {
+			return nil, BadInputf("--axes %s%s (want some of %s)", name, names.Meant(name, all), strings.Join(all, ", "))
 		}
 	}
-	return some, nil
+	return axesSelected, nil
 }
 
 // What the axis of robots measures: of each size of scene so many episodes, if a case has

@@ -94,15 +94,15 @@ func Main(app *App) int {
 		}
 		cancel()
 	}()
-	ended := make(chan int, 1)
-	go func() { ended <- app.Run(ctx, os.Args[1:]) }()
+	exit := make(chan int, 1)
+	go func() { exit <- app.Run(ctx, os.Args[1:]) }()
 	select {
-	case code := <-ended:
+	case code := <-exit:
 		return code
 	case <-ctx.Done():
 	}
 	select {
-	case code := <-ended:
+	case code := <-exit:
 		return code
 	case <-time.After(cmp.Or(app.Patience, DefaultPatience)):
 		app.notice(interrupted)
@@ -147,7 +147,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.Stdin = interrupt.Reader(ctx, a.Stdin)
 	a.requeue = cmp.Or(a.requeue, new(atomic.Bool))
 	if a.meter = nil; terminal(a.Stderr) {
-		a.meter = &meter{to: a.Stderr}
+		a.meter = &meter{dst: a.Stderr}
 	}
 	defer a.meter.end()
 	root := a.root()
@@ -235,10 +235,10 @@ func ExactArgs(n int) cobra.PositionalArgs {
 }
 
 // AtLeast takes n arguments or more, and says of fewer what they should have been.
-func AtLeast(n int, wanted string) cobra.PositionalArgs {
+func AtLeast(n int, usage string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < n {
-			return BadInputf("%s", wanted)
+			return BadInputf("%s", usage)
 		}
 		return nil
 	}
@@ -260,10 +260,10 @@ func (a *App) OpenEngine() (*gpc.Engine, error) {
 
 // BackendLine names a backend in one line. Why it is not a GPU is said where there is a CUDA
 // driver; doctor says it everywhere.
-func BackendLine(about gpc.About, driver bool) string {
-	line := fmt.Sprintf("backend %s (%s, %d threads)", about.Backend, about.ISA, about.Threads)
-	if about.Backend == "cuda" || driver {
-		line += ": " + strings.Join(strings.FieldsFunc(about.Reason, func(r rune) bool { return r == '\n' }), "; ")
+func BackendLine(description gpc.About, driver bool) string {
+	line := fmt.Sprintf("backend %s (%s, %d threads)", description.Backend, description.ISA, description.Threads)
+	if description.Backend == "cuda" || driver {
+		line += ": " + strings.Join(strings.FieldsFunc(description.Reason, func(r rune) bool { return r == '\n' }), "; ")
 	}
 	return line
 }
@@ -297,7 +297,7 @@ func (a *App) Print(result any, render func(w io.Writer)) error {
 // printing is standard output as one piece of text, whose first error Flush returns.
 type printing struct {
 	*bufio.Writer
-	to io.Writer
+	dst io.Writer
 }
 
 // PrintChecked is Print of a result that holds or not: ErrCheck where it does not.

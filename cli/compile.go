@@ -71,7 +71,8 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 					return BadInputf("--%s 0: want a percentage above 0, such as 0.5%%", name)
 				}
 			}
-			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, a.CommandLine()
+			opt.Target, opt.Tail, opt.Seed = float64(target), float64(tail), a.seed
+			opt.Threads, opt.Command = a.threads, a.CommandLine()
 			bars, lines := a.Stages(), a.logged(time.Now)
 			opt.Progress = func(p compile.Progress) {
 				switch {
@@ -124,23 +125,23 @@ const logEvery = 30 * time.Second
 // that is left of the part at its rate so far, or what the budget still has where that is less.
 func (a *App) logged(now func() time.Time) func(stage string, done, total int, budget time.Duration) {
 	var part string
-	var before int
-	var began, last time.Time
+	var previous int
+	var start, last time.Time
 	return func(stage string, done, total int, budget time.Duration) {
-		at := now()
-		if stage != part || done < before {
-			part, began, last = stage, at, at
+		current := now()
+		if stage != part || done < previous {
+			part, start, last = stage, current, current
 		}
-		if before = done; done == 0 || at.Sub(last) < logEvery {
+		if previous = done; done == 0 || current.Sub(last) < logEvery {
 			return
 		}
-		last = at
-		left := time.Duration(float64(at.Sub(began)) / float64(done) * float64(total-done))
-		if budget > 0 && budget < left {
+		last = current
+		remaining := time.Duration(float64(current.Sub(start)) / float64(done) * float64(total-done))
+		if budget > 0 && budget < remaining {
 			fmt.Fprintf(a.Stderr, "%s: %d of %d, of which the budget has %v left\n", stage, done, total, budget.Round(time.Second))
 			return
 		}
-		fmt.Fprintf(a.Stderr, "%s: %d of %d, about %v left\n", stage, done, total, left.Round(time.Second))
+		fmt.Fprintf(a.Stderr, "%s: %d of %d, about %v left\n", stage, done, total, remaining.Round(time.Second))
 	}
 }
 
@@ -177,9 +178,9 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	}
 	Table(w, rows)
 	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "replaced %", "rescued %", "p50 µs", "p99 µs"}}
-	add := func(of string, s *compile.Score) {
+	add := func(starts string, s *compile.Score) {
 		rows = append(rows, []string{
-			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(s.Mean), number(s.P90), number(s.Max),
+			starts, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(s.Mean), number(s.P90), number(s.Max),
 			number(s.Replaced), number(s.Rescued), plain(s.P50), plain(s.P99),
 		})
 	}
@@ -205,12 +206,12 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s%s\n",
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds, clock)
 	if float64(out.Test.Min) < -out.Target.Mean {
-		why := "are no optima"
+		reason := "are no optima"
 		if out.Disturbed {
-			why = "do not know what acts on the plant"
+			reason = "do not know what acts on the plant"
 		}
 		fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they %s; none of these counts as less than nothing, and the mean is %s %%\n",
-			number(-out.Test.Min), why, number(out.Test.Floored))
+			number(-out.Test.Min), reason, number(out.Test.Floored))
 	}
 	if out.Test.Late > 0 {
 		fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late))

@@ -13,8 +13,8 @@ import (
 
 // complete has the shell complete cases, and the flags that name a method, a regime or a backend.
 func (a *App) complete(root *cobra.Command) {
-	none := cobra.ShellCompDirectiveNoFileComp
-	if err := root.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "cuda", "cpu", "ref"}, none)); err != nil {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if err := root.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "cuda", "cpu", "ref"}, directive)); err != nil {
 		panic("cli: " + err.Error()) // a flag of root's own
 	}
 	var visit func(parent *cobra.Command)
@@ -29,16 +29,16 @@ func (a *App) complete(root *cobra.Command) {
 					return nil, cobra.ShellCompDirectiveDefault
 				}
 				var names []cobra.Completion
-				for _, of := range a.All() {
-					names = append(names, cobra.CompletionWithDesc(of.Name(), of.Spec().Description))
+				for _, cs := range a.All() {
+					names = append(names, cobra.CompletionWithDesc(cs.Name(), cs.Spec().Description))
 				}
 				return names, cobra.ShellCompDirectiveDefault // a system's file is a case, too
 			}
-			for flag, of := range map[string]func(c *gpc.Case) []cobra.Completion{"method": methodNames, "methods": methodNames, "regime": regimeNames} {
+			for flag, list := range map[string]func(c *gpc.Case) []cobra.Completion{"method": methodNames, "methods": methodNames, "regime": regimeNames} {
 				if c.Flags().Lookup(flag) == nil {
 					continue
 				}
-				if err := c.RegisterFlagCompletionFunc(flag, a.namesOfCase(of)); err != nil {
+				if err := c.RegisterFlagCompletionFunc(flag, a.namesOfCase(list)); err != nil {
 					panic("cli: " + err.Error()) // it is there, and registered once
 				}
 			}
@@ -48,8 +48,8 @@ func (a *App) complete(root *cobra.Command) {
 }
 
 // namesOfCase completes a name, or the last of a list of names, of the case that the command line has.
-func (a *App) namesOfCase(of func(c *gpc.Case) []cobra.Completion) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) namesOfCase(list func(c *gpc.Case) []cobra.Completion) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -57,10 +57,10 @@ func (a *App) namesOfCase(of func(c *gpc.Case) []cobra.Completion) cobra.Complet
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		before := begun[:strings.LastIndexByte(begun, ',')+1]
+		prefix := typed[:strings.LastIndexByte(typed, ',')+1]
 		var names []cobra.Completion
-		for _, name := range of(c) {
-			names = append(names, before+name)
+		for _, name := range list(c) {
+			names = append(names, prefix+name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -18,8 +18,8 @@ func computingOf(text string) (*closedloop.Computing, error) {
 	if text == "" {
 		return nil, nil
 	}
-	p50, p99, both := strings.Cut(text, ",")
-	if !both {
+	p50, p99, pair := strings.Cut(text, ",")
+	if !pair {
 		p99 = p50
 	}
 	median, err := time.ParseDuration(p50)
@@ -35,8 +35,8 @@ func computingOf(text string) (*closedloop.Computing, error) {
 }
 
 // computingOfMethods reads the times of --computing of a pairing, each for all methods or, NAME=TIMES, for one.
-func computingOfMethods(texts []string) (all *closedloop.Computing, of map[string]*closedloop.Computing, err error) {
-	of = map[string]*closedloop.Computing{}
+func computingOfMethods(texts []string) (all *closedloop.Computing, byMethod map[string]*closedloop.Computing, err error) {
+	byMethod = map[string]*closedloop.Computing{}
 	for _, text := range texts {
 		name, times, one := strings.Cut(text, "=")
 		if !one {
@@ -46,15 +46,15 @@ func computingOfMethods(texts []string) (all *closedloop.Computing, of map[strin
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case c == nil || one && (name == "" || of[name] != nil) || !one && all != nil:
+		case c == nil || one && (name == "" || byMethod[name] != nil) || !one && all != nil:
 			return nil, nil, BadInputf("--computing %q: want TIMES or NAME=TIMES, each name once", text)
 		case one:
-			of[name] = c
+			byMethod[name] = c
 		default:
 			all = c
 		}
 	}
-	return all, of, nil
+	return all, byMethod, nil
 }
 
 // renderLate says how many decisions came behind their period by the declared times.
@@ -62,9 +62,9 @@ func renderLate(w io.Writer, method string, decisions, late int, c *closedloop.C
 	if c == nil {
 		return
 	}
-	of := fmt.Sprintf("%g ms", c.P50/1e3)
+	times := fmt.Sprintf("%g ms", c.P50/1e3)
 	if c.P99 > c.P50 {
-		of = fmt.Sprintf("%g ms, at the 99th percentile %g ms", c.P50/1e3, c.P99/1e3)
+		times = fmt.Sprintf("%g ms, at the 99th percentile %g ms", c.P50/1e3, c.P99/1e3)
 	}
-	fmt.Fprintf(w, "%s: late: %d of %d decisions, which take %s as declared; the plan before was executed there, or the conservative action\n", method, late, decisions, of)
+	fmt.Fprintf(w, "%s: late: %d of %d decisions, which take %s as declared; the plan before was executed there, or the conservative action\n", method, late, decisions, times)
 }

@@ -18,7 +18,7 @@ import (
 func (a *App) datasetCommand() *cobra.Command {
 	var scenarios, weights, chunk int
 	var adaptive bool
-	var out, design, how, shard, policy, distil, regime string
+	var out, design, scalarization, shard, policy, distil, regime string
 	var ranges []string
 	var inward float64
 	cmd := &cobra.Command{
@@ -37,20 +37,21 @@ solved: the samples are the decisions of that method.`,
 			if err != nil {
 				return err
 			}
-			opt, changed := c.DatasetDefaults(), cmd.Flags().Changed
-			if changed("scenarios") {
+			opt, isSet := c.DatasetDefaults(), cmd.Flags().Changed
+			if isSet("scenarios") {
 				opt.Scenarios = scenarios
 			}
-			if changed("weights") {
+			if isSet("weights") {
 				opt.Weights.Count = weights
 			}
-			if changed("design") {
+			if isSet("design") {
 				opt.Weights.Design = dataset.WeightDesign(design)
 			}
 			if opt.Shard, err = a.shard(shard); err != nil {
 				return err
 			}
-			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
+			opt.OutDir, opt.Adaptive = out, adaptive
+			opt.Scalarization, opt.Chunk = domain.Scalarization(scalarization), chunk
 			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.CommandLine()
 			opt.Distil, opt.Visiting.Method = distil != "", distil
 			opt.Regime, opt.Inward = regime, inward
@@ -78,7 +79,7 @@ solved: the samples are the decisions of that method.`,
 	f.StringVar(&out, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n"+shardUsage)
 	f.StringVar(&design, "design", string(dataset.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
-	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
+	f.StringVar(&scalarization, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
 	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop; its decisions are the samples, and nothing is solved")
@@ -130,16 +131,16 @@ func parseRanges(texts []string) ([]dataset.Range, error) {
 	var out []dataset.Range
 	var axes []string
 	for _, text := range texts {
-		axis, span, named := strings.Cut(text, "=")
-		left, right, both := strings.Cut(span, ":")
+		axis, span, hasAxis := strings.Cut(text, "=")
+		left, right, hasBounds := strings.Cut(span, ":")
 		lo, errLo := strconv.ParseFloat(left, 64)
 		hi, errHi := strconv.ParseFloat(right, 64)
-		if !named || !both || axis == "" || errors.Join(errLo, errHi) != nil {
+		if !hasAxis || !hasBounds || axis == "" || errors.Join(errLo, errHi) != nil {
 			return nil, BadInputf("--range %q: want AXIS=LO:HI, such as level=0.86:1.1", text)
 		}
 		out, axes = append(out, dataset.Range{Axis: axis, Lo: lo, Hi: hi}), append(axes, axis)
 	}
-	return out, once("--range", axes)
+	return out, unique("--range", axes)
 }
 
 // CommandLine is the command as a reader would type it, without the path of the

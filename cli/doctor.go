@@ -190,8 +190,8 @@ func (a *App) doctorCommand() *cobra.Command {
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
 				r.CUDA.print(w)
 				r.Compiler.print(w)
-				why := strings.TrimSuffix(r.Reason, ": "+r.CUDA.Reason) // which stands above
-				fmt.Fprintf(w, "backend  %s\n", wrapped(fmt.Sprintf("%s (%s, %d threads): %s", r.Backend, r.ISA, r.Threads, why), indent, doctorWidth))
+				reason := strings.TrimSuffix(r.Reason, ": "+r.CUDA.Reason) // which stands above
+				fmt.Fprintf(w, "backend  %s\n", wrapped(fmt.Sprintf("%s (%s, %d threads): %s", r.Backend, r.ISA, r.Threads, reason), indent, doctorWidth))
 				for _, c := range r.Ceilings {
 					fmt.Fprintf(w, "ceiling  %s, %d threads: %.0f GFLOP/s of multiply-adds, %.1f GB/s triad\n", c.ISA, c.Threads, c.GFlops, c.BandwidthGBps)
 				}

@@ -78,7 +78,7 @@ func factorsOf(shifts []string) (map[string]float64, error) {
 	for _, text := range shifts {
 		name, value, ok := strings.Cut(text, "=")
 		f, err := strconv.ParseFloat(value, 64)
-		if _, twice := factors[name]; !ok || err != nil || twice {
+		if _, duplicate := factors[name]; !ok || err != nil || duplicate {
 			return nil, BadInputf("--shift %s: want NAME=FACTOR, each name once", text)
 		}
 		factors[name] = f

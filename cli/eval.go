@@ -117,8 +117,8 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		rows[len(rows)-1] = append(append(rows[len(rows)-1], decisionTimes("%.1f", 1, &r.Latency)...), r.Displacement.Text("%.2e"))
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
-				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), between(g.MeanCI95), g.Median.Text("%.4f"), between(g.MedianCI95),
-				g.P90.Text("%.4f"), between(g.P90CI95), g.Max.Text("%.4f"), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), r.GapPct.Text("%.4f"), r.GapSEM.Text("%.4f"),
+				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), intervalText(g.MeanCI95), g.Median.Text("%.4f"), intervalText(g.MedianCI95),
+				g.P90.Text("%.4f"), intervalText(g.P90CI95), g.Max.Text("%.4f"), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), r.GapPct.Text("%.4f"), r.GapSEM.Text("%.4f"),
 			})
 		}
 	}
@@ -140,8 +140,8 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 	}
 }
 
-// between writes an interval, with a dash for an open end.
-func between(i closedloop.OpenInterval) string {
+// intervalText writes an interval, with a dash for an open end.
+func intervalText(i closedloop.OpenInterval) string {
 	return "[" + i[0].Text("%.4f") + ", " + i[1].Text("%.4f") + "]"
 }
 
@@ -152,7 +152,7 @@ const unsafeListed = 5
 // out, and unsafe episodes with their causes.
 func renderGoals(w io.Writer, results []*closedloop.Result) {
 	for i, r := range results {
-		if same := i > 0 && r.Case == results[i-1].Case && r.Excluded == results[i-1].Excluded && r.Episodes == results[i-1].Episodes; r.Excluded > 0 && !same {
+		if repeated := i > 0 && r.Case == results[i-1].Case && r.Excluded == results[i-1].Excluded && r.Episodes == results[i-1].Episodes; r.Excluded > 0 && !repeated {
 			fmt.Fprintf(w, "%s: %d of %d draws were left out before any method ran\n", r.Case, r.Excluded, r.Episodes+r.Excluded)
 		}
 		if r.GoalReached != nil {
@@ -165,7 +165,7 @@ func renderGoals(w io.Writer, results []*closedloop.Result) {
 		}
 		if m := r.Starts; m != nil {
 			fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
-				r.Case, r.Method, m.Solves, m.Converged.Text("%.4f"), m.Best.Text("%.4f"), m.GapPct.Mean.Text("%.4f"), between(m.GapPct.MeanCI95), m.GapPct.Max.Text("%.4f"))
+				r.Case, r.Method, m.Solves, m.Converged.Text("%.4f"), m.Best.Text("%.4f"), m.GapPct.Mean.Text("%.4f"), intervalText(m.GapPct.MeanCI95), m.GapPct.Max.Text("%.4f"))
 		}
 		for i, u := range r.Unsafe {
 			if i == unsafeListed {

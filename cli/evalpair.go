@@ -42,15 +42,15 @@ func (a *App) pairCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, each, err := computingOfMethods(computing)
+			all, byMethod, err := computingOfMethods(computing)
 			if err != nil {
 				return err
 			}
 			opt.Computing = all
 			for i := range methods {
-				methods[i].Computing = each[methods[i].Method]
+				methods[i].Computing = byMethod[methods[i].Method]
 			}
-			for name := range each {
+			for name := range byMethod {
 				if !slices.ContainsFunc(methods, func(m gpc.Contender) bool { return m.Method == name }) {
 					return BadInputf("--computing names the method %s, want one of --methods", name)
 				}
@@ -136,16 +136,16 @@ func withConstants(methods []gpc.Contender, first string, rows []string) ([]gpc.
 		}
 	}
 	for _, text := range rows {
-		again := methods[0]
-		if again.Constants, err = constantsOf("--constant", text); err != nil {
+		contender := methods[0]
+		if contender.Constants, err = constantsOf("--constant", text); err != nil {
 			return nil, err
 		}
 		for name, v := range methods[0].Constants {
-			if _, other := again.Constants[name]; !other {
-				again.Constants[name] = v
+			if _, other := contender.Constants[name]; !other {
+				contender.Constants[name] = v
 			}
 		}
-		methods = append(methods, again)
+		methods = append(methods, contender)
 	}
 	return methods, nil
 }
@@ -154,9 +154,9 @@ func withConstants(methods []gpc.Contender, first string, rows []string) ([]gpc.
 func constantsOf(flag, text string) (map[string]float64, error) {
 	all := map[string]float64{}
 	for part := range strings.SplitSeq(text, ",") {
-		name, number, both := strings.Cut(part, "=")
+		name, number, ok := strings.Cut(part, "=")
 		v, err := strconv.ParseFloat(number, 64)
-		if !both || err != nil || !tensor.Finite([]float64{v}) {
+		if !ok || err != nil || !tensor.Finite([]float64{v}) {
 			return nil, BadInputf("%s %q: want NAME=VALUE, such as epsilon=0.05", flag, part)
 		}
 		all[name] = v

@@ -16,7 +16,7 @@ import (
 
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
-	var of string
+	var caseName string
 	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
@@ -53,7 +53,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if opt.MapOnly && opt.FMU {
 				return BadInputf("--fmu and --map-only exclude each other: an FMU holds the whole controller, --map-only writes the map alone")
 			}
-			c, m, err := a.exported(args[0], of, opt.Method)
+			c, m, err := a.exported(args[0], caseName, opt.Method)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 	measured = measuredFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opt.Dir, "c", "", "folder to write the C files to")
-	f.StringVar(&of, "case", "", "case that the model file is for (default: the case it names, if this program has it)")
+	f.StringVar(&caseName, "case", "", "case that the model file is for (default: the case it names, if this program has it)")
 	f.StringVar(&opt.Method, "method", "", "method to export (default: what the map was compiled for)")
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes to drive the controller through, here and in the test beside the C")
 	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as FMUs (FMI 2.0, co-simulation)")
@@ -103,7 +103,7 @@ func sayExported(w io.Writer, r *export.Result) {
 
 // exported finds what to export: the bundled map of the case of that name, or the map in
 // that file with its case, of which the file's own word opens nothing. The exact controller needs no map.
-func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error) {
+func (a *App) exported(name, caseName, method string) (*gpc.Case, *model.Model, error) {
 	if method == export.Solver {
 		if c, err := a.Find(name); err == nil {
 			return c, nil, nil
@@ -130,8 +130,8 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	if of != "" {
-		c, err := a.Find(of)
+	if caseName != "" {
+		c, err := a.Find(caseName)
 		return c, m, err
 	}
 	c, err := a.Named(m.Case)

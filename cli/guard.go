@@ -27,26 +27,26 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 		if err != nil {
 			return nil, err
 		}
-		g, tightened, timed := c.Definition().Guard, cmd.Flags().Changed("guard-tighten"), cmd.Flags().Changed("guard-deadline")
+		g, noiseSet, timed := c.Definition().Guard, cmd.Flags().Changed("guard-tighten"), cmd.Flags().Changed("guard-deadline")
 		switch mode {
 		case "on":
 			g.Off = false
 		case "off":
 			g.Off = true
 		case "":
-			if !tightened && !timed {
+			if !noiseSet && !timed {
 				return c, nil
 			}
 		default:
 			return nil, BadInputf("--guard %s: want on or off", mode)
 		}
-		if tightened && g.Off {
+		if noiseSet && g.Off {
 			return nil, BadInputf("--guard-tighten %v: case %s has no guard; --guard on gives it one", noise, c.Name())
 		}
 		if timed && g.Off {
 			return nil, BadInputf("--guard-deadline %v: case %s has no guard; --guard on gives it one", deadline, c.Name())
 		}
-		if tightened {
+		if noiseSet {
 			g.Noise = noise
 		}
 		if timed {
@@ -70,11 +70,11 @@ func decisionTimes(format string, per closedloop.Number, l *closedloop.Latency) 
 }
 
 // renderPrepare says what a method that works between its decisions takes there.
-func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) {
-	if took == nil {
+func renderPrepare(w io.Writer, method string, times *closedloop.Quantiles) {
+	if times == nil {
 		return
 	}
-	fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, took.P50.Text("%.1f"), took.P99.Text("%.1f"))
+	fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, times.P50.Text("%.1f"), times.P99.Text("%.1f"))
 }
 
 // renderBounds says how far decisions may be above their optima.

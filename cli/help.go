@@ -72,15 +72,15 @@ func (a *App) explain(root *cobra.Command) {
 		first = names[0]
 	}
 	fill := strings.NewReplacer("{program}", a.Name, "{case}", first, "\n", "\n  ")
-	var visit func(parent *cobra.Command, before string)
-	visit = func(parent *cobra.Command, before string) {
+	var visit func(parent *cobra.Command, prefix string)
+	visit = func(parent *cobra.Command, prefix string) {
 		for _, c := range parent.Commands() {
 			c.Flags().VisitAll(func(f *pflag.Flag) {
 				if f.DefValue == "[]" && f.Value.Type() == "float64Slice" { // none, which pflag knows of other lists
 					f.DefValue = ""
 				}
 			})
-			topic, ours := topics[before+c.Name()]
+			topic, ours := topics[prefix+c.Name()]
 			if c.Example == "" && ours {
 				c.Example = "  " + fill.Replace(topic.example)
 			}
@@ -89,7 +89,7 @@ func (a *App) explain(root *cobra.Command) {
 					c.GroupID = "own"
 				}
 			}
-			visit(c, before+c.Name()+" ")
+			visit(c, prefix+c.Name()+" ")
 		}
 	}
 	visit(root, "")
@@ -180,18 +180,18 @@ func flagError(cmd *cobra.Command, err error) string {
 		var flags []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
 		word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -episodes is read as letters
-		if near := names.Nearest(word, flags); near != "" {
-			return fmt.Sprintf("%v; did you mean --%s?", err, near)
+		if nearest := names.Nearest(word, flags); nearest != "" {
+			return fmt.Sprintf("%v; did you mean --%s?", err, nearest)
 		}
 	case errors.As(err, &invalid):
-		f, why := invalid.GetFlag(), "want "+values[invalid.GetFlag().Value.Type()]
+		f, reason := invalid.GetFlag(), "want "+values[invalid.GetFlag().Value.Type()]
 		switch {
 		case errors.Is(err, strconv.ErrRange):
-			why = "out of range"
-		case why == "want ":
-			why = invalid.Unwrap().Error()
+			reason = "out of range"
+		case reason == "want ":
+			reason = invalid.Unwrap().Error()
 		}
-		return fmt.Sprintf("--%s %q: %s", f.Name, invalid.GetValue(), why)
+		return fmt.Sprintf("--%s %q: %s", f.Name, invalid.GetValue(), reason)
 	}
 	return err.Error()
 }

@@ -135,18 +135,18 @@ func rangeOf(command string, f *pflag.Flag) string {
 	return ""
 }
 
-func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
+func checkLimit(command string, f *pflag.Flag, flags *pflag.FlagSet) error {
 	var counts []int
 	switch f.Value.Type() {
 	case "int":
-		n, err := of.GetInt(f.Name)
+		n, err := flags.GetInt(f.Name)
 		if err != nil {
 			return err
 		}
 		counts = append(counts, n)
 	case "intSlice":
 		var err error
-		if counts, err = of.GetIntSlice(f.Name); err != nil {
+		if counts, err = flags.GetIntSlice(f.Name); err != nil {
 			return err
 		}
 	case countOrMeasured:
@@ -154,7 +154,7 @@ func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 			counts = append(counts, n)
 		}
 	case "duration":
-		d, err := of.GetDuration(f.Name)
+		d, err := flags.GetDuration(f.Name)
 		if most, ok := longest[command+" "+f.Name]; err == nil && ok && (d < 0 || d > most) {
 			err = BadInputf("--%s %v: want 0 to %v", f.Name, d, most)
 		}

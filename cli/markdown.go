@@ -115,18 +115,18 @@ func (a *App) helpCommand(root *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command", Example: "  " + a.Name + " help eval pair",
 		RunE: func(_ *cobra.Command, args []string) error {
-			of, _, err := root.Find(args)
-			if err != nil || of == root && len(args) > 0 {
+			topic, _, err := root.Find(args)
+			if err != nil || topic == root && len(args) > 0 {
 				return a.unknownCommand(root, strings.Join(args, " "))
 			}
-			if markdown && of != root {
-				return BadInputf("--markdown writes the help of all commands: leave %s out", of.Name())
+			if markdown && topic != root {
+				return BadInputf("--markdown writes the help of all commands: leave %s out", topic.Name())
 			}
 			if markdown {
 				_, err = fmt.Fprint(a.Stdout, a.markdown(root))
 				return err
 			}
-			return of.Help()
+			return topic.Help()
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the help of all commands as one page of Markdown")

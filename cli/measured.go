@@ -133,30 +133,30 @@ func (k conditions) String() string {
 }
 
 // sensed says by what decisions were made; "" where that is the state itself, in time.
-func sensed(by *closedloop.Sensing) string {
+func sensed(sensing *closedloop.Sensing) string {
 	var parts []string
-	if by.Estimated {
+	if sensing.Estimated {
 		text := "decided by estimates of what the case says is measured"
-		if by.MeasuredNoise > 0 {
-			of := "every state"
-			if len(by.MeasuredStates) > 0 {
-				of = strings.Join(by.MeasuredStates, ", ")
+		if sensing.MeasuredNoise > 0 {
+			states := "every state"
+			if len(sensing.MeasuredStates) > 0 {
+				states = strings.Join(sensing.MeasuredStates, ", ")
 			}
-			text = fmt.Sprintf("decided by estimates: %s measured with a noise of %g of its scale", of, by.MeasuredNoise)
+			text = fmt.Sprintf("decided by estimates: %s measured with a noise of %g of its scale", states, sensing.MeasuredNoise)
 		}
-		if by.Window > 0 {
-			text += fmt.Sprintf(", at the last %d decisions at once", by.Window)
+		if sensing.Window > 0 {
+			text += fmt.Sprintf(", at the last %d decisions at once", sensing.Window)
 		}
-		kept := "nothing kept off the limits"
-		if by.Tightening > 0 {
-			kept = fmt.Sprintf("%g deviations kept off every limit", by.Tightening)
+		tightening := "nothing kept off the limits"
+		if sensing.Tightening > 0 {
+			tightening = fmt.Sprintf("%g deviations kept off every limit", sensing.Tightening)
 		}
-		if parts = append(parts, text, kept); by.Disturbed {
+		if parts = append(parts, text, tightening); sensing.Disturbed {
 			parts = append(parts, "the reference does not know what acts on the plant, so that costs may be below it")
 		}
 	}
-	if by.Delay > 0 {
-		parts = append(parts, fmt.Sprintf("delay from measurement to action, in periods: %g", by.Delay))
+	if sensing.Delay > 0 {
+		parts = append(parts, fmt.Sprintf("delay from measurement to action, in periods: %g", sensing.Delay))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -23,7 +23,7 @@ type methods struct {
 
 func (a *App) methodsCommand() *cobra.Command {
 	var groups []string
-	var bare, bundled, every bool
+	var bare, bundled, all bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
 		Short: "List the methods of a case to choose from; --all lists every one that --method takes",
@@ -33,7 +33,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := once("--group", groups); err != nil {
+			if err := unique("--group", groups); err != nil {
 				return err
 			}
 			for _, g := range groups {
@@ -49,7 +49,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			}
 			return a.Print(result, func(w io.Writer) {
 				listed := result.Methods
-				if !every && len(groups) == 0 {
+				if !all && len(groups) == 0 {
 					listed = slices.DeleteFunc(slices.Clone(listed), func(m gpc.MethodDescription) bool { return !m.Shown })
 				}
 				if bare {
@@ -76,7 +76,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&every, "all", false, "every method, not only those to choose from; --group and --json have every one, too")
+	cmd.Flags().BoolVar(&all, "all", false, "every method, not only those to choose from; --group and --json have every one, too")
 	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these `groups`: "+strings.Join(domain.Groups, ", "))
 	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&bare, "names", false, "names alone, one a line")

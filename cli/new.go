@@ -12,8 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// begun is what `gpc new` prints.
-type begun struct {
+// moduleResult is what `gpc new` prints.
+type moduleResult struct {
 	Dir     string   `json:"dir"`     // folder of the module
 	Name    string   `json:"name"`    // of the case, the program and the module
 	Files   []string `json:"files"`   // written
@@ -52,7 +52,7 @@ to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 			if err != nil {
 				return BadInputf("new: %w", err)
 			}
-			result := begun{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
+			result := moduleResult{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
 			return a.Print(result, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
 				for _, f := range files {

@@ -2,14 +2,14 @@ package cli
 
 import "path/filepath"
 
-// once is the error that says which entry of a list on the command line is given a second time, nil for none.
-func once[T comparable](name string, entries []T) error {
-	seen := map[T]bool{}
+// unique is the error that says which entry of a list on the command line is given a second time, nil for none.
+func unique[T comparable](name string, entries []T) error {
+	visited := map[T]bool{}
 	for _, e := range entries {
-		if seen[e] {
+		if visited[e] {
 			return BadInputf("%s names %v twice: give each once", name, e)
 		}
-		seen[e] = true
+		visited[e] = true
 	}
 	return nil
 }
@@ -20,5 +20,5 @@ func OnceFiles(name string, paths []string) error {
 	for i, path := range paths {
 		cleaned[i] = filepath.Clean(path)
 	}
-	return once(name, cleaned)
+	return unique(name, cleaned)
 }

@@ -42,13 +42,13 @@ method, bit for bit. The times that are printed are those of the answers.`,
 			if c, err = scenes(c); err != nil {
 				return err
 			}
-			how := serve.ClientOptions{CA: ca, Connections: opt.Threads}
+			options := serve.ClientOptions{CA: ca, Connections: opt.Threads}
 			if tokenFile != "" {
-				if how.Token, err = serve.ReadToken(tokenFile); err != nil {
+				if options.Token, err = serve.ReadToken(tokenFile); err != nil {
 					return err
 				}
 			}
-			client, err := serve.Dial(connect, how)
+			client, err := serve.Dial(connect, options)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,8 @@ method, bit for bit. The times that are printed are those of the answers.`,
 			if h.Case != c.Name() {
 				return BadInputf("--connect %s: that server runs case %s, want %s", connect, h.Case, c.Name())
 			}
-			opt.Method, opt.Commit, opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = h.Method, version.Build(), gpc.Host(), h.Backend, h.ISA, h.ModelSHA256
+			opt.Method, opt.Commit, opt.Device = h.Method, version.Build(), gpc.Host()
+			opt.Backend, opt.ISA, opt.ModelSHA256 = h.Backend, h.ISA, h.ModelSHA256
 			opt.Progress = a.Progress(c.Name() + " at " + connect)
 			var sessions []string
 			result, err := c.EvaluateBy(cmd.Context(), func() (domain.Controller, error) {

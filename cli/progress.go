@@ -30,46 +30,47 @@ const settled = 500 * time.Millisecond
 // meter is the line of a terminal that says what a command is at: for how long, and how far where that is counted. A nil
 // one shows nothing.
 type meter struct {
-	to io.Writer
+	dst io.Writer
 
 	mu          sync.Mutex
-	over        chan struct{} // closed when what is under way has ended; nil: nothing is
-	what        string
-	began       time.Time
+	finish      chan struct{} // closed when what is under way has ended; nil: nothing is
+	label       string
+	startTime   time.Time
 	done, total int // total 0: nothing was counted yet
 	bar         *progressbar.ProgressBar
-	shown       bool
-	waiting     int // columns of the line that is shown while nothing is counted
+	visible     bool
+	columns     int // columns of the line that is shown while nothing is counted
 }
 
 // begin says what is under way from now on.
-func (m *meter) begin(what string) {
+func (m *meter) begin(label string) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.start(what)
+	m.start(label)
 }
 
-func (m *meter) start(what string) {
+func (m *meter) start(label string) {
 	m.stop()
-	m.what, m.began, m.done, m.total, m.bar = what, time.Now(), 0, 0, nil
-	m.over = make(chan struct{})
-	go m.tick(m.over)
+	m.label, m.startTime, m.done = label, time.Now(), 0
+	m.total, m.bar = 0, nil
+	m.finish = make(chan struct{})
+	go m.tick(m.finish)
 }
 
 // tick draws a line whose command counts nothing for long.
-func (m *meter) tick(over chan struct{}) {
+func (m *meter) tick(finish chan struct{}) {
 	for wait := settled; ; wait = time.Second {
 		select {
-		case <-over:
+		case <-finish:
 			return
 		case <-time.After(wait):
 		}
 		m.mu.Lock()
-		if m.over == over {
-			m.shown = true
+		if m.finish == finish {
+			m.visible = true
 			m.draw()
 		}
 		m.mu.Unlock()
@@ -77,28 +78,28 @@ func (m *meter) tick(over chan struct{}) {
 }
 
 // set counts what is under way, which it begins where something else is.
-func (m *meter) set(what string, done, total int) {
+func (m *meter) set(label string, done, total int) {
 	if m == nil || total < 1 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over == nil && done >= total {
+	if m.finish == nil && done >= total {
 		return
 	}
-	if m.over == nil || m.what != what {
-		m.start(what)
+	if m.finish == nil || m.label != label {
+		m.start(label)
 	}
 	if done >= total { // what follows, such as a file that is written, counts nothing
-		m.start(what)
+		m.start(label)
 		m.done, m.total = total, total
 		return
 	}
 	m.done, m.total = done, total
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(m.to),
-			progressbar.OptionSetDescription(what),
+			progressbar.OptionSetWriter(m.dst),
+			progressbar.OptionSetDescription(label),
 			progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(),
 			progressbar.OptionSetPredictTime(true),
@@ -108,7 +109,7 @@ func (m *meter) set(what string, done, total int) {
 		)
 		m.bar.StartWithoutRender()
 	}
-	if m.shown {
+	if m.visible {
 		m.draw()
 	}
 }
@@ -116,13 +117,13 @@ func (m *meter) set(what string, done, total int) {
 // draw writes the line over itself. While nothing is done there is no rate, and no time that is left; nor is there when all is.
 func (m *meter) draw() {
 	if m.done == 0 || m.done == m.total {
-		line := m.what + ": "
+		line := m.label + ": "
 		if m.total > 0 {
 			line += fmt.Sprintf("%d/%d, ", m.done, m.total)
 		}
-		line += time.Since(m.began).Truncate(time.Second).String()
-		fmt.Fprintf(m.to, "\r%-*s", m.waiting, line)
-		m.waiting = max(m.waiting, utf8.RuneCountInString(line))
+		line += time.Since(m.startTime).Truncate(time.Second).String()
+		fmt.Fprintf(m.dst, "\r%-*s", m.columns, line)
+		m.columns = max(m.columns, utf8.RuneCountInString(line))
 		return
 	}
 	m.wait()
@@ -134,9 +135,9 @@ func (m *meter) draw() {
 
 // wait takes away the line of a command that counts nothing.
 func (m *meter) wait() {
-	if m.waiting > 0 {
-		fmt.Fprintf(m.to, "\r%*s\r", m.waiting, "")
-		m.waiting = 0
+	if m.columns > 0 {
+		fmt.Fprintf(m.dst, "\r%*s\r", m.columns, "")
+		m.columns = 0
 	}
 }
 
@@ -151,7 +152,7 @@ func (m *meter) wipe() {
 }
 
 func (m *meter) clear() {
-	if m.wait(); m.shown && m.bar != nil {
+	if m.wait(); m.visible && m.bar != nil {
 		_ = m.bar.Clear()
 	}
 }
@@ -167,19 +168,19 @@ func (m *meter) end() {
 }
 
 func (m *meter) stop() {
-	if m.over == nil {
+	if m.finish == nil {
 		return
 	}
 	m.clear()
-	close(m.over)
-	m.over, m.shown = nil, false
+	close(m.finish)
+	m.finish, m.visible = nil, false
 }
 
 // Progress shows on a terminal what is under way, with done/total, rate and the time left where that is counted, and is
 // quiet otherwise. The returned function may be called with a total that changes.
-func (a *App) Progress(what string) func(done, total int) {
-	a.meter.begin(what)
-	return func(done, total int) { a.meter.set(what, done, total) }
+func (a *App) Progress(label string) func(done, total int) {
+	a.meter.begin(label)
+	return func(done, total int) { a.meter.set(label, done, total) }
 }
 
 // Stages is progress over parts of a command one after another, each with its bar.
@@ -188,7 +189,7 @@ func (a *App) Stages() func(stage string, done, total int) { return a.meter.set 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {
 	if text, ok := w.(printing); ok {
-		w = text.to
+		w = text.dst
 	}
 	if f, ok := w.(*os.File); ok {
 		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 0 {
@@ -216,67 +217,67 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 			width[i] = max(width[i], len([]rune(c)))
 		}
 	}
-	for from := 1; ; {
-		shown, used := []int{0}, width[0]
-		for ; from < len(width); from++ {
-			room := limit - used - 2
-			wraps := from == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][from])
-			if width[from] > room && !wraps && len(shown) > 1 {
+	for next := 1; ; {
+		group, total := []int{0}, width[0]
+		for ; next < len(width); next++ {
+			room := limit - total - 2
+			wraps := next == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][next])
+			if width[next] > room && !wraps && len(group) > 1 {
 				break
 			}
-			shown, used = append(shown, from), used+2+width[from]
+			group, total = append(group, next), total+2+width[next]
 		}
 		for n, r := range rows {
-			writeRow(w, r, shown, width, limit, n > 0)
+			writeRow(w, r, group, width, limit, n > 0)
 		}
-		if from >= len(width) {
+		if next >= len(width) {
 			return
 		}
 	}
 }
 
 // writeRow writes the cells of some columns. The last one goes on below itself where the line would be too long.
-func writeRow(w io.Writer, r []string, shown, width []int, limit int, right bool) {
+func writeRow(w io.Writer, r []string, group, width []int, limit int, right bool) {
 	var line strings.Builder
-	at := 0
-	for k, i := range shown {
+	column := 0
+	for k, i := range group {
 		c := r[i]
 		pad := strings.Repeat(" ", width[i]-len([]rune(c)))
 		if k > 0 {
 			line.WriteString("  ")
-			at += 2
+			column += 2
 		}
 		switch {
 		case right && numeric(c):
 			line.WriteString(pad + c)
-		case k > 0 && k == len(shown)-1 && at+len([]rune(c)) > limit:
-			line.WriteString(wrapped(c, at, limit))
+		case k > 0 && k == len(group)-1 && column+len([]rune(c)) > limit:
+			line.WriteString(wrapped(c, column, limit))
 		default:
 			line.WriteString(c + pad)
 		}
-		at += width[i]
+		column += width[i]
 	}
 	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 }
 
-// wrapped is a text that begins in column at and goes on there in the lines below, within limit columns where its
+// wrapped is a text that begins in column indent and goes on there in the lines below, within limit columns where its
 // words allow that.
-func wrapped(text string, at, limit int) string {
+func wrapped(text string, indent, limit int) string {
 	var out strings.Builder
-	used := at
+	column := indent
 	for i, word := range strings.Fields(text) {
 		n := len([]rune(word))
 		switch {
 		case i == 0:
-		case used+1+n > limit:
-			out.WriteString("\n" + strings.Repeat(" ", at))
-			used = at
+		case column+1+n > limit:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
 		default:
 			out.WriteByte(' ')
-			used++
+			column++
 		}
 		out.WriteString(word)
-		used += n
+		column += n
 	}
 	return out.String()
 }

@@ -41,7 +41,7 @@ func (s *screen) shows(t *testing.T, want string) {
 // after that, and a second part another one. A line that is written in between and the end take them away.
 func TestACommandThatCountsNothingYetSaysWhatItIsAt(t *testing.T) {
 	var to screen
-	m := &meter{to: &to}
+	m := &meter{dst: &to}
 	m.begin("open cart")
 	to.shows(t, "\ropen cart: 0s")
 	to.shows(t, "\ropen cart: 1s")
@@ -59,7 +59,7 @@ func TestACommandThatCountsNothingYetSaysWhatItIsAt(t *testing.T) {
 		t.Errorf("the line stays: %q", text[max(0, len(text)-200):])
 	}
 	m.set("cart nmpc", 40, 40) // the last word of something that has ended begins nothing
-	if m.over != nil {
+	if m.finish != nil {
 		t.Error("something is under way behind the end")
 	}
 }

@@ -84,18 +84,18 @@ the limits, or the map does not cover the observation.`,
 }
 
 func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err error) {
-	in := a.Stdin
+	source := a.Stdin
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, nil, BadInputf("--state: %w", err)
 		}
 		defer f.Close()
-		in = f
+		source = f
 	} else if a.typed {
 		a.say(`waiting for the observation on standard input: {"s":[%d numbers],"c":[%d numbers]}; --state FILE reads a file, --scene FILE takes the start of a scene`, spec.MeasuredSize(), spec.ContextSize())
 	}
-	s, c, err = closedloop.ReadState(in, spec)
+	s, c, err = closedloop.ReadState(source, spec)
 	if err != nil {
 		if file == "-" {
 			file = "standard input (--state FILE reads a file)"
@@ -117,11 +117,11 @@ func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 	if steps := len(r.U) / len(spec.Action); steps > 1 {
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
-	beside := ""
+	note := ""
 	if !r.LocalizedFeasible {
-		beside = ", which is not feasible"
+		note = ", which is not feasible"
 	}
-	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f%s\n", r.Cost, r.LocalizedCost, beside)
+	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f%s\n", r.Cost, r.LocalizedCost, note)
 	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n", r.Margin, verdict, r.Source)
 	if r.OffMap {
 		fmt.Fprintf(w, "  residual   %12.1e   OFF THE MAP: above %.1e; the map was not made for this observation\n\n", r.Residual, r.ResidualLimit)
@@ -139,11 +139,11 @@ func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 		rows = [][]string{{"candidates so far", "best cost", "above the last", "margin"}}
 		last := r.Rounds[len(r.Rounds)-1]
 		for _, n := range r.Rounds {
-			above := "–"
+			excess := "–"
 			if n.Feasible && last.Feasible {
-				above = fmt.Sprintf("%.2e %%", 100*(n.Cost-last.Cost)/max(1e-300, math.Abs(last.Cost)))
+				excess = fmt.Sprintf("%.2e %%", 100*(n.Cost-last.Cost)/max(1e-300, math.Abs(last.Cost)))
 			}
-			rows = append(rows, []string{fmt.Sprint(n.Candidates), fmt.Sprintf("%.6f", n.Cost), above, fmt.Sprintf("%.1e", n.Margin)})
+			rows = append(rows, []string{fmt.Sprint(n.Candidates), fmt.Sprintf("%.6f", n.Cost), excess, fmt.Sprintf("%.1e", n.Margin)})
 		}
 		fmt.Fprintln(w)
 		Table(w, rows)

@@ -11,9 +11,9 @@ import (
 const exitRequeue = 75
 
 // requeueFlag adds --requeue to a command whose same command line goes on, or is repeated
-// without loss; also says what else the flag asks for.
-func requeueFlag(cmd *cobra.Command, also string) {
-	cmd.Flags().Bool("requeue", false, "exit with code 75 if the same command can continue: after SIGTERM, SIGINT or SIGUSR1, or while another process writes the same files"+also)
+// without loss; suffix says what else the flag asks for.
+func requeueFlag(cmd *cobra.Command, suffix string) {
+	cmd.Flags().Bool("requeue", false, "exit with code 75 if the same command can continue: after SIGTERM, SIGINT or SIGUSR1, or while another process writes the same files"+suffix)
 }
 
 // readRequeue reads --requeue where a command has it.

@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// written is the JSON of a scene that was written.
-type written struct {
+// sceneResult is the JSON of a scene that was written.
+type sceneResult struct {
 	Case    string `json:"case"`    // its name
 	Seed    uint64 `json:"seed"`    // that it was drawn from
 	Episode int    `json:"episode"` // its number
@@ -28,7 +28,7 @@ type written struct {
 
 func (a *App) sceneCommand() *cobra.Command {
 	var weights []float64
-	var w written
+	var w sceneResult
 	cmd := &cobra.Command{
 		Use:   "scene CASE --out FILE [--seed S] [--episode K]",
 		Short: "Write a test scene as a file that you can edit",
@@ -65,7 +65,8 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 			if err := durable.WriteFile(w.Out, text, 0o644); err != nil {
 				return err
 			}
-			w.Case, w.Seed, w.Bytes, w.SHA256 = c.Name(), a.seed, len(text), durable.Sum(sha256.Sum256(text))
+			w.Case, w.Seed = c.Name(), a.seed
+			w.Bytes, w.SHA256 = len(text), durable.Sum(sha256.Sum256(text))
 			return a.Print(w, func(out io.Writer) {
 				fmt.Fprintf(out, "%s: episode %d of seed %d of %s, %d bytes\n", w.Out, w.Episode, w.Seed, w.Case, w.Bytes)
 			})
@@ -109,15 +110,15 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 	if n := len(scenes.Files); n != 1 {
 		return nil, obs, BadInputf("--scene %s holds %d scenes, want one: refine searches from one observation", path, n)
 	}
-	how := domain.EpisodeOptions{Preference: pref, Context: cmd.Context()}
-	beyond, err := scenes.Check(cmd.Context(), c.Definition(), a.seed, 0, 1, how)
+	options := domain.EpisodeOptions{Preference: pref, Context: cmd.Context()}
+	excursions, err := scenes.Check(cmd.Context(), c.Definition(), a.seed, 0, 1, options)
 	if err != nil {
 		return nil, obs, gpc.BadInput(err)
 	}
-	for _, b := range beyond {
+	for _, b := range excursions {
 		a.notice(b.Quantity)
 	}
-	ep, err := scenes.Episode(c.Definition(), a.seed, 0, how)
+	ep, err := scenes.Episode(c.Definition(), a.seed, 0, options)
 	if err != nil {
 		return nil, obs, gpc.BadInput(err)
 	}
@@ -136,10 +137,10 @@ func renderBeyond(w io.Writer, all []closedloop.Excursion) {
 			fmt.Fprintf(w, "and %d more; --json lists all\n", len(all)-i)
 			return
 		}
-		of := "every episode"
+		place := "every episode"
 		if b.Episode >= 0 {
-			of = fmt.Sprintf("episode %d", b.Episode)
+			place = fmt.Sprintf("episode %d", b.Episode)
 		}
-		fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.Quantity)
+		fmt.Fprintf(w, "not what maps are made for: %s: %s\n", place, b.Quantity)
 	}
 }

@@ -24,7 +24,7 @@ func TestScenesOfOnesOwn(t *testing.T) {
 		}
 		return out
 	}
-	var w written
+	var w sceneResult
 	require.OK(t, json.Unmarshal([]byte(ok("scene", "cart", "--seed", "7", "--episode", "3", "--out", scene, "--json")), &w))
 	if info := require.Get(os.Stat(scene))(t); w.Case != "cart" || w.Seed != 7 || w.Episode != 3 || int64(w.Bytes) != info.Size() {
 		t.Errorf("what was written: %+v", w)

@@ -55,8 +55,8 @@ type serving struct {
 	measured                                     func(c *gpc.Case) (*gpc.Case, error)
 }
 
-// waiting is the flag --waiting of serve.Options.Waiting.
-type waiting int
+// waitingFlag is the flag --waiting of serve.Options.Waiting.
+type waitingFlag int
 
 // measured stands in the place of a number, in a flag of the type countOrMeasured.
 const (
@@ -64,14 +64,14 @@ const (
 	countOrMeasured = "N|" + measured
 )
 
-func (w *waiting) String() string {
+func (w *waitingFlag) String() string {
 	if *w == serve.Measured {
 		return measured
 	}
 	return strconv.Itoa(int(*w))
 }
 
-func (w *waiting) Set(text string) error {
+func (w *waitingFlag) Set(text string) error {
 	if text == measured {
 		*w = serve.Measured
 		return nil
@@ -80,11 +80,11 @@ func (w *waiting) Set(text string) error {
 	if err != nil || n < 0 {
 		return fmt.Errorf("want a number, or %q", measured)
 	}
-	*w = waiting(n)
+	*w = waitingFlag(n)
 	return nil
 }
 
-func (*waiting) Type() string { return countOrMeasured }
+func (*waitingFlag) Type() string { return countOrMeasured }
 
 func (a *App) serveCommand() *cobra.Command {
 	var f serving
@@ -128,7 +128,7 @@ all open requests are answered. docs/reference/serve.md explains every field.`,
 	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of the private key of --tls-cert")
 	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "largest number of open connections")
 	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "largest body of a request, bytes")
-	set.Var((*waiting)(&f.options.Waiting), "waiting", "largest number of HTTP requests at once, further ones get status 429: a number, or \"measured\" to measure how many are answered almost without waiting (default: as many as sessions)")
+	set.Var((*waitingFlag)(&f.options.Waiting), "waiting", "largest number of HTTP requests at once, further ones get status 429: a number, or \"measured\" to measure how many are answered almost without waiting (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a learned policy (default: the bundled map)")
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one the map was compiled for, or the first that gpc methods CASE lists)")
 	set.Float64SliceVar(&f.weights, "preference", nil, "`weights` w1,w2,… of the objectives, for sessions that state none (default: the case's adaptive weights)")
@@ -149,14 +149,14 @@ func (f *serving) check(cmd *cobra.Command) error {
 		return BadInputf("serve needs a way to receive requests: --stdin, --listen HOST:PORT or --unix PATH")
 	}
 	for _, needs := range []struct {
-		flag, of string
-		there    bool
+		flag, requirement string
+		present           bool
 	}{
 		{"line-bytes", "--stdin", f.stdin}, {"token-file", "--listen or --unix", http}, {"connections", "--listen or --unix", http}, {"body-bytes", "--listen or --unix", http},
 		{"waiting", "--listen or --unix", http}, {"tls-cert", "--listen", f.doors.Address != ""}, {"tls-key", "--listen", f.doors.Address != ""},
 	} {
-		if cmd.Flags().Changed(needs.flag) && !needs.there {
-			return BadInputf("--%s needs %s, which is not given", needs.flag, needs.of)
+		if cmd.Flags().Changed(needs.flag) && !needs.present {
+			return BadInputf("--%s needs %s, which is not given", needs.flag, needs.requirement)
 		}
 	}
 	switch {
@@ -172,8 +172,8 @@ func (f *serving) check(cmd *cobra.Command) error {
 }
 
 // logger is what --log asks for.
-func (a *App) logger(how string) (*slog.Logger, error) {
-	switch how {
+func (a *App) logger(format string) (*slog.Logger, error) {
+	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(a.Stderr, nil)), nil
 	case "json":
@@ -181,7 +181,7 @@ func (a *App) logger(how string) (*slog.Logger, error) {
 	case "off":
 		return slog.New(slog.DiscardHandler), nil
 	}
-	return nil, BadInputf("--log %s: want text, json or off", how)
+	return nil, BadInputf("--log %s: want text, json or off", format)
 }
 
 // serve runs a server at the doors that the flags ask for.
@@ -235,7 +235,8 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if opt.SessionIdle == 0 {
 		opt.SessionIdle = -1 // for ever
 	}
-	opt.Setup, opt.Preference, opt.Seed, opt.Threads, opt.Log = setup, pref.W, a.seed, cpuThreads(a.threads), log
+	opt.Setup, opt.Preference, opt.Seed = setup, pref.W, a.seed
+	opt.Threads, opt.Log = cpuThreads(a.threads), log
 	s, err := serve.New(c, e, opt)
 	if err != nil {
 		e.Close()
@@ -258,23 +259,23 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 
 // serveDoors opens the doors, and ends when one of them does or the context.
 func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
-	on, err := s.Listen(f.doors)
+	listeners, err := s.Listen(f.doors)
 	if err != nil {
 		return err
 	}
 	h := s.Health()
 	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "resumed", resumed)
-	for _, l := range on {
+	for _, l := range listeners {
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "tls", f.doors.TLSCert != "" && l.Addr().Network() == "tcp", "token", f.http.Token != "")
 	}
 	// The first door that ends takes the others with it.
-	until, end := context.WithCancel(ctx)
+	doorsCtx, end := context.WithCancel(ctx)
 	defer end()
 	handler := serve.Handler(s, f.http)
 	if f.ui {
 		var leave func()
-		if handler, leave, err = a.withPage(until, handler, c, s, f); err != nil {
-			for _, l := range on {
+		if handler, leave, err = a.withPage(doorsCtx, handler, c, s, f); err != nil {
+			for _, l := range listeners {
 				l.Close()
 			}
 			if ctx.Err() != nil {
@@ -283,20 +284,20 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 			return err
 		}
 		defer leave()
-		log.Info("page", "url", "http://"+on[0].Addr().String()+"/")
+		log.Info("page", "url", "http://"+listeners[0].Addr().String()+"/")
 	}
 	var doors, keeper sync.WaitGroup
 	var lines, http error
 	if f.stdin {
 		doors.Go(func() {
 			defer end()
-			lines = s.Lines(until, a.Stdin, a.Stdout, f.lines)
+			lines = s.Lines(doorsCtx, a.Stdin, a.Stdout, f.lines)
 		})
 	}
-	if len(on) > 0 {
+	if len(listeners) > 0 {
 		doors.Go(func() {
 			defer end()
-			http = s.HTTP(until, handler, on, 0)
+			http = s.HTTP(doorsCtx, handler, listeners, 0)
 		})
 	}
 	keep, stop := context.WithCancel(context.Background())
@@ -304,7 +305,7 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 	if file != nil {
 		keeper.Go(func() { file.Keep(keep, s, saveEvery) })
 	}
-	<-until.Done()
+	<-doorsCtx.Done()
 	log.Info("draining")
 	doors.Wait()
 	err = cmp.Or(lines, http)

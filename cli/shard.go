@@ -16,31 +16,31 @@ const shardUsage = "; env: i and n of a Slurm array, env/n: i of a Slurm array o
 // shard reads --shard: i/n with 0 ≤ i < n, "" for the whole, env or env/n for what the
 // launcher of this process says, which is then told.
 func (a *App) shard(s string) (dataset.Shard, error) {
-	left, right, both := strings.Cut(s, "/")
+	left, right, hasCount := strings.Cut(s, "/")
 	switch {
 	case s == "":
 		return dataset.Shard{}, nil
 	case left != "env":
 		i, errI := strconv.Atoi(left)
 		n, errN := strconv.Atoi(right)
-		if !both || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
+		if !hasCount || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
 			return dataset.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n, env, or env/n", s)
 		}
 		return dataset.Shard{Index: i, Count: n}, nil
 	}
 	n := 0
-	if both {
+	if hasCount {
 		var err error
 		if n, err = strconv.Atoi(right); err != nil || n < 1 {
 			return dataset.Shard{}, BadInputf("--shard %q: want env/n with n ≥ 1", s)
 		}
 	}
-	of, err := shardOfLauncher(n, os.Getenv)
+	part, err := shardOfLauncher(n, os.Getenv)
 	if err != nil {
-		return of, BadInputf("--shard %s: %w", s, err)
+		return part, BadInputf("--shard %s: %w", s, err)
 	}
-	a.notice("shard " + of.String())
-	return of, nil
+	a.notice("shard " + part.String())
+	return part, nil
 }
 
 // What launchers say of the place of a process among those that they start together. Slurm's
@@ -58,15 +58,15 @@ const (
 // shardOfLauncher is the shard that the environment says: of n, or for n = 0 of as many as the
 // array has tasks.
 func shardOfLauncher(n int, getenv func(string) string) (dataset.Shard, error) {
-	of := dataset.Shard{Count: n}
+	part := dataset.Shard{Count: n}
 	slurm, kubernetes := getenv(slurmID), getenv(kubernetesIndex)
 	switch {
 	case slurm != "" && kubernetes != "":
-		return of, fmt.Errorf("%s is %s and %s is %s: two job systems number this process; give --shard i/n", slurmID, slurm, kubernetesIndex, kubernetes)
+		return part, fmt.Errorf("%s is %s and %s is %s: two job systems number this process; give --shard i/n", slurmID, slurm, kubernetesIndex, kubernetes)
 	case slurm == "" && kubernetes == "":
-		return of, fmt.Errorf("neither %s nor %s is set: give --shard i/n, or start it from a Slurm array or an indexed Kubernetes job", slurmID, kubernetesIndex)
+		return part, fmt.Errorf("neither %s nor %s is set: give --shard i/n, or start it from a Slurm array or an indexed Kubernetes job", slurmID, kubernetesIndex)
 	case n == 0 && kubernetes != "":
-		return of, fmt.Errorf("%s is %s, and no variable says how many processes there are: give --shard env/n", kubernetesIndex, kubernetes)
+		return part, fmt.Errorf("%s is %s, and no variable says how many processes there are: give --shard env/n", kubernetesIndex, kubernetes)
 	case n == 0:
 		return arrayTask(getenv)
 	}
@@ -75,32 +75,32 @@ func shardOfLauncher(n int, getenv func(string) string) (dataset.Shard, error) {
 		name = kubernetesIndex
 	}
 	var err error
-	if of.Index, err = number(name, getenv); err == nil && of.Index >= n {
-		err = fmt.Errorf("%s is %d, want 0 to %d", name, of.Index, n-1)
+	if part.Index, err = number(name, getenv); err == nil && part.Index >= n {
+		err = fmt.Errorf("%s is %d, want 0 to %d", name, part.Index, n-1)
 	}
-	return of, err
+	return part, err
 }
 
 // arrayTask is the place of a task in a Slurm array of the form a-b or a-b:step, all of whose
 // tasks are the whole.
 func arrayTask(getenv func(string) string) (dataset.Shard, error) {
-	var of dataset.Shard
+	var part dataset.Shard
 	var id, least, most, step int
 	for _, v := range []struct {
 		name string
-		to   *int
-	}{{slurmID, &id}, {slurmMin, &least}, {slurmMax, &most}, {slurmStep, &step}, {slurmCount, &of.Count}} {
+		dst  *int
+	}{{slurmID, &id}, {slurmMin, &least}, {slurmMax, &most}, {slurmStep, &step}, {slurmCount, &part.Count}} {
 		var err error
-		if *v.to, err = number(v.name, getenv); err != nil {
-			return of, err
+		if *v.dst, err = number(v.name, getenv); err != nil {
+			return part, err
 		}
 	}
-	if step < 1 || most < least || of.Count != (most-least)/step+1 || id < least || id > most || (id-least)%step != 0 {
-		return of, fmt.Errorf("%s is %d, %s %d, %s %d, %s %d, %s %d: not a task of a whole array a-b or a-b:step; for other arrays give --shard env/n",
-			slurmID, id, slurmMin, least, slurmMax, most, slurmStep, step, slurmCount, of.Count)
+	if step < 1 || most < least || part.Count != (most-least)/step+1 || id < least || id > most || (id-least)%step != 0 {
+		return part, fmt.Errorf("%s is %d, %s %d, %s %d, %s %d, %s %d: not a task of a whole array a-b or a-b:step; for other arrays give --shard env/n",
+			slurmID, id, slurmMin, least, slurmMax, most, slurmStep, step, slurmCount, part.Count)
 	}
-	of.Index = (id - least) / step
-	return of, nil
+	part.Index = (id - least) / step
+	return part, nil
 }
 
 // number reads a variable that counts.

@@ -109,14 +109,14 @@ func renderTrained(w io.Writer, result *Trained) {
 	if len(result.Rounds) > 1 {
 		rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
 		for i, r := range result.Rounds {
-			of := "solved"
+			source := "solved"
 			switch {
 			case r.Distilled:
-				of = "distilled from " + policyName(r.Policy)
+				source = "distilled from " + policyName(r.Policy)
 			case r.Policy != (model.Policy{}):
-				of = "solved, also where " + policyName(r.Policy) + " leads"
+				source = "solved, also where " + policyName(r.Policy) + " leads"
 			}
-			rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
+			rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), source})
 		}
 		Table(w, rows)
 	}

@@ -13,7 +13,7 @@ import (
 
 func (a *App) verifyCommand() *cobra.Command {
 	var deep bool
-	var by gpc.Again
+	var replay gpc.Again
 	var opt closedloop.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify TRACE",
@@ -24,18 +24,18 @@ repeats every decision with the method and the map that the trace names. The out
 says which checks were left out. Only TRACE and --model are opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if by.Model != "" && !deep {
-				return BadInputf("--model %s needs --deep: only --deep decides with a map", by.Model)
+			if replay.Model != "" && !deep {
+				return BadInputf("--model %s needs --deep: only --deep decides with a map", replay.Model)
 			}
 			if opt.EpisodeLimit <= 0 {
 				return BadInputf("--episode-limit %v: want a time above 0", opt.EpisodeLimit)
 			}
-			var again *gpc.Again
-			if by.Engine = a.Engine(); deep {
-				again = &by
+			var deepReplay *gpc.Again
+			if replay.Engine = a.Engine(); deep {
+				deepReplay = &replay
 			}
 			opt.Progress = a.Progress("verify")
-			v, err := a.Verify(cmd.Context(), args[0], again, opt)
+			v, err := a.Verify(cmd.Context(), args[0], deepReplay, opt)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&deep, "deep", false, "decide again and compare the actions: bit for bit where backend and instruction set are the trace's")
-	f.StringVar(&by.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
+	f.StringVar(&replay.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
 	f.DurationVar(&opt.EpisodeLimit, "episode-limit", closedloop.DefaultEpisodeLimit, "largest time for one episode, after which verification gives up")
 	return cmd
 }
@@ -70,25 +70,25 @@ func renderVerification(w io.Writer, file string, v *closedloop.Verification) {
 	for _, m := range v.Mismatches[:min(mismatchesPrinted, len(v.Mismatches))] {
 		fmt.Fprintln(w, " ", m)
 	}
-	for _, how := range []string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked} {
+	for _, outcome := range []string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked} {
 		var reasons []string
 		fields := map[string][]string{}
 		for _, c := range v.Checks {
-			if c.Verdict != how {
+			if c.Verdict != outcome {
 				continue
 			}
 			if fields[c.Basis] == nil {
 				reasons = append(reasons, c.Basis)
 			}
 			name := c.Field
-			if how != closedloop.Unchecked && c.Unchecked > 0 {
+			if outcome != closedloop.Unchecked && c.Unchecked > 0 {
 				name += fmt.Sprintf(" (%d values, %d could not be)", c.Values, c.Unchecked)
 			}
 			fields[c.Basis] = append(fields[c.Basis], name)
 		}
-		fmt.Fprintln(w, how)
-		for _, by := range reasons {
-			fmt.Fprintf(w, "  %s: %s\n", strings.Replace(by, closedloop.OnlyDeep, closedloop.OnlyDeep+" (--deep)", 1), strings.Join(fields[by], ", "))
+		fmt.Fprintln(w, outcome)
+		for _, basis := range reasons {
+			fmt.Fprintf(w, "  %s: %s\n", strings.Replace(basis, closedloop.OnlyDeep, closedloop.OnlyDeep+" (--deep)", 1), strings.Join(fields[basis], ", "))
 		}
 	}
 }

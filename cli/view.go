@@ -69,7 +69,7 @@ const (
 // page serves a page until the context ends, which is no error.
 func (a *App) page(ctx context.Context, h *view.Handler, address string) error {
 	defer h.Close()
-	on, err := loopback(ctx, address)
+	listener, err := loopback(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -79,14 +79,14 @@ func (a *App) page(ctx context.Context, h *view.Handler, address string) error {
 		server.Close()
 	})
 	defer stopped()
-	out := viewed{"http://" + on.Addr().String() + "/"}
+	out := viewed{"http://" + listener.Addr().String() + "/"}
 	if err := a.Print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "%s  (Ctrl-C ends it)\n", out.URL)
 	}); err != nil {
-		on.Close()
+		listener.Close()
 		return err
 	}
-	if err := server.Serve(on); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -101,9 +101,9 @@ func loopback(ctx context.Context, address string) (net.Listener, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, BadInputf("--listen %s: want an address that only this machine reaches, such as 127.0.0.1:8080: the page has no password. From another machine, use ssh -L", address)
 	}
-	on, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	return on, nil
+	return listener, nil
 }

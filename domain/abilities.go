@@ -10,8 +10,8 @@ import (
 // member that is nil is what it cannot do; each call makes them anew, so who asks often keeps them.
 type Able[A any] interface{ Abilities() *A }
 
-func abilitiesOf[A any](of any) *A {
-	if able, ok := of.(Able[A]); ok {
+func abilitiesOf[A any](object any) *A {
+	if able, ok := object.(Able[A]); ok {
 		return able.Abilities()
 	}
 	return new(A)
@@ -142,8 +142,8 @@ type ProblemAbilities struct {
 
 // FingerprintOf is the problem's own fingerprint, or that of its Spec.
 func FingerprintOf(p Problem) [32]byte {
-	if own := AbilitiesOfProblem(p).Fingerprint; own != nil {
-		return own()
+	if fingerprint := AbilitiesOfProblem(p).Fingerprint; fingerprint != nil {
+		return fingerprint()
 	}
 	return p.Spec().Fingerprint(nil)
 }
@@ -214,7 +214,7 @@ type ControllerAbilities struct {
 	// DecideMeasured decides by what is measured of a plant: it takes y and the context with its unknown
 	// entries as they are declared, and writes the estimates of state and context that it decides by, and
 	// the action.
-	DecideMeasured func(y, c []float64, pref Preference, s, known, u []float64) (Decision, error)
+	DecideMeasured func(y, c []float64, pref Preference, s, estimated, u []float64) (Decision, error)
 	// Faults says of each output, in the order of the Measurement, what was wrong with it at the last
 	// decision.
 	Faults func() []string
@@ -247,7 +247,7 @@ type SolverAbilities struct {
 	// SolveAll solves all preferences of one scenario together, faster than one by one, such as where
 	// arithmetic runs many problems side by side. It returns for each preference the samples or the error
 	// that Solve would return for it with the seed of the same place.
-	SolveAll func(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
+	SolveAll func(scenario int, p []float64, prefs []Preference, scalarization Scalarization, seeds []uint64) ([][]Sample, []error)
 	// SolveVisited lets the policy drive from the scenario's start and returns the optimum from each state
 	// that it comes to. A map is exact where its data are; an error of its own leads it to states that lie
 	// beside every optimal trajectory, and there it needs the optimum most. States without a certified

@@ -27,9 +27,9 @@ func NewBackoff(spec *Spec) *Backoff {
 func (b *Backoff) Clear() { clear(b.rows) }
 
 // Scale keeps off so many times what is kept off now.
-func (b *Backoff) Scale(by float64) {
+func (b *Backoff) Scale(factor float64) {
 	for i := range b.rows {
-		b.rows[i] *= by
+		b.rows[i] *= factor
 	}
 }
 

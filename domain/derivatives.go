@@ -23,7 +23,7 @@ type Derivatives struct {
 	// Steps makes a function, for one goroutine at a time, that writes the derivatives of (sNext, cNext) by the given entries of (s, c),
 	// [rows][entries], as a filter needs them at each decision. What it makes is nil where dual numbers take no longer; an error says
 	// why those that the problem should have cannot be had.
-	Steps func(by []int) (func(s, c, u, ofNext []float64), error)
+	Steps func(entries []int) (func(s, c, u, ofNext []float64), error)
 }
 
 // Dual reports whether the problem's functions take dual numbers.
@@ -67,7 +67,7 @@ type Stages interface {
 	// Curvature writes into h, [n][k][k], the lower triangles of the Hessians of wᵀJ + λᵀnext − zᵀm at the decisions that
 	// Linearise was called with last. far says of which decisions the margins weigh so little that theirs may be left out where it
 	// costs much.
-	Curvature(w, lambda, z []float64, far []bool, h []float64)
+	Curvature(w, lambda, z []float64, negligible []bool, h []float64)
 	// Priority writes the first derivatives of the adaptive priority σ, [n][rows][k], and PriorityCurvature the lower triangles of
 	// the Hessians of jᵀσ, [n][k][k], at the decisions that Priority was called with last.
 	Priority(n int, x []float64, ofSigma []float64)

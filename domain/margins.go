@@ -12,22 +12,22 @@ func Smallest(margins []float64) float64 {
 }
 
 // StateMargins writes the margins that are of a state alone, +Inf for the others: m and the
-// scratch other are of the size of Margins. A problem with MarginsOfState says which they are; may are
-// its abilities. Of another they are those that no action changes: u is any action, which is tried with other entries and
+// scratch other are of the size of Margins. A problem with MarginsOfState says which they are; abilities are
+// its own. Of another they are those that no action changes: u is any action, which is tried with other entries and
 // comes back as it was.
-func StateMargins(p Problem, may *ProblemAbilities, s, c, u, m, other []float64) {
-	if may.MarginsOfState != nil {
-		may.MarginsOfState(s, c, m)
+func StateMargins(p Problem, abilities *ProblemAbilities, s, c, u, m, other []float64) {
+	if abilities.MarginsOfState != nil {
+		abilities.MarginsOfState(s, c, m)
 		return
 	}
 	p.Margins(s, c, u, m)
 	for j, a := range p.Spec().Action {
-		was := u[j]
-		if u[j] = a.Lo; !a.Bounded() || was == a.Lo {
-			u[j] = was + 1
+		original := u[j]
+		if u[j] = a.Lo; !a.Bounded() || original == a.Lo {
+			u[j] = original + 1
 		}
 		p.Margins(s, c, u, other)
-		u[j] = was
+		u[j] = original
 		for i := range m {
 			if other[i] != m[i] {
 				m[i] = math.Inf(1)

@@ -48,7 +48,7 @@ func (m *Measurement) Deviations() *Measurement {
 	if !m.Bounded {
 		return m
 	}
-	own := *m
+	clone := *m
 	scaled := func(bounds []float64) []float64 {
 		out := slices.Clone(bounds)
 		for i := range out {
@@ -56,12 +56,13 @@ func (m *Measurement) Deviations() *Measurement {
 		}
 		return out
 	}
-	own.Deviation, own.Process, own.Initial, own.Unknown = scaled(m.Deviation), scaled(m.Process), scaled(m.Initial), slices.Clone(m.Unknown)
-	for i := range own.Unknown {
-		own.Unknown[i].Deviation /= UniformBound
-		own.Unknown[i].Drift /= UniformBound
+	clone.Deviation, clone.Process, clone.Initial = scaled(m.Deviation), scaled(m.Process), scaled(m.Initial)
+	clone.Unknown = slices.Clone(m.Unknown)
+	for i := range clone.Unknown {
+		clone.Unknown[i].Deviation /= UniformBound
+		clone.Unknown[i].Drift /= UniformBound
 	}
-	return &own
+	return &clone
 }
 
 // Acts reports whether something acts on the plant that nobody knows in advance: on its states, or on what is unknown of it.
@@ -72,8 +73,8 @@ func (m *Measurement) Acts() bool {
 // With is the Measurement with more unknown entries of the context, which are given by standard deviations; of one that is
 // unknown already nothing is taken.
 func (m *Measurement) With(more []Unknown) *Measurement {
-	own := *m
-	own.Unknown = slices.Clone(m.Unknown)
+	clone := *m
+	clone.Unknown = slices.Clone(m.Unknown)
 	for _, v := range more {
 		if slices.ContainsFunc(m.Unknown, func(u Unknown) bool { return u.Context == v.Context }) {
 			continue
@@ -82,9 +83,9 @@ func (m *Measurement) With(more []Unknown) *Measurement {
 			v.Deviation *= UniformBound
 			v.Drift *= UniformBound
 		}
-		own.Unknown = append(own.Unknown, v)
+		clone.Unknown = append(clone.Unknown, v)
 	}
-	return &own
+	return &clone
 }
 
 // MaxWindow bounds Measurement.Window.

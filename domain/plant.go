@@ -47,11 +47,11 @@ func (e RegimeError) Error() string {
 		return fmt.Sprintf("case %q has no regimes: leave the regime %q out", e.Case, e.Regime)
 	}
 	name, _, _ := strings.Cut(e.Regime, ":") // what is behind it is the case's own
-	meant := ""
+	suggestion := ""
 	if !slices.Contains(e.Has, name) {
-		meant = names.Meant(name, e.Has)
+		suggestion = names.Meant(name, e.Has)
 	}
-	return fmt.Sprintf("case %q has no regime %q%s (it has %s)", e.Case, e.Regime, meant, strings.Join(e.Has, ", "))
+	return fmt.Sprintf("case %q has no regime %q%s (it has %s)", e.Case, e.Regime, suggestion, strings.Join(e.Has, ", "))
 }
 
 // NoRegime is a RegimeError where a regime of a case that has none is asked for.

@@ -15,8 +15,8 @@ func QuadraticSize(n int) int { return n * (3 + n) }
 
 // Pack writes all numbers, one field behind the other, [QuadraticSize].
 func (q *Quadratic) Pack(out []float64) {
-	for _, of := range [][]float64{q.At, q.Scale, q.Slope, q.Curvature} {
-		out = out[copy(out, of):]
+	for _, values := range [][]float64{q.At, q.Scale, q.Slope, q.Curvature} {
+		out = out[copy(out, values):]
 	}
 }
 

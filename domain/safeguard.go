@@ -17,24 +17,24 @@ type Safeguard struct {
 	spec                 *Spec
 	rescue               Optimal
 	alternative, margins []float64
-	decided              bool // there is a last decision
+	hasDecision          bool // there is a last decision
 	s, c, u              []float64
 	nextS, nextC         []float64
 }
 
 // NewSafeguard is that of a case.
-func NewSafeguard(of *Case) *Safeguard {
-	spec := of.Problem.Spec()
+func NewSafeguard(c *Case) *Safeguard {
+	spec := c.Problem.Spec()
 	state, context := func() []float64 { return make([]float64, spec.MeasuredSize()) }, func() []float64 { return make([]float64, spec.ContextSize()) }
 	return &Safeguard{
-		problem: of.Problem, spec: spec, rescue: of.Rescue,
+		problem: c.Problem, spec: spec, rescue: c.Rescue,
 		alternative: make([]float64, spec.ActionSize()), margins: make([]float64, len(spec.Margins)),
 		s: state(), c: context(), u: make([]float64, spec.ActionSize()), nextS: state(), nextC: context(),
 	}
 }
 
 // Reset starts an episode.
-func (g *Safeguard) Reset() { g.decided = false }
+func (g *Safeguard) Reset() { g.hasDecision = false }
 
 // Keep makes u, decided in a finite state and context, the action to execute, and says what was
 // done besides projecting it.
@@ -61,10 +61,10 @@ func (g *Safeguard) smallest(s, c, u []float64) float64 {
 
 // replace looks for an action whose smallest margin is larger than that of u.
 func (g *Safeguard) replace(s, c []float64, pref Preference, u []float64, margin float64) Fallback {
-	by := g.rescue.Instead(g.problem, s, c, pref, g.alternative)
+	source := g.rescue.Instead(g.problem, s, c, pref, g.alternative)
 	if other := g.smallest(s, c, g.alternative); other > margin || math.IsNaN(margin) {
 		copy(u, g.alternative)
-		return by
+		return source
 	}
 	return 0
 }
@@ -73,27 +73,27 @@ func (g *Safeguard) remember(s, c, u []float64) {
 	copy(g.s, s)
 	copy(g.c, c)
 	copy(g.u, u)
-	g.decided = true
+	g.hasDecision = true
 }
 
 // Refuse answers an observation that is not finite by Problem.Fallback in the state that the
 // last decision was predicted to lead to, or by the case's solver where that action would break
 // a limit there.
 func (g *Safeguard) Refuse(s, c []float64, pref Preference, u []float64) (Fallback, error) {
-	if g.decided {
+	if g.hasDecision {
 		g.problem.Step(g.s, g.c, g.u, g.nextS, g.nextC)
 	} else if !tensor.Finite(c) {
 		return 0, errors.New("the first context of an episode is not finite, want finite numbers: before the first decision nothing can replace them")
 	}
-	assumed := func(into, measured, predicted []float64) {
+	assumed := func(dst, measured, predicted []float64) {
 		for j, v := range measured {
 			switch {
 			case v-v == 0:
-				into[j] = v
-			case g.decided:
-				into[j] = predicted[j]
+				dst[j] = v
+			case g.hasDecision:
+				dst[j] = predicted[j]
 			default:
-				into[j] = math.NaN()
+				dst[j] = math.NaN()
 			}
 		}
 	}
@@ -101,8 +101,8 @@ func (g *Safeguard) Refuse(s, c []float64, pref Preference, u []float64) (Fallba
 	assumed(g.c, c, g.nextC)
 	fallback := FallbackObservation | FallbackConservative
 	g.problem.Fallback(g.s, g.c, u)
-	g.decided = tensor.Finite(g.s) && tensor.Finite(g.c)
-	if g.decided {
+	g.hasDecision = tensor.Finite(g.s) && tensor.Finite(g.c)
+	if g.hasDecision {
 		if margin := g.smallest(g.s, g.c, u); !g.spec.Keeps(margin) && g.replace(g.s, g.c, pref, u, margin) == FallbackSolver {
 			fallback = FallbackObservation | FallbackSolver
 		}

@@ -39,22 +39,22 @@ func (c *Case) Shifted(factors map[string]float64) (Case, error) {
 	if c.Shifts == nil {
 		return Case{}, fmt.Errorf("case %q has no parameters of its plant to shift", name)
 	}
-	var known []string
-	in := make([]float64, len(c.Shifts.Parameters))
+	var parameters []string
+	values := make([]float64, len(c.Shifts.Parameters))
 	for i, p := range c.Shifts.Parameters {
-		known, in[i] = append(known, p.Name), 1
+		parameters, values[i] = append(parameters, p.Name), 1
 	}
-	for of, f := range factors {
-		at := slices.Index(known, of)
-		if at < 0 {
-			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift%s (it has %s)", name, of, names.Meant(of, known), strings.Join(known, ", "))
+	for parameter, f := range factors {
+		index := slices.Index(parameters, parameter)
+		if index < 0 {
+			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift%s (it has %s)", name, parameter, names.Meant(parameter, parameters), strings.Join(parameters, ", "))
 		}
-		if !(f > 0 || f == 0 && c.Shifts.Parameters[at].Zero) || math.IsInf(f, 0) {
-			return Case{}, fmt.Errorf("parameter %q of case %q is shifted by the factor %v, want a finite number above 0", of, name, f)
+		if !(f > 0 || f == 0 && c.Shifts.Parameters[index].Zero) || math.IsInf(f, 0) {
+			return Case{}, fmt.Errorf("parameter %q of case %q is shifted by the factor %v, want a finite number above 0", parameter, name, f)
 		}
-		in[at] = f
+		values[index] = f
 	}
-	shifted, err := c.Shifts.New(in)
+	shifted, err := c.Shifts.New(values)
 	if err != nil {
 		return Case{}, fmt.Errorf("case %q with a shifted plant: %w", name, err)
 	}
@@ -78,9 +78,9 @@ func (o *OtherPlant) String() string {
 	for _, name := range slices.Sorted(maps.Keys(o.Shift)) {
 		factors = append(factors, fmt.Sprintf("%s=%g", name, o.Shift[name]))
 	}
-	what := strings.Join(factors, ",")
-	if what != "" {
-		what = " with " + what
+	text := strings.Join(factors, ",")
+	if text != "" {
+		text = " with " + text
 	}
-	return fmt.Sprintf("%s%s, problem_sha256 %.12s", o.Case, what, o.ProblemSHA256)
+	return fmt.Sprintf("%s%s, problem_sha256 %.12s", o.Case, text, o.ProblemSHA256)
 }

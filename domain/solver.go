@@ -23,11 +23,11 @@ const (
 
 // Validate says that there is no such scalarization.
 func (s Scalarization) Validate() error {
-	known := []Scalarization{WeightedSum, Chebyshev, EpsilonConstraint}
-	if slices.Contains(known, s) {
+	all := []Scalarization{WeightedSum, Chebyshev, EpsilonConstraint}
+	if slices.Contains(all, s) {
 		return nil
 	}
-	return fmt.Errorf("unknown scalarization %q%s (want one of %s)", s, names.Meant(s, known), names.List(known))
+	return fmt.Errorf("unknown scalarization %q%s (want one of %s)", s, names.Meant(s, all), names.List(all))
 }
 
 // Sample is one Pareto-optimal decision, a row of the dataset (eq.
@@ -80,13 +80,13 @@ type Solver interface {
 	// exchange warm starts. It is deterministic in seed and may be slow.
 	Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error
 	// Solve returns the samples of one scenario under one preference.
-	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
+	Solve(scenario int, p []float64, pref Preference, scalarization Scalarization, seed uint64) ([]Sample, error)
 }
 
 // SolverUntil is s ended by ctx where it has Until, and otherwise s.
 func SolverUntil(ctx context.Context, s Solver) Solver {
-	if until := AbilitiesOfSolver(s).Until; until != nil {
-		return until(ctx)
+	if bounded := AbilitiesOfSolver(s).Until; bounded != nil {
+		return bounded(ctx)
 	}
 	return s
 }

@@ -44,13 +44,13 @@ const (
 // Bounded reports whether the variable has a box.
 func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
 
-// Clip writes values into to, each moved into the box of its variable; one without a box stays. The two may be the same.
-func Clip(to, values []float64, of []Variable) {
+// Clip writes values into dst, each moved into the box of its variable; one without a box stays. The two may be the same.
+func Clip(dst, values []float64, variables []Variable) {
 	for i, v := range values {
-		if a := &of[i]; a.Bounded() {
+		if a := &variables[i]; a.Bounded() {
 			v = math.Min(a.Hi, math.Max(a.Lo, v))
 		}
-		to[i] = v
+		dst[i] = v
 	}
 }
 
@@ -122,18 +122,18 @@ func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() 
 func (s *Spec) LookAhead() int { return cmp.Or(s.Horizon, s.Steps) }
 
 // Limits lists the kinds of limits of the margins, each once, in the order in which they first
-// stand, and of says for every margin which one it is of.
-func (s *Spec) Limits() (limits []Variable, of []int) {
-	of = make([]int, len(s.Margins))
+// stand, and limitOf says for every margin which one it is of.
+func (s *Spec) Limits() (limits []Variable, limitOf []int) {
+	limitOf = make([]int, len(s.Margins))
 	for i, m := range s.Margins {
 		k := slices.IndexFunc(limits, func(l Variable) bool { return l.Name == m.LimitName() })
 		if k < 0 {
 			k = len(limits)
 			limits = append(limits, Variable{Name: m.LimitName(), Unit: m.Unit, Kind: m.Kind})
 		}
-		of[i] = k
+		limitOf[i] = k
 	}
-	return limits, of
+	return limits, limitOf
 }
 
 // Keeps reports whether a smallest margin counts as kept; a NaN does not.
@@ -167,10 +167,10 @@ func (s *Spec) CheckSizes(state, context []float64) error {
 		return nil
 	}
 	// Half a step of room for a clock that is counted in other arithmetic.
-	at, half := s.Clock-1, 0.5/float64(s.Steps)
-	if v := context[at]; v < -half || v >= 1-half {
+	index, half := s.Clock-1, 0.5/float64(s.Steps)
+	if v := context[index]; v < -half || v >= 1-half {
 		return fmt.Errorf("has %s %v in c[%d], want it from 0 to %.6g: the episode of case %q has %d decisions, and its limits are defined only for these; begin another episode at 0",
-			s.Context[at].Name, v, at, 1-2*half, s.Name, s.Steps)
+			s.Context[index].Name, v, index, 1-2*half, s.Name, s.Steps)
 	}
 	return nil
 }

@@ -39,14 +39,14 @@ func (s *Spec) Validate() error {
 			if x.Bounded() && !(x.Lo < x.Hi) {
 				fail("%s[%d] (%s) has the box [%g, %g], want Lo < Hi", v.field, i, x.Name, x.Lo, x.Hi)
 			}
-			if at := slices.IndexFunc(v.variables, func(other Variable) bool { return other.Name == x.Name }); at < i {
-				fail("%s[%d] and %s[%d] are both named %q", v.field, at, v.field, i, x.Name)
+			if index := slices.IndexFunc(v.variables, func(other Variable) bool { return other.Name == x.Name }); index < i {
+				fail("%s[%d] and %s[%d] are both named %q", v.field, index, v.field, i, x.Name)
 			}
 		}
 	}
-	limits, of := s.Limits()
+	limits, limitOf := s.Limits()
 	for i, x := range s.Margins {
-		if l := limits[of[i]]; x.Unit != l.Unit || x.Kind != l.Kind {
+		if l := limits[limitOf[i]]; x.Unit != l.Unit || x.Kind != l.Kind {
 			fail("Margins[%d] (%s) is in %q, and a margin before it of the same limit, %q, in %q or of another Kind", i, x.Name, x.Unit, l.Name, l.Unit)
 		}
 	}
@@ -129,10 +129,10 @@ func (c *Case) Validate() error {
 	}
 	name := c.Problem.Spec().Name
 	if c.Nominal != nil {
-		own, less := c.Problem.Spec(), c.Nominal.Spec()
-		if less.MeasuredSize() != own.MeasuredSize() || less.ContextSize() > own.ContextSize() || less.ActionSize() != own.ActionSize() {
+		spec, less := c.Problem.Spec(), c.Nominal.Spec()
+		if less.MeasuredSize() != spec.MeasuredSize() || less.ContextSize() > spec.ContextSize() || less.ActionSize() != spec.ActionSize() {
 			return fmt.Errorf("case %q: its Nominal %q has %d measured values, %d of context and %d of action, want %d, at most %d, and %d", name, less.Name,
-				less.MeasuredSize(), less.ContextSize(), less.ActionSize(), own.MeasuredSize(), own.ContextSize(), own.ActionSize())
+				less.MeasuredSize(), less.ContextSize(), less.ActionSize(), spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize())
 		}
 	}
 	for i, m := range c.Methods {
@@ -177,7 +177,8 @@ var unwritten = math.Float64frombits(0x7ff8_6770_6321_0001)
 func probe(p Problem) error {
 	spec := p.Spec()
 	zeros := func(n int) []float64 { return make([]float64, n) }
-	s, c, u, m := zeros(len(spec.Measured)), zeros(len(spec.Context)), zeros(len(spec.Action)), len(spec.Objectives)
+	s, c, u := zeros(len(spec.Measured)), zeros(len(spec.Context)), zeros(len(spec.Action))
+	m := len(spec.Objectives)
 	sigma := slices.Repeat([]float64{1 / float64(m)}, m)
 	var outputs [][]float64
 	output := func(n int) []float64 {
@@ -199,14 +200,14 @@ func probe(p Problem) error {
 		{"Fallback", "Action", func() { p.Fallback(s, c, output(len(u))) }},
 	} {
 		outputs = outputs[:0]
-		what, panicked := outOfRange(f.call)
+		fault, panicked := outOfRange(f.call)
 		for _, o := range outputs {
-			if at := slices.IndexFunc(o, func(v float64) bool { return math.Float64bits(v) == math.Float64bits(unwritten) }); at >= 0 && !panicked {
-				what = fmt.Sprintf("entry %d of %d is not written", at, len(o))
+			if index := slices.IndexFunc(o, func(v float64) bool { return math.Float64bits(v) == math.Float64bits(unwritten) }); index >= 0 && !panicked {
+				fault = fmt.Sprintf("entry %d of %d is not written", index, len(o))
 			}
 		}
-		if what != "" {
-			return fmt.Errorf("case %q: %s does not keep to the sizes of Spec (s %d, c %d, u %d; it writes %s): %s", spec.Name, f.name, len(s), len(c), len(u), f.writes, what)
+		if fault != "" {
+			return fmt.Errorf("case %q: %s does not keep to the sizes of Spec (s %d, c %d, u %d; it writes %s): %s", spec.Name, f.name, len(s), len(c), len(u), f.writes, fault)
 		}
 	}
 	return nil
@@ -215,12 +216,12 @@ func probe(p Problem) error {
 // outOfRange calls f and returns the message of an index beyond a slice's end. Any
 // other panic is the problem's own business with an observation of zeros, which it
 // may never meet; so is a negative index, which no size explains.
-func outOfRange(f func()) (what string, panicked bool) {
+func outOfRange(f func()) (message string, panicked bool) {
 	defer func() {
 		e := recover()
 		panicked = e != nil
 		if r, ok := e.(runtime.Error); ok && strings.Contains(r.Error(), "out of range") && !strings.Contains(r.Error(), "[-") {
-			what = r.Error()
+			message = r.Error()
 		}
 	}()
 	f()

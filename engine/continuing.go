@@ -23,37 +23,37 @@ import (
 // backend. A trainer's state is saved every few updates, and the updates since then
 // are made again.
 type continuing struct {
-	first  backend.Backend
-	open   func() (backend.Backend, error) // of the second
-	fault  func(error) bool                // not the caller's mistake
-	fatal  func(error) bool                // ends the first backend
-	notice func(string)                    // is told of every move; nil: nobody
-	every  int                             // updates between two copies of a trainer's state; 0: savedEvery
-	told   func() bool                     // whether the end of a shared backend was told already; nil: it is not shared
+	first        backend.Backend
+	open         func() (backend.Backend, error) // of the second
+	fault        func(error) bool                // not the caller's mistake
+	fatal        func(error) bool                // ends the first backend
+	notice       func(string)                    // is told of every move; nil: nobody
+	saveInterval int                             // updates between two copies of a trainer's state; 0: savedEvery
+	markLoss     func() bool                     // whether the end of a shared backend was told already; nil: it is not shared
 
-	mutex  sync.Mutex
-	second backend.Backend // nil until it is needed
-	ended  bool            // the first backend can no longer be used
+	mutex     sync.Mutex
+	second    backend.Backend // nil until it is needed
+	firstLost bool            // the first backend can no longer be used
 }
 
 var _ domain.Accelerator = (*continuing)(nil)
 
-// moved is told when an object moves because of err.
-func (c *continuing) moved(what string, err error) {
+// reportMove is told when an object moves because of err.
+func (c *continuing) reportMove(name string, err error) {
 	c.mutex.Lock()
-	first := !c.ended
-	c.ended = c.ended || c.fatal(err)
+	first := !c.firstLost
+	c.firstLost = c.firstLost || c.fatal(err)
 	c.mutex.Unlock()
-	if c.notice != nil && first && !(c.fatal(err) && c.told != nil && c.told()) {
-		c.notice(fmt.Sprintf("%s goes on on the CPU: %v", what, err))
+	if c.notice != nil && first && !(c.fatal(err) && c.markLoss != nil && c.markLoss()) {
+		c.notice(fmt.Sprintf("%s goes on on the CPU: %v", name, err))
 	}
 }
 
-// over tells whether the first backend can no longer be used.
-func (c *continuing) over() bool {
+// isFirstLost tells whether the first backend can no longer be used.
+func (c *continuing) isFirstLost() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.ended
+	return c.firstLost
 }
 
 // refuge is the second backend.
@@ -79,7 +79,7 @@ func (c *continuing) Tell(key, text string) {
 
 // Describe names the backend that new objects are made on.
 func (c *continuing) Describe() backend.Description {
-	if c.over() {
+	if c.isFirstLost() {
 		if b, err := c.refuge(); err == nil {
 			return b.Describe()
 		}
@@ -95,7 +95,7 @@ func (c *continuing) PeakBandwidth() float64 { return c.ceiling(Ceiling.PeakBand
 
 func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
 	b := c.first
-	if c.over() {
+	if c.isFirstLost() {
 		var err error
 		if b, err = c.refuge(); err != nil {
 			return 0
@@ -112,7 +112,7 @@ func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
 // does not move: whoever owns it goes on with its own arithmetic on the CPU.
 func (c *continuing) Program(images fs.FS, kernels ...string) (domain.Program, error) {
 	a, ok := c.first.(domain.Accelerator)
-	if !ok || c.over() {
+	if !ok || c.isFirstLost() {
 		return nil, errors.ErrUnsupported
 	}
 	p, err := a.Program(images, kernels...)
@@ -124,7 +124,7 @@ func (c *continuing) unsupported(err error) error {
 	if err == nil || !c.fault(err) {
 		return err
 	}
-	c.moved("a program", err)
+	c.reportMove("a program", err)
 	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 }
 
@@ -154,21 +154,21 @@ func (c *continuing) Close() error {
 // movable is one object on one of the two backends.
 type movable[T any] struct {
 	owner     *continuing
-	what      string // for notices
+	name      string // for notices
 	construct func(backend.Backend) (T, error)
 	inner     T
-	moved     bool // it lives on the second backend
+	onSecond  bool // it lives on the second backend
 }
 
-func newMovable[T any](c *continuing, what string, construct func(backend.Backend) (T, error)) (*movable[T], error) {
-	o := &movable[T]{owner: c, what: what, construct: construct}
-	if !c.over() {
+func newMovable[T any](c *continuing, name string, construct func(backend.Backend) (T, error)) (*movable[T], error) {
+	o := &movable[T]{owner: c, name: name, construct: construct}
+	if !c.isFirstLost() {
 		inner, err := construct(c.first)
 		if err == nil || !c.fault(err) {
 			o.inner = inner
 			return o, err
 		}
-		c.moved(what, err)
+		c.reportMove(name, err)
 	}
 	return o, o.move()
 }
@@ -183,19 +183,19 @@ func (o *movable[T]) move() error {
 	if err != nil {
 		return err
 	}
-	o.inner, o.moved = inner, true
+	o.inner, o.onSecond = inner, true
 	return nil
 }
 
-// do makes one call, on the second backend if the first cannot.
-func (o *movable[T]) do(f func(T) error) error {
-	if !o.moved {
-		if !o.owner.over() {
+// call makes one call, on the second backend if the first cannot.
+func (o *movable[T]) call(f func(T) error) error {
+	if !o.onSecond {
+		if !o.owner.isFirstLost() {
 			err := f(o.inner)
 			if err == nil || !o.owner.fault(err) {
 				return err
 			}
-			o.owner.moved(o.what, err)
+			o.owner.reportMove(o.name, err)
 		}
 		if err := o.move(); err != nil {
 			return err
@@ -206,7 +206,7 @@ func (o *movable[T]) do(f func(T) error) error {
 
 // ask is do for a call that gives a value.
 func ask[T, R any](o *movable[T], f func(T) (R, error)) (r R, err error) {
-	err = o.do(func(inner T) (err error) {
+	err = o.call(func(inner T) (err error) {
 		r, err = f(inner)
 		return err
 	})
@@ -227,19 +227,19 @@ func (c *continuing) NewNet(mlp *model.MLP) (backend.Net, error) {
 type net struct{ *movable[backend.Net] }
 
 func (n net) Forward(z, y tensor.Matrix) error {
-	return n.do(func(b backend.Net) error { return b.Forward(z, y) })
+	return n.call(func(b backend.Net) error { return b.Forward(z, y) })
 }
 
 func (n net) VJP(z, ybar, zbar tensor.Matrix) error {
-	return n.do(func(b backend.Net) error { return b.VJP(z, ybar, zbar) })
+	return n.call(func(b backend.Net) error { return b.VJP(z, ybar, zbar) })
 }
 
 func (n net) Jacobian(z, jac tensor.Matrix) error {
-	return n.do(func(b backend.Net) error { return b.Jacobian(z, jac) })
+	return n.call(func(b backend.Net) error { return b.Jacobian(z, jac) })
 }
 
 func (n net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
-	return n.do(func(b backend.Net) error { return b.Metric(z, lambda, g) })
+	return n.call(func(b backend.Net) error { return b.Metric(z, lambda, g) })
 }
 
 func (c *continuing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
@@ -247,7 +247,7 @@ func (c *continuing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.M
 	if err != nil {
 		return err
 	}
-	return o.do(func(b backend.Backend) error { return b.EigTopK(g, n, k, values, vectors) })
+	return o.call(func(b backend.Backend) error { return b.EigTopK(g, n, k, values, vectors) })
 }
 
 func (c *continuing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
@@ -256,7 +256,7 @@ func (c *continuing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, erro
 		return nil, err
 	}
 	// From here on the function above makes it of copies.
-	if codes, decoded = codes.Clone(), decoded.Clone(); o.moved {
+	if codes, decoded = codes.Clone(), decoded.Clone(); o.onSecond {
 		codes, decoded = tensor.Matrix{}, tensor.Matrix{}
 	}
 	return index{o, o.inner.Len()}, nil
@@ -270,11 +270,11 @@ type index struct {
 func (i index) Len() int { return i.length }
 
 func (i index) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
-	return i.do(func(b backend.Index) error { return b.Localize(x, zobs, tau, neighbours, out) })
+	return i.call(func(b backend.Index) error { return b.Localize(x, zobs, tau, neighbours, out) })
 }
 
 func (i index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
-	return i.do(func(b backend.Index) error { return b.Nearest(z, k, idx, dist2) })
+	return i.call(func(b backend.Index) error { return b.Nearest(z, k, idx, dist2) })
 }
 
 func (c *continuing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
@@ -294,18 +294,18 @@ type stepper struct{ *movable[backend.Stepper] }
 
 // Step keeps latents that it overwrites until it is done: it may have to begin again.
 func (s stepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	if !s.moved && overlap(in.Z, out.Z) {
+	if !s.onSecond && overlap(in.Z, out.Z) {
 		in.Z = in.Z.Clone()
 	}
-	return s.do(func(b backend.Stepper) error { return b.Step(in, out) })
+	return s.call(func(b backend.Stepper) error { return b.Step(in, out) })
 }
 
-func (s stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	return s.do(func(b backend.Stepper) error { return b.Field(in, f, energy) })
+func (s stepper) Field(input backend.StepInput, f tensor.Matrix, energy []float32) error {
+	return s.call(func(b backend.Stepper) error { return b.Field(input, f, energy) })
 }
 
 func (s stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	return s.do(func(b backend.Stepper) error { return b.Decode(z, ctx, x, u, states) })
+	return s.call(func(b backend.Stepper) error { return b.Decode(z, ctx, x, u, states) })
 }
 
 // Split is that of the device; zero where the step runs on the second backend.
@@ -331,82 +331,82 @@ func overlap(a, b tensor.Matrix) bool {
 // operations, which go on on the second backend.
 func (c *continuing) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	b, ok := c.first.(backend.RefinerBackend)
-	if !ok || c.over() {
+	if !ok || c.isFirstLost() {
 		return nil, backend.ErrNoRefiner
 	}
-	l := leaving{owner: c, what: "refinement", none: backend.ErrNoRefiner}
+	l := optional{owner: c, name: "refinement", absence: backend.ErrNoRefiner}
 	inner, err := b.NewRefiner(cfg)
 	if err != nil {
 		return nil, l.withdraw(err)
 	}
-	return &refiner{leaving: l, inner: inner}, nil
+	return &refiner{optional: l, inner: inner}, nil
 }
 
 // NewRollouts is that of the first backend as NewRefiner is, with
 // backend.ErrNoRollouts.
 func (c *continuing) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error) {
 	b, ok := c.first.(backend.RolloutsBackend)
-	if !ok || c.over() {
+	if !ok || c.isFirstLost() {
 		return nil, backend.ErrNoRollouts
 	}
-	l := leaving{owner: c, what: "the search along roll-outs", none: backend.ErrNoRollouts}
+	l := optional{owner: c, name: "the search along roll-outs", absence: backend.ErrNoRollouts}
 	inner, err := b.NewRollouts(cfg)
 	if err != nil {
 		return nil, l.withdraw(err)
 	}
-	return &rollouts{leaving: l, inner: inner}, nil
+	return &rollouts{optional: l, inner: inner}, nil
 }
 
-// leaving is an object of the first backend whose caller can do without it: after a
+// optional is an object of the first backend whose caller can do without it: after a
 // fault it says so.
-type leaving struct {
-	owner *continuing
-	what  string
-	none  error // what it says
-	gone  bool
+type optional struct {
+	owner     *continuing
+	name      string
+	absence   error // what it says
+	withdrawn bool
 }
 
 // withdraw makes a fault the error that says so.
-func (l *leaving) withdraw(err error) error {
+func (l *optional) withdraw(err error) error {
 	if err == nil || !l.owner.fault(err) {
 		return err
 	}
-	l.owner.moved(l.what, err)
-	l.gone = true
-	return l.none
+	l.owner.reportMove(l.name, err)
+	l.withdrawn = true
+	return l.absence
 }
 
-// left tells whether the object is no longer asked.
-func (l *leaving) left() bool { return l.gone || l.owner.over() }
+// unavailable tells whether the object is no longer asked.
+func (l *optional) unavailable() bool { return l.withdrawn || l.owner.isFirstLost() }
 
 type refiner struct {
-	leaving
+	optional
 	inner backend.Refiner
 }
 
 func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
-	if r.left() {
-		return backend.RefineOutput{}, r.none
+	if r.unavailable() {
+		return backend.RefineOutput{}, r.absence
 	}
 	out, err := r.inner.Refine(in)
 	return out, r.withdraw(err)
 }
 
 type rollouts struct {
-	leaving
+	optional
 	inner backend.Rollouts
 }
 
 func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
-	if r.left() {
-		return r.none
+	if r.unavailable() {
+		return r.absence
 	}
 	return r.withdraw(r.inner.Score(in, out))
 }
 
 func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
-	if r.left() {
-		return r.none
+	if r.unavailable() {
+		return r.absence
 	}
 	return r.withdraw(r.inner.Search(in, out))
 }

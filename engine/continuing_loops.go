@@ -8,11 +8,11 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// kept are closed loops that survive the loss of their backend. Where decisions are
+// survivingLoops are closed loops that survive the loss of their backend. Where decisions are
 // smoothed, and so depend on the latents of the decision before, these are asked for
 // at each decision and kept here, n_z numbers a loop; elsewhere they stay on the
 // device.
-type kept struct {
+type survivingLoops struct {
 	*movable[backend.Loops]
 	smooths bool
 	width   int           // n_z
@@ -24,7 +24,7 @@ type kept struct {
 // NewLoops is that of the first backend, where it has one; on the second backend the
 // same loops are made of single operations.
 func (c *continuing) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
-	if _, ok := c.first.(backend.LoopsBackend); !ok || c.over() {
+	if _, ok := c.first.(backend.LoopsBackend); !ok || c.isFirstLost() {
 		return nil, backend.ErrNoLoops
 	}
 	if cfg.Validate() == nil {
@@ -32,7 +32,7 @@ func (c *continuing) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 		cfg.Codes, cfg.Decoded = cfg.Codes.Clone(), cfg.Decoded.Clone()
 		cfg.InverseRange = append([]float64(nil), cfg.InverseRange...)
 	}
-	k := &kept{smooths: cfg.Smooths}
+	k := &survivingLoops{smooths: cfg.Smooths}
 	if cfg.Step.DecoderS != nil {
 		k.width = cfg.Step.DecoderS.In()
 	}
@@ -55,8 +55,8 @@ func (c *continuing) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 
 // Decide asks for the latents where a later decision depends on them. What a failed
 // call has overwritten of its input is given to the second backend as it was.
-func (k *kept) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
-	if k.moved {
+func (k *survivingLoops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
+	if k.onSecond {
 		return k.inner.Decide(in, out)
 	}
 	k.sigma = append(k.sigma[:0], in.Sigma...)
@@ -67,10 +67,10 @@ func (k *kept) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 		}
 		out.Z = k.fresh
 	}
-	if err := k.do(func(l backend.Loops) error { return l.Decide(in, out) }); err != nil {
+	if err := k.call(func(l backend.Loops) error { return l.Decide(in, out) }); err != nil {
 		return err
 	}
-	if !k.smooths || k.moved {
+	if !k.smooths || k.onSecond {
 		return nil
 	}
 	if k.latents.Rows == 0 {
@@ -87,13 +87,13 @@ func (k *kept) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 	return nil
 }
 
-func (k *kept) Latents(z tensor.Matrix) error {
-	return k.do(func(l backend.Loops) error { return l.Latents(z) })
+func (k *survivingLoops) Latents(z tensor.Matrix) error {
+	return k.call(func(l backend.Loops) error { return l.Latents(z) })
 }
 
-func (k *kept) SetLatents(z tensor.Matrix) error {
-	err := k.do(func(l backend.Loops) error { return l.SetLatents(z) })
-	if err == nil && !k.moved {
+func (k *survivingLoops) SetLatents(z tensor.Matrix) error {
+	err := k.call(func(l backend.Loops) error { return l.SetLatents(z) })
+	if err == nil && !k.onSecond {
 		k.latents = z.Clone()
 	}
 	return err

@@ -269,7 +269,7 @@ func trainAcrossFaults(t *testing.T, horizon int) {
 	for _, fault := range []error{errLost, errShort} {
 		for _, after := range []int{0, 1, 7, 20, 21, 22, 23, 64, 71, 72, 73, 74, 85, 86, 87, 140, 143, 144} {
 			c, f := over(t, after, fault)
-			c.every = 64
+			c.saveInterval = 64
 			var notices []string
 			c.notice = func(s string) { notices = append(notices, s) }
 			got := train(t, c, horizon)
@@ -303,7 +303,7 @@ func TestAFaultRepeatsFewUpdates(t *testing.T) {
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }
 		tr := require.Get(c.NewTrainer(small()))(t)
-		for step := 0; !tr.(*trainer).moved; step++ {
+		for step := 0; !tr.(*trainer).onSecond; step++ {
 			if step > 3*savedEvery {
 				t.Fatalf("no fault after %d calls", after)
 			}

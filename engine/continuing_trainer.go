@@ -16,11 +16,11 @@ const savedEvery = 1024
 // trainer is a trainer that survives the loss of its backend.
 type trainer struct {
 	*movable[backend.Trainer]
-	every int                           // updates between two copies of the state
-	saved *backend.TrainerState         // nil: the state it began with
-	since []func(backend.Trainer) error // the updates made after that
-	made  int                           // so many
-	chain *backend.Chain                // what a state does not hold; nil: none
+	saveInterval int                           // updates between two copies of the state
+	saved        *backend.TrainerState         // nil: the state it began with
+	unsaved      []func(backend.Trainer) error // the updates made after that
+	unsavedCount int                           // their number
+	chain        *backend.Chain                // what a state does not hold; nil: none
 }
 
 func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
@@ -31,7 +31,7 @@ func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, err
 		}
 	}
 	cfg.Initial = backend.Networks{EncoderX: initial[0], EncoderO: initial[1], DecoderU: initial[2], DecoderS: initial[3]}
-	t := &trainer{every: cmp.Or(c.every, savedEvery)}
+	t := &trainer{saveInterval: cmp.Or(c.saveInterval, savedEvery)}
 	var err error
 	t.movable, err = newMovable(c, "training", func(b backend.Backend) (backend.Trainer, error) {
 		inner, err := b.NewTrainer(cfg)
@@ -58,7 +58,7 @@ func (t *trainer) replay(inner backend.Trainer) error {
 			}
 		}
 	}
-	for _, update := range t.since {
+	for _, update := range t.unsaved {
 		if err := update(inner); err != nil {
 			return err
 		}
@@ -71,12 +71,12 @@ func update[L any](t *trainer, updates int, f func(backend.Trainer) (L, error)) 
 	if losses, err = ask(t.movable, f); err != nil {
 		return losses, err
 	}
-	if t.moved {
-		t.saved, t.since, t.chain = nil, nil, nil
+	if t.onSecond {
+		t.saved, t.unsaved, t.chain = nil, nil, nil
 		return losses, nil
 	}
-	t.since = append(t.since, func(b backend.Trainer) error { _, err := f(b); return err })
-	if t.made += updates; t.made >= t.every {
+	t.unsaved = append(t.unsaved, func(b backend.Trainer) error { _, err := f(b); return err })
+	if t.unsavedCount += updates; t.unsavedCount >= t.saveInterval {
 		_, err = t.State() // which keeps it; a fault in it moves the trainer
 	}
 	return losses, err
@@ -95,11 +95,11 @@ func (t *trainer) ManifoldSteps(updates []backend.ManifoldUpdate, losses []backe
 	for i, u := range updates {
 		updates[i] = backend.ManifoldUpdate{Rows: slices.Clone(u.Rows), Neighbours: slices.Clone(u.Neighbours), Kernel: slices.Clone(u.Kernel), Rate: u.Rate}
 	}
-	made, err := update(t, len(updates), func(b backend.Trainer) ([]backend.ManifoldLosses, error) {
-		made := make([]backend.ManifoldLosses, len(updates)) // its own: an update may be made again
-		return made, backend.ManifoldSteps(b, updates, made)
+	results, err := update(t, len(updates), func(b backend.Trainer) ([]backend.ManifoldLosses, error) {
+		results := make([]backend.ManifoldLosses, len(updates)) // its own: an update may be made again
+		return results, backend.ManifoldSteps(b, updates, results)
 	})
-	copy(losses, made)
+	copy(losses, results)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (t *trainer) PrepareRollout() error {
 func (t *trainer) SetChain(c backend.Chain) error {
 	c = backend.Chain{Z: c.Z.Clone(), Weight: slices.Clone(c.Weight)}
 	_, err := update(t, 1, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.SetChain(c) })
-	if err == nil && !t.moved {
+	if err == nil && !t.onSecond {
 		t.chain = &c
 	}
 	return err
@@ -147,7 +147,7 @@ func (t *trainer) State() (backend.TrainerState, error) {
 }
 
 func (t *trainer) Restore(state backend.TrainerState) error {
-	err := t.do(func(b backend.Trainer) error { return b.Restore(state) })
+	err := t.call(func(b backend.Trainer) error { return b.Restore(state) })
 	if err == nil {
 		t.chain = nil
 		t.keep(state)
@@ -157,8 +157,8 @@ func (t *trainer) Restore(state backend.TrainerState) error {
 
 // keep copies a state that the trainer is in.
 func (t *trainer) keep(state backend.TrainerState) {
-	t.saved, t.since, t.made = nil, nil, 0
-	if t.moved {
+	t.saved, t.unsaved, t.unsavedCount = nil, nil, 0
+	if t.onSecond {
 		return
 	}
 	state.Arrays = maps.Clone(state.Arrays)

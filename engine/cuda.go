@@ -94,7 +94,7 @@ func probe() (CUDA, driver.Driver) {
 // and says which.
 func openCUDA(o Options) (opened, string, error) {
 	c, d := probe()
-	devices, err := c.chosen(&o)
+	devices, err := c.ordinals(&o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -105,11 +105,11 @@ func openCUDA(o Options) (opened, string, error) {
 	if o.Notice != nil {
 		b.Notify(o.Notice)
 	}
-	which := "device"
+	noun := "device"
 	if len(devices) > 1 {
-		which = "devices"
+		noun = "devices"
 	}
-	reason := fmt.Sprintf("%s %s of %d, %v, CUDA %s through %s", which, listed(devices), len(c.Devices), c.Devices[devices[0]], c.Version, c.Driver)
+	reason := fmt.Sprintf("%s %s of %d, %v, CUDA %s through %s", noun, listed(devices), len(c.Devices), c.Devices[devices[0]], c.Version, c.Driver)
 	if o.TF32 {
 		reason += ", products in TF32"
 	}
@@ -132,7 +132,7 @@ func openAuto(o Options) (Engine, string, error) {
 		b, cpuErr := cpu()
 		return b, "auto: the CPU, because CUDA is not to be had: " + err.Error(), cpuErr
 	}
-	return &continuing{first: first, open: cpu, fault: leaves, fatal: driver.IsLost, notice: o.Notice, told: first.told}, "auto: CUDA " + reason, nil
+	return &continuing{first: first, open: cpu, fault: leaves, fatal: driver.IsLost, notice: o.Notice, markLoss: first.markLoss}, "auto: CUDA " + reason, nil
 }
 
 // leaves tells an error with which an object leaves the GPU: a fault, or a size that

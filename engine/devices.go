@@ -14,7 +14,7 @@ import (
 // opened is an open CUDA backend that tells of its loss once, whoever notices.
 type opened interface {
 	Engine
-	told() bool // notes that the loss of a context is told, and whether it was before
+	markLoss() bool // notes that the loss of a context is told, and whether it was before
 	Notify(func(string))
 }
 
@@ -45,14 +45,14 @@ func shareAll(d driver.Driver, devices []int, options kernels.Options) (opened, 
 	return &group{g, leases}, nil
 }
 
-func (g *group) told() bool {
-	before := false
+func (g *group) markLoss() bool {
+	marked := false
 	for _, l := range g.leases {
 		if l.Context().Lost() != nil {
-			before = l.told() || before
+			marked = l.markLoss() || marked
 		}
 	}
-	return before
+	return marked
 }
 
 // Close gives all parts back.
@@ -70,7 +70,7 @@ func listed(devices []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(devices), " ", ","), "[]")
 }
 
-func (o *Options) named() string { return "{Devices} " + listed(o.Devices) }
+func (o *Options) label() string { return "{Devices} " + listed(o.Devices) }
 
 // checkDevices says what contradicts itself in the devices that are asked for.
 func (o *Options) checkDevices() error {
@@ -78,23 +78,23 @@ func (o *Options) checkDevices() error {
 		return nil
 	}
 	if o.Backend == "cpu" || o.Backend == "ref" {
-		return option.Errorf("{Backend} %s with %s: only the CUDA backend has devices", o.Backend, o.named())
+		return option.Errorf("{Backend} %s with %s: only the CUDA backend has devices", o.Backend, o.label())
 	}
 	for i, d := range o.Devices {
 		if slices.Contains(o.Devices[:i], d) {
-			return option.Errorf("%s: device %d is named twice", o.named(), d)
+			return option.Errorf("%s: device %d is named twice", o.label(), d)
 		}
 	}
 	return nil
 }
 
-// chosen are the devices to open: those asked for, or the first usable one.
-func (c *CUDA) chosen(o *Options) ([]int, error) {
+// ordinals are the devices to open: those asked for, or the first usable one.
+func (c *CUDA) ordinals(o *Options) ([]int, error) {
 	if len(o.Devices) == 0 {
 		return []int{c.Device}, c.Problem
 	}
 	if len(c.Devices) == 0 { // no driver, or none that shows a device
-		return nil, option.Errorf("%s: %w", o.named(), c.Problem)
+		return nil, option.Errorf("%s: %w", o.label(), c.Problem)
 	}
 	for _, d := range o.Devices {
 		err := error(&driver.DeviceError{Ordinal: d})
@@ -102,7 +102,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 			err = c.Devices[d].Usable()
 		}
 		if err != nil {
-			return nil, option.Errorf("%s of %d: %w", o.named(), len(c.Devices), err)
+			return nil, option.Errorf("%s of %d: %w", o.label(), len(c.Devices), err)
 		}
 	}
 	return o.Devices, nil

@@ -24,17 +24,17 @@ type contextKey struct {
 }
 
 type sharedContext struct {
-	backend *kernels.Backend
-	users   int
-	lost    atomic.Bool // somebody was told of its loss
+	backend  *kernels.Backend
+	users    int
+	lossTold atomic.Bool // somebody was told of its loss
 }
 
 // lease is one engine's part of a shared backend.
 type lease struct {
 	*kernels.Backend
-	key    contextKey
-	shared *sharedContext
-	once   sync.Once
+	key     contextKey
+	shared  *sharedContext
+	closing sync.Once
 }
 
 // share gives the open backend of a device, or opens it.
@@ -59,12 +59,12 @@ func share(d driver.Driver, device int, options kernels.Options) (*lease, error)
 	return &lease{Backend: s.backend, key: key, shared: s}, nil
 }
 
-// told notes that the loss of the context is told, and whether it was before.
-func (l *lease) told() bool { return l.shared.lost.Swap(true) }
+// markLoss notes that the loss of the context is told, and whether it was before.
+func (l *lease) markLoss() bool { return l.shared.lossTold.Swap(true) }
 
 // Close gives the part back. The last one ends the context.
 func (l *lease) Close() (err error) {
-	l.once.Do(func() {
+	l.closing.Do(func() {
 		contexts.Lock()
 		defer contexts.Unlock()
 		l.shared.users--

@@ -270,20 +270,20 @@ func copies(p domain.Problem, records []Record) []source {
 	for _, r := range records {
 		probes = append(probes, [2][]float32{r.S, r.C})
 	}
-	probes = append(probes, drawn(spec.MeasuredSize(), spec.ContextSize())...)
-	found := make([][]source, spec.PlanSize())
-	for at, x := range probes {
+	probes = append(probes, probeObservations(spec.MeasuredSize(), spec.ContextSize())...)
+	sources := make([][]source, spec.PlanSize())
+	for probe, x := range probes {
 		for j, v := range base(p, x[0], x[1]) {
-			if at == 0 {
-				found[j] = append(found[j], source{Value: v})
+			if probe == 0 {
+				sources[j] = append(sources[j], source{Value: v})
 				for i := range x[0] {
-					found[j] = append(found[j], source{From: "s", Index: i})
+					sources[j] = append(sources[j], source{From: "s", Index: i})
 				}
 				for i := range x[1] {
-					found[j] = append(found[j], source{From: "c", Index: i})
+					sources[j] = append(sources[j], source{From: "c", Index: i})
 				}
 			}
-			found[j] = slices.DeleteFunc(found[j], func(f source) bool {
+			sources[j] = slices.DeleteFunc(sources[j], func(f source) bool {
 				switch f.From {
 				case "s":
 					f.Value = x[0][f.Index]
@@ -292,13 +292,13 @@ func copies(p domain.Problem, records []Record) []source {
 				}
 				return f.Value != v
 			})
-			if len(found[j]) == 0 {
+			if len(sources[j]) == 0 {
 				return nil
 			}
 		}
 	}
-	one := make([]source, len(found))
-	for j, f := range found {
+	one := make([]source, len(sources))
+	for j, f := range sources {
 		one[j] = f[0]
 	}
 	return one

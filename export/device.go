@@ -50,8 +50,8 @@ func (s shape) Piece() int { return 10*s.Tiles + s.Parts }
 // Shapes are those that the text has.
 func (w *whole) Shapes() []shape { return shapes }
 
-// together bounds the directions that a gradient is taken along at once: each takes a number's memory beside every input.
-const together = 8
+// gradientDirections bounds the directions that a gradient is taken along at once: each takes a number's memory beside every input.
+const gradientDirections = 8
 
 // DeviceOf writes the functions of problem p, which must be Equated, with the arithmetic that the exported C has. Its Name has a hash
 // of the Text: equations that are others have another.
@@ -69,8 +69,8 @@ func DeviceOf(p domain.Problem) (*Device, error) {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	symbol := identifier(spec.Name)
-	at := Episode{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
-	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Spec: spec}, p, y, []Episode{at})
+	episode := Episode{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
+	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Spec: spec}, p, y, []Episode{episode})
 	w.Device = true
 	w.generate()
 	var b bytes.Buffer
@@ -86,7 +86,9 @@ func DeviceOf(p domain.Problem) (*Device, error) {
 func (w *whole) DeviceName() string { return "NAME_OF_" + w.Macro }
 
 // Together is how many entries of state and action a gradient is taken along at once.
-func (w *whole) Together() int { return min(together, w.NS+w.NU) }
+func (w *whole) Together() int { return min(gradientDirections, w.NS+w.NU) }
 
 // AlongTogether are derivatives by those.
-func (w *whole) AlongTogether() along { return along{w, "together", "TOGETHER", "_together"} }
+func (w *whole) AlongTogether() directional {
+	return directional{w, "together", "TOGETHER", "_together"}
+}

@@ -8,9 +8,9 @@ import (
 // probeCount observations tell a copy from what only looks like one.
 const probeCount = 256
 
-// drawn are observations whose entries are of magnitudes 10⁻³ to 10⁶ and either sign;
+// probeObservations are observations whose entries are of magnitudes 10⁻³ to 10⁶ and either sign;
 // always the same ones.
-func drawn(states, contexts int) [][2][]float32 {
+func probeObservations(states, contexts int) [][2][]float32 {
 	rng := rand.New(rand.NewPCG(1, 0))
 	entries := func(n int) []float32 {
 		v := make([]float32, n)

@@ -57,11 +57,11 @@ type scalar struct {
 
 func newMockup(w *whole, controls bool) (*mockup, error) {
 	m := &mockup{whole: w, Controls: controls, Equally: 1 / float64(w.NJ), Duration: float64(w.Spec.Steps) * w.Spec.StepSeconds}
-	what := "plant"
+	part := "plant"
 	m.Title, m.About = "The plant of "+w.Symbol, w.Spec.Description
 	m.Sources = []string{"fmu.c", "gpc_" + w.Symbol + "_system.c"}
 	if controls {
-		what = "controller"
+		part = "controller"
 		m.Title, m.About = "The controller of "+w.Symbol, w.ControllerInfo()
 		m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_controller.c")
 		if w.Solver == nil {
@@ -71,19 +71,19 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 			m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_measured.c")
 		}
 	}
-	m.ModelName, m.Identifier = w.Spec.Name+" "+what, "gpc_"+w.Symbol+"_"+what
+	m.ModelName, m.Identifier = w.Spec.Name+" "+part, "gpc_"+w.Symbol+"_"+part
 	m.describe()
 	sum := sha256.Sum256([]byte(m.Identifier + w.SHA256 + w.Version + w.Build + w.Functions))
 	m.GUID = "{" + hex.EncodeToString(sum[:16]) + "}"
 	for _, f := range []struct {
 		template string
-		to       *[]byte
+		dst      *[]byte
 	}{{"fmu.xml", &m.description}, {"fmu.c", &m.code}} {
 		var b bytes.Buffer
 		if err := templates().ExecuteTemplate(&b, f.template, m); err != nil {
 			return nil, err
 		}
-		*f.to = b.Bytes()
+		*f.dst = b.Bytes()
 	}
 	return m, nil
 }
@@ -116,7 +116,7 @@ func (m *mockup) describe() {
 	m.vector("p", m.parameters(), scalar{Causality: "parameter", Variability: "fixed"}, m.Scenario)
 	if m.Filtered() {
 		m.vector("noise", m.Observer.Outputs, input, nil)
-		m.vector("acts", m.acted(), input, nil)
+		m.vector("acts", m.disturbed(), input, nil)
 	}
 	if m.Observer != nil {
 		m.vector("y", m.Observer.Outputs, output, nil)
@@ -128,8 +128,8 @@ func (m *mockup) describe() {
 	m.add(scalar{Name: "failed", About: "a state was lost", Type: "Boolean", Causality: "output", Variability: "discrete", Initial: "calculated"})
 }
 
-// acted are what may act on a plant behind its action: its states, and the unknown entries of the context.
-func (m *mockup) acted() []domain.Variable {
+// disturbed are what may act on a plant behind its action: its states, and the unknown entries of the context.
+func (m *mockup) disturbed() []domain.Variable {
 	all := slices.Clone(m.Spec.Measured)
 	for _, k := range m.Observer.Unknown {
 		all = append(all, m.Spec.Context[k])
@@ -154,11 +154,12 @@ func (m *mockup) parameters() []domain.Variable {
 }
 
 // vector adds a vector of real values, as like; start, where it is not nil, are its entries' own.
-func (m *mockup) vector(name string, of []domain.Variable, like scalar, start []float64) {
+func (m *mockup) vector(name string, variables []domain.Variable, like scalar, start []float64) {
 	m.Reals = append(m.Reals, reals{strings.ToUpper(name), m.RealCount})
-	for i, v := range of {
+	for i, v := range variables {
 		s := like
-		s.Name, s.Type, s.Reference, s.About = name+"."+v.Name, "Real", m.RealCount, v.Name
+		s.Name, s.Type = name+"."+v.Name, "Real"
+		s.Reference, s.About = m.RealCount, v.Name
 		if v.Unit != "" {
 			s.About += ", " + v.Unit
 		}
@@ -188,28 +189,28 @@ func escaped(text string) string {
 
 // pack is the unit as a file: the archive is the same for the same sources and compiler.
 func (m *mockup) pack(ctx context.Context, sources []file) (file, error) {
-	inside := []file{{"modelDescription.xml", m.description}, {"sources/fmu.c", m.code}}
+	contents := []file{{"modelDescription.xml", m.description}, {"sources/fmu.c", m.code}}
 	for _, f := range sources {
 		system := strings.HasPrefix(f.name, "gpc_"+m.Symbol+"_system.")
 		if strings.HasPrefix(f.name, "gpc_") && (m.Controls || system) {
-			inside = append(inside, file{"sources/" + f.name, f.text})
+			contents = append(contents, file{"sources/" + f.name, f.text})
 		}
 	}
-	binary, err := m.compile(ctx, inside)
+	binary, err := m.compile(ctx, contents)
 	if err != nil {
 		return file{}, err
 	}
 	if binary != nil {
-		inside = append(inside, file{"binaries/linux64/" + m.Identifier + ".so", binary})
+		contents = append(contents, file{"binaries/linux64/" + m.Identifier + ".so", binary})
 	}
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
-	for _, f := range inside {
-		to, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate})
+	for _, f := range contents {
+		entry, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate})
 		if err != nil {
 			return file{}, err
 		}
-		if _, err := to.Write(f.text); err != nil {
+		if _, err := entry.Write(f.text); err != nil {
 			return file{}, err
 		}
 	}
@@ -220,7 +221,7 @@ func (m *mockup) pack(ctx context.Context, sources []file) (file, error) {
 }
 
 // compile makes the binary on 64-bit Linux by gcc or what CC names; nil where there is none.
-func (m *mockup) compile(ctx context.Context, inside []file) ([]byte, error) {
+func (m *mockup) compile(ctx context.Context, contents []file) ([]byte, error) {
 	name := os.Getenv("CC")
 	if name == "" {
 		name = "gcc"
@@ -236,9 +237,9 @@ func (m *mockup) compile(ctx context.Context, inside []file) ([]byte, error) {
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "unit.so")
 	args := []string{"-std=c99", "-O2", "-ffp-contract=off", "-DGPC_SCRATCH=", "-fvisibility=hidden", "-fPIC", "-shared", "-o", binary}
-	for _, f := range inside {
-		path, is := strings.CutPrefix(f.name, "sources/")
-		if !is {
+	for _, f := range contents {
+		path, source := strings.CutPrefix(f.name, "sources/")
+		if !source {
 			continue
 		}
 		path = filepath.Join(dir, path)

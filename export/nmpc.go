@@ -89,7 +89,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 }
 
 func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
-	known, ok := p.(Optimised)
+	problem, ok := p.(Optimised)
 	if !ok {
 		return nil, fmt.Errorf("export: case %s is not given by equations: C has no solver for it", p.Spec().Name)
 	}
@@ -104,11 +104,11 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:
 		return nil, fmt.Errorf("export: a solver of tolerance %g in %d iterations, want both positive", opt.Tolerance, opt.Iterations)
 	}
-	y, err := known.Equations()
+	y, err := problem.Equations()
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	priority, moving, err := known.Optimised()
+	priority, moving, err := problem.Optimised()
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -141,7 +141,8 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		s.Middle = append(s.Middle, middle)
 	}
 	if s.Several = opt.Starts > 1 || len(opt.Library) > 0; s.Several {
-		s.Own, s.Waves, s.Scale, s.Library = opt.Starts, opt.Waves, opt.Scale, nil
+		s.Own, s.Waves, s.Scale = opt.Starts, opt.Waves, opt.Scale
+		s.Library = nil
 		for _, l := range opt.Library {
 			if len(l.Plan) >= w.Horizon {
 				s.Library = append(s.Library, Planned{l.At, l.Plan[:w.Horizon]})
@@ -175,9 +176,9 @@ func (w *whole) generateSolver(priority *program.Function) {
 	var b strings.Builder
 	s := w.Solver
 	s.hessians = map[string]*program.Sparse{}
-	var written []*program.Function
-	put := func(f *program.Function, name string) {
-		written = append(written, f)
+	var functions []*program.Function
+	emit := func(f *program.Function, name string) {
+		functions = append(functions, f)
 		b.WriteString(ccode.Function(f, name) + "\n")
 	}
 	inputs := w.NS + w.NC + w.NU + w.NS
@@ -193,28 +194,28 @@ func (w *whole) generateSolver(priority *program.Function) {
 		moves[w.NS+w.NC+i] = true
 	}
 	derive := func(f *program.Function, name string) {
-		var by []int
+		var inputsMoved []int
 		for a := range f.Entries() {
 			if moves[a] {
-				by = append(by, a)
+				inputsMoved = append(inputsMoved, a)
 			}
 		}
-		j, h := f.Jacobian(by), f.Hessian(by)
+		j, h := f.Jacobian(inputsMoved), f.Hessian(inputsMoved)
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %[1]s_COUNT = %[2]d, %[1]s_ROOM = %[3]d, %[1]s_CURVED = %[4]d, %[1]s_CURVES = %[5]d, %[1]s_BY = %[6]d };\n",
-			upper, len(j.Rows), max(1, len(j.Rows)), len(h.Rows), max(1, len(h.Rows)), len(by))
+			upper, len(j.Rows), max(1, len(j.Rows)), len(h.Rows), max(1, len(h.Rows)), len(inputsMoved))
 		b.WriteString(ccode.SparsityPattern(j, name))
 		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.SparsityPattern(h, name)))
 		if name != "priority" {
-			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(by)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(by)), ", "), "[]"))
+			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(inputsMoved)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(inputsMoved)), ", "), "[]"))
 		}
-		put(j.Function, name+"_jacobian")
-		put(h.Function, name+"_hessian")
+		emit(j.Function, name+"_jacobian")
+		emit(h.Function, name+"_hessian")
 		s.hessians[name] = h
 	}
 	if w.Y.Integrator != program.NoIntegrator {
 		if w.Y.Integrator == program.Radau {
-			put(w.Y.Function("ode"), "ode")
+			emit(w.Y.Function("ode"), "ode")
 		}
 		derive(w.Y.Function("ode"), "ode")
 	}
@@ -229,13 +230,13 @@ func (w *whole) generateSolver(priority *program.Function) {
 	derive(priority, "priority")
 	s.Functions = strings.TrimRight(b.String(), "\n") + "\n"
 	if w.Filtered() {
-		written = append(written, w.Observer.outputs, w.slopes["outputs"].Function)
+		functions = append(functions, w.Observer.outputs, w.slopes["outputs"].Function)
 	}
 	var more []string
 	if s.Several {
 		more = append(more, "sin")
 	}
-	w.Libm = libm(append(written, w.Y.Functions...), slices.Concat(more, []string{"exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt"})...)
+	w.Libm = libm(append(functions, w.Y.Functions...), slices.Concat(more, []string{"exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt"})...)
 }
 
 // blockNumbers are the numbers of double that the solver's static storage holds.
@@ -260,14 +261,15 @@ func (w *whole) blockNumbers() int {
 
 // loopNumbers are those of a loop.
 func (w *whole) loopNumbers() int {
-	n, a, d, all := w.Horizon, len(w.Solver.Moving), w.Solver.Width, max(1, w.All)
+	n, a, d := w.Horizon, len(w.Solver.Moving), w.Solver.Width
+	all := max(1, w.All)
 	x := w.Solver.Inputs
 	iterate := (n+1)*x + n*(2*w.NU+x+2*w.NJ+3*all+a) + 2
-	behind := 0
+	terminal := 0
 	if w.Spec.Horizon > 0 {
-		behind = 2*a + a*a + max(1, w.NC) + w.NJ + 1
+		terminal = 2*a + a*a + max(1, w.NC) + w.NJ + 1
 	}
-	return behind + 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
+	return terminal + 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
 }
 
 // Solves of a decision at most: from the plan before, from each start with two more where none converges, and the best again.
@@ -288,20 +290,20 @@ func (w *whole) solverOperations() int {
 		}
 		return 0
 	}
-	step, along := w.once("step"), second("step")
+	step, derivative := w.operationsOf("step"), second("step")
 	solve := 16*w.NS*w.NS*w.NS/3 + 8*w.NS*w.NS
 	switch w.Y.Integrator {
 	case program.RK4:
-		step += 4 * w.Y.Substeps * (w.once("ode") + 5*w.NS)
-		along += 4 * w.Y.Substeps * (2*second("ode") + 5*w.NS*(1+d))
+		step += 4 * w.Y.Substeps * (w.operationsOf("ode") + 5*w.NS)
+		derivative += 4 * w.Y.Substeps * (2*second("ode") + 5*w.NS*(1+d))
 	case program.Radau:
-		implicit := 40 * (4*w.once("ode") + solve)
+		implicit := 40 * (4*w.operationsOf("ode") + solve)
 		step += w.Y.Substeps * implicit
-		along += w.Y.Substeps * (implicit + 2*solve + 4*second("ode") + d*8*w.NS*w.NS)
+		derivative += w.Y.Substeps * (implicit + 2*solve + 4*second("ode") + d*8*w.NS*w.NS)
 	}
 	times := 1 + w.Y.EscapeSteps
-	trial := n * (times*(step+w.once("margins")+w.once("escape")) + w.once("objectives") + 2*w.once("urgency") + 40*w.NJ)
-	derivatives := n * (times*(2*along+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
+	trial := n * (times*(step+w.operationsOf("margins")+w.operationsOf("escape")) + w.operationsOf("objectives") + 2*w.operationsOf("urgency") + 40*w.NJ)
+	derivatives := n * (times*(2*derivative+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
 	if w.Spec.Horizon > 0 {

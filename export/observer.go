@@ -29,7 +29,7 @@ type Observed struct {
 // Observable is implemented by an Equated problem that knows what a Measurement measures as a function, such as equations.Problem.
 type Observable interface {
 	Equated
-	Outputs(of *domain.Measurement) (*program.Function, error)
+	Outputs(measurement *domain.Measurement) (*program.Function, error)
 }
 
 // Replayed is a decision as this module has made it.
@@ -63,13 +63,13 @@ type observer struct {
 }
 
 // observe completes a controller by what comes before it.
-func (w *whole) observe(of *Observed) error {
-	if of == nil {
+func (w *whole) observe(observed *Observed) error {
+	if observed == nil {
 		return nil
 	}
 	o := &observer{
-		NY: w.NS, Outputs: w.Spec.Measured, Periods: of.Delay.Periods, Share: of.Delay.Share(), Ahead: of.Delay.Ahead(),
-		Gate: estimate.Gate, Persistent: estimate.Persistent, Still: estimate.Still, Replay: of.Replay,
+		NY: w.NS, Outputs: w.Spec.Measured, Periods: observed.Delay.Periods, Share: observed.Delay.Share(), Ahead: observed.Delay.Ahead(),
+		Gate: estimate.Gate, Persistent: estimate.Persistent, Still: estimate.Still, Replay: observed.Replay,
 	}
 	switch {
 	case o.Share > 0 && w.Y.Integrator == program.NoIntegrator:
@@ -82,21 +82,22 @@ func (w *whole) observe(of *Observed) error {
 		return []float64{h, h / 2, h / 6}
 	}
 	o.Into, o.Remainder = period(o.Share), period(1-o.Share)
-	if m := of.Measurement; m != nil {
-		if of.Outputs == nil || of.Filter == nil {
+	if m := observed.Measurement; m != nil {
+		if observed.Outputs == nil || observed.Filter == nil {
 			return errors.New("export: a Measurement without its function and its filter")
 		}
-		if n := w.NS + w.NC + w.NU; of.Outputs.Entries() != n || of.Outputs.Results() != len(m.Outputs) {
+		if n := w.NS + w.NC + w.NU; observed.Outputs.Entries() != n || observed.Outputs.Results() != len(m.Outputs) {
 			return fmt.Errorf("export: what is measured of case %s is a function of %d numbers that writes %d, want %d and %d",
-				w.Spec.Name, of.Outputs.Entries(), of.Outputs.Results(), n, len(m.Outputs))
+				w.Spec.Name, observed.Outputs.Entries(), observed.Outputs.Results(), n, len(m.Outputs))
 		}
-		o.Filtered, o.NY, o.Size, o.Outputs, o.Deviation, o.outputs = true, len(m.Outputs), of.Filter.Size(), m.Outputs, m.Deviation, of.Outputs
-		o.Mean, o.Spread = of.Filter.Prior()
-		o.Noise = of.Filter.Process()
+		o.Filtered, o.NY, o.Size = true, len(m.Outputs), observed.Filter.Size()
+		o.Outputs, o.Deviation, o.outputs = m.Outputs, m.Deviation, observed.Outputs
+		o.Mean, o.Spread = observed.Filter.Prior()
+		o.Noise = observed.Filter.Process()
 		for _, p := range m.Unknown {
 			o.Unknown, o.Lo, o.Hi = append(o.Unknown, p.Context), append(o.Lo, p.Lo), append(o.Hi, p.Hi)
 		}
-		o.keepOff(of, w.Spec)
+		o.keepOff(observed, w.Spec)
 		for i := range w.Episodes {
 			o.Disturbed = o.Disturbed || len(w.Episodes[i].Acts) > 0
 		}
@@ -106,8 +107,8 @@ func (w *whole) observe(of *Observed) error {
 }
 
 // keepOff completes it by what is kept off the limits.
-func (o *observer) keepOff(of *Observed, spec *domain.Spec) {
-	o.Level, o.Foreseen = of.Level, of.Foreseen
+func (o *observer) keepOff(observed *Observed, spec *domain.Spec) {
+	o.Level, o.Foreseen = observed.Level, observed.Foreseen
 	for _, v := range spec.Measured {
 		o.StateHalf = append(o.StateHalf, v.Scale()/2)
 	}
@@ -130,16 +131,18 @@ func (w *whole) Rounded() float64 { return estimate.Rounded }
 
 // TakesKept, GivesKept, Margins and Onto are the parameter of functions in C that keep something off, its argument, and the beginnings of
 // calls; without it they are of the limits as they are.
-func (w *whole) TakesKept() string { return w.kept("const double (*kept)[ALL], ", "") }
-func (w *whole) GivesKept() string { return w.kept("kept, ", "") }
-func (w *whole) Margins() string   { return w.kept("kept_margins(kept, ", "gpc_"+w.Symbol+"_margins(") }
-func (w *whole) Onto() string      { return w.kept("onto(kept, ", "gpc_"+w.Symbol+"_onto_margins(") }
+func (w *whole) TakesKept() string { return w.chooseText("const double (*kept)[ALL], ", "") }
+func (w *whole) GivesKept() string { return w.chooseText("kept, ", "") }
+func (w *whole) Margins() string {
+	return w.chooseText("kept_margins(kept, ", "gpc_"+w.Symbol+"_margins(")
+}
+func (w *whole) Onto() string { return w.chooseText("onto(kept, ", "gpc_"+w.Symbol+"_onto_margins(") }
 
-func (w *whole) kept(with, without string) string {
+func (w *whole) chooseText(tightening, plain string) string {
 	if w.KeepsOff() {
-		return with
+		return tightening
 	}
-	return without
+	return plain
 }
 
 // Settling is how often a first decision is made, KeptStages how many stages of an episode keep off differently, Steered how many numbers
@@ -165,14 +168,14 @@ func (w *whole) KeptBytes() int {
 // stageBytes is the memory of a plan's stages, and of what is under way before them.
 func (w *whole) stageBytes() int {
 	n := w.Observer.Size
-	plan, derivatives, found := w.NS+max(1, w.NC)+w.NU+w.NU*w.NS, n*w.Steered(), w.All
+	plan, derivatives, result := w.NS+max(1, w.NC)+w.NU+w.NU*w.NS, n*w.Steered(), w.All
 	if w.Follows() {
-		found += w.All + (n*(n+w.All)+1)/2 // the latter of float
+		result += w.All + (n*(n+w.All)+1)/2 // the latter of float
 	}
 	if w.InPlace() {
-		plan += max(derivatives, found)
+		plan += max(derivatives, result)
 	} else {
-		plan += derivatives + found
+		plan += derivatives + result
 	}
 	return 8 * (w.Observer.Ahead + w.Spec.LookAhead()) * plan
 }
@@ -181,19 +184,21 @@ func (w *whole) stageBytes() int {
 // these again.
 func (w *whole) InPlace() bool { return w.Observer.Ahead == 0 }
 
-// along is what the template of derivatives reads: C's type of a number's derivatives, how many there are, and what the names of its
+// directional is what the template of derivatives reads: C's type of a number's derivatives, how many there are, and what the names of its
 // functions end in.
-type along struct {
+type directional struct {
 	*whole
 	Type, Wide, Suffix string
 }
 
 // Along are derivatives by the action, AlongEstimated those by what is estimated.
-func (w *whole) Along() along          { return along{w, "along", "NU", ""} }
-func (w *whole) AlongEstimated() along { return along{w, "estimated", "ESTIMATED", "_estimated"} }
+func (w *whole) Along() directional { return directional{w, "along", "NU", ""} }
+func (w *whole) AlongEstimated() directional {
+	return directional{w, "estimated", "ESTIMATED", "_estimated"}
+}
 
 // AlongSteered are derivatives by that and by the action.
-func (w *whole) AlongSteered() along { return along{w, "steered", "STEERED", "_steered"} }
+func (w *whole) AlongSteered() directional { return directional{w, "steered", "STEERED", "_steered"} }
 
 // ObserverBytes are the memory of one loop besides the controller's, where an int takes 4 bytes.
 func (w *whole) ObserverBytes() int {
@@ -232,7 +237,7 @@ func (w *whole) ObserverOperations() int {
 	}
 	root := 4*n*n*n + 16*n*n // Householder's
 	total += moves*(w.stepAlong(n)+2*n*n*n) + 2*root
-	return total + w.along("outputs", n) + o.NY*(7*n*n+12*n+root) + w.Decisions()*w.keptOperations()
+	return total + w.derivativeOperations("outputs", n) + o.NY*(7*n*n+12*n+root) + w.Decisions()*w.keptOperations()
 }
 
 // Decisions is how often a decision is made at most: a first one is made again along its own plan where something is kept off, and
@@ -249,22 +254,23 @@ func (w *whole) keptOperations() int {
 	if !w.KeepsOff() {
 		return 0
 	}
-	n, ns, nu, wide := w.Observer.Size, w.NS, w.NU, w.Steered()
+	n, ns, nu := w.Observer.Size, w.NS, w.NU
+	wide := w.Steered()
 	times := 1 + w.Y.EscapeSteps
-	derivatives := times*(w.stepAlong(wide)+w.along("margins", wide)+w.along("escape", wide)) + w.along("step", wide)
+	derivatives := times*(w.stepAlong(wide)+w.derivativeOperations("margins", wide)+w.derivativeOperations("escape", wide)) + w.derivativeOperations("step", wide)
 	regulator := 4*ns*ns*(ns+nu) + 2*ns*nu*(nu+2*ns) + 2*nu*nu*(nu+2*ns) + 4*ns
-	covariance := (3+w.Observer.Ahead)*(4*n*n*n+2*n) + 2*ns*ns*nu + w.along("outputs", n) + w.Observer.NY*(5*n*n+2*n) + 2*n*n
+	covariance := (3+w.Observer.Ahead)*(4*n*n*n+2*n) + 2*ns*ns*nu + w.derivativeOperations("outputs", n) + w.Observer.NY*(5*n*n+2*n) + 2*n*n
 	keep := w.All * (6*n*n + 2*ns*nu + 4)
 	return (w.Observer.Ahead+w.Spec.LookAhead())*(derivatives+regulator+covariance+keep) + 2*n*n*n
 }
 
 // decision and allBytes are what a decision and a loop take with what comes before the controller.
-func (w *whole) decision(own int) int {
+func (w *whole) decision(operations int) int {
 	if w.Observer == nil {
-		return own
+		return operations
 	}
-	own = w.Decisions() * min(own, 1<<62/w.Decisions())
-	return own + min(w.ObserverOperations(), 1<<62-own)
+	operations = w.Decisions() * min(operations, 1<<62/w.Decisions())
+	return operations + min(w.ObserverOperations(), 1<<62-operations)
 }
 
 func (w *whole) allBytes() int {

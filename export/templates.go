@@ -62,9 +62,9 @@ func row(v []float64) string {
 }
 
 // lines are elements, a few in each line.
-func lines(v []float32, each int, text func(float32) string) string {
+func lines(v []float32, width int, text func(float32) string) string {
 	var b strings.Builder
-	for row := range slices.Chunk(v, each) {
+	for row := range slices.Chunk(v, width) {
 		b.WriteString("   ")
 		for _, x := range row {
 			b.WriteString(" " + text(x) + ",")

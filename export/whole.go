@@ -152,7 +152,8 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	u.ScratchBytes = (4*4 + 2) * u.Widest
 	u.ConstantBytes += 8 * spec.MeasuredSize()
 	w := wholeOf(u, p, y, opt.Episodes)
-	w.Limit, w.Method, w.Start, w.Envelope = opt.Limit, Method, opt.Start, opt.Envelope
+	w.Limit, w.Method = opt.Limit, Method
+	w.Start, w.Envelope = opt.Start, opt.Envelope
 	if opt.Guard.Steps > 0 {
 		w.Guard, w.Horizon = true, opt.Guard.Steps
 	}
@@ -210,16 +211,16 @@ func (w *whole) Guarded() (n int) {
 }
 
 // ofState are the margins that the problem knows to be of the state alone.
-func ofState(p domain.Problem, at *Episode, n int) []bool {
-	is := make([]bool, n)
-	if of := domain.AbilitiesOfProblem(p).MarginsOfState; of != nil {
+func ofState(p domain.Problem, episode *Episode, n int) []bool {
+	mask := make([]bool, n)
+	if margins := domain.AbilitiesOfProblem(p).MarginsOfState; margins != nil {
 		m := make([]float64, len(p.Spec().Margins))
-		of(at.S, at.C, m)
-		for i := range is {
-			is[i] = !math.IsInf(m[i], 1)
+		margins(episode.S, episode.C, m)
+		for i := range mask {
+			mask[i] = !math.IsInf(m[i], 1)
 		}
 	}
-	return is
+	return mask
 }
 
 // AnyOfState reports whether there is such a margin.
@@ -239,25 +240,25 @@ func (w *whole) Integrator() string {
 // generate writes the functions of the system and the derivatives that the projection needs.
 func (w *whole) generate() {
 	var b strings.Builder
-	var written []*program.Function
+	var functions []*program.Function
 	w.slopes = map[string]*program.Sparse{}
-	put := func(f *program.Function, name string) {
-		written = append(written, f)
+	emit := func(f *program.Function, name string) {
+		functions = append(functions, f)
 		b.WriteString(ccode.Function(f, name) + "\n")
 	}
-	slope := func(name string, needed bool, f *program.Function) {
-		if !needed {
+	slope := func(name string, present bool, f *program.Function) {
+		if !present {
 			return
 		}
 		s := f.Jacobian(nil)
 		w.slopes[name] = s
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.SparsityPattern(s, name))
-		put(s.Function, name+"_jacobian")
+		emit(s.Function, name+"_jacobian")
 	}
 	for _, f := range w.Y.Functions {
 		if f.Name() != "outputs" { // which is the Observer's
-			put(f, f.Name())
+			emit(f, f.Name())
 		}
 	}
 	limited := w.NM > 0
@@ -268,7 +269,7 @@ func (w *whole) generate() {
 	slope("margins", limited, w.Y.Function("margins"))
 	slope("escape", limited && w.Y.EscapeSteps > 0, w.Y.Function("escape"))
 	if w.Filtered() {
-		put(w.Observer.outputs, "outputs")
+		emit(w.Observer.outputs, "outputs")
 		slope("outputs", true, w.Observer.outputs)
 	}
 	w.Functions = strings.TrimRight(b.String(), "\n") + "\n"
@@ -276,12 +277,12 @@ func (w *whole) generate() {
 	if w.Filtered() && len(w.Observer.Unknown) > 0 || w.Follows() {
 		more = append(more, "fmin")
 	}
-	w.Libm = libm(written, more...)
+	w.Libm = libm(functions, more...)
 }
 
 // libm names what functions call, and what else is called.
-func libm(written []*program.Function, more ...string) string {
-	names := append(ccode.Libm(written...), more...)
+func libm(functions []*program.Function, more ...string) string {
+	names := append(ccode.Libm(functions...), more...)
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
 }
@@ -294,8 +295,8 @@ func (w *whole) operations() counts {
 	var c counts
 	c.step, c.slopes = w.step(), w.stepAlong(w.NU)
 	times := 1 + w.Y.EscapeSteps
-	c.margins = times * (c.step + w.once("margins") + w.once("escape"))
-	c.slopes = times * (c.slopes + w.along("margins", w.NU) + w.along("escape", w.NU))
+	c.margins = times * (c.step + w.operationsOf("margins") + w.operationsOf("escape"))
+	c.slopes = times * (c.slopes + w.derivativeOperations("margins", w.NU) + w.derivativeOperations("escape", w.NU))
 	wide, rows := w.NU+1, w.All+2*w.NU
 	add := (wide + 1) * (wide*wide*wide + 6*wide*wide)
 	c.program = 10 * (rows + wide) * (2*rows*wide + add)
@@ -308,8 +309,8 @@ func (w *whole) operations() counts {
 	return c
 }
 
-// once is a function itself, 0 where there is none.
-func (w *whole) once(name string) int {
+// operationsOf is a function itself, 0 where there is none.
+func (w *whole) operationsOf(name string) int {
 	if f := w.Y.Function(name); f != nil {
 		return f.Operations()
 	}
@@ -320,15 +321,15 @@ func (w *whole) once(name string) int {
 func (w *whole) step() int {
 	switch w.Y.Integrator {
 	case program.RK4:
-		return w.once("step") + w.Y.Substeps*4*(w.once("ode")+5*w.NS)
+		return w.operationsOf("step") + w.Y.Substeps*4*(w.operationsOf("ode")+5*w.NS)
 	case program.Radau:
-		return w.once("step") + w.Y.Substeps*w.implicit(w.NU)
+		return w.operationsOf("step") + w.Y.Substeps*w.implicit(w.NU)
 	}
-	return w.once("step")
+	return w.operationsOf("step")
 }
 
-// along is the derivative of a function, by so many numbers at once.
-func (w *whole) along(name string, wide int) int {
+// derivativeOperations is the derivative of a function, by so many numbers at once.
+func (w *whole) derivativeOperations(name string, wide int) int {
 	if s := w.slopes[name]; s != nil {
 		return s.Operations() + 2*wide*len(s.Rows)
 	}
@@ -342,17 +343,17 @@ func (w *whole) solving() int {
 }
 
 func (w *whole) implicit(wide int) int {
-	return 40*(2*w.along("ode", wide)+w.solving()+12*w.NS) + w.solving()
+	return 40*(2*w.derivativeOperations("ode", wide)+w.solving()+12*w.NS) + w.solving()
 }
 
 // stepAlong is a step with derivatives by so many numbers.
 func (w *whole) stepAlong(wide int) int {
-	n := w.along("step", wide)
+	n := w.derivativeOperations("step", wide)
 	switch w.Y.Integrator {
 	case program.RK4:
-		n += w.Y.Substeps * 4 * (w.along("ode", wide) + 5*w.NS*(1+wide))
+		n += w.Y.Substeps * 4 * (w.derivativeOperations("ode", wide) + 5*w.NS*(1+wide))
 	case program.Radau:
-		n += w.Y.Substeps * (w.implicit(wide) + 2*w.along("ode", wide) + w.solving() + wide*8*w.NS*w.NS)
+		n += w.Y.Substeps * (w.implicit(wide) + 2*w.derivativeOperations("ode", wide) + w.solving() + wide*8*w.NS*w.NS)
 	}
 	return n
 }

@@ -20,22 +20,22 @@ const (
 
 // pace is how long batches take. It is the dispatcher's, but for most.
 type pace struct {
-	alone, each typical // a decision alone, and each further one in its batch, ns
-	several     int     // batches of more than one
-	most        atomic.Int64
+	single, marginal typical // a decision alone, and each further one in its batch, ns
+	several          int     // batches of more than one
+	most             atomic.Int64
 }
 
 // observeBatch notes that a batch of n took so long.
 func (p *pace) observeBatch(n int, d time.Duration, sessions int) {
 	if n == 1 {
-		p.alone.learn(float64(d))
+		p.single.learn(float64(d))
 	} else {
 		p.several++
-		p.each.learn((float64(d) - float64(p.alone)) / float64(n-1))
+		p.marginal.learn((float64(d) - float64(p.single)) / float64(n-1))
 	}
 	most := 2.0
 	if p.several >= learned {
-		most = 1 + (stretch-1)*float64(p.alone/p.each)
+		most = 1 + (stretch-1)*float64(p.single/p.marginal)
 	}
 	p.most.Store(int64(min(most, float64(sessions))))
 }
@@ -61,7 +61,7 @@ func (s *Server) room(o op) (now *atomic.Int64, most int) {
 	if o == opRefine {
 		return &s.metrics.refining, refinements
 	}
-	return &s.waiting, s.waitingMax()
+	return &s.queued, s.waitingMax()
 }
 
 // waitingMax is how many requests that Options.Waiting counts may be asked at once.

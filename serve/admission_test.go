@@ -42,7 +42,7 @@ func prepared(t *testing.T, deadline time.Duration, o op, stated time.Duration) 
 	t.Helper()
 	cart := testdomain.NewCart(8)
 	c := require.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
-	s := &Server{of: c, spec: c.Spec(), opt: Options{Deadline: deadline}}
+	s := &Server{controlCase: c, spec: c.Spec(), opt: Options{Deadline: deadline}}
 	j := &job{op: o, request: Request{S: []float64{0, 0}, C: []float64{0}}}
 	if o == opRefine {
 		s.refiner = new(gpc.Refiner)
@@ -62,7 +62,7 @@ func TestADeadlineKeepsTimeForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no time passes while a request is prepared
 		for stated, way := range map[time.Duration]time.Duration{time.Second: reserve, 10 * reserve: reserve, time.Millisecond: 100 * time.Microsecond} {
 			for name, j := range map[string]*job{"a request's": prepared(t, 0, opDecide, stated), "the server's": prepared(t, stated, opDecide, 0)} {
-				if out, best := j.request.Deadline.Sub(j.began), j.until.Sub(j.began); out != stated-way || best != stated-2*way {
+				if out, best := j.request.Deadline.Sub(j.start), j.searchDeadline.Sub(j.start); out != stated-way || best != stated-2*way {
 					t.Errorf("%s deadline of %v: an answer after %v, the best of a search after %v, want %v before", name, stated, out, best, way)
 				}
 			}
@@ -73,7 +73,7 @@ func TestADeadlineKeepsTimeForTheAnswer(t *testing.T) {
 // The period of a case is the deadline of its decisions. A refinement has one where it states one, or where the
 // server has one of its own.
 func TestThePeriodIsNoDeadlineOfRefinements(t *testing.T) {
-	if j := prepared(t, Period, opRefine, 0); !j.request.Deadline.IsZero() || !j.until.IsZero() || j.timer.Load() != nil {
+	if j := prepared(t, Period, opRefine, 0); !j.request.Deadline.IsZero() || !j.searchDeadline.IsZero() || j.timer.Load() != nil {
 		t.Errorf("a refinement of a server whose deadline is the period ends at %v", j.request.Deadline)
 	}
 	for name, j := range map[string]*job{
@@ -91,7 +91,7 @@ func TestAnyChangeOfASessionIsOne(t *testing.T) {
 	state := func() SessionState {
 		return SessionState{Session: "a", Preference: &domain.Preference{W: []float64{1, 0}}, S: closedloop.Vector{1, 2}, C: closedloop.Vector{3}, U: closedloop.Vector{4}, ObservedNs: 5, Stale: staleAge}
 	}
-	if !state().same(state()) {
+	if !state().equal(state()) {
 		t.Fatal("a session that has not changed is another")
 	}
 	changes := map[string]func(s *SessionState){
@@ -107,7 +107,7 @@ func TestAnyChangeOfASessionIsOne(t *testing.T) {
 		changed := state()
 		if change := changes[field.Name]; change == nil {
 			t.Errorf("no change of %s is tried", field.Name)
-		} else if change(&changed); changed.same(state()) || state().same(changed) {
+		} else if change(&changed); changed.equal(state()) || state().equal(changed) {
 			t.Errorf("a change of %s is none", field.Name)
 		}
 	}

@@ -54,9 +54,9 @@ func (a Aside) Reset(ctx context.Context, session string) error {
 
 // Do does something in a slice.
 func (a Aside) Do(ctx context.Context, f func() error) error {
-	var did error
-	_, err := a.ask(ctx, &job{op: opInside, inside: func() { did = a.s.guarded(f) }})
-	return cmp.Or(err, did)
+	var outcome error
+	_, err := a.ask(ctx, &job{op: opInside, task: func() { outcome = a.s.guarded(f) }})
+	return cmp.Or(err, outcome)
 }
 
 // Groups is how many groups of decisions the server has made for those whose plants wait: while it grows, somebody
@@ -79,19 +79,19 @@ func (a Aside) ask(ctx context.Context, j *job) (Answer, error) {
 	if s.Draining() {
 		return Answer{}, ErrClosed
 	}
-	j.aside, j.done = true, make(chan struct{})
+	j.background, j.ready = true, make(chan struct{})
 	patience := time.NewTimer(asidePatience)
 	defer patience.Stop()
 	select {
-	case s.aside <- j:
+	case s.asideQueue <- j:
 	case <-patience.C:
 		return Answer{}, ErrBusy
 	case <-ctx.Done():
 		return Answer{}, ctx.Err()
-	case <-s.ended:
+	case <-s.finished:
 		return Answer{}, ErrClosed
 	}
-	<-j.done
+	<-j.ready
 	return j.answer, j.err
 }
 
@@ -100,25 +100,25 @@ func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
 	for {
 		select {
 		case group, ok = <-s.queue:
-			return s.taken(group), ok
+			return s.dequeue(group), ok
 		default:
 		}
-		aside := s.aside
-		if s.coming.Load() > 0 { // whoever has asked may be kept from the queue by a busy machine
-			aside = nil
+		queue := s.asideQueue
+		if s.pending.Load() > 0 { // whoever has asked may be kept from the queue by a busy machine
+			queue = nil
 		}
-		from := s.asideFrom
-		if s.others > 0 && s.batches.Load()-s.asideAt < asideShare && s.decidedAt.Add(asideQuiet).After(from) {
-			from = s.decidedAt.Add(asideQuiet)
+		start := s.asideFrom
+		if s.foreground > 0 && s.batches.Load()-s.asideAt < asideShare && s.decidedAt.Add(asideQuiet).After(start) {
+			start = s.decidedAt.Add(asideQuiet)
 		}
-		if wait := time.Until(from); wait > 0 {
-			aside = nil
+		if wait := time.Until(start); wait > 0 {
+			queue = nil
 			turn.Reset(wait)
 		}
 		select {
 		case group, ok = <-s.queue:
-			return s.taken(group), ok
-		case j := <-aside:
+			return s.dequeue(group), ok
+		case j := <-queue:
 			return []*job{j}, true
 		case <-turn.C:
 		}
@@ -127,15 +127,15 @@ func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
 
 // slice answers a request aside, and says from when on the next may be.
 func (s *Server) slice(j *job) {
-	began := time.Now()
+	start := time.Now()
 	s.asides.Add(1)
-	if err := s.prepare(j, began); err != nil {
+	if err := s.prepare(j, start); err != nil {
 		s.fail(j, err)
 		return
 	}
 	s.serve([]*job{j})
 	s.asideAt = s.batches.Load()
-	if s.others > 0 {
-		s.asideFrom = time.Now().Add((asideShare - 1) * time.Since(began))
+	if s.foreground > 0 {
+		s.asideFrom = time.Now().Add((asideShare - 1) * time.Since(start))
 	}
 }

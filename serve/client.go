@@ -33,9 +33,9 @@ type ClientOptions struct {
 
 // Client asks a server over HTTP. Its methods may be called by any goroutine.
 type Client struct {
-	at    string // http://host:port
-	token string
-	http  *http.Client
+	endpoint string // http://host:port
+	token    string
+	http     *http.Client
 }
 
 // StatusError is what a server answered in place of what it was asked for.
@@ -50,21 +50,21 @@ func (e *StatusError) Error() string {
 
 // Dial is a client of the server at http://HOST:PORT, https://HOST:PORT or unix:PATH. Nothing is
 // asked yet.
-func Dial(at string, o ClientOptions) (*Client, error) {
+func Dial(endpoint string, o ClientOptions) (*Client, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: max(16, o.Connections), IdleConnTimeout: idlePatience / 2}
 	c := &Client{token: o.Token, http: &http.Client{Transport: transport}}
-	if path, ok := strings.CutPrefix(at, "unix:"); ok && path != "" {
-		c.at = "http://localhost"
+	if path, ok := strings.CutPrefix(endpoint, "unix:"); ok && path != "" {
+		c.endpoint = "http://localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 		return c, nil
 	}
-	u, err := url.Parse(at)
+	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: want http://HOST:PORT, https://HOST:PORT or unix:PATH", at))
+		return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: want http://HOST:PORT, https://HOST:PORT or unix:PATH", endpoint))
 	}
-	c.at = u.Scheme + "://" + u.Host
+	c.endpoint = u.Scheme + "://" + u.Host
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
 		if err != nil {
@@ -124,7 +124,7 @@ func (c *Client) Health(ctx context.Context) (*Health, error) {
 		return nil, err
 	}
 	if a.Health == nil {
-		return nil, fmt.Errorf("serve: %s does not answer GET /health as gpc serve does", c.at)
+		return nil, fmt.Errorf("serve: %s does not answer GET /health as gpc serve does", c.endpoint)
 	}
 	return a.Health, nil
 }
@@ -137,17 +137,17 @@ func weightsOf(p *domain.Preference) []float64 {
 	return p.W
 }
 
-// ask sends a request, nil for none, and reads the answer into what is not nil.
-func (c *Client) ask(ctx context.Context, method, path string, what map[string]any, into any) error {
+// ask sends a request, nil for none, and reads the answer into dst unless that is nil.
+func (c *Client) ask(ctx context.Context, method, path string, content map[string]any, dst any) error {
 	var body io.Reader
-	if what != nil {
-		text, err := finite.Marshal(what)
+	if content != nil {
+		text, err := finite.Marshal(content)
 		if err != nil {
 			return err
 		}
 		body = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.at+path, body)
+	r, err := http.NewRequestWithContext(ctx, method, c.endpoint+path, body)
 	if err != nil {
 		return err
 	}
@@ -167,15 +167,15 @@ func (c *Client) ask(ctx context.Context, method, path string, what map[string]a
 	if answer.StatusCode != http.StatusOK {
 		e := &StatusError{Status: answer.StatusCode}
 		if json.Unmarshal(text, &e.Failure) != nil || e.Failure.Error == "" {
-			return errors.Join(e, fmt.Errorf("serve: %s answers %.200q", c.at, text))
+			return errors.Join(e, fmt.Errorf("serve: %s answers %.200q", c.endpoint, text))
 		}
 		return e
 	}
-	if into == nil {
+	if dst == nil {
 		return nil
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("serve: the answer of %s cannot be read: %w", c.at, err)
+	if err := json.Unmarshal(text, dst); err != nil {
+		return fmt.Errorf("serve: the answer of %s cannot be read: %w", c.endpoint, err)
 	}
 	return nil
 }

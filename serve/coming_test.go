@@ -10,12 +10,12 @@ import (
 // be kept from it for as long as several slices take.
 func TestNoSliceBeginsBeforeWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{queue: make(chan []*job, 1), aside: make(chan *job, 1)}
-		aside, plant := &job{aside: true}, &job{}
+		s := &Server{queue: make(chan []*job, 1), asideQueue: make(chan *job, 1)}
+		aside, plant := &job{background: true}, &job{}
 		turn := time.NewTimer(0)
 		defer turn.Stop()
-		s.coming.Add(1)
-		s.aside <- aside
+		s.pending.Add(1)
+		s.asideQueue <- aside
 		taken := make(chan *job, 2)
 		go func() {
 			for range 2 {

@@ -12,15 +12,15 @@ import (
 
 // decider makes the decisions of sessions. The dispatcher alone calls it.
 type decider interface {
-	open(of *session) error
-	close(of *session)
+	open(sess *session) error
+	close(sess *session)
 	// restart begins the loop of a session anew; resume makes it one that was told an observation
 	// and executed u after it.
-	restart(of *session) error
-	resume(of *session, obs batchnav.Observation, u []float64)
+	restart(sess *session) error
+	resume(sess *session, obs batchnav.Observation, u []float64)
 	// decide makes the decision of every job, in their order; prepare lets methods that work between
 	// decisions (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
-	decide(s *Server, jobs []*job) []made
+	decide(s *Server, jobs []*job) []outcome
 	prepare(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
 	// request was answered by its deadline and is not decided.
@@ -28,11 +28,11 @@ type decider interface {
 	missed(j *job)
 }
 
-// made is a decision that was made with others, so many together, or why there is none.
-type made struct {
+// outcome is a decision that was made with others, so many together, or why there is none.
+type outcome struct {
 	decision *Decision
 	plan     []float64 // that its action is the first of, valid until the session's next decision; nil: none
-	together int
+	batched  int
 	err      error
 }
 
@@ -44,7 +44,7 @@ func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
 		return nil, err
 	}
 	if !r.Navigates() || c.Definition().Measurement != nil || c.Definition().Delay.Periods > 0 {
-		d := &controllers{of: c, method: r, engine: e, threads: opt.Threads}
+		d := &controllers{controlCase: c, method: r, engine: e, threads: opt.Threads}
 		return d, d.open(&session{}) // what is wrong with it is said now
 	}
 	b, err := r.Loops(e, opt.Sessions)
@@ -60,57 +60,57 @@ func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
 
 // loops are the places of a batch.
 type loops struct {
-	batch *batchnav.Batch
-	free  []int
-	saved batchnav.Saved
-	which []int
-	obs   []batchnav.Observation
-	out   []batchnav.Decision
+	batch  *batchnav.Batch
+	free   []int
+	saved  batchnav.Saved
+	places []int
+	obs    []batchnav.Observation
+	out    []batchnav.Decision
 }
 
-func (l *loops) open(of *session) error {
+func (l *loops) open(sess *session) error {
 	last := len(l.free) - 1
-	of.place, l.free = l.free[last], l.free[:last]
-	l.batch.ResetLoop(of.place)
+	sess.place, l.free = l.free[last], l.free[:last]
+	l.batch.ResetLoop(sess.place)
 	return nil
 }
 
-func (l *loops) close(of *session) { l.free = append(l.free, of.place) }
+func (l *loops) close(sess *session) { l.free = append(l.free, sess.place) }
 
-func (l *loops) restart(of *session) error {
-	l.batch.ResetLoop(of.place)
+func (l *loops) restart(sess *session) error {
+	l.batch.ResetLoop(sess.place)
 	return nil
 }
 
-func (l *loops) resume(of *session, obs batchnav.Observation, u []float64) {
-	l.batch.Missed(of.place, obs, u)
+func (l *loops) resume(sess *session, obs batchnav.Observation, u []float64) {
+	l.batch.Missed(sess.place, obs, u)
 }
 
-func (l *loops) executed(j *job, u []float64) { l.batch.Executed(j.of.place, u) }
+func (l *loops) executed(j *job, u []float64) { l.batch.Executed(j.sess.place, u) }
 
 func (l *loops) missed(j *job) {
 	if d := j.answer.Decision; d != nil {
-		l.batch.Missed(j.of.place, l.observation(j), d.U)
+		l.batch.Missed(j.sess.place, l.observation(j), d.U)
 	}
 }
 
 func (l *loops) observation(j *job) batchnav.Observation {
-	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Deadline: j.until}
+	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Deadline: j.searchDeadline}
 }
 
 // decide makes the decisions together. Where one panics, all loops go back to where they
 // were, and each decides alone: the one that does it again ends.
-func (l *loops) decide(s *Server, jobs []*job) []made {
-	l.which, l.obs, l.out = l.which[:0], l.obs[:0], slices.Grow(l.out[:0], len(jobs))[:len(jobs)]
+func (l *loops) decide(s *Server, jobs []*job) []outcome {
+	l.places, l.obs, l.out = l.places[:0], l.obs[:0], slices.Grow(l.out[:0], len(jobs))[:len(jobs)]
 	for _, j := range jobs {
-		l.which = append(l.which, j.of.place)
+		l.places = append(l.places, j.sess.place)
 		l.obs = append(l.obs, l.observation(j))
 	}
-	err := l.batch.Save(l.which, &l.saved)
+	err := l.batch.Save(l.places, &l.saved)
 	if err == nil {
-		err = s.guarded(func() error { return l.batch.DecideSome(l.which, l.obs, l.out) })
+		err = s.guarded(func() error { return l.batch.DecideSome(l.places, l.obs, l.out) })
 	}
-	all := make([]made, 0, len(jobs))
+	all := make([]outcome, 0, len(jobs))
 	if panicked(err) && len(jobs) > 1 {
 		if err = l.batch.Restore(&l.saved); err == nil {
 			for i := range jobs {
@@ -121,13 +121,13 @@ func (l *loops) decide(s *Server, jobs []*job) []made {
 	}
 	for i := range jobs {
 		if err != nil {
-			all = append(all, made{err: err})
+			all = append(all, outcome{err: err})
 			continue
 		}
 		d := &l.out[i]
-		answer := answered(slices.Clone(d.U), d.Margin, &d.Decision, s.spec)
+		answer := decisionOf(slices.Clone(d.U), d.Margin, &d.Decision, s.spec)
 		answer.OffMap = d.OffMap
-		all = append(all, made{answer, d.Ahead, len(jobs), nil})
+		all = append(all, outcome{answer, d.Ahead, len(jobs), nil})
 	}
 	return all
 }
@@ -139,19 +139,19 @@ func (l *loops) prepare(s *Server, jobs []*job) {
 		return
 	}
 	for _, j := range jobs {
-		if s.sessions[j.session] != j.of {
+		if s.sessions[j.session] != j.sess {
 			continue
 		}
-		l.which = append(l.which[:0], j.of.place)
-		if err := s.guarded(func() error { return l.batch.PrepareSome(l.which) }); err != nil {
+		l.places = append(l.places[:0], j.sess.place)
+		if err := s.guarded(func() error { return l.batch.PrepareSome(l.places) }); err != nil {
 			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
-			l.batch.ResetLoop(j.of.place)
+			l.batch.ResetLoop(j.sess.place)
 		}
 	}
 }
 
-// answered is what is answered of a decision of u, whose smallest margin is known.
-func answered(u []float64, margin float64, d *domain.Decision, spec *domain.Spec) *Decision {
+// decisionOf is what is answered of a decision of u, whose smallest margin is known.
+func decisionOf(u []float64, margin float64, d *domain.Decision, spec *domain.Spec) *Decision {
 	return &Decision{
 		U: u, Margin: margin, Feasible: spec.Keeps(margin), Sigma: slices.Clone(d.Sigma),
 		Residual: d.Residual, ResidualLimit: d.Limit, Displacement: d.Displacement, Fallback: uint32(d.Fallback),
@@ -160,41 +160,41 @@ func answered(u []float64, margin float64, d *domain.Decision, spec *domain.Spec
 
 // controllers are those of the sessions of a method that decides for one at a time.
 type controllers struct {
-	of      *gpc.Case
-	method  *gpc.Resolved
-	engine  *gpc.Engine
-	threads int
+	controlCase *gpc.Case
+	method      *gpc.Resolved
+	engine      *gpc.Engine
+	threads     int
 }
 
-func (c *controllers) open(of *session) error {
+func (c *controllers) open(sess *session) error {
 	ctrl, err := c.method.Controller(c.engine)
 	if err != nil {
 		return err
 	}
 	if err := ctrl.Reset(nil); err != nil {
-		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.method.Method.Name, c.of.Name(), err))
+		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.method.Method.Name, c.controlCase.Name(), err))
 	}
-	of.controller, of.may = ctrl, domain.AbilitiesOfController(ctrl)
+	sess.controller, sess.abilities = ctrl, domain.AbilitiesOfController(ctrl)
 	return nil
 }
 
-func (c *controllers) restart(of *session) error { return of.controller.Reset(nil) }
+func (c *controllers) restart(sess *session) error { return sess.controller.Reset(nil) }
 
 func (c *controllers) close(*session)                                   {}
 func (c *controllers) resume(*session, batchnav.Observation, []float64) {}
 
 // executed tells a controller that u was executed in place of what was decided.
 func (c *controllers) executed(j *job, u []float64) {
-	if j.of.may.Executed != nil {
-		j.of.may.Executed(u)
+	if j.sess.abilities.Executed != nil {
+		j.sess.abilities.Executed(u)
 	}
 }
 
 // missed tells a controller that a step was made that it was not asked about in time.
 func (c *controllers) missed(j *job) {
-	switch missed := j.of.may.Missed; {
+	switch missed := j.sess.abilities.Missed; {
 	case missed == nil || j.answer.Decision == nil:
-	case c.of.Definition().Measurement != nil || c.of.Definition().Delay.Periods > 0:
+	case c.controlCase.Definition().Measurement != nil || c.controlCase.Definition().Delay.Periods > 0:
 		missed(nil, nil, j.answer.Decision.U)
 	default:
 		missed(j.request.S, j.request.C, j.answer.Decision.U)
@@ -202,11 +202,11 @@ func (c *controllers) missed(j *job) {
 }
 
 // decide lets each session's controller decide, side by side.
-func (c *controllers) decide(s *Server, jobs []*job) []made {
-	all := make([]made, len(jobs))
+func (c *controllers) decide(s *Server, jobs []*job) []outcome {
+	all := make([]outcome, len(jobs))
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
 		m := &all[i]
-		m.together = len(jobs)
+		m.batched = len(jobs)
 		m.err = s.guarded(func() (err error) {
 			m.decision, m.plan, err = c.one(s.spec, s.problem, jobs[i])
 			return err
@@ -219,10 +219,10 @@ func (c *controllers) decide(s *Server, jobs []*job) []made {
 func (c *controllers) prepare(s *Server, jobs []*job) {
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
 		j := jobs[i]
-		if s.sessions[j.session] != j.of || j.of.may.Prepare == nil {
+		if s.sessions[j.session] != j.sess || j.sess.abilities.Prepare == nil {
 			return
 		}
-		if err := s.guarded(j.of.may.Prepare); err != nil {
+		if err := s.guarded(j.sess.abilities.Prepare); err != nil {
 			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
 		}
 	})
@@ -230,30 +230,30 @@ func (c *controllers) prepare(s *Server, jobs []*job) {
 
 // one decides a job; plan is the one that the action is the first of, as the controller views it.
 func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (d *Decision, plan []float64, err error) {
-	r, of, u := &j.request, j.of, make([]float64, spec.ActionSize())
-	at, did := Estimate{S: r.S, C: r.C}, domain.Decision{}
-	if of.may.DecideMeasured == nil {
-		did, err = of.controller.Decide(r.S, r.C, j.preference, u)
+	r, sess, u := &j.request, j.sess, make([]float64, spec.ActionSize())
+	estimate, decision := Estimate{S: r.S, C: r.C}, domain.Decision{}
+	if sess.abilities.DecideMeasured == nil {
+		decision, err = sess.controller.Decide(r.S, r.C, j.preference, u)
 	} else {
 		y := r.Y
 		if y == nil { // the state is measured
 			y = r.S
 		}
-		at = Estimate{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
-		did, err = of.may.DecideMeasured(y, r.C, j.preference, at.S, at.C, u)
+		estimate = Estimate{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
+		decision, err = sess.abilities.DecideMeasured(y, r.C, j.preference, estimate.S, estimate.C, u)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	margins := make([]float64, len(spec.Margins))
-	p.Margins(at.S, at.C, u, margins)
-	d = answered(u, domain.Smallest(margins), &did, spec)
-	d.OffMap = did.Limit > 0 && !(did.Residual <= did.Limit)
-	if of.may.DecideMeasured != nil {
-		d.Estimate = &at
+	p.Margins(estimate.S, estimate.C, u, margins)
+	d = decisionOf(u, domain.Smallest(margins), &decision, spec)
+	d.OffMap = decision.Limit > 0 && !(decision.Residual <= decision.Limit)
+	if sess.abilities.DecideMeasured != nil {
+		d.Estimate = &estimate
 	}
-	if of.may.Faults != nil {
-		at.Faults = of.may.Faults()
+	if sess.abilities.Faults != nil {
+		estimate.Faults = sess.abilities.Faults()
 	}
-	return d, did.Ahead, nil
+	return d, decision.Ahead, nil
 }

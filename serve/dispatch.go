@@ -21,23 +21,23 @@ import (
 const backlog = 1024
 
 // ask queues one request that began at a time and waits for its answer.
-func (s *Server) ask(ctx context.Context, j *job, began time.Time) (Answer, error) {
+func (s *Server) ask(ctx context.Context, j *job, start time.Time) (Answer, error) {
 	err := s.admit(j)
 	if err != nil {
 		s.count(err)
 		return Answer{Op: j.op.String(), Session: j.session}, err
 	}
-	if err = s.prepare(j, began); err == nil {
+	if err = s.prepare(j, start); err == nil {
 		err = s.enqueue([]*job{j}, false)
 	}
 	if err != nil {
 		s.fail(j, err)
 	}
 	select {
-	case <-j.done:
+	case <-j.ready:
 	case <-s.hurry:
 		s.giveUp(j)
-		<-j.done
+		<-j.ready
 	case <-ctx.Done():
 		return Answer{}, ctx.Err()
 	}
@@ -59,10 +59,10 @@ func (s *Server) admit(j *job) error {
 }
 
 // prepare checks a request and starts its clock.
-func (s *Server) prepare(j *job, began time.Time) error {
-	j.began = began
-	if j.done == nil {
-		j.done = make(chan struct{})
+func (s *Server) prepare(j *job, start time.Time) error {
+	j.start = start
+	if j.ready == nil {
+		j.ready = make(chan struct{})
 	}
 	if len(j.session) > MaxSessionName {
 		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
@@ -79,7 +79,7 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	if j.op != opDecide && j.op != opRefine {
 		return nil
 	}
-	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+	if m := s.controlCase.Definition().Measurement; m != nil && j.op == opDecide {
 		if len(r.Y) != len(m.Outputs) {
 			return jsonin.Errorf("y", "field \"y\" has %d entries, case %q has %d measured outputs", len(r.Y), s.spec.Name, len(m.Outputs))
 		}
@@ -102,15 +102,15 @@ func (s *Server) prepare(j *job, began time.Time) error {
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
-	if own := s.deadlineOf(j.op); r.Deadline.IsZero() && own > 0 {
-		r.Deadline = began.Add(own)
+	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {
+		r.Deadline = start.Add(limit)
 	}
 	if r.Deadline.IsZero() {
 		return nil
 	}
 	way := min(reserve, max(0, time.Until(r.Deadline)/10))
 	r.Deadline = r.Deadline.Add(-way)
-	j.until = r.Deadline.Add(-way)
+	j.searchDeadline = r.Deadline.Add(-way)
 	j.timer.Store(time.AfterFunc(time.Until(r.Deadline), func() { s.expire(j) }))
 	return nil
 }
@@ -119,11 +119,11 @@ func (s *Server) prepare(j *job, began time.Time) error {
 func (s *Server) Deadline() time.Duration { return s.deadlineOf(opDecide) }
 
 // deadlineOf is that of requests which state none; 0: none.
-func (s *Server) deadlineOf(of op) time.Duration {
+func (s *Server) deadlineOf(kind op) time.Duration {
 	switch {
 	case s.opt.Deadline != Period:
 		return s.opt.Deadline
-	case of != opDecide:
+	case kind != opDecide:
 		return 0
 	}
 	return time.Duration(min(s.spec.StepSeconds*float64(time.Second), float64(MaxDeadline)))
@@ -137,7 +137,7 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 	if s.closed {
 		return ErrClosed
 	}
-	s.coming.Add(1)
+	s.pending.Add(1)
 	for _, j := range group {
 		j.asides = s.asides.Load()
 	}
@@ -149,22 +149,22 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 	case s.queue <- group:
 		return nil
 	default:
-		s.coming.Add(-1)
+		s.pending.Add(-1)
 		return ErrBusy
 	}
 }
 
-// taken is a group that has left the queue.
-func (s *Server) taken(group []*job) []*job {
+// dequeue is a group that has left the queue.
+func (s *Server) dequeue(group []*job) []*job {
 	if group != nil {
-		s.coming.Add(-1)
+		s.pending.Add(-1)
 	}
 	return group
 }
 
 // dispatch serves what is queued until the server is closed.
 func (s *Server) dispatch() {
-	defer close(s.ended)
+	defer close(s.finished)
 	turn := time.NewTimer(0)
 	defer turn.Stop()
 	for {
@@ -172,7 +172,7 @@ func (s *Server) dispatch() {
 		if !ok {
 			return
 		}
-		if group[0].aside {
+		if group[0].background {
 			s.slice(group[0])
 			continue
 		}
@@ -183,7 +183,7 @@ func (s *Server) dispatch() {
 			select {
 			case next, ok := <-s.queue:
 				if more = ok; ok {
-					group = append(group, s.taken(next)...)
+					group = append(group, s.dequeue(next)...)
 				}
 			default:
 				more = false
@@ -199,7 +199,7 @@ func (s *Server) serve(jobs []*job) {
 	var batch []*job
 	flush := func() {
 		for _, j := range batch {
-			j.of.waits = false
+			j.sess.waits = false
 		}
 		if len(batch) > 0 {
 			s.decide(batch)
@@ -207,7 +207,7 @@ func (s *Server) serve(jobs []*job) {
 		}
 	}
 	for _, j := range jobs {
-		if of := s.sessions[j.session]; of != nil && of.waits {
+		if sess := s.sessions[j.session]; sess != nil && sess.waits {
 			flush()
 		}
 		switch j.op {
@@ -216,11 +216,11 @@ func (s *Server) serve(jobs []*job) {
 				s.fail(j, err)
 				continue
 			}
-			j.of.waits = true
+			j.sess.waits = true
 			batch = append(batch, j)
 		case opRefine:
 			j.preference = s.preferenceOf(j)
-			if j.aside {
+			if j.background {
 				s.answerRefinement(j)
 			} else {
 				s.refining.Go(func() { s.answerRefinement(j) })
@@ -230,17 +230,17 @@ func (s *Server) serve(jobs []*job) {
 				s.fail(j, err)
 				continue
 			}
-			j.of.preference = j.request.Preference
+			j.sess.preference = j.request.Preference
 			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opClear:
-			if of := s.sessions[j.session]; of != nil && of.stale != "" {
-				of.stale, of.observed = "", time.Time{}
-				s.opt.Log.Info("fallback cleared", "session", of.name)
+			if sess := s.sessions[j.session]; sess != nil && sess.stale != "" {
+				sess.stale, sess.observed = "", time.Time{}
+				s.opt.Log.Info("fallback cleared", "session", sess.name)
 			}
 			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opReset:
-			if of := s.sessions[j.session]; of != nil {
-				s.end(of)
+			if sess := s.sessions[j.session]; sess != nil {
+				s.end(sess)
 			}
 			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opHealth:
@@ -249,7 +249,7 @@ func (s *Server) serve(jobs []*job) {
 			s.finish(j, Answer{Op: j.op.String(), Health: &h}, nil)
 		case opInside:
 			flush()
-			j.inside()
+			j.task()
 			s.finish(j, Answer{}, nil)
 		}
 	}
@@ -258,20 +258,20 @@ func (s *Server) serve(jobs []*job) {
 
 // begin finds the session of a request, a new one where it has none.
 func (s *Server) begin(j *job) (err error) {
-	if j.of = s.sessions[j.session]; j.of != nil {
-		j.of.lastRequest = time.Now()
+	if j.sess = s.sessions[j.session]; j.sess != nil {
+		j.sess.lastRequest = time.Now()
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
 		return jsonin.Errorf("session", "%w", option.Errorf("%w: the server holds %d; reset one, or start it with a larger {Sessions}", ErrFull, len(s.sessions)))
 	}
-	of := &session{name: j.session, aside: j.aside, lastRequest: time.Now()}
-	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
+	sess := &session{name: j.session, background: j.background, lastRequest: time.Now()}
+	if err := s.guarded(func() error { return s.decider.open(sess) }); err != nil {
 		return err
 	}
-	j.of, s.sessions[j.session] = of, of
-	if !of.aside {
-		s.others++
+	j.sess, s.sessions[j.session] = sess, sess
+	if !sess.background {
+		s.foreground++
 	}
 	s.open.Store(int64(len(s.sessions)))
 	return nil
@@ -287,7 +287,7 @@ func (s *Server) decide(jobs []*job) {
 			s.answerStale(j)
 		case j.finished() || j.overdue() && s.expire(j): // its deadline passed while it waited
 			s.decider.missed(j)
-			j.of.report(j)
+			j.sess.report(j)
 		default:
 			open = append(open, j)
 		}
@@ -295,8 +295,8 @@ func (s *Server) decide(jobs []*job) {
 	if len(open) == 0 {
 		return
 	}
-	aside := open[0].aside // then it is alone
-	if !aside {
+	background := open[0].background // then it is alone
+	if !background {
 		s.batches.Add(1)
 		s.largest.Store(max(s.largest.Load(), int64(len(open))))
 		s.metrics.batch.observe(float64(len(open)))
@@ -306,15 +306,15 @@ func (s *Server) decide(jobs []*job) {
 	}
 	start := time.Now()
 	for i, m := range s.decider.decide(s, open) {
-		s.decided(open[i], &m)
+		s.answerDecision(open[i], &m)
 	}
 	s.decider.prepare(s, open)
-	if !aside {
+	if !background {
 		s.decidedAt = time.Now()
 		s.pace.observeBatch(len(open), s.decidedAt.Sub(start), s.opt.Sessions)
 	}
 	for _, j := range open {
-		j.of.report(j)
+		j.sess.report(j)
 	}
 }
 
@@ -322,8 +322,8 @@ func (s *Server) preferenceOf(j *job) domain.Preference {
 	if j.request.Preference != nil {
 		return *j.request.Preference
 	}
-	if of := s.sessions[j.session]; of != nil && of.preference != nil {
-		return *of.preference
+	if sess := s.sessions[j.session]; sess != nil && sess.preference != nil {
+		return *sess.preference
 	}
 	return s.preference
 }
@@ -336,24 +336,24 @@ const (
 
 // outdated reports whether a session's decisions are the fallback, of this observation on.
 func (s *Server) outdated(j *job) bool {
-	of, at := j.of, j.request.Observed
-	if of.stale != "" || at.IsZero() {
-		return of.stale != ""
+	sess, observed := j.sess, j.request.Observed
+	if sess.stale != "" || observed.IsZero() {
+		return sess.stale != ""
 	}
-	age := time.Since(at)
+	age := time.Since(observed)
 	switch {
 	case s.opt.MaxAge > 0 && age.Abs() > s.opt.MaxAge:
-		of.stale = staleAge
-	case !at.After(of.observed):
-		of.stale = staleOrder
+		sess.stale = staleAge
+	case !observed.After(sess.observed):
+		sess.stale = staleOrder
 	default:
-		of.observed = at
+		sess.observed = observed
 		return false
 	}
-	s.opt.Log.Warn("stale observation: the session answers the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
-	s.held.keep(of.name, nil)
-	if err := s.guarded(func() error { return s.decider.restart(of) }); err != nil {
-		s.opt.Log.Error("a control loop cannot be restarted", "session", of.name, "error", err)
+	s.opt.Log.Warn("stale observation: the session answers the fallback until it is cleared or reset", "session", sess.name, "why", sess.stale, "age", age)
+	s.plans.keep(sess.name, nil)
+	if err := s.guarded(func() error { return s.decider.restart(sess) }); err != nil {
+		s.opt.Log.Error("a control loop cannot be restarted", "session", sess.name, "error", err)
 	}
 	return true
 }
@@ -365,17 +365,17 @@ func (s *Server) answerStale(j *job) {
 		s.fail(j, err)
 		return
 	}
-	d.Stale, d.LatencyUs = j.of.stale, machine.Microseconds(time.Since(j.began))
+	d.Stale, d.LatencyUs = j.sess.stale, machine.Microseconds(time.Since(j.start))
 	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, counted(j, &s.decisions, &s.replaced)...)
-	j.of.report(j)
+	j.sess.report(j)
 }
 
-// decided answers one decision. What was answered in its place by its deadline is what the session has executed. A
+// answerDecision answers one decision. What was answered in its place by its deadline is what the session has executed. A
 // panic ends the session.
-func (s *Server) decided(j *job, m *made) {
+func (s *Server) answerDecision(j *job, m *outcome) {
 	if panicked(m.err) {
 		s.panics.Add(1)
-		s.end(j.of)
+		s.end(j.sess)
 		m.err = &FieldError{Field: "session", Err: fmt.Errorf("the session has ended: %w", m.err)}
 	}
 	if m.err != nil {
@@ -386,7 +386,7 @@ func (s *Server) decided(j *job, m *made) {
 		s.expire(j) // its clock may ring later than it should
 	}
 	d := m.decision
-	d.Batch, d.LatencyUs = m.together, machine.Microseconds(time.Since(j.began))
+	d.Batch, d.LatencyUs = m.batched, machine.Microseconds(time.Since(j.start))
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]
@@ -394,27 +394,27 @@ func (s *Server) decided(j *job, m *made) {
 	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counted(j, counters...)...) && j.answer.Decision != nil {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
-	s.held.keep(j.session, m.plan)
+	s.plans.keep(j.session, m.plan)
 }
 
 // finish answers a request, which the counters count, and reports whether it was not
 // answered yet. When it returns the answer is there.
 func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) bool {
-	if !j.answered.CompareAndSwap(false, true) {
-		<-j.done
+	if !j.hasAnswer.CompareAndSwap(false, true) {
+		<-j.ready
 		return false
 	}
 	j.answer, j.err = a, err
 	for _, c := range counters {
 		c.Add(1)
 	}
-	if !j.aside {
-		s.metrics.answered(j)
+	if !j.background {
+		s.metrics.countAnswer(j)
 	}
 	s.watchers.tell(j)
 	s.release(j)
 	j.stop()
-	close(j.done)
+	close(j.ready)
 	return true
 }
 
@@ -428,7 +428,7 @@ func (s *Server) release(j *job) {
 
 // fail answers a request with an error.
 func (s *Server) fail(j *job, err error) {
-	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) && !j.aside {
+	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) && !j.background {
 		s.count(err)
 	}
 }
@@ -441,17 +441,17 @@ func (s *Server) count(err error) {
 
 // counted are the counters of a request's answer: none of one that was asked aside.
 func counted(j *job, counters ...*atomic.Int64) []*atomic.Int64 {
-	if j.aside {
+	if j.background {
 		return nil
 	}
 	return counters
 }
 
 // report keeps what a session was told and did.
-func (of *session) report(j *job) {
+func (sess *session) report(j *job) {
 	if d := j.answer.Decision; d != nil && d.Estimate != nil {
-		of.s, of.c, of.u = append(of.s[:0], d.Estimate.S...), append(of.c[:0], d.Estimate.C...), append(of.u[:0], d.U...)
+		sess.s, sess.c, sess.u = append(sess.s[:0], d.Estimate.S...), append(sess.c[:0], d.Estimate.C...), append(sess.u[:0], d.U...)
 	} else if d != nil && j.request.Y == nil { // of what is measured nothing is known without its filter
-		of.s, of.c, of.u = append(of.s[:0], j.request.S...), append(of.c[:0], j.request.C...), append(of.u[:0], d.U...)
+		sess.s, sess.c, sess.u = append(sess.s[:0], j.request.S...), append(sess.c[:0], j.request.C...), append(sess.u[:0], d.U...)
 	}
 }

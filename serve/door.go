@@ -18,36 +18,36 @@ const drained = 250 * time.Millisecond
 // active are the connections whose request is not answered yet.
 type active struct {
 	sync.Mutex
-	on map[net.Conn]bool
+	connections map[net.Conn]bool
 }
 
 func (a *active) note(c net.Conn, state http.ConnState) {
 	a.Lock()
 	defer a.Unlock()
 	if state == http.StateActive {
-		a.on[c] = true
+		a.connections[c] = true
 	} else {
-		delete(a.on, c)
+		delete(a.connections, c)
 	}
 }
 
-func (a *active) none() bool {
+func (a *active) idle() bool {
 	a.Lock()
 	defer a.Unlock()
-	return len(a.on) == 0
+	return len(a.connections) == 0
 }
 
 // HTTP serves a handler on listeners until the context ends; then the listeners are closed, what
 // was asked is answered, by the fallback where that takes longer than drain (0: DefaultDrain), and
 // nil returned. An error is of a listener.
-func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
-	asking := active{on: map[net.Conn]bool{}}
+func (s *Server) HTTP(ctx context.Context, h http.Handler, listeners []net.Listener, drain time.Duration) error {
+	asking := active{connections: map[net.Conn]bool{}}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headBytes - headSlop,
 		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug), ConnState: asking.note,
 	}
-	failed := make(chan error, len(on))
-	for _, l := range on {
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
 		go func() { failed <- server.Serve(l) }()
 	}
 	var err error
@@ -58,11 +58,11 @@ func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, dr
 	}
 	drain = cmp.Or(drain, DefaultDrain)
 	s.Drain(drain)
-	for _, l := range on {
+	for _, l := range listeners {
 		l.Close()
 	}
 	// Not Shutdown: it waits for connections that never asked, too.
-	for end := time.Now().Add(drain + drained); s.answering.Load() > 0 || !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(drain + drained); s.answering.Load() > 0 || !asking.idle() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	server.Close()
 	return err
@@ -88,7 +88,7 @@ func (d *door) Accept() (net.Conn, error) {
 		select {
 		case d.room <- struct{}{}:
 			d.s.metrics.connections.Add(1)
-			return &connection{Conn: c, of: d}, nil
+			return &connection{Conn: c, door: d}, nil
 		default:
 			d.s.metrics.turnedAway.Add(1)
 			c.Close()
@@ -99,14 +99,14 @@ func (d *door) Accept() (net.Conn, error) {
 // connection gives its room back when it is closed.
 type connection struct {
 	net.Conn
-	of   *door
-	once sync.Once
+	door    *door
+	closing sync.Once
 }
 
 func (c *connection) Close() error {
-	c.once.Do(func() {
-		c.of.s.metrics.connections.Add(-1)
-		<-c.of.room
+	c.closing.Do(func() {
+		c.door.s.metrics.connections.Add(-1)
+		<-c.door.room
 	})
 	return c.Conn.Close()
 }

@@ -3,11 +3,11 @@ package serve
 import "time"
 
 // Drain begins the end: what is asked from now on is refused with ErrClosed, but for the lines
-// that Lines has read, and what has no answer after within gets the fallback, or ErrClosed.
-func (s *Server) Drain(within time.Duration) {
+// that Lines has read, and what has no answer after timeLimit gets the fallback, or ErrClosed.
+func (s *Server) Drain(timeLimit time.Duration) {
 	s.drain.Do(func() {
 		close(s.draining)
-		time.AfterFunc(within, func() { close(s.hurry) })
+		time.AfterFunc(timeLimit, func() { close(s.hurry) })
 	})
 }
 
@@ -29,6 +29,6 @@ func (s *Server) Close() {
 		close(s.queue)
 	}
 	s.closing.Unlock()
-	<-s.ended
+	<-s.finished
 	s.refining.Wait()
 }

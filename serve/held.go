@@ -12,15 +12,15 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// held are what is left of the sessions' plans, by name: a decision that comes late is answered by the next action there.
-type held struct {
+// planTails are what is left of the sessions' plans, by name: a decision that comes late is answered by the next action there.
+type planTails struct {
 	mu    sync.Mutex
 	plans map[string][]float64
 	width int // of an action
 }
 
 // keep remembers what follows the first action of a plan; a plan of none forgets.
-func (h *held) keep(session string, plan []float64) {
+func (h *planTails) keep(session string, plan []float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(plan) <= h.width {
@@ -31,7 +31,7 @@ func (h *held) keep(session string, plan []float64) {
 }
 
 // take writes the next action of a session's plan, which moves on, and reports whether there is one.
-func (h *held) take(session string, u []float64) bool {
+func (h *planTails) take(session string, u []float64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	plan := h.plans[session]
@@ -51,14 +51,14 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 		return d, err
 	}
 	next := make([]float64, s.spec.ActionSize())
-	if !s.held.take(j.session, next) {
+	if !s.plans.take(j.session, next) {
 		return d, nil
 	}
-	known := s.of.Definition().Delay.Periods == 0 && tensor.Finite(j.request.S) // else nothing is known of where it acts
+	measured := s.controlCase.Definition().Delay.Periods == 0 && tensor.Finite(j.request.S) // else nothing is known of where it acts
 	err = s.guarded(func() error {
-		var by domain.Fallback
-		d.Margin, by = closedloop.Hold(s.problem, j.request.S, j.request.C, next, known, d.U)
-		d.Feasible, d.Fallback = s.spec.Keeps(d.Margin), uint32(by)
+		var source domain.Fallback
+		d.Margin, source = closedloop.Hold(s.problem, j.request.S, j.request.C, next, measured, d.U)
+		d.Feasible, d.Fallback = s.spec.Keeps(d.Margin), uint32(source)
 		return nil
 	})
 	return d, err
@@ -67,8 +67,8 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 // expire answers a request whose deadline has come with the plan before, or the problem's fallback. When it returns, true, the
 // answer is there.
 func (s *Server) expire(j *job) bool {
-	if j.answered.Load() || !j.expires.CompareAndSwap(false, true) { // its session's plan moves on once
-		<-j.done
+	if j.hasAnswer.Load() || !j.expires.CompareAndSwap(false, true) { // its session's plan moves on once
+		<-j.ready
 		return true
 	}
 	d, err := s.replacement(j)
@@ -79,7 +79,7 @@ func (s *Server) expire(j *job) bool {
 	a := Answer{Op: j.op.String(), Session: j.session}
 	switch j.op {
 	case opDecide:
-		d.Late, d.LatencyUs = true, machine.Microseconds(time.Since(j.began))
+		d.Late, d.LatencyUs = true, machine.Microseconds(time.Since(j.start))
 		a.Decision = d
 	case opRefine:
 		plan := make([]float64, 0, s.spec.PlanSize())

@@ -91,9 +91,9 @@ func problemf(status int, format string, args ...any) error {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	control, until := http.NewResponseController(w), time.Now().Add(h.o.Patience)
-	control.SetReadDeadline(until)
-	control.SetWriteDeadline(until)
+	control, deadline := http.NewResponseController(w), time.Now().Add(h.o.Patience)
+	control.SetReadDeadline(deadline)
+	control.SetWriteDeadline(deadline)
 	if h.s.Draining() {
 		w.Header().Set("Connection", "close")
 	}
@@ -128,7 +128,7 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if h.o.Token == "" {
 		// A page whose name was made to stand for this host has its own name here.
-		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "tcp" && !web.Loopback(r) {
+		if address, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && address.Network() == "tcp" && !web.Loopback(r) {
 			return problemf(http.StatusForbidden, "the request is for the host %.64q: without a token it has to name a loopback address", r.Host)
 		}
 		return nil
@@ -137,7 +137,7 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if given := sha256.Sum256([]byte(token)); !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], h.token[:]) != 1 {
+	if sum := sha256.Sum256([]byte(token)); !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], h.token[:]) != 1 {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="gpc"`)
 		return problemf(http.StatusUnauthorized, "the header Authorization lacks the token of this server: Bearer TOKEN")
 	}
@@ -147,8 +147,8 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 // isInput reports whether an error is the asker's.
 func isInput(err error) bool {
 	var field *FieldError
-	var in gpc.InputError
-	return errors.As(err, &field) || errors.As(err, &in)
+	var input gpc.InputError
+	return errors.As(err, &field) || errors.As(err, &input)
 }
 
 // statusOf is the status of an error.
@@ -214,7 +214,7 @@ func (h *handler) ask(o op) http.HandlerFunc {
 	refusal := func(err error) []byte { return encoded(Answer{Op: o.String(), Failure: FailureOf(err)}) }
 	busy, closed := refusal(ErrBusy), refusal(ErrClosed)
 	return func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
+		start := time.Now()
 		switch {
 		case h.s.Draining():
 			h.s.count(ErrClosed)
@@ -226,27 +226,27 @@ func (h *handler) ask(o op) http.HandlerFunc {
 			return
 		}
 		j := &job{op: o}
-		about := func() Answer { return Answer{Op: o.String(), Session: j.session} }
-		err := h.parse(w, r, j, began)
+		answer := func() Answer { return Answer{Op: o.String(), Session: j.session} }
+		err := h.parse(w, r, j, start)
 		if err != nil {
 			h.s.count(err)
-			h.fail(w, about(), err)
+			h.fail(w, answer(), err)
 			return
 		}
 		h.s.answering.Add(1)
 		defer h.s.answering.Add(-1)
-		a, err := h.s.ask(r.Context(), j, began)
+		a, err := h.s.ask(r.Context(), j, start)
 		switch {
 		case err == nil:
 			h.answer(w, http.StatusOK, a)
 		case r.Context().Err() == nil:
-			h.fail(w, about(), err)
+			h.fail(w, answer(), err)
 		}
 	}
 }
 
 // parse reads a request.
-func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began time.Time) error {
+func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, start time.Time) error {
 	tooLarge := problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes, the most that this server was started for", h.o.MaxBytes)
 	if r.ContentLength > int64(h.o.MaxBytes) { // none of it is read
 		return tooLarge
@@ -265,7 +265,7 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began ti
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on a read waits for the next request, or the end
 	fields, err := jsonin.Object(body.Bytes(), "body", example)
 	if err == nil {
-		err = h.s.parse(j, fields, began)
+		err = h.s.parse(j, fields, start)
 	}
 	if err != nil && !isInput(err) {
 		err = &problem{http.StatusBadRequest, err}

@@ -29,36 +29,36 @@ func (o op) String() string { return ops[o] }
 
 // job is a request on its way to its answer, which it gets once.
 type job struct {
-	op      op
-	session string
-	request Request
-	refine  batchnav.RefineOptions
-	began   time.Time
-	until   time.Time                  // when a search is to have its best; zero: whenever
-	timer   atomic.Pointer[time.Timer] // of its deadline; nil: none
-	inside  func()                     // what the dispatcher does for opInside
+	op             op
+	session        string
+	request        Request
+	refine         batchnav.RefineOptions
+	start          time.Time
+	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
+	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none
+	task           func()                     // what the dispatcher does for opInside
 
-	admitted bool  // it is counted among those that wait
-	aside    bool  // nobody's plant waits for it: see Aside
-	asides   int64 // slices that had begun when it was queued
+	admitted   bool  // it is counted among those that wait
+	background bool  // nobody's plant waits for it: see Aside
+	asides     int64 // slices that had begun when it was queued
 
 	// The dispatcher's.
-	of         *session
+	sess       *session
 	preference domain.Preference
 
-	expires  atomic.Bool // its deadline has come
-	answered atomic.Bool
-	done     chan struct{} // closed when answer and err are there
-	answer   Answer
-	err      error
+	expires   atomic.Bool // its deadline has come
+	hasAnswer atomic.Bool
+	ready     chan struct{} // closed when answer and err are there
+	answer    Answer
+	err       error
 }
 
 // finished reports whether the request is answered; then the answer is there.
 func (j *job) finished() bool {
-	if !j.answered.Load() {
+	if !j.hasAnswer.Load() {
 		return false
 	}
-	<-j.done
+	<-j.ready
 	return true
 }
 

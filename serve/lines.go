@@ -39,25 +39,25 @@ const (
 // Lines serves JSON Lines: for every line of in one line of out, in the same order. It ends
 // at the end of in, or when the context does, with what was read by then answered; neither is an error.
 func (s *Server) Lines(ctx context.Context, in io.Reader, out io.Writer, opt LineOptions) error {
-	until, stop := context.WithCancel(ctx)
+	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &lines{from: bufio.NewReaderSize(interrupt.Reader(until, in), 1<<16), max: cmp.Or(opt.MaxBytes, DefaultLineBytes)}
+	l := &lines{source: bufio.NewReaderSize(interrupt.Reader(reading, in), 1<<16), max: cmp.Or(opt.MaxBytes, DefaultLineBytes)}
 	hurry := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(cmp.Or(opt.Drain, DefaultDrain), func() { close(hurry) }) })()
-	pending, written := make(chan *job, waitingLines), make(chan error, 1)
+	pending, writeErr := make(chan *job, waitingLines), make(chan error, 1)
 	go func() {
 		err := s.answer(pending, out, hurry)
 		stop() // nothing more is to be read
 		for range pending {
 		}
-		written <- err
+		writeErr <- err
 	}()
 	err := s.read(l, pending)
 	close(pending)
-	if ctx.Err() != nil || until.Err() != nil {
+	if ctx.Err() != nil || reading.Err() != nil {
 		err = nil
 	}
-	return cmp.Or(<-written, err)
+	return cmp.Or(<-writeErr, err)
 }
 
 // read asks for every line.
@@ -97,14 +97,14 @@ func (s *Server) read(l *lines, pending chan<- *job) error {
 // request is that of a line, nil for one that was too long.
 func (s *Server) request(text []byte, limit int, read time.Time) (*job, error) {
 	if text == nil {
-		return &job{done: make(chan struct{})}, fmt.Errorf("the line has more than %d bytes", limit)
+		return &job{ready: make(chan struct{})}, fmt.Errorf("the line has more than %d bytes", limit)
 	}
 	j, err := s.line(text, read)
 	if err == nil {
 		err = s.prepare(j, read)
 	}
-	if j.done == nil {
-		j.done = make(chan struct{})
+	if j.ready == nil {
+		j.ready = make(chan struct{})
 	}
 	return j, err
 }
@@ -119,7 +119,7 @@ func (s *Server) answer(pending <-chan *job, out io.Writer, hurry <-chan struct{
 				return err
 			}
 			select {
-			case <-j.done:
+			case <-j.ready:
 			case <-hurry:
 				s.giveUp(j)
 			}
@@ -155,8 +155,8 @@ func (s *Server) giveUp(j *job) {
 
 // lines reads lines of limited length.
 type lines struct {
-	from *bufio.Reader
-	max  int
+	source *bufio.Reader
+	max    int
 }
 
 // group is the next line with all that are at hand behind it, and the error that ends the
@@ -169,7 +169,7 @@ func (l *lines) group() (group [][]byte, end error) {
 		} else {
 			end = err
 		}
-		if at, _ := l.from.Peek(l.from.Buffered()); end != nil || len(group) == groupLines || bytes.IndexByte(at, '\n') < 0 {
+		if buffered, _ := l.source.Peek(l.source.Buffered()); end != nil || len(group) == groupLines || bytes.IndexByte(buffered, '\n') < 0 {
 			return group, end
 		}
 	}
@@ -177,17 +177,17 @@ func (l *lines) group() (group [][]byte, end error) {
 
 // line is the next one without its end, nil where it is too long; an error where there is none.
 func (l *lines) line() ([]byte, error) {
-	text, long, some := []byte{}, false, false
+	text, long, nonempty := []byte{}, false, false
 	for {
-		part, err := l.from.ReadSlice('\n')
-		some = some || len(part) > 0
+		part, err := l.source.ReadSlice('\n')
+		nonempty = nonempty || len(part) > 0
 		if text = append(text, part...); len(withoutNewline(text)) > l.max {
 			text, long = text[:0], true
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && (!some || !errors.Is(err, io.EOF)):
+		case err != nil && (!nonempty || !errors.Is(err, io.EOF)):
 			return nil, err
 		case long:
 			return nil, nil

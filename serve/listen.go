@@ -43,13 +43,13 @@ type ListenOptions struct {
 }
 
 // Listen opens the doors of HTTP. An error is of gpc.BadInput where the options are wrong.
-func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
+func (s *Server) Listen(o ListenOptions) (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
-			for _, l := range on {
+			for _, l := range listeners {
 				l.Close()
 			}
-			on = nil
+			listeners = nil
 		}
 	}()
 	most := cmp.Or(o.Connections, DefaultConnections)
@@ -57,11 +57,11 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 		return nil, gpc.BadInput(errors.New("serve: TLS needs three things: a certificate, its key and an address"))
 	}
 	if o.Address != "" {
-		at, err := net.ResolveTCPAddr("tcp", o.Address)
+		address, err := net.ResolveTCPAddr("tcp", o.Address)
 		if err != nil {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w; want HOST:PORT, such as 127.0.0.1:8080", o.Address, err))
 		}
-		if !at.IP.IsLoopback() && o.Token == "" {
+		if !address.IP.IsLoopback() && o.Token == "" {
 			return nil, gpc.BadInput(option.Errorf("serve: other machines reach the address %q: it needs a token ({TokenFile}), or an address such as 127.0.0.1:8080", o.Address))
 		}
 		var cert tls.Certificate
@@ -70,7 +70,7 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 				return nil, gpc.BadInput(fmt.Errorf("serve: the certificate: %w", err))
 			}
 		}
-		l, err := net.ListenTCP("tcp", at)
+		l, err := net.ListenTCP("tcp", address)
 		if err != nil {
 			return nil, fmt.Errorf("serve: %w", err)
 		}
@@ -78,16 +78,16 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 		if o.TLSCert != "" {
 			door = tls.NewListener(door, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
 		}
-		on = append(on, door)
+		listeners = append(listeners, door)
 	}
 	if o.Unix != "" {
 		l, err := listenUnix(o.Unix)
 		if err != nil {
-			return on, err
+			return listeners, err
 		}
-		on = append(on, s.door(l, most))
+		listeners = append(listeners, s.door(l, most))
 	}
-	return on, nil
+	return listeners, nil
 }
 
 // listenUnix opens a socket with mode 0600. One that a process left behind is replaced, one that
@@ -106,7 +106,7 @@ func listenUnix(path string) (net.Listener, error) {
 			c.Close()
 			return nil, gpc.BadInput(fmt.Errorf("serve: another process listens at the socket %s: stop it, or give another path", path))
 		}
-		if !left(err) {
+		if !abandoned(err) {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the socket %s exists, and whether a process listens there cannot be tried: %w", path, err))
 		}
 		if err := os.Remove(path); err != nil {

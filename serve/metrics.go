@@ -65,18 +65,18 @@ func newMetrics() metrics {
 	}
 }
 
-// answered counts an answer.
-func (m *metrics) answered(j *job) {
-	took := time.Since(j.began).Seconds()
+// countAnswer counts an answer.
+func (m *metrics) countAnswer(j *job) {
+	latency := time.Since(j.start).Seconds()
 	if r := j.answer.Refinement; r != nil {
-		m.refinement.observe(took)
+		m.refinement.observe(latency)
 		m.refined[index(r.Late)].Add(1)
 	}
 	d := j.answer.Decision
 	if d == nil {
 		return
 	}
-	m.latency.observe(took)
+	m.latency.observe(latency)
 	kind := kindOwn
 	switch f := domain.Fallback(d.Fallback); {
 	case d.Late:
@@ -121,20 +121,20 @@ func index(b bool) int {
 
 // refuse counts an error that was answered.
 func (m *metrics) refuse(err error) {
-	why := refusedError
+	reason := refusedError
 	switch {
 	case errors.Is(err, ErrBusy):
-		why = refusedBusy
+		reason = refusedBusy
 	case errors.Is(err, ErrFull):
-		why = refusedFull
+		reason = refusedFull
 	case errors.Is(err, ErrClosed):
-		why = refusedClosing
+		reason = refusedClosing
 	case panicked(err):
-		why = refusedPanic
+		reason = refusedPanic
 	case isInput(err):
-		why = refusedInput
+		reason = refusedInput
 	}
-	m.refused[why].Add(1)
+	m.refused[reason].Add(1)
 }
 
 // histogram counts observations up to bounds.
@@ -202,8 +202,8 @@ func (e *exposition) one(name, kind, help string, value float64) {
 	e.sample(name, value)
 }
 
-// by is a counter by one label.
-func (e *exposition) by(name, help, label string, names []string, counts []atomic.Int64) {
+// labelled is a counter by one label.
+func (e *exposition) labelled(name, help, label string, names []string, counts []atomic.Int64) {
 	e.family(name, "counter", help)
 	for i := range counts {
 		if names[i] != "" {
@@ -232,13 +232,13 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 	e.one("gpc_sessions", "gauge", "Sessions that are open.", float64(h.Sessions))
 	e.one("gpc_sessions_max", "gauge", "Sessions that may be open.", float64(h.SessionsMax))
 	e.one("gpc_sessions_expired_total", "counter", "Idle sessions that gave their place to another.", float64(m.expired.Load()))
-	e.one("gpc_waiting", "gauge", "Requests that wait or are being answered.", float64(s.waiting.Load()+m.refining.Load()))
+	e.one("gpc_waiting", "gauge", "Requests that wait or are being answered.", float64(s.queued.Load()+m.refining.Load()))
 	e.one("gpc_waiting_max", "gauge", "Requests but refinements that may wait or be answered at once.", float64(s.waitingMax()))
-	e.by("gpc_decisions_total", "Decisions that were answered, by whose action it is.", "kind", kindNames[:], m.decisions[:])
-	e.by("gpc_refinements_total", "Refinements that were answered.", "kind", []string{"own", "late"}, m.refined[:])
-	e.by("gpc_fallbacks_total", "Decisions by the bits of their fallback.", "reason", fallbackNames[:], m.fallbacks[:])
+	e.labelled("gpc_decisions_total", "Decisions that were answered, by whose action it is.", "kind", kindNames[:], m.decisions[:])
+	e.labelled("gpc_refinements_total", "Refinements that were answered.", "kind", []string{"own", "late"}, m.refined[:])
+	e.labelled("gpc_fallbacks_total", "Decisions by the bits of their fallback.", "reason", fallbackNames[:], m.fallbacks[:])
 	e.one("gpc_late_total", "counter", "Requests answered by their deadline.", float64(h.Late))
-	e.by("gpc_refused_total", "Requests that ended in an error.", "reason", refusalNames[:], m.refused[:])
+	e.labelled("gpc_refused_total", "Requests that ended in an error.", "reason", refusalNames[:], m.refused[:])
 	e.one("gpc_panics_total", "counter", "Sessions that ended in a panic.", float64(h.Panics))
 	e.histogram("gpc_decision_latency_seconds", "From when a request for a decision was read to its answer.", m.latency)
 	e.histogram("gpc_refinement_latency_seconds", "The same of refinements.", m.refinement)

@@ -12,7 +12,7 @@ const refinements = 8
 
 // answerRefinement answers a refinement. One that was asked aside waits for no other.
 func (s *Server) answerRefinement(j *job) {
-	if !j.aside {
+	if !j.background {
 		s.refine.Lock()
 	} else if !s.refine.TryLock() {
 		s.fail(j, ErrBusy)
@@ -27,10 +27,10 @@ func (s *Server) answerRefinement(j *job) {
 		return
 	}
 	opt := j.refine
-	if !j.until.IsZero() && s.of.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
-		left := max(1, time.Until(j.until))
-		if opt.TimeLimit == 0 || left < opt.TimeLimit {
-			opt.TimeLimit = left
+	if !j.searchDeadline.IsZero() && s.controlCase.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
+		remaining := max(1, time.Until(j.searchDeadline))
+		if opt.TimeLimit == 0 || remaining < opt.TimeLimit {
+			opt.TimeLimit = remaining
 		}
 	}
 	var result *batchnav.Refinement

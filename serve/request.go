@@ -18,8 +18,8 @@ import (
 const (
 	// example is the shortest request.
 	example = `{"session":"a"}`
-	// wanted is what a preference is to be.
-	wanted = "a list of weights, or null for the adaptive priority"
+	// preferenceForm is what a preference is to be.
+	preferenceForm = "a list of weights, or null for the adaptive priority"
 )
 
 // line is the request of a line that was read at a time. What it is of is filled in even
@@ -31,18 +31,18 @@ func (s *Server) line(text []byte, read time.Time) (j *job, err error) {
 		return j, err
 	}
 	var name string
-	known := strings.Join(ops[1:], ", ")
-	there, err := jsonin.Take(fields, "op", "one of "+known, &name)
-	at := slices.Index(ops, name)
+	operations := strings.Join(ops[1:], ", ")
+	present, err := jsonin.Take(fields, "op", "one of "+operations, &name)
+	index := slices.Index(ops, name)
 	switch {
 	case err != nil:
 		return j, err
-	case !there:
-		return j, jsonin.Missing("op", "one of "+known)
-	case at < 1:
-		return j, jsonin.Errorf("op", "field \"op\" is %.64q%s (want one of %s)", name, names.Meant(name, ops[1:]), known)
+	case !present:
+		return j, jsonin.Missing("op", "one of "+operations)
+	case index < 1:
+		return j, jsonin.Errorf("op", "field \"op\" is %.64q%s (want one of %s)", name, names.Meant(name, ops[1:]), operations)
 	}
-	j.op = op(at)
+	j.op = op(index)
 	return j, s.parse(j, fields, read)
 }
 
@@ -62,27 +62,27 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 	}
 	if j.op == opPreference {
 		if j.request.Preference == nil {
-			return jsonin.Missing("preference", wanted)
+			return jsonin.Missing("preference", preferenceForm)
 		}
 		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
-	ms, there, err := milliseconds(fields, "deadline_ms", float64(MaxDeadline.Milliseconds()))
+	ms, present, err := milliseconds(fields, "deadline_ms", float64(MaxDeadline.Milliseconds()))
 	if err != nil {
 		return err
 	}
-	if there {
+	if present {
 		j.request.Deadline = read.Add(time.Duration(math.Ceil(ms * float64(time.Millisecond))))
 	}
 	if j.op == opRefine {
 		if err := refinement(fields, &j.refine); err != nil {
 			return err
 		}
-	} else if ms, there, err = milliseconds(fields, "observed_ms", maxObserved); err != nil {
+	} else if ms, present, err = milliseconds(fields, "observed_ms", maxObserved); err != nil {
 		return err
-	} else if there {
+	} else if present {
 		j.request.Observed = time.Unix(0, int64(ms*float64(time.Millisecond)))
 	}
-	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+	if m := s.controlCase.Definition().Measurement; m != nil && j.op == opDecide {
 		j.request.Y, j.request.C, err = closedloop.Measured(fields, m, s.spec)
 		return err
 	}
@@ -94,19 +94,19 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 const maxObserved = 9e12
 
 // milliseconds takes a field of a time.
-func milliseconds(fields jsonin.Fields, name string, most float64) (ms float64, there bool, err error) {
-	there, err = jsonin.Take(fields, name, "milliseconds above 0", &ms)
-	if err == nil && there && !(ms > 0 && ms <= most) {
+func milliseconds(fields jsonin.Fields, name string, most float64) (ms float64, present bool, err error) {
+	present, err = jsonin.Take(fields, name, "milliseconds above 0", &ms)
+	if err == nil && present && !(ms > 0 && ms <= most) {
 		err = jsonin.Errorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
 	}
-	return ms, there, err
+	return ms, present, err
 }
 
 // preference is the one that fields state, nil for none.
 func preference(fields jsonin.Fields) (*domain.Preference, error) {
-	w, there, err := jsonin.Nullable[[]float64](fields, "preference", wanted)
+	w, present, err := jsonin.Nullable[[]float64](fields, "preference", preferenceForm)
 	switch {
-	case err != nil || !there:
+	case err != nil || !present:
 		return nil, err
 	case w == nil:
 		return &domain.Preference{Adaptive: true}, nil
@@ -118,16 +118,16 @@ func preference(fields jsonin.Fields) (*domain.Preference, error) {
 func refinement(fields jsonin.Fields, o *batchnav.RefineOptions) error {
 	for _, f := range []struct {
 		name     string
-		into     *int
+		dst      *int
 		from, to int
 	}{{"candidates", &o.Candidates, 1, MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
 		want := fmt.Sprintf("a whole number from %d to %d", f.from, f.to)
-		there, err := jsonin.Take(fields, f.name, want, f.into)
+		present, err := jsonin.Take(fields, f.name, want, f.dst)
 		if err != nil {
 			return err
 		}
-		if there && (*f.into < f.from || *f.into > f.to) {
-			return jsonin.Errorf(f.name, "field %q is %d, want %s", f.name, *f.into, want)
+		if present && (*f.dst < f.from || *f.dst > f.to) {
+			return jsonin.Errorf(f.name, "field %q is %d, want %s", f.name, *f.dst, want)
 		}
 	}
 	_, err := jsonin.Take(fields, "seed", "a whole number from 0", &o.Seed)

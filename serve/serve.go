@@ -94,40 +94,40 @@ type Options struct {
 
 // Server decides for many sessions. Its methods may be called by any goroutine.
 type Server struct {
-	of         *gpc.Case
-	engine     *gpc.Engine
-	spec       *domain.Spec
-	problem    domain.Problem
-	opt        Options
-	preference domain.Preference
-	health     Health // what does not change
-	began      time.Time
-	queue      chan []*job
-	aside      chan *job     // see Aside
-	asideFrom  time.Time     // from when on the next of it may be served; the dispatcher's alone
-	asideAt    int64         // batches when the last of it was served; the dispatcher's alone
-	decidedAt  time.Time     // when the last batch was; the dispatcher's alone
-	asides     atomic.Int64  // slices that have begun
-	coming     atomic.Int64  // groups that are in the queue or about to be
-	others     int           // sessions that were not begun aside; the dispatcher's alone
-	ended      chan struct{} // closed when the dispatcher is done
-	closing    sync.RWMutex  // held for reading while a group is queued
-	closed     bool
-	refining   sync.WaitGroup
-	refine     sync.Mutex // of the refiner
-	refiner    *gpc.Refiner
-	decider    decider
-	sessions   map[string]*session // the dispatcher's alone
-	open       atomic.Int64        // sessions
-	waiting    atomic.Int64        // requests that Options.Waiting counts
-	answering  atomic.Int64        // requests over HTTP from when they are asked until their answers are written
-	pace       pace
-	drain      sync.Once
-	draining   chan struct{} // closed when nothing more is taken but from Lines
-	hurry      chan struct{} // closed when what is not answered is given up
-	watchers   watchers
-	held       held
-	metrics    metrics
+	controlCase *gpc.Case
+	engine      *gpc.Engine
+	spec        *domain.Spec
+	problem     domain.Problem
+	opt         Options
+	preference  domain.Preference
+	health      Health // what does not change
+	start       time.Time
+	queue       chan []*job
+	asideQueue  chan *job     // see Aside
+	asideFrom   time.Time     // from when on the next of it may be served; the dispatcher's alone
+	asideAt     int64         // batches when the last of it was served; the dispatcher's alone
+	decidedAt   time.Time     // when the last batch was; the dispatcher's alone
+	asides      atomic.Int64  // slices that have begun
+	pending     atomic.Int64  // groups that are in the queue or about to be
+	foreground  int           // sessions that were not begun aside; the dispatcher's alone
+	finished    chan struct{} // closed when the dispatcher is done
+	closing     sync.RWMutex  // held for reading while a group is queued
+	closed      bool
+	refining    sync.WaitGroup
+	refine      sync.Mutex // of the refiner
+	refiner     *gpc.Refiner
+	decider     decider
+	sessions    map[string]*session // the dispatcher's alone
+	open        atomic.Int64        // sessions
+	queued      atomic.Int64        // requests that Options.Waiting counts
+	answering   atomic.Int64        // requests over HTTP from when they are asked until their answers are written
+	pace        pace
+	drain       sync.Once
+	draining    chan struct{} // closed when nothing more is taken but from Lines
+	hurry       chan struct{} // closed when what is not answered is given up
+	watchers    watchers
+	plans       planTails
+	metrics     metrics
 
 	decisions, batches, largest, replaced, late, refused, panics atomic.Int64
 }
@@ -143,11 +143,11 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	}
 	spec := c.Spec()
 	s := &Server{
-		of: c, engine: e, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
-		queue: make(chan []*job, backlog), aside: make(chan *job), ended: make(chan struct{}), sessions: map[string]*session{},
+		controlCase: c, engine: e, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, start: time.Now(),
+		queue: make(chan []*job, backlog), asideQueue: make(chan *job), finished: make(chan struct{}), sessions: map[string]*session{},
 		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}
-	s.held = held{plans: map[string][]float64{}, width: spec.ActionSize()}
+	s.plans = planTails{plans: map[string][]float64{}, width: spec.ActionSize()}
 	if opt.Preference != nil {
 		s.preference = domain.Preference{W: opt.Preference}
 	}
@@ -175,10 +175,10 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	if s.decider, err = newDecider(c, e, opt); err != nil {
 		return nil, err
 	}
-	about := e.About()
+	description := e.About()
 	s.health = Health{
 		Status: "ok", Case: spec.Name, Method: c.MethodName(opt.Setup.Method), Commit: version.Build(),
-		Backend: about.Backend, ISA: about.ISA, Threads: about.Threads, SessionsMax: opt.Sessions,
+		Backend: description.Backend, ISA: description.ISA, Threads: description.Threads, SessionsMax: opt.Sessions,
 	}
 	if m := opt.Setup.Model; m != nil {
 		if s.health.ModelSHA256, err = m.SHA256(); err != nil {
@@ -257,8 +257,10 @@ func (s *Server) Health() Health {
 		h.Status = "closing"
 	}
 	s.closing.RUnlock()
-	h.Sessions, h.Decisions, h.Batches, h.LargestBatch = s.open.Load(), s.decisions.Load(), s.batches.Load(), s.largest.Load()
-	h.Replaced, h.Late, h.Refused, h.Panics = s.replaced.Load(), s.late.Load(), s.refused.Load(), s.panics.Load()
-	h.UptimeS = time.Since(s.began).Seconds()
+	h.Sessions, h.Decisions = s.open.Load(), s.decisions.Load()
+	h.Batches, h.LargestBatch = s.batches.Load(), s.largest.Load()
+	h.Replaced, h.Late = s.replaced.Load(), s.late.Load()
+	h.Refused, h.Panics = s.refused.Load(), s.panics.Load()
+	h.UptimeS = time.Since(s.start).Seconds()
 	return h
 }

@@ -11,10 +11,10 @@ type session struct {
 	name        string
 	place       int               // its loop, of a method that has loops
 	controller  domain.Controller // or its controller
-	may         *domain.ControllerAbilities
+	abilities   *domain.ControllerAbilities
 	preference  *domain.Preference // nil: the server's
 	waits       bool               // one of its requests is in the batch
-	aside       bool               // nobody's plant: see Aside
+	background  bool               // nobody's plant: see Aside
 	lastRequest time.Time          // when it was last asked for
 	observed    time.Time          // the last observation that said when; zero: none
 	stale       string             // why every decision is the fallback; "": none is
@@ -25,9 +25,9 @@ type session struct {
 // One in the batch is not ended, and one that has the fallback until it is cleared keeps it.
 func (s *Server) expireIdle() bool {
 	var oldest *session
-	for _, of := range s.sessions {
-		if !of.waits && of.stale == "" && (oldest == nil || of.lastRequest.Before(oldest.lastRequest)) {
-			oldest = of
+	for _, sess := range s.sessions {
+		if !sess.waits && sess.stale == "" && (oldest == nil || sess.lastRequest.Before(oldest.lastRequest)) {
+			oldest = sess
 		}
 	}
 	if s.opt.SessionIdle < 0 || oldest == nil || time.Since(oldest.lastRequest) < s.opt.SessionIdle {
@@ -40,12 +40,12 @@ func (s *Server) expireIdle() bool {
 }
 
 // end ends a session.
-func (s *Server) end(of *session) {
-	s.decider.close(of)
-	s.held.keep(of.name, nil)
-	delete(s.sessions, of.name)
-	if !of.aside {
-		s.others--
+func (s *Server) end(sess *session) {
+	s.decider.close(sess)
+	s.plans.keep(sess.name, nil)
+	delete(s.sessions, sess.name)
+	if !sess.background {
+		s.foreground--
 	}
 	s.open.Store(int64(len(s.sessions)))
 }

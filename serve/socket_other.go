@@ -14,4 +14,4 @@ func private(string) (net.Listener, error) {
 	return nil, gpc.BadInput(option.Errorf("this system cannot restrict a socket to its owner: use {Listen} 127.0.0.1:PORT with {TokenFile}"))
 }
 
-func left(error) bool { return false }
+func abandoned(error) bool { return false }

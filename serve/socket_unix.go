@@ -15,5 +15,5 @@ func private(path string) (net.Listener, error) {
 	return net.Listen("unix", path)
 }
 
-// left reports whether an error of dialling says that nobody listens at a socket that is there.
-func left(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+// abandoned reports whether an error of dialling says that nobody listens at a socket that is there.
+func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

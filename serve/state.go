@@ -33,28 +33,28 @@ type SessionState struct {
 func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 	var all []SessionState
 	collect := func() {
-		for _, of := range s.sessions {
-			if of.aside {
+		for _, sess := range s.sessions {
+			if sess.background {
 				continue
 			}
-			state := SessionState{Session: of.name, Preference: of.preference, S: slices.Clone(of.s), C: slices.Clone(of.c), U: slices.Clone(of.u), Stale: of.stale}
-			if !of.observed.IsZero() {
-				state.ObservedNs = of.observed.UnixNano()
+			state := SessionState{Session: sess.name, Preference: sess.preference, S: slices.Clone(sess.s), C: slices.Clone(sess.c), U: slices.Clone(sess.u), Stale: sess.stale}
+			if !sess.observed.IsZero() {
+				state.ObservedNs = sess.observed.UnixNano()
 			}
 			all = append(all, state)
 		}
 	}
-	j := &job{op: opInside, inside: collect, done: make(chan struct{})}
+	j := &job{op: opInside, task: collect, ready: make(chan struct{})}
 	if err := s.enqueue([]*job{j}, true); err != nil { // closed: the sessions are nobody's once it has ended
 		select {
-		case <-s.ended:
+		case <-s.finished:
 			collect()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	} else {
 		select {
-		case <-j.done:
+		case <-j.ready:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -69,14 +69,14 @@ func (s *Server) resume(state *SessionState) error {
 		return gpc.BadInput(fmt.Errorf("serve: session %q to resume: %w", state.Session, err))
 	}
 	j := &job{op: opPreference, session: state.Session, request: Request{Preference: state.Preference}}
-	if err := s.prepare(j, s.began); err != nil {
+	if err := s.prepare(j, s.start); err != nil {
 		return wrong(err)
 	}
 	if s.sessions[state.Session] != nil {
 		return wrong(errors.New("the file holds it twice"))
 	}
-	told := state.S != nil || state.C != nil || state.U != nil
-	if told {
+	reported := state.S != nil || state.C != nil || state.U != nil
+	if reported {
 		if err := s.spec.CheckSizes(state.S, state.C); err != nil {
 			return wrong(err)
 		}
@@ -90,14 +90,14 @@ func (s *Server) resume(state *SessionState) error {
 	if err := s.begin(j); err != nil {
 		return wrong(err)
 	}
-	of := j.of
-	of.preference, of.stale = state.Preference, state.Stale
+	sess := j.sess
+	sess.preference, sess.stale = state.Preference, state.Stale
 	if state.ObservedNs != 0 {
-		of.observed = time.Unix(0, state.ObservedNs)
+		sess.observed = time.Unix(0, state.ObservedNs)
 	}
-	if told {
-		of.s, of.c, of.u = slices.Clone(state.S), slices.Clone(state.C), slices.Clone(state.U)
-		s.decider.resume(of, batchnav.Observation{S: of.s, C: of.c}, of.u)
+	if reported {
+		sess.s, sess.c, sess.u = slices.Clone(state.S), slices.Clone(state.C), slices.Clone(state.U)
+		s.decider.resume(sess, batchnav.Observation{S: sess.s, C: sess.c}, sess.u)
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ type stateContent struct {
 // StateFile keeps a server's sessions in a file, for the next to resume after this one has ended
 // in whatever way. One process writes it at a time.
 type StateFile struct {
-	path  string
-	of    string // case
-	lock  *durable.Lock
-	saved []SessionState
+	path     string
+	caseName string // case
+	lock     *durable.Lock
+	saved    []SessionState
 }
 
 // OpenStateFile locks a file of a case's sessions and reads those in it; none where there is no
@@ -147,7 +147,7 @@ func OpenStateFile(path string, c *gpc.Case) (f *StateFile, sessions []SessionSt
 	case content.Case != c.Name():
 		return nil, nil, errors.Join(gpc.BadInput(fmt.Errorf("serve: %s holds sessions of case %q, not of %q", path, content.Case, c.Name())), lock.Release())
 	}
-	return &StateFile{path: path, of: c.Name(), lock: lock, saved: content.Sessions}, content.Sessions, nil
+	return &StateFile{path: path, caseName: c.Name(), lock: lock, saved: content.Sessions}, content.Sessions, nil
 }
 
 // Save writes the server's sessions where they differ from those in the file. When it returns
@@ -157,18 +157,18 @@ func (f *StateFile) Save(ctx context.Context, s *Server) error {
 	if err != nil {
 		return err
 	}
-	if slices.EqualFunc(now, f.saved, SessionState.same) {
+	if slices.EqualFunc(now, f.saved, SessionState.equal) {
 		return nil
 	}
-	if err := durable.WriteSealed(f.path, &stateContent{Version: stateVersion, Case: f.of, SavedAt: time.Now().UTC(), Sessions: now}); err != nil {
+	if err := durable.WriteSealed(f.path, &stateContent{Version: stateVersion, Case: f.caseName, SavedAt: time.Now().UTC(), Sessions: now}); err != nil {
 		return err
 	}
 	f.saved = now
 	return nil
 }
 
-// same reports whether two states are one.
-func (a SessionState) same(b SessionState) bool {
+// equal reports whether two states are one.
+func (a SessionState) equal(b SessionState) bool {
 	preference := a.Preference == nil && b.Preference == nil || a.Preference != nil && b.Preference != nil &&
 		a.Preference.Equal(*b.Preference)
 	equal := func(v, w closedloop.Vector) bool {
@@ -179,8 +179,8 @@ func (a SessionState) same(b SessionState) bool {
 
 // Keep saves the sessions every so often until the context ends. What goes wrong is logged, and
 // tried again the next time.
-func (f *StateFile) Keep(ctx context.Context, s *Server, every time.Duration) {
-	tick := time.NewTicker(every)
+func (f *StateFile) Keep(ctx context.Context, s *Server, interval time.Duration) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {

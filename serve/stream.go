@@ -45,8 +45,8 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer watch.Close()
-	to, err := web.NewStream(w, h.o.Patience)
-	if err != nil || !to.Alive() {
+	stream, err := web.NewStream(w, h.o.Patience)
+	if err != nil || !stream.Alive() {
 		return
 	}
 	alive := time.NewTicker(heartbeat)
@@ -56,20 +56,20 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case e, ok := <-watch.Events:
 			if !ok {
-				to.Send(web.Event("dropped", last, []byte("{}")))
+				stream.Send(web.Event("dropped", last, []byte("{}")))
 				return
 			}
 			text, err := finite.Marshal(e)
-			if err != nil || !to.Send(web.Event("decision", e.Number, text)) {
+			if err != nil || !stream.Send(web.Event("decision", e.Number, text)) {
 				return
 			}
 			last = e.Number
 		case <-alive.C:
-			if !to.Alive() {
+			if !stream.Alive() {
 				return
 			}
 		case <-h.s.draining:
-			to.Send(web.Event("closing", last, []byte("{}")))
+			stream.Send(web.Event("closing", last, []byte("{}")))
 			return
 		case <-r.Context().Done():
 			return

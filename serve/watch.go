@@ -30,18 +30,18 @@ type Event struct {
 type Watch struct {
 	// Events ends when the watcher was too slow, or the watch is closed.
 	Events <-chan Event
-	to     chan Event
-	of     *Server
+	sender chan Event
+	server *Server
 	name   string
 }
 
 // watchers are those of every session.
 type watchers struct {
 	sync.Mutex
-	of      map[string][]*Watch
-	count   atomic.Int64
-	number  uint64
-	dropped *atomic.Int64
+	bySession map[string][]*Watch
+	count     atomic.Int64
+	number    uint64
+	dropped   *atomic.Int64
 }
 
 // Watch tells of a session's decisions from now on, also of one that has not begun. Beyond
@@ -53,19 +53,19 @@ func (s *Server) Watch(session string) (*Watch, error) {
 	if w.count.Load() >= MaxWatchers {
 		return nil, ErrBusy
 	}
-	to := make(chan Event, events)
-	watch := &Watch{Events: to, to: to, of: s, name: session}
-	if w.of == nil {
-		w.of, w.dropped = map[string][]*Watch{}, &s.metrics.dropped
+	channel := make(chan Event, events)
+	watch := &Watch{Events: channel, sender: channel, server: s, name: session}
+	if w.bySession == nil {
+		w.bySession, w.dropped = map[string][]*Watch{}, &s.metrics.dropped
 	}
-	w.of[session] = append(w.of[session], watch)
+	w.bySession[session] = append(w.bySession[session], watch)
 	w.count.Add(1)
 	return watch, nil
 }
 
 // Close ends the watch.
 func (w *Watch) Close() {
-	all := &w.of.watchers
+	all := &w.server.watchers
 	all.Lock()
 	defer all.Unlock()
 	all.remove(w)
@@ -73,15 +73,15 @@ func (w *Watch) Close() {
 
 // remove ends a watch once.
 func (w *watchers) remove(watch *Watch) {
-	at := slices.Index(w.of[watch.name], watch)
-	if at < 0 {
+	index := slices.Index(w.bySession[watch.name], watch)
+	if index < 0 {
 		return
 	}
-	if w.of[watch.name] = slices.Delete(w.of[watch.name], at, at+1); len(w.of[watch.name]) == 0 {
-		delete(w.of, watch.name)
+	if w.bySession[watch.name] = slices.Delete(w.bySession[watch.name], index, index+1); len(w.bySession[watch.name]) == 0 {
+		delete(w.bySession, watch.name)
 	}
 	w.count.Add(-1)
-	close(watch.to)
+	close(watch.sender)
 }
 
 // tell tells the watchers of a job's session of its decision.
@@ -91,8 +91,8 @@ func (w *watchers) tell(j *job) {
 	}
 	w.Lock()
 	defer w.Unlock()
-	of := w.of[j.session]
-	if len(of) == 0 {
+	watches := w.bySession[j.session]
+	if len(watches) == 0 {
 		return
 	}
 	w.number++
@@ -100,12 +100,12 @@ func (w *watchers) tell(j *job) {
 		Number: w.number, AtMs: float64(time.Now().UnixMicro()) / 1e3, Session: j.session,
 		S: slices.Clone(j.request.S), C: slices.Clone(j.request.C), Decision: j.answer.Decision,
 	}
-	if known := e.Decision.Estimate; known != nil {
-		e.S, e.C = slices.Clone(known.S), slices.Clone(known.C)
+	if estimate := e.Decision.Estimate; estimate != nil {
+		e.S, e.C = slices.Clone(estimate.S), slices.Clone(estimate.C)
 	}
-	for _, watch := range slices.Clone(of) {
+	for _, watch := range slices.Clone(watches) {
 		select {
-		case watch.to <- e:
+		case watch.sender <- e:
 		default:
 			w.remove(watch)
 			w.dropped.Add(1)

@@ -61,21 +61,21 @@ const (
 // Change changes the plant from the last frame on, by an episode that begins where the plant stands; see
 // domain.EpisodeAbilities.
 func (l *Live) Change(ctx context.Context, text json.RawMessage) error {
-	changed := domain.AbilitiesOfEpisode(l.ep).Change
-	if changed == nil {
+	parse := domain.AbilitiesOfEpisode(l.ep).Change
+	if parse == nil {
 		return jsonin.Errorf("change", "nothing in case %s can be changed from the page", l.c.Name())
 	}
 	if l.ep.Done() {
 		return jsonin.Errorf("change", "the episode has ended: begin another")
 	}
-	change, err := changed(text)
+	change, err := parse(text)
 	if err == nil {
 		err = l.restage(ctx, change)
 	}
 	if err != nil {
 		return jsonin.Errorf("change", "%w", err)
 	}
-	l.did = append(l.did, Event{After: l.made, Change: slices.Clone(text)})
+	l.events = append(l.events, Event{After: l.decisions, Change: slices.Clone(text)})
 	return nil
 }
 
@@ -85,26 +85,26 @@ func (l *Live) restage(ctx context.Context, change domain.Change) error {
 	if err != nil {
 		return err
 	}
-	on, of := l.on, l.decider
+	running, maker := l.running, l.decider
 	if change.Params != nil {
-		if on, err = l.remade(change.Params, scene); err != nil {
+		if running, err = l.remade(change.Params, scene); err != nil {
 			return err
 		}
-		of = decider{l.home.decides, on.Definition().Problem, on.Spec()}
-		if on != l.c {
-			of.decides = &controllers{aside: l.server.Aside(), of: on, sessions: map[string]domain.Controller{}}
+		maker = decider{l.home.decides, running.Definition().Problem, running.Spec()}
+		if running != l.c {
+			maker.decides = &controllers{server: l.server.Aside(), plantCase: running, sessions: map[string]domain.Controller{}}
 		}
 	}
-	stage := domain.AbilitiesOfPlant(on.Definition().Plant).Stage
+	stage := domain.AbilitiesOfPlant(running.Definition().Plant).Stage
 	if stage == nil {
 		return fmt.Errorf("the plant of case %s cannot begin from a given scene", l.c.Name())
 	}
-	ep, err := stage(l.seed, l.episode, scene, l.how(ctx))
+	ep, err := stage(l.seed, l.episode, scene, l.episodeOptions(ctx))
 	if err != nil {
 		return err
 	}
 	if change.Params != nil {
-		l.take(on, of)
+		l.take(running, maker)
 	}
 	last := l.frames[len(l.frames)-1]
 	l.start(ep, true)
@@ -127,12 +127,12 @@ func (l *Live) remade(params any, scene json.RawMessage) (*gpc.Case, error) {
 }
 
 // take has decisions made for a case on another plant from now on.
-func (l *Live) take(on *gpc.Case, of decider) {
-	l.on, l.decider = on, of
-	d, changed := *l.home.description, describe(on.Definition())
-	d.Grid, d.Margins = changed.Grid, changed.Margins
+func (l *Live) take(running *gpc.Case, maker decider) {
+	l.running, l.decider = running, maker
+	d, description := *l.home.description, describe(running.Definition())
+	d.Grid, d.Margins = description.Grid, description.Margins
 	d.Changes = l.description.Changes
-	if d.Source = l.source(); on != l.c {
+	if d.Source = l.source(); running != l.c {
 		d.Warnings = slices.Concat(d.Warnings, []string{"the network is changed: the map was trained for the one before"})
 	}
 	l.description = &d
@@ -140,10 +140,10 @@ func (l *Live) take(on *gpc.Case, of decider) {
 
 // Seeded begins an episode of another seed.
 func (l *Live) Seeded(ctx context.Context, seed uint64) error {
-	was := l.seed
+	previous := l.seed
 	l.seed = seed
 	if err := l.begin(ctx, l.episode, nil); err != nil {
-		l.seed = was
+		l.seed = previous
 		return err
 	}
 	return nil
@@ -155,51 +155,51 @@ func (l *Live) Link(k int) (*Link, error) {
 	if k < first || k > last {
 		return nil, jsonin.Errorf("k", "frame %d is not kept, want %d to %d", k, first, last)
 	}
-	made, undone := l.made, 0
+	decisions, undone := l.decisions, 0
 	for _, f := range l.frames[k-first+1:] {
 		if f.Event != "" {
 			undone++
 		} else if f.U == nil {
-			const over = "frame %d belongs to an episode that has ended: a link leads to the present episode"
-			return nil, jsonin.Errorf("k", over, k)
+			const past = "frame %d belongs to an episode that has ended: a link leads to the present episode"
+			return nil, jsonin.Errorf("k", past, k)
 		}
 		if f.U != nil {
-			made--
+			decisions--
 		}
 	}
-	link := &Link{Case: l.c.Name(), Method: l.description.Method, Seed: l.seed, Episode: l.episode, Decisions: made, Did: []Event{}}
-	for _, e := range slices.Backward(l.did) {
+	link := &Link{Case: l.c.Name(), Method: l.description.Method, Seed: l.seed, Episode: l.episode, Decisions: decisions, Did: []Event{}}
+	for _, e := range slices.Backward(l.events) {
 		if e.Change != nil && undone > 0 {
 			undone--
-		} else if e.After < made || e.After == made && (e.Change != nil || made == l.made) {
+		} else if e.After < decisions || e.After == decisions && (e.Change != nil || decisions == l.decisions) {
 			link.Did = append(link.Did, e)
 		}
 	}
 	slices.Reverse(link.Did)
-	if p := l.preference; made == l.made && !p.Equal(l.preferred) {
-		link.Did = append(link.Did, Event{After: made, Preference: &p})
+	if p := l.preference; decisions == l.decisions && !p.Equal(l.preferred) {
+		link.Did = append(link.Did, Event{After: decisions, Preference: &p})
 	}
 	return link, nil
 }
 
 // Relive makes a frame again as its link says: it decides again.
-func (l *Live) Relive(ctx context.Context, to *Link) error {
+func (l *Live) Relive(ctx context.Context, link *Link) error {
 	switch {
-	case to.Case != l.c.Name():
-		return jsonin.Errorf("case", "the link is for case %.64q, this server runs %s", to.Case, l.c.Name())
-	case to.Method != l.description.Method:
+	case link.Case != l.c.Name():
+		return jsonin.Errorf("case", "the link is for case %.64q, this server runs %s", link.Case, l.c.Name())
+	case link.Method != l.description.Method:
 		const other = "the link is for method %.64q, this server decides by %s"
-		return jsonin.Errorf("method", other, to.Method, l.description.Method)
-	case to.Episode < 0 || to.Episode > math.MaxInt32:
-		return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to.Episode, math.MaxInt32)
-	case to.Seed > mostSeed:
-		return jsonin.Errorf("seed", "field \"seed\" is %d, want 0 to %d", to.Seed, uint64(mostSeed))
-	case to.Decisions < 0 || to.Decisions > mostRelived:
-		return jsonin.Errorf("decisions", "field \"decisions\" is %d, want 0 to %d", to.Decisions, mostRelived)
+		return jsonin.Errorf("method", other, link.Method, l.description.Method)
+	case link.Episode < 0 || link.Episode > math.MaxInt32:
+		return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", link.Episode, math.MaxInt32)
+	case link.Seed > mostSeed:
+		return jsonin.Errorf("seed", "field \"seed\" is %d, want 0 to %d", link.Seed, uint64(mostSeed))
+	case link.Decisions < 0 || link.Decisions > mostRelived:
+		return jsonin.Errorf("decisions", "field \"decisions\" is %d, want 0 to %d", link.Decisions, mostRelived)
 	}
-	for i, e := range to.Did {
-		if e.After < 0 || e.After > to.Decisions || i > 0 && e.After < to.Did[i-1].After {
-			return jsonin.Errorf("did", "entry %d comes after %d decisions, want 0 to %d, in rising order", i, e.After, to.Decisions)
+	for i, e := range link.Did {
+		if e.After < 0 || e.After > link.Decisions || i > 0 && e.After < link.Did[i-1].After {
+			return jsonin.Errorf("did", "entry %d comes after %d decisions, want 0 to %d, in rising order", i, e.After, link.Decisions)
 		}
 		if (e.Preference == nil) == (e.Change == nil) {
 			return jsonin.Errorf("did", "entry %d: want either preference or change", i)
@@ -207,16 +207,16 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, reliveLimit)
 	defer stop()
-	l.seed = to.Seed
-	if err := l.begin(ctx, to.Episode, nil); err != nil {
+	l.seed = link.Seed
+	if err := l.begin(ctx, link.Episode, nil); err != nil {
 		return err
 	}
 	l.preference = l.first
-	did := to.Did
+	events := link.Did
 	for {
-		for ; len(did) > 0 && did[0].After == l.made; did = did[1:] {
+		for ; len(events) > 0 && events[0].After == l.decisions; events = events[1:] {
 			var err error
-			if e := &did[0]; e.Preference != nil {
+			if e := &events[0]; e.Preference != nil {
 				err = l.Steer(*e.Preference)
 			} else {
 				err = l.Change(ctx, e.Change)
@@ -225,12 +225,12 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 				return err
 			}
 		}
-		if l.made == to.Decisions {
+		if l.decisions == link.Decisions {
 			return nil
 		}
 		if l.ep.Done() || l.frames[len(l.frames)-1].Note != "" {
-			const over = "the episode ends after %d decisions, the link leads to decision %d"
-			return jsonin.Errorf("decisions", over, l.made, to.Decisions)
+			const tooShort = "the episode ends after %d decisions, the link leads to decision %d"
+			return jsonin.Errorf("decisions", tooShort, l.decisions, link.Decisions)
 		}
 		if err := l.Advance(ctx); err != nil {
 			return err
@@ -257,7 +257,7 @@ func (l *Live) record(staged bool) {
 		return
 	}
 	h := l.server.Health()
-	l.recording = closedloop.NewRecording(l.on.Definition(), l.ep, staged, closedloop.Options{
+	l.recording = closedloop.NewRecording(l.running.Definition(), l.ep, staged, closedloop.Options{
 		Method: h.Method, Episodes: l.episode + 1, Seed: l.seed,
 		Preference: domain.Preference{Adaptive: true}, Commit: h.Commit, Backend: h.Backend, ISA: h.ISA, ModelSHA256: h.ModelSHA256,
 		Device: fmt.Sprintf("%s (%s), %d threads", h.Backend, h.ISA, h.Threads),
@@ -267,10 +267,10 @@ func (l *Live) record(staged bool) {
 // controllers decide on a plant that was changed, each session's by one of its own, in slices of the server's
 // time.
 type controllers struct {
-	aside    serve.Aside
-	of       *gpc.Case
-	mutex    sync.Mutex // of sessions: a fan decides beside the loop
-	sessions map[string]domain.Controller
+	server    serve.Aside
+	plantCase *gpc.Case
+	mutex     sync.Mutex // of sessions: a fan decides beside the loop
+	sessions  map[string]domain.Controller
 }
 
 // session is the controller of a session, which is made where it is not there.
@@ -280,7 +280,7 @@ func (o *controllers) session(name string) (m domain.Controller, err error) {
 	if m = o.sessions[name]; m != nil {
 		return m, nil
 	}
-	if m, err = o.aside.Controller(o.of); err == nil {
+	if m, err = o.server.Controller(o.plantCase); err == nil {
 		err = m.Reset(nil)
 	}
 	if err == nil {
@@ -303,7 +303,7 @@ func (o *controllers) Reset(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	return o.aside.Do(ctx, func() error { return m.Reset(nil) })
+	return o.server.Do(ctx, func() error { return m.Reset(nil) })
 }
 
 // Decide implements decides. No deadline is kept: no plant of somebody's waits.
@@ -312,23 +312,23 @@ func (o *controllers) Decide(ctx context.Context, session string, r serve.Reques
 	if err != nil {
 		return nil, err
 	}
-	err = o.aside.Do(ctx, func() error {
-		problem, spec := o.of.Definition().Problem, o.of.Spec()
-		u, began := make([]float64, spec.ActionSize()), time.Now()
-		did, err := m.Decide(r.S, r.C, *r.Preference, u)
+	err = o.server.Do(ctx, func() error {
+		problem, spec := o.plantCase.Definition().Problem, o.plantCase.Spec()
+		u, start := make([]float64, spec.ActionSize()), time.Now()
+		decision, err := m.Decide(r.S, r.C, *r.Preference, u)
 		if err != nil {
 			return err
 		}
 		margins := make([]float64, len(spec.Margins))
 		d = &serve.Decision{
-			U: u, Sigma: slices.Clone(did.Sigma), Residual: did.Residual, ResidualLimit: did.Limit,
-			Displacement: did.Displacement,
-			Fallback:     uint32(did.Fallback), LatencyUs: machine.Microseconds(time.Since(began)),
+			U: u, Sigma: slices.Clone(decision.Sigma), Residual: decision.Residual, ResidualLimit: decision.Limit,
+			Displacement: decision.Displacement,
+			Fallback:     uint32(decision.Fallback), LatencyUs: machine.Microseconds(time.Since(start)),
 		}
 		problem.Margins(r.S, r.C, u, margins)
 		d.Margin = domain.Smallest(margins)
-		if may := domain.AbilitiesOfController(m); may.Prepare != nil {
-			return may.Prepare()
+		if abilities := domain.AbilitiesOfController(m); abilities.Prepare != nil {
+			return abilities.Prepare()
 		}
 		return nil
 	})

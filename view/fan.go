@@ -60,7 +60,7 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 	last := l.frames[len(l.frames)-1]
 	now := *l // it may decide otherwise before the fan is made
 	return func(ctx context.Context) (*Fan, error) {
-		l, began := &now, time.Now()
+		l, start := &now, time.Now()
 		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
@@ -77,18 +77,18 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 				return nil, err
 			}
 		}
-		fan.TookMs = float64(time.Since(began).Nanoseconds()) / 1e6
+		fan.TookMs = float64(time.Since(start).Nanoseconds()) / 1e6
 		return fan, nil
 	}
 }
 
 // ahead is how many decisions a fan looks ahead from a context.
 func (l *loop) ahead(c []float64) int {
-	left := mostAhead
+	decisions := mostAhead
 	if remaining := domain.AbilitiesOfProblem(l.problem).Remaining; remaining != nil {
-		left = min(left, remaining(c))
+		decisions = min(decisions, remaining(c))
 	}
-	return max(1, left)
+	return max(1, decisions)
 }
 
 // cast rolls out a ray of a fan. Each of its decisions is a slice of the server's time, which the
@@ -97,7 +97,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 	p := ray.Preference
 	var plan []float64
 	if l.searches {
-		r, err := again(ctx, func() (*serve.Refined, error) {
+		r, err := retryBusy(ctx, func() (*serve.Refined, error) {
 			request := serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}
 			return l.decides.Refine(ctx, loopSession, request, batchnav.RefineOptions{Candidates: rayCandidates})
 		})
@@ -107,7 +107,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		plan = r.U
 	}
 	reset := func() (struct{}, error) { return struct{}{}, l.decides.Reset(ctx, raySession) }
-	if _, err := again(ctx, reset); err != nil {
+	if _, err := retryBusy(ctx, reset); err != nil {
 		return err
 	}
 	n := l.spec.ActionSize()
@@ -120,12 +120,12 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 	J, j, margins := make([]float64, l.spec.ObjectiveSize()), make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
 	ray.Margin = math.Inf(1)
 	add := func(s, c []float64) {
-		at := centres(picture(l.problem, s, c))
+		bodies := centres(picture(l.problem, s, c))
 		if ray.Paths == nil {
-			ray.Paths = make([][][2]float64, len(at))
+			ray.Paths = make([][][2]float64, len(bodies))
 		}
-		for b := range min(len(at), len(ray.Paths)) {
-			ray.Paths[b] = append(ray.Paths[b], at[b])
+		for b := range min(len(bodies), len(ray.Paths)) {
+			ray.Paths[b] = append(ray.Paths[b], bodies[b])
 		}
 	}
 	add(s, c)
@@ -134,7 +134,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		if plan != nil {
 			u = plan[t*n : (t+1)*n]
 		} else {
-			d, err := again(ctx, func() (*serve.Decision, error) {
+			d, err := retryBusy(ctx, func() (*serve.Decision, error) {
 				r := l.requestAbout(s, c, p)
 				r.Deadline = time.Now().Add(unhurried)
 				return l.decides.Decide(ctx, raySession, r)
@@ -152,16 +152,17 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 			ray.Margin = math.Min(ray.Margin, m)
 		}
 		l.problem.Step(s, c, u, next, nextC)
-		s, next, c, nextC = next, s, nextC, c
+		s, next = next, s
+		c, nextC = nextC, c
 		add(s, c)
 	}
 	ray.J, ray.Feasible = J, l.spec.Keeps(ray.Margin)
-	_, err := again(ctx, reset)
+	_, err := retryBusy(ctx, reset)
 	return err
 }
 
-// again asks until the server has time: a fan is hundreds of slices, and is not lost with one of them.
-func again[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// retryBusy asks until the server has time: a fan is hundreds of slices, and is not lost with one of them.
+func retryBusy[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for {
 		answer, err := ask()
 		if !errors.Is(err, serve.ErrBusy) {

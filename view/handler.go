@@ -76,11 +76,11 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/sessions", answer(p, func(*http.Request) (any, error) { return p.sessions() }))
 	mux.HandleFunc("GET /view/link", answer(p, func(*http.Request) (any, error) {
-		of, err := p.live()
+		running, err := p.live()
 		if err != nil {
 			return nil, err
 		}
-		return of.Link(p.at)
+		return running.Link(p.position)
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
@@ -150,7 +150,7 @@ var errGone = errors.New("view: the page is closing")
 func answer(p *player, ask func(r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var text []byte
-		err := p.do(r.Context(), func() error {
+		err := p.call(r.Context(), func() error {
 			v, err := ask(r)
 			if err == nil {
 				text, err = finite.Marshal(v)
@@ -168,39 +168,39 @@ func answer(p *player, ask func(r *http.Request) (any, error)) http.HandlerFunc 
 }
 
 // post takes an object of one field. do is given nil for null.
-func post[T any](mux *http.ServeMux, p *player, name, field, want string, do func(v *T) error) {
+func post[T any](mux *http.ServeMux, p *player, name, field, want string, apply func(v *T) error) {
 	mux.HandleFunc("POST /view/"+name, func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytes))
 		if err != nil {
 			fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("a body of at most %d bytes: %w", bodyBytes, err))
 			return
 		}
-		v, err := only[T](text, field, want)
+		v, err := soleField[T](text, field, want)
 		if err != nil {
 			fail(w, http.StatusBadRequest, err)
 			return
 		}
 		answer(p, func(*http.Request) (any, error) {
-			err := do(v)
+			err := apply(v)
 			return p.state(), err
 		})(w, r)
 	})
 }
 
-// only is the one field of an object, nil for null.
-func only[T any](text []byte, field, want string) (v *T, err error) {
+// soleField is the one field of an object, nil for null.
+func soleField[T any](text []byte, field, want string) (v *T, err error) {
 	fields, err := jsonin.Object(text, "body", fmt.Sprintf("{%q:…}", field))
 	if err != nil {
 		return nil, err
 	}
-	v, there, err := jsonin.Nullable[T](fields, field, want)
+	v, present, err := jsonin.Nullable[T](fields, field, want)
 	if err != nil {
 		return nil, err
 	}
 	if err := fields.Nothing("the body"); err != nil {
 		return nil, err
 	}
-	if !there {
+	if !present {
 		return nil, jsonin.Missing(field, want)
 	}
 	return v, nil
@@ -232,12 +232,12 @@ func fail(w http.ResponseWriter, status int, err error) {
 func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 	var text []byte
 	var name string
-	err := h.player.do(r.Context(), func() error {
-		of, err := h.player.live()
+	err := h.player.call(r.Context(), func() error {
+		running, err := h.player.live()
 		if err == nil {
-			text, err = of.Recorded()
+			text, err = running.Recorded()
 			d := h.player.source.Describe()
-			name = fmt.Sprintf("%s-%s-%d.jsonl", d.Case, d.Method, h.player.source.Frame(h.player.at).Episode)
+			name = fmt.Sprintf("%s-%s-%d.jsonl", d.Case, d.Method, h.player.source.Frame(h.player.position).Episode)
 		}
 		return err
 	})
@@ -266,8 +266,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.player.leave(watcher)
-	to, err := web.NewStream(w, writeLimit)
-	if err != nil || !to.Send([]byte("retry: 1000\n\n")) {
+	stream, err := web.NewStream(w, writeLimit)
+	if err != nil || !stream.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
 	beat := time.NewTicker(aliveEvery)
@@ -277,11 +277,11 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-beat.C:
-			if !to.Send(alive) {
+			if !stream.Send(alive) {
 				return
 			}
 		case e, ok := <-watcher.events:
-			if !ok || !to.Send(e) {
+			if !ok || !stream.Send(e) {
 				return
 			}
 		}
@@ -321,7 +321,7 @@ func (p *player) state() *State {
 	}
 	return &State{
 		Seed: seed, Session: session,
-		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
+		Playing: p.playing, Rate: p.rate, K: p.position, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}
 }

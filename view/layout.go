@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// apart is the distance of neighbours on the map, in units of the page.
-	apart = 60.0
-	// aside keeps buses off the edge of the map.
-	aside = 40.0
+	// spacing is the distance of neighbours on the map, in units of the page.
+	spacing = 60.0
+	// border keeps buses off the edge of the map.
+	border = 40.0
 )
 
 func newGrid(chart *domain.Chart) *Grid {
@@ -21,8 +21,8 @@ func newGrid(chart *domain.Chart) *Grid {
 		lo[0], lo[1] = min(lo[0], p[0]), min(lo[1], p[1])
 	}
 	for i, p := range g.Positions {
-		at := [2]float64{(p[0]-lo[0])*apart + aside, (p[1]-lo[1])*apart + aside}
-		g.Positions[i], g.Width, g.Height = at, max(g.Width, at[0]+aside), max(g.Height, at[1]+aside)
+		point := [2]float64{(p[0]-lo[0])*spacing + border, (p[1]-lo[1])*spacing + border}
+		g.Positions[i], g.Width, g.Height = point, max(g.Width, point[0]+border), max(g.Height, point[1]+border)
 	}
 	return g
 }

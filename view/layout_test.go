@@ -20,11 +20,11 @@ func TestPositions(t *testing.T) {
 			t.Errorf("%s: %v wide and %v high", name, g.Width, g.Height)
 		}
 		for i, p := range g.Positions {
-			if !(p[0] >= aside-1e-9 && p[0] <= g.Width-aside+1e-9 && p[1] >= aside-1e-9 && p[1] <= g.Height-aside+1e-9) {
+			if !(p[0] >= border-1e-9 && p[0] <= g.Width-border+1e-9 && p[1] >= border-1e-9 && p[1] <= g.Height-border+1e-9) {
 				t.Errorf("%s: bus %d is at %v of %v × %v", name, i, p, g.Width, g.Height)
 			}
 			for j := range i {
-				if math.Hypot(p[0]-g.Positions[j][0], p[1]-g.Positions[j][1]) < 0.12*apart {
+				if math.Hypot(p[0]-g.Positions[j][0], p[1]-g.Positions[j][1]) < 0.12*spacing {
 					t.Errorf("%s: buses %d and %d stand on each other", name, j, i)
 				}
 			}

@@ -52,17 +52,17 @@ type LiveOptions struct {
 // it is asked aside: the decisions of others come first.
 type Live struct {
 	loop
-	home loop      // as it began, without frames
-	c    *gpc.Case // of the server
-	on   *gpc.Case // on the plant that runs: c, or one that a person has changed
-	opt  LiveOptions
-	seed uint64
+	home    loop      // as it began, without frames
+	c       *gpc.Case // of the server
+	running *gpc.Case // on the plant that runs: c, or one that a person has changed
+	opt     LiveOptions
+	seed    uint64
 
 	ep   domain.Episode
 	s, x []float64 // what the next decision is given
 	// The drawn episode so far: decisions made, what a person did, and the preference of the last of these.
-	made      int
-	did       []Event
+	decisions int
+	events    []Event
 	preferred domain.Preference
 	first     domain.Preference     // that the page began with
 	recording *closedloop.Recording // of the episode, with so many decisions; nil: it is too large
@@ -82,7 +82,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 			server: s, decider: decider{s.Aside(), d.Problem, spec}, description: describe(d), searches: d.Learned != nil, dated: opt.Dated,
 			preference: domain.Preference{Adaptive: opt.Preference == nil, W: opt.Preference},
 		},
-		c: c, on: c, opt: opt, seed: opt.Seed, s: make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
+		c: c, running: c, opt: opt, seed: opt.Seed, s: make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
 	}
 	if err := l.preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, gpc.BadInput(err)
@@ -91,7 +91,8 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	if h.SessionsMax < Sessions {
 		return nil, gpc.BadInput(option.Errorf("the server has room for %d sessions, the page needs %d: raise {Sessions}", h.SessionsMax, Sessions))
 	}
-	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, machine.Microseconds(opt.Deadline)
+	l.description.Kind, l.description.Steers, l.description.Method = "live", true, h.Method
+	l.description.DeadlineUs = machine.Microseconds(opt.Deadline)
 	l.first, l.home = l.preference, l.loop
 	if err := l.Reset(ctx, opt.Episode); err != nil {
 		return nil, err
@@ -118,26 +119,27 @@ func (l *Live) Reset(ctx context.Context, episode int) error {
 	return l.begin(ctx, episode, nil)
 }
 
-// how are the options of an episode.
-func (l *Live) how(ctx context.Context) domain.EpisodeOptions {
+// episodeOptions are the options of an episode.
+func (l *Live) episodeOptions(ctx context.Context) domain.EpisodeOptions {
 	return domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx}
 }
 
 // begin draws an episode of the case's own plant; its first frame stands behind those that are kept.
-func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
-	ep, err := l.c.Definition().Plant.Episode(l.seed, episode, l.how(ctx))
+func (l *Live) begin(ctx context.Context, episode int, history []*Frame) error {
+	ep, err := l.c.Definition().Plant.Episode(l.seed, episode, l.episodeOptions(ctx))
 	if err != nil {
 		return gpc.BadInput(fmt.Errorf("episode %d of seed %d: %w", episode, l.seed, err))
 	}
 	if err := l.home.decides.Reset(ctx, loopSession); err != nil {
 		return err
 	}
-	l.episode, l.frames, l.made, l.did, l.preferred = episode, kept, 0, nil, l.first
-	if l.on != l.c || l.description.Source != l.source() {
+	l.episode, l.frames = episode, history
+	l.decisions, l.events, l.preferred = 0, nil, l.first
+	if l.running != l.c || l.description.Source != l.source() {
 		l.take(l.c, l.home.decider)
 	}
-	if may := domain.AbilitiesOfEpisode(ep); may.Change != nil {
-		l.description.Changes = may.Changes
+	if abilities := domain.AbilitiesOfEpisode(ep); abilities.Change != nil {
+		l.description.Changes = abilities.Changes
 	}
 	l.start(ep, false)
 	l.append(l.opening())
@@ -153,8 +155,9 @@ func (l *Live) start(ep domain.Episode, staged bool) {
 // opening is the frame of an episode before its first decision.
 func (l *Live) opening() *Frame {
 	f := l.frame()
-	none := math.NaN()
-	f.Margin, f.Residual, f.Moved, f.LatencyUs, f.Cost, f.Best = none, none, none, none, none, none
+	unknown := math.NaN()
+	f.Margin, f.Residual, f.Moved = unknown, unknown, unknown
+	f.LatencyUs, f.Cost, f.Best = unknown, unknown, unknown
 	f.Fallback = domain.Fallback(0).String()
 	l.ep.State(f.S)
 	l.observe(f)
@@ -190,9 +193,9 @@ func (l *Live) Advance(ctx context.Context) error {
 	}
 	if !l.preference.Equal(l.preferred) {
 		p := l.preference
-		l.did, l.preferred = append(l.did, Event{After: l.made, Preference: &p}), p
+		l.events, l.preferred = append(l.events, Event{After: l.decisions, Preference: &p}), p
 	}
-	f := l.decided(d, last.T+1)
+	f := l.decisionFrame(d, last.T+1)
 	f.Grid = operate(l.problem, l.s, l.x, d.U)
 	l.compare(ctx, f, serve.Request{S: l.s, C: l.x, Preference: &f.Preference})
 	out, err := l.ep.Apply(d.U)
@@ -203,13 +206,14 @@ func (l *Live) Advance(ctx context.Context) error {
 		l.append(f)
 		return nil
 	}
-	f.S, f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.S, out.J, out.Sigma, out.Margin, out.Named, out.Failed
+	f.S, f.J, f.Sigma = out.S, out.J, out.Sigma
+	f.Margin, f.Margins, f.Failed = out.Margin, out.Named, out.Failed
 	if l.recording != nil {
-		did := domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}
-		l.recording.Add(l.s, l.x, d.U, &out, did, time.Duration(d.LatencyUs*1e3))
+		decision := domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}
+		l.recording.Add(l.s, l.x, d.U, &out, decision, time.Duration(d.LatencyUs*1e3))
 		l.recorded++
 	}
-	l.made++
+	l.decisions++
 	l.observe(f)
 	l.append(f)
 	return nil

@@ -14,44 +14,44 @@ func (p *player) lookAhead() {
 	}
 	p.nextFan = time.Now().Add(fansEvery)
 	_, last := p.source.Range()
-	if p.at != last {
+	if p.position != last {
 		return
 	}
-	of := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
-	if of == p.fanned {
+	key := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
+	if key == p.fanned {
 		return
 	}
 	look := p.source.Fan()
 	if look == nil {
 		return
 	}
-	p.fanning, p.fanned = true, of
+	p.fanning, p.fanned = true, key
 	ctx, drop := context.WithCancel(p.ctx)
 	p.dropFan = drop
-	began := time.Now()
+	start := time.Now()
 	p.looking.Go(func() {
 		var fan *Fan
 		err := p.guarded(func() (err error) {
 			fan, err = look(ctx)
 			return err
 		})
-		took := time.Since(began)
+		elapsed := time.Since(start)
 		select {
-		case p.ask <- func() { p.receiveFan(of, fan, err, took) }:
+		case p.ask <- func() { p.receiveFan(key, fan, err, elapsed) }:
 		case <-p.ctx.Done():
 		}
 	})
 }
 
 // receiveFan sends a finished fan to the page; a fan of an earlier episode is dropped.
-func (p *player) receiveFan(of fanOf, fan *Fan, err error, took time.Duration) {
+func (p *player) receiveFan(key fanOf, fan *Fan, err error, elapsed time.Duration) {
 	p.dropFan()
 	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
 	if p.playing {
-		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))
+		p.nextFan = time.Now().Add(time.Duration(float64(elapsed) * (1/fanShare - 1)))
 	}
 	switch {
-	case of.generation != p.generation:
+	case key.generation != p.generation:
 	case err == nil:
 		p.send("fan", fan)
 	default:

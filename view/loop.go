@@ -69,11 +69,14 @@ func (l *loop) requestAbout(s, c []float64, p domain.Preference) serve.Request {
 	return r
 }
 
-// decided is a frame with what the server says of a decision.
-func (l *loop) decided(d *serve.Decision, t int) *Frame {
+// decisionFrame is a frame with what the server says of a decision.
+func (l *loop) decisionFrame(d *serve.Decision, t int) *Frame {
 	f, bits := l.frame(), domain.Fallback(d.Fallback)
-	f.T, f.U, f.Priority, f.Margin, f.Residual, f.Limit, f.Moved = t, d.U, d.Sigma, d.Margin, d.Residual, d.ResidualLimit, d.Displacement
-	f.LatencyUs, f.Fallback, f.Replaced, f.Late = d.LatencyUs, bits.String(), bits.Replaced(), d.Late
+	f.T, f.U, f.Priority = t, d.U, d.Sigma
+	f.Margin, f.Residual, f.Limit = d.Margin, d.Residual, d.ResidualLimit
+	f.Moved = d.Displacement
+	f.LatencyUs, f.Fallback = d.LatencyUs, bits.String()
+	f.Replaced, f.Late = bits.Replaced(), d.Late
 	f.Cost, f.Best = math.NaN(), math.NaN()
 	return f
 }
@@ -98,7 +101,7 @@ func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
 		return nil, err
 	}
 	last := l.frames[len(l.frames)-1]
-	f := l.decided(d, last.T)
+	f := l.decisionFrame(d, last.T)
 	f.K = last.K
 	f.J, f.Margins = make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
 	l.score(r.S, r.C, d.U, f.J, f.Margins)
@@ -113,9 +116,9 @@ func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
 // problem with Best; the optimum is another slice of the server's time, and not known where the server has none.
 func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 	f.Cost, f.Best = math.NaN(), math.NaN()
-	may := domain.AbilitiesOfProblem(l.problem)
+	abilities := domain.AbilitiesOfProblem(l.problem)
 	weights := make([]float64, l.spec.ObjectiveSize())
-	if may.Best == nil || may.Weigh == nil || l.description.Grid == nil || len(l.description.Grid.Buses) > mostCompared || !may.Weigh(*r.Preference, weights) {
+	if abilities.Best == nil || abilities.Weigh == nil || l.description.Grid == nil || len(l.description.Grid.Buses) > mostCompared || !abilities.Weigh(*r.Preference, weights) {
 		return
 	}
 	j, margins := make([]float64, len(weights)), make([]float64, len(l.spec.Margins))
@@ -128,7 +131,7 @@ func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 	}
 	f.Cost = cost(f.U)
 	_ = l.server.Aside().Do(ctx, func() error { // ErrBusy: the optimum stays unknown
-		if u := make([]float64, len(f.U)); may.Best(r.S, r.C, *r.Preference, u) {
+		if u := make([]float64, len(f.U)); abilities.Best(r.S, r.C, *r.Preference, u) {
 			f.Best = cost(u)
 		}
 		return nil

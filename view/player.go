@@ -44,19 +44,19 @@ const (
 
 // player is the one goroutine that calls a source, and whoever watches.
 type player struct {
-	source Source // that is shown
-	home   Source // that it was made with
-	ask    chan func()
-	stop   context.CancelFunc
-	ctx    context.Context
-	ended  chan struct{}
+	source   Source // that is shown
+	home     Source // that it was made with
+	ask      chan func()
+	stop     context.CancelFunc
+	ctx      context.Context
+	finished chan struct{}
 	// looking are the fans on their way.
 	looking sync.WaitGroup
 
 	// The goroutine's own.
 	playing    bool
 	rate       float64
-	at         int
+	position   int
 	start      int64 // tells this player from one before it
 	generation int64
 	described  *Description // that the pages have read
@@ -85,14 +85,14 @@ type watcher struct{ events chan []byte }
 
 func newPlayer(source Source, rate float64, playing bool) *player {
 	p := &player{
-		source: source, home: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
+		source: source, home: source, rate: rate, playing: playing, ask: make(chan func()), finished: make(chan struct{}), watchers: map[*watcher]bool{},
 		start:   rand.Int64N(1 << 48), // a number that JavaScript has
 		dropFan: func() {},
 	}
 	p.generation, p.described = p.start, source.Describe()
-	_, p.at = source.Range()
+	_, p.position = source.Range()
 	if !source.Describe().Steers {
-		p.at, _ = source.Range()
+		p.position, _ = source.Range()
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	go p.run()
@@ -101,16 +101,16 @@ func newPlayer(source Source, rate float64, playing bool) *player {
 
 func (p *player) close() {
 	p.stop()
-	<-p.ended
+	<-p.finished
 	p.looking.Wait()
 }
 
-// do has the player's goroutine do something, and waits for it.
-func (p *player) do(ctx context.Context, f func() error) (err error) {
-	done := make(chan struct{})
+// call has the player's goroutine do something, and waits for it.
+func (p *player) call(ctx context.Context, f func() error) (err error) {
+	finished := make(chan struct{})
 	select {
-	case p.ask <- func() { defer close(done); err = p.guarded(f) }:
-		<-done
+	case p.ask <- func() { defer close(finished); err = p.guarded(f) }:
+		<-finished
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -137,7 +137,7 @@ func (p *player) run() {
 		for w := range p.watchers {
 			close(w.events)
 		}
-		close(p.ended)
+		close(p.finished)
 	}()
 	p.due = time.Now()
 	timer := time.NewTimer(0)
@@ -180,7 +180,7 @@ func (p *player) tick() {
 	}
 	err := p.guarded(p.forward)
 	if errors.Is(err, errNotYet) {
-		if p.sentAt != p.at && time.Since(p.sent) >= p.pace() {
+		if p.sentAt != p.position && time.Since(p.sent) >= p.pace() {
 			p.show()
 		}
 		return
@@ -209,18 +209,18 @@ func (p *player) period() time.Duration { return time.Duration(float64(time.Seco
 // forward shows the next frame, which is made where it is not there.
 func (p *player) forward() error {
 	first, last := p.source.Range()
-	if p.at = max(p.at, first); p.at == last {
+	if p.position = max(p.position, first); p.position == last {
 		if err := p.source.Advance(p.ctx); err != nil {
 			return err
 		}
 		_, last = p.source.Range()
-		p.at = last - 1                                                            // a session may have decided more than once
-		if _, may := p.source.(*Live); may && p.source.Describe() != p.described { // the next episode is of the case's own plant again
+		p.position = last - 1                                                        // a session may have decided more than once
+		if _, live := p.source.(*Live); live && p.source.Describe() != p.described { // the next episode is of the case's own plant again
 			p.renew()
 			return nil
 		}
 	}
-	p.at = min(p.at+1, last)
+	p.position = min(p.position+1, last)
 	if !p.playing || time.Since(p.sent) >= p.pace() {
 		p.show()
 	}
@@ -229,19 +229,19 @@ func (p *player) forward() error {
 
 // pace is the least time between two frames that are sent.
 func (p *player) pace() time.Duration {
-	if p.beside() {
+	if p.sharesServer() {
 		return framesBeside
 	}
 	return framesEvery
 }
 
-// beside reports whether the server decides for plants other than the page's own.
-func (p *player) beside() bool {
-	of, ok := p.source.(interface{ groups() int64 })
+// sharesServer reports whether the server decides for plants other than the page's own.
+func (p *player) sharesServer() bool {
+	counter, ok := p.source.(interface{ groups() int64 })
 	if !ok {
 		return false
 	}
-	if n := of.groups(); n != p.groups {
+	if n := counter.groups(); n != p.groups {
 		p.groups, p.groupsAt = n, time.Now()
 	}
 	return time.Since(p.groupsAt) < besideFor
@@ -249,13 +249,13 @@ func (p *player) beside() bool {
 
 // show sends the frame at hand.
 func (p *player) show() {
-	p.sent, p.sentAt = time.Now(), p.at
-	p.send("frame", p.source.Frame(p.at))
+	p.sent, p.sentAt = time.Now(), p.position
+	p.send("frame", p.source.Frame(p.position))
 }
 
 // stand sends the frame at which nothing goes on any more, where that came too soon after another to be sent.
 func (p *player) stand() {
-	if p.sentAt != p.at {
+	if p.sentAt != p.position {
 		p.show()
 	}
 }
@@ -274,7 +274,7 @@ func (p *player) steer(w domain.Preference) error {
 		return err
 	}
 	p.sendState()
-	if _, last := p.source.Range(); p.at != last || p.playing && time.Until(p.due) <= patient {
+	if _, last := p.source.Range(); p.position != last || p.playing && time.Until(p.due) <= patient {
 		return nil
 	}
 	f, err := p.source.Preview(p.ctx)
@@ -290,8 +290,8 @@ func (p *player) pause(v *bool) error {
 	}
 	p.playing, p.fault, p.nextFan = !*v, "", time.Now()
 	if p.due = time.Now(); p.playing {
-		if first, last := p.source.Range(); p.at == last && !p.source.Describe().Steers {
-			p.at = first // from the beginning
+		if first, last := p.source.Range(); p.position == last && !p.source.Describe().Steers {
+			p.position = first // from the beginning
 			p.show()
 		}
 	} else {
@@ -301,16 +301,16 @@ func (p *player) pause(v *bool) error {
 	return nil
 }
 
-func (p *player) step(by *int) error {
-	if by == nil || *by != 1 && *by != -1 {
+func (p *player) step(direction *int) error {
+	if direction == nil || *direction != 1 && *direction != -1 {
 		return jsonin.Errorf("by", "field \"by\" is missing or wrong, want 1 or -1")
 	}
 	p.playing, p.fault = false, ""
 	var err error
-	if *by > 0 {
+	if *direction > 0 {
 		err = p.forward()
-	} else if first, _ := p.source.Range(); p.at > first {
-		p.at--
+	} else if first, _ := p.source.Range(); p.position > first {
+		p.position--
 		p.show()
 	}
 	p.sendState()
@@ -336,20 +336,20 @@ func (p *player) seek(k *int) error {
 	if _, err := p.frame(*k); err != nil {
 		return err
 	}
-	p.playing, p.at = false, *k
+	p.playing, p.position = false, *k
 	p.show()
 	p.sendState()
 	return nil
 }
 
 func (p *player) reset(episode *int) error {
-	to := -1
+	number := -1
 	if episode != nil {
-		if to = *episode; to < 0 || to > math.MaxInt32 {
-			return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to, math.MaxInt32)
+		if number = *episode; number < 0 || number > math.MaxInt32 {
+			return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", number, math.MaxInt32)
 		}
 	}
-	if err := p.source.Reset(p.ctx, to); err != nil {
+	if err := p.source.Reset(p.ctx, number); err != nil {
 		return err
 	}
 	p.begin()
@@ -362,7 +362,7 @@ func (p *player) begin() {
 	p.dropFan()
 	p.described = p.source.Describe()
 	p.fault = ""
-	p.at, _ = p.source.Range()
+	p.position, _ = p.source.Range()
 	p.due = time.Now()
 	p.sendState()
 	p.show()
@@ -370,20 +370,20 @@ func (p *player) begin() {
 
 // live is the source as a plant that runs here, which can be changed.
 func (p *player) live() (*Live, error) {
-	if of, ok := p.source.(*Live); ok {
-		return of, nil
+	if running, ok := p.source.(*Live); ok {
+		return running, nil
 	}
 	return nil, errFixed
 }
 
 // change changes the plant that runs; the frames so far stay.
-func (p *player) change(what *json.RawMessage) error {
-	of, err := p.live()
-	if err == nil && what == nil {
+func (p *player) change(change *json.RawMessage) error {
+	running, err := p.live()
+	if err == nil && change == nil {
 		err = jsonin.Errorf("change", "field \"change\" is null, want an object with the field to change")
 	}
 	if err == nil {
-		err = of.Change(p.ctx, *what)
+		err = running.Change(p.ctx, *change)
 	}
 	if err == nil {
 		p.renew()
@@ -397,19 +397,19 @@ func (p *player) renew() {
 	p.dropFan()
 	p.described = p.source.Describe()
 	p.fault, p.nextFan, p.due = "", time.Now(), time.Now()
-	_, p.at = p.source.Range()
+	_, p.position = p.source.Range()
 	p.sendState()
 	p.show()
 }
 
 // seed begins an episode of another seed.
 func (p *player) seed(v *uint64) error {
-	of, err := p.live()
+	running, err := p.live()
 	if err == nil && (v == nil || *v > mostSeed) {
 		err = jsonin.Errorf("seed", "field \"seed\" is missing or out of range, want 0 to %d", uint64(mostSeed))
 	}
 	if err == nil {
-		err = of.Seeded(p.ctx, *v)
+		err = running.Seeded(p.ctx, *v)
 	}
 	if err == nil {
 		p.begin()
@@ -418,16 +418,16 @@ func (p *player) seed(v *uint64) error {
 }
 
 // relive makes the frame again that a link leads to, and stands there.
-func (p *player) relive(to *Link) error {
-	of, err := p.live()
-	if err == nil && to == nil {
+func (p *player) relive(link *Link) error {
+	running, err := p.live()
+	if err == nil && link == nil {
 		err = jsonin.Errorf("link", "field \"link\" is null, want what GET /view/link answers")
 	}
 	if err != nil {
 		return err
 	}
 	p.playing = false
-	err = of.Relive(p.ctx, to)
+	err = running.Relive(p.ctx, link)
 	p.renew() // where it ends in an error, at the frame that was reached
 	return err
 }
@@ -442,7 +442,7 @@ func (p *player) sessions() ([]string, error) {
 
 // follow shows a session, or with nil what the player was made with.
 func (p *player) follow(name *string) error {
-	to := p.home
+	source := p.home
 	if name != nil {
 		home, ok := p.home.(*Live)
 		if !ok {
@@ -452,10 +452,10 @@ func (p *player) follow(name *string) error {
 		if err != nil {
 			return err
 		}
-		to, p.playing = s, true
+		source, p.playing = s, true
 	}
 	p.release()
-	p.source = to
+	p.source = source
 	p.begin()
 	return nil
 }
@@ -496,13 +496,13 @@ func (p *player) send(name string, v any) {
 
 // watch begins with where it stands.
 func (p *player) watch(ctx context.Context) (w *watcher, err error) {
-	err = p.do(ctx, func() error {
+	err = p.call(ctx, func() error {
 		if len(p.watchers) >= mostWatchers {
 			return fmt.Errorf("%d pages are open already, the largest number: close one", mostWatchers)
 		}
 		w = &watcher{make(chan []byte, waitingEvents)}
 		w.events <- event("state", p.state())
-		w.events <- event("frame", p.source.Frame(p.at))
+		w.events <- event("frame", p.source.Frame(p.position))
 		p.watchers[w] = true
 		p.fanned = fanOf{}
 		return nil
@@ -511,7 +511,7 @@ func (p *player) watch(ctx context.Context) (w *watcher, err error) {
 }
 
 func (p *player) leave(w *watcher) {
-	_ = p.do(context.Background(), func() error { // errGone: all have left
+	_ = p.call(context.Background(), func() error { // errGone: all have left
 		delete(p.watchers, w)
 		return nil
 	})

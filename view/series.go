@@ -51,13 +51,14 @@ func (p *player) series() *Series {
 		for i := range m {
 			s.J[i], s.Priority[i] = append(s.J[i], entry(f.J, i)), append(s.Priority[i], entry(steered, i))
 		}
-		s.T, s.Episode, s.Margin, s.Latency, s.Residual = append(s.T, f.T), append(s.Episode, f.Episode), append(s.Margin, f.Margin), append(s.Latency, f.LatencyUs), append(s.Residual, f.Residual)
+		s.T, s.Episode, s.Margin = append(s.T, f.T), append(s.Episode, f.Episode), append(s.Margin, f.Margin)
+		s.Latency, s.Residual = append(s.Latency, f.LatencyUs), append(s.Residual, f.Residual)
 		s.Replaced, s.Late = append(s.Replaced, f.Replaced), append(s.Late, f.Late)
-		for b, at := range centres(f.Shapes) {
+		for b, point := range centres(f.Shapes) {
 			if b == len(s.Bodies) {
 				s.Bodies = append(s.Bodies, make([][2]float64, k-first))
 			}
-			s.Bodies[b] = append(s.Bodies[b], at)
+			s.Bodies[b] = append(s.Bodies[b], point)
 		}
 		for b := range s.Bodies { // a body that this scene has not
 			if len(s.Bodies[b]) <= k-first {
@@ -65,8 +66,8 @@ func (p *player) series() *Series {
 			}
 		}
 		for _, d := range f.Shapes {
-			for _, at := range d.Path {
-				for a, v := range at {
+			for _, point := range d.Path {
+				for a, v := range point {
 					s.Lo[a], s.Hi[a] = min(s.Lo[a], v-d.Radius), max(s.Hi[a], v+d.Radius)
 				}
 			}

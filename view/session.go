@@ -29,21 +29,23 @@ type Session struct {
 	root   serve.Request // about the last frame
 
 	mutex   sync.Mutex
-	waiting []serve.Event // that are no frames yet
+	pending []serve.Event // that are no frames yet
 }
 
 var _ Source = (*Session)(nil)
 
-// own reports whether a session is the page's.
-func own(name string) bool { return name == loopSession || strings.HasPrefix(name, loopSession+"/") }
+// isLoopSession reports whether a session is the page's.
+func isLoopSession(name string) bool {
+	return name == loopSession || strings.HasPrefix(name, loopSession+"/")
+}
 
 // Sessions are the names of the sessions of others that have decided, which can be shown beside the plant.
 func (l *Live) Sessions(ctx context.Context) ([]string, error) {
 	all, err := l.server.Sessions(ctx)
 	names := []string{}
-	for _, of := range all {
-		if of.S != nil && !own(of.Session) {
-			names = append(names, of.Session)
+	for _, state := range all {
+		if state.S != nil && !isLoopSession(state.Session) {
+			names = append(names, state.Session)
 		}
 	}
 	return names, err
@@ -55,8 +57,10 @@ func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(all, func(of serve.SessionState) bool { return of.Session == name && of.S != nil && !own(name) })
-	if at < 0 {
+	index := slices.IndexFunc(all, func(state serve.SessionState) bool {
+		return state.Session == name && state.S != nil && !isLoopSession(name)
+	})
+	if index < 0 {
 		return nil, jsonin.Errorf("session", "no session %.64q has decided", name)
 	}
 	s := &Session{loop: l.home, name: name, closed: make(chan struct{})}
@@ -64,7 +68,7 @@ func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
 	d.Kind, d.Changes, d.Source = "session", []string{}, fmt.Sprintf("session %q of the server", name)
 	s.description, s.room = &d, l.room
 	s.preference = domain.Preference{Adaptive: l.opt.Preference == nil, W: l.opt.Preference}
-	if p := all[at].Preference; p != nil {
+	if p := all[index].Preference; p != nil {
 		s.preference = *p
 	}
 	watch, err := l.server.Watch(name)
@@ -72,8 +76,9 @@ func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
 		return nil, err
 	}
 	f := s.frame()
-	f.Residual, f.Moved, f.LatencyUs, f.Fallback, f.U = math.NaN(), math.NaN(), math.NaN(), domain.Fallback(0).String(), all[at].U
-	s.show(f, all[at].S, all[at].C)
+	f.Residual, f.Moved, f.LatencyUs = math.NaN(), math.NaN(), math.NaN()
+	f.Fallback, f.U = domain.Fallback(0).String(), all[index].U
+	s.show(f, all[index].S, all[index].C)
 	f.Margin = domain.Smallest(f.Margins)
 	go s.listen(watch)
 	return s, nil
@@ -101,8 +106,8 @@ func (s *Session) listen(watch *serve.Watch) {
 				continue
 			}
 			s.mutex.Lock()
-			if s.waiting = append(s.waiting, e); len(s.waiting) > s.room {
-				s.waiting = s.waiting[1:]
+			if s.pending = append(s.pending, e); len(s.pending) > s.room {
+				s.pending = s.pending[1:]
 			}
 			s.mutex.Unlock()
 		}
@@ -112,14 +117,14 @@ func (s *Session) listen(watch *serve.Watch) {
 // Advance implements Source: the decisions since the last frame.
 func (s *Session) Advance(context.Context) error {
 	s.mutex.Lock()
-	events := s.waiting
-	s.waiting = nil
+	events := s.pending
+	s.pending = nil
 	s.mutex.Unlock()
 	if len(events) == 0 {
 		return errNotYet
 	}
 	for _, e := range events {
-		f := s.decided(e.Decision, s.frames[len(s.frames)-1].T+1)
+		f := s.decisionFrame(e.Decision, s.frames[len(s.frames)-1].T+1)
 		s.show(f, e.S, e.C)
 	}
 	return nil
@@ -143,11 +148,11 @@ func (s *Session) Steer(p domain.Preference) error {
 	if err := p.Validate(s.spec.ObjectiveSize()); err != nil {
 		return &serve.FieldError{Field: "w", Err: err}
 	}
-	own := domain.Preference{Adaptive: p.Adaptive, W: slices.Clone(p.W)}
-	if err := s.server.SetPreference(context.Background(), s.name, own); err != nil {
+	private := domain.Preference{Adaptive: p.Adaptive, W: slices.Clone(p.W)}
+	if err := s.server.SetPreference(context.Background(), s.name, private); err != nil {
 		return err
 	}
-	s.preference = own
+	s.preference = private
 	return nil
 }
 

@@ -78,9 +78,9 @@ type Variable struct {
 	Hi   float64 `json:"hi"`
 }
 
-func variables(of []domain.Variable) []Variable {
-	list := make([]Variable, 0, len(of))
-	for _, v := range of {
+func variables(entries []domain.Variable) []Variable {
+	list := make([]Variable, 0, len(entries))
+	for _, v := range entries {
 		w := Variable{v.Name, v.Unit, math.NaN(), math.NaN()}
 		if v.Bounded() {
 			w.Lo, w.Hi = v.Lo, v.Hi
@@ -168,8 +168,8 @@ func picture(p domain.Problem, s, c []float64) []Shape {
 		if d.Validate() != nil || int(d.Role) >= len(roles) || !(d.Radius < drawnReach) {
 			return nil
 		}
-		for _, at := range d.Path {
-			if math.Abs(at[0]) > drawnReach || math.Abs(at[1]) > drawnReach {
+		for _, point := range d.Path {
+			if math.Abs(point[0]) > drawnReach || math.Abs(point[1]) > drawnReach {
 				return nil
 			}
 		}
@@ -179,13 +179,13 @@ func picture(p domain.Problem, s, c []float64) []Shape {
 }
 
 // centres are the places of the bodies that are discs.
-func centres(shapes []Shape) (at [][2]float64) {
+func centres(shapes []Shape) (points [][2]float64) {
 	for _, s := range shapes {
 		if s.Role == roles[domain.Body] && len(s.Path) == 1 {
-			at = append(at, s.Path[0])
+			points = append(points, s.Path[0])
 		}
 	}
-	return at
+	return points
 }
 
 // describe is what the case says.
@@ -201,8 +201,8 @@ func describe(c *domain.Case) *Description {
 		vertex[i] = 1
 		d.Vertices = append(d.Vertices, vertex)
 	}
-	if of := domain.AbilitiesOfProblem(c.Problem).Chart; of != nil {
-		if chart := of(); len(chart.Buses) <= mostBuses {
+	if readChart := domain.AbilitiesOfProblem(c.Problem).Chart; readChart != nil {
+		if chart := readChart(); len(chart.Buses) <= mostBuses {
 			d.Grid = newGrid(chart)
 		} else {
 			d.Warnings = append(d.Warnings, fmt.Sprintf("no map: the network has %d buses, at most %d are drawn", len(chart.Buses), mostBuses))
@@ -218,8 +218,8 @@ const mostBuses = 3000
 // power flow.
 func operate(p domain.Problem, s, c, u []float64) *domain.OperatingPoint {
 	if operate := domain.AbilitiesOfProblem(p).Operate; operate != nil {
-		if at, ok := operate(s, c, u); ok {
-			return at
+		if point, ok := operate(s, c, u); ok {
+			return point
 		}
 	}
 	return nil

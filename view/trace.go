@@ -43,11 +43,11 @@ func OpenTrace(ctx context.Context, k *gpc.Catalogue, file string) (*Trace, erro
 	var first *closedloop.EpisodeRecord
 	err := t.read(ctx, func(r *closedloop.Reader, e *closedloop.EpisodeRecord) error {
 		if e == nil { // the header alone
-			of, _, err := k.Traced(&r.Header)
+			cs, _, err := k.Traced(&r.Header)
 			if err != nil {
 				return err
 			}
-			t.c, t.header = of.Definition(), r.Header
+			t.c, t.header = cs.Definition(), r.Header
 			t.description = describe(t.c)
 			return nil
 		}
@@ -214,25 +214,25 @@ func (t *Trace) Fan() func(context.Context) (*Fan, error) { return nil }
 // Reset implements Source: another episode is read from the file.
 func (t *Trace) Reset(ctx context.Context, episode int) error {
 	list := t.description.Episodes
-	at := slices.IndexFunc(list, func(e Episode) bool { return e.Episode == episode })
+	index := slices.IndexFunc(list, func(e Episode) bool { return e.Episode == episode })
 	if episode < 0 {
 		now := slices.IndexFunc(list, func(e Episode) bool { return e.Episode == t.frames[0].Episode })
-		at = (now + 1) % len(list)
+		index = (now + 1) % len(list)
 	}
-	if at < 0 {
+	if index < 0 {
 		return jsonin.Errorf("episode", "the trace has no episode %d", episode)
 	}
-	found := errors.New("found")
-	var is *closedloop.EpisodeRecord
+	stop := errors.New("found")
+	var record *closedloop.EpisodeRecord
 	err := t.read(ctx, func(_ *closedloop.Reader, e *closedloop.EpisodeRecord) error {
-		if e != nil && e.Episode == list[at].Episode {
-			is = e
-			return found
+		if e != nil && e.Episode == list[index].Episode {
+			record = e
+			return stop
 		}
 		return nil
 	})
-	if !errors.Is(err, found) {
-		return fmt.Errorf("%s: episode %d cannot be read any more: %w", t.file, list[at].Episode, errors.Join(err, io.ErrUnexpectedEOF))
+	if !errors.Is(err, stop) {
+		return fmt.Errorf("%s: episode %d cannot be read any more: %w", t.file, list[index].Episode, errors.Join(err, io.ErrUnexpectedEOF))
 	}
-	return t.show(ctx, is)
+	return t.show(ctx, record)
 }

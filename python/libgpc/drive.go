@@ -17,20 +17,20 @@ import (
 
 // drive is closed loops of a session.
 type drive struct {
-	mu   sync.Mutex
-	of   *session
-	with *gpc.Drive
-	out  gpc.Driven // what a record is made of
+	mu      sync.Mutex
+	session *session
+	loops   *gpc.Drive
+	out     gpc.Driven // what a record is made of
 	// unknown are entries of the context that are not read, as they are estimated; estimates says that there is an estimator.
 	unknown   []domain.Unknown
 	estimates bool
 }
 
-func (d *drive) Close() error { return d.of.Close() }
+func (d *drive) Close() error { return d.session.Close() }
 
 //export gpc_drive_new
-func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, to *C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, loops *C.uintptr_t, err **C.char) C.int32_t {
+	return onHandle(h, err, func(s *session) error {
 		var o struct {
 			Method     string `json:"method"`
 			Candidates int    `json:"candidates"`
@@ -39,32 +39,33 @@ func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, to *C.uintptr_t, err
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		setup, err := s.made(o.Method)
+		setup, err := s.setupOf(o.Method)
 		if err != nil {
 			return err
 		}
 		setup.Candidates = o.Candidates
-		how := o.measured.or(s.measured)
-		c, err := how.of(s.of, false)
+		sensors := o.measured.or(s.measured)
+		c, err := sensors.apply(s.staged, false)
 		if err != nil {
 			return err
 		}
-		d := &drive{of: s}
-		if d.with, err = c.Drive(s.engine, setup, int(n)); err != nil {
+		d := &drive{session: s}
+		if d.loops, err = c.Drive(s.engine, setup, int(n)); err != nil {
 			return err
 		}
-		rows, of := d.with.Size(), s.of.Spec()
+		rows, spec := d.loops.Size(), s.staged.Spec()
 		if m := c.Definition().Measurement; m != nil {
 			d.estimates, d.unknown = true, m.Unknown
-			d.out.S, d.out.C = make([]float64, rows*of.MeasuredSize()), make([]float64, rows*of.ContextSize())
+			d.out.S, d.out.C = make([]float64, rows*spec.MeasuredSize()), make([]float64, rows*spec.ContextSize())
 			d.out.Faults = make([]string, rows*len(m.Outputs))
 		}
 		out := &d.out
-		out.Sigma, out.Margins = make([]float64, rows*of.ObjectiveSize()), make([]float64, rows*len(of.Margins))
-		out.Margin, out.Residual, out.Limit, out.Displacement = make([]float64, rows), make([]float64, rows), make([]float64, rows), make([]float64, rows)
+		out.Sigma, out.Margins = make([]float64, rows*spec.ObjectiveSize()), make([]float64, rows*len(spec.Margins))
+		out.Margin, out.Residual = make([]float64, rows), make([]float64, rows)
+		out.Limit, out.Displacement = make([]float64, rows), make([]float64, rows)
 		out.Fallback, out.Times = make([]domain.Fallback, rows), make([]domain.Times, rows)
 		s.use()
-		hand(to, d)
+		hand(loops, d)
 		return nil
 	})
 }
@@ -73,14 +74,14 @@ func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, to *C.uintptr_t, err
 //
 //export gpc_drive_executed
 func gpc_drive_executed(h C.uintptr_t, loop C.int64_t, action *C.double, actions C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
+	return onHandle(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		u, err := view[float64]("action", unsafe.Pointer(action), actions, d.of.of.Spec().ActionSize())
+		u, err := view[float64]("action", unsafe.Pointer(action), actions, d.session.staged.Spec().ActionSize())
 		if err != nil {
 			return err
 		}
-		return d.with.Executed(int(loop), u)
+		return d.loops.Executed(int(loop), u)
 	})
 }
 
@@ -88,13 +89,13 @@ func gpc_drive_executed(h C.uintptr_t, loop C.int64_t, action *C.double, actions
 //
 //export gpc_drive_reset
 func gpc_drive_reset(h C.uintptr_t, loop C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
+	return onHandle(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if loop == -1 {
-			return d.with.Reset()
+			return d.loops.Reset()
 		}
-		return d.with.ResetLoop(int(loop))
+		return d.loops.ResetLoop(int(loop))
 	})
 }
 
@@ -103,10 +104,10 @@ func gpc_drive_reset(h C.uintptr_t, loop C.int64_t, err **C.char) C.int32_t {
 //
 //export gpc_drive_prepare
 func gpc_drive_prepare(h C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
+	return onHandle(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.with.Prepare()
+		return d.loops.Prepare()
 	})
 }
 
@@ -117,18 +118,18 @@ const recorded = 8
 
 // width is that of a record.
 func (d *drive) width() int {
-	of := d.of.of.Spec()
-	n := of.ObjectiveSize() + len(of.Margins) + recorded
+	spec := d.session.staged.Spec()
+	n := spec.ObjectiveSize() + len(spec.Margins) + recorded
 	if d.estimates {
-		n += of.MeasuredSize() + of.ContextSize() + d.with.Shown().MeasuredSize()
+		n += spec.MeasuredSize() + spec.ContextSize() + d.loops.Shown().MeasuredSize()
 	}
 	return n
 }
 
 // estimated writes what the estimator of loop i says.
 func (d *drive) estimated(i int, row []float64) {
-	of, ny := d.of.of.Spec(), d.with.Shown().MeasuredSize()
-	ns, nc := of.MeasuredSize(), of.ContextSize()
+	spec, ny := d.session.staged.Spec(), d.loops.Shown().MeasuredSize()
+	ns, nc := spec.MeasuredSize(), spec.ContextSize()
 	copy(row, d.out.S[i*ns:(i+1)*ns])
 	copy(row[ns:], d.out.C[i*nc:(i+1)*nc])
 	for k, fault := range d.out.Faults[i*ny : (i+1)*ny] {
@@ -149,26 +150,26 @@ const (
 //export gpc_drive_decide
 func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	action *C.double, actions C.int64_t, record *C.double, records C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
+	return onHandle(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		of, n := d.of.of.Spec(), d.with.Size()
-		m, nm := of.ObjectiveSize(), len(of.Margins)
+		spec, n := d.session.staged.Spec(), d.loops.Size()
+		m, nm := spec.ObjectiveSize(), len(spec.Margins)
 		var a views
-		in := a.rows(d.with.Shown(), n, state, states, ctx, contexts, weights, nweights)
-		u := viewed[float64](&a, "action", unsafe.Pointer(action), actions, n*of.ActionSize())
+		in := a.rows(d.loops.Shown(), n, state, states, ctx, contexts, weights, nweights)
+		u := viewed[float64](&a, "action", unsafe.Pointer(action), actions, n*spec.ActionSize())
 		width := d.width()
 		r := viewed[float64](&a, "record", unsafe.Pointer(record), records, n*width)
 		if a.err != nil {
 			return a.err
 		}
 		if flags&flagFaults == 0 {
-			if err := check(d.with.Shown(), in, n, d.estimates, d.unknown...); err != nil {
+			if err := check(d.loops.Shown(), in, n, d.estimates, d.unknown...); err != nil {
 				return err
 			}
 		}
 		if flags&flagReset != 0 {
-			if err := d.with.Reset(); err != nil {
+			if err := d.loops.Reset(); err != nil {
 				return err
 			}
 		}
@@ -177,7 +178,7 @@ func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.
 			out = d.out
 			out.U = u
 		}
-		if err := d.with.Decide(in, out); err != nil || r == nil {
+		if err := d.loops.Decide(in, out); err != nil || r == nil {
 			return err
 		}
 		for i := range n {

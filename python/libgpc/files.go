@@ -75,7 +75,7 @@ func aboutModel(m *model.Model) (modelAbout, error) {
 
 //export gpc_model_about
 func gpc_model_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(m *model.Model) error {
+	return onHandle(h, err, func(m *model.Model) error {
 		a, err := aboutModel(m)
 		if err != nil {
 			return err
@@ -86,14 +86,14 @@ func gpc_model_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 
 //export gpc_model_tensor
 func gpc_model_tensor(h C.uintptr_t, name *C.char, data *C.float, length C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(m *model.Model) error {
+	return onHandle(h, err, func(m *model.Model) error {
 		all := m.Parameters()
-		at := slices.IndexFunc(all, func(p model.Parameter) bool { return p.Name == C.GoString(name) })
-		if at < 0 {
+		index := slices.IndexFunc(all, func(p model.Parameter) bool { return p.Name == C.GoString(name) })
+		if index < 0 {
 			return wrongf("the map has no tensor %q", C.GoString(name))
 		}
-		to, err := view[float32](all[at].Name, unsafe.Pointer(data), length, len(all[at].Data))
-		copy(to, all[at].Data)
+		dst, err := view[float32](all[index].Name, unsafe.Pointer(data), length, len(all[index].Data))
+		copy(dst, all[index].Data)
 		return err
 	})
 }
@@ -103,7 +103,7 @@ const outsideCommand = "gpc.models.save: the tensors came from outside the progr
 
 //export gpc_model_save
 func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(template *model.Model) error {
+	return onHandle(h, err, func(template *model.Model) error {
 		var o struct {
 			File        string          `json:"file"`
 			Command     string          `json:"command"` // what made the tensors; "": not said
@@ -138,7 +138,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 			parameters = append(parameters, model.Parameter{Name: t.Name, Shape: t.Shape, Data: values[:n]})
 			values = values[n:]
 		}
-		from, err := template.SHA256()
+		hash, err := template.SHA256()
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 			command += ": " + o.Command
 		}
 		m, err := template.Replaced(parameters, model.Provenance{
-			Command: command, Version: version.Build(), ProblemSHA256: template.Provenance.ProblemSHA256, InitialSHA256: from,
+			Command: command, Version: version.Build(), ProblemSHA256: template.Provenance.ProblemSHA256, InitialSHA256: hash,
 		})
 		if err != nil {
 			return gpc.BadInput(err)
@@ -174,7 +174,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 
 // sampleColumns is datasets that were read together.
 type sampleColumns struct {
-	about   dataAbout
+	info    dataAbout
 	columns *dataset.Columns
 }
 
@@ -201,13 +201,13 @@ func gpc_data_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 				return gpc.BadInput(err)
 			}
 			sets = append(sets, d)
-			s.about.Headers = append(s.about.Headers, d.Header)
+			s.info.Headers = append(s.info.Headers, d.Header)
 		}
 		columns, _, sum, err := dataset.Load(sets...)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		s.columns, s.about.Rows, s.about.SHA256 = columns, columns.Rows(), sum
+		s.columns, s.info.Rows, s.info.SHA256 = columns, columns.Rows(), sum
 		hand(out, s)
 		return nil
 	})
@@ -215,15 +215,15 @@ func gpc_data_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_data_about
 func gpc_data_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(s *sampleColumns) error {
-		return answer(out, s.about)
+	return onHandle(h, err, func(s *sampleColumns) error {
+		return answer(out, s.info)
 	})
 }
 
 // fillColumn writes values to memory of the caller's that has room for as many.
 func fillColumn[T any](name string, p unsafe.Pointer, length C.int64_t, values []T) error {
-	to, err := view[T](name, p, length, len(values))
-	copy(to, values)
+	dst, err := view[T](name, p, length, len(values))
+	copy(dst, values)
 	return err
 }
 
@@ -240,7 +240,7 @@ func flagColumn(n int, set func(i int) bool) []uint8 {
 
 //export gpc_data_column
 func gpc_data_column(h C.uintptr_t, name *C.char, data unsafe.Pointer, length C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *sampleColumns) error {
+	return onHandle(h, err, func(s *sampleColumns) error {
 		c, column := s.columns, C.GoString(name)
 		floats := map[string]tensor.Matrix{
 			"s": c.S, "c": c.C, "w": c.Preference, "u": c.U, "target": c.Target, "sigma": c.Sigma, "J": c.J, "margin": c.Margins,

@@ -131,13 +131,13 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 //
 //export gpc_network_about
 func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		n, isa, lanes := y.n, "", 0
 		if y.noOptimum == nil {
 			isa, lanes = y.s.ISA(), y.s.Lanes()
 		}
-		ids := func(of []int) (list []int) {
-			for _, b := range of {
+		ids := func(numbers []int) (list []int) {
+			for _, b := range numbers {
 				list = append(list, n.BusID[b])
 			}
 			return list
@@ -154,7 +154,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 //
 //export gpc_network_case
 func gpc_network_case(h C.uintptr_t, bus, gen, branch, cost unsafe.Pointer, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		c := y.c
 		if bus != nil {
 			rows := unsafe.Slice((*float64)(bus), 13*len(c.Bus))
@@ -227,9 +227,9 @@ const (
 //
 //export gpc_network_solve
 func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
-	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, into unsafe.Pointer, arrays C.int64_t,
+	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, dst unsafe.Pointer, arrays C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		var o struct {
 			Chains int `json:"chains"`
 		}
@@ -244,7 +244,7 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			return wrongf("%d scenarios, %d arrays and %d chains: want 0 or more, %d, and 0 or more", count, int64(arrays), o.Chains, intoArrays)
 		}
 		load := [2][]float64{}
-		var gone [2][]int32
+		var outages [2][]int32
 		var err error
 		for i, v := range []struct {
 			name string
@@ -255,10 +255,10 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 				return err
 			}
 		}
-		if gone[0], err = view[int32]("branch", branch, branches, count); err != nil {
+		if outages[0], err = view[int32]("branch", branch, branches, count); err != nil {
 			return err
 		}
-		if gone[1], err = view[int32]("unit", unit, units, count); err != nil {
+		if outages[1], err = view[int32]("unit", unit, units, count); err != nil {
 			return err
 		}
 		r, err := runOf(cancel)
@@ -267,32 +267,32 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		}
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		problems, err := y.problems(count, load, gone)
+		problems, err := y.problems(count, load, outages)
 		if err != nil {
 			return err
 		}
-		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(into), intoArrays), out)
+		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 	})
 }
 
 // problems are the scenarios in per unit.
-func (y *optima) problems(count int, load [2][]float64, gone [2][]int32) ([]acopf.Problem, error) {
+func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) ([]acopf.Problem, error) {
 	nb := y.n.Buses()
 	problems := make([]acopf.Problem, count)
 	for k := range problems {
 		pr := &problems[k]
-		for i, to := range []*[]float64{&pr.Pd, &pr.Qd} {
+		for i, dst := range []*[]float64{&pr.Pd, &pr.Qd} {
 			if load[i] == nil {
 				continue
 			}
-			*to = make([]float64, nb)
+			*dst = make([]float64, nb)
 			for b, v := range load[i][k*nb : (k+1)*nb] {
-				(*to)[b] = v / y.n.BaseMVA
+				(*dst)[b] = v / y.n.BaseMVA
 			}
 		}
-		for i, to := range []*[]int{&pr.Out.Branches, &pr.Out.Units} {
-			if gone[i] != nil && gone[i][k] >= 0 {
-				*to = []int{int(gone[i][k])}
+		for i, dst := range []*[]int{&pr.Out.Branches, &pr.Out.Units} {
+			if outages[i] != nil && outages[i][k] >= 0 {
+				*dst = []int{int(outages[i][k])}
 			}
 		}
 	}
@@ -302,11 +302,11 @@ func (y *optima) problems(count int, load [2][]float64, gone [2][]int32) ([]acop
 // scenariosAtOnce are those that a call has in memory as results.
 const scenariosAtOnce = 4096
 
-func (y *optima) solve(r *run, problems []acopf.Problem, chains int, into []unsafe.Pointer, out **C.char) error {
+func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsafe.Pointer, out **C.char) error {
 	optimal := 0
 	y.results = slices.Grow(y.results[:0], min(len(problems), scenariosAtOnce))[:min(len(problems), scenariosAtOnce)]
-	for from := 0; from < len(problems); from += scenariosAtOnce {
-		part := problems[from:min(from+scenariosAtOnce, len(problems))]
+	for start := 0; start < len(problems); start += scenariosAtOnce {
+		part := problems[start:min(start+scenariosAtOnce, len(problems))]
 		results := y.results[:len(part)]
 		if err := y.part(r, part, results, chains); err != nil {
 			if r.Err() != nil {
@@ -319,9 +319,9 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, into []unsa
 			if results[k].Status == acopf.Optimal {
 				optimal++
 			}
-			y.write(from+k, &part[k], &results[k], flows, into)
+			y.write(start+k, &part[k], &results[k], flows, dst)
 		}
-		r.progress(from+len(part), len(problems))
+		r.progress(start+len(part), len(problems))
 	}
 	return answer(out, map[string]any{"optimal": optimal})
 }
@@ -341,30 +341,31 @@ func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chai
 }
 
 // write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.
-func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, into []unsafe.Pointer) {
+func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, dst []unsafe.Pointer) {
 	n := y.n
 	integer := func(i int, v int32) {
-		if into[i] != nil {
-			unsafe.Slice((*int32)(into[i]), k+1)[k] = v
+		if dst[i] != nil {
+			unsafe.Slice((*int32)(dst[i]), k+1)[k] = v
 		}
 	}
 	row := func(i int, v []float64, size int, factor float64) {
-		if into[i] == nil {
+		if dst[i] == nil {
 			return
 		}
-		to := unsafe.Slice((*float64)(into[i]), (k+1)*size)[k*size:]
-		for j := range to {
+		entries := unsafe.Slice((*float64)(dst[i]), (k+1)*size)[k*size:]
+		for j := range entries {
 			if v == nil {
-				to[j] = math.NaN()
+				entries[j] = math.NaN()
 			} else {
-				to[j] = factor * v[j]
+				entries[j] = factor * v[j]
 			}
 		}
 	}
 	integer(intoStatus, int32(r.Status))
 	integer(intoIterations, int32(r.Iterations))
 	var m acopf.LimitMultipliers
-	nb, ng, nl, base := n.Buses(), n.Gens(), n.Branches(), n.BaseMVA
+	nb, ng, nl := n.Buses(), n.Gens(), n.Branches()
+	base := n.BaseMVA
 	f, one := *flows, acopf.Result{}
 	var objective, mismatch []float64
 	if r.Status == acopf.Optimal {
@@ -372,7 +373,8 @@ func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network
 		objective, mismatch = []float64{r.Objective}, []float64{r.KKT.Mismatch}
 		n.BranchFlows(&n.Admittance, r.Vm, r.Va, &f)
 		for _, b := range pr.Out.Branches {
-			f.Pf[b], f.Qf[b], f.Pt[b], f.Qt[b] = 0, 0, 0, 0
+			f.Pf[b], f.Qf[b] = 0, 0
+			f.Pt[b], f.Qt[b] = 0, 0
 		}
 	} else {
 		f = network.Flows{}

@@ -24,18 +24,18 @@ func (a *views) matrix(name string, p *C.float, length C.int64_t, n C.int64_t, c
 }
 
 // operate runs an operation of a session's map.
-func operate(h C.uintptr_t, err **C.char, f func(l *batchnav.Latents, of *domain.Spec, a *views) error) C.int32_t {
-	return on(h, err, func(s *session) error {
+func operate(h C.uintptr_t, err **C.char, f func(l *batchnav.Latents, spec *domain.Spec, a *views) error) C.int32_t {
+	return onHandle(h, err, func(s *session) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.operations == nil {
-			made, err := s.of.Latents(s.engine, s.setup)
+			operations, err := s.staged.Latents(s.engine, s.setup)
 			if err != nil {
 				return err
 			}
-			s.operations = made
+			s.operations = operations
 		}
-		return f(s.operations, s.of.MapSpec(), new(views))
+		return f(s.operations, s.staged.MapSpec(), new(views))
 	})
 }
 
@@ -45,13 +45,13 @@ func operate(h C.uintptr_t, err **C.char, f func(l *batchnav.Latents, of *domain
 //export gpc_encode
 func gpc_encode(h C.uintptr_t, n, localized C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	latent *C.float, latents C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec, a *views) error {
-		in := a.rows(of, int(n), state, states, ctx, contexts, weights, nweights)
+	return operate(h, err, func(l *batchnav.Latents, spec *domain.Spec, a *views) error {
+		rows := a.rows(spec, int(n), state, states, ctx, contexts, weights, nweights)
 		z := a.matrix("latent", latent, latents, n, l.Size())
 		if a.err != nil {
 			return a.err
 		}
-		return gpc.BadInput(l.Encode(in, localized != 0, z))
+		return gpc.BadInput(l.Encode(rows, localized != 0, z))
 	})
 }
 
@@ -60,15 +60,15 @@ func gpc_encode(h C.uintptr_t, n, localized C.int64_t, state *C.double, states C
 //export gpc_decode
 func gpc_decode(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t,
 	plan *C.float, plans C.int64_t, decoded *C.float, ndecoded C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec, a *views) error {
-		in := a.rows(of, int(n), state, states, ctx, contexts, nil, 0)
+	return operate(h, err, func(l *batchnav.Latents, spec *domain.Spec, a *views) error {
+		rows := a.rows(spec, int(n), state, states, ctx, contexts, nil, 0)
 		z := a.matrix("latent", latent, latents, n, l.Size())
-		u := a.matrix("plan", plan, plans, n, of.PlanSize())
-		shat := a.matrix("decoded", decoded, ndecoded, n, of.MeasuredSize())
+		u := a.matrix("plan", plan, plans, n, spec.PlanSize())
+		shat := a.matrix("decoded", decoded, ndecoded, n, spec.MeasuredSize())
 		if a.err != nil {
 			return a.err
 		}
-		return gpc.BadInput(l.Decode(z, in, u, shat))
+		return gpc.BadInput(l.Decode(z, rows, u, shat))
 	})
 }
 
@@ -76,17 +76,17 @@ func gpc_decode(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, 
 //
 //export gpc_jacobian
 func gpc_jacobian(h C.uintptr_t, n, ofStates C.int64_t, latent *C.float, latents C.int64_t, jacobian *C.float, jacobians C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec, a *views) error {
-		which, size := batchnav.DecoderU, of.PlanSize()
+	return operate(h, err, func(l *batchnav.Latents, spec *domain.Spec, a *views) error {
+		decoder, size := batchnav.DecoderU, spec.PlanSize()
 		if ofStates != 0 {
-			which, size = batchnav.DecoderS, of.MeasuredSize()
+			decoder, size = batchnav.DecoderS, spec.MeasuredSize()
 		}
 		z := a.matrix("latent", latent, latents, n, l.Size())
 		jac := a.matrix("jacobian", jacobian, jacobians, n, size*l.Size())
 		if a.err != nil {
 			return a.err
 		}
-		return gpc.BadInput(l.Jacobian(which, z, jac))
+		return gpc.BadInput(l.Jacobian(decoder, z, jac))
 	})
 }
 
@@ -95,14 +95,14 @@ func gpc_jacobian(h C.uintptr_t, n, ofStates C.int64_t, latent *C.float, latents
 //
 //export gpc_step
 func gpc_step(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
-	moved *C.float, nmoved C.int64_t, plan *C.float, plans C.int64_t, energy *C.double, energies C.int64_t, sigma *C.double, sigmas C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec, a *views) error {
-		in := a.rows(of, int(n), state, states, ctx, contexts, weights, nweights)
+	nextLatent *C.float, nmoved C.int64_t, plan *C.float, plans C.int64_t, energy *C.double, energies C.int64_t, sigma *C.double, sigmas C.int64_t, err **C.char) C.int32_t {
+	return operate(h, err, func(l *batchnav.Latents, spec *domain.Spec, a *views) error {
+		in := a.rows(spec, int(n), state, states, ctx, contexts, weights, nweights)
 		z := a.matrix("latent", latent, latents, n, l.Size())
 		out := batchnav.Moved{
-			Z: a.matrix("moved", moved, nmoved, n, l.Size()), U: a.matrix("plan", plan, plans, n, of.PlanSize()),
+			Z: a.matrix("moved", nextLatent, nmoved, n, l.Size()), U: a.matrix("plan", plan, plans, n, spec.PlanSize()),
 			Energy: viewed[float64](a, "energy", unsafe.Pointer(energy), energies, int(n)),
-			Sigma:  viewed[float64](a, "sigma", unsafe.Pointer(sigma), sigmas, int(n)*of.ObjectiveSize()),
+			Sigma:  viewed[float64](a, "sigma", unsafe.Pointer(sigma), sigmas, int(n)*spec.ObjectiveSize()),
 		}
 		if a.err != nil {
 			return a.err

@@ -51,7 +51,7 @@ func main() {}
 
 // Codes that a call returns.
 const (
-	done = iota
+	succeeded = iota
 	failed
 	refused
 )
@@ -66,7 +66,7 @@ func try(err **C.char, f func() error) (code C.int32_t) {
 	if e := f(); e != nil {
 		return tell(err, e)
 	}
-	return done
+	return succeeded
 }
 
 // argumentOf is the argument in Python of a field of the library's options.
@@ -84,8 +84,8 @@ func tell(err **C.char, e error) C.int32_t {
 	if err != nil {
 		*err = C.CString(option.In(e, argumentOf))
 	}
-	var in gpc.InputError
-	if errors.As(e, &in) {
+	var input gpc.InputError
+	if errors.As(e, &input) {
 		return refused
 	}
 	return failed
@@ -99,19 +99,19 @@ func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
 
 // fromHandle is the object of a handle.
 func fromHandle[T any](h C.uintptr_t) (T, error) {
-	var none T
+	var zero T
 	if h == 0 {
-		return none, wrongf("the handle is 0, want the handle of a %T", none)
+		return zero, wrongf("the handle is 0, want the handle of a %T", zero)
 	}
 	v, ok := cgo.Handle(h).Value().(T)
 	if !ok {
-		return none, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), none)
+		return zero, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), zero)
 	}
 	return v, nil
 }
 
-// on runs f on the object of a handle.
-func on[T any](h C.uintptr_t, err **C.char, f func(T) error) C.int32_t {
+// onHandle runs f on the object of a handle.
+func onHandle[T any](h C.uintptr_t, err **C.char, f func(T) error) C.int32_t {
 	return try(err, func() error {
 		v, err := fromHandle[T](h)
 		if err != nil {
@@ -146,18 +146,18 @@ func viewed[T any](a *views, name string, p unsafe.Pointer, length C.int64_t, wa
 }
 
 // options reads JSON of the caller's into a struct; NULL and "" leave it as it is.
-func options(text *C.char, into any) error {
+func options(text *C.char, dst any) error {
 	if text == nil || *text == 0 {
 		return nil
 	}
-	if err := jsonin.Known([]byte(C.GoString(text)), into); err != nil {
+	if err := jsonin.Known([]byte(C.GoString(text)), dst); err != nil {
 		return wrongf("options: %w", err)
 	}
 	return nil
 }
 
-// written refuses, before any work, a file that cannot be written or holds the system that is worked on; "" is none.
-func written(name, path string, systems ...string) error {
+// checkOutput refuses, before any work, a file that cannot be written or holds the system that is worked on; "" is none.
+func checkOutput(name, path string, systems ...string) error {
 	inputs := durable.Ending(gpc.SystemSuffix, "the system", systems...)
 	return gpc.BadInput(durable.Check([]durable.File{{Name: name, Path: path}}, inputs))
 }
@@ -210,7 +210,7 @@ func gpc_cancel_new(out *C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_cancel
 func gpc_cancel(h C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(r *run) error {
+	return onHandle(h, err, func(r *run) error {
 		r.cancel()
 		return nil
 	})
@@ -218,7 +218,7 @@ func gpc_cancel(h C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_progress
 func gpc_progress(h C.uintptr_t, done, total *C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(r *run) error {
+	return onHandle(h, err, func(r *run) error {
 		*done, *total = C.int64_t(r.done.Load()), C.int64_t(r.total.Load())
 		return nil
 	})
@@ -257,8 +257,8 @@ var catalogue = sync.OnceValue(func() *gpc.Catalogue {
 
 // session is a case with a map on an engine.
 type session struct {
-	drawn      *gpc.Case          // as the catalogue has it
-	of         *gpc.Case          // on the plant of scenes, or drawn
+	catalogued *gpc.Case          // as the catalogue has it
+	staged     *gpc.Case          // on the plant of scenes, or catalogued
 	scenes     *closedloop.Scenes // that were given; nil: episodes are drawn
 	scene      string             // where they were read
 	setup      gpc.Setup
@@ -306,12 +306,12 @@ func (s *session) Close() error {
 	return s.engine.Close()
 }
 
-// made is the setup of a method, "" for the session's own.
-func (s *session) made(method string) (gpc.Setup, error) {
+// setupOf is the setup of a method, "" for the session's own.
+func (s *session) setupOf(method string) (gpc.Setup, error) {
 	if method == "" || method == s.setup.Method {
 		return s.setup, nil
 	}
-	return s.of.Setup(method, s.file)
+	return s.staged.Setup(method, s.file)
 }
 
 //export gpc_open
@@ -336,13 +336,13 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		}
 		s := &session{file: o.Model, uncertain: o.Gains != 0, measured: o.measured}
 		var err error
-		if s.drawn, err = named(o.Case, o.System); err != nil {
+		if s.catalogued, err = findCase(o.Case, o.System); err != nil {
 			return err
 		}
-		if s.drawn, err = gains(s.drawn, o.Gains); err != nil {
+		if s.catalogued, err = gains(s.catalogued, o.Gains); err != nil {
 			return err
 		}
-		if s.setup, err = s.drawn.Setup(o.Method, o.Model); err != nil {
+		if s.setup, err = s.catalogued.Setup(o.Method, o.Model); err != nil {
 			return err
 		}
 		if err := s.stage(o.Scene); err != nil {

@@ -31,7 +31,7 @@ func (p *plant) drives(c, plain *gpc.Case) (*gpc.Case, error) {
 	case len(p.Factors) > 0:
 		other, err = plain.Shifted(p.Factors)
 	case p.Name != "" || p.System != "":
-		other, err = named(p.Name, p.System)
+		other, err = findCase(p.Name, p.System)
 	default:
 		return c, nil
 	}
@@ -65,8 +65,8 @@ func (m measured) or(other measured) measured {
 	return m
 }
 
-// of is c measured so. uncertain: its gains are, by the session's option.
-func (m *measured) of(c *gpc.Case, uncertain bool) (_ *gpc.Case, err error) {
+// apply is c measured so. uncertain: its gains are, by the session's option.
+func (m *measured) apply(c *gpc.Case, uncertain bool) (_ *gpc.Case, err error) {
 	if m.Delay != nil {
 		if c, err = c.Delayed(*m.Delay); err != nil {
 			return nil, err

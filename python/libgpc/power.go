@@ -66,7 +66,7 @@ func gpc_grid(base C.double, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Poi
 //
 //export gpc_grid_flow
 func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(g *ppc.Grid) error {
+	return onHandle(h, err, func(g *ppc.Grid) error {
 		v, err := table("voltages", voltages, buses, 2)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 			return wrongf("voltages has %d rows, want %d", int64(buses), g.Buses())
 		}
 		var o struct {
-			Given         bool    `json:"given"`
+			GivenStart    bool    `json:"given"`
 			EnforceQ      bool    `json:"enforce_q"`
 			Tolerance     float64 `json:"tolerance"`
 			MaxIterations int     `json:"max_iterations"`
@@ -87,21 +87,21 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if err != nil {
 			return err
 		}
-		sol, reason, err := g.PowerFlow(r, o.Given, powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations})
+		sol, reason, err := g.PowerFlow(r, o.GivenStart, powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations})
 		if err != nil {
 			if r.Err() != nil {
 				return err
 			}
 			return gpc.BadInput(err)
 		}
-		held := []int{}
+		atLimit := []int{}
 		for b := range sol.Vm {
 			v[2*b], v[2*b+1] = sol.Vm[b], sol.Va[b]*180/math.Pi
 			if sol.AtLimit[b] != 0 {
-				held = append(held, b)
+				atLimit = append(atLimit, b)
 			}
 		}
-		return answer(out, map[string]any{"converged": sol.Converged(), "reason": reason, "iterations": sol.Iterations, "held": held, "max_mismatch_pu": sol.Mismatch})
+		return answer(out, map[string]any{"converged": sol.Converged(), "reason": reason, "iterations": sol.Iterations, "held": atLimit, "max_mismatch_pu": sol.Mismatch})
 	})
 }
 
@@ -111,8 +111,8 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 //export gpc_grid_optimal
 func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(g *ppc.Grid) error {
-		var into [3][]float64
+	return onHandle(h, err, func(g *ppc.Grid) error {
+		var tables [3][]float64
 		var err error
 		for i, t := range []struct {
 			name          string
@@ -120,15 +120,15 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 			rows          C.int64_t
 			columns, want int
 		}{{"bus", bus, buses, busResults, g.Buses()}, {"gen", gen, gens, genResults, g.Gens()}, {"branch", branch, branches, branchResults, g.Branches()}} {
-			if into[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
+			if tables[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
 				return err
 			}
-			if len(into[i]) != t.want*t.columns {
+			if len(tables[i]) != t.want*t.columns {
 				return wrongf("%s has %d rows, want %d", t.name, int64(t.rows), t.want)
 			}
 		}
 		var o struct {
-			Given         bool    `json:"given"`
+			GivenStart    bool    `json:"given"`
 			CurrentLimits bool    `json:"current_limits"`
 			Feasibility   float64 `json:"feasibility"`
 			Optimality    float64 `json:"optimality"`
@@ -141,7 +141,7 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 		if err != nil {
 			return err
 		}
-		r, err := g.OptimalFlow(run, o.Given, acopf.Options{
+		r, err := g.OptimalFlow(run, o.GivenStart, acopf.Options{
 			CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations,
 		})
 		if err != nil {
@@ -151,7 +151,7 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 			return gpc.BadInput(err)
 		}
 		if r.Found() {
-			writeOptimum(r, g.Network().BaseMVA, into[0], into[1], into[2])
+			writeOptimum(r, g.Network().BaseMVA, tables[0], tables[1], tables[2])
 		}
 		return answer(out, map[string]any{"status": r.Status.String(), "objective": r.Objective, "iterations": r.Iterations, "max_mismatch_pu": r.KKT.Mismatch, "max_violation_pu": r.KKT.Violation})
 	})

@@ -56,9 +56,9 @@ func (o outageOptions) list(n *network.Network) (list []secure.Outage, word bool
 	return list, false, gpc.BadInput(err)
 }
 
-// at are the arrays of a power flow: loads by bus (MW, MVAr), and of a dispatch powers by unit (MW), magnitudes and angles
+// flowProblem are the arrays of a power flow: loads by bus (MW, MVAr), and of a dispatch powers by unit (MW), magnitudes and angles
 // by bus (pu, degrees). Any may be left out; a dispatch holds the voltage of every unit's bus.
-func (y *optima) at(o flowOptions, v views, pd, qd, pg, vm, va []float64) (*network.Network, results.FlowProblem, error) {
+func (y *optima) flowProblem(o flowOptions, v views, pd, qd, pg, vm, va []float64) (*network.Network, results.FlowProblem, error) {
 	n, pr := y.n, results.FlowProblem{Options: powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations}}
 	if v.err != nil {
 		return nil, pr, v.err
@@ -99,7 +99,7 @@ func scaled(v []float64, factor float64) []float64 {
 func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		var o flowOptions
 		if err := options(opt, &o); err != nil {
 			return err
@@ -112,7 +112,7 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		nb, ng := y.n.Buses(), y.n.Gens()
 		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
-		n, pr, err := y.at(o, v, loads, reactive, power, magnitude, angle)
+		n, pr, err := y.flowProblem(o, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
@@ -134,12 +134,12 @@ func refusedUnless(r *run, err error) error {
 }
 
 // participation are factors by unit that are given, or those of a word of the command line.
-func participation(n *network.Network, word string, given []float64) ([]float64, error) {
-	if given != nil {
-		return given, nil
+func participation(n *network.Network, word string, factors []float64) ([]float64, error) {
+	if factors != nil {
+		return factors, nil
 	}
-	out, known := secure.NamedParticipation(n, word)
-	if !known {
+	out, ok := secure.NamedParticipation(n, word)
+	if !ok {
 		return nil, wrongf("participation %q: want range, pmax, equal or an array of %d factors", word, n.Gens())
 	}
 	return out, nil
@@ -153,7 +153,7 @@ func participation(n *network.Network, word string, given []float64) ([]float64,
 func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		var o struct {
 			flowOptions
 			outageOptions
@@ -185,7 +185,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 				return err
 			}
 		}
-		n, pr, err := y.at(o.flowOptions, v, loads, reactive, power, magnitude, angle)
+		n, pr, err := y.flowProblem(o.flowOptions, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
@@ -194,14 +194,14 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			return err
 		}
 		pr.Context = r
-		after, err := results.After(r, n, pr, limits, list)
+		flows, err := results.After(r, n, pr, limits, list)
 		if errors.As(err, new(results.NoBaseError)) {
 			return err
 		}
 		if err != nil {
 			return refusedUnless(r, err)
 		}
-		return answer(out, after)
+		return answer(out, flows)
 	})
 }
 
@@ -215,7 +215,7 @@ func (y *optima) threads() int { return cmp.Or(y.o.Threads, runtime.GOMAXPROCS(0
 //export gpc_network_secure
 func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	shares unsafe.Pointer, units C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(y *optima) error {
+	return onHandle(h, err, func(y *optima) error {
 		var o struct {
 			outageOptions
 			Emergency     float64 `json:"emergency"`
@@ -243,11 +243,11 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		if err != nil {
 			return err
 		}
-		by, err := network.ParseDispatchable(cmp.Or(y.o.Dispatchable, network.DispatchableByFile.String()))
+		source, err := network.ParseDispatchable(cmp.Or(y.o.Dispatchable, network.DispatchableByFile.String()))
 		if err != nil {
 			return wrongf("dispatchable %w", err)
 		}
-		all := secure.Options{Emergency: o.Emergency, Band: o.Band, MaxIterations: o.MaxIterations, Threads: y.threads(), Dispatchable: by}
+		all := secure.Options{Emergency: o.Emergency, Band: o.Band, MaxIterations: o.MaxIterations, Threads: y.threads(), Dispatchable: source}
 		if all.Participation, err = participation(n, o.Participation, factors); err != nil {
 			return err
 		}
@@ -280,19 +280,19 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 			*results.SecureFlow
 			Warm bool `json:"warm"`
 		}
-		found := []secureStep{}
+		flows := []secureStep{}
 		last := time.Now()
 		err = s.Chain(r, steps, func(k int, warm bool, one *secure.Result) error {
 			flow := results.Secure(n, s, all, steps[k], one)
 			flow.LeftOut, flow.WallMS = results.Outages(n, cut), float64(time.Since(last))/1e6
 			last = time.Now()
-			found = append(found, secureStep{flow, warm})
+			flows = append(flows, secureStep{flow, warm})
 			r.progress(k+1, len(steps))
 			return nil
 		})
 		if err != nil {
 			return refusedUnless(r, err)
 		}
-		return answer(out, found)
+		return answer(out, flows)
 	})
 }

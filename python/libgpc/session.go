@@ -30,8 +30,8 @@ func gpc_cases(out **C.char, err **C.char) C.int32_t {
 	})
 }
 
-// about is what a session is.
-type about struct {
+// sessionInfo is what a session is.
+type sessionInfo struct {
 	Case    string   `json:"case"`
 	Method  string   `json:"method"`
 	Model   string   `json:"model"` // its file, "" for the bundled one
@@ -45,22 +45,22 @@ type about struct {
 
 //export gpc_about
 func gpc_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		a := s.engine.About()
-		return answer(out, about{s.of.Name(), s.setup.Method, s.file, a.Backend, a.ISA, a.Device, a.Threads, a.Reason, s.notices.all()})
+		return answer(out, sessionInfo{s.staged.Name(), s.setup.Method, s.file, a.Backend, a.ISA, a.Device, a.Threads, a.Reason, s.notices.all()})
 	})
 }
 
 //export gpc_methods
 func gpc_methods(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
-		return answer(out, s.of.DescribeMethods())
+	return onHandle(h, err, func(s *session) error {
+		return answer(out, s.staged.DescribeMethods())
 	})
 }
 
 // described is a spec with the latent dimension of the session's own map, 0 for a method without one.
-func (s *session) described(of *domain.Spec) gpc.SpecDescription {
-	d := gpc.DescribeSpec(of)
+func (s *session) described(spec *domain.Spec) gpc.SpecDescription {
+	d := gpc.DescribeSpec(spec)
 	d.Latent = 0
 	if s.setup.Model != nil {
 		d.Latent = s.setup.Model.Latent()
@@ -77,7 +77,7 @@ func fallbacks() (names []string) {
 
 //export gpc_spec
 func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		return answer(out, struct {
 			Spec gpc.SpecDescription `json:"spec"`
 			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
@@ -85,15 +85,15 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Fallbacks []string `json:"fallbacks"`
 			// Outputs is how many values are measured for loops that do not say otherwise, 0 where they have no estimator.
 			Outputs int `json:"outputs"`
-		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks(), s.outputs()})
+		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs()})
 	})
 }
 
 func (s *session) outputs() int {
-	m := s.of.Definition().Measurement
+	m := s.staged.Definition().Measurement
 	switch {
 	case s.measured.Estimate != nil:
-		return s.of.Spec().MeasuredSize()
+		return s.staged.Spec().MeasuredSize()
 	case m != nil:
 		return len(m.Outputs)
 	}
@@ -111,17 +111,17 @@ type scene struct {
 }
 
 // preference is a list of weights as those of the command line, null for the adaptive mode.
-func preference(weights []float64, of *domain.Spec) (domain.Preference, error) {
+func preference(weights []float64, spec *domain.Spec) (domain.Preference, error) {
 	if weights == nil {
 		return domain.Preference{Adaptive: true}, nil
 	}
 	p := domain.Preference{W: weights}
-	return p, gpc.BadInput(p.Validate(of.ObjectiveSize()))
+	return p, gpc.BadInput(p.Validate(spec.ObjectiveSize()))
 }
 
 //export gpc_observe
 func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		var o struct {
 			scene
 			Episode int `json:"episode"`
@@ -129,50 +129,50 @@ func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, 
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		of := s.of.Spec()
+		spec := s.staged.Spec()
 		var a views
-		into, with := viewed[float64](&a, "state", unsafe.Pointer(state), states, of.MeasuredSize()), viewed[float64](&a, "context", unsafe.Pointer(ctx), contexts, of.ContextSize())
+		dstState, dstContext := viewed[float64](&a, "state", unsafe.Pointer(state), states, spec.MeasuredSize()), viewed[float64](&a, "context", unsafe.Pointer(ctx), contexts, spec.ContextSize())
 		if a.err != nil {
 			return a.err
 		}
-		pref, err := preference(o.Preference, of)
+		pref, err := preference(o.Preference, spec)
 		if err != nil {
 			return err
 		}
 		var first batchnav.Observation
 		if s.scenes != nil {
-			first, err = s.begun(o.Episode, o.scene, pref)
+			first, err = s.firstObservation(o.Episode, o.scene, pref)
 		} else {
 			var c *gpc.Case
-			if c, err = s.of.Shifted(o.Shift); err == nil {
+			if c, err = s.staged.Shifted(o.Shift); err == nil {
 				first, err = c.Observe(o.Seed, o.Episode, domain.EpisodeOptions{Noise: o.Noise, Regime: o.Regime, Preference: pref})
 			}
 		}
 		if err != nil {
 			return err
 		}
-		copy(into, first.S)
-		copy(with, first.C)
+		copy(dstState, first.S)
+		copy(dstContext, first.C)
 		return nil
 	})
 }
 
 // rows are n observations of the caller's.
-func (a *views) rows(of *domain.Spec, n int, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) batchnav.Rows {
+func (a *views) rows(spec *domain.Spec, n int, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) batchnav.Rows {
 	return batchnav.Rows{
-		S: viewed[float64](a, "state", unsafe.Pointer(state), states, n*of.MeasuredSize()),
-		C: viewed[float64](a, "context", unsafe.Pointer(ctx), contexts, n*of.ContextSize()),
-		W: viewed[float64](a, "preference", unsafe.Pointer(weights), nweights, n*of.ObjectiveSize()),
+		S: viewed[float64](a, "state", unsafe.Pointer(state), states, n*spec.MeasuredSize()),
+		C: viewed[float64](a, "context", unsafe.Pointer(ctx), contexts, n*spec.ContextSize()),
+		W: viewed[float64](a, "preference", unsafe.Pointer(weights), nweights, n*spec.ObjectiveSize()),
 	}
 }
 
 // check names the first entry that is not finite, but for those of the context that are not read.
-func check(of *domain.Spec, in batchnav.Rows, n int, measured bool, unread ...domain.Unknown) error {
+func check(spec *domain.Spec, rows batchnav.Rows, n int, measured bool, unread ...domain.Unknown) error {
 	for _, w := range []struct {
 		name      string
 		v         []float64
 		variables []domain.Variable
-	}{{"state", in.S, of.Measured}, {"context", in.C, of.Context}} {
+	}{{"state", rows.S, spec.Measured}, {"context", rows.C, spec.Context}} {
 		for i, x := range w.v {
 			if x-x == 0 {
 				continue
@@ -196,7 +196,7 @@ func check(of *domain.Spec, in batchnav.Rows, n int, measured bool, unread ...do
 //export gpc_refine
 func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		run, err := runOf(cancel)
 		if err != nil {
 			return err
@@ -208,37 +208,37 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 			LookAhead    int     `json:"look_ahead"`
 			Remaining    int     `json:"remaining"`
 			NoRounds     bool    `json:"no_rounds"`
-			Within       float64 `json:"within_s"`
+			TimeLimit    float64 `json:"within_s"`
 			NoProjection bool    `json:"no_projection"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		of := s.of.Spec()
+		spec := s.staged.Spec()
 		var a views
-		in := a.rows(of, 1, state, states, ctx, contexts, weights, nweights)
+		in := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
 		if a.err != nil {
 			return a.err
 		}
-		if err := check(of, in, 1, false); err != nil {
+		if err := check(spec, in, 1, false); err != nil {
 			return err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.refiner == nil {
-			made, err := s.of.Refiner(s.engine, s.setup, o.Candidates)
+			refiner, err := s.staged.Refiner(s.engine, s.setup, o.Candidates)
 			if err != nil {
 				return err
 			}
-			s.refiner = made
+			s.refiner = refiner
 		}
 		threads := s.choice.Threads
 		if threads == 0 {
 			threads = runtime.GOMAXPROCS(0)
 		}
-		r, err := s.refiner.Refine(run, in.At(of, 0), batchnav.RefineOptions{
+		r, err := s.refiner.Refine(run, in.At(spec, 0), batchnav.RefineOptions{
 			Candidates: o.Candidates, FlowSteps: o.FlowSteps, Seed: o.Seed, LookAhead: o.LookAhead, Remaining: o.Remaining, NoRounds: o.NoRounds,
-			TimeLimit: time.Duration(o.Within * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
+			TimeLimit: time.Duration(o.TimeLimit * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
 		})
 		if err != nil && run.Err() == nil { // what Refine refuses is asked for
 			return gpc.BadInput(err)
@@ -252,7 +252,7 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 
 //export gpc_evaluate
 func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		run, err := runOf(cancel)
 		if err != nil {
 			return err
@@ -274,22 +274,22 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		setup, err := s.made(o.Method)
+		setup, err := s.setupOf(o.Method)
 		if err != nil {
 			return err
 		}
 		setup.Candidates = o.Candidates
-		if err := written("trace", o.Trace); err != nil {
+		if err := checkOutput("trace", o.Trace); err != nil {
 			return err
 		}
-		with := closedloop.Options{
+		evaluation := closedloop.Options{
 			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress,
 		}
-		c, err := s.run(o.Scene, o.scene, o.Episodes, &with)
+		c, err := s.run(o.Scene, o.scene, o.Episodes, &evaluation)
 		if err != nil {
 			return err
 		}
-		if c, err = o.drives(c, s.drawn); err != nil {
+		if c, err = o.drives(c, s.catalogued); err != nil {
 			return err
 		}
 		if o.Steps != nil {
@@ -297,17 +297,17 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 				return err
 			}
 		}
-		how := o.measured.or(s.measured)
-		if c, err = how.of(c, s.uncertain); err != nil {
+		sensors := o.measured.or(s.measured)
+		if c, err = sensors.apply(c, s.uncertain); err != nil {
 			return err
 		}
-		if with.Computing, err = computing(o.Computing); err != nil {
+		if evaluation.Computing, err = computing(o.Computing); err != nil {
 			return err
 		}
-		if with.Preference, err = preference(o.Preference, c.Spec()); err != nil {
+		if evaluation.Preference, err = preference(o.Preference, c.Spec()); err != nil {
 			return err
 		}
-		r, err := c.Evaluate(run, setup, s.choice, with)
+		r, err := c.Evaluate(run, setup, s.choice, evaluation)
 		if err != nil {
 			return err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// named is the case of the system in a text, or where that is "" of a name or file.
-func named(name, system string) (*gpc.Case, error) {
+// findCase is the case of the system in a text, or where that is "" of a name or file.
+func findCase(name, system string) (*gpc.Case, error) {
 	if system != "" {
 		return gpc.SystemText([]byte(system))
 	}
@@ -36,7 +36,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
-		own, err := f.Marshal()
+		marshalled, err := f.Marshal()
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
-		return answer(out, map[string]string{"text": string(own), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256})
+		return answer(out, map[string]string{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256})
 	})
 }
 
@@ -59,7 +59,7 @@ type event struct {
 //
 //export gpc_events
 func gpc_events(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(r *run) error {
+	return onHandle(h, err, func(r *run) error {
 		r.mu.Lock()
 		events := append([]event{}, r.events...)
 		r.events = nil
@@ -112,20 +112,20 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		c, err := named(o.Case, o.System)
+		c, err := findCase(o.Case, o.System)
 		if err == nil {
 			c, err = gains(c, o.Gains)
 		}
 		if err != nil {
 			return err
 		}
-		if c, err = o.measured.of(c, o.Gains != 0); err != nil {
+		if c, err = o.measured.apply(c, o.Gains != 0); err != nil {
 			return err
 		}
 		if c, err = o.drives(c, c); err != nil {
 			return err
 		}
-		if err := written("out", o.Out, o.Case, o.plant.Name); err != nil {
+		if err := checkOutput("out", o.Out, o.Case, o.plant.Name); err != nil {
 			return err
 		}
 		r, err := compile.Run(run, c, compile.Options{
@@ -141,7 +141,7 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 
 //export gpc_export_c
 func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		run, err := runOf(cancel)
 		if err != nil {
 			return err
@@ -160,9 +160,9 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		if s.setup.Model == nil {
-			return wrongf("method %s of case %s has no map, which an export needs", s.setup.Method, s.of.Name())
+			return wrongf("method %s of case %s has no map, which an export needs", s.setup.Method, s.staged.Name())
 		}
-		r, err := s.of.Export(run, s.setup.Model, gpc.ExportOptions{
+		r, err := s.staged.Export(run, s.setup.Model, gpc.ExportOptions{
 			Dir: o.Dir, Method: o.Method, Episodes: o.Episodes, FMU: o.FMU, MapOnly: o.MapOnly, Half: o.Half, Records: o.Records, Seed: o.Seed,
 		})
 		if err != nil {
@@ -174,19 +174,19 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 
 // server is a session behind HTTP.
 type server struct {
-	of     *session
-	with   *serve.Server
-	end    context.CancelFunc
-	ended  chan error
-	doors  []string
-	engine *gpc.Engine
+	session   *session
+	decisions *serve.Server
+	end       context.CancelFunc
+	finished  chan error
+	doors     []string
+	engine    *gpc.Engine
 }
 
 // Close ends the doors, answers what was asked, and gives the engine back.
 func (s *server) Close() error {
 	s.end()
-	err := <-s.ended
-	s.with.Close()
+	err := <-s.finished
+	s.decisions.Close()
 	if e := s.engine.Close(); err == nil {
 		err = e
 	}
@@ -195,7 +195,7 @@ func (s *server) Close() error {
 
 //export gpc_serve
 func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
+	return onHandle(h, err, func(s *session) error {
 		var o struct {
 			Listen     string    `json:"listen"`
 			Unix       string    `json:"unix"`
@@ -208,8 +208,8 @@ func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		how := o.measured.or(s.measured)
-		c, err := how.of(s.of, false)
+		sensors := o.measured.or(s.measured)
+		c, err := sensors.apply(s.staged, false)
 		if err != nil {
 			return err
 		}
@@ -217,29 +217,29 @@ func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int
 		if err != nil {
 			return err
 		}
-		with, err := serve.New(c, e, serve.Options{
+		decisions, err := serve.New(c, e, serve.Options{
 			Setup: s.setup, Preference: o.Preference, Sessions: o.Sessions, Deadline: time.Duration(o.DeadlineMS * float64(time.Millisecond)), Threads: s.choice.Threads,
 		})
 		if err != nil {
 			e.Close()
 			return err
 		}
-		doors, err := with.Listen(serve.ListenOptions{Address: o.Listen, Unix: o.Unix, Token: o.Token})
+		doors, err := decisions.Listen(serve.ListenOptions{Address: o.Listen, Unix: o.Unix, Token: o.Token})
 		if err == nil && len(doors) == 0 {
 			err = wrongf("serve needs a way to receive requests: listen or unix")
 		}
 		if err != nil {
-			with.Close()
+			decisions.Close()
 			e.Close()
 			return err
 		}
 		ctx, end := context.WithCancel(context.Background())
-		v := &server{of: s, with: with, end: end, ended: make(chan error, 1), engine: e}
+		v := &server{session: s, decisions: decisions, end: end, finished: make(chan error, 1), engine: e}
 		for _, l := range doors {
 			v.doors = append(v.doors, l.Addr().String())
 		}
 		go func() {
-			v.ended <- with.HTTP(ctx, serve.Handler(with, serve.HTTPOptions{Token: o.Token}), doors, 0)
+			v.finished <- decisions.HTTP(ctx, serve.Handler(decisions, serve.HTTPOptions{Token: o.Token}), doors, 0)
 		}()
 		hand(out, v)
 		return nil
@@ -248,10 +248,10 @@ func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int
 
 //export gpc_server_about
 func gpc_server_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return on(h, err, func(s *server) error {
+	return onHandle(h, err, func(s *server) error {
 		return answer(out, struct {
 			Doors  []string     `json:"doors"`
 			Health serve.Health `json:"health"`
-		}{s.doors, s.with.Health()})
+		}{s.doors, s.decisions.Health()})
 	})
 }
