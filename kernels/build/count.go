@@ -159,8 +159,8 @@ func (k kernelCode) products() []product {
 	return all
 }
 
-// productLimits are cycles of a multiprocessor for unit FFMA or HMMA of a warp, by what bounds them: multiply-adds, the issue of
-// instructions, and requests to shared memory, the least and the most.
+// productLimits are cycles of a multiprocessor for unit FFMA or HMMA of a warp, by what bounds them. Least and most are of the
+// requests to shared memory.
 type productLimits struct{ unit, arithmetic, issue, least, most float64 }
 
 // limits are the cycles of a multiprocessor for perFFMA FFMA or perHMMA HMMA of a warp.
