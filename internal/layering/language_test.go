@@ -25,7 +25,7 @@ const (
 	emptyNames  = 380 // identifiers that say nothing of what they hold
 	longTuples  = 29  // assignments to four and more variables
 	longComment = 912 // sentences of doc comments with more than 25 words
-	ownPhrases  = 462  // places in comments with a phrase that the dictionary replaces
+	ownPhrases  = 462 // places in comments with a phrase that the dictionary replaces
 )
 
 // Bounds of comments, those of the pages for users.
