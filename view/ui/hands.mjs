@@ -316,7 +316,7 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
 
   /** lines shows a case that has neither picture nor map: its states and actions stand in that room, at a speed that is seen. */
   async function lines() {
-    const live = await serve(`${gpc}-gallery`, "serve", "hvac", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    const live = await serve("serve", "hvac", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
     for (const look of ["dark", "phone-light"]) {
       await visit(live.url, look, async (page) => {
         await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 3);
