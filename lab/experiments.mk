@@ -602,8 +602,8 @@ gpu-folder:
 	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
 	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./paper/multiagent/rollout/rollouttest
 	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./lab/peers/multiagent
-	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./scripts/gpu/bundle
-	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./lab/scripts/gpu/bundle
+	$(GO) run ./lab/scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
 	cp lab/scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
 	cp lab/peers/step.py $(BUNDLE)/peers/step.py
@@ -617,7 +617,7 @@ gpu-rehearsal: stand-in
 
 ## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in lab/results/DEVICE
 gpu-report:
-	$(GO) run ./scripts/gpu/report $(DIR) lab/results/$(DEVICE)
+	$(GO) run ./lab/scripts/gpu/report $(DIR) lab/results/$(DEVICE)
 	$(LAB) docs
 
 ## models: make the bundled models again from nothing (some two and a half hours on two cores; lab/scripts/models.sh takes cases)
