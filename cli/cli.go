@@ -341,4 +341,5 @@ func (a *App) figuresFlag(cmd *cobra.Command, usage string) (draw func(result an
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }
 
-func cpuThreads(flag int) int { return cmp.Or(max(flag, 0), runtime.GOMAXPROCS(0)) }
+// CPUThreads are those that --threads gives the CPU.
+func (a *App) CPUThreads() int { return cmp.Or(max(a.threads, 0), runtime.GOMAXPROCS(0)) }

@@ -170,7 +170,7 @@ func (a *App) doctorCommand() *cobra.Command {
 			if d.Backend == "cuda" {
 				r.Ceilings = append(r.Ceilings, ceilingsOf(e))
 			}
-			for _, threads := range []int{1, cpuThreads(a.threads)} {
+			for _, threads := range []int{1, a.CPUThreads()} {
 				if err := cmd.Context().Err(); err != nil {
 					return err
 				}
@@ -179,7 +179,7 @@ func (a *App) doctorCommand() *cobra.Command {
 					return err
 				}
 				r.Ceilings = append(r.Ceilings, c)
-				if threads == cpuThreads(a.threads) {
+				if threads == a.CPUThreads() {
 					break
 				}
 			}

@@ -58,7 +58,7 @@ the limits, or the map does not cover the observation.`,
 			if err != nil {
 				return err
 			}
-			opt.Seed, opt.Threads = a.seed, cpuThreads(a.threads)
+			opt.Seed, opt.Threads = a.seed, a.CPUThreads()
 			var result *batchnav.Refinement
 			for range repeat {
 				if result, err = r.Refine(cmd.Context(), obs, opt); err != nil {

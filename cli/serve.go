@@ -236,7 +236,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 		opt.SessionIdle = -1 // for ever
 	}
 	opt.Setup, opt.Preference, opt.Seed = setup, pref.W, a.seed
-	opt.Threads, opt.Log = cpuThreads(a.threads), log
+	opt.Threads, opt.Log = a.CPUThreads(), log
 	s, err := serve.New(c, e, opt)
 	if err != nil {
 		e.Close()

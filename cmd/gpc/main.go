@@ -5,20 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/grid/command"
-	"github.com/gpc-engine/gpc/internal/bundled"
+	"github.com/gpc-engine/gpc/internal/program"
 )
 
-func main() { os.Exit(cli.Main(app())) }
-
-func app() *cli.App {
-	return &cli.App{
-		Catalogue:  bundled.Cases(),
-		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
-		Operations: command.Operations(),
-		Axes:       command.Axes(),
-	}
-}
+func main() { os.Exit(cli.Main(program.App())) }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -14,59 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/program"
+	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // root of the repository.
 const root = "../.."
-
-// shownCommand is one that a page shows, with what the page says that it prints.
-type shownCommand struct {
-	page, line string
-	printed    []string
-	block      int // of the page
-}
-
-var (
-	block   = regexp.MustCompile("(?ms)^ *```(?:console|sh)\n(.*?)^ *```")
-	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	inline  = regexp.MustCompile("`((?:bin/)?gpc [^`\n]*|make [^`\n]*)`")
-	written = regexp.MustCompile(`(?ms)^<!-- [^\n]*(?:written|printed) by.*?^<!-- end of [^\n]*-->`)
-	comment = regexp.MustCompile(`\s{2,}# .*$`)
-)
-
-// shown are the commands of a page's blocks, in order.
-func shown(page, text string) (all []shownCommand) {
-	for i, b := range block.FindAllStringSubmatch(text, -1) {
-		for line := range strings.Lines(b[1]) {
-			line = strings.TrimRight(line, "\n")
-			if c, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
-				all = append(all, shownCommand{page: page, line: comment.ReplaceAllString(c, ""), block: i})
-			} else if len(all) > 0 && all[len(all)-1].block == i && strings.TrimSpace(line) != "" {
-				all[len(all)-1].printed = append(all[len(all)-1].printed, line)
-			}
-		}
-	}
-	return all
-}
-
-// pages are those of README and docs, by their path from the root.
-func pages(t *testing.T) map[string]string {
-	all := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
-		all[name] = string(require.Get(os.ReadFile(filepath.Join(root, name)))(t))
-	}
-	require.OK(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".md") {
-			all[require.Get(filepath.Rel(root, path))(t)] = string(require.Get(os.ReadFile(path))(t))
-		}
-		return err
-	}))
-	return all
-}
-
-// past is the notebook, whose commands are those of their time.
-func past(page string) bool { return strings.HasPrefix(page, "docs/contribute/notebook/") }
 
 // Every command that a page shows, in a block or in its text, is one of the program and has the flags that it is shown with,
 // and every `make` and `lab/run` has its target.
@@ -75,22 +28,15 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 	for word, file := range map[string]string{"make": "Makefile", "run": "lab/experiments.mk"} {
 		targets[word] = string(require.Get(os.ReadFile(filepath.Join(root, file)))(t))
 	}
-	help, program := map[string]string{}, app()
-	of := func(words []string) string {
-		path := strings.Join(words, " ")
-		if _, ok := help[path]; !ok {
-			var out bytes.Buffer
-			program.Stdout, program.Stderr = &out, &out
-			if code := program.Run(context.Background(), append(slices.Clone(words), "--help")); code != 0 {
-				out.Reset()
-			}
-			help[path] = out.String()
-		}
-		return help[path]
-	}
+	a := program.App()
+	help := pages.Help(func(arguments []string) (int, string) {
+		var out bytes.Buffer
+		a.Stdout, a.Stderr = &out, &out
+		return a.Run(context.Background(), arguments), out.String()
+	})
 	checked := 0
-	check := func(page, line string) {
-		words := strings.Fields(line)
+	for _, c := range require.Get(pages.Commands(root))(t) {
+		words := strings.Fields(c.Line)
 		switch word := filepath.Base(words[0]); word {
 		case "make", "run":
 			for _, target := range words[1:] {
@@ -98,43 +44,14 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 					break
 				}
 				if checked++; !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(targets[word]) {
-					t.Errorf("%s: `%s`: there is no target %s", page, line, target)
+					t.Errorf("%s: `%s`: there is no target %s", c.Page, c.Line, target)
 				}
 			}
 		case "gpc", "crane", "cart":
 			checked++
-			path := words[1:1]
-			if len(words) > 1 && words[1] == "COMMAND" {
-				words = words[:1]
+			for _, unknown := range c.Unknown(help) {
+				t.Errorf("%s: `%s`: %s", c.Page, c.Line, unknown)
 			}
-			for len(words) > len(path)+1 && !strings.HasPrefix(words[len(path)+1], "-") && of(words[1:len(path)+2]) != "" && strings.Contains(of(words[1:len(path)+2]), " "+strings.Join(words[1:len(path)+2], " ")) {
-				path = words[1 : len(path)+2]
-			}
-			if len(path) == 0 && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
-				t.Errorf("%s: `%s`: there is no command %s", page, line, words[1])
-				return
-			}
-			for _, word := range words[1:] {
-				flag, _, _ := strings.Cut(strings.TrimRight(word, ",;]"), "=")
-				if flag = strings.TrimLeft(flag, "["); strings.HasPrefix(flag, "--") && !regexp.MustCompile(regexp.QuoteMeta(flag)+`\b`).MatchString(of(path)) {
-					t.Errorf("%s: `%s`: %s has no %s", page, line, strings.Join(path, " "), flag)
-				}
-			}
-		}
-	}
-	for page, text := range pages(t) {
-		if past(page) {
-			continue
-		}
-		for _, c := range shown(page, text) {
-			for _, part := range regexp.MustCompile(`\|\||&&|\||;`).Split(c.line, -1) {
-				if len(strings.Fields(part)) > 0 {
-					check(page, part)
-				}
-			}
-		}
-		for _, c := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(written.ReplaceAllString(text, ""), ""), -1) {
-			check(page, c[1])
 		}
 	}
 	if checked < 150 {
@@ -145,9 +62,9 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 // The page of commands is the help of the program, as `make docs` writes it.
 func TestThePageOfCommandsIsTheHelp(t *testing.T) {
 	var help, log bytes.Buffer
-	program := app()
-	program.Stdout, program.Stderr = &help, &log
-	if code := program.Run(context.Background(), []string{"help", "--markdown"}); code != 0 {
+	a := program.App()
+	a.Stdout, a.Stderr = &help, &log
+	if code := a.Run(context.Background(), []string{"help", "--markdown"}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &log)
 	}
 	if page := require.Get(os.ReadFile(filepath.Join(root, "docs/reference/cli.md")))(t); help.String() != string(page) {
@@ -183,11 +100,11 @@ var pageRules = []pageRule{
 // Commands of README, tutorials and how-to pages are run in the order of their page, and print what the page shows.
 func TestPagesShowWhatIsPrinted(t *testing.T) {
 	self := require.Get(os.Executable())(t)
-	for page, text := range pages(t) {
+	for page, text := range require.Get(pages.Documents(root))(t) {
 		if page != "README.md" && !strings.HasPrefix(page, "docs/tutorials/") && !strings.HasPrefix(page, "docs/how-to/") && page != "docs/reference/secure.md" {
 			continue
 		}
-		commands := shown(page, text)
+		commands := pages.Shown(page, text)
 		if len(commands) == 0 {
 			continue
 		}
@@ -195,7 +112,7 @@ func TestPagesShowWhatIsPrinted(t *testing.T) {
 			t.Parallel()
 			dir := sandbox(t, self)
 			for _, c := range commands {
-				c.run(t, dir)
+				runShown(t, c, dir)
 			}
 		})
 	}
@@ -212,11 +129,11 @@ func sandbox(t *testing.T, self string) string {
 	return dir
 }
 
-func (c shownCommand) run(t *testing.T, dir string) {
+func runShown(t *testing.T, c pages.Command, dir string) {
 	t.Helper()
 	var r pageRule
 	for _, candidate := range pageRules {
-		if strings.Contains(c.page, candidate.page) && regexp.MustCompile(candidate.line).MatchString(c.line) {
+		if strings.Contains(c.Page, candidate.page) && regexp.MustCompile(candidate.line).MatchString(c.Line) {
 			r = candidate
 			break
 		}
@@ -224,10 +141,10 @@ func (c shownCommand) run(t *testing.T, dir string) {
 	if r.not != "" || testing.Short() && !r.quick {
 		return
 	}
-	line := c.line
+	line := c.Line
 	if r.instead[0] != "" {
-		if line = strings.Replace(line, r.instead[0], r.instead[1], 1); line == c.line {
-			t.Errorf("%s: `%s` has no %q, which the test replaces", c.page, c.line, r.instead[0])
+		if line = strings.Replace(line, r.instead[0], r.instead[1], 1); line == c.Line {
+			t.Errorf("%s: `%s` has no %q, which the test replaces", c.Page, c.Line, r.instead[0])
 		}
 	}
 	cmd := exec.Command("bash", "-c", "set -o pipefail; "+line)
@@ -237,14 +154,14 @@ func (c shownCommand) run(t *testing.T, dir string) {
 	cmd.Stdout, cmd.Stderr = &out, &log
 	err := cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); code != r.exit {
-		t.Errorf("%s: `%s` ends with %d, not %d (%v)\n%s%s", c.page, line, code, r.exit, err, &out, &log)
+		t.Errorf("%s: `%s` ends with %d, not %d (%v)\n%s%s", c.Page, line, code, r.exit, err, &out, &log)
 		return
 	}
 	if r.varies || r.instead[0] != "" {
 		return
 	}
-	if missing := unlike(c.printed, strings.Split(out.String()+log.String(), "\n")); missing != "" {
-		t.Errorf("%s: `%s` does not print, behind the lines before it,\n%s\nbut\n%s%s", c.page, line, missing, &out, &log)
+	if missing := unlike(c.Printed, strings.Split(out.String()+log.String(), "\n")); missing != "" {
+		t.Errorf("%s: `%s` does not print, behind the lines before it,\n%s\nbut\n%s%s", c.Page, line, missing, &out, &log)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Setenv(environment, plain)
 		os.Exit(m.Run())
 	}
-	a := app()
+	a := program.App()
 	if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {
 		a.Patience = d
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// program is the binary and a folder with what its commands read: a trace, a state, a small dataset.
-func program(t testing.TB) (file, dir string) {
+// programWithInputs is the binary and a folder with what its commands read: a trace, a state, a small dataset.
+func programWithInputs(t testing.TB) (file, dir string) {
 	t.Helper()
 	file, dir = built(t), t.TempDir()
 	for _, args := range [][]string{
@@ -68,7 +68,7 @@ const amid = 100 * time.Millisecond
 
 // A signal ends every command, whatever it does or waits for. How soon is BenchmarkASignalEnds's.
 func TestASignalEndsEveryCommand(t *testing.T) {
-	file, dir := program(t)
+	file, dir := programWithInputs(t)
 	help := require.Get(exec.Command(file, "--help").Output())(t)
 	_, list, _ := strings.Cut(string(help), "Begin:\n")
 	list, _, _ = strings.Cut(list, "\n\nFlags:")
@@ -149,7 +149,7 @@ func amidst(t testing.TB, file, dir, line string, variables ...string) *process 
 
 // BenchmarkASignalEnds is how long commands go on after a signal; they have two seconds.
 func BenchmarkASignalEnds(b *testing.B) {
-	file, dir := program(b)
+	file, dir := programWithInputs(b)
 	for _, line := range []string{"dataset opf30 --scenarios 5000 --chunk 5000 --out d2", "eval opf30 --method mo-opf --episodes 1000", "verify silent", "serve integrator-convex --stdin", "stuck"} {
 		b.Run(line, func(b *testing.B) {
 			longest := time.Duration(0)

@@ -3,11 +3,7 @@
 package optima
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -94,18 +90,11 @@ func (r *OptimalFlows) Check() error {
 
 // ReadOptimalFlows is the record in a file, nil where there is no file.
 func ReadOptimalFlows(path string) (*OptimalFlows, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	r, err := durable.ReadJSON[OptimalFlows](path)
+	if r == nil {
+		return nil, err
 	}
-	r := new(OptimalFlows)
-	if err == nil {
-		err = json.Unmarshal(text, r)
-	}
-	if err == nil {
-		err = r.Check()
-	}
-	if err != nil {
+	if err := r.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil

@@ -46,6 +46,22 @@ func WriteJSON(path string, v any, indent string) error {
 	return WriteFile(path, append(text, '\n'), 0o644)
 }
 
+// ReadJSON reads the value of a JSON file; nil where there is no file.
+func ReadJSON[T any](path string) (*T, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	v := new(T)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
 // WriteFile is Create of data, with the permissions of a new file.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	return create(path, perm, func(w io.Writer) error {

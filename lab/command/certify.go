@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/cli"
-
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/cli"
 )
 
+// Certify estimates the constants of the paper's guarantees.
 func Certify(a *cli.App) *cobra.Command {
 	var modelFile, method string
 	var scenarios, episodes int

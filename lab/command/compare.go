@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Compare sets records of gpc bench side by side.
 func Compare(a *cli.App) *cobra.Command {
 	var table, figures string
 	worst := cli.Percent(math.NaN())

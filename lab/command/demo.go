@@ -1,14 +1,12 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +38,7 @@ type demonstration struct {
 	Files       []string                        `json:"files"`              // written
 }
 
+// Demo shows everything: decisions, searches, closed loops, a training, a report.
 func Demo(a *cli.App) *cobra.Command {
 	var out string
 	var files map[string]string
@@ -181,7 +180,7 @@ func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
 	if err != nil {
 		return err
 	}
-	opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: demoSeed, Threads: max(1, cmp.Or(d.Threads(), runtime.GOMAXPROCS(0)))}
+	opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: demoSeed, Threads: d.CPUThreads()}
 	// The first call allocates; the second is what a control period sees.
 	var best *batchnav.Refinement
 	for range 2 {

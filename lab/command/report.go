@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-
 	"github.com/gpc-engine/gpc/lab/report"
 )
 
@@ -20,6 +19,7 @@ type drawn struct {
 	Files []string `json:"files"` // written
 }
 
+// Report writes the tables and figures of recorded runs.
 func Report(a *cli.App) *cobra.Command {
 	var results, out, without string
 	cmd := &cobra.Command{

@@ -6,9 +6,7 @@ package peerrecord
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -114,22 +112,7 @@ func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
 }
 
 // Read is the record in a file, nil where there is no file.
-func Read(path string) (*Record, error) { return read[Record](path) }
-
-func read[T any](path string) (*T, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	r := new(T)
-	if err == nil {
-		err = json.Unmarshal(text, r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
-}
+func Read(path string) (*Record, error) { return durable.ReadJSON[Record](path) }
 
 // Write replaces the file whole, or writes to standard output where its name is
 // empty.

@@ -18,15 +18,13 @@ import (
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
-	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/grid/command"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // environment tells the binary to be gpc: how many operations on its files have room, −1
@@ -40,11 +38,7 @@ func be(room string) int {
 		return 3
 	}
 	durable.Fill(n)
-	return cli.Main(&cli.App{
-		Catalogue:  paper.Cases(),
-		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
-		Operations: command.Operations(),
-	})
+	return cli.Main(program.App())
 }
 
 // size says how much is tried.

@@ -5,21 +5,16 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gpc-engine/gpc/cli"
-	grid "github.com/gpc-engine/gpc/grid/command"
-	"github.com/gpc-engine/gpc/internal/bundled"
+	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/lab/command"
 )
 
-func main() {
-	os.Exit(cli.Main(&cli.App{
-		Name:       "gpc-lab",
-		Catalogue:  bundled.Cases(),
-		Commands:   []func(*cli.App) *cobra.Command{command.Demo, command.Report, command.Compare, command.Certify, grid.PowerFlow, grid.OptimalFlow},
-		Operations: grid.Operations(),
-		Axes:       grid.Axes(),
-		Figures:    command.Figures,
-	}))
+func main() { os.Exit(cli.Main(app())) }
+
+func app() *cli.App {
+	a := program.App()
+	a.Name, a.Figures = "gpc-lab", command.Figures
+	a.Commands = append(a.Commands, command.Demo, command.Report, command.Compare, command.Certify)
+	return a
 }
