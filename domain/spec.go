@@ -80,6 +80,7 @@ type Spec struct {
 	Action      []Variable // one action u; Lo/Hi are its box
 	Objectives  []Variable // J
 	Margins     []Variable // hard constraints, each ≥ 0 when kept
+	Switches    []Switch   // actions that take one of a few values, in the order of Action; nil: none
 	Plan        int        // H: actions in one decoded plan; 1 for a single action
 	Steps       int        // decisions in one episode
 	// Horizon is how many decisions a plan of a plant that runs on looks ahead. There is then no clock, and an episode is a
@@ -152,6 +153,9 @@ func (s *Spec) Fingerprint(constants []byte) [32]byte {
 		for _, v := range list {
 			fmt.Fprintf(sum, "%d %q %q %v %v %d\n", i, v.Name, v.Unit, v.Lo, v.Hi, v.Kind)
 		}
+	}
+	if len(s.Switches) > 0 {
+		fmt.Fprintf(sum, "switches %v\n", s.Switches)
 	}
 	sum.Write(constants)
 	return [32]byte(sum.Sum(nil))

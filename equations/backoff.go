@@ -8,7 +8,7 @@ import (
 // withBackoff is the same problem with margins reduced by the backoff of their stage, a constant to every derivative.
 func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
 	copied := &Problem{
-		system: p.system, original: p.original, declared: p.declared, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
+		system: p.system, original: p.original, declared: p.declared, switching: p.switching, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
 		program: p.program, valueCode: p.valueCode, derivativeCode: p.derivativeCode,
 		stateOnly: p.stateOnly, backoff: b,
 	}

@@ -155,6 +155,11 @@ func (k *declared) wrapFunctions(y *System) {
 			c[nc+i] = y.Rest[a]
 		}
 	}
+	sliceContext(y, &inner, nc)
+}
+
+// sliceContext gives y the other functions of an inner system, which get the first nc entries of the context.
+func sliceContext(y, inner *System, nc int) {
 	if ode := inner.ODE; ode != nil {
 		y.ODE = &dual.Explicit{
 			Real: func(s, c, u, ds []float64) { ode.Real(s, c[:nc], u, ds) }, Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c[:nc], u, ds) },

@@ -97,18 +97,26 @@ func (k *declared) outputs(p *Problem, _ signature) (*program.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := inner.outputFunction(k.inner.Measurement)
+	return p.outputsOf(inner)
+}
+
+// outputsOf is the function of the outputs of an inner problem with p's context, whose first entries are those of inner's.
+func (p *Problem) outputsOf(inner *Problem) (*program.Function, error) {
+	f, err := inner.outputFunction(inner.system.Measurement)
 	if err != nil {
 		return nil, err
 	}
 	in := slices.Clone(f.Inputs())
 	in[1].Size = len(p.spec.Context)
 	b := program.NewBuilder(f.Name(), in...)
-	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:k.ownContext], b.In(2)))), nil
+	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:inner.spec.ContextSize()], b.In(2)))), nil
 }
 
-// OwnProgram is the program of the original functions, without Soft and Rates.
+// OwnProgram is the program of the original functions, without Soft, Rates and Switches.
 func (p *Problem) OwnProgram() (*program.Program, error) {
+	if p.switching != nil {
+		return p.switching.inner.OwnProgram()
+	}
 	if p.declared == nil {
 		return p.Program()
 	}

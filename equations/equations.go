@@ -84,6 +84,10 @@ type System struct {
 	// allows. The context then ends with the previous action, "last " and its name; an episode begins with Rest. The
 	// system's functions do not get it.
 	Rates []float64
+	// Switches are the actions that take one of a few values. The context then ends with what was before of each: its
+	// value, "last " and its name, and the periods since its last changes. The system's functions do not get them.
+	// Plans come from a search, and the map is of the plan's probabilities (package switched).
+	Switches []Switch
 	// Blocks are the numbers of periods that a plan holds its actions (move blocking); the last number repeats. {1,
 	// 1, 2, 4} plans one action for each of the first two periods, one for the next two, and one for every later
 	// four. The exact solver plans so, and the samples of a map are its decisions. Each period still has a decision
@@ -128,8 +132,12 @@ type System struct {
 	// Set by UncertainGains.
 	gains []domain.Unknown
 	share float64
-	// Set by Rates: the previous actions.
+	// Set by Rates and Switches: the previous actions, and the ages of their changes.
 	last []domain.Variable
+	// plan is the number of actions of a decoded plan; 0: 1.
+	plan int
+	// drawn moves an action that is drawn to test the functions to one that they are for; nil: any is.
+	drawn func(u []float64)
 }
 
 // Plants are systems of the same names and sizes with other parameters.

@@ -14,7 +14,7 @@ import (
 
 // Problem is a System as a domain.Problem.
 type Problem struct {
-	system   System // with Soft and Rates applied to its functions
+	system   System // with Soft, Rates and Switches applied to its functions
 	original System
 	spec     domain.Spec
 	clock    int       // its index in the context; −1: infinite horizon, no clock
@@ -23,7 +23,8 @@ type Problem struct {
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of the functions' outputs at random
 	// starts and actions.
 	constants, behaviour []byte
-	declared             *declared // nil: neither Soft nor Rates
+	declared             *declared  // nil: neither Soft nor Rates
+	switching            *switching // nil: no Switches
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
@@ -58,6 +59,9 @@ type work struct {
 	// Of a projection: the requested action, and the best so far.
 	requested, best []float64
 	program         leastDistance
+	// Of a projection with switches: the request, the best set's action, and the sets.
+	wanted, found  []float64
+	choices, fewer []choice
 }
 
 // path evaluates the functions of the system. It remembers the last step and its margins: a caller of Step asks for
@@ -121,7 +125,11 @@ func (p *Problem) System() System {
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
 
 // Base is Rest.
-func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
+func (p *Problem) Base(_, _, plan []float64) {
+	for len(plan) > 0 {
+		plan = plan[copy(plan, p.system.Rest):]
+	}
+}
 
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
@@ -423,7 +431,7 @@ func (y *System) spec() domain.Spec {
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context:   context,
-		Enveloped: true, Clock: clock, Plan: 1, Steps: y.Steps, Horizon: y.Horizon, StepSeconds: y.StepSeconds,
+		Enveloped: true, Clock: clock, Plan: max(1, y.plan), Steps: y.Steps, Horizon: y.Horizon, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }

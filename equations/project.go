@@ -22,21 +22,29 @@ const (
 // Project writes the nearest action within box and margins, in half widths of the box. The clipped action suffices
 // where it satisfies the margins. Else quadratic programs follow, with the margins linearised at the last solution.
 // Where these fail, Project writes the escape's action if that satisfies the margins, else one of about the least
-// violation, and returns false.
+// violation, and returns false. An action of a switch becomes the nearest value that it may take; see projectSwitched.
 func (p *Problem) Project(s, c, u []float64) bool {
 	w := p.borrow()
 	defer p.works.Put(w)
+	if p.switching != nil {
+		return p.projectSwitched(w, s, c, u)
+	}
+	return p.spec.Keeps(p.projectReal(w, s, c, u))
+}
+
+// projectReal is Project with the actions of switches as they are. It returns the smallest margin.
+func (p *Problem) projectReal(w *work, s, c, u []float64) float64 {
 	q := &w.program
 	copy(w.requested, u)
 	domain.Clip(u, u, p.spec.Action)
 	if len(w.m) == 0 {
-		return true
+		return math.Inf(1)
 	}
 	real := &p.system.Real
 	evaluateMargins(p, real, &w.real, s, c, u, w.m)
 	smallest := smallestMargin(w.m)
-	if p.spec.Keeps(smallest) {
-		return true
+	if p.spec.Keeps(smallest) || len(p.spec.Switches) == len(u) {
+		return smallest
 	}
 	copy(w.best, u)
 	for range relinearisations {
@@ -75,7 +83,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 		}
 	}
 	copy(u, w.best)
-	return p.spec.Keeps(smallest)
+	return smallest
 }
 
 // smallestMargin is the smallest margin, −Inf if one is NaN.
@@ -102,6 +110,12 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 		q.b[k] = -w.m[k]
 	}
 	for i, v := range w.u {
+		if p.isSwitched(i) {
+			for k := range nm {
+				q.row(k)[i] = 0
+			}
+			continue
+		}
 		w.u[i] = dual.Seed(real(v), 1)
 		evaluateMargins(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
 		w.u[i] = v
@@ -131,7 +145,7 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 			k := nm + 2*i + side
 			clear(q.row(k))
 			switch {
-			case !a.Bounded():
+			case !a.Bounded() || p.isSwitched(i):
 				q.b[k] = math.Inf(-1)
 			case side == 0:
 				q.row(k)[i], q.b[k] = 1, (a.Lo-w.requested[i])/p.half[i]

@@ -349,6 +349,9 @@ func (p *Problem) sample(rng *rand.Rand) samplePoint {
 			u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
 		}
 	}
+	if p.system.drawn != nil {
+		p.system.drawn(u)
+	}
 	for i, size := range p.system.StateScale {
 		s[i] += scatter * size * rng.NormFloat64()
 	}

@@ -18,6 +18,10 @@ import (
 // New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
 	original := y
+	y, switching, err := y.applySwitches()
+	if err != nil {
+		return nil, err
+	}
 	y, declarations, err := y.applyDeclarations()
 	if err == nil {
 		err = y.validate()
@@ -26,7 +30,13 @@ func New(y System) (*Problem, error) {
 		return nil, err
 	}
 	y.complete()
-	p := &Problem{system: y, original: original, declared: declarations, spec: y.spec()}
+	p := &Problem{system: y, original: original, declared: declarations, switching: switching, spec: y.spec()}
+	if switching != nil {
+		p.declared = switching.inner.declared
+		for i := range switching.switches {
+			p.spec.Switches = append(p.spec.Switches, switching.switches[i].Switch)
+		}
+	}
 	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
 	p.program, p.valueCode, p.derivativeCode = sync.OnceValues(p.readProgram), sync.OnceValues(p.compileValues), sync.OnceValues(p.compileDerivatives)
@@ -220,10 +230,14 @@ func (p *Problem) tryFunctions() error {
 		for i, a := range spec.Action {
 			u[i] = uniform(a)
 		}
+		if y.drawn != nil {
+			y.drawn(u)
+		}
 		direction := make([]float64, len(x))
 		for i := range direction {
 			direction[i] = (rng.Float64() - 0.5) * math.Max(1e-3, math.Abs(x[i]))
 		}
+		p.fixSwitched(x, direction)
 		outputs, err := p.outputs(x)
 		if err != nil {
 			return err

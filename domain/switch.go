@@ -1,0 +1,44 @@
+package domain
+
+import (
+	"math"
+	"slices"
+)
+
+// Switch is an entry of the action that takes one of a few values, and how soon and how often it may change. What it
+// was before is part of the context, so that a decision, a plan and a trace say the same of it.
+type Switch struct {
+	Action int       // entry of Spec.Action
+	Values []float64 // ascending, at least two
+	// Least is the number of periods for which each value stays at least, 1 or more.
+	Least []int
+	// Most bounds the changes in any Window periods; 0: any number.
+	Most, Window int
+	// Last and Ages are entries of the context: the value of the period before, and the periods since the last change,
+	// since the one before it and so on, Changes() of them, none counted beyond Saturation().
+	Last, Ages int
+}
+
+// Changes is the number of changes whose age the context holds.
+func (w *Switch) Changes() int { return max(1, w.Most) }
+
+// Saturation is the age from which on a change does not matter any more.
+func (w *Switch) Saturation() int { return max(w.Window, slices.Max(w.Least)) }
+
+// Nearest is the place of the value that is nearest to v; of two, the smaller one. A NaN is the first.
+func (w *Switch) Nearest(v float64) int {
+	best, distance := 0, math.Inf(1)
+	for i, x := range w.Values {
+		if d := math.Abs(v - x); d < distance {
+			best, distance = i, d
+		}
+	}
+	return best
+}
+
+// MayChange reports whether the value may change now, by the context.
+func (w *Switch) MayChange(c []float64) bool {
+	const half = 0.5 // ages are counts, in whatever arithmetic
+	last := w.Nearest(c[w.Last])
+	return c[w.Ages] > float64(w.Least[last])-half && (w.Most == 0 || c[w.Ages+w.Most-1] > float64(w.Window)-half)
+}

@@ -1,0 +1,467 @@
+package equations
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+// Switch makes an action take one of a few values: a pump that is on or off, a gear, a number of stages. The equations
+// of the system read the value as they read any action. OnOff, OneOf and Integer make one; the other fields are
+// optional.
+type Switch struct {
+	Action string    // its name in System.Action
+	Values []float64 // ascending, at least two
+	// Least is the number of periods for which each value stays at least; nil: 1 for all.
+	Least []int
+	// Most bounds the changes in any Window periods; 0: any number.
+	Most, Window int
+	// Cost is what a change costs in the objective of that name.
+	Cost      float64
+	Objective string
+	// Before is the value before an episode, which has stayed for long; NaN: that of Rest.
+	Before float64
+}
+
+// OnOff is an action that is 0 or 1.
+func OnOff(action string) Switch { return OneOf(action, 0, 1) }
+
+// OneOf is an action that is one of these numbers.
+func OneOf(action string, values ...float64) Switch {
+	return Switch{Action: action, Values: values, Before: math.NaN()}
+}
+
+// Integer is an action that is a whole number from lo to hi.
+func Integer(action string, lo, hi int) Switch {
+	w := Switch{Action: action, Before: math.NaN()}
+	for v := lo; v <= hi; v++ {
+		w.Values = append(w.Values, float64(v))
+	}
+	return w
+}
+
+const (
+	maxValues   = 64 // of a switch
+	maxChanges  = 64 // of a switch in a window
+	maxSwitches = 16
+)
+
+// check says what is wrong with a switch of y.
+func (w *Switch) check(y *System) error {
+	index := slices.IndexFunc(y.Action, func(v domain.Variable) bool { return v.Name == w.Action })
+	if index < 0 {
+		return fmt.Errorf("Action is %q, which is none of Action: want one of %q", w.Action, namesOf(y.Action))
+	}
+	if len(w.Values) < 2 || len(w.Values) > maxValues {
+		return fmt.Errorf("Values has %d entries, want 2 to %d", len(w.Values), maxValues)
+	}
+	for i, v := range w.Values {
+		if !isFinite(v) || i > 0 && !(w.Values[i-1] < v) {
+			return fmt.Errorf("Values are %v, want finite numbers in ascending order, each once", w.Values)
+		}
+	}
+	if a := y.Action[index]; a.Bounded() && (a.Lo != w.Values[0] || a.Hi != w.Values[len(w.Values)-1]) {
+		return fmt.Errorf("Values run from %v to %v and the box of the action from %v to %v: leave the box out", w.Values[0], w.Values[len(w.Values)-1], a.Lo, a.Hi)
+	}
+	horizon := y.Steps
+	if y.Horizon > 0 {
+		horizon = y.Horizon
+	}
+	if w.Least != nil && len(w.Least) != len(w.Values) {
+		return fmt.Errorf("Least has %d entries, want one for each of the %d Values", len(w.Least), len(w.Values))
+	}
+	for i, n := range w.Least {
+		if n < 1 || n > horizon {
+			return fmt.Errorf("Least[%d] is %d periods, want 1 to the %d that a plan looks ahead", i, n, horizon)
+		}
+	}
+	if w.Most < 0 || w.Most > maxChanges || w.Window < 0 || w.Window > horizon || (w.Most == 0) != (w.Window == 0) {
+		return fmt.Errorf("Most is %d changes in a Window of %d periods, want neither, or 1 to %d in 1 to %d", w.Most, w.Window, maxChanges, horizon)
+	}
+	if !(w.Cost >= 0) || math.IsInf(w.Cost, 0) || (w.Cost > 0) != (w.Objective != "") {
+		return fmt.Errorf("Cost is %v in the objective %q, want a finite number above 0 with the name of an objective, or neither", w.Cost, w.Objective)
+	}
+	if names := namesOf(y.Objectives); w.Objective != "" && !slices.Contains(names, w.Objective) {
+		return fmt.Errorf("Objective is %q, want one of %q", w.Objective, names)
+	}
+	if !math.IsNaN(w.Before) && !slices.Contains(w.Values, w.Before) {
+		return fmt.Errorf("Before is %v, which is none of Values, %v", w.Before, w.Values)
+	}
+	return nil
+}
+
+// switched is a switch as it is applied to the functions of a system.
+type switched struct {
+	domain.Switch
+	cost        float64
+	objective   int
+	before      float64
+	gap         float64 // the smallest distance of two values
+	holds       bool    // a value has a least time
+	firstMargin int     // of its margins
+}
+
+// switching applies Switches to a system. Their context and their margins stand behind those of the inner system.
+type switching struct {
+	inner    *Problem // without Switches
+	switches []switched
+}
+
+// applySwitches is y with its switches applied to its functions, and without any; y itself where it has none.
+func (y System) applySwitches() (System, *switching, error) {
+	if len(y.Switches) == 0 {
+		return y, nil, nil
+	}
+	if err := y.validate(); err != nil {
+		return y, nil, err
+	}
+	if y.Real.Escape != nil {
+		return y, nil, fmt.Errorf("system %q: Switches and Escape exclude each other: the search of plans looks to the end of each, and needs no escape", y.Name)
+	}
+	k := &switching{}
+	if err := k.check(&y); err != nil {
+		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	inner := y
+	inner.Switches, inner.Action = nil, slices.Clone(y.Action)
+	for i := range k.switches {
+		d := &k.switches[i]
+		a := &inner.Action[d.Action]
+		a.Lo, a.Hi = d.Values[0], d.Values[len(d.Values)-1]
+	}
+	inner.drawn = k.draw
+	var err error
+	if k.inner, err = New(inner); err != nil {
+		return y, nil, err
+	}
+	y = k.inner.system
+	y.Rest, y.last = slices.Clone(y.Rest), slices.Clone(y.last)
+	for i := range k.switches {
+		k.switches[i].extend(&y, k.inner.spec.ContextSize()+len(y.last)-len(k.inner.system.last))
+	}
+	y.Constants = struct {
+		Own      any      `json:"own"`
+		Switches []string `json:"switches"`
+	}{y.Constants, k.identities()}
+	if y.Source != nil {
+		y.Source = &Source{k}
+	}
+	k.wrapFunctions(&y)
+	return y, k, nil
+}
+
+// check completes the switches of y.
+func (k *switching) check(y *System) error {
+	if len(y.Switches) > maxSwitches {
+		return fmt.Errorf("System.Switches has %d entries, want at most %d", len(y.Switches), maxSwitches)
+	}
+	for i := range y.Switches {
+		w := &y.Switches[i]
+		if err := w.check(y); err != nil {
+			return fmt.Errorf("System.Switches[%d] (%s): %w", i, w.Action, err)
+		}
+		action := slices.IndexFunc(y.Action, func(v domain.Variable) bool { return v.Name == w.Action })
+		if slices.ContainsFunc(k.switches, func(o switched) bool { return o.Action == action }) {
+			return fmt.Errorf("System.Switches[%d]: %s has a switch before", i, w.Action)
+		}
+		if len(y.Rates) > action && y.Rates[action] != 0 {
+			return fmt.Errorf("System.Rates[%d]: %s is switched, which has no rate", action, w.Action)
+		}
+		k.switches = append(k.switches, w.complete(y, action))
+	}
+	slices.SortFunc(k.switches, func(a, b switched) int { return a.Action - b.Action })
+	return nil
+}
+
+// draw makes actions drawn from the box values of their switches.
+func (k *switching) draw(u []float64) {
+	for i := range k.switches {
+		d := &k.switches[i]
+		u[d.Action] = d.Values[d.Nearest(u[d.Action])]
+	}
+}
+
+// complete is the switch as it is applied.
+func (w *Switch) complete(y *System, action int) switched {
+	d := switched{Switch: domain.Switch{Action: action, Values: slices.Clone(w.Values), Least: slices.Clone(w.Least), Most: w.Most, Window: w.Window}, cost: w.Cost, before: w.Before, gap: math.Inf(1)}
+	if d.Least == nil {
+		d.Least = slices.Repeat([]int{1}, len(d.Values))
+	}
+	d.holds = slices.Max(d.Least) > 1
+	for i, v := range d.Values[1:] {
+		d.gap = math.Min(d.gap, v-d.Values[i])
+	}
+	if w.Objective != "" {
+		d.objective = slices.Index(namesOf(y.Objectives), w.Objective)
+	}
+	return d
+}
+
+// extend adds the context and the margins of a switch to y; entry is the first of that context.
+func (d *switched) extend(y *System, entry int) {
+	a := y.Action[d.Action]
+	y.Rest[d.Action] = d.Values[d.Nearest(y.Rest[d.Action])]
+	if math.IsNaN(d.before) {
+		d.before = y.Rest[d.Action]
+	}
+	d.Last, d.Ages = entry, entry+1
+	last := a
+	last.Name, last.Tolerance, last.Limit = "last "+a.Name, 0, ""
+	y.last = append(y.last, last)
+	for i := range d.Changes() {
+		age := domain.Variable{Name: "age of " + a.Name, Unit: "periods", Hi: float64(d.Saturation())}
+		if i > 0 {
+			age.Name = fmt.Sprintf("age of %s, change %d", a.Name, i+1)
+		}
+		y.last = append(y.last, age)
+	}
+	d.firstMargin = len(y.Margins)
+	y.Margins = slices.Clip(y.Margins)
+	margin := func(name, unit string) {
+		y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + name, Unit: unit})
+		if y.Solver.Room != nil {
+			y.Solver.Room = append(slices.Clip(y.Solver.Room), 0)
+		}
+	}
+	margin("value", a.Unit)
+	if d.holds {
+		margin("least time", "periods")
+	}
+	if d.Most > 0 {
+		margin("changes", "periods")
+	}
+}
+
+// begin writes the context of a switch before an episode.
+func (d *switched) begin(c []float64) {
+	c[d.Last] = d.before
+	for i := range d.Changes() {
+		c[d.Ages+i] = float64(d.Saturation())
+	}
+}
+
+// changed is 1 where the value is another one than before, else 0.
+func changed[T dual.Scalar](d *switched, c, u []T) T {
+	return dual.Min(dual.Const[T](1), dual.Abs(u[d.Action]-c[d.Last])*dual.Const[T](1/d.gap))
+}
+
+// advanceSwitch writes the context of a switch after an action.
+func advanceSwitch[T dual.Scalar](d *switched, c, u, cNext []T) {
+	change, one := changed(d, c, u), dual.Const[T](1)
+	younger := dual.Const[T](0)
+	for i := range d.Changes() {
+		age := c[d.Ages+i]
+		cNext[d.Ages+i] = dual.Min(dual.Const[T](float64(d.Saturation())), one+age+change*(younger-age))
+		younger = age
+	}
+	cNext[d.Last] = u[d.Action]
+}
+
+// switchMargins writes the margins of a switch.
+func switchMargins[T dual.Scalar](d *switched, c, u, m []T) {
+	distance := dual.Abs(u[d.Action] - dual.Const[T](d.Values[0]))
+	for _, v := range d.Values[1:] {
+		distance = dual.Min(distance, dual.Abs(u[d.Action]-dual.Const[T](v)))
+	}
+	m[0] = -distance
+	m = m[1:]
+	change := changed(d, c, u)
+	if d.holds {
+		least := dual.Const[T](0)
+		for i, v := range d.Values {
+			at := dual.Max(dual.Const[T](0), dual.Const[T](1)-dual.Abs(c[d.Last]-dual.Const[T](v))*dual.Const[T](1/d.gap))
+			least += at * dual.Const[T](float64(d.Least[i]))
+		}
+		m[0] = c[d.Ages] - least*change
+		m = m[1:]
+	}
+	if d.Most > 0 {
+		m[0] = c[d.Ages+d.Most-1] - dual.Const[T](float64(d.Window))*change
+	}
+}
+
+// switchProgram writes the functions of a switch into a program, as the functions above compute them.
+type switchProgram struct {
+	b    *program.Builder
+	d    *switched
+	c, u []program.Value
+}
+
+func (w switchProgram) apply(o program.Op, x ...program.Value) program.Value {
+	return w.b.Apply(o, x...)
+}
+
+func (w switchProgram) distance(x program.Value, v float64) program.Value {
+	return w.apply(program.Abs, w.apply(program.Sub, x, w.b.Const(v)))
+}
+
+func (w switchProgram) changed() program.Value {
+	difference := w.apply(program.Abs, w.apply(program.Sub, w.u[w.d.Action], w.c[w.d.Last]))
+	return w.apply(program.Min, w.b.Const(1), w.apply(program.Mul, difference, w.b.Const(1/w.d.gap)))
+}
+
+// next are the entries of the context after an action, Last first.
+func (w switchProgram) next() []program.Value {
+	change, one, younger := w.changed(), w.b.Const(1), w.b.Const(0)
+	out := []program.Value{w.u[w.d.Action]}
+	for i := range w.d.Changes() {
+		age := w.c[w.d.Ages+i]
+		older := w.apply(program.Add, w.apply(program.Add, one, age), w.apply(program.Mul, change, w.apply(program.Sub, younger, age)))
+		out = append(out, w.apply(program.Min, w.b.Const(float64(w.d.Saturation())), older))
+		younger = age
+	}
+	return out
+}
+
+func (w switchProgram) margins() []program.Value {
+	d, u := w.d, w.u[w.d.Action]
+	distance := w.distance(u, d.Values[0])
+	for _, v := range d.Values[1:] {
+		distance = w.apply(program.Min, distance, w.distance(u, v))
+	}
+	out := []program.Value{w.apply(program.Neg, distance)}
+	change := w.changed()
+	if d.holds {
+		least := w.b.Const(0)
+		for i, v := range d.Values {
+			at := w.apply(program.Max, w.b.Const(0), w.apply(program.Sub, w.b.Const(1), w.apply(program.Mul, w.distance(w.c[d.Last], v), w.b.Const(1/d.gap))))
+			least = w.apply(program.Add, least, w.apply(program.Mul, at, w.b.Const(float64(d.Least[i]))))
+		}
+		out = append(out, w.apply(program.Sub, w.c[d.Ages], w.apply(program.Mul, least, change)))
+	}
+	if d.Most > 0 {
+		out = append(out, w.apply(program.Sub, w.c[d.Ages+d.Most-1], w.apply(program.Mul, w.b.Const(float64(d.Window)), change)))
+	}
+	return out
+}
+
+// identities tell the switches apart, as text: JSON has no NaN.
+func (k *switching) identities() (all []string) {
+	for i := range k.switches {
+		d := &k.switches[i]
+		all = append(all, fmt.Sprintf("%+v %v %v %v", d.Switch, d.cost, d.objective, d.before))
+	}
+	return all
+}
+
+// wrapFunctions gives y the functions with switches.
+func (k *switching) wrapFunctions(y *System) {
+	inner, nc := &k.inner.system, k.inner.spec.ContextSize()
+	sliceContext(y, inner, nc)
+	y.Real, y.Dual = withSwitches(k, inner.Real, nc), withSwitches(k, inner.Dual, nc)
+	y.Initial = func(p, s, c []float64) {
+		inner.Initial(p, s, c[:nc])
+		for i := range k.switches {
+			k.switches[i].begin(c)
+		}
+	}
+}
+
+// withSwitches are the functions with switches in one type of number.
+func withSwitches[T dual.Scalar](k *switching, inner Functions[T], nc int) Functions[T] {
+	y := inner
+	y.Step = func(s, c, u, sNext, cNext []T) {
+		if inner.Step != nil {
+			inner.Step(s, c[:nc], u, sNext, cNext[:nc])
+		}
+		for i := range k.switches {
+			advanceSwitch(&k.switches[i], c, u, cNext)
+		}
+	}
+	y.Objectives = func(s, c, u, sNext, j []T) {
+		inner.Objectives(s, c[:nc], u, sNext, j)
+		for i := range k.switches {
+			if d := &k.switches[i]; d.cost > 0 {
+				j[d.objective] += dual.Const[T](d.cost) * changed(d, c, u)
+			}
+		}
+	}
+	nm := len(k.inner.system.Margins)
+	y.Margins = func(s, c, u, sNext, m []T) {
+		if nm > 0 {
+			inner.Margins(s, c[:nc], u, sNext, m[:nm])
+		}
+		for i := range k.switches {
+			switchMargins(&k.switches[i], c, u, m[k.switches[i].firstMargin:])
+		}
+	}
+	return y
+}
+
+// read is the program of p: that of the inner system with switches.
+func (k *switching) read(p *Problem) (*program.Program, error) {
+	return p.rewriteProgram(k.inner, func(read *program.Program, g signature) *program.Function {
+		f := read.Function(g.name)
+		if f == nil && g.name != marginsFunction {
+			return nil
+		}
+		in, out := g.arguments()
+		b := program.NewBuilder(g.name, in...)
+		named, inputs := map[string][]program.Value{}, []program.Value(nil)
+		for i, a := range in {
+			v := b.In(i)
+			named[a.Name] = v
+			if a.Vector == "context" {
+				v = v[:k.inner.spec.ContextSize()]
+			}
+			inputs = append(inputs, v...)
+		}
+		var results []program.Value
+		if f != nil {
+			results = slices.Clone(b.Inline(f, inputs))
+		}
+		for i := range k.switches {
+			w := switchProgram{b, &k.switches[i], named["c"], named["u"]}
+			switch g.name {
+			case stepFunction:
+				results = append(results, w.next()...)
+			case initialFunction:
+				results = append(results, w.begin(len(p.spec.Context))...)
+			case objectivesFunction:
+				if d := w.d; d.cost > 0 {
+					results[d.objective] = w.apply(program.Add, results[d.objective], w.apply(program.Mul, b.Const(d.cost), w.changed()))
+				}
+			case marginsFunction:
+				results = append(results, w.margins()...)
+			}
+		}
+		return b.Function(out, results)
+	})
+}
+
+func (w switchProgram) begin(size int) (out []program.Value) {
+	c := make([]float64, size)
+	w.d.begin(c)
+	for _, v := range c[w.d.Last : w.d.Ages+w.d.Changes()] {
+		out = append(out, w.b.Const(v))
+	}
+	return out
+}
+
+// outputs is the function of the inner system's Measurement with p's context.
+func (k *switching) outputs(p *Problem, _ signature) (*program.Function, error) {
+	return p.outputsOf(k.inner)
+}
+
+// fixSwitched leaves out of a direction at x = (s, c, u) what is no real number: actions of switches, and what was
+// before.
+func (p *Problem) fixSwitched(x, direction []float64) {
+	if p.system.drawn == nil {
+		return
+	}
+	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
+	u := perturbed(x[nx:], direction[nx:], 1)
+	p.system.drawn(u)
+	for i, v := range u {
+		if v != x[nx+i]+direction[nx+i] {
+			direction[nx+i] = 0
+		}
+	}
+	if k := p.switching; k != nil {
+		clear(direction[ns+k.inner.spec.ContextSize() : nx])
+	}
+}
