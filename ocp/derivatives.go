@@ -55,6 +55,7 @@ func (q *program) differencePoints(a int, value float64) (plus, minus float64) {
 // differentiate fills the first derivatives at an evaluated point. It returns false where an inactive component
 // moves.
 func (q *program) differentiate(p *point) bool {
+	defer q.fixPinned()
 	if q.staged != nil {
 		q.differentiateStages(p)
 		if q.adaptive {

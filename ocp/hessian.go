@@ -10,6 +10,7 @@ import (
 // hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins, at an evaluated and
 // differentiated point with barrier parameter mu.
 func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []float64) {
+	defer q.fixPinnedCurvature()
 	if q.staged != nil {
 		q.hessianStages(p, mu, objectiveScale, z, lambda)
 		return

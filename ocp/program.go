@@ -40,6 +40,7 @@ type program struct {
 	ns, nc, nu, no, nm          int
 	nx                          int // ns + nc
 	mid, half                   []float64
+	pinned                      []float64 // [steps][nu] actions that are given, NaN for the others; nil: none is
 	bounded                     []bool
 	scale                       []float64 // typical sizes of s, c, u
 	points                      points
@@ -272,6 +273,9 @@ func (q *program) action(p *point, t int) []float64 {
 	u := p.u[t*q.nu : (t+1)*q.nu]
 	for j := range u {
 		u[j] = q.mid[j] + q.half[j]*p.v[t*q.nu+j]
+		if q.isPinned(t, j) {
+			u[j] = q.pinned[t*q.nu+j]
+		}
 	}
 	return u
 }

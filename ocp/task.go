@@ -19,8 +19,9 @@ type task struct {
 	// states, [steps+1][nx], are those of the first of starts; nil: a roll-out. A roll-out of an unstable plant
 	// leaves a long plan by rounding alone.
 	states    []float64
-	ownStarts int // the Solver's own starts, after these
-	retries   int // more of them, where none converges
+	pinned    []float64 // actions that are given, as program.pinned
+	ownStarts int       // the Solver's own starts, after these
+	retries   int       // more of them, where none converges
 	// neighbour is a solve nearby. Its last iterate, shifted, is tried in place of starts. nil: none.
 	neighbour *ipm
 	shift     int
@@ -110,7 +111,7 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 // configure sets up a workspace for a solve.
 func (t *task) configure(p *ipm, configure func(*program), iterations int) {
 	configure(p.q)
-	p.q.room, p.q.blocks = t.solver.room, t.solver.blocks
+	p.q.room, p.q.blocks, p.q.pinned = t.solver.room, t.solver.blocks, t.pinned
 	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, extraIterations: 5, ctx: t.solver.ctx}
 }
 
@@ -159,6 +160,7 @@ func (t *task) solveWarm(configure func(*program)) *Trajectory {
 
 // writeStart writes the scaled actions of start k.
 func (t *task) writeStart(q *program, to *point, k int) {
+	defer q.eachPinned(func(step, j int) { to.v[step*q.nu+j] = 0 })
 	action := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
 	scaled := func(step, j int, u float64) {
 		x := (u - q.mid[j]) / q.half[j]

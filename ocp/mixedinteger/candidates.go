@@ -1,0 +1,214 @@
+package mixedinteger
+
+import "math"
+
+// draw makes a candidate by chance. Neighbouring periods share their random number for a while, so that few changes are
+// as likely as many: the number is drawn anew with a chance of its own in each candidate.
+func (s *Search) draw(p *Plan) {
+	ns := len(s.spec.Switches)
+	renew := [...]float64{1, 0.5, 0.2, 0.08, 0.03, 0}[s.rng.IntN(6)]
+	copy(s.state, s.start)
+	for i := range ns {
+		u := s.rng.Float64()
+		for h := range s.steps {
+			if h > 0 && s.rng.Float64() < renew {
+				u = s.rng.Float64()
+			}
+			place := s.state[i]
+			if s.rules.may(i, s.state) {
+				place = quantile(s.chance(h, i), u)
+			}
+			p.Places[h*ns+i] = uint8(place)
+			s.rules.take(i, place, s.state)
+		}
+	}
+	s.drawOthers(p, 1)
+}
+
+// quantile is the place of a value at a random number in [0, 1).
+func quantile(chances []float64, u float64) int {
+	for v, x := range chances {
+		if u -= x; u < 0 {
+			return v
+		}
+	}
+	return len(chances) - 1
+}
+
+// sumUp makes a candidate by sum-up rounding from a random phase: in each period the value that has been given least
+// of its chances so far, as far as the rules allow it.
+func (s *Search) sumUp(p *Plan) {
+	ns := len(s.spec.Switches)
+	copy(s.state, s.start)
+	for i := range ns {
+		sum := s.accumulated[:len(s.spec.Switches[i].Values)]
+		for v := range sum {
+			sum[v] = s.rng.Float64() - 0.5
+		}
+		for h := range s.steps {
+			for v, x := range s.chance(h, i) {
+				sum[v] += x
+			}
+			place := s.state[i]
+			if s.rules.may(i, s.state) {
+				for v, x := range sum {
+					if x > sum[place] {
+						place = v
+					}
+				}
+			}
+			sum[place]--
+			p.Places[h*ns+i] = uint8(place)
+			s.rules.take(i, place, s.state)
+		}
+	}
+	s.drawOthers(p, 0.3)
+}
+
+// drawOthers draws the actions without a switch about their mean, with noise that is linear between knots.
+func (s *Search) drawOthers(p *Plan, scale float64) {
+	nu := s.spec.ActionSize()
+	for k, a := range s.continuous {
+		s.knots()
+		for h := range s.steps {
+			p.Actions[h*nu+a] = s.mean[h*len(s.continuous)+k] + scale*s.spread[k]*s.noiseAt(h)
+		}
+	}
+}
+
+// knots draws the noise of one action.
+func (s *Search) knots() {
+	n := min(knots, s.steps)
+	s.noise = resize(s.noise, n)
+	held := s.rng.IntN(4) == 0
+	for i := range s.noise {
+		if i > 0 && held {
+			s.noise[i] = s.noise[0]
+		} else {
+			s.noise[i] = s.rng.NormFloat64()
+		}
+	}
+}
+
+func (s *Search) noiseAt(h int) float64 {
+	n := len(s.noise)
+	if n == 1 {
+		return s.noise[0]
+	}
+	at := float64(h) * float64(n-1) / float64(s.steps-1)
+	k := min(int(at), n-2)
+	return s.noise[k] + (at-float64(k))*(s.noise[k+1]-s.noise[k])
+}
+
+// neighbourhood counts through the changes of one plan: every flip of a period, then pairs of flips.
+type neighbourhood struct {
+	of    uint64 // the plan's key
+	next  int
+	ready bool
+}
+
+func (n *neighbourhood) clear() { *n = neighbourhood{} }
+
+// neighbour makes a candidate by changing the best: flips of single periods and pairs of them in turn, else random
+// moves of a good one.
+func (s *Search) neighbour(p *Plan) {
+	n, ns := &s.neighbours, len(s.spec.Switches)
+	if best := &s.elites[0]; !n.ready || n.of != best.key {
+		*n = neighbourhood{of: best.key, ready: true}
+	}
+	from := &s.elites[0]
+	singles := s.steps * (s.rules.chances - ns)
+	switch {
+	case n.next < singles:
+		s.copyPlan(p, from)
+		s.flip(p, n.next)
+	case n.next < 3*singles && singles > 1:
+		s.copyPlan(p, from)
+		a, b := s.rng.IntN(singles), s.rng.IntN(singles)
+		if n.next%2 == 0 { // next to each other
+			b = (a + s.rules.chances - ns) % singles
+		}
+		s.flip(p, a)
+		s.flip(p, b)
+	default:
+		e := int(math.Floor(float64(len(s.elites)) * s.rng.Float64() * s.rng.Float64()))
+		s.copyPlan(p, &s.elites[e])
+		for range 1 + s.rng.IntN(3) {
+			s.move(p)
+		}
+	}
+	n.next++
+	s.rules.repair(s.start, p.Places, s.state)
+	s.disturb(p)
+}
+
+func (s *Search) copyPlan(p, from *Plan) {
+	copy(p.Places, from.Places)
+	copy(p.Actions, from.Actions)
+}
+
+// flip makes flip number k of a plan: of a period, of a switch, to another value.
+func (s *Search) flip(p *Plan, k int) {
+	ns := len(s.spec.Switches)
+	width := s.rules.chances - ns
+	h, k := k/width, k%width
+	for i := range s.spec.Switches {
+		others := len(s.spec.Switches[i].Values) - 1
+		if k < others {
+			at := &p.Places[h*ns+i]
+			*at = uint8((int(*at) + 1 + k) % (others + 1))
+			return
+		}
+		k -= others
+	}
+}
+
+// move changes a plan at random: a stretch gets one value, or moves by some periods.
+func (s *Search) move(p *Plan) {
+	ns := len(s.spec.Switches)
+	i := s.rng.IntN(ns)
+	values := len(s.spec.Switches[i].Values)
+	from := s.rng.IntN(s.steps)
+	length := 1 + int(float64(s.steps)*math.Pow(s.rng.Float64(), 3)/2)
+	to := min(s.steps, from+length)
+	if s.rng.IntN(2) == 0 {
+		v := uint8(s.rng.IntN(values))
+		for h := from; h < to; h++ {
+			p.Places[h*ns+i] = v
+		}
+		return
+	}
+	shift := 1 + s.rng.IntN(3)
+	if s.rng.IntN(2) == 0 { // later
+		for h := s.steps - 1; h >= from+shift; h-- {
+			p.Places[h*ns+i] = p.Places[(h-shift)*ns+i]
+		}
+		return
+	}
+	for h := from; h+shift < s.steps; h++ {
+		p.Places[h*ns+i] = p.Places[(h+shift)*ns+i]
+	}
+}
+
+// disturb adds noise to the actions without a switch of every other neighbour.
+func (s *Search) disturb(p *Plan) {
+	nu := s.spec.ActionSize()
+	for k, a := range s.continuous {
+		if s.rng.IntN(2) == 0 {
+			continue
+		}
+		s.knots()
+		scale := s.spread[k] * math.Pow(2, -float64(s.rng.IntN(5)))
+		if s.rng.IntN(3) == 0 { // of a stretch alone
+			from := s.rng.IntN(s.steps)
+			to := min(s.steps, from+1+s.rng.IntN(max(1, s.steps/4)))
+			for h := from; h < to; h++ {
+				p.Actions[h*nu+a] += scale * s.noise[0]
+			}
+			continue
+		}
+		for h := range s.steps {
+			p.Actions[h*nu+a] += scale * s.noiseAt(h)
+		}
+	}
+}

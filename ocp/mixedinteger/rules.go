@@ -1,0 +1,75 @@
+package mixedinteger
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// rules are what all switches of a problem allow, in whole numbers.
+type rules struct {
+	switches []domain.Switch
+	first    []int // of each switch: its first chance among those of a step
+	chances  int   // of a step
+	ages     []int // of each switch: its first age in a state of rules, after the places
+	size     int   // of such a state
+}
+
+func newRules(switches []domain.Switch) *rules {
+	r := &rules{switches: switches, size: len(switches)}
+	for i := range switches {
+		r.first = append(r.first, r.chances)
+		r.chances += len(switches[i].Values)
+		r.ages = append(r.ages, r.size)
+		r.size += switches[i].Changes()
+	}
+	return r
+}
+
+// read writes the state of the rules in a context: the place of each value, then ages.
+func (r *rules) read(c []float64, state []int) {
+	for i := range r.switches {
+		w := &r.switches[i]
+		state[i] = w.Nearest(c[w.Last])
+		for k := range w.Changes() {
+			state[r.ages[i]+k] = int(math.Round(math.Max(0, math.Min(c[w.Ages+k], float64(w.Saturation())))))
+		}
+	}
+}
+
+// may reports whether switch i may change.
+func (r *rules) may(i int, state []int) bool {
+	w := &r.switches[i]
+	ages := state[r.ages[i]:]
+	return ages[0] >= w.Least[state[i]] && (w.Most == 0 || ages[w.Most-1] >= w.Window)
+}
+
+// take moves the state of switch i one period on.
+func (r *rules) take(i int, place int, state []int) {
+	w := &r.switches[i]
+	ages := state[r.ages[i]:][:w.Changes()]
+	if place != state[i] {
+		for k := len(ages) - 1; k > 0; k-- {
+			ages[k] = ages[k-1]
+		}
+		ages[0], state[i] = 0, place
+	}
+	saturation := w.Saturation()
+	for k := range ages {
+		ages[k] = min(saturation, ages[k]+1)
+	}
+}
+
+// repair makes the places of a plan, [steps·switches], ones that the rules allow: a change that may not be yet waits.
+func (r *rules) repair(start []int, plan []uint8, state []int) {
+	n := len(r.switches)
+	copy(state, start)
+	for at := 0; at < len(plan); at += n {
+		for i := range n {
+			if int(plan[at+i]) != state[i] && !r.may(i, state) {
+				plan[at+i] = uint8(state[i])
+			}
+			r.take(i, int(plan[at+i]), state)
+		}
+	}
+}

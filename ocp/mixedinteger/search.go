@@ -1,0 +1,413 @@
+// Package mixedinteger finds plans whose actions are partly switched: on or off, one of a few gears, with least times
+// and numbers of changes. It is the search behind the exact solver of such systems, their maps and their controllers.
+//
+// The central type is Search. A decision is Begin, then Offer and Guess of what is known, then Run: rounds of
+// candidates that keep the rules of the switches by construction and are rolled out under the problem's own equations,
+// drawn by the cross-entropy method about the chances of every value in every period, and by changes of the best.
+package mixedinteger
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+const (
+	leastRound  = 32
+	rounds      = 8    // of a run
+	eliteShare  = 16   // one in so many candidates of a round is elite, at least leastElites
+	leastElites = 16   //
+	learn       = 0.6  // how far a round moves the chances towards those of the elites
+	leastChance = 0.01 // of every value
+	firstSpread = 0.25 // of other actions, in half boxes
+	leastSpread = 0.003
+	knots       = 8 // of their noise
+	// Shares of a round's candidates.
+	drawnShare, roundedShare = 0.45, 0.1
+	// MaxCandidates of one run.
+	MaxCandidates = 1 << 20
+)
+
+// Options of a Search.
+type Options struct {
+	Round int    // most candidates of one round; 0: 512
+	Seed  uint64 // with the number of the decision, all that is random
+}
+
+// Plan is a candidate as it was rolled out.
+type Plan struct {
+	Places    []uint8   // of the switches' values, [steps·switches]
+	Actions   []float64 // executed, [steps·action]
+	Cost      float64   // Σ σᵀJ
+	Violation float64   // Σ of the largest violation of each step; 0: every limit is kept
+	key       uint64
+}
+
+// better is safe before cheap.
+func (p *Plan) better(o *Plan) bool {
+	switch {
+	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
+		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
+	case p.Violation != o.Violation:
+		return p.Violation < o.Violation
+	}
+	return p.Cost < o.Cost
+}
+
+// Safe reports whether the plan keeps every limit.
+func (p *Plan) Safe() bool { return p.Violation == 0 && !math.IsNaN(p.Cost) }
+
+// Search is used by one goroutine. After its largest decision it allocates little.
+type Search struct {
+	opt        Options
+	problem    domain.Problem
+	spec       *domain.Spec
+	rollout    *rollout
+	rules      *rules
+	continuous []int // entries of the action without a switch
+	half, mid  []float64
+
+	// Of the decision.
+	decisions   uint64
+	rng         *rand.Rand
+	source      *rand.PCG
+	s, c        []float64
+	pref        domain.Preference
+	steps       int
+	start       []int     // state of the rules
+	chances     []float64 // [steps·chances]
+	mean        []float64 // of the other actions, [steps·continuous]
+	spread      []float64 // [continuous]
+	offered     []Plan
+	elites      []Plan // best first
+	evaluated   map[uint64]struct{}
+	neighbours  neighbourhood
+	batch       []Plan
+	state       []int
+	noise       []float64
+	accumulated []float64
+	Candidates  int // rolled out in the decision
+}
+
+// NewSearch prepares searches of a problem with switches.
+func NewSearch(p domain.Problem, opt Options) (*Search, error) {
+	spec := p.Spec()
+	if len(spec.Switches) == 0 {
+		return nil, fmt.Errorf("mixedinteger: case %q has no switched action", spec.Name)
+	}
+	if opt.Round == 0 {
+		opt.Round = 512
+	}
+	if opt.Round < 1 || opt.Round > MaxCandidates {
+		return nil, fmt.Errorf("mixedinteger: rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
+	}
+	r, err := newRollout(p)
+	if err != nil {
+		return nil, err
+	}
+	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches), source: rand.NewPCG(0, 0), evaluated: map[uint64]struct{}{}}
+	s.rng = rand.New(s.source)
+	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
+	for i, a := range spec.Action {
+		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
+			continue
+		}
+		half, mid := 1.0, 0.0
+		if a.Bounded() {
+			half, mid = (a.Hi-a.Lo)/2, (a.Hi+a.Lo)/2
+		}
+		s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, half), append(s.mid, mid)
+	}
+	s.accumulated = make([]float64, s.rules.chances)
+	return s, nil
+}
+
+// Begin starts a decision in a state and context, along so many steps. Chances begin equal, the other actions at the
+// problem's fallback.
+func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
+	s.decisions++
+	s.source.Seed(s.opt.Seed, s.decisions)
+	s.s, s.c = append(s.s[:0], state...), append(s.c[:0], c...)
+	s.pref, s.steps = pref, steps
+	s.rules.read(c, s.start)
+	s.chances = resize(s.chances, steps*s.rules.chances)
+	for h := range steps {
+		for i, w := range s.spec.Switches {
+			row := s.chance(h, i)
+			for v := range row {
+				row[v] = 1 / float64(len(w.Values))
+			}
+		}
+	}
+	fallback := make([]float64, s.spec.ActionSize())
+	s.problem.Fallback(state, c, fallback)
+	s.mean = resize(s.mean, steps*len(s.continuous))
+	for k := range s.mean {
+		s.mean[k] = fallback[s.continuous[k%len(s.continuous)]]
+	}
+	s.spread = s.spread[:0]
+	for _, half := range s.half {
+		s.spread = append(s.spread, firstSpread*half)
+	}
+	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
+	clear(s.evaluated)
+	s.neighbours.clear()
+}
+
+func resize(v []float64, n int) []float64 { return slices.Grow(v[:0], n)[:n] }
+
+// chance views the chances of switch i in step h.
+func (s *Search) chance(h, i int) []float64 {
+	at := h*s.rules.chances + s.rules.first[i]
+	return s.chances[at:][:len(s.spec.Switches[i].Values)]
+}
+
+// Guess replaces the chances by those of a row of shares for each step, as those of a relaxed plan or of a map (see
+// Shares), at least leastChance of each value. Steps beyond the guess keep what they had.
+func (s *Search) Guess(shares []float64) {
+	width := s.shares()
+	for h := range min(s.steps, len(shares)/width) {
+		row := shares[h*width : (h+1)*width]
+		s.eachShare(func(entry, action, sw, value int) {
+			if sw < 0 {
+				if v := row[entry]; !math.IsNaN(v) {
+					s.mean[h*len(s.continuous)+slices.Index(s.continuous, action)] = v
+				}
+				return
+			}
+			s.chance(h, sw)[value] = row[entry]
+		})
+		for i := range s.spec.Switches {
+			p := s.chance(h, i)
+			rest := 1.0
+			for v, x := range p[1:] {
+				p[v+1] = math.Max(0, math.Min(1, x)) // a NaN stays, and is made even below
+				rest -= p[v+1]
+			}
+			p[0] = rest
+			normalise(p)
+		}
+	}
+}
+
+// normalise makes chances of at least leastChance whose sum is 1.
+func normalise(p []float64) {
+	sum := 0.0
+	for v, x := range p {
+		if !(x >= leastChance) {
+			x = leastChance
+		}
+		p[v] = math.Min(x, 1)
+		sum += p[v]
+	}
+	for v := range p {
+		p[v] /= sum
+	}
+}
+
+// shares is the width of a row of shares: an entry for each action without a switch, and n − 1 for a switch of n values.
+func (s *Search) shares() int {
+	return len(s.continuous) + s.rules.chances - len(s.spec.Switches)
+}
+
+// eachShare calls f with every entry of a row of shares: its action, its switch or −1, and the place of its value.
+func (s *Search) eachShare(f func(entry, action, sw, value int)) {
+	entry := 0
+	for a := range s.spec.Action {
+		sw := slices.IndexFunc(s.spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		if sw < 0 {
+			f(entry, a, -1, 0)
+			entry++
+			continue
+		}
+		for v := range s.spec.Switches[sw].Values[1:] {
+			f(entry, a, sw, v+1)
+			entry++
+		}
+	}
+}
+
+// Offer adds a plan, [steps·action], that the next Run rolls out before it draws. A shorter one repeats its last action.
+func (s *Search) Offer(plan []float64) {
+	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
+	if len(plan) < nu {
+		return
+	}
+	p := s.blank()
+	for h := range s.steps {
+		u := plan[min(h*nu, len(plan)-nu):][:nu]
+		for i := range s.spec.Switches {
+			w := &s.spec.Switches[i]
+			p.Places[h*ns+i] = uint8(w.Nearest(u[w.Action]))
+		}
+		copy(p.Actions[h*nu:], u)
+	}
+	s.offered = append(s.offered, p)
+}
+
+// blank is a plan with room.
+func (s *Search) blank() Plan {
+	return Plan{Places: make([]uint8, s.steps*len(s.spec.Switches)), Actions: make([]float64, s.steps*s.spec.ActionSize())}
+}
+
+// Run rolls at most n candidates out and returns the best of the decision, nil where none was finite. It ends early
+// where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
+func (s *Search) Run(n int, limit time.Duration) *Plan {
+	start, total := time.Now(), 0
+	size := min(s.opt.Round, max(leastRound, (n+rounds-1)/rounds))
+	for round := 0; total < n; round++ {
+		if limit > 0 && round > 0 && time.Since(start)*time.Duration(round+1)/time.Duration(round) > limit {
+			break
+		}
+		if !s.round(min(size, n-total)) {
+			break
+		}
+		total += len(s.batch)
+	}
+	return s.Best()
+}
+
+// Best is the best plan of the decision; nil where none is finite.
+func (s *Search) Best() *Plan {
+	if len(s.elites) == 0 || math.IsNaN(s.elites[0].Cost+s.elites[0].Violation) {
+		return nil
+	}
+	return &s.elites[0]
+}
+
+// Elites are the best plans of the decision, best first, until the next Begin.
+func (s *Search) Elites() []Plan { return s.elites }
+
+// round makes one round, and reports whether there was anything new.
+func (s *Search) round(n int) bool {
+	s.batch = s.batch[:0]
+	for len(s.offered) > 0 && len(s.batch) < n {
+		p := s.offered[0]
+		s.offered = s.offered[1:]
+		s.rules.repair(s.start, p.Places, s.state)
+		s.add(p)
+	}
+	drawn, rounded := int(drawnShare*float64(n)), int(roundedShare*float64(n))
+	for try := 0; len(s.batch) < n && try < 4*n; try++ {
+		p := s.blank()
+		switch {
+		case len(s.elites) == 0 && try%4 == 3 || len(s.elites) > 0 && try%20 < 2 && rounded > 0:
+			rounded--
+			s.sumUp(&p)
+		case len(s.elites) == 0 || try%20 < 10 && drawn > 0:
+			drawn--
+			s.draw(&p)
+		default:
+			s.neighbour(&p)
+		}
+		s.add(p)
+	}
+	if len(s.batch) == 0 {
+		return false
+	}
+	s.rollout.run(s.s, s.c, s.pref, s.steps, s.batch)
+	s.Candidates += len(s.batch)
+	s.adapt()
+	return true
+}
+
+// add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
+func (s *Search) add(p Plan) {
+	s.writeSwitched(&p)
+	p.key = hash(p.Places)
+	if len(s.continuous) > 0 {
+		for _, v := range p.Actions {
+			p.key = (p.key ^ math.Float64bits(v)) * prime
+		}
+	}
+	if _, known := s.evaluated[p.key]; known {
+		return
+	}
+	s.evaluated[p.key] = struct{}{}
+	s.batch = append(s.batch, p)
+}
+
+const offset, prime = 14695981039346656037, 1099511628211 // FNV
+
+func hash(places []uint8) uint64 {
+	h := uint64(offset)
+	for _, v := range places {
+		h = (h ^ uint64(v)) * prime
+	}
+	return h
+}
+
+// writeSwitched writes the values of the places into the actions, and the others into their boxes.
+func (s *Search) writeSwitched(p *Plan) {
+	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
+	for h := range s.steps {
+		u := p.Actions[h*nu : (h+1)*nu]
+		for i := range s.spec.Switches {
+			w := &s.spec.Switches[i]
+			u[w.Action] = w.Values[p.Places[h*ns+i]]
+		}
+		for _, a := range s.continuous {
+			if v := &s.spec.Action[a]; v.Bounded() {
+				u[a] = math.Min(v.Hi, math.Max(v.Lo, u[a]))
+			}
+		}
+	}
+}
+
+// adapt merges the round into the elites and moves the chances towards them.
+func (s *Search) adapt() {
+	keep := max(leastElites, len(s.batch)/eliteShare)
+	s.elites = append(s.elites, s.batch...)
+	slices.SortStableFunc(s.elites, func(a, b Plan) int {
+		switch {
+		case a.better(&b):
+			return -1
+		case b.better(&a):
+			return 1
+		}
+		return 0
+	})
+	s.elites = s.elites[:min(len(s.elites), keep)]
+	ns, nu := len(s.spec.Switches), s.spec.ActionSize()
+	share := learn / float64(len(s.elites))
+	for h := range s.steps {
+		for i := range s.spec.Switches {
+			p := s.chance(h, i)
+			for v := range p {
+				p[v] *= 1 - learn
+			}
+			for e := range s.elites {
+				p[s.elites[e].Places[h*ns+i]] += share
+			}
+			normalise(p)
+		}
+		for k, a := range s.continuous {
+			m := &s.mean[h*len(s.continuous)+k]
+			*m *= 1 - learn
+			for e := range s.elites {
+				*m += share * s.elites[e].Actions[h*nu+a]
+			}
+		}
+	}
+	s.narrow()
+}
+
+// narrow moves the spread of the other actions towards that of the elites.
+func (s *Search) narrow() {
+	nu := s.spec.ActionSize()
+	for k, a := range s.continuous {
+		sum := 0.0
+		for e := range s.elites {
+			for h := range s.steps {
+				d := s.elites[e].Actions[h*nu+a] - s.mean[h*len(s.continuous)+k]
+				sum += d * d
+			}
+		}
+		deviation := math.Sqrt(sum / float64(s.steps*len(s.elites)))
+		s.spread[k] = math.Max(leastSpread*s.half[k], (1-learn)*s.spread[k]+learn*deviation)
+	}
+}

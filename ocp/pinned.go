@@ -1,0 +1,54 @@
+package ocp
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// MinimisePinned is Minimise of a weighted sum with some actions given: the entries of pinned, [steps·action], that are no NaN. A plan
+// of switches so gets the best of its other actions.
+func (s *Solver) MinimisePinned(state, ctx []float64, steps int, pref domain.Preference, pinned []float64, seed uint64, starts ...[][]float64) (*Trajectory, error) {
+	t := s.taskFrom(state, ctx, steps, seed, starts...)
+	t.pinned = pinned
+	return t.minimise(pref, domain.WeightedSum)
+}
+
+// isPinned reports whether action j of stage t is given.
+func (q *program) isPinned(t, j int) bool {
+	return q.pinned != nil && !math.IsNaN(q.pinned[t*q.nu+j])
+}
+
+// fixPinned clears the first derivatives with respect to actions that are given.
+func (q *program) fixPinned() {
+	q.eachPinned(func(t, j int) {
+		for _, block := range []struct {
+			values []float64
+			rows   int
+		}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
+			for i := t * block.rows; i < (t+1)*block.rows; i++ {
+				if at := i*q.d + j; at < len(block.values) {
+					block.values[at] = 0
+				}
+			}
+		}
+	})
+}
+
+// fixPinnedCurvature clears the second derivatives with respect to them.
+func (q *program) fixPinnedCurvature() {
+	q.eachPinned(func(t, j int) {
+		h := q.stageHessian(t)
+		for i := range q.d {
+			h[i*q.d+j], h[j*q.d+i] = 0, 0
+		}
+	})
+}
+
+func (q *program) eachPinned(f func(t, j int)) {
+	for i, v := range q.pinned {
+		if !math.IsNaN(v) {
+			f(i/q.nu, i%q.nu)
+		}
+	}
+}
