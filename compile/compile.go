@@ -265,7 +265,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want numbers ≥ 0, and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; ocp and closedloop.Simulated are generic ones", c.Name()))
-	case def.Learned != nil:
+	case def.Learned != nil && len(def.Problem.Spec().Switches) == 0:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is of another problem than its plant, which compile cannot make: use dataset and train", c.Name()))
 	}
 	report := opt.Progress

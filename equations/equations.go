@@ -184,6 +184,9 @@ func (y System) Case() (domain.Case, error) {
 // newCase is the case of a problem. With plain, the problem has a backoff, and plain is the solver of the problem
 // without it.
 func (y System) newCase(p *Problem, plain *ocp.Solver) (domain.Case, error) {
+	if p.switching != nil {
+		return y.switchedCase(p)
+	}
 	opt := y.Solver
 	opt.StateScale, opt.Blocks = p.system.StateScale, y.Blocks
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {

@@ -23,8 +23,9 @@ type Problem struct {
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of the functions' outputs at random
 	// starts and actions.
 	constants, behaviour []byte
-	declared             *declared  // nil: neither Soft nor Rates
-	switching            *switching // nil: no Switches
+	declared             *declared    // nil: neither Soft nor Rates
+	switching            *switching   // nil: no Switches
+	relaxation           *shareSystem // of a relaxed problem; nil: it is none
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)

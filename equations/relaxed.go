@@ -89,7 +89,11 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 	if stiff := inner.Stiff; stiff != nil {
 		y.Stiff = &dual.Stiff{ODE: mean3(k, stiff.ODE), Span: stiff.Span, Substeps: stiff.Substeps}
 	}
-	return New(y)
+	relaxed, err := New(y)
+	if err == nil {
+		relaxed.relaxation = k
+	}
+	return relaxed, err
 }
 
 func truth(b bool) float64 {

@@ -212,3 +212,59 @@ func (s *Search) disturb(p *Plan) {
 		}
 	}
 }
+
+// Resume mixes the chances of a decision before, one step on, into the present ones: share of them in the result.
+func (s *Search) Resume(chances []float64, share float64) {
+	for k := range min(len(chances), len(s.chances)) {
+		s.chances[k] = (1-share)*s.chances[k] + share*chances[k]
+	}
+}
+
+// OfferShares offers the plan that rows of shares come to by sum-up rounding, and that of the largest share in each
+// period.
+func (s *Search) OfferShares(shares []float64) {
+	ns, width := len(s.spec.Switches), s.shares()
+	steps := len(shares) / width
+	if steps == 0 {
+		return
+	}
+	for _, carried := range []float64{1, 0} {
+		p := s.blank()
+		copy(s.state, s.start)
+		sums := make([]float64, s.rules.chances)
+		for h := range s.steps {
+			row := shares[min(h, steps-1)*width:][:width]
+			s.eachShare(func(entry, action, sw, value int) {
+				v := row[entry]
+				if sw < 0 {
+					p.Actions[h*s.spec.ActionSize()+action] = v
+					return
+				}
+				at := s.rules.first[sw]
+				if value == 1 {
+					sums[at] += 1
+				}
+				sums[at] -= v
+				sums[at+value] += v
+			})
+			for i := range ns {
+				sum := sums[s.rules.first[i]:][:len(s.spec.Switches[i].Values)]
+				place := s.state[i]
+				if s.rules.may(i, s.state) {
+					for v, x := range sum {
+						if x > sum[place] {
+							place = v
+						}
+					}
+				}
+				sum[place]--
+				for v := range sum {
+					sum[v] *= carried
+				}
+				p.Places[h*ns+i] = uint8(place)
+				s.rules.take(i, place, s.state)
+			}
+		}
+		s.offered = append(s.offered, p)
+	}
+}

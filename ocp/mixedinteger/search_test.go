@@ -62,3 +62,27 @@ func startOf(p *equations.Problem) []float64 {
 	}
 	return c
 }
+
+func TestReferenceIsTheProvenOptimum(t *testing.T) {
+	c := require.Get(fishing(30).Case())(t)
+	s, p := c.Solver.(*mixedinteger.Solver), c.Problem.(*equations.Problem)
+	best := require.Get(s.Reference([]float64{0.5, 0.7, 0}, startOf(p), 30, domain.Preference{W: []float64{1}}))(t)
+	if math.Abs(best.Cost-1.360138) > 1e-5 {
+		t.Errorf("the reference costs %v, Bonmin's optimum 1.360138", best.Cost)
+	}
+}
+
+func TestSamplesAreChances(t *testing.T) {
+	c := require.Get(fishing(10).Case())(t)
+	samples := require.Get(c.Solver.Solve(0, []float64{0.5, 0.7}, domain.Preference{W: []float64{1}}, domain.WeightedSum, 5))(t)
+	if len(samples) != 4*10 {
+		t.Errorf("%d samples, want one for each step of four drives", len(samples))
+	}
+	for _, s := range samples {
+		for h, v := range s.U {
+			if !(v >= 0 && v <= 1) {
+				t.Fatalf("step %d: the chance of period %d is %v", s.Step, h, v)
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package equations
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/ocp"
+	"github.com/gpc-engine/gpc/ocp/mixedinteger"
+)
+
+// switchedCase is the case of a system with switches: its map is about the relaxed problem of the shares, and its
+// solver and its methods search.
+func (y System) switchedCase(p *Problem) (domain.Case, error) {
+	if p.system.Measurement != nil || y.Delay > 0 || y.Blocks != nil {
+		return domain.Case{}, fmt.Errorf("system %q: Switches with Measurement, Delay or Blocks are not supported: leave them out", y.Name)
+	}
+	if p.spec.Steps < p.spec.Horizon {
+		return domain.Case{}, fmt.Errorf("system %q: an episode of Steps %d decisions is shorter than Horizon %d", y.Name, p.spec.Steps, p.spec.Horizon)
+	}
+	relaxed, err := p.relaxed(1)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	learned, err := p.relaxed(p.spec.LookAhead())
+	if err != nil {
+		return domain.Case{}, err
+	}
+	opt := y.Solver
+	opt.StateScale, opt.Room = p.system.StateScale, nil
+	fill(&opt.Perturbed, 3)
+	fill(&opt.PerturbScale, 0.05)
+	opt.Horizon = p.spec.LookAhead()
+	solver, err := ocp.New(relaxed, y.Scenario, p.initial, opt)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	search, err := mixedinteger.NewSolver(p, mixedinteger.Shares{Problem: learned, Solver: solver, Share: relaxed.relaxation.share}, y.Scenario, p.initial,
+		mixedinteger.SolverOptions{Perturbed: opt.Perturbed, PerturbScale: opt.PerturbScale, StateScale: opt.StateScale})
+	if err != nil {
+		return domain.Case{}, err
+	}
+	plant := closedloop.Simulated(p, y.Scenario, p.initial)
+	plant.Oracle = search.Oracle
+	return domain.Case{Problem: p, Learned: learned, Solver: search, Plant: plant, Methods: mixedinteger.Methods(search), Guard: domain.Guard{Off: true}, Shifts: p.shifts()}, nil
+}

@@ -1,0 +1,363 @@
+package mixedinteger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/ocp"
+)
+
+const (
+	// Candidates of a reference: of each of its searches, and after its other actions were solved again.
+	referenceCandidates, againCandidates = 8192, 1024
+	referenceSearches                    = 3
+	mostAlternations                     = 4 // of switches and other actions
+	gain                                 = 1e-9
+	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
+	sampleCandidates = 1024
+	strayChance      = 0.2
+	// temperature is of the weights of elites in a sample's plan, as a share of their mean distance from the best.
+	temperature = 0.5
+)
+
+// Shares are the relaxed problem of a problem with switches: the action of a switch is the share of each of its values.
+type Shares struct {
+	Problem domain.Problem // with plans of as many actions as the problem looks ahead: what a map is about
+	Solver  *ocp.Solver    // of the problem of the shares
+	// Share writes the shares of an action.
+	Share func(u, shares []float64)
+}
+
+// Solver makes the reference of a problem with switches, and the samples of its maps. It is safe for concurrent use.
+type Solver struct {
+	problem  domain.Problem
+	spec     *domain.Spec
+	shares   Shares
+	axes     []domain.Variable
+	initial  func(p, s, c []float64)
+	opt      SolverOptions
+	searches *sync.Pool // of *Search
+	ctx      context.Context
+}
+
+// SolverOptions of a Solver; the zero value is usable.
+type SolverOptions struct {
+	// Perturbed is the number of drives of a scenario besides that of its best plan. They leave their plan at random
+	// steps, for another good plan or for a state nearby, of PerturbScale × StateScale.
+	Perturbed    int
+	PerturbScale float64
+	StateScale   []float64
+}
+
+var _ domain.Solver = (*Solver)(nil)
+
+// NewSolver returns a solver. axes are the scenario's parameters with their ranges; initial writes state and context of one.
+func NewSolver(problem domain.Problem, shares Shares, axes []domain.Variable, initial func(p, s, c []float64), opt SolverOptions) (*Solver, error) {
+	if _, err := NewSearch(problem, Options{}); err != nil {
+		return nil, err
+	}
+	s := &Solver{problem: problem, spec: problem.Spec(), shares: shares, axes: axes, initial: initial, opt: opt, ctx: context.Background()}
+	s.searches = &sync.Pool{New: func() any {
+		search, err := NewSearch(problem, Options{})
+		if err != nil {
+			panic(err) // it has been made before
+		}
+		return search
+	}}
+	return s, nil
+}
+
+// Abilities implements domain.Able.
+func (s *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Start: s.initial, Until: func(ctx context.Context) domain.Solver {
+		copied := *s
+		copied.ctx = ctx
+		return &copied
+	}}
+}
+
+// Parameters implements domain.Solver, as do the methods below.
+func (s *Solver) Parameters() []domain.Variable { return s.axes }
+
+// Prepare does nothing: solves share nothing.
+func (s *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
+
+// relaxed is the relaxed plan from a state as shares, [steps][width]; nil where it was not found.
+func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, seed uint64) [][]float64 {
+	t, err := s.shares.Solver.Minimise(state, c, steps, pref, domain.WeightedSum, seed)
+	if err != nil {
+		return nil
+	}
+	return t.U
+}
+
+// Reference is the best plan that is known from a state: searches about the relaxed plan and without it, and, where
+// there are actions without a switch, solves of these for the best switches.
+func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+	search := s.searches.Get().(*Search)
+	defer s.searches.Put(search)
+	search.decisions = 0
+	return s.reference(search, state, c, steps, pref)
+}
+
+func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+	guess := s.relaxed(state, c, steps, pref, 1)
+	var best *Plan
+	for k := range referenceSearches {
+		search.Begin(state, c, pref, steps)
+		if guess != nil && k < 2 {
+			search.Guess(slices.Concat(guess...))
+			search.OfferShares(slices.Concat(guess...))
+		}
+		if best != nil && k > 1 {
+			search.Offer(best.Actions)
+		}
+		found := search.Run(referenceCandidates, 0)
+		if err := s.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("mixedinteger: %w", err)
+		}
+		if found == nil {
+			continue
+		}
+		if found, err := s.alternate(search, found, state, c, steps, pref); err != nil {
+			return nil, err
+		} else if best == nil || found.better(best) {
+			best = found.clone()
+		}
+	}
+	if best == nil || !best.Safe() {
+		return nil, fmt.Errorf("mixedinteger: from state %v: no plan keeps the limits: %w", state, domain.ErrInfeasible)
+	}
+	return best, nil
+}
+
+func (p *Plan) clone() *Plan {
+	copied := *p
+	copied.Places, copied.Actions = slices.Clone(p.Places), slices.Clone(p.Actions)
+	return &copied
+}
+
+// alternate solves the other actions for the best switches and searches on, while that helps.
+func (s *Solver) alternate(search *Search, best *Plan, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+	if len(search.continuous) == 0 {
+		return best, nil
+	}
+	for range mostAlternations {
+		before := best.clone()
+		plan := s.Others(best, state, c, steps, pref)
+		if plan == nil {
+			return before, nil
+		}
+		search.Offer(plan)
+		best = search.Run(againCandidates, 0)
+		if err := s.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("mixedinteger: %w", err)
+		}
+		if best.Violation == before.Violation && !(best.Cost < before.Cost-gain*math.Abs(before.Cost)) {
+			break
+		}
+	}
+	return best, nil
+}
+
+// Others are the actions of a plan, [steps·action], those without a switch solved for its switches; nil where that was
+// not found.
+func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Preference) []float64 {
+	nu, width := s.spec.ActionSize(), s.shares.Problem.Spec().ActionSize()
+	pinned, start := make([]float64, steps*width), make([][]float64, steps)
+	for h := range steps {
+		start[h] = pinned[h*width : (h+1)*width]
+		s.shares.Share(p.Actions[h*nu:(h+1)*nu], start[h])
+	}
+	pinned = slices.Clone(pinned)
+	entry := 0
+	s.eachAction(func(action, shares int, switched bool) {
+		for h := range steps {
+			if !switched {
+				pinned[h*width+entry] = math.NaN()
+			}
+		}
+		entry += shares
+	})
+	t, err := s.shares.Solver.MinimisePinned(state, c, steps, pref, pinned, 1, start)
+	if err != nil {
+		return nil
+	}
+	out := slices.Clone(p.Actions[:steps*nu])
+	entry = 0
+	s.eachAction(func(action, shares int, switched bool) {
+		for h := range steps {
+			if !switched {
+				out[h*nu+action] = t.U[h][entry]
+			}
+		}
+		entry += shares
+	})
+	return out
+}
+
+// eachAction calls f with every action and the number of its shares.
+func (s *Solver) eachAction(f func(action, shares int, switched bool)) {
+	for a := range s.spec.Action {
+		i := slices.IndexFunc(s.spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		if i < 0 {
+			f(a, 1, false)
+		} else {
+			f(a, len(s.spec.Switches[i].Values)-1, true)
+		}
+	}
+}
+
+// Oracle is the reference of an episode: its cost and its plan.
+func (s *Solver) Oracle(state, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+	best, err := s.Reference(state, c, steps, pref)
+	if err != nil {
+		return 0, nil, err
+	}
+	nu := s.spec.ActionSize()
+	for h := range steps {
+		plan = append(plan, best.Actions[h*nu:(h+1)*nu])
+	}
+	return best.Cost, plan, nil
+}
+
+// Solve implements domain.Solver: samples along the best plan of a scenario, and along drives that leave it. The plan
+// of a sample are the chances of every value among the best plans from its state.
+func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	if scalarization != "" && scalarization != domain.WeightedSum {
+		return nil, fmt.Errorf("mixedinteger: plans with switches can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+	}
+	search := s.searches.Get().(*Search)
+	defer s.searches.Put(search)
+	search.decisions = seed << 16
+	state, c := make([]float64, s.spec.MeasuredSize()), make([]float64, s.spec.ContextSize())
+	s.initial(p, state, c)
+	best, err := s.reference(search, state, c, s.steps(c), pref)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6d6978)) // "mix"
+	var out []domain.Sample
+	for drive := range 1 + s.opt.Perturbed {
+		if out, err = s.drive(search, out, best, scenario, drive, state, c, pref, rng); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// steps is the look-ahead from a context.
+func (s *Solver) steps(c []float64) int { return stepsOf(s.problem, s.spec, c) }
+
+func stepsOf(p domain.Problem, spec *domain.Spec, c []float64) int {
+	if remaining := domain.AbilitiesOfProblem(p).Remaining; remaining != nil {
+		return max(1, min(remaining(c), spec.LookAhead()))
+	}
+	return spec.LookAhead()
+}
+
+// drive appends the samples of one drive from a scenario's start. Drive 0 follows the best plan.
+func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario, drive int, state, c []float64, pref domain.Preference, rng *rand.Rand) ([]domain.Sample, error) {
+	state, c = slices.Clone(state), slices.Clone(c)
+	nu := s.spec.ActionSize()
+	nextS, nextC := make([]float64, len(state)), make([]float64, len(c))
+	offers := [][]float64{best.Actions}
+	for step := range s.spec.Steps {
+		if err := s.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("mixedinteger: %w", err)
+		}
+		search.Begin(state, c, pref, s.steps(c))
+		for _, plan := range offers {
+			search.Offer(plan)
+		}
+		found := search.Run(sampleCandidates, 0)
+		if found == nil || !found.Safe() {
+			return out, nil
+		}
+		sample := s.sample(search, state, c, pref)
+		sample.Scenario, sample.Trajectory, sample.Step, sample.Perturbed = scenario, int64(drive), step, drive > 0
+		out = append(out, sample)
+		elites := search.Elites()
+		follow := &elites[0]
+		if drive > 0 && rng.Float64() < strayChance {
+			follow = &elites[rng.IntN(len(elites))]
+		}
+		u := slices.Clone(follow.Actions[:nu])
+		s.problem.Step(state, c, u, nextS, nextC)
+		state, nextS = nextS, state
+		c, nextC = nextC, c
+		if drive > 0 && rng.Float64() < strayChance && s.opt.StateScale != nil {
+			for i := range state {
+				state[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
+			}
+		}
+		offers = offers[:0]
+		for i := range elites[:min(len(elites), leastElites)] {
+			if a := elites[i].Actions; len(a) > nu {
+				offers = append(offers, slices.Clone(a[nu:]))
+			}
+		}
+	}
+	return out, nil
+}
+
+// sample is the sample of the search's last decision.
+func (s *Solver) sample(search *Search, state, c []float64, pref domain.Preference) domain.Sample {
+	p, spec := s.shares.Problem, s.shares.Problem.Spec()
+	sample := domain.Sample{
+		S: slices.Clone(state), C: slices.Clone(c), Preference: pref, U: make([]float64, spec.PlanSize()), Target: make([]float64, spec.PlanSize()),
+		Sigma: make([]float64, spec.ObjectiveSize()), J: make([]float64, spec.ObjectiveSize()), Margins: make([]float64, len(spec.Margins)),
+	}
+	s.meanShares(search, sample.U)
+	first := sample.U[:spec.ActionSize()]
+	p.Objectives(state, first, c, sample.J)
+	p.Margins(state, c, first, sample.Margins)
+	if copy(sample.Sigma, pref.W); pref.Adaptive {
+		delta := make([]float64, spec.ObjectiveSize())
+		p.Indicators(state, first, c, delta)
+		spec.Semantic.Priority(delta, sample.Sigma)
+	}
+	p.Base(state, c, sample.Target)
+	for i, v := range sample.U {
+		sample.Target[i] = v - sample.Target[i]
+	}
+	return sample
+}
+
+// meanShares writes the mean shares of the safe elites, the better ones weighing more; steps beyond the last repeat it.
+func (s *Solver) meanShares(search *Search, u []float64) {
+	elites := search.Elites()
+	safe := elites[:0:0]
+	distance := 0.0
+	for i := range elites {
+		if elites[i].Safe() {
+			safe = append(safe, elites[i])
+			distance += elites[i].Cost - elites[0].Cost
+		}
+	}
+	unit := math.Max(temperature*distance/float64(len(safe)), 1e-12*math.Abs(elites[0].Cost)+1e-300)
+	nu, width := s.spec.ActionSize(), s.shares.Problem.Spec().ActionSize()
+	row, total := make([]float64, width), 0.0
+	for i := range safe {
+		weight := math.Exp((elites[0].Cost - safe[i].Cost) / unit)
+		total += weight
+		for h := range len(u) / width {
+			at := min(h, search.steps-1)
+			s.shares.Share(safe[i].Actions[at*nu:(at+1)*nu], row)
+			for k, v := range row {
+				u[h*width+k] += weight * v
+			}
+		}
+	}
+	for k := range u {
+		u[k] /= total
+	}
+}
+
+var errNoProposer = errors.New("mixedinteger: the method needs a map, and is given none")
