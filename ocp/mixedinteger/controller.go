@@ -70,7 +70,8 @@ func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (
 
 // Reset implements domain.Controller.
 func (k *Controller) Reset(domain.Episode) error {
-	k.plans, k.chances, k.prepared, k.search.decisions = nil, k.chances[:0], false, 0
+	k.plans, k.chances, k.prepared = nil, k.chances[:0], false
+	k.search.Restart(0)
 	return nil
 }
 
@@ -195,6 +196,9 @@ func (k *Controller) propose(s, c []float64, pref domain.Preference, steps int) 
 			k.guess = append(k.guess, row...)
 		}
 	case k.proposer != nil:
+		if k.spec.ObjectiveSize() == 1 { // there is nothing to prefer
+			pref = domain.Preference{Adaptive: true}
+		}
 		k.question[0] = domain.Question{S: s, C: c, Preference: pref, Count: 1}
 		if err := k.proposer.Propose(domain.ProposeOptions{}, k.question[:], k.answer[:]); err != nil {
 			return err
