@@ -14,6 +14,7 @@ type ControllerOptions struct {
 	Candidates int  // rolled out in a decision
 	Ahead      bool // it searches between decisions, where the last action leads to, and decides by aheadCandidates
 	Alone      bool // it decides by the guess alone
+	Polish     bool // the actions without a switch are solved for the switches of the best plan
 	Relaxed    bool // the guess is the relaxed plan, solved at each decision
 	Round      int  // most candidates of one round; 0: 512
 	Seed       uint64
@@ -182,7 +183,13 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		}
 		k.search.OfferShares(k.guess)
 	}
-	k.search.Run(candidates, 0)
+	best := k.search.Run(candidates, 0)
+	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {
+		if plan := k.solver.Others(best, s, c, steps, pref); plan != nil {
+			k.search.Offer(plan)
+			k.search.Run(1, 0)
+		}
+	}
 	k.remember()
 	return nil
 }

@@ -107,8 +107,9 @@ func (r *rollout) sort(plans []Plan) {
 // split makes the branches of step h, with their states and actions, of those of the step before.
 func (r *rollout) split(h int) {
 	r.grown, r.parents = r.grown[:0], r.parents[:0]
+	ns := len(r.spec.Switches)
 	same := func(a, b *Plan) bool {
-		return equalActions(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu])
+		return bytes.Equal(a.Places[h*ns:(h+1)*ns], b.Places[h*ns:(h+1)*ns]) && (!r.real || slices.Equal(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu]))
 	}
 	for i, b := range r.branches {
 		for from := b.from; from < b.to; {
@@ -117,7 +118,7 @@ func (r *rollout) split(h int) {
 				to++
 			}
 			row := len(r.grown)
-			copy(r.u[row*r.nu:(row+1)*r.nu], r.plans[from].Actions[h*r.nu:])
+			r.plans[from].act(r.spec, h, r.real, r.u[row*r.nu:(row+1)*r.nu])
 			r.grown = append(r.grown, branch{from, to, b.cost, b.violation})
 			r.parents = append(r.parents, int32(i))
 			from = to
@@ -131,13 +132,16 @@ func (r *rollout) split(h int) {
 	r.x, r.next = r.next, r.x
 }
 
-func equalActions(a, b []float64) bool {
-	for i, v := range a {
-		if v != b[i] {
-			return false
-		}
+// act writes the action of step h: the values of the places, and the others where there are any.
+func (p *Plan) act(spec *domain.Spec, h int, others bool, u []float64) {
+	if others {
+		copy(u, p.Actions[h*len(u):])
 	}
-	return true
+	places := p.Places[h*len(spec.Switches):]
+	for i := range spec.Switches {
+		w := &spec.Switches[i]
+		u[w.Action] = w.Values[places[i]]
+	}
 }
 
 // evaluate steps the branches from and before to.

@@ -341,9 +341,9 @@ func (s *Search) bound() Plan {
 
 // add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
 func (s *Search) add(p Plan) {
-	s.writeSwitched(&p)
 	p.key = hash(p.Places)
 	if len(s.continuous) > 0 {
+		s.complete(&p)
 		for _, v := range p.Actions {
 			p.key = (p.key ^ math.Float64bits(v)) * prime
 		}
@@ -365,15 +365,12 @@ func hash(places []uint8) uint64 {
 	return h
 }
 
-// writeSwitched writes the values of the places into the actions, and the others into their boxes.
-func (s *Search) writeSwitched(p *Plan) {
-	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
+// complete writes the values of the places into the actions, and the others into their boxes.
+func (s *Search) complete(p *Plan) {
+	nu := s.spec.ActionSize()
 	for h := range s.steps {
 		u := p.Actions[h*nu : (h+1)*nu]
-		for i := range s.spec.Switches {
-			w := &s.spec.Switches[i]
-			u[w.Action] = w.Values[p.Places[h*ns+i]]
-		}
+		p.act(s.spec, h, false, u)
 		for _, a := range s.continuous {
 			if v := &s.spec.Action[a]; v.Bounded() {
 				u[a] = math.Min(v.Hi, math.Max(v.Lo, u[a]))
@@ -405,6 +402,9 @@ func (s *Search) adapt() {
 	kept := min(len(s.elites), keep)
 	s.spare = append(s.spare, s.elites[kept:]...)
 	s.elites = s.elites[:kept]
+	for i := range s.elites {
+		s.complete(&s.elites[i])
+	}
 	ns, nu := len(s.spec.Switches), s.spec.ActionSize()
 	share := learn / float64(len(s.elites))
 	for h := range s.steps {
