@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ _HALVINGS = 50  # of the way between two points, until both are next to where a 
 _SHARE = 1e-6  # of a result's size, beyond which its change there is a jump
 
 
-def jump(code: Sequence[Sequence[float]], results: Sequence[int], inputs: Floats, moved: Floats) -> int | None:
+def jump(code: Sequence[Sequence[Any]], results: Sequence[int], inputs: Floats, moved: Floats) -> int | None:
     """The first value of code at which results jump on the way from inputs to moved [entries, points], or None.
 
     It is a comparison that the results differ by where its sides are equal, or a choice by a number that is no comparison. One
@@ -28,9 +29,9 @@ def jump(code: Sequence[Sequence[float]], results: Sequence[int], inputs: Floats
     entries = len(inputs)
     depends = list((inputs != moved).any(axis=1))
     for op, *operands in code:
-        depends.append(op != "const" and any(depends[int(v)] for v in operands))
+        depends.append(op != "const" and any(depends[v] for v in operands))
     candidates = [entries + i for i, (op, *v) in enumerate(code) if depends[entries + i] and (
-        op in _COMPARISONS or op == "select" and depends[int(v[0])] and not (v[0] >= entries and code[int(v[0]) - entries][0] in _TRUTHS)
+        op in _COMPARISONS or op == "select" and depends[v[0]] and not (v[0] >= entries and code[v[0] - entries][0] in _TRUTHS)
     )]
     if not candidates:
         return None
@@ -38,7 +39,7 @@ def jump(code: Sequence[Sequence[float]], results: Sequence[int], inputs: Floats
     sizes = [np.abs(here[r][np.isfinite(here[r])]).max(initial=0) for r in results]
     for k in candidates:
         op, *operands = code[k - entries]
-        x, y = (int(v) for v in operands[-2:])
+        x, y = operands[-2:]
         if op == "select":
             points = inputs
             sides = here[x], here[y]
@@ -47,13 +48,14 @@ def jump(code: Sequence[Sequence[float]], results: Sequence[int], inputs: Floats
             sides = np.zeros(points.shape[1]), np.ones(points.shape[1])
         a, b = (evaluate(code, points, {k: side}) for side in sides)
         for r, size in zip(results, sizes):
-            change = np.abs(a[r] - b[r])
+            with np.errstate(invalid="ignore"):
+                change = np.abs(a[r] - b[r])
             if (np.isfinite(change) & (change > _SHARE * size)).any():
                 return k
     return None
 
 
-def _between(code: Sequence[Sequence[float]], x: int, y: int, a: Floats, b: Floats) -> Floats:
+def _between(code: Sequence[Sequence[Any]], x: int, y: int, a: Floats, b: Floats) -> Floats:
     """Points between those of a and b where value x comes to exceed y, to rounding; of those for which it does so."""
 
     def exceeds(points: Floats) -> NDArray[np.bool_]:

@@ -140,7 +140,7 @@ class Spec:
 
 def _spec(fields: dict[str, Any]) -> Spec:
     vectors = {k: tuple(Variable(**v) for v in fields[k]) for k in ("state", "context", "action", "objectives", "margins")}
-    switches = tuple(Switch(**{k: tuple(v) if isinstance(v, list) else v for k, v in w.items()}) for w in fields["switches"])
+    switches = tuple(Switch(**{**w, "values": tuple(w["values"]), "least": tuple(w["least"])}) for w in fields["switches"])
     return Spec(**{**fields, **vectors, "switches": switches})
 
 
