@@ -20,7 +20,7 @@ from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
 from gpc.results import Drive, Evaluation, Refinement
 from gpc.system import System
 
-__all__ = ["Session", "Spec", "Step", "Variable", "cases", "version"]
+__all__ = ["Session", "Spec", "Step", "Switch", "Variable", "cases", "version"]
 
 Latents = NDArray[np.float32]
 

@@ -54,6 +54,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CLOCK = "clock"
 _FORM = 'want a unit such as "m", ("m", lo, hi), (lo, hi), or a dict with unit, lo, hi'
+_SWITCHED = ", or gpc.on_off(), gpc.one_of(…) or gpc.integer(lo, hi) of an action that takes one of a few values"
 
 
 class Shape:
@@ -158,7 +159,7 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                 v["unit"] = form[0]
             v["lo"], v["hi"] = form[-2], form[-1]
         else:
-            raise InputError(f"{field}[{name!r}] is {form!r}: {_FORM}")
+            raise InputError(f"{field}[{name!r}] is {form!r}: {_FORM}{_SWITCHED if field == 'action' else ''}")
         for bound in ("lo", "hi"):
             if bound in v:
                 try:

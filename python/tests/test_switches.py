@@ -69,6 +69,7 @@ def test_discrete_is_casadi_s():
     (lambda: gpc.on_off(before=0.5), "before is 0.5, want one of the values 0, 1"), (lambda: gpc.on_off(unit=3), "unit is 3"),
     (lambda: tank({"pump": gpc.on_off(least_on=13)}), r"action\['pump'\]: least has 13 periods, and a plan looks 12 ahead"),
     (lambda: tank({"pump": gpc.on_off(least_on=9)}, horizon=8), "least has 9 periods, and a plan looks 8 ahead"), (lambda: tank({"pump": gpc.on_off(most=(1, 20))}), "most has 20 periods"),
+    (lambda: tank({"gear": (1, 2, 3, 4)}), r"action\['gear'\] is \(1, 2, 3, 4\): want a unit .*, or gpc.on_off\(\)"), (lambda: tank({"pump": gpc.on_off}), r"or gpc.on_off\(\)"),
     (lambda: tank({"pump": gpc.on_off()}, rates={"pump": 1}), r"rates\['pump'\] is of a switched action"),
     (lambda: tank({"pump": gpc.on_off(cost=(1, "noise"))}).text(), r"action\['pump'\]: the cost is of the objective 'noise', want one of level, energy"),
     (lambda: tank({"pump": gpc.on_off()}).escape(3), r"tank has switched actions \(pump\), and with them no escape"),
