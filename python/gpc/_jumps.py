@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 
 _COMPARISONS = ("lt", "le", "eq")
 _TRUTHS = (*_COMPARISONS, "select")  # & and | are selects
-_HALVINGS = 50  # of the way between two points, until both are next to where a comparison turns
-_SHARE = 1e-6  # of a result's size, beyond which its change there is a jump
+_HALVINGS = 60  # of the way between two points, until both are next to where a comparison turns
+_SHARE = 1e-5  # of a result's size, beyond which its change there is a jump; that of a cube root of rounding is less
 
 
 def jump(code: Sequence[Sequence[Any]], results: Sequence[int], inputs: Floats, moved: Floats) -> int | None:

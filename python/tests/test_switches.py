@@ -107,7 +107,7 @@ def test_an_action_that_is_compared_is_refused(what, change):
 
 @pytest.mark.parametrize("change", [
     {"ode": lambda s, u: np.where(s.x > 0.5, u.v, -u.v)}, {"ode": lambda s, u: np.minimum(u.v, 0.5) + np.maximum(u.v, -0.2) + np.abs(u.v) + np.clip(u.v, 0, 1)},
-    {"ode": lambda s, u: np.where(u.v > 0, 0.9 * u.v, u.v / 0.9)}, {"ode": lambda s, u: np.arcsinh(u.v) + np.log1p(0.5 * u.v)},
+    {"ode": lambda s, u: np.where(u.v > 0, 0.9 * u.v, u.v / 0.9)}, {"ode": lambda s, u: np.arcsinh(u.v) + np.log1p(0.5 * u.v) + np.cbrt(u.v - 0.3)},
     {"ode": lambda s, u: np.where(u.pump > 0.5, u.v, -u.v)}, {"ode": lambda s, u: np.linalg.solve(gpc.array([[u.v, 1], [1, 2 + u.v]]), gpc.array([s.x, 1]))[0]},
     {"objectives": lambda u, n: n.x + np.where(u.v > 0, 0.2 * u.v, -0.1 * u.v)}, {"margins": lambda n: np.where(n.x > 0, 1, 2 - n.x)},
 ])
