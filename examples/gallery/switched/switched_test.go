@@ -1,0 +1,19 @@
+package switched
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/equations"
+)
+
+func TestBuild(t *testing.T) {
+	for _, y := range []equations.System{Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium()} {
+		p, err := equations.New(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Program(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
