@@ -20,7 +20,7 @@ var source embed.FS
 // All are the systems, the small ones first.
 func All() []equations.System {
 	return []equations.System{
-		Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium(),
+		Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium(), Subway(), Gears(), ThreeTank(), HeatPump(), WaterTower(),
 	}
 }
 

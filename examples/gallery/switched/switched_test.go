@@ -7,7 +7,7 @@ import (
 )
 
 func TestBuild(t *testing.T) {
-	for _, y := range []equations.System{Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium()} {
+	for _, y := range All() {
 		p, err := equations.New(y)
 		if err != nil {
 			t.Fatal(err)
