@@ -10,12 +10,15 @@ const (
 	f8Steps  = 60
 	f8Span   = 3.78086 // s
 	f8Deflex = 0.05236 // rad, 3 degrees
+	f8Far    = 0.7     // rad
 )
 
 // f8ODE is of s = (angle of attack, pitch, pitch rate) and the deflection of the tail.
 func f8ODE[T dual.Scalar](s, _, u, ds []T) {
-	a, pitch, rate, w := s[0], s[1], s[2], u[0]
-	ds[0] = -0.877*a + rate - 0.088*a*rate + 0.47*a*a - 0.019*pitch*pitch - a*a*rate + 3.846*a*a*a -
+	pitch, rate, w := s[1], s[2], u[0]
+	// Far states, where the polynomials mean nothing, stay finite.
+	a := dual.Max(-f8Far, dual.Min(f8Far, s[0]))
+	ds[0] = -0.877*s[0] + rate - 0.088*a*rate + 0.47*a*a - 0.019*pitch*pitch - a*a*rate + 3.846*a*a*a -
 		0.215*w + 0.28*a*a*w + 0.47*a*w*w + 0.63*w*w*w
 	ds[1] = rate
 	ds[2] = -4.208*a - 0.396*rate - 0.47*a*a - 3.564*a*a*a - 20.967*w + 6.265*a*a*w + 46*a*w*w + 61.4*w*w*w

@@ -19,6 +19,7 @@ const (
 	gearsBrake   = 6000.0       // N
 	gearsIdle    = 85.0         // rad/s
 	gearsFastest = 600.0        // rad/s
+	gearsBurst   = 700.0        // rad/s, beyond which the curves stay as they are
 	gearsBurn    = 1 / (0.4 * 43000)
 	gearsTown    = 1200.0 // m, its middle
 	gearsSlope   = 80.0   // m, over which its limit sets in
@@ -48,12 +49,13 @@ func limit[T dual.Scalar](x T, c []T) T {
 // gearsODE is of s = (position, speed, fuel).
 func gearsODE[T dual.Scalar](s, c, u, ds []T) {
 	total := gearsAxle * ratio(u[0])
-	speed := total * s[1]
+	speed := dual.Min(gearsBurst, total*dual.Max(0, s[1]))
 	full, drag := engine(speed)
-	torque := drag + u[1]*(full-drag)
+	moving := dual.Tanh(0.5 * s[1]) // a car at rest does not brake
+	torque := moving*drag + u[1]*(full-drag)
 	slope := grade(s[0], c)
 	ds[0] = s[1]
-	ds[1] = 1/gearsMass*(total*torque-gearsBrake*u[2]-gearsAir*s[1]*s[1]) - gearsGravity*(gearsRolling+slope)
+	ds[1] = 1/gearsMass*(total*torque-gearsBrake*u[2]*moving-gearsAir*s[1]*dual.Abs(s[1])) - gearsGravity*(gearsRolling*moving+slope)
 	// The work in the cylinders is that of the torque and of the drag.
 	ds[2] = 0.08 + gearsBurn*u[1]*(full-drag)*speed
 }

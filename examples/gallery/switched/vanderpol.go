@@ -15,7 +15,9 @@ const (
 func vanDerPolODE[T dual.Scalar](s, _, u, ds []T) {
 	x, y := s[0], s[1]
 	ds[0] = y
-	ds[1] = -x + u[0]*(1-x*x)*y
+	// Beyond the limit the damping grows no more, which keeps far states finite.
+	inner, slow := dual.Max(-vanDerPolFar, dual.Min(vanDerPolFar, x)), dual.Max(-vanDerPolFar, dual.Min(vanDerPolFar, y))
+	ds[1] = -x + u[0]*(1-inner*inner)*slow
 	ds[2] = x*x + y*y
 }
 
