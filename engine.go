@@ -120,6 +120,9 @@ func (c *Case) DatasetDefaults() dataset.Options {
 	if opt.Weights.Design == "" {
 		opt.Weights.Design = dataset.RandomWeights
 	}
+	if c.Spec().ObjectiveSize() == 1 && len(c.Spec().Switches) > 0 {
+		opt.Weights.Count = 0 // there is nothing to prefer, and its map is asked so
+	}
 	return opt
 }
 

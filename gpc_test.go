@@ -1,6 +1,7 @@
 package gpc_test
 
 import (
+	"encoding/json"
 	"errors"
 	"go/importer"
 	"go/token"
@@ -107,6 +108,21 @@ func (l learned) Decide(s, c []float64, pref domain.Preference, u []float64) (do
 }
 
 // A method with weights of its own is one entry of its case's list.
+func TestADescriptionHasTheSwitches(t *testing.T) {
+	spec := domain.Spec{
+		Action:   []domain.Variable{{Name: "valve", Hi: 1}, {Name: "pump", Hi: 1}},
+		Switches: []domain.Switch{{Action: 1, Values: []float64{0, 1}, Least: []int{2, 3}, Most: 2, Window: 6, Last: 4, Ages: 5}},
+	}
+	text := string(require.Get(json.Marshal(gpc.DescribeSpec(&spec)))(t))
+	if want := `"switches":[{"action":1,"values":[0,1],"least":[2,3],"most":2,"window":6,"last":4,"ages":5}]`; !strings.Contains(text, want) {
+		t.Errorf("the description is %s, want it to have %s", text, want)
+	}
+	spec.Switches = nil
+	if text := string(require.Get(json.Marshal(gpc.DescribeSpec(&spec)))(t)); !strings.Contains(text, `"switches":[]`) {
+		t.Errorf("without switches the description is %s", text)
+	}
+}
+
 func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 	c, err := gpc.NewCase(domain.Case{Problem: testdomain.NewCart(3), Methods: []domain.Method{{
 		Name: "policy", Group: domain.GroupBaseline, Needs: domain.NeedsWeights,

@@ -24,7 +24,7 @@ import (
 // printed is what each command prints with --json, and the objects in it, in the order of their page.
 var printed = []pages.Section{
 	{Title: "`new`", Value: moduleResult{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`methods`", Value: methods{}},
-	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}},
+	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}}, {Title: "Object `switch`", Value: gpc.SwitchDescription{}},
 	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: dataset.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: Trained{}},
 	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}},
 	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},

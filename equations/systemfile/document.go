@@ -3,6 +3,7 @@ package systemfile
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
@@ -31,6 +32,7 @@ type header struct {
 	Soft            []soft          `json:"soft,omitempty"`
 	Rates           []float64       `json:"rates,omitempty"`
 	Blocks          []int           `json:"blocks,omitempty"`
+	Switches        []switched      `json:"switches,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`
 	StateScale      []float64       `json:"state_scale,omitempty"`
 	ObjectiveScale  []float64       `json:"objective_scale,omitempty"`
@@ -64,6 +66,35 @@ type soft struct {
 	Linear    float64 `json:"linear,omitempty"`
 	Quadratic float64 `json:"quadratic,omitempty"`
 	Priority  int     `json:"priority,omitempty"`
+}
+
+// switched is an equations.Switch; one without before has that of rest.
+type switched struct {
+	Action    string    `json:"action"`
+	Values    []float64 `json:"values"`
+	Least     []int     `json:"least,omitempty"`
+	Most      int       `json:"most,omitempty"`
+	Window    int       `json:"window,omitempty"`
+	Cost      float64   `json:"cost,omitempty"`
+	Objective string    `json:"objective,omitempty"`
+	Before    *float64  `json:"before,omitempty"`
+}
+
+func switchedOf(w equations.Switch) switched {
+	s := switched{Action: w.Action, Values: w.Values, Least: w.Least, Most: w.Most, Window: w.Window, Cost: w.Cost, Objective: w.Objective}
+	if !math.IsNaN(w.Before) {
+		s.Before = &w.Before
+	}
+	return s
+}
+
+func (s *switched) equations() equations.Switch {
+	w := equations.OneOf(s.Action, s.Values...)
+	w.Least, w.Most, w.Window, w.Cost, w.Objective = s.Least, s.Most, s.Window, s.Cost, s.Objective
+	if s.Before != nil {
+		w.Before = *s.Before
+	}
+	return w
 }
 
 // integrator makes the state after an action of the function ode.
@@ -185,6 +216,9 @@ func headerOf(y *equations.System) (h header, err error) {
 	for _, s := range y.Soft {
 		h.Soft = append(h.Soft, soft(s))
 	}
+	for _, w := range y.Switches {
+		h.Switches = append(h.Switches, switchedOf(w))
+	}
 	h.Solver.StateScale, h.Solver.Blocks, h.Solver.TerminalCost = nil, nil, false
 	h.Training.Design = domain.WeightDesign{}
 	switch {
@@ -213,6 +247,9 @@ func (h *header) system() equations.System {
 	}
 	for _, s := range h.Soft {
 		y.Soft = append(y.Soft, equations.Soft(s))
+	}
+	for i := range h.Switches {
+		y.Switches = append(y.Switches, h.Switches[i].equations())
 	}
 	y.Training.Design = domain.WeightDesign(h.WeightDesign)
 	if h.Constants != nil {

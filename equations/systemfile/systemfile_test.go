@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
+	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -92,6 +93,62 @@ func TestAFileDeclaresSoftLimitsRatesAndBlocks(t *testing.T) {
 		fields["rates"], fields["soft"], fields["blocks"] = z.Rates, softFields(z.Soft), z.Blocks
 		if _, err := systemfile.Unmarshal(require.Get(json.Marshal(fields))(t)); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want %q", err, test.says)
+		}
+	}
+}
+
+// A file says every field of a switch, and its problem is the Go one, projections included.
+func TestAFileDeclaresSwitches(t *testing.T) {
+	y := cstr.System()
+	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 3}}
+	feed, cooling := y.Action[0], y.Action[1]
+	y.Switches = []equations.Switch{
+		{Action: cooling.Name, Values: []float64{cooling.Lo, cooling.Lo / 2, cooling.Hi}, Least: []int{2, 1, 3}, Most: 2, Window: 8, Cost: 0.5, Objective: y.Objectives[0].Name, Before: cooling.Hi},
+		equations.OneOf(feed.Name, feed.Lo, feed.Hi),
+	}
+	own, f := written(t, y)
+	z := f.System()
+	if got := z.Switches; len(got) != 2 || !reflect.DeepEqual(got[0], y.Switches[0]) || !slices.Equal(got[1].Values, y.Switches[1].Values) || !math.IsNaN(got[1].Before) || got[1].Least != nil {
+		t.Errorf("the file says %+v", got)
+	}
+	read := require.Get(equations.New(z))(t)
+	if own.Fingerprint() != read.Fingerprint() {
+		t.Error("the fingerprints differ")
+	}
+	if !reflect.DeepEqual(own.Spec().Switches, read.Spec().Switches) {
+		t.Errorf("the file's switches are %+v, want %+v", read.Spec().Switches, own.Spec().Switches)
+	}
+	rng := rand.New(rand.NewPCG(9055, 1))
+	for range 50 {
+		s, c, u := point(y, rng)
+		// Last value and age of the feed's change, last value and ages of two of the cooling.
+		c = append(c, feed.Lo, 1, y.Switches[0].Values[rng.IntN(3)], float64(1+rng.IntN(8)), 8)
+		v := slices.Clone(u)
+		if own.Project(s, c, u) != read.Project(s, c, v) || !slices.Equal(u, v) {
+			t.Fatalf("the projections are %v and %v", u, v)
+		}
+		sameAt(t, own, read, s, c, u)
+	}
+}
+
+func TestWrongSwitchesOfAFileAreRefusedByPlace(t *testing.T) {
+	good := string(crane(t))
+	for _, c := range []struct{ switches, want string }{
+		{`{"action":"trolly","values":[-5,5]}`, `switches[0].action "trolly" is not an entry of action`},
+		{`{"action":"pull"}`, "switches[0].values is missing"},
+		{`{"action":"pull","values":[-5,5],"lest":[1,1]}`, "lest"},
+		{`{"action":"pull","values":[-5,5,5]}`, "switches[0].values[2] is 5 after 5"},
+		{`{"action":"pull","values":[5,-5]}`, "switches[0].values[1] is -5 after 5"},
+		{`{"action":"pull","values":[-5,5],"least":[1]}`, "switches[0].least has 1 entries"},
+		{`{"action":"pull","values":[-5,5],"least":[1,1.5]}`, "switches.least is a number 1.5"},
+		{`{"action":"pull","values":[-5,5],"cost":1,"objective":"noise"}`, `switches[0].objective "noise" is not`},
+		{`{"action":"pull","values":[-5,5],"before":0}`, "switches[0].before is 0"},
+		{`{"action":"pull","values":[-5,5]},{"action":"pull","values":[-5,5]}`, "switches has 2 entries"},
+	} {
+		text := strings.Replace(good, `"steps":50`, `"switches":[`+c.switches+`],"steps":50`, 1)
+		_, err := systemfile.Unmarshal([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, want one with %q", c.switches, err, c.want)
 		}
 	}
 }

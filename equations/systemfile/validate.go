@@ -82,7 +82,37 @@ func (h *header) lists() error {
 	if len(h.Blocks) > maxEntries {
 		return fmt.Errorf("blocks has %d entries, want at most %d", len(h.Blocks), maxEntries)
 	}
-	return h.checkMeasurement()
+	return errors.Join(h.checkSwitches(), h.checkMeasurement())
+}
+
+func (h *header) checkSwitches() error {
+	if len(h.Switches) > len(h.Action) {
+		return fmt.Errorf("switches has %d entries, want at most one for each of the %d entries of action", len(h.Switches), len(h.Action))
+	}
+	for i := range h.Switches {
+		w := &h.Switches[i]
+		place := fmt.Sprintf("switches[%d]", i)
+		switch {
+		case !slices.ContainsFunc(h.Action, func(v variable) bool { return v.Name == w.Action }):
+			return fmt.Errorf("%s.action %.64q is not an entry of action", place, w.Action)
+		case slices.ContainsFunc(h.Switches[:i], func(o switched) bool { return o.Action == w.Action }):
+			return fmt.Errorf("%s.action %q appears twice", place, w.Action)
+		case len(w.Values) > maxEntries:
+			return fmt.Errorf("%s.values has %d entries, want at most %d", place, len(w.Values), maxEntries)
+		case len(w.Least) != 0 && len(w.Least) != len(w.Values):
+			return fmt.Errorf("%s.least has %d entries, want one for each of the %d values, or leave it out", place, len(w.Least), len(w.Values))
+		case w.Objective != "" && !slices.ContainsFunc(h.Objectives, func(v variable) bool { return v.Name == w.Objective }):
+			return fmt.Errorf("%s.objective %.64q is not an entry of objectives", place, w.Objective)
+		case w.Before != nil && !slices.Contains(w.Values, *w.Before):
+			return fmt.Errorf("%s.before is %v, which is none of its values", place, *w.Before)
+		}
+		for k, v := range w.Values {
+			if k > 0 && !(w.Values[k-1] < v) {
+				return fmt.Errorf("%s.values[%d] is %v after %v, want ascending numbers, each once", place, k, v, w.Values[k-1])
+			}
+		}
+	}
+	return nil
 }
 
 // variables holds a list of them to its bounds, none twice.

@@ -14,6 +14,7 @@ type ControllerOptions struct {
 	Candidates int  // rolled out in a decision
 	Ahead      bool // it searches between decisions, where the last action leads to, and decides by aheadCandidates
 	Alone      bool // it decides by the guess alone
+	Polish     bool // the actions without a switch are solved for the switches of the best plan
 	Relaxed    bool // the guess is the relaxed plan, solved at each decision
 	Round      int  // most candidates of one round; 0: 512
 	Seed       uint64
@@ -70,7 +71,8 @@ func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (
 
 // Reset implements domain.Controller.
 func (k *Controller) Reset(domain.Episode) error {
-	k.plans, k.chances, k.prepared, k.search.decisions = nil, k.chances[:0], false, 0
+	k.plans, k.chances, k.prepared = nil, k.chances[:0], false
+	k.search.Restart(0)
 	return nil
 }
 
@@ -181,7 +183,13 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		}
 		k.search.OfferShares(k.guess)
 	}
-	k.search.Run(candidates, 0)
+	best := k.search.Run(candidates, 0)
+	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {
+		if plan := k.solver.Others(best, s, c, steps, pref); plan != nil {
+			k.search.Offer(plan)
+			k.search.Run(1, 0)
+		}
+	}
 	k.remember()
 	return nil
 }
@@ -195,6 +203,9 @@ func (k *Controller) propose(s, c []float64, pref domain.Preference, steps int) 
 			k.guess = append(k.guess, row...)
 		}
 	case k.proposer != nil:
+		if k.spec.ObjectiveSize() == 1 { // there is nothing to prefer
+			pref = domain.Preference{Adaptive: true}
+		}
 		k.question[0] = domain.Question{S: s, C: c, Preference: pref, Count: 1}
 		if err := k.proposer.Propose(domain.ProposeOptions{}, k.question[:], k.answer[:]); err != nil {
 			return err

@@ -1,15 +1,18 @@
 package mixedinteger
 
 import (
+	"bytes"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// together is how many candidates are rolled out at once: their states stay in the first cache.
-const together = 64
+// together is how many decisions are evaluated at once: what they read and write stays in the second cache.
+const together = 256
 
-// rollout scores candidates by the problem's equations.
+// rollout scores candidates by the problem's equations. Candidates that begin alike are one as long as they do: they are
+// sorted, and a step has one decision for each beginning.
 type rollout struct {
 	problem   domain.Problem
 	spec      *domain.Spec
@@ -17,14 +20,34 @@ type rollout struct {
 	values    domain.ManyValues // nil: one decision at a time
 	real      bool              // an action without a switch can be projected
 
-	x, next, u, j, m []float64
-	delta, sigma     []float64
-	rows             []*Plan
+	delta, sigma []float64
+	plans        []*Plan // sorted
+	branches     []branch
+	grown        []branch
+	x, next, u   []float64 // one row for each branch
+	j, m         []float64 // of a group
+	least        float64   // objective of any decision so far: below zero no candidate is given up early
+	bound        Plan      // what is worse than this is given up where costs only grow
+	Decisions    int       // evaluated so far
+	nx, ns, nu   int
+	nj, nm       int
+	preference   domain.Preference
+	parents      []int32
+}
+
+// branch are the plans from and before to, which agree up to the present step.
+type branch struct {
+	from, to        int32
+	cost, violation float64
 }
 
 func newRollout(p domain.Problem) (*rollout, error) {
 	spec := p.Spec()
-	r := &rollout{problem: p, spec: spec, abilities: domain.AbilitiesOfProblem(p), real: len(spec.Switches) < spec.ActionSize()}
+	r := &rollout{
+		problem: p, spec: spec, abilities: domain.AbilitiesOfProblem(p), real: len(spec.Switches) < spec.ActionSize(),
+		ns: spec.MeasuredSize(), nx: spec.MeasuredSize() + spec.ContextSize(), nu: spec.ActionSize(), nj: spec.ObjectiveSize(), nm: len(spec.Margins),
+		delta: make([]float64, spec.ObjectiveSize()), sigma: make([]float64, spec.ObjectiveSize()),
+	}
 	if make := r.abilities.ManyValues; make != nil {
 		many, err := make()
 		if err != nil {
@@ -34,94 +57,177 @@ func newRollout(p domain.Problem) (*rollout, error) {
 			r.values = many()
 		}
 	}
-	nx := spec.MeasuredSize() + spec.ContextSize()
-	row := func(n int) []float64 { return make([]float64, together*n) }
-	r.x, r.next, r.u = row(nx), row(nx), row(spec.ActionSize())
-	r.j, r.m = row(spec.ObjectiveSize()), row(len(spec.Margins))
-	r.delta, r.sigma = make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
+	r.j, r.m = make([]float64, together*r.nj), make([]float64, together*r.nm)
 	return r, nil
 }
 
-// run writes cost, violation and executed actions of the candidates.
-func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan) {
-	for first := 0; first < len(plans); first += together {
-		r.group(s, c, pref, steps, plans[first:min(len(plans), first+together)])
-	}
-}
-
-func (r *rollout) group(s, c []float64, pref domain.Preference, steps int, plans []Plan) {
-	ns, nx, nu := len(s), len(s)+len(c), r.spec.ActionSize()
-	r.rows = r.rows[:0]
-	for i := range plans {
-		p := &plans[i]
-		p.Cost, p.Violation = 0, 0
-		copy(r.x[i*nx:], s)
-		copy(r.x[i*nx+ns:], c)
-		r.rows = append(r.rows, p)
-	}
+// run writes cost, violation and executed actions of the candidates. Those that are worse than bound before their end
+// may be given up: their cost is +Inf.
+func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan, bound Plan) {
+	r.preference, r.bound = pref, bound
+	r.sort(plans)
+	r.branches = append(r.branches[:0], branch{to: int32(len(plans))})
+	r.grow(len(plans))
+	copy(r.x, s)
+	copy(r.x[r.ns:], c)
 	for h := range steps {
-		for i, p := range r.rows {
-			copy(r.u[i*nu:(i+1)*nu], p.Actions[h*nu:])
+		r.split(h)
+		for first := 0; first < len(r.grown); first += together {
+			r.evaluate(first, min(len(r.grown), first+together), h)
 		}
-		r.evaluate(len(plans), ns, nx, nu)
-		for i, p := range r.rows {
-			r.score(p, i, h, ns, nx, nu, pref)
+		r.prune()
+	}
+	for _, b := range r.branches {
+		for _, p := range r.plans[b.from:b.to] {
+			p.Cost, p.Violation = b.cost, b.violation
 		}
-		r.x, r.next = r.next, r.x
 	}
 }
 
-// evaluate steps n rows.
-func (r *rollout) evaluate(n, ns, nx, nu int) {
+func (r *rollout) grow(n int) {
+	r.x, r.next = slices.Grow(r.x[:0], n*r.nx)[:n*r.nx], slices.Grow(r.next[:0], n*r.nx)[:n*r.nx]
+	r.u = slices.Grow(r.u[:0], n*r.nu)[:n*r.nu]
+}
+
+// sort orders the plans by their actions, those of the first step first.
+func (r *rollout) sort(plans []Plan) {
+	r.plans = r.plans[:0]
+	for i := range plans {
+		plans[i].Cost, plans[i].Violation = math.Inf(1), 0
+		r.plans = append(r.plans, &plans[i])
+	}
+	slices.SortFunc(r.plans, func(a, b *Plan) int {
+		if d := bytes.Compare(a.Places, b.Places); d != 0 || !r.real {
+			return d
+		}
+		return slices.Compare(a.Actions, b.Actions)
+	})
+}
+
+// split makes the branches of step h, with their states and actions, of those of the step before.
+func (r *rollout) split(h int) {
+	r.grown, r.parents = r.grown[:0], r.parents[:0]
+	ns := len(r.spec.Switches)
+	same := func(a, b *Plan) bool {
+		return bytes.Equal(a.Places[h*ns:(h+1)*ns], b.Places[h*ns:(h+1)*ns]) && (!r.real || slices.Equal(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu]))
+	}
+	for i, b := range r.branches {
+		for from := b.from; from < b.to; {
+			to := from + 1
+			for to < b.to && same(r.plans[from], r.plans[to]) {
+				to++
+			}
+			row := len(r.grown)
+			r.plans[from].act(r.spec, h, r.real, r.u[row*r.nu:(row+1)*r.nu])
+			r.grown = append(r.grown, branch{from, to, b.cost, b.violation})
+			r.parents = append(r.parents, int32(i))
+			from = to
+		}
+	}
+	// States of the rows: those of their parents, which stand in x.
+	for row := range r.grown {
+		parent := int(r.parents[row])
+		copy(r.next[row*r.nx:(row+1)*r.nx], r.x[parent*r.nx:(parent+1)*r.nx])
+	}
+	r.x, r.next = r.next, r.x
+}
+
+// act writes the action of step h: the values of the places, and the others where there are any.
+func (p *Plan) act(spec *domain.Spec, h int, others bool, u []float64) {
+	if others {
+		copy(u, p.Actions[h*len(u):])
+	}
+	places := p.Places[h*len(spec.Switches):]
+	for i := range spec.Switches {
+		w := &spec.Switches[i]
+		u[w.Action] = w.Values[places[i]]
+	}
+}
+
+// evaluate steps the branches from and before to.
+func (r *rollout) evaluate(from, to, h int) {
+	n := to - from
+	r.Decisions += n
+	x, u, next := r.x[from*r.nx:to*r.nx], r.u[from*r.nu:to*r.nu], r.next[from*r.nx:to*r.nx]
 	if r.values != nil {
-		r.values(n, r.x, r.u, r.next, r.j, r.m)
-		return
+		r.values(n, x, u, next, r.j, r.m)
+	} else {
+		for i := range n {
+			r.evaluateRow(i, from)
+		}
 	}
 	for i := range n {
-		r.evaluateRow(i, ns, nx, nu)
+		r.score(&r.grown[from+i], i, from, h)
 	}
 }
 
-// evaluateRow is evaluate of one row by the problem's functions.
-func (r *rollout) evaluateRow(i, ns, nx, nu int) {
-	nj, nm := r.spec.ObjectiveSize(), len(r.spec.Margins)
-	s, c, u := r.x[i*nx:i*nx+ns], r.x[i*nx+ns:(i+1)*nx], r.u[i*nu:(i+1)*nu]
-	r.problem.Step(s, c, u, r.next[i*nx:i*nx+ns], r.next[i*nx+ns:(i+1)*nx])
-	r.problem.Objectives(s, u, c, r.j[i*nj:(i+1)*nj])
-	r.problem.Margins(s, c, u, r.m[i*nm:(i+1)*nm])
+// evaluateRow is evaluate of row i of the group that begins at from, by the problem's functions.
+func (r *rollout) evaluateRow(i, from int) {
+	s, c, u := r.row(i, from)
+	next := r.next[(from+i)*r.nx:][:r.nx]
+	r.problem.Step(s, c, u, next[:r.ns], next[r.ns:])
+	r.problem.Objectives(s, u, c, r.j[i*r.nj:(i+1)*r.nj])
+	r.problem.Margins(s, c, u, r.m[i*r.nm:(i+1)*r.nm])
 }
 
-// score adds step h of row i to what is known of its plan. Where a limit is broken the actions without a switch are
-// projected onto it, if there are any.
-func (r *rollout) score(p *Plan, i, h, ns, nx, nu int, pref domain.Preference) {
-	nj, nm := r.spec.ObjectiveSize(), len(r.spec.Margins)
-	margin := domain.Smallest(r.m[i*nm : (i+1)*nm])
+func (r *rollout) row(i, from int) (s, c, u []float64) {
+	x := r.x[(from+i)*r.nx:][:r.nx]
+	return x[:r.ns], x[r.ns:], r.u[(from+i)*r.nu:][:r.nu]
+}
+
+// score adds step h to what is known of a branch. Where a limit is broken the actions without a switch are projected
+// onto it, if there are any.
+func (r *rollout) score(b *branch, i, from, h int) {
+	margin := domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
 	if !r.spec.Keeps(margin) && r.real {
-		u := r.u[i*nu : (i+1)*nu]
-		r.problem.Project(r.x[i*nx:i*nx+ns], r.x[i*nx+ns:(i+1)*nx], u)
-		copy(p.Actions[h*nu:], u)
-		for k := range r.spec.Switches { // a limit may take another value
-			w := &r.spec.Switches[k]
-			p.Places[h*len(r.spec.Switches)+k] = uint8(w.Nearest(u[w.Action]))
+		s, c, u := r.row(i, from)
+		r.problem.Project(s, c, u)
+		for _, p := range r.plans[b.from:b.to] {
+			copy(p.Actions[h*r.nu:], u)
+			for k := range r.spec.Switches { // a limit may take another value
+				w := &r.spec.Switches[k]
+				p.Places[h*len(r.spec.Switches)+k] = uint8(w.Nearest(u[w.Action]))
+			}
 		}
-		r.evaluateRow(i, ns, nx, nu)
-		margin = domain.Smallest(r.m[i*nm : (i+1)*nm])
+		r.evaluateRow(i, from)
+		margin = domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
 	}
 	if !r.spec.Keeps(margin) {
-		if p.Violation -= margin; math.IsNaN(margin) {
-			p.Violation = math.NaN()
-		}
+		b.violation -= margin
 	}
-	sigma := pref.W
-	if pref.Adaptive {
-		r.problem.Indicators(r.x[i*nx:i*nx+ns], r.u[i*nu:(i+1)*nu], r.x[i*nx+ns:(i+1)*nx], r.delta)
+	sigma := r.preference.W
+	if r.preference.Adaptive {
+		s, c, u := r.row(i, from)
+		r.problem.Indicators(s, u, c, r.delta)
 		r.spec.Semantic.Priority(r.delta, r.sigma)
 		sigma = r.sigma
 	}
+	cost := 0.0
 	for k, w := range sigma {
-		p.Cost += w * r.j[i*nj+k]
+		cost += w * r.j[i*r.nj+k]
 	}
-	if r.abilities.Failed != nil && r.abilities.Failed(r.next[i*nx:i*nx+ns], r.next[i*nx+ns:(i+1)*nx]) {
-		p.Violation = math.Inf(1)
+	r.least = min(r.least, cost)
+	b.cost += cost
+	if failed := r.abilities.Failed; failed != nil {
+		next := r.next[(from+i)*r.nx:][:r.nx]
+		if failed(next[:r.ns], next[r.ns:]) {
+			b.violation = math.Inf(1)
+		}
 	}
+}
+
+// prune leaves out the branches that are worse than the bound, where no decision has had a cost below zero, and moves the
+// others' states on.
+func (r *rollout) prune() {
+	r.branches = r.branches[:0]
+	for row, b := range r.grown {
+		if r.least >= 0 && (b.violation > r.bound.Violation || b.violation == r.bound.Violation && b.cost > r.bound.Cost) {
+			continue
+		}
+		if kept := len(r.branches); kept != row {
+			copy(r.next[kept*r.nx:(kept+1)*r.nx], r.next[row*r.nx:(row+1)*r.nx])
+		}
+		r.branches = append(r.branches, b)
+	}
+	r.x, r.next = r.next, r.x
 }

@@ -2,6 +2,7 @@ package mixedinteger
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -12,6 +13,8 @@ type rules struct {
 	first    []int // of each switch: its first chance among those of a step
 	chances  int   // of a step
 	ages     []int // of each switch: its first age in a state of rules, after the places
+	free     []bool // of each switch: it may change in any period
+	most     []int  // of each switch: the largest age that is counted
 	size     int   // of such a state
 }
 
@@ -22,6 +25,8 @@ func newRules(switches []domain.Switch) *rules {
 		r.chances += len(switches[i].Values)
 		r.ages = append(r.ages, r.size)
 		r.size += switches[i].Changes()
+		r.free = append(r.free, slices.Max(switches[i].Least) == 1 && switches[i].Most == 0)
+		r.most = append(r.most, switches[i].Saturation())
 	}
 	return r
 }
@@ -39,6 +44,9 @@ func (r *rules) read(c []float64, state []int) {
 
 // may reports whether switch i may change.
 func (r *rules) may(i int, state []int) bool {
+	if r.free[i] {
+		return true
+	}
 	w := &r.switches[i]
 	ages := state[r.ages[i]:]
 	return ages[0] >= w.Least[state[i]] && (w.Most == 0 || ages[w.Most-1] >= w.Window)
@@ -46,17 +54,19 @@ func (r *rules) may(i int, state []int) bool {
 
 // take moves the state of switch i one period on.
 func (r *rules) take(i int, place int, state []int) {
-	w := &r.switches[i]
-	ages := state[r.ages[i]:][:w.Changes()]
+	if r.free[i] {
+		state[i] = place
+		return
+	}
+	ages := state[r.ages[i]:][:r.switches[i].Changes()]
 	if place != state[i] {
 		for k := len(ages) - 1; k > 0; k-- {
 			ages[k] = ages[k-1]
 		}
 		ages[0], state[i] = 0, place
 	}
-	saturation := w.Saturation()
 	for k := range ages {
-		ages[k] = min(saturation, ages[k]+1)
+		ages[k] = min(r.most[i], ages[k]+1)
 	}
 }
 

@@ -7,6 +7,7 @@
 package mixedinteger
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -84,10 +85,12 @@ type Search struct {
 	spread      []float64 // [continuous]
 	offered     []Plan
 	elites      []Plan // best first
-	evaluated   map[uint64]struct{}
+	spare       []Plan // of the decision's size
+	known       known
 	neighbours  neighbourhood
 	batch       []Plan
 	state       []int
+	size        int // of the places of the plans
 	noise       []float64
 	accumulated []float64
 	Candidates  int // rolled out in the decision
@@ -109,7 +112,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches), source: rand.NewPCG(0, 0), evaluated: map[uint64]struct{}{}}
+	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches), source: rand.NewPCG(0, 0)}
 	s.rng = rand.New(s.source)
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
@@ -125,6 +128,9 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	s.accumulated = make([]float64, s.rules.chances)
 	return s, nil
 }
+
+// Restart makes the next decision number n + 1 of its seed.
+func (s *Search) Restart(n uint64) { s.decisions = n }
 
 // Begin starts a decision in a state and context, along so many steps. Chances begin equal, the other actions at the
 // problem's fallback.
@@ -153,8 +159,13 @@ func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 	for _, half := range s.half {
 		s.spread = append(s.spread, firstSpread*half)
 	}
+	if steps*len(s.spec.Switches) != s.size {
+		s.size, s.spare = steps*len(s.spec.Switches), s.spare[:0]
+	} else {
+		s.spare = append(s.spare, s.elites...)
+	}
 	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
-	clear(s.evaluated)
+	s.known.clear()
 	s.neighbours.clear()
 }
 
@@ -249,8 +260,13 @@ func (s *Search) Offer(plan []float64) {
 	s.offered = append(s.offered, p)
 }
 
-// blank is a plan with room.
+// blank is a plan with room, of those that are needed no more where there are any.
 func (s *Search) blank() Plan {
+	if n := len(s.spare); n > 0 {
+		p := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return p
+	}
 	return Plan{Places: make([]uint8, s.steps*len(s.spec.Switches)), Actions: make([]float64, s.steps*s.spec.ActionSize())}
 }
 
@@ -309,25 +325,33 @@ func (s *Search) round(n int) bool {
 	if len(s.batch) == 0 {
 		return false
 	}
-	s.rollout.run(s.s, s.c, s.pref, s.steps, s.batch)
+	s.rollout.run(s.s, s.c, s.pref, s.steps, s.batch, s.bound())
 	s.Candidates += len(s.batch)
 	s.adapt()
 	return true
 }
 
+// bound is the worst plan that would still be an elite.
+func (s *Search) bound() Plan {
+	if len(s.elites) < leastElites {
+		return Plan{Cost: math.Inf(1), Violation: math.Inf(1)}
+	}
+	return s.elites[len(s.elites)-1]
+}
+
 // add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
 func (s *Search) add(p Plan) {
-	s.writeSwitched(&p)
 	p.key = hash(p.Places)
 	if len(s.continuous) > 0 {
+		s.complete(&p)
 		for _, v := range p.Actions {
 			p.key = (p.key ^ math.Float64bits(v)) * prime
 		}
 	}
-	if _, known := s.evaluated[p.key]; known {
+	if !s.known.add(p.key) {
+		s.spare = append(s.spare, p)
 		return
 	}
-	s.evaluated[p.key] = struct{}{}
 	s.batch = append(s.batch, p)
 }
 
@@ -341,15 +365,12 @@ func hash(places []uint8) uint64 {
 	return h
 }
 
-// writeSwitched writes the values of the places into the actions, and the others into their boxes.
-func (s *Search) writeSwitched(p *Plan) {
-	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
+// complete writes the values of the places into the actions, and the others into their boxes.
+func (s *Search) complete(p *Plan) {
+	nu := s.spec.ActionSize()
 	for h := range s.steps {
 		u := p.Actions[h*nu : (h+1)*nu]
-		for i := range s.spec.Switches {
-			w := &s.spec.Switches[i]
-			u[w.Action] = w.Values[p.Places[h*ns+i]]
-		}
+		p.act(s.spec, h, false, u)
 		for _, a := range s.continuous {
 			if v := &s.spec.Action[a]; v.Bounded() {
 				u[a] = math.Min(v.Hi, math.Max(v.Lo, u[a]))
@@ -361,17 +382,29 @@ func (s *Search) writeSwitched(p *Plan) {
 // adapt merges the round into the elites and moves the chances towards them.
 func (s *Search) adapt() {
 	keep := max(leastElites, len(s.batch)/eliteShare)
-	s.elites = append(s.elites, s.batch...)
-	slices.SortStableFunc(s.elites, func(a, b Plan) int {
+	full, worst := len(s.elites) >= keep, len(s.elites)-1
+	for i := range s.batch {
+		if p := s.batch[i]; full && !p.better(&s.elites[worst]) {
+			s.spare = append(s.spare, p)
+		} else {
+			s.elites = append(s.elites, p)
+		}
+	}
+	slices.SortFunc(s.elites, func(a, b Plan) int {
 		switch {
 		case a.better(&b):
 			return -1
 		case b.better(&a):
 			return 1
 		}
-		return 0
+		return cmp.Compare(a.key, b.key)
 	})
-	s.elites = s.elites[:min(len(s.elites), keep)]
+	kept := min(len(s.elites), keep)
+	s.spare = append(s.spare, s.elites[kept:]...)
+	s.elites = s.elites[:kept]
+	for i := range s.elites {
+		s.complete(&s.elites[i])
+	}
 	ns, nu := len(s.spec.Switches), s.spec.ActionSize()
 	share := learn / float64(len(s.elites))
 	for h := range s.steps {

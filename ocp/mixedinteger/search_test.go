@@ -2,6 +2,7 @@ package mixedinteger_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -84,5 +85,94 @@ func TestSamplesAreChances(t *testing.T) {
 				t.Fatalf("step %d: the chance of period %d is %v", s.Step, h, v)
 			}
 		}
+	}
+}
+
+// house keeps a room warm by a heat pump that is on or off, with a battery charged at any rate, under a tariff that rises.
+func house() equations.System {
+	return equations.System{
+		Name: "house", Description: "a room and a battery",
+		State:      []domain.Variable{{Name: "T", Unit: "°C", Lo: 15, Hi: 25}, {Name: "charge", Unit: "kWh", Hi: 4}},
+		Action:     []domain.Variable{{Name: "pump", Unit: "1"}, {Name: "charging", Unit: "kW", Lo: -2, Hi: 2}},
+		Objectives: []domain.Variable{{Name: "cost", Unit: "1"}}, Margins: []domain.Variable{{Name: "full", Unit: "kWh"}, {Name: "empty", Unit: "kWh"}},
+		Scenario: []domain.Variable{{Name: "T", Unit: "°C", Lo: 18, Hi: 22}, {Name: "charge", Unit: "kWh", Lo: 1, Hi: 3}},
+		Initial:  func(p, s, _ []float64) { s[0], s[1] = p[0], p[1] },
+		Steps:    12, StepSeconds: 3600,
+		Switches: []equations.Switch{{Action: "pump", Values: []float64{0, 1}, Least: []int{2, 3}, Before: math.NaN()}},
+		Real:     houseFunctions[float64](), Dual: houseFunctions[complex128](),
+	}
+}
+
+func houseFunctions[T dual.Scalar]() equations.Functions[T] {
+	n := dual.Const[T]
+	return equations.Functions[T]{
+		Step: func(s, c, u, sNext, cNext []T) {
+			sNext[0] = s[0] + n(2.5)*u[0] - n(0.1)*(s[0]-n(5))
+			sNext[1] = s[1] + u[1]
+		},
+		Objectives: func(s, c, u, sNext, j []T) {
+			drawn, e := n(1.5)*u[0]+u[1], sNext[0]-n(20)
+			price := n(0.2) + n(0.6)*c[0]*(n(1.2)-c[0])
+			j[0] = n(0.1)*e*e + price*drawn + n(0.05)*drawn*drawn + n(0.02)*u[1]*u[1] + n(2)
+		},
+		Margins: func(s, c, u, sNext, m []T) { m[0], m[1] = n(4)-sNext[1], sNext[1] },
+	}
+}
+
+// TestOtherActionsAreBestForTheirSwitches moves the charging of a reference a little, as far as it stays safe.
+func TestOtherActionsAreBestForTheirSwitches(t *testing.T) {
+	c := require.Get(house().Case())(t)
+	s, p := c.Solver.(*mixedinteger.Solver), c.Problem.(*equations.Problem)
+	start, context := []float64{19, 2}, startOf(p)
+	best := require.Get(s.Reference(start, context, 12, domain.Preference{W: []float64{1}}))(t)
+	cost := func(actions []float64) (sum float64, safe bool) {
+		x, k := append([]float64(nil), start...), append([]float64(nil), context...)
+		next, nextK := make([]float64, 2), make([]float64, len(k))
+		j, m := make([]float64, 1), make([]float64, len(p.Spec().Margins))
+		safe = true
+		for h := range 12 {
+			u := actions[2*h : 2*h+2]
+			p.Objectives(x, u, k, j)
+			p.Margins(x, k, u, m)
+			safe = safe && p.Spec().Keeps(domain.Smallest(m))
+			p.Step(x, k, u, next, nextK)
+			copy(x, next)
+			copy(k, nextK)
+			sum += j[0]
+		}
+		return sum, safe
+	}
+	if sum, safe := cost(best.Actions); !safe || math.Abs(sum-best.Cost) > 1e-9 {
+		t.Fatalf("the plan costs %v, safe: %t; the reference says %v", sum, safe, best.Cost)
+	}
+	for a := range 12 {
+		for b := range 12 {
+			moved := append([]float64(nil), best.Actions...)
+			moved[2*a+1] += 0.02
+			moved[2*b+1] -= 0.02
+			if sum, safe := cost(moved); safe && sum < best.Cost-1e-6 {
+				t.Errorf("charging 0.02 kW more at %d and less at %d costs %v less", a, b, best.Cost-sum)
+			}
+		}
+	}
+}
+
+func TestASearchDependsOnItsSeedAlone(t *testing.T) {
+	p := require.Get(equations.New(house()))(t)
+	find := func(before int) (float64, []float64) {
+		s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Seed: 9002}))(t)
+		for range before {
+			s.Begin([]float64{21, 1}, startOf(p), domain.Preference{W: []float64{1}}, 12)
+			s.Run(300, 0)
+			s.Restart(0)
+		}
+		s.Begin([]float64{19, 2}, startOf(p), domain.Preference{W: []float64{1}}, 12)
+		best := s.Run(2000, 0)
+		return best.Cost, append([]float64(nil), best.Actions...)
+	}
+	cost, actions := find(0)
+	again, same := find(1)
+	if cost != again || !slices.Equal(actions, same) {
+		t.Errorf("costs %v and %v by the same seed, actions %v and %v", cost, again, actions, same)
 	}
 }

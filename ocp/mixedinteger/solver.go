@@ -17,10 +17,12 @@ const (
 	// Candidates of a reference: of each of its searches, and after its other actions were solved again.
 	referenceCandidates, againCandidates = 8192, 1024
 	referenceSearches                    = 3
+	// Of the best plan of a dataset's scenario.
+	scenarioCandidates, scenarioSearches = 4096, 2
 	mostAlternations                     = 4 // of switches and other actions
 	gain                                 = 1e-9
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
-	sampleCandidates = 1024
+	sampleCandidates = 384
 	strayChance      = 0.2
 	// temperature is of the weights of elites in a sample's plan, as a share of their mean distance from the best.
 	temperature = 0.5
@@ -102,23 +104,23 @@ func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, 
 func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
-	search.decisions = 0
-	return s.reference(search, state, c, steps, pref)
+	search.Restart(0)
+	return s.reference(search, state, c, steps, pref, referenceSearches, referenceCandidates)
 }
 
-func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, searches, candidates int) (*Plan, error) {
 	guess := s.relaxed(state, c, steps, pref, 1)
 	var best *Plan
-	for k := range referenceSearches {
+	for k := range searches {
 		search.Begin(state, c, pref, steps)
-		if guess != nil && k < 2 {
+		if guess != nil && k < max(1, searches-1) {
 			search.Guess(slices.Concat(guess...))
 			search.OfferShares(slices.Concat(guess...))
 		}
-		if best != nil && k > 1 {
+		if best != nil && k == searches-1 {
 			search.Offer(best.Actions)
 		}
-		found := search.Run(referenceCandidates, 0)
+		found := search.Run(candidates, 0)
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
@@ -235,10 +237,10 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	}
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
-	search.decisions = seed << 16
+	search.Restart(seed << 16)
 	state, c := make([]float64, s.spec.MeasuredSize()), make([]float64, s.spec.ContextSize())
 	s.initial(p, state, c)
-	best, err := s.reference(search, state, c, s.steps(c), pref)
+	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioSearches, scenarioCandidates)
 	if err != nil {
 		return nil, err
 	}

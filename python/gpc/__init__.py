@@ -16,17 +16,18 @@ The library starts at the first call, not at import. See docs/reference/python.m
 from gpc._casadi import CasadiFunction, from_casadi
 from gpc._expression import array, where
 from gpc._lib import Error, InputError
+from gpc._switches import integer, on_off, one_of
 from gpc.compiled import Controller, Server, nmpc
 from gpc.compiled import compile as compile
 from gpc.loops import FALLBACKS, Decision, Decisions, Loop, Loops
-from gpc.session import Session, Spec, Step, Variable, cases, version
+from gpc.session import Session, Spec, Step, Switch, Variable, cases, version
 from gpc.session import open as open
 from gpc.system import Shape, System, box, disc, line
 
 # open and compile are not among them: from gpc import * leaves Python's own.
 __all__ = [
-    "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "System", "Variable",
-    "array", "box", "cases", "disc", "from_casadi", "line", "nmpc", "version", "where",
+    "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "Switch", "System",
+    "Variable", "array", "box", "cases", "disc", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where",
 ]
 
 __version__: str

@@ -11,7 +11,7 @@ import math
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -635,11 +635,16 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 }
 
 
-def evaluate(code: Sequence[Sequence[Any]], inputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Every value of code for inputs [entries, points], each [points]."""
+def evaluate(
+    code: Sequence[Sequence[Any]], inputs: NDArray[np.float64], fixed: Mapping[int, NDArray[np.float64]] | None = None,
+) -> list[NDArray[np.float64]]:
+    """Every value of code for inputs [entries, points], each [points]; those of fixed are what it says."""
     values = list(inputs)
     points = inputs.shape[1]
     with np.errstate(all="ignore"):
         for op, *rest in code:
-            values.append(np.full(points, float(rest[0])) if op == "const" else np.asarray(_NUMPY[op](*(values[v] for v in rest))))
+            if fixed and len(values) in fixed:
+                values.append(fixed[len(values)])
+            else:
+                values.append(np.full(points, float(rest[0])) if op == "const" else np.asarray(_NUMPY[op](*(values[v] for v in rest))))
     return values

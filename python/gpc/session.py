@@ -20,7 +20,7 @@ from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
 from gpc.results import Drive, Evaluation, Refinement
 from gpc.system import System
 
-__all__ = ["Session", "Spec", "Step", "Variable", "cases", "version"]
+__all__ = ["Session", "Spec", "Step", "Switch", "Variable", "cases", "version"]
 
 Latents = NDArray[np.float32]
 
@@ -55,6 +55,26 @@ def _bound(v: float | None, none: str) -> str:
     return none if v is None else f"{v:g}"
 
 
+@dataclass(frozen=True)
+class Switch:
+    """An action that takes one of a few values."""
+
+    action: int
+    """Its place in the action."""
+    values: tuple[float, ...]
+    """In ascending order."""
+    least: tuple[int, ...]
+    """For how many periods each value stays at least."""
+    most: int
+    """Changes in any window; 0: any number."""
+    window: int
+    """Periods of a window."""
+    last: int
+    """Place in the context of the value before."""
+    ages: int
+    """Place in the context of the periods since the last change, behind which are those of the changes before it, most in all."""
+
+
 @dataclass(frozen=True, repr=False)
 class Spec:
     """What the vectors of a case are."""
@@ -81,6 +101,8 @@ class Spec:
     """How far below 0 a margin may be before it counts as violated."""
     latent: int
     """n_z of the map; 0 for a method without one."""
+    switches: tuple[Switch, ...] = ()
+    """Actions that take one of a few values."""
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -118,7 +140,8 @@ class Spec:
 
 def _spec(fields: dict[str, Any]) -> Spec:
     vectors = {k: tuple(Variable(**v) for v in fields[k]) for k in ("state", "context", "action", "objectives", "margins")}
-    return Spec(**{**fields, **vectors})
+    switches = tuple(Switch(**{**w, "values": tuple(w["values"]), "least": tuple(w["least"])}) for w in fields["switches"])
+    return Spec(**{**fields, **vectors, "switches": switches})
 
 
 def _options(case: str | os.PathLike[str] | System) -> dict[str, Any]:

@@ -41,7 +41,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc._expression import Code, Expression, Vector, _objects, at, evaluate
+from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, InputError, as_json, ask, declare, lib, number, text
+from gpc._switches import Switched, discretes
 
 __all__ = ["Shape", "System", "box", "disc", "line"]
 
@@ -52,6 +54,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CLOCK = "clock"
 _FORM = 'want a unit such as "m", ("m", lo, hi), (lo, hi), or a dict with unit, lo, hi'
+_SWITCHED = ", or gpc.on_off(), gpc.one_of(…) or gpc.integer(lo, hi) of an action that takes one of a few values"
 
 
 class Shape:
@@ -108,6 +111,16 @@ class _Written:
                 self._refuse(i, v, values, int(np.argmax(bad)), entries)
         return np.array([values[v] for v in self.results])
 
+    def refuse_jump(self, action: str, inputs: NDArray[np.float64], moved: NDArray[np.float64]) -> None:
+        """Refuses a comparison that the outputs jump by on the way from inputs to moved, which differ in this action."""
+        found = jump(self.code, self.results, inputs, moved)
+        if found is not None:
+            what = "dynamics" if self.name in ("ode", "step") else self.name
+            raise InputError(
+                f"{at(self.lines[found - len(inputs)]) or self.where}the {what} compare the action {action!r}, and jump where it turns: an input that switches is "
+                "written as gpc.on_off() or gpc.one_of(…)"
+            )
+
     def _refuse(self, result: int, value: int, values: Sequence[NDArray[np.float64]], point: int, entries: int) -> None:
         """Names the operation that was first not finite."""
         while value >= entries and self.code[value - entries][0] != "const":
@@ -146,7 +159,7 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                 v["unit"] = form[0]
             v["lo"], v["hi"] = form[-2], form[-1]
         else:
-            raise InputError(f"{field}[{name!r}] is {form!r}: {_FORM}")
+            raise InputError(f"{field}[{name!r}] is {form!r}: {_FORM}{_SWITCHED if field == 'action' else ''}")
         for bound in ("lo", "hi"):
             if bound in v:
                 try:
@@ -171,6 +184,8 @@ class System:
 
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
+    gpc.on_off, gpc.one_of and gpc.integer are actions that take one of a few values. So does an action between whole numbers lo and hi
+    that discrete marks, a list of True and False in the order of the actions, as CasADi's nlpsol has it.
     steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
     after steps decisions. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
@@ -185,7 +200,8 @@ class System:
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
         steps: int, period: float, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
-        soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, blocks: Sequence[int] | None = None, solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
+        soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, blocks: Sequence[int] | None = None, discrete: Sequence[bool] | None = None,
+        solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
@@ -199,7 +215,8 @@ class System:
         self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period), int(horizon)
         self.delay = float(delay)
         self._clock = [] if self.horizon else [CLOCK]
-        self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
+        self._state, self._context = _variables("state", state), _variables("context", context)
+        self._action, self._switched = self._actions(action, discrete)
         if CLOCK in self._context and self._clock:
             raise InputError(f"context[{CLOCK!r}] is added by itself, as the share of the episode that has passed: leave it out")
         self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
@@ -215,11 +232,25 @@ class System:
         if blocks is not None and len(blocks) == 0:
             raise InputError("blocks is empty, want numbers of periods, or None where the action may change in each")
         self._soft, self._rates, self._blocks = dict(soft or {}), dict(rates or {}), [int(n) for n in blocks or ()]
+        for name in self._switched:
+            if name in self._rates:
+                raise InputError(f"rates[{name!r}] is of a switched action, which has no rate: how soon and how often it may change is said by its least and most")
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
             "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,
         }
         self._text: str | None = None
+
+    def _actions(self, given: Variables, discrete: Sequence[bool] | None) -> tuple[dict[str, dict[str, Any]], dict[str, Switched]]:
+        """The actions in the form of a file, and those of them that are switched."""
+        switched = {str(name): form for name, form in given.items() if isinstance(form, Switched)} if isinstance(given, Mapping) else {}
+        all = _variables("action", {name: form.unit if isinstance(form, Switched) else form for name, form in given.items()} if switched else given)
+        switched = discretes(discrete, all, switched)
+        for name, w in switched.items():
+            w.check(name, self.horizon or self.steps)
+            for bound in ("lo", "hi"):
+                all[name].pop(bound, None)
+        return all, switched
 
     # Decorators.
 
@@ -251,6 +282,8 @@ class System:
     def escape(self, steps: int) -> Callable[[F], F]:
         """An action that leads away from the limits within so many steps, such as braking, of (s, c)."""
         self._called("escape(3)", steps)
+        if self._switched:
+            raise InputError(f"{self.name} has switched actions ({', '.join(self._switched)}), and with them no escape: plans look to the end of each")
         self._escape_steps = steps
         return self._take("escape")
 
@@ -519,7 +552,7 @@ class System:
         p = np.array([drawn(v) for v in self._scenario.values()]).reshape(-1, points)
         begun = of["initial"].values(p)
         s, c = begun[: len(self._state)], begun[len(self._state) :]
-        u = np.array([drawn(v) for v in self._action.values()])
+        u = np.array([rng.choice(self._switched[k].values, points) if k in self._switched else drawn(v) for k, v in self._action.items()])
         n = s
         if "ode" in of:
             of["ode"].values(s, c, u)
@@ -533,6 +566,18 @@ class System:
                 of[name].values(s, c)
         if "outputs" in of:
             of["outputs"].values(s, c, u)
+        for i, (name, v) in enumerate(self._action.items()):
+            if name in self._switched:
+                continue
+            moved = u.copy()
+            moved[i] = drawn(v)
+            if "lo" in v and "hi" in v:  # every second beyond an end, where a comparison with the end has turned
+                beyond = 0.01 * (v["hi"] - v["lo"])
+                moved[i, ::2] = rng.choice([v["lo"] - beyond, v["hi"] + beyond], len(moved[i, ::2]))
+            for w in written:
+                if w.name in ("ode", "step", "objectives", "margins"):
+                    after = [n] if len(w.inputs) == 4 else []
+                    w.refuse_jump(name, np.concatenate([s, c, u, *after]), np.concatenate([s, c, moved, *after]))
 
     # The file.
 
@@ -549,7 +594,8 @@ class System:
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
             "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
-            "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks, **self._hints, "picture": pictured[0] if pictured else [],
+            "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks,
+            "switches": [w.document(name, [*self._objectives]) for name, w in self._switched.items()], **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
         return {k: v for k, v in json.loads(as_json(out)).items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
@@ -611,6 +657,8 @@ class System:
                           ("margin", self._margins), ("scenario", self._scenario)):
             for name, v in of.items():
                 span = f"[{v['lo']:g}, {v['hi']:g}]" if "lo" in v and "hi" in v else ""
+                if of is self._action and name in self._switched:
+                    span = ", ".join(f"{x:g}" for x in self._switched[name].values)
                 rows.append("".join(f"<td>{html.escape(str(x))}</td>" for x in (field, name, v.get("unit", ""), span)))
         body = "".join(f"<tr>{r}</tr>" for r in rows)
         return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}: {self._length()}</p><table><tr><th></th><th>name</th><th>unit</th><th>range</th></tr>{body}</table>"

@@ -69,6 +69,21 @@ def test_what_does_not_map_is_refused_by_name(f, mark):
         gpc.from_casadi(f)
 
 
+def test_discrete_is_nlpsol_s():
+    x, u = ca.SX.sym("x"), ca.SX.sym("u", 2)
+    flow = gpc.from_casadi(ca.Function("flow", [x, u], [ca.if_else(u[0] > 0.5, 1, -0.1 * x) + u[1]]))
+
+    def system(discrete):
+        y = gpc.System("tank", state={"x": "m"}, action={"pump": ("1", 0, 1), "valve": ("1", -1, 0)}, scenario={"x": (0, 1)}, steps=10, period=1, discrete=discrete)
+        y.ode()(lambda s, u: flow(s, u))
+        y.objectives(a="m²")(lambda n: n.x**2)
+        return y
+
+    assert '"switches":[{"action":"pump","values":[0,1]}]' in system([True, False]).text()
+    with pytest.raises(gpc.InputError, match="the dynamics compare the action 'pump'"):
+        system([False, False]).text()
+
+
 @pytest.mark.parametrize("model", [models.cstr, models.pendulum, models.chain])
 def test_optima_are_ipopt_s(model, tmp_path):
     case, weights, file = model(), [0.6, 0.4], tmp_path / "trace.jsonl"

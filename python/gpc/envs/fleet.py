@@ -36,7 +36,8 @@ class Fleet(Object):
     place: what is in them is of the last step or reset. n is num_envs.
 
     ============== =================== ==========================================================
-    action         (n, actions)        in [−1, 1]; the ends of the case's box. Not finite: an error
+    action         (n, actions)        in [−1, 1]; the ends of the case's box. Not finite: an error. The values of a
+                                       switched action stand at equal distances from −1 to 1; the nearest is taken
     observation    (n, s + c)          measured state and context, in their units
     final          (n, s + c)          same-step: the observation at the end of an episode that ended
     reward         (n,) float64        minus the stage cost

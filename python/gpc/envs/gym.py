@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 try:
@@ -24,18 +25,52 @@ _AUTORESET: dict[AutoresetMode, Literal["next-step", "same-step", "disabled"]] =
 }
 
 
-def _spaces(fleet: Fleet) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Of one observation, one action and one vector of objectives as a reward."""
+def _spaces(fleet: Fleet) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
+    """Of one observation and one vector of objectives as a reward."""
     box = gymnasium.spaces.Box
-    return (
-        box(-np.inf, np.inf, fleet.observation.shape[1:], fleet.dtype.type),
-        box(-1, 1, fleet.action.shape[1:], fleet.dtype.type),
-        box(-np.inf, np.inf, fleet.objectives.shape[1:], np.float64),
-    )
+    return box(-np.inf, np.inf, fleet.observation.shape[1:], fleet.dtype.type), box(-np.inf, np.inf, fleet.objectives.shape[1:], np.float64)
 
 
-class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+class _Actions:
+    """A fleet's actions as Gymnasium has them: a box; of switched actions the places of their values; a dict of both."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._switches, self._names = fleet.spec.switches, [v.name for v in fleet.spec.action]
+        self._switched = [w.action for w in self._switches]
+        self._continuous = [i for i in range(len(self._names)) if i not in self._switched]
+        self._last, self._dtype = np.array([len(w.values) - 1 for w in self._switches], np.int64), fleet.dtype
+        box = gymnasium.spaces.Box(-1, 1, (len(self._continuous),), fleet.dtype.type)
+        self.space: gymnasium.Space[Any] = box
+        if self._switched:
+            places = gymnasium.spaces.MultiDiscrete(self._last + 1)
+            self.space = gymnasium.spaces.Dict({"continuous": box, "discrete": places}) if self._continuous else places
+
+    def rows(self, given: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+        """Actions of the space, as many as shape says, in the fleet's [−1, 1]."""
+        if not self._switched:
+            return floats(given, (*shape, len(self._names)), name)
+        out = np.empty((*shape, len(self._names)), self._dtype)
+        if self._continuous:
+            if not isinstance(given, Mapping) or set(given) != {"continuous", "discrete"}:
+                raise InputError(f'{name} is a {type(given).__name__}, want a dict with "continuous" and "discrete"')
+            out[..., self._continuous] = floats(given["continuous"], (*shape, len(self._continuous)), f'{name}["continuous"]')
+            given, name = given["discrete"], f'{name}["discrete"]'
+        places = np.asarray(given)
+        if places.dtype.kind not in "iu" or places.shape != (*shape, len(self._switched)):
+            raise InputError(f"{name} is an array of {places.dtype} of shape {places.shape}, want whole numbers of shape {(*shape, len(self._switched))}")
+        for k, w in enumerate(self._switches):
+            wrong = (places[..., k] < 0) | (places[..., k] > self._last[k])
+            if wrong.any():
+                raise InputError(f"{name} has {places[..., k][wrong][0]} for {self._names[w.action]}, want the place of one of its values, 0 to {self._last[k]}")
+        out[..., self._switched] = 2 * places / self._last - 1
+        return out
+
+
+class Env(gymnasium.Env[NDArray[Any], Any]):
     """One environment of a case, `gymnasium.make("gpc/CASE-v0")`; the arguments are those of `Fleet`.
+
+    Where all actions are switched, an action is the places of their values, MultiDiscrete; where some are, a dict of "continuous",
+    in [−1, 1], and "discrete", places.
 
     reset(seed=s) begins episode 0 of seed s, the one after it the next; options={"episode": k}
     begins number k. info has cost, violated, objectives, margins, sigma and episode_number. With
@@ -54,8 +89,9 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.render_mode = render_mode
         self._drawn: list[list[float]] = []  # of each step: objectives and the smallest margin
         self.fleet = Fleet(case, 1, autoreset="disabled", threads=1, **options)
-        self.observation_space, self.action_space, objectives = _spaces(self.fleet)
-        self.mo = mo
+        self.observation_space, objectives = _spaces(self.fleet)
+        self._actions = _Actions(self.fleet)
+        self.action_space, self.mo = self._actions.space, mo
         if mo:
             self.reward_space, self.reward_dim = objectives, objectives.shape[0]
 
@@ -66,9 +102,9 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         observation = self.fleet.reset(seed, episodes=None if number is None else [number])
         return observation[0].copy(), {"episode_number": int(self.fleet.episode[0])}
 
-    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         f = self.fleet
-        f.step(floats(action, f.action.shape[1:], "action")[None])
+        f.step(self._actions.rows(action, (), "action")[None])
         if self.render_mode is not None:
             self._drawn.append([*f.objectives[0].tolist(), float(f.margins[0].min(initial=np.inf))])
         reward = -f.objectives[0] if self.mo else float(f.reward[0])
@@ -89,7 +125,7 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.fleet.close()
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], Any, NDArray[Any]]):
     """Environments of a case that Go steps, `gymnasium.make_vec("gpc/CASE-v0", num_envs=n,
     vectorization_mode="vector_entry_point")`; the arguments are those of `Fleet`.
 
@@ -112,7 +148,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
         self.render_mode = render_mode
         self.fleet = Fleet(case, num_envs, autoreset=_AUTORESET[mode], **options)
         self.num_envs, self.copy, self.mo = num_envs, copy, mo
-        self.single_observation_space, self.single_action_space, objectives = _spaces(self.fleet)
+        self.single_observation_space, objectives = _spaces(self.fleet)
+        self._actions = _Actions(self.fleet)
+        self.single_action_space = self._actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         if mo:
@@ -128,9 +166,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
         observation = self.fleet.reset(seed, options.get("reset_mask"), options.get("episode"))
         return self._own(observation), {"episode_number": self._own(self.fleet.episode)}
 
-    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         f = self.fleet
-        f.step(floats(actions, f.action.shape, "actions"))
+        f.step(self._actions.rows(actions, (self.num_envs,), "actions"))
         stepped = self._own(f.stepped)
         info: dict[str, Any] = {}
         for key in ("cost", "violated", "objectives", "margins", "sigma"):

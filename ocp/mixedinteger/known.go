@@ -1,0 +1,40 @@
+package mixedinteger
+
+// known is a set of keys, cleared at no cost.
+type known struct {
+	slots []slot // a power of two
+	epoch uint64
+	used  int
+}
+
+type slot struct{ key, epoch uint64 }
+
+func (k *known) clear() { k.epoch, k.used = k.epoch+1, 0 }
+
+// add reports whether the key is new.
+func (k *known) add(key uint64) bool {
+	if 2*k.used >= len(k.slots) {
+		k.grow()
+	}
+	mask := uint64(len(k.slots) - 1)
+	for i := key * prime >> 16 & mask; ; i = (i + 1) & mask {
+		switch s := &k.slots[i]; {
+		case s.epoch != k.epoch:
+			*s = slot{key, k.epoch}
+			k.used++
+			return true
+		case s.key == key:
+			return false
+		}
+	}
+}
+
+func (k *known) grow() {
+	old := k.slots
+	k.slots, k.used = make([]slot, max(1024, 2*len(old))), 0
+	for _, s := range old {
+		if s.epoch == k.epoch {
+			k.add(s.key)
+		}
+	}
+}
