@@ -12,6 +12,9 @@ import (
 // maxCombinations bounds the sets of values of all switches whose functions a relaxed system mixes.
 const maxCombinations = 32
 
+// Sizes of the networks of a map of whole plans, where the system says none.
+const planHidden, planLatent = 128, 16
+
 // shareSystem makes a system smooth: the action of a switch is the share of a period that each of its values has, and
 // dynamics, objectives and margins are the mean of those of the values by their shares (outer convexification, Sager
 // 2009). Where the switches have more than maxCombinations sets of values together, the action is the mean of the
@@ -79,6 +82,10 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 		Shares int `json:"shares"`
 	}{y.Constants, k.size}
 	y.drawn, y.plan, y.Blocks, y.Switches = k.drawShares, plan, nil, nil
+	if plan > 1 { // a map of whole plans, which depend on what was before as well
+		fill(&y.Training.Hidden, planHidden)
+		fill(&y.Training.Latent, planLatent)
+	}
 	if y.Source != nil {
 		y.Source = &Source{k}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/hvac"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor3d"
+	"github.com/gpc-engine/gpc/examples/gallery/switched"
 )
 
 // Named is a system by its name, which it is made without.
@@ -36,6 +37,14 @@ var (
 	}
 	knowing = []Named{{"hvac-ahead", hvac.Ahead}, {"quadrotor-ahead", quadrotor.Ahead}}
 )
+
+// Switched are the systems of the folder of that name, whose inputs are on or off, or one of a few.
+func Switched() []Named {
+	return []Named{
+		{"fishing", switched.Fishing}, {"f8", switched.F8}, {"double-tank", switched.DoubleTank}, {"van-der-pol", switched.VanDerPol}, {"calcium", switched.Calcium},
+		{"subway", switched.Subway}, {"gears", switched.Gears}, {"three-tank", switched.ThreeTank}, {"heat-pump", switched.HeatPump}, {"water-tower", switched.WaterTower},
+	}
+}
 
 // All are all systems and plants below, by their names: making one takes a part of the time that Cases does.
 func All() []Named { return slices.Concat(systems, onward, knowing) }

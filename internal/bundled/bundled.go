@@ -17,6 +17,7 @@ import (
 // The groups of cases, in the order of lists.
 const (
 	Systems  = "systems"
+	Switched = "switched"
 	Networks = "networks"
 	Paper    = "the paper"
 )
@@ -24,16 +25,20 @@ const (
 // Cases are those of all groups; opf:FILE.m and opf-secure:FILE.m name others.
 func Cases() gpc.Catalogue {
 	k := paper.Cases()
-	for _, of := range gallery.All() {
-		k.Later = append(k.Later, gpc.Later{Name: of.Name, Make: sync.OnceValue(func() domain.Case {
-			c, err := of.System().Case()
-			if err != nil {
-				panic("bundled: " + err.Error()) // of what is compiled in, which tests make
-			}
-			c.Group = Systems
-			return c
-		})})
+	add := func(list []gallery.Named, group string) {
+		for _, of := range list {
+			k.Later = append(k.Later, gpc.Later{Name: of.Name, Make: sync.OnceValue(func() domain.Case {
+				c, err := of.System().Case()
+				if err != nil {
+					panic("bundled: " + err.Error()) // of what is compiled in, which tests make
+				}
+				c.Group = group
+				return c
+			})})
+		}
 	}
+	add(gallery.All(), Systems)
+	add(gallery.Switched(), Switched)
 	for i := range k.Cases {
 		k.Cases[i].Group = Paper
 		if k.Cases[i].Problem.Spec().Name == "opf-secure" {
@@ -42,6 +47,7 @@ func Cases() gpc.Catalogue {
 	}
 	k.Groups = []gpc.Group{
 		{Name: Systems, About: "of the field, from their published definitions"},
+		{Name: Switched, About: "inputs that are on or off, or one of a few values, some with least times"},
 		{Name: Networks, About: "opf:FILE.m is the dispatch of any other, such as opf:case118.m, and opf-secure:FILE.m one that survives outages"},
 		{Name: Paper, About: "its Cases 1 to 4"},
 	}

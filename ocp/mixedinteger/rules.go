@@ -10,12 +10,12 @@ import (
 // rules are what all switches of a problem allow, in whole numbers.
 type rules struct {
 	switches []domain.Switch
-	first    []int // of each switch: its first chance among those of a step
-	chances  int   // of a step
-	ages     []int // of each switch: its first age in a state of rules, after the places
+	first    []int  // of each switch: its first chance among those of a step
+	chances  int    // of a step
+	ages     []int  // of each switch: its first age in a state of rules, after the places
 	free     []bool // of each switch: it may change in any period
 	most     []int  // of each switch: the largest age that is counted
-	size     int   // of such a state
+	size     int    // of such a state
 }
 
 func newRules(switches []domain.Switch) *rules {

@@ -20,8 +20,8 @@ const (
 	patience, patientRound          = 6, 512
 	mostRounds                      = 60
 	againCandidates                 = 1024 // after the other actions were solved again
-	mostAlternations                     = 4 // of switches and other actions
-	gain                                 = 1e-9
+	mostAlternations                = 4    // of switches and other actions
+	gain                            = 1e-9
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
 	sampleCandidates = 384
 	strayChance      = 0.2
