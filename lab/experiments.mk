@@ -605,3 +605,13 @@ gpu-report:
 ## models: make the bundled models again from nothing (some two and a half hours on two cores; lab/scripts/models.sh takes cases)
 models: build
 	lab/scripts/models.sh
+
+## switched: the maps of switched inputs next to searches without a map and to rounding, SWITCHED_EPISODES starts each, into RESULTS/switched-NAME.json; costs alone, so that the machine may be busy
+.PHONY: switched
+SWITCHED ?= fishing f8 double-tank van-der-pol three-tank water-tower subway heat-pump
+SWITCHED_EPISODES ?= 100
+SWITCHED_METHODS ?= direct,refine-512,refine-4096,search-512,search-4096,sum-up,relaxed-512
+switched: build
+	for name in $(SWITCHED); do \
+		bin/gpc eval pair $$name --model examples/gallery/models/$$name.safetensors --episodes $(SWITCHED_EPISODES) --seed 7 --threads 1 --parallel 2 --untimed --json --methods $(SWITCHED_METHODS) > $(RESULTS)/switched-$$name.json.new && mv $(RESULTS)/switched-$$name.json.new $(RESULTS)/switched-$$name.json || exit 1; \
+	done

@@ -60,6 +60,8 @@ var documents = []document{
 	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
+	{switchedPage, "in brief", devices.switchedInBrief},
+	{switchedPage, "every method", devices.switchedInFull},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},
 	{"docs/results/serving.md", "beyond capacity", shown(last[peerrecord.Served], served)},
