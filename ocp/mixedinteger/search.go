@@ -287,6 +287,18 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 	return s.Best()
 }
 
+// runPatiently makes rounds until they find nothing better for a while.
+func (s *Search) runPatiently() *Plan {
+	vain, best := 0, math.Inf(1)
+	for k := 0; k < mostRounds && vain < patience && s.round(patientRound); k++ {
+		vain++
+		if p := s.Best(); p != nil && p.Safe() && p.Cost < best-gain*math.Abs(p.Cost) {
+			vain, best = 0, p.Cost
+		}
+	}
+	return s.Best()
+}
+
 // Best is the best plan of the decision; nil where none is finite.
 func (s *Search) Best() *Plan {
 	if len(s.elites) == 0 || math.IsNaN(s.elites[0].Cost+s.elites[0].Violation) {

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// Candidates of a reference: of each of its searches, and after its other actions were solved again.
-	referenceCandidates, againCandidates = 8192, 1024
-	referenceSearches                    = 3
-	// Of the best plan of a dataset's scenario.
-	scenarioCandidates, scenarioSearches = 4096, 2
+	// A reference is the best of referenceStarts searches, each until patience rounds of patientRound candidates have
+	// found nothing better, at most mostRounds; one of a dataset's scenario the best of scenarioStarts.
+	referenceStarts, scenarioStarts = 5, 2
+	patience, patientRound          = 6, 512
+	mostRounds                      = 60
+	againCandidates                 = 1024 // after the other actions were solved again
 	mostAlternations                     = 4 // of switches and other actions
 	gain                                 = 1e-9
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
@@ -105,22 +106,22 @@ func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
 	search.Restart(0)
-	return s.reference(search, state, c, steps, pref, referenceSearches, referenceCandidates)
+	return s.reference(search, state, c, steps, pref, referenceStarts)
 }
 
-func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, searches, candidates int) (*Plan, error) {
+func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, starts int) (*Plan, error) {
 	guess := s.relaxed(state, c, steps, pref, 1)
 	var best *Plan
-	for k := range searches {
+	for k := range starts {
 		search.Begin(state, c, pref, steps)
-		if guess != nil && k < max(1, searches-1) {
+		if guess != nil && k%2 == 0 {
 			search.Guess(slices.Concat(guess...))
 			search.OfferShares(slices.Concat(guess...))
 		}
-		if best != nil && k == searches-1 {
+		if best != nil && k > 1 { // others begin without what is known
 			search.Offer(best.Actions)
 		}
-		found := search.Run(candidates, 0)
+		found := search.runPatiently()
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
@@ -240,7 +241,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	search.Restart(seed << 16)
 	state, c := make([]float64, s.spec.MeasuredSize()), make([]float64, s.spec.ContextSize())
 	s.initial(p, state, c)
-	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioSearches, scenarioCandidates)
+	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioStarts)
 	if err != nil {
 		return nil, err
 	}
