@@ -75,10 +75,10 @@ func gearsFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// Gears is a car on a hilly road, which passes a town: gear, throttle and brake for little time and fuel. Mass, air drag,
-// gears and the engine's curves are those of Gerdts, "Solving mixed-integer optimal control problems by branch&bound: a
-// case study from automobile test-driving with gear shift" (Optimal Control Applications and Methods 26, 2005); road,
-// limits and fuel, by 40 % efficiency inside the engine, are our own.
+// Gears is a car on a hilly road, which passes a town: gear, throttle and brake for little time and fuel. Mass, air
+// drag, gears and the engine's curves are those of Gerdts, "Solving mixed-integer optimal control problems by
+// branch&bound: a case study from automobile test-driving with gear shift" (Optimal Control Applications and Methods
+// 26, 2005); road, limits and fuel, by 40 % efficiency inside the engine, are our own.
 func Gears() equations.System {
 	shift := equations.Integer("gear", 1, 5)
 	shift.Cost, shift.Objective = 0.1, "fuel"

@@ -49,9 +49,9 @@ func towerFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// WaterTower is a water tower with three pumps of different size for a day: electricity by a tariff of day and night and
-// starts of the pumps against what is left at midnight. The numbers are our own, of a tower for some
-// 10,000 people.
+// WaterTower is a water tower with three pumps of different size for a day: electricity by a tariff of day and night
+// and starts of the pumps against what is left at midnight. The numbers are our own, of a tower for some 10,000
+// people.
 func WaterTower() equations.System {
 	small, middle, large := equations.OnOff("small pump"), equations.OnOff("middle pump"), equations.OnOff("large pump")
 	for _, w := range []*equations.Switch{&small, &middle, &large} {
