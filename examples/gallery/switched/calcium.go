@@ -33,10 +33,10 @@ func calciumFunctions[T dual.Scalar]() equations.Functions[T] {
 }
 
 // Calcium is mintOC's Annihilation of calcium oscillations, after Lebiedz, Sager, Bock and Lebiedz, "Annihilation of
-// limit-cycle oscillations by identification of critical perturbing stimuli via mixed-integer optimal control" (Physical
-// Review Letters 95, 2005): an inhibitor of given dose, on or off, leads a cell to its unstable steady state. Dose,
-// price and the 48 periods are those of the model calcium of ampl_mintoc (https://github.com/czeile/ampl_mintoc).
-// mintOC starts at (0.03966, 1.09799, 0.00142, 1.65431).
+// limit-cycle oscillations by identification of critical perturbing stimuli via mixed-integer optimal control"
+// (Physical Review Letters 95, 2005): an inhibitor of given dose, on or off, leads a cell to its unstable steady
+// state. Dose, price and the 48 periods are those of the model calcium of ampl_mintoc
+// (https://github.com/czeile/ampl_mintoc). mintOC starts at (0.03966, 1.09799, 0.00142, 1.65431).
 func Calcium() equations.System {
 	return equations.System{
 		Name: "calcium", Description: "calcium oscillations of a cell, ended by an inhibitor",
@@ -51,8 +51,8 @@ func Calcium() equations.System {
 		Initial: func(p, s, _ []float64) { copy(s, p); s[4] = 0 },
 		Steps:   calciumSteps, StepSeconds: calciumSpan / calciumSteps,
 		Switches: []equations.Switch{equations.OnOff("inhibitor")},
-		// The pump is a thousand times as fast as the oscillation, and Newton's method of an implicit step is lost in a
-		// spike unless it is as short as explicit ones.
+		// The pump is a thousand times as fast as the oscillation, and Newton's method of an implicit step is lost
+		// in a spike unless it is as short as explicit ones.
 		ODE:  &dual.Explicit{Real: calciumODE[float64], Dual: calciumODE[complex128], Span: calciumSpan / calciumSteps, Substeps: 240},
 		Real: calciumFunctions[float64](), Dual: calciumFunctions[complex128](),
 		Source: equations.From(source, "Calcium"),

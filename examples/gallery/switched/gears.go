@@ -64,7 +64,7 @@ func gearsFunctions[T dual.Scalar]() equations.Functions[T] {
 	return equations.Functions[T]{
 		Objectives: func(s, c, _, n, j []T) {
 			j[0] = gearsDt - (n[0]-s[0])/c[3]
-			j[1] = n[2] - s[2]
+			j[1] = 0.1 * (n[2] - s[2])
 		},
 		Margins: func(s, c, u, n, m []T) {
 			total := gearsAxle * ratio(u[0])
@@ -75,19 +75,19 @@ func gearsFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// Gears is a car on a hilly road, which passes a town: gear, throttle and brake for little time and fuel. Mass, air drag,
-// gears and the engine's curves are those of Gerdts, "Solving mixed-integer optimal control problems by branch&bound: a
-// case study from automobile test-driving with gear shift" (Optimal Control Applications and Methods 26, 2005); road,
-// limits and fuel, by 40 % efficiency inside the engine, are our own.
+// Gears is a car on a hilly road, which passes a town: gear, throttle and brake for little time and fuel. Mass, air
+// drag, gears and the engine's curves are those of Gerdts, "Solving mixed-integer optimal control problems by
+// branch&bound: a case study from automobile test-driving with gear shift" (Optimal Control Applications and Methods
+// 26, 2005); road, limits and fuel, by 40 % efficiency inside the engine, are our own.
 func Gears() equations.System {
 	shift := equations.Integer("gear", 1, 5)
-	shift.Cost, shift.Objective = 1, "fuel"
+	shift.Cost, shift.Objective = 0.1, "fuel"
 	return equations.System{
 		Name: "gears", Description: "car with five gears on a hilly road: time against fuel",
 		State:      []domain.Variable{v("position", "m", 0, 2800), v("speed", "m/s", 5, 28), v("fuel", "g", 0, 200)},
 		Context:    []domain.Variable{v("hills", "1", 0, 0), v("phase", "rad", 0, 0), v("bumps", "1", 0, 0), v("limit", "m/s", 0, 0), v("drop", "m/s", 0, 0)},
 		Action:     []domain.Variable{v("gear", "1", 0, 0), v("throttle", "1", 0, 1), v("brake", "1", 0, 1)},
-		Objectives: []domain.Variable{v("delay", "s", 0, 0), v("fuel", "g", 0, 0)},
+		Objectives: []domain.Variable{v("delay", "s", 0, 0), v("fuel", "10 g", 0, 0)},
 		Margins:    []domain.Variable{v("speed limit", "m/s", 0, 0), v("fast engine", "100 rad/s", 0, 0), v("slow engine", "100 rad/s", 0, 0)},
 		Scenario: []domain.Variable{
 			v("speed", "m/s", 10, 17), v("hills", "1", 0, 0.05), v("phase", "rad", -math.Pi, math.Pi), v("bumps", "1", 0, 0.02), v("limit", "m/s", 20, 27), v("drop", "m/s", 4, 8),

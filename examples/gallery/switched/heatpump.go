@@ -85,10 +85,10 @@ func houseFunctions[T dual.Scalar]() equations.Functions[T] {
 	return equations.Functions[T]{Objectives: houseObjectives[T], Margins: houseMargins[T]}
 }
 
-// HeatPump is a house for two winter days: a heat pump that is on or off for at least half an hour each, a battery, sun
-// on the roof, and a tariff with peaks in the morning and in the evening. Weather and tariff are forecast: the context
-// holds their parameters. The cost counts what is left in battery, floor and room. The numbers are our own, of a
-// detached house with floor heating.
+// HeatPump is a house for two winter days: a heat pump that is on or off for at least half an hour each, a battery,
+// sun on the roof, and a tariff with peaks in the morning and in the evening. Weather and tariff are forecast: the
+// context holds their parameters. The cost counts what is left in battery, floor and room. The numbers are our own,
+// of a detached house with floor heating.
 func HeatPump() equations.System {
 	pump := equations.OnOff("heat pump")
 	pump.Least, pump.Cost, pump.Objective = []int{2, 2}, 0.02, "cost"

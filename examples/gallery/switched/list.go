@@ -1,6 +1,7 @@
-// Package switched collects control problems whose inputs are switched: pumps and valves that are open or closed, modes,
-// gears. Five are those of mintOC, the library of mixed-integer optimal control (https://mintoc.de; Sager, "A benchmark
-// library of mixed-integer optimal control problems", 2012), with starts that vary; the others say where they come from.
+// Package switched collects control problems whose inputs are switched: pumps and valves that are open or closed,
+// modes, gears. Seven are of mintOC, the library of mixed-integer optimal control (https://mintoc.de; Sager, "A
+// benchmark library of mixed-integer optimal control problems", 2012), with starts that vary; each says what
+// else differs.
 //
 // An integral cost is a state, as in mintOC, and its growth is the cost of a decision. The sum of the costs of an
 // episode is then the cost of the problem, integrated as the dynamics are.

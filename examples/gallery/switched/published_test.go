@@ -31,8 +31,8 @@ func TestFishingOptimum(t *testing.T) {
 	}
 }
 
-// TestThreeTanksComeToThePublishedCost: with one valve open, a plan is as good as the published one, which is above the
-// published bound.
+// TestThreeTanksComeToThePublishedCost: with one valve open, a plan is as good as the published one, which is above
+// the published bound.
 func TestThreeTanksComeToThePublishedCost(t *testing.T) {
 	plan := "2222222222222222222222222222222222222322222222232222222222222322222222222221121221221222122212212221"
 	j := cost(t, ThreeTank(), []float64{2, 2, 2}, plan, map[rune][]float64{'1': {1, 0, 0}, '2': {0, 1, 0}, '3': {0, 0, 1}})
@@ -41,7 +41,8 @@ func TestThreeTanksComeToThePublishedCost(t *testing.T) {
 	}
 }
 
-// TestSubwayArrives: with the optimal times of changes that mintOC has, the train comes to rest at the station in time.
+// TestSubwayArrives: the times of changes that bring the train of the original model, whose characteristics jump, to
+// rest at the station do so here.
 func TestSubwayArrives(t *testing.T) {
 	s, next := []float64{0, 0, 0}, make([]float64, 3)
 	begin := 0.0

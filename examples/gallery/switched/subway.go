@@ -78,10 +78,10 @@ func subwayFunctions[T dual.Scalar]() equations.Functions[T] {
 
 // Subway is mintOC's Subway ride, of Bock and Longman, "Computation of optimal controls on disjoint control sets for
 // minimum energy subway operation" (1982), for a train of New York: 65 s to the next station, 2112 ft away, with the
-// motors in series (1) or in parallel (2), coasting (3) or braking (4). Here the station's distance varies. Arrival is a
-// cost, not a condition, and the train keeps the room to stop. Changes of characteristic at the speeds V1 to V3 are
-// smooth, within a few tenths of a mile/h, and motors in parallel below V2 take power without pulling, where mintOC
-// excludes them.
+// motors in series (1) or in parallel (2), coasting (3) or braking (4). Here the station's distance varies. Arrival
+// is a cost, not a condition, and the train keeps the room to stop. Changes of characteristic at the speeds V1 to V3
+// are smooth, within a few tenths of a mile/h, and motors in parallel below V2 take power without pulling, where
+// mintOC excludes them.
 func Subway() equations.System {
 	return equations.System{
 		Name: "subway", Description: "subway ride of four modes: energy against punctuality",

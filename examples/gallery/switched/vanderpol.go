@@ -28,9 +28,9 @@ func vanDerPolFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// VanDerPol is mintOC's Van der Pol oscillator whose damping is one of three, -1, 0.75 and -2: bring it to rest. mintOC
-// starts at (1, 0). The limit is an addition: two of the modes lose far states. One mode always leads inwards: damping
-// is positive inside x = 1 by the negative values, and outside by the other.
+// VanDerPol is mintOC's Van der Pol oscillator whose damping is one of three, -1, 0.75 and -2: bring it to rest.
+// mintOC starts at (1, 0). The limit is an addition: two of the modes lose far states. One mode always leads
+// inwards: damping is positive inside x = 1 by the negative values, and outside by the other.
 func VanDerPol() equations.System {
 	return equations.System{
 		Name: "van-der-pol", Description: "Van der Pol oscillator of three modes, to rest",

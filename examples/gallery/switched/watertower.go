@@ -43,29 +43,28 @@ func towerFunctions[T dual.Scalar]() equations.Functions[T] {
 			tariff := 0.12 + c[towerDay]*rise(2*(hour-6))*rise(2*(22-hour))
 			j[0] = towerDt * tariff * (9*u[0] + 15*u[1] + 27*u[2])
 			short := positive(towerReserve-n[0], 0.05)
-			j[1] = last(c[towerClock], towerSteps) * short * short
+			j[1] = 10 * last(c[towerClock], towerSteps) * short * short
 		},
 		Margins: func(_, _, _, n, m []T) { m[0], m[1] = n[0]-towerLow, towerHigh-n[0] },
 	}
 }
 
-// WaterTower is a water tower with three pumps of different size for a day: electricity by a tariff of day and night and
-// starts of the pumps against what is left at midnight. The largest pump runs, and rests, for an hour at least. The
-// numbers are our own, of a tower for some 10,000 people.
+// WaterTower is a water tower with three pumps of different size for a day: electricity by a tariff of day and night
+// and starts of the pumps against what is left at midnight. The numbers are our own, of a tower for some 10,000
+// people.
 func WaterTower() equations.System {
 	small, middle, large := equations.OnOff("small pump"), equations.OnOff("middle pump"), equations.OnOff("large pump")
 	for _, w := range []*equations.Switch{&small, &middle, &large} {
 		w.Cost, w.Objective = 0.25, "cost"
 	}
-	large.Least = []int{2, 2}
 	day := []domain.Variable{v("demand", "m³/h", 30, 50), v("morning", "1", 0.5, 1.2), v("evening", "1", 0.5, 1.2), v("day tariff", "€/kWh", 0.05, 0.25)}
 	return equations.System{
 		Name: "water-tower", Description: "water tower with three pumps for a day: money against reserve",
 		State:          []domain.Variable{v("level", "m", towerLow, towerHigh)},
 		Context:        named(day),
 		Action:         []domain.Variable{v("small pump", "1", 0, 0), v("middle pump", "1", 0, 0), v("large pump", "1", 0, 0)},
-		Objectives:     []domain.Variable{v("cost", "€", 0, 0), v("shortage", "m²", 0, 0)},
-		ObjectiveScale: []float64{2, 1},
+		Objectives:     []domain.Variable{v("cost", "€", 0, 0), v("shortage", "0.1 m²", 0, 0)},
+		ObjectiveScale: []float64{2, 10},
 		Margins:        []domain.Variable{v("low", "m", 0, 0), v("high", "m", 0, 0)},
 		Scenario:       append([]domain.Variable{v("level", "m", 2, 4)}, day...),
 		Initial: func(p, s, c []float64) {
