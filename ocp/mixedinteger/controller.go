@@ -153,6 +153,9 @@ func (k *Controller) Decide(s, c []float64, pref domain.Preference, u []float64)
 		k.problem.Project(s, c, u)
 	} else {
 		copy(u, best.Actions)
+		if !best.Safe() { // at least this decision is to keep the limits
+			k.problem.Project(s, c, u)
+		}
 		k.choose(best)
 	}
 	copy(k.executed, u)
