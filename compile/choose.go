@@ -19,13 +19,23 @@ type candidate struct {
 
 // candidates are in the order of their time per decision.
 func (r *run) candidates() []candidate {
-	list := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {r.searchMethod(searches[0]), r.searchStarts()}}
+	list := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {r.searchMethod(r.searches()[0]), r.searchStarts()}}
 	return slices.DeleteFunc(list, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
 // searches are the roll-outs between decisions of the candidates. 128 is left out: it has twice the rounds of 64,
 // equally small, while 256 and 512 have larger ones. In several basins it is no better.
 var searches = []int{64, 256, 512}
+
+// switchedSearches are those of a case with switches, whose roll-outs ask no network.
+var switchedSearches = []int{512, 4096}
+
+func (r *run) searches() []int {
+	if len(r.c.Spec().Switches) > 0 {
+		return switchedSearches
+	}
+	return searches
+}
 
 // searchMethod is the method with the given number of roll-outs between decisions; the problem's solver polishes the
 // best, where it can.
@@ -66,9 +76,9 @@ func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
 // tryLargerSearches tries larger searches where the chosen search misses the target, while each costs less than the
 // previous one. They only use time that nothing else needs.
 func (r *run) tryLargerSearches(ctx context.Context, m *model.Model, t *comparison) error {
-	for i, rollouts := range searches[1:] {
-		smaller, times := &t.scores[0], float64(rollouts)/float64(searches[i])
-		if smaller.Method != r.searchMethod(searches[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
+	for i, rollouts := range r.searches()[1:] {
+		smaller, times := &t.scores[0], float64(rollouts)/float64(r.searches()[i])
+		if smaller.Method != r.searchMethod(r.searches()[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
 		start := r.clock()
