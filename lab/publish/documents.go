@@ -35,7 +35,8 @@ const (
 var documents = []document{
 	{"README.md", "maps beside solvers", devices.mapsInBrief},
 	{"README.md", "large optimal power flows", devices.largestFlows},
-	{"README.md", "the paper's cases", devices.briefGlance},
+	{"README.md", "switched inputs", devices.switchedInBrief},
+	{casesPage, "the paper's cases", devices.briefGlance},
 	{casesPage, "results", devices.summary},
 	{casesPage, "other loads", devices.otherLoads},
 	{casesPage, "weightings of opf30", devices.tradeOff},
@@ -60,7 +61,6 @@ var documents = []document{
 	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
-	{switchedPage, "in brief", devices.switchedInBrief},
 	{switchedPage, "every method", devices.switchedInFull},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},

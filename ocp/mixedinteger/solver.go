@@ -24,6 +24,7 @@ const (
 	gain                            = 1e-9
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
 	sampleCandidates = 384
+	samplesPerDrive  = 24 // at most, spread at random over its steps
 	strayChance      = 0.2
 	// temperature is of the weights of elites in a sample's plan, as a share of their mean distance from the best.
 	temperature = 0.5
@@ -270,44 +271,55 @@ func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario
 	state, c = slices.Clone(state), slices.Clone(c)
 	nu := s.spec.ActionSize()
 	nextS, nextC := make([]float64, len(state)), make([]float64, len(c))
-	offers := [][]float64{best.Actions}
+	offers, first := [][]float64{best.Actions}, len(out)
 	for step := range s.spec.Steps {
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
-		search.Begin(state, c, pref, s.steps(c))
-		for _, plan := range offers {
-			search.Offer(plan)
+		follow := offers[0]
+		if left := s.spec.Steps - step; rng.IntN(left) < samplesPerDrive-(len(out)-first) {
+			if follow = s.searched(search, state, c, pref, offers, drive > 0 && rng.Float64() < strayChance, rng); follow == nil {
+				return out, nil
+			}
+			sample := s.sample(search, state, c, pref)
+			sample.Scenario, sample.Trajectory, sample.Step, sample.Perturbed = scenario, int64(drive), step, drive > 0
+			out = append(out, sample)
+			offers = offers[:0]
+			for _, e := range search.Elites()[:min(len(search.Elites()), leastElites)] {
+				offers = append(offers, slices.Clone(e.Actions))
+			}
 		}
-		found := search.Run(sampleCandidates, 0)
-		if found == nil || !found.Safe() {
-			return out, nil
-		}
-		sample := s.sample(search, state, c, pref)
-		sample.Scenario, sample.Trajectory, sample.Step, sample.Perturbed = scenario, int64(drive), step, drive > 0
-		out = append(out, sample)
-		elites := search.Elites()
-		follow := &elites[0]
-		if drive > 0 && rng.Float64() < strayChance {
-			follow = &elites[rng.IntN(len(elites))]
-		}
-		u := slices.Clone(follow.Actions[:nu])
-		s.problem.Step(state, c, u, nextS, nextC)
+		s.problem.Step(state, c, follow[:nu], nextS, nextC)
 		state, nextS = nextS, state
 		c, nextC = nextC, c
+		for i, plan := range offers {
+			offers[i] = plan[min(nu, len(plan)-nu):]
+		}
 		if drive > 0 && rng.Float64() < strayChance && s.opt.StateScale != nil {
 			for i := range state {
 				state[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
 			}
 		}
-		offers = offers[:0]
-		for i := range elites[:min(len(elites), leastElites)] {
-			if a := elites[i].Actions; len(a) > nu {
-				offers = append(offers, slices.Clone(a[nu:]))
-			}
-		}
 	}
 	return out, nil
+}
+
+// searched is the plan to follow after a search from a state: the best, or with stray another good one; nil where none
+// is safe.
+func (s *Solver) searched(search *Search, state, c []float64, pref domain.Preference, offers [][]float64, stray bool, rng *rand.Rand) []float64 {
+	search.Begin(state, c, pref, s.steps(c))
+	for _, plan := range offers {
+		search.Offer(plan)
+	}
+	best := search.Run(sampleCandidates, 0)
+	if best == nil || !best.Safe() {
+		return nil
+	}
+	if stray {
+		elites := search.Elites()
+		return slices.Clone(elites[rng.IntN(len(elites))].Actions)
+	}
+	return slices.Clone(best.Actions)
 }
 
 // sample is the sample of the search's last decision.
