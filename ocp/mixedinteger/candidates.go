@@ -3,7 +3,7 @@ package mixedinteger
 import "math"
 
 // draw makes a candidate by chance. Neighbouring periods share a random number, which changes with a chance that each
-// candidate draws: plans of few changes are then as likely as those of many.
+// candidate draws. Plans of few changes are then as likely as others.
 func (s *Search) draw(p *Plan) {
 	ns := len(s.spec.Switches)
 	renew := [...]float64{1, 0.5, 0.2, 0.08, 0.03, 0}[s.rng.IntN(6)]

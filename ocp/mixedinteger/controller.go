@@ -29,8 +29,8 @@ const (
 	trust = 0.5
 )
 
-// Controller decides by a search in every period, about the guess of a map, if it has one, and the plans of the decision
-// before, one step on. It executes the first action of the best plan. The whole roll-out of that plan keeps the limits
+// Controller decides by a search in every period. It searches about the guess of a map, if it has one, and about the
+// plans of the decision before, one step on. It executes the first action of the best plan. The whole roll-out of that plan keeps the limits
 // and the rules of the switches, where the search finds such a plan.
 type Controller struct {
 	opt      ControllerOptions

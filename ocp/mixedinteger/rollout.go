@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// together is how many decisions are evaluated at once: what they read and write stays in the second cache.
+// groupSize is the number of decisions of one evaluation: what they read and write stays in the second cache.
 const groupSize = 256
 
 // rollout scores candidates by the problem's equations. Candidates that begin alike are one as long as they do: they are
