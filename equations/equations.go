@@ -223,12 +223,12 @@ func (y System) newCase(p *Problem, plain *ocp.Solver) (domain.Case, error) {
 		copy(u, best.U[0])
 		return p.Project(s, c, u)
 	}
-	tightened := func(b *domain.Backoff) (domain.Case, error) {
+	tighten := func(b *domain.Backoff) (domain.Case, error) {
 		c, err := y.newCase(p.withBackoff(b), solver)
 		c.Plant = plant
 		return c, err
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: p.shifts()}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tighten, Shifts: p.shifts()}, nil
 }
 
 // initial is Initial with the clock, if any, at zero.
