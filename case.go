@@ -387,7 +387,7 @@ type SwitchDescription struct {
 	Most   int       `json:"most"`   // changes in any window; 0: any number
 	Window int       `json:"window"` // periods of a window
 	Last   int       `json:"last"`   // place in the context of the value before
-	Ages   int       `json:"ages"`   // place in the context of the periods since the last change, behind which are those of the changes before it, most in all
+	Ages   int       `json:"ages"`   // place in the context of the periods since the last change; those of earlier changes follow, most in all
 }
 
 // DescribeSpec describes a problem's vectors.

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Unit is the box [−1, 1]ⁿ that a learned policy acts in: −1 and 1 are the ends of the box
-// of Spec.Action, and the values of a switch stand at equal distances between. It is safe for concurrent use. An evaluation and an environment that map a
-// policy's answers by it do the same.
+// Unit is the box [−1, 1]ⁿ that a learned policy acts in. −1 and 1 are the ends of the box of Spec.Action, and the values
+// of a switch stand at equal distances between. It is safe for concurrent use. An evaluation and an environment that map
+// a policy's answers by it do the same.
 type Unit struct {
 	admit  func(s, c, u []float64) // nil: the plant takes all of the box
 	action []Variable

@@ -84,7 +84,7 @@ type Spec struct {
 	Plan        int        // H: actions in one decoded plan; 1 for a single action
 	Steps       int        // decisions in one episode
 	// Horizon is how many decisions a plan of a plant that runs on looks ahead. There is then no clock, and an episode is a
-	// stretch of Steps decisions, behind which the plant goes on. 0: episodes end after Steps decisions, and plans look to the end.
+	// stretch of Steps decisions, after which the plant goes on. 0: episodes end after Steps decisions, and plans look to the end.
 	Horizon int
 	// Enveloped says that an observation is off a map, whatever its residual is, where a measured
 	// component is far beyond the states that the map's codes decode to.
@@ -217,7 +217,7 @@ type Training struct {
 	Hidden          int // width of the hidden layers
 	Encoder         int // width of E_x's, which runs once an observation where D_u runs once a latent; 0: Hidden
 	Scenarios       int // scenarios of a full dataset
-	Weights         int // fixed preferences per scenario beside the adaptive one
+	Weights         int // fixed preferences per scenario, without the adaptive one
 	Design          WeightDesign
 	ManifoldEpochs  int
 	RolloutEpochs   int

@@ -14,8 +14,8 @@ type Switch struct {
 	Least []int
 	// Most bounds the changes in any Window periods; 0: any number.
 	Most, Window int
-	// Last and Ages are entries of the context: the value of the period before, and the periods since the last change,
-	// since the one before it and so on, Changes() of them, none counted beyond Saturation().
+	// Last and Ages are entries of the context. Last is the value of the period before. Ages is the first of Changes()
+	// entries: the periods since the last change, since the one before it and so on, counted up to Saturation().
 	Last, Ages int
 }
 

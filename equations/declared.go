@@ -67,7 +67,7 @@ func (y System) applyDeclarations() (System, *declared, error) {
 		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	y.Constants = struct {
-		Own   any       `json:"own"`
+		Inner any       `json:"own"`
 		Soft  []Soft    `json:"soft,omitempty"`
 		Rates []float64 `json:"rates,omitempty"`
 	}{y.Constants, y.Soft, y.Rates}

@@ -26,10 +26,10 @@ func (k *declared) read(p *Problem) (*program.Program, error) {
 func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *program.Function) *program.Function {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
-	named, inputs := map[string][]program.Value{}, []program.Value(nil)
+	arguments, inputs := map[string][]program.Value{}, []program.Value(nil)
 	for i, a := range in {
 		v := b.In(i)
-		named[a.Name] = v
+		arguments[a.Name] = v
 		if a.Vector == "context" {
 			v = v[:k.ownContext]
 		}
@@ -42,7 +42,7 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 	switch g.name {
 	case stepFunction:
 		for _, a := range k.limited {
-			results = append(results, named["u"][a])
+			results = append(results, arguments["u"][a])
 		}
 	case initialFunction:
 		for _, a := range k.limited {
@@ -62,12 +62,12 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 			results = append(results, margins[margin])
 		}
 		for i, a := range k.limited {
-			rate, change := b.Const(k.rate[i]), b.Apply(program.Sub, named["u"][a], named["c"][k.ownContext+i])
+			rate, change := b.Const(k.rate[i]), b.Apply(program.Sub, arguments["u"][a], arguments["c"][k.ownContext+i])
 			results = append(results, b.Apply(program.Sub, rate, change), b.Apply(program.Add, rate, change))
 		}
 	case escapeFunction:
 		for i, a := range k.limited {
-			rate, previous := b.Const(k.rate[i]), named["c"][k.ownContext+i]
+			rate, previous := b.Const(k.rate[i]), arguments["c"][k.ownContext+i]
 			upper, lower := b.Apply(program.Add, previous, rate), b.Apply(program.Sub, previous, rate)
 			results[a] = b.Apply(program.Max, lower, b.Apply(program.Min, upper, results[a]))
 		}

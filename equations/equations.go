@@ -30,7 +30,7 @@ type Functions[T dual.Scalar] struct {
 	// Margins writes the margin of every limit, ≥ 0 where it is satisfied; nil without limits.
 	Margins func(s, c, u, sNext, m []T)
 	// Escape, optional, writes an action that leads away from the limits, such as braking. The limits are then those
-	// of an action and of EscapeSteps steps of the escape after it: whoever satisfies them can go on by the escape.
+	// of an action and of EscapeSteps steps of the escape after it. Whoever satisfies them can go on by the escape.
 	// Use it where one step ahead is too late. It is clipped to the box. A solver converges better where it stays
 	// inside smoothly, as by dual.Tanh.
 	Escape func(s, c, u []T)
@@ -136,8 +136,8 @@ type System struct {
 	last []domain.Variable
 	// plan is the number of actions of a decoded plan; 0: 1.
 	plan int
-	// drawn moves an action that is drawn to test the functions to one that they are for; nil: any is.
-	drawn func(u []float64)
+	// snapAction moves a random action of a test of the functions to one that they are for; nil: any is.
+	snapAction func(u []float64)
 }
 
 // Plants are systems of the same names and sizes with other parameters.
@@ -223,12 +223,12 @@ func (y System) newCase(p *Problem, plain *ocp.Solver) (domain.Case, error) {
 		copy(u, best.U[0])
 		return p.Project(s, c, u)
 	}
-	tightened := func(b *domain.Backoff) (domain.Case, error) {
+	tighten := func(b *domain.Backoff) (domain.Case, error) {
 		c, err := y.newCase(p.withBackoff(b), solver)
 		c.Plant = plant
 		return c, err
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: p.shifts()}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tighten, Shifts: p.shifts()}, nil
 }
 
 // initial is Initial with the clock, if any, at zero.

@@ -36,7 +36,7 @@ func (y *System) withActuatorGains() *Plants {
 		}
 		scaledSystem.Source = scaledSystem.withGains(gainSource{constants: gains})
 		scaledSystem.Constants = struct {
-			Own   any       `json:"own"`
+			Inner any       `json:"own"`
 			Gains []float64 `json:"gains"`
 		}{scaledSystem.Constants, gains}
 		return scaledSystem.withActuator(func(_, u []float64) []float64 { return scale(gains, u) }, func(_, u []complex128) []complex128 { return scale(gains, u) })

@@ -61,8 +61,8 @@ type work struct {
 	requested, best []float64
 	program         leastDistance
 	// Of a projection with switches: the request, the best set's action, and the sets.
-	wanted, found  []float64
-	choices, fewer []choice
+	request, nearest []float64
+	choices, fewer   []choice
 }
 
 // path evaluates the functions of the system. It remembers the last step and its margins: a caller of Step asks for
@@ -356,8 +356,8 @@ func (p *Problem) TerminalMargin(s, c []float64) float64 {
 	if p.regulatorMargin == nil || p.system.EscapeSteps > 0 {
 		return math.Inf(1)
 	}
-	margin, found := p.regulatorMargin(s, c, p.spec.Horizon)
-	if !found {
+	margin, ok := p.regulatorMargin(s, c, p.spec.Horizon)
+	if !ok {
 		return math.Inf(1)
 	}
 	return margin
@@ -441,9 +441,9 @@ func (y *System) spec() domain.Spec {
 const clockName = "clock"
 
 // fill replaces a zero value by its default.
-func fill[V comparable](v *V, with V) {
+func fill[V comparable](v *V, value V) {
 	var zero V
 	if *v == zero {
-		*v = with
+		*v = value
 	}
 }

@@ -25,26 +25,26 @@ type choice struct {
 	distance float64
 }
 
-// projectSwitched makes the actions of switches values that they may take, the set of them that is nearest to the
-// request and satisfies the margins, with the other actions projected. Where none does it is the set of the least
-// violation. At most maxProjections sets are tried.
+// projectSwitched makes the actions of switches values that they may take, and projects the other actions. It takes the
+// set of values that is nearest to the request and satisfies the margins. Where none does it is the set of the least
+// violation. It tries at most maxProjections sets.
 func (p *Problem) projectSwitched(w *work, s, c, u []float64) bool {
 	choices := p.choices(w, c, u)
-	w.wanted = append(w.wanted[:0], u...)
+	w.request = append(w.request[:0], u...)
 	best := math.Inf(-1)
 	for i := range choices {
-		copy(u, w.wanted)
+		copy(u, w.request)
 		p.place(&choices[i], u)
 		margin := p.projectReal(w, s, c, u)
 		if margin > best || i == 0 {
 			best = margin
-			w.found = append(w.found[:0], u...)
+			w.nearest = append(w.nearest[:0], u...)
 		}
 		if p.spec.Keeps(best) {
 			break
 		}
 	}
-	copy(u, w.found)
+	copy(u, w.nearest)
 	return p.spec.Keeps(best)
 }
 
@@ -68,12 +68,12 @@ func (p *Problem) choices(w *work, c, u []float64) []choice {
 		}
 		w.fewer, w.choices = w.choices, w.fewer[:0]
 		for v := from; v < to; v++ {
-			away := (d.Values[v] - u[d.Action]) / p.half[d.Action]
-			if math.IsNaN(away) {
-				away = float64(v)
+			deviation := (d.Values[v] - u[d.Action]) / p.half[d.Action]
+			if math.IsNaN(deviation) {
+				deviation = float64(v)
 			}
 			for _, k := range w.fewer {
-				k.places[i], k.distance = uint8(v), k.distance+away*away
+				k.places[i], k.distance = uint8(v), k.distance+deviation*deviation
 				w.choices = append(w.choices, k)
 			}
 		}

@@ -15,9 +15,8 @@ const maxCombinations = 32
 // Sizes of the networks of a map of whole plans, where the system says none.
 const planHidden, planLatent = 128, 16
 
-// shareSystem makes a system smooth: the action of a switch is the share of a period that each of its values has, and
-// dynamics, objectives and margins are the mean of those of the values by their shares (outer convexification, Sager
-// 2009). Where the switches have more than maxCombinations sets of values together, the action is the mean of the
+// shareSystem makes a system smooth by outer convexification (Sager, 2009). The action of a switch is the share of a
+// period that each of its values has. Dynamics, objectives and margins are the means over the values by their shares. Where the switches have more than maxCombinations sets of values together, the action is the mean of the
 // values instead. What was before stays as it is.
 //
 // A switch of n values has n − 1 shares, those of the values after the first.
@@ -28,21 +27,21 @@ type shareSystem struct {
 	combinations [][]uint8
 }
 
-// relaxed is the system of the shares, whose decoded plans have so many actions.
+// relaxed is the system of the shares; plan is the number of actions of its decoded plans.
 func (p *Problem) relaxed(plan int) (*Problem, error) {
 	k := &shareSystem{switching: p.switching, combinations: [][]uint8{nil}}
 	y := p.system // for the context
 	inner := &p.switching.inner.system
 	y.Action, y.Rest = nil, nil
 	y.Margins, y.Solver = slices.Clip(slices.Clone(inner.Margins)), inner.Solver
-	of := map[int]*switched{}
+	owner := map[int]*switched{}
 	sets := 1
 	for i := range k.switches {
-		of[k.switches[i].Action] = &k.switches[i]
+		owner[k.switches[i].Action] = &k.switches[i]
 		sets *= len(k.switches[i].Values)
 	}
 	for i, a := range inner.Action {
-		d := of[i]
+		d := owner[i]
 		k.shares = append(k.shares, len(y.Action))
 		if d == nil {
 			y.Action, y.Rest = append(y.Action, a), append(y.Rest, inner.Rest[i])
@@ -78,10 +77,11 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 		}
 	}
 	y.Constants = struct {
-		Own    any `json:"own"`
+		Inner  any `json:"own"`
 		Shares int `json:"shares"`
 	}{y.Constants, k.size}
-	y.drawn, y.plan, y.Blocks, y.Switches = k.drawShares, plan, nil, nil
+	y.snapAction, y.plan = k.drawShares, plan
+	y.Blocks, y.Switches = nil, nil
 	if plan > 1 { // a map of whole plans, which depend on what was before as well
 		fill(&y.Training.Hidden, planHidden)
 		fill(&y.Training.Latent, planLatent)
@@ -130,17 +130,17 @@ func (k *shareSystem) drawShares(u []float64) {
 // mix calls f with the action of each set of values and its weight.
 func mix[T dual.Scalar](k *shareSystem, shares []T, f func(weight T, u []T)) {
 	u := make([]T, len(k.shares))
-	of := func(d *switched) []T { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
-	for i, at := range k.shares {
-		if at < len(shares) {
-			u[i] = shares[at]
+	sharesOf := func(d *switched) []T { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
+	for i, entry := range k.shares {
+		if entry < len(shares) {
+			u[i] = shares[entry]
 		}
 	}
 	if k.combinations == nil {
 		for i := range k.switches {
 			d := &k.switches[i]
 			u[d.Action] = dual.Const[T](d.Values[0])
-			for v, share := range of(d) {
+			for v, share := range sharesOf(d) {
 				u[d.Action] += share * dual.Const[T](d.Values[v+1]-d.Values[0])
 			}
 		}
@@ -153,7 +153,7 @@ func mix[T dual.Scalar](k *shareSystem, shares []T, f func(weight T, u []T)) {
 			d := &k.switches[i]
 			u[d.Action] = dual.Const[T](d.Values[c[i]])
 			share := dual.Const[T](1)
-			if list := of(d); c[i] > 0 {
+			if list := sharesOf(d); c[i] > 0 {
 				share = list[c[i]-1]
 			} else {
 				for _, s := range list {
@@ -199,10 +199,10 @@ func relaxedFunctions[T dual.Scalar](k *shareSystem, inner Functions[T]) Functio
 				mean(k, shares, cNext[:nc], func(u, out []T) { inner.Step(s, c[:nc], u, sNext, out) })
 				return
 			}
-			both := append(make([]T, ns, ns+nc), c[:nc]...)
-			mean(k, shares, both, func(u, out []T) { inner.Step(s, c[:nc], u, out[:ns], out[ns:]) })
-			copy(sNext, both)
-			copy(cNext[:nc], both[ns:])
+			joined := append(make([]T, ns, ns+nc), c[:nc]...)
+			mean(k, shares, joined, func(u, out []T) { inner.Step(s, c[:nc], u, out[:ns], out[ns:]) })
+			copy(sNext, joined)
+			copy(cNext[:nc], joined[ns:])
 		},
 		Objectives: func(s, c, shares, sNext, j []T) {
 			mean(k, shares, j, func(u, out []T) { inner.Objectives(s, c[:nc], u, sNext, out) })
@@ -243,14 +243,14 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 		}
 		in, out := g.arguments()
 		b := program.NewBuilder(g.name, in...)
-		named := map[string][]program.Value{}
+		arguments := map[string][]program.Value{}
 		for i, a := range in {
-			named[a.Name] = b.In(i)
+			arguments[a.Name] = b.In(i)
 		}
 		nc := k.inner.spec.ContextSize()
 		inputs := func(u []program.Value) (all []program.Value) {
 			for _, a := range in {
-				switch v := named[a.Name]; {
+				switch v := arguments[a.Name]; {
 				case a.Vector == "action":
 					all = append(all, u...)
 				case a.Vector == "context":
@@ -262,7 +262,7 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 			return all
 		}
 		var results []program.Value
-		if shares, mixed := named["u"]; !mixed || f == nil {
+		if shares, mixed := arguments["u"]; !mixed || f == nil {
 			if f != nil {
 				results = slices.Clone(b.Inline(f, inputs(nil)))
 			}
@@ -284,18 +284,18 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 			d := &k.switches[i]
 			switch g.name {
 			case stepFunction:
-				results = append(results, named["c"][d.Last:d.Ages+d.Changes()]...)
+				results = append(results, arguments["c"][d.Last:d.Ages+d.Changes()]...)
 			case initialFunction:
 				results = append(results, switchProgram{b: b, d: d}.begin(len(p.spec.Context))...)
 			case marginsFunction:
 				if len(d.Values) == 2 {
 					continue
 				}
-				left := b.Const(1)
-				for _, share := range named["u"][k.shares[d.Action]:][:len(d.Values)-1] {
-					left = b.Apply(program.Sub, left, share)
+				remainder := b.Const(1)
+				for _, share := range arguments["u"][k.shares[d.Action]:][:len(d.Values)-1] {
+					remainder = b.Apply(program.Sub, remainder, share)
 				}
-				results = append(results, left)
+				results = append(results, remainder)
 			}
 		}
 		return b.Function(out, results)
@@ -305,17 +305,17 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 // mixProgram is mix in a program.
 func (k *shareSystem) mixProgram(b *program.Builder, shares []program.Value, f func(weight program.Value, u []program.Value)) {
 	u := make([]program.Value, len(k.shares))
-	of := func(d *switched) []program.Value { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
-	for i, at := range k.shares {
-		if at < len(shares) {
-			u[i] = shares[at]
+	sharesOf := func(d *switched) []program.Value { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
+	for i, entry := range k.shares {
+		if entry < len(shares) {
+			u[i] = shares[entry]
 		}
 	}
 	if k.combinations == nil {
 		for i := range k.switches {
 			d := &k.switches[i]
 			u[d.Action] = b.Const(d.Values[0])
-			for v, share := range of(d) {
+			for v, share := range sharesOf(d) {
 				u[d.Action] = b.Apply(program.Add, u[d.Action], b.Apply(program.Mul, share, b.Const(d.Values[v+1]-d.Values[0])))
 			}
 		}
@@ -328,7 +328,7 @@ func (k *shareSystem) mixProgram(b *program.Builder, shares []program.Value, f f
 			d := &k.switches[i]
 			u[d.Action] = b.Const(d.Values[c[i]])
 			share := b.Const(1)
-			if list := of(d); c[i] > 0 {
+			if list := sharesOf(d); c[i] > 0 {
 				share = list[c[i]-1]
 			} else {
 				for _, s := range list {
@@ -343,9 +343,9 @@ func (k *shareSystem) mixProgram(b *program.Builder, shares []program.Value, f f
 
 // share writes the shares of an action of the system into one of the relaxed problem.
 func (k *shareSystem) share(u, shares []float64) {
-	for i, at := range k.shares {
-		if at < len(shares) {
-			shares[at] = u[i]
+	for i, entry := range k.shares {
+		if entry < len(shares) {
+			shares[entry] = u[i]
 		}
 	}
 	for i := range k.switches {

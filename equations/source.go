@@ -54,7 +54,7 @@ type goText struct {
 	args     []any
 }
 
-// From is the source of the System that a function of these files returns, given the arguments, if it takes any: each an int or a
+// From is the source of the System that a function of these files returns, given its arguments, each an int or a
 // float64. The files are those of one package, at the root of the file system.
 func From(files fs.FS, function string, args ...any) *Source {
 	return &Source{goText{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}}
@@ -268,18 +268,18 @@ func (g *signature) arguments() (in, out []program.Argument) {
 func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, error) {
 	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
-	named := map[string][]program.Value{}
+	arguments := map[string][]program.Value{}
 	for k, a := range in {
-		named[a.Name] = b.In(k)
+		arguments[a.Name] = b.In(k)
 	}
 	names, args := []string{}, [][]gotrace.Entry{}
 	for _, a := range g.parameters {
 		names = append(names, a.name)
 		switch {
 		case a.input:
-			args = append(args, gotrace.Values(named[a.name]))
+			args = append(args, gotrace.Values(arguments[a.name]))
 		case a.initialised != "":
-			args = append(args, gotrace.Values(named[a.initialised]))
+			args = append(args, gotrace.Values(arguments[a.initialised]))
 		case g.name == initialFunction && a.name == "c": // the context starts at zero
 			args = append(args, gotrace.Values(slices.Repeat([]program.Value{b.Const(0)}, a.size)))
 		default:
@@ -302,10 +302,10 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 					v = b.Const(0)
 				}
 				if g.name == stepFunction && a.name == "cNext" && i == p.clock {
-					v = b.Apply(program.Add, named["c"][i], b.Const(p.tick()))
+					v = b.Apply(program.Add, arguments["c"][i], b.Const(p.tick()))
 				}
 				results = append(results, v)
-			} else if v != named[a.name][i] {
+			} else if v != arguments[a.name][i] {
 				return nil, fmt.Errorf("it changes %s[%d], an input, which it may only read", a.name, i)
 			}
 		}
@@ -349,8 +349,8 @@ func (p *Problem) sample(rng *rand.Rand) samplePoint {
 			u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
 		}
 	}
-	if p.system.drawn != nil {
-		p.system.drawn(u)
+	if p.system.snapAction != nil {
+		p.system.snapAction(u)
 	}
 	for i, size := range p.system.StateScale {
 		s[i] += scatter * size * rng.NormFloat64()
@@ -376,10 +376,10 @@ func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 	m, escape := make([]float64, len(y.Margins)), make([]float64, len(u))
 	y.Real.Objectives(s, c, u, next, j)
 	var ds, step []float64
-	stepped := slices.Concat(s, c, u)
+	arguments := slices.Concat(s, c, u)
 	switch {
 	case y.ODE != nil:
-		ds, step, stepped = make([]float64, len(s)), nextContext, slices.Concat(s, c, u, next)
+		ds, step, arguments = make([]float64, len(s)), nextContext, slices.Concat(s, c, u, next)
 		y.ODE.Real(s, c, u, ds)
 	case y.Stiff != nil:
 		z := make([]complex128, len(s)+len(c)+len(u)+len(s))
@@ -388,7 +388,7 @@ func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 		for _, v := range z[len(z)-len(s):] {
 			ds = append(ds, real(v))
 		}
-		step, stepped = nextContext, slices.Concat(s, c, u, next)
+		step, arguments = nextContext, slices.Concat(s, c, u, next)
 	default:
 		step = slices.Concat(next, nextContext)
 	}
@@ -411,7 +411,7 @@ func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 		exists       bool
 		in, expected []float64
 	}{
-		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, true, stepped, step},
+		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, true, arguments, step},
 		{objectivesFunction, true, transition, j}, {marginsFunction, y.Real.Margins != nil, transition, m},
 		{escapeFunction, y.Real.Escape != nil, slices.Concat(s, c), escape}, {initialFunction, true, point.parameters, point.initial},
 		{urgencyFunction, y.Urgency != nil, slices.Concat(s, c), delta}, {failedFunction, y.Failed != nil, slices.Concat(s, c), []float64{failed}},

@@ -372,10 +372,10 @@ func (w *workspace) PriorityCurvature(j, h []float64) {
 		w.priorities.Curvature()
 		for lane := range loaded {
 			w.priorities.Hessian(lane, w.activeSlopes[:active*active])
-			to := row(h, k*k, first+lane)
-			clear(to)
+			hessian := row(h, k*k, first+lane)
+			clear(hessian)
 			for i := range active {
-				copy(to[(w.nu+i)*k+w.nu:], row(w.activeSlopes, active, i))
+				copy(hessian[(w.nu+i)*k+w.nu:], row(w.activeSlopes, active, i))
 			}
 		}
 	}

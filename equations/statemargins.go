@@ -40,8 +40,8 @@ func (p *Problem) MarginsOfState(s, c, m []float64) {
 	}
 }
 
-// MarginsInPlace writes the margins at Rest with the present state as the next one, and +Inf for those along the
-// escape: the limits that a state violates before any action.
+// MarginsInPlace writes the limits that a state violates before any action. They are the margins at Rest with the
+// present state as the next one, and +Inf for those along the escape.
 func (p *Problem) MarginsInPlace(s, c, m []float64) {
 	if n := len(p.system.Margins); n > 0 {
 		p.system.Real.Margins(s, c, p.system.Rest, s, m[:n])

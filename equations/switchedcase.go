@@ -9,8 +9,8 @@ import (
 	"github.com/gpc-engine/gpc/ocp/mixedinteger"
 )
 
-// switchedCase is the case of a system with switches: its map is about the relaxed problem of the shares, and its
-// solver and its methods search.
+// switchedCase is the case of a system with switches. Its map is about the relaxed problem of the shares. Its solver and
+// its methods search.
 func (y System) switchedCase(p *Problem) (domain.Case, error) {
 	if p.system.Measurement != nil || y.Delay > 0 || y.Blocks != nil {
 		return domain.Case{}, fmt.Errorf("system %q: Switches with Measurement, Delay or Blocks are not supported: leave them out", y.Name)

@@ -23,8 +23,8 @@ type Switch struct {
 	// Cost is what a change costs in the objective of that name.
 	Cost      float64
 	Objective string
-	// Before is the value before an episode, which has stayed for long; NaN: that of Rest.
-	Before float64
+	// Initial is the value before an episode, which has stayed for long; NaN: that of Rest.
+	Initial float64
 }
 
 // OnOff is an action that is 0 or 1.
@@ -32,12 +32,12 @@ func OnOff(action string) Switch { return OneOf(action, 0, 1) }
 
 // OneOf is an action that is one of these numbers.
 func OneOf(action string, values ...float64) Switch {
-	return Switch{Action: action, Values: values, Before: math.NaN()}
+	return Switch{Action: action, Values: values, Initial: math.NaN()}
 }
 
 // Integer is an action that is a whole number from lo to hi.
 func Integer(action string, lo, hi int) Switch {
-	w := Switch{Action: action, Before: math.NaN()}
+	w := Switch{Action: action, Initial: math.NaN()}
 	for v := lo; v <= hi; v++ {
 		w.Values = append(w.Values, float64(v))
 	}
@@ -88,8 +88,8 @@ func (w *Switch) check(y *System) error {
 	if names := namesOf(y.Objectives); w.Objective != "" && !slices.Contains(names, w.Objective) {
 		return fmt.Errorf("Objective is %q, want one of %q", w.Objective, names)
 	}
-	if !math.IsNaN(w.Before) && !slices.Contains(w.Values, w.Before) {
-		return fmt.Errorf("Before is %v, which is none of Values, %v", w.Before, w.Values)
+	if !math.IsNaN(w.Initial) && !slices.Contains(w.Values, w.Initial) {
+		return fmt.Errorf("Initial is %v, which is none of Values, %v", w.Initial, w.Values)
 	}
 	return nil
 }
@@ -99,13 +99,13 @@ type switched struct {
 	domain.Switch
 	cost        float64
 	objective   int
-	before      float64
+	initial     float64
 	gap         float64 // the smallest distance of two values
 	holds       bool    // a value has a least time
 	firstMargin int     // of its margins
 }
 
-// switching applies Switches to a system. Their context and their margins stand behind those of the inner system.
+// switching applies Switches to a system. Their context and their margins follow those of the inner system.
 type switching struct {
 	inner    *Problem // without Switches
 	switches []switched
@@ -133,7 +133,7 @@ func (y System) applySwitches() (System, *switching, error) {
 		a := &inner.Action[d.Action]
 		a.Lo, a.Hi = d.Values[0], d.Values[len(d.Values)-1]
 	}
-	inner.drawn = k.draw
+	inner.snapAction = k.draw
 	var err error
 	if k.inner, err = New(inner); err != nil {
 		return y, nil, err
@@ -144,7 +144,7 @@ func (y System) applySwitches() (System, *switching, error) {
 		k.switches[i].extend(&y, k.inner.spec.ContextSize()+len(y.last)-len(k.inner.system.last))
 	}
 	y.Constants = struct {
-		Own      any      `json:"own"`
+		Inner    any      `json:"own"`
 		Switches []string `json:"switches"`
 	}{y.Constants, k.identities()}
 	if y.Source != nil {
@@ -187,7 +187,7 @@ func (k *switching) draw(u []float64) {
 
 // complete is the switch as it is applied.
 func (w *Switch) complete(y *System, action int) switched {
-	d := switched{Switch: domain.Switch{Action: action, Values: slices.Clone(w.Values), Least: slices.Clone(w.Least), Most: w.Most, Window: w.Window}, cost: w.Cost, before: w.Before, gap: math.Inf(1)}
+	d := switched{Switch: domain.Switch{Action: action, Values: slices.Clone(w.Values), Least: slices.Clone(w.Least), Most: w.Most, Window: w.Window}, cost: w.Cost, initial: w.Initial, gap: math.Inf(1)}
 	if d.Least == nil {
 		d.Least = slices.Repeat([]int{1}, len(d.Values))
 	}
@@ -205,8 +205,8 @@ func (w *Switch) complete(y *System, action int) switched {
 func (d *switched) extend(y *System, entry int) {
 	a := y.Action[d.Action]
 	y.Rest[d.Action] = d.Values[d.Nearest(y.Rest[d.Action])]
-	if math.IsNaN(d.before) {
-		d.before = y.Rest[d.Action]
+	if math.IsNaN(d.initial) {
+		d.initial = y.Rest[d.Action]
 	}
 	d.Last, d.Ages = entry, entry+1
 	last := a
@@ -238,20 +238,20 @@ func (d *switched) extend(y *System, entry int) {
 
 // begin writes the context of a switch before an episode.
 func (d *switched) begin(c []float64) {
-	c[d.Last] = d.before
+	c[d.Last] = d.initial
 	for i := range d.Changes() {
 		c[d.Ages+i] = float64(d.Saturation())
 	}
 }
 
-// changed is 1 where the value is another one than before, else 0.
-func changed[T dual.Scalar](d *switched, c, u []T) T {
+// changeOf is 1 where the value is another one than before, else 0.
+func changeOf[T dual.Scalar](d *switched, c, u []T) T {
 	return dual.Min(dual.Const[T](1), dual.Abs(u[d.Action]-c[d.Last])*dual.Const[T](1/d.gap))
 }
 
 // advanceSwitch writes the context of a switch after an action.
 func advanceSwitch[T dual.Scalar](d *switched, c, u, cNext []T) {
-	change, one := changed(d, c, u), dual.Const[T](1)
+	change, one := changeOf(d, c, u), dual.Const[T](1)
 	younger := dual.Const[T](0)
 	for i := range d.Changes() {
 		age := c[d.Ages+i]
@@ -269,12 +269,12 @@ func switchMargins[T dual.Scalar](d *switched, c, u, m []T) {
 	}
 	m[0] = -distance
 	m = m[1:]
-	change := changed(d, c, u)
+	change := changeOf(d, c, u)
 	if d.holds {
 		least := dual.Const[T](0)
 		for i, v := range d.Values {
-			at := dual.Max(dual.Const[T](0), dual.Const[T](1)-dual.Abs(c[d.Last]-dual.Const[T](v))*dual.Const[T](1/d.gap))
-			least += at * dual.Const[T](float64(d.Least[i]))
+			indicator := dual.Max(dual.Const[T](0), dual.Const[T](1)-dual.Abs(c[d.Last]-dual.Const[T](v))*dual.Const[T](1/d.gap))
+			least += indicator * dual.Const[T](float64(d.Least[i]))
 		}
 		m[0] = c[d.Ages] - least*change
 		m = m[1:]
@@ -299,14 +299,14 @@ func (w switchProgram) distance(x program.Value, v float64) program.Value {
 	return w.apply(program.Abs, w.apply(program.Sub, x, w.b.Const(v)))
 }
 
-func (w switchProgram) changed() program.Value {
+func (w switchProgram) change() program.Value {
 	difference := w.apply(program.Abs, w.apply(program.Sub, w.u[w.d.Action], w.c[w.d.Last]))
 	return w.apply(program.Min, w.b.Const(1), w.apply(program.Mul, difference, w.b.Const(1/w.d.gap)))
 }
 
 // next are the entries of the context after an action, Last first.
 func (w switchProgram) next() []program.Value {
-	change, one, younger := w.changed(), w.b.Const(1), w.b.Const(0)
+	change, one, younger := w.change(), w.b.Const(1), w.b.Const(0)
 	out := []program.Value{w.u[w.d.Action]}
 	for i := range w.d.Changes() {
 		age := w.c[w.d.Ages+i]
@@ -324,12 +324,12 @@ func (w switchProgram) margins() []program.Value {
 		distance = w.apply(program.Min, distance, w.distance(u, v))
 	}
 	out := []program.Value{w.apply(program.Neg, distance)}
-	change := w.changed()
+	change := w.change()
 	if d.holds {
 		least := w.b.Const(0)
 		for i, v := range d.Values {
-			at := w.apply(program.Max, w.b.Const(0), w.apply(program.Sub, w.b.Const(1), w.apply(program.Mul, w.distance(w.c[d.Last], v), w.b.Const(1/d.gap))))
-			least = w.apply(program.Add, least, w.apply(program.Mul, at, w.b.Const(float64(d.Least[i]))))
+			indicator := w.apply(program.Max, w.b.Const(0), w.apply(program.Sub, w.b.Const(1), w.apply(program.Mul, w.distance(w.c[d.Last], v), w.b.Const(1/d.gap))))
+			least = w.apply(program.Add, least, w.apply(program.Mul, indicator, w.b.Const(float64(d.Least[i]))))
 		}
 		out = append(out, w.apply(program.Sub, w.c[d.Ages], w.apply(program.Mul, least, change)))
 	}
@@ -343,7 +343,7 @@ func (w switchProgram) margins() []program.Value {
 func (k *switching) identities() (all []string) {
 	for i := range k.switches {
 		d := &k.switches[i]
-		all = append(all, fmt.Sprintf("%+v %v %v %v", d.Switch, d.cost, d.objective, d.before))
+		all = append(all, fmt.Sprintf("%+v %v %v %v", d.Switch, d.cost, d.objective, d.initial))
 	}
 	return all
 }
@@ -376,7 +376,7 @@ func withSwitches[T dual.Scalar](k *switching, inner Functions[T], nc int) Funct
 		inner.Objectives(s, c[:nc], u, sNext, j)
 		for i := range k.switches {
 			if d := &k.switches[i]; d.cost > 0 {
-				j[d.objective] += dual.Const[T](d.cost) * changed(d, c, u)
+				j[d.objective] += dual.Const[T](d.cost) * changeOf(d, c, u)
 			}
 		}
 	}
@@ -401,10 +401,10 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 		}
 		in, out := g.arguments()
 		b := program.NewBuilder(g.name, in...)
-		named, inputs := map[string][]program.Value{}, []program.Value(nil)
+		arguments, inputs := map[string][]program.Value{}, []program.Value(nil)
 		for i, a := range in {
 			v := b.In(i)
-			named[a.Name] = v
+			arguments[a.Name] = v
 			if a.Vector == "context" {
 				v = v[:k.inner.spec.ContextSize()]
 			}
@@ -415,7 +415,7 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 			results = slices.Clone(b.Inline(f, inputs))
 		}
 		for i := range k.switches {
-			w := switchProgram{b, &k.switches[i], named["c"], named["u"]}
+			w := switchProgram{b, &k.switches[i], arguments["c"], arguments["u"]}
 			switch g.name {
 			case stepFunction:
 				results = append(results, w.next()...)
@@ -423,7 +423,7 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 				results = append(results, w.begin(len(p.spec.Context))...)
 			case objectivesFunction:
 				if d := w.d; d.cost > 0 {
-					results[d.objective] = w.apply(program.Add, results[d.objective], w.apply(program.Mul, b.Const(d.cost), w.changed()))
+					results[d.objective] = w.apply(program.Add, results[d.objective], w.apply(program.Mul, b.Const(d.cost), w.change()))
 				}
 			case marginsFunction:
 				results = append(results, w.margins()...)
@@ -450,12 +450,12 @@ func (k *switching) outputs(p *Problem, _ signature) (*program.Function, error) 
 // fixSwitched leaves out of a direction at x = (s, c, u) what is no real number: actions of switches, and what was
 // before.
 func (p *Problem) fixSwitched(x, direction []float64) {
-	if p.system.drawn == nil {
+	if p.system.snapAction == nil {
 		return
 	}
 	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
 	u := perturbed(x[nx:], direction[nx:], 1)
-	p.system.drawn(u)
+	p.system.snapAction(u)
 	for i, v := range u {
 		if v != x[nx+i]+direction[nx+i] {
 			direction[nx+i] = 0

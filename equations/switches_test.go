@@ -21,7 +21,7 @@ func heater() System {
 		Initial:  func(p, s, _ []float64) { s[0] = p[0] },
 		Steps:    12, StepSeconds: 60,
 		Switches: []Switch{
-			{Action: "stove", Values: []float64{0, 1}, Least: []int{2, 3}, Most: 2, Window: 6, Cost: 0.5, Objective: "energy", Before: math.NaN()},
+			{Action: "stove", Values: []float64{0, 1}, Least: []int{2, 3}, Most: 2, Window: 6, Cost: 0.5, Objective: "energy", Initial: math.NaN()},
 			OneOf("fan", 0, 1, 3),
 		},
 		ODE:  &dual.Explicit{Real: warm[float64], Dual: warm[complex128], Span: 1, Substeps: 2},
@@ -147,7 +147,7 @@ func TestWrongSwitchesAreRefused(t *testing.T) {
 		{func(y *System) { y.Switches[0].Least = []int{1, 13} }, "Least[1] is 13 periods"},
 		{func(y *System) { y.Switches[0].Most = 0 }, "Most is 0 changes in a Window of 6"},
 		{func(y *System) { y.Switches[0].Objective = "noise" }, `Objective is "noise"`},
-		{func(y *System) { y.Switches[0].Before = 0.5 }, "Before is 0.5"},
+		{func(y *System) { y.Switches[0].Initial = 0.5 }, "Initial is 0.5"},
 		{func(y *System) { y.Switches[1].Action = "stove" }, "stove has a switch before"},
 		{func(y *System) { y.Rates = []float64{1, 0, 0} }, "which has no rate"},
 	} {

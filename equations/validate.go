@@ -67,7 +67,7 @@ func (y *System) constants() any {
 		return y.Constants
 	}
 	return struct {
-		Own    any   `json:"own"`
+		Inner  any   `json:"own"`
 		Blocks []int `json:"blocks"`
 	}{y.Constants, y.Blocks}
 }
@@ -199,7 +199,7 @@ func (y *System) complete() {
 // trials is the number of random starts and actions to test the functions at.
 const trials = 32
 
-// tryFunctions calls the functions. Each has to write as many finite numbers as there are names. Both instantiations
+// tryFunctions calls the functions. Each has to write a finite number for each name. Both instantiations
 // have to write the same ones, with the right derivatives. It then completes ObjectiveScale.
 func (p *Problem) tryFunctions() error {
 	y, spec := &p.system, &p.spec
@@ -230,8 +230,8 @@ func (p *Problem) tryFunctions() error {
 		for i, a := range spec.Action {
 			u[i] = uniform(a)
 		}
-		if y.drawn != nil {
-			y.drawn(u)
+		if y.snapAction != nil {
+			y.snapAction(u)
 		}
 		direction := make([]float64, len(x))
 		for i := range direction {
@@ -301,7 +301,7 @@ func (p *Problem) tryFunctions() error {
 	return p.digestBehaviour(trialRows)
 }
 
-// maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations: the
+// maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations. The
 // filter takes a measured value further off for an outlier.
 const maxDeviations = 6
 

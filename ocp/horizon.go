@@ -55,7 +55,7 @@ func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.P
 
 // NewHorizon implements domain.Receding. Each decision starts warm from the previous one. Where that misses a
 // feasible optimum, the Solver's own starts follow. The first decision of an episode also starts from the Solver's
-// library, where it has the whole look-ahead; the library is built where Prepare has not done so. The last resort is
+// library, where it has the whole look-ahead. The library is built where Prepare has not done so. The last resort is
 // the previous plan, shifted, or the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt

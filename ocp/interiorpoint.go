@@ -139,7 +139,7 @@ const boxInset = 0.02
 // it.
 const warmIterations = 4
 
-// A start that keeps the states of a plan is rolled out after keptStateIterations with open defects: perhaps no plan
+// A start that keeps the states of a plan is rolled out after keptStateIterations with open defects. Perhaps no plan
 // near the old one starts at the new state.
 const keptStateIterations = 30
 
@@ -390,7 +390,7 @@ func (p *ipm) restore() bool {
 	return true
 }
 
-// rollOut writes to the trial a roll-out of the iterate's actions from a state: under the feedback of the last step,
+// rollOut writes to the trial a roll-out of the iterate's actions from a state. It uses the feedback of the last step,
 // or open loop where that is not finite. It returns false where neither is finite.
 func (p *ipm) rollOut(initial []float64) bool {
 	for _, feedback := range [2]bool{true, false} {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// MinimisePinned is Minimise of a weighted sum with some actions given: the entries of pinned, [steps·action], that are no NaN. A plan
-// of switches so gets the best of its other actions.
+// MinimisePinned is Minimise of a weighted sum with some actions given: the entries of pinned, [steps·action], that are
+// no NaN. It finds the best of the other actions of a plan of switches.
 func (s *Solver) MinimisePinned(state, ctx []float64, steps int, pref domain.Preference, pinned []float64, seed uint64, starts ...[][]float64) (*Trajectory, error) {
 	t := s.taskFrom(state, ctx, steps, seed, starts...)
 	t.pinned = pinned
@@ -27,8 +27,8 @@ func (q *program) fixPinned() {
 			rows   int
 		}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
 			for i := t * block.rows; i < (t+1)*block.rows; i++ {
-				if at := i*q.d + j; at < len(block.values) {
-					block.values[at] = 0
+				if entry := i*q.d + j; entry < len(block.values) {
+					block.values[entry] = 0
 				}
 			}
 		}

@@ -21,7 +21,7 @@ func tank() equations.System {
 		Scenario:   []domain.Variable{{Name: "level", Unit: "m", Lo: 0.5, Hi: 1.5}},
 		Initial:    func(p, s, _ []float64) { s[0] = p[0] },
 		Steps:      10, StepSeconds: 60,
-		Switches: []equations.Switch{{Action: "pump", Values: []float64{0, 1, 4}, Least: []int{1, 2, 2}, Before: 0}},
+		Switches: []equations.Switch{{Action: "pump", Values: []float64{0, 1, 4}, Least: []int{1, 2, 2}, Initial: 0}},
 		Real:     fill[float64](), Dual: fill[complex128](),
 	}
 }

@@ -67,7 +67,7 @@ type collocation struct {
 
 }
 
-// Radau is RK4 by an implicit method, for stiff equations: Radau IIA of two stages and order
+// Radau is RK4 by an implicit method, for stiff equations. It is Radau IIA of two stages and order
 // 3, which is collocation of degree 2 at Radau's points. The stages are solved for by
 // Newton's method, whose derivatives are the ode's own: it is the instantiation at
 // complex128 whatever T is. The derivative of the result is that of the exact solution of

@@ -170,7 +170,7 @@ func (p *Program) Validate() error {
 		if err := v.validate(); err != nil {
 			return fmt.Errorf("vectors[%d]%w", i, err)
 		}
-		if _, twice := sizes[v.Name]; twice {
+		if _, duplicate := sizes[v.Name]; duplicate {
 			return fmt.Errorf("vectors[%d].name %q appears twice", i, v.Name)
 		}
 		sizes[v.Name] = len(v.Entries)

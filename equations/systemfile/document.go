@@ -77,22 +77,23 @@ type switched struct {
 	Window    int       `json:"window,omitempty"`
 	Cost      float64   `json:"cost,omitempty"`
 	Objective string    `json:"objective,omitempty"`
-	Before    *float64  `json:"before,omitempty"`
+	Initial   *float64  `json:"before,omitempty"`
 }
 
 func switchedOf(w equations.Switch) switched {
 	s := switched{Action: w.Action, Values: w.Values, Least: w.Least, Most: w.Most, Window: w.Window, Cost: w.Cost, Objective: w.Objective}
-	if !math.IsNaN(w.Before) {
-		s.Before = &w.Before
+	if !math.IsNaN(w.Initial) {
+		s.Initial = &w.Initial
 	}
 	return s
 }
 
 func (s *switched) equations() equations.Switch {
 	w := equations.OneOf(s.Action, s.Values...)
-	w.Least, w.Most, w.Window, w.Cost, w.Objective = s.Least, s.Most, s.Window, s.Cost, s.Objective
-	if s.Before != nil {
-		w.Before = *s.Before
+	w.Least, w.Most, w.Window = s.Least, s.Most, s.Window
+	w.Cost, w.Objective = s.Cost, s.Objective
+	if s.Initial != nil {
+		w.Initial = *s.Initial
 	}
 	return w
 }
@@ -117,7 +118,7 @@ type shape struct {
 	Points  int    `json:"points"`
 	Disc    bool   `json:"disc,omitempty"`
 	Heading bool   `json:"heading,omitempty"`
-	Of      int    `json:"of,omitempty"`
+	Body    int    `json:"of,omitempty"`
 }
 
 var roles = []string{domain.Body: "body", domain.Obstacle: "obstacle", domain.Goal: "goal", domain.Ground: "ground"}

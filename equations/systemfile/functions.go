@@ -60,7 +60,7 @@ func (f *File) bind(y *equations.System) {
 	}
 }
 
-// evaluator writes the outputs of a function, one behind the other, for its inputs.
+// evaluator writes the outputs of a function, one after the other, for its inputs.
 type evaluator[T dual.Scalar] func(out []T, in ...[]T)
 
 // functionsOf are the equations in one type of number. solved says that an integrator writes the state, timed that there is a clock.
@@ -235,7 +235,7 @@ func (f *File) picture(numbers evaluator[float64]) func(s, c []float64) []domain
 			return v
 		}
 		for _, d := range f.header.Picture {
-			shape := domain.Shape{Role: roleOf(d.Role), Of: d.Of}
+			shape := domain.Shape{Role: roleOf(d.Role), Of: d.Body}
 			for range d.Points {
 				shape.Path = append(shape.Path, [2]float64{next(), next()})
 			}

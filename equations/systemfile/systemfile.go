@@ -2,8 +2,8 @@
 // and its functions as a program.
 //
 // The central type is File. Of writes a system whose Go text is known, and Unmarshal reads a file. Case makes the
-// same case as equations.System makes of Go functions: objectives, margins and steps are equal to the bit where Go
-// does not fuse operations. docs/reference/system-file.md describes every field.
+// same case as equations.System makes of Go functions. Objectives, margins and steps are equal to the bit where Go does
+// not fuse operations. docs/reference/system-file.md describes every field.
 package systemfile
 
 import (

@@ -103,12 +103,12 @@ func TestAFileDeclaresSwitches(t *testing.T) {
 	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 3}}
 	feed, cooling := y.Action[0], y.Action[1]
 	y.Switches = []equations.Switch{
-		{Action: cooling.Name, Values: []float64{cooling.Lo, cooling.Lo / 2, cooling.Hi}, Least: []int{2, 1, 3}, Most: 2, Window: 8, Cost: 0.5, Objective: y.Objectives[0].Name, Before: cooling.Hi},
+		{Action: cooling.Name, Values: []float64{cooling.Lo, cooling.Lo / 2, cooling.Hi}, Least: []int{2, 1, 3}, Most: 2, Window: 8, Cost: 0.5, Objective: y.Objectives[0].Name, Initial: cooling.Hi},
 		equations.OneOf(feed.Name, feed.Lo, feed.Hi),
 	}
 	own, f := written(t, y)
 	z := f.System()
-	if got := z.Switches; len(got) != 2 || !reflect.DeepEqual(got[0], y.Switches[0]) || !slices.Equal(got[1].Values, y.Switches[1].Values) || !math.IsNaN(got[1].Before) || got[1].Least != nil {
+	if got := z.Switches; len(got) != 2 || !reflect.DeepEqual(got[0], y.Switches[0]) || !slices.Equal(got[1].Values, y.Switches[1].Values) || !math.IsNaN(got[1].Initial) || got[1].Least != nil {
 		t.Errorf("the file says %+v", got)
 	}
 	read := require.Get(equations.New(z))(t)

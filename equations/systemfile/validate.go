@@ -103,8 +103,8 @@ func (h *header) checkSwitches() error {
 			return fmt.Errorf("%s.least has %d entries, want one for each of the %d values, or leave it out", place, len(w.Least), len(w.Values))
 		case w.Objective != "" && !slices.ContainsFunc(h.Objectives, func(v variable) bool { return v.Name == w.Objective }):
 			return fmt.Errorf("%s.objective %.64q is not an entry of objectives", place, w.Objective)
-		case w.Before != nil && !slices.Contains(w.Values, *w.Before):
-			return fmt.Errorf("%s.before is %v, which is none of its values", place, *w.Before)
+		case w.Initial != nil && !slices.Contains(w.Values, *w.Initial):
+			return fmt.Errorf("%s.before is %v, which is none of its values", place, *w.Initial)
 		}
 		for k, v := range w.Values {
 			if k > 0 && !(w.Values[k-1] < v) {
@@ -189,8 +189,8 @@ func (h *header) shapes() error {
 		if !slices.Contains(roles, s.Role) {
 			return fmt.Errorf("picture[%d].role is %.64q, want one of %s", i, s.Role, strings.Join(roles, ", "))
 		}
-		if s.Points < 1 || s.Points > maxEntries || s.Disc != (s.Points == 1) || s.Of < 0 || s.Of > maxEntries {
-			return fmt.Errorf("picture[%d] has %d points, disc %t and body %d; want a disc of one point or a line of more points, and a body from 0 to %d", i, s.Points, s.Disc, s.Of, maxEntries)
+		if s.Points < 1 || s.Points > maxEntries || s.Disc != (s.Points == 1) || s.Body < 0 || s.Body > maxEntries {
+			return fmt.Errorf("picture[%d] has %d points, disc %t and body %d; want a disc of one point or a line of more points, and a body from 0 to %d", i, s.Points, s.Disc, s.Body, maxEntries)
 		}
 	}
 	return nil
@@ -270,14 +270,14 @@ func (f *File) checkFunctions() error {
 	names := map[string]bool{}
 	for _, g := range h.signatures() {
 		names[g.name] = true
-		found := f.program.Function(g.name)
-		if found == nil {
+		function := f.program.Function(g.name)
+		if function == nil {
 			if g.required {
 				return fmt.Errorf("program has no function %q", g.name)
 			}
 			continue
 		}
-		if err := errors.Join(h.checkArguments(g.name+" reads", found.Inputs(), g.in), h.checkArguments(g.name+" writes", found.Outputs(), g.out)); err != nil {
+		if err := errors.Join(h.checkArguments(g.name+" reads", function.Inputs(), g.in), h.checkArguments(g.name+" writes", function.Outputs(), g.out)); err != nil {
 			return fmt.Errorf("program: %w", err)
 		}
 	}

@@ -2,8 +2,8 @@ package mixedinteger
 
 import "math"
 
-// draw makes a candidate by chance. Neighbouring periods share their random number for a while, so that few changes are
-// as likely as many: the number is drawn anew with a chance of its own in each candidate.
+// draw makes a candidate by chance. Neighbouring periods share a random number, which changes with a chance that each
+// candidate draws. Plans of few changes are then as likely as others.
 func (s *Search) draw(p *Plan) {
 	ns := len(s.spec.Switches)
 	renew := [...]float64{1, 0.5, 0.2, 0.08, 0.03, 0}[s.rng.IntN(6)]
@@ -15,7 +15,7 @@ func (s *Search) draw(p *Plan) {
 				u = s.rng.Float64()
 			}
 			place := s.state[i]
-			if s.rules.may(i, s.state) {
+			if s.rules.mayChange(i, s.state) {
 				place = quantile(s.chance(h, i), u)
 			}
 			p.Places[h*ns+i] = uint8(place)
@@ -35,8 +35,8 @@ func quantile(chances []float64, u float64) int {
 	return len(chances) - 1
 }
 
-// sumUp makes a candidate by sum-up rounding from a random phase: in each period the value that has been given least
-// of its chances so far, as far as the rules allow it.
+// sumUp makes a candidate by sum-up rounding from a random phase. In each period it takes the value that lags its
+// summed chances most, as far as the rules allow it.
 func (s *Search) sumUp(p *Plan) {
 	ns := len(s.spec.Switches)
 	copy(s.state, s.start)
@@ -50,7 +50,7 @@ func (s *Search) sumUp(p *Plan) {
 				sum[v] += x
 			}
 			place := s.state[i]
-			if s.rules.may(i, s.state) {
+			if s.rules.mayChange(i, s.state) {
 				for v, x := range sum {
 					if x > sum[place] {
 						place = v
@@ -80,9 +80,9 @@ func (s *Search) drawOthers(p *Plan, scale float64) {
 func (s *Search) knots() {
 	n := min(knots, s.steps)
 	s.noise = resize(s.noise, n)
-	held := s.rng.IntN(4) == 0
+	constant := s.rng.IntN(4) == 0
 	for i := range s.noise {
-		if i > 0 && held {
+		if i > 0 && constant {
 			s.noise[i] = s.noise[0]
 		} else {
 			s.noise[i] = s.rng.NormFloat64()
@@ -95,14 +95,14 @@ func (s *Search) noiseAt(h int) float64 {
 	if n == 1 {
 		return s.noise[0]
 	}
-	at := float64(h) * float64(n-1) / float64(s.steps-1)
-	k := min(int(at), n-2)
-	return s.noise[k] + (at-float64(k))*(s.noise[k+1]-s.noise[k])
+	position := float64(h) * float64(n-1) / float64(s.steps-1)
+	k := min(int(position), n-2)
+	return s.noise[k] + (position-float64(k))*(s.noise[k+1]-s.noise[k])
 }
 
 // neighbourhood counts through the changes of one plan: every flip of a period, then pairs of flips.
 type neighbourhood struct {
-	of    uint64 // the plan's key
+	plan  uint64 // its key
 	next  int
 	ready bool
 }
@@ -112,18 +112,17 @@ func (n *neighbourhood) clear() { *n = neighbourhood{} }
 // neighbour makes a candidate by changing the best: flips of single periods and pairs of them in turn, else random
 // moves of a good one.
 func (s *Search) neighbour(p *Plan) {
-	n, ns := &s.neighbours, len(s.spec.Switches)
-	if best := &s.elites[0]; !n.ready || n.of != best.key {
-		*n = neighbourhood{of: best.key, ready: true}
+	n, ns, best := &s.neighbours, len(s.spec.Switches), &s.elites[0]
+	if !n.ready || n.plan != best.key {
+		*n = neighbourhood{plan: best.key, ready: true}
 	}
-	from := &s.elites[0]
 	singles := s.steps * (s.rules.chances - ns)
 	switch {
 	case n.next < singles:
-		s.copyPlan(p, from)
+		s.copyPlan(p, best)
 		s.flip(p, n.next)
 	case n.next < 3*singles && singles > 1:
-		s.copyPlan(p, from)
+		s.copyPlan(p, best)
 		a, b := s.rng.IntN(singles), s.rng.IntN(singles)
 		if n.next%2 == 0 { // next to each other
 			b = (a + s.rules.chances - ns) % singles
@@ -142,9 +141,9 @@ func (s *Search) neighbour(p *Plan) {
 	s.disturb(p)
 }
 
-func (s *Search) copyPlan(p, from *Plan) {
-	copy(p.Places, from.Places)
-	copy(p.Actions, from.Actions)
+func (s *Search) copyPlan(p, source *Plan) {
+	copy(p.Places, source.Places)
+	copy(p.Actions, source.Actions)
 }
 
 // flip makes flip number k of a plan: of a period, of a switch, to another value.
@@ -153,13 +152,13 @@ func (s *Search) flip(p *Plan, k int) {
 	width := s.rules.chances - ns
 	h, k := k/width, k%width
 	for i := range s.spec.Switches {
-		others := len(s.spec.Switches[i].Values) - 1
-		if k < others {
-			at := &p.Places[h*ns+i]
-			*at = uint8((int(*at) + 1 + k) % (others + 1))
+		alternatives := len(s.spec.Switches[i].Values) - 1
+		if k < alternatives {
+			place := &p.Places[h*ns+i]
+			*place = uint8((int(*place) + 1 + k) % (alternatives + 1))
 			return
 		}
-		k -= others
+		k -= alternatives
 	}
 }
 
@@ -240,17 +239,17 @@ func (s *Search) OfferShares(shares []float64) {
 					p.Actions[h*s.spec.ActionSize()+action] = v
 					return
 				}
-				at := s.rules.first[sw]
+				first := s.rules.first[sw]
 				if value == 1 {
-					sums[at] += 1
+					sums[first] += 1
 				}
-				sums[at] -= v
-				sums[at+value] += v
+				sums[first] -= v
+				sums[first+value] += v
 			})
 			for i := range ns {
 				sum := sums[s.rules.first[i]:][:len(s.spec.Switches[i].Values)]
 				place := s.state[i]
-				if s.rules.may(i, s.state) {
+				if s.rules.mayChange(i, s.state) {
 					for v, x := range sum {
 						if x > sum[place] {
 							place = v

@@ -13,7 +13,7 @@ import (
 type ControllerOptions struct {
 	Candidates int  // rolled out in a decision
 	Ahead      bool // it searches between decisions, where the last action leads to, and decides by aheadCandidates
-	Alone      bool // it decides by the guess alone
+	GuessOnly  bool // it decides by the guess alone
 	Polish     bool // the actions without a switch are solved for the switches of the best plan
 	Relaxed    bool // the guess is the relaxed plan, solved at each decision
 	Round      int  // most candidates of one round; 0: 512
@@ -29,9 +29,9 @@ const (
 	trust = 0.5
 )
 
-// Controller decides by a search in every period: the guess of a map, or of none, the plans of the decision before, one
-// step on, and candidates about both. What it executes is the first action of a plan whose whole roll-out keeps the
-// limits and the rules of the switches, where it knows one.
+// Controller decides by a search in every period. It searches about the guess of a map, if it has one, and about the
+// plans of the decision before, one step on. It executes the first action of the best plan. The whole roll-out of that plan keeps the limits
+// and the rules of the switches, where the search finds such a plan.
 type Controller struct {
 	opt      ControllerOptions
 	problem  domain.Problem
@@ -49,7 +49,7 @@ type Controller struct {
 	s, c           []float64 // what was expected, of Ahead
 	prepared       bool
 	decision       domain.Decision
-	chosen         domain.Chosen
+	choice         domain.Chosen
 	state, context []float64
 	pref           domain.Preference
 }
@@ -81,7 +81,7 @@ func (k *Controller) Abilities() *domain.ControllerAbilities {
 	a := &domain.ControllerAbilities{
 		Executed: func(u []float64) { k.executed = append(k.executed[:0], u...) },
 		Missed:   func(_, _, _ []float64) { k.shift() },
-		Chosen:   func() domain.Chosen { return k.chosen },
+		Chosen:   func() domain.Chosen { return k.choice },
 	}
 	if k.opt.Ahead {
 		a.Prepare = k.prepare
@@ -167,7 +167,7 @@ func (k *Controller) Decide(s, c []float64, pref domain.Preference, u []float64)
 func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int) error {
 	steps := stepsOf(k.problem, k.spec, c)
 	k.search.Begin(s, c, pref, steps)
-	if !k.opt.Alone {
+	if !k.opt.GuessOnly {
 		k.search.Resume(k.chances, 1)
 		for _, p := range k.plans {
 			k.search.Offer(p)
@@ -179,10 +179,10 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		}
 	}
 	if len(k.guess) > 0 && !k.prepared {
-		before := slices.Clone(k.search.chances)
+		chances := slices.Clone(k.search.chances)
 		k.search.Guess(k.guess)
-		if len(k.chances) > 0 && !k.opt.Alone {
-			k.search.Resume(before, 1-trust)
+		if len(k.chances) > 0 && !k.opt.GuessOnly {
+			k.search.Resume(chances, 1-trust)
 		}
 		k.search.OfferShares(k.guess)
 	}
@@ -239,9 +239,9 @@ func (k *Controller) remember() {
 func (k *Controller) choose(best *Plan) {
 	m := make([]float64, len(k.spec.Margins))
 	k.problem.Margins(k.state, k.context, best.Actions[:k.spec.ActionSize()], m)
-	k.chosen = domain.Chosen{Plan: best.Actions, Cost: best.Cost, Margin: domain.Smallest(m), Feasible: best.Safe(), Candidates: k.search.Candidates, LookAhead: k.search.steps, Source: domain.SourceSearched, Consistent: true, Baseline: math.NaN()}
+	k.choice = domain.Chosen{Plan: best.Actions, Cost: best.Cost, Margin: domain.Smallest(m), Feasible: best.Safe(), Candidates: k.search.Candidates, LookAhead: k.search.steps, Source: domain.SourceSearched, Consistent: true, Baseline: math.NaN()}
 	if best.Violation > 0 {
-		k.chosen.Margin = math.Min(k.chosen.Margin, -best.Violation)
+		k.choice.Margin = math.Min(k.choice.Margin, -best.Violation)
 	}
 	k.decision.Ahead = best.Actions
 }

@@ -11,7 +11,7 @@ import (
 func Methods(s *Solver) (all []domain.Method) {
 	add := func(m domain.Method, o ControllerOptions) {
 		m.Ahead, m.Candidates = o.Ahead, o.Candidates
-		if o.Alone {
+		if o.GuessOnly {
 			m.Candidates = 0
 		}
 		m.New = func(means domain.Means) (domain.Controller, error) {
@@ -26,16 +26,16 @@ func Methods(s *Solver) (all []domain.Method) {
 		}
 		all = append(all, m)
 	}
-	add(domain.Method{Name: "direct", About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: true}, ControllerOptions{Candidates: 2, Alone: true})
+	add(domain.Method{Name: "direct", About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true})
 	polishes := []bool{false}
 	if len(s.spec.Switches) < s.spec.ActionSize() {
 		polishes = append(polishes, true)
 	}
-	searches := func(name, about string, group domain.Group, needs domain.Needs) {
+	searches := func(name, format string, group domain.Group, needs domain.Needs) {
 		for _, n := range []int{64, 512, 4096} {
 			for _, polish := range polishes {
 				for _, ahead := range []bool{false, true} {
-					m := domain.Method{Name: fmt.Sprintf("%s-%d", name, n), About: fmt.Sprintf(about, n), Group: group, Needs: needs, Brief: n == 4096 && !polish}
+					m := domain.Method{Name: fmt.Sprintf("%s-%d", name, n), About: fmt.Sprintf(format, n), Group: group, Needs: needs, Brief: n == 4096 && !polish}
 					if polish {
 						m.Name, m.About = m.Name+"-polish", m.About+", the actions without a switch solved for the best one's switches"
 					}
@@ -49,7 +49,7 @@ func Methods(s *Solver) (all []domain.Method) {
 	}
 	searches("refine", "the best of %d candidates about the map's chances and the plan before", domain.GroupOwn, domain.NeedsMap)
 	searches("search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0)
-	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, Alone: true, Relaxed: true})
+	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true})
 	add(domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}, ControllerOptions{Candidates: 512, Relaxed: true})
 	return all
 }

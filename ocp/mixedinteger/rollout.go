@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// together is how many decisions are evaluated at once: what they read and write stays in the second cache.
-const together = 256
+// groupSize is the number of decisions of one evaluation: what they read and write stays in the second cache.
+const groupSize = 256
 
 // rollout scores candidates by the problem's equations. Candidates that begin alike are one as long as they do: they are
 // sorted, and a step has one decision for each beginning.
@@ -23,7 +23,7 @@ type rollout struct {
 	delta, sigma []float64
 	plans        []*Plan // sorted
 	branches     []branch
-	grown        []branch
+	children     []branch
 	x, next, u   []float64 // one row for each branch
 	j, m         []float64 // of a group
 	least        float64   // objective of any decision so far: below zero no candidate is given up early
@@ -57,7 +57,7 @@ func newRollout(p domain.Problem) (*rollout, error) {
 			r.values = many()
 		}
 	}
-	r.j, r.m = make([]float64, together*r.nj), make([]float64, together*r.nm)
+	r.j, r.m = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm)
 	return r, nil
 }
 
@@ -72,8 +72,8 @@ func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans [
 	copy(r.x[r.ns:], c)
 	for h := range steps {
 		r.split(h)
-		for first := 0; first < len(r.grown); first += together {
-			r.evaluate(first, min(len(r.grown), first+together), h)
+		for first := 0; first < len(r.children); first += groupSize {
+			r.evaluate(first, min(len(r.children), first+groupSize), h)
 		}
 		r.prune()
 	}
@@ -106,35 +106,35 @@ func (r *rollout) sort(plans []Plan) {
 
 // split makes the branches of step h, with their states and actions, of those of the step before.
 func (r *rollout) split(h int) {
-	r.grown, r.parents = r.grown[:0], r.parents[:0]
+	r.children, r.parents = r.children[:0], r.parents[:0]
 	ns := len(r.spec.Switches)
-	same := func(a, b *Plan) bool {
+	alike := func(a, b *Plan) bool {
 		return bytes.Equal(a.Places[h*ns:(h+1)*ns], b.Places[h*ns:(h+1)*ns]) && (!r.real || slices.Equal(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu]))
 	}
 	for i, b := range r.branches {
 		for from := b.from; from < b.to; {
 			to := from + 1
-			for to < b.to && same(r.plans[from], r.plans[to]) {
+			for to < b.to && alike(r.plans[from], r.plans[to]) {
 				to++
 			}
-			row := len(r.grown)
+			row := len(r.children)
 			r.plans[from].act(r.spec, h, r.real, r.u[row*r.nu:(row+1)*r.nu])
-			r.grown = append(r.grown, branch{from, to, b.cost, b.violation})
+			r.children = append(r.children, branch{from, to, b.cost, b.violation})
 			r.parents = append(r.parents, int32(i))
 			from = to
 		}
 	}
 	// States of the rows: those of their parents, which stand in x.
-	for row := range r.grown {
+	for row := range r.children {
 		parent := int(r.parents[row])
 		copy(r.next[row*r.nx:(row+1)*r.nx], r.x[parent*r.nx:(parent+1)*r.nx])
 	}
 	r.x, r.next = r.next, r.x
 }
 
-// act writes the action of step h: the values of the places, and the others where there are any.
-func (p *Plan) act(spec *domain.Spec, h int, others bool, u []float64) {
-	if others {
+// act writes the action of step h: the values of the places, and the continuous entries if asked for.
+func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
+	if continuous {
 		copy(u, p.Actions[h*len(u):])
 	}
 	places := p.Places[h*len(spec.Switches):]
@@ -157,30 +157,30 @@ func (r *rollout) evaluate(from, to, h int) {
 		}
 	}
 	for i := range n {
-		r.score(&r.grown[from+i], i, from, h)
+		r.score(&r.children[from+i], i, from, h)
 	}
 }
 
-// evaluateRow is evaluate of row i of the group that begins at from, by the problem's functions.
-func (r *rollout) evaluateRow(i, from int) {
-	s, c, u := r.row(i, from)
-	next := r.next[(from+i)*r.nx:][:r.nx]
+// evaluateRow is evaluate of row i of the group that begins at first, by the problem's functions.
+func (r *rollout) evaluateRow(i, first int) {
+	s, c, u := r.row(i, first)
+	next := r.next[(first+i)*r.nx:][:r.nx]
 	r.problem.Step(s, c, u, next[:r.ns], next[r.ns:])
 	r.problem.Objectives(s, u, c, r.j[i*r.nj:(i+1)*r.nj])
 	r.problem.Margins(s, c, u, r.m[i*r.nm:(i+1)*r.nm])
 }
 
-func (r *rollout) row(i, from int) (s, c, u []float64) {
-	x := r.x[(from+i)*r.nx:][:r.nx]
-	return x[:r.ns], x[r.ns:], r.u[(from+i)*r.nu:][:r.nu]
+func (r *rollout) row(i, first int) (s, c, u []float64) {
+	x := r.x[(first+i)*r.nx:][:r.nx]
+	return x[:r.ns], x[r.ns:], r.u[(first+i)*r.nu:][:r.nu]
 }
 
 // score adds step h to what is known of a branch. Where a limit is broken the actions without a switch are projected
 // onto it, if there are any.
-func (r *rollout) score(b *branch, i, from, h int) {
+func (r *rollout) score(b *branch, i, first, h int) {
 	margin := domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
 	if !r.spec.Keeps(margin) && r.real {
-		s, c, u := r.row(i, from)
+		s, c, u := r.row(i, first)
 		r.problem.Project(s, c, u)
 		for _, p := range r.plans[b.from:b.to] {
 			copy(p.Actions[h*r.nu:], u)
@@ -189,7 +189,7 @@ func (r *rollout) score(b *branch, i, from, h int) {
 				p.Places[h*len(r.spec.Switches)+k] = uint8(w.Nearest(u[w.Action]))
 			}
 		}
-		r.evaluateRow(i, from)
+		r.evaluateRow(i, first)
 		margin = domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
 	}
 	if !r.spec.Keeps(margin) {
@@ -197,7 +197,7 @@ func (r *rollout) score(b *branch, i, from, h int) {
 	}
 	sigma := r.preference.W
 	if r.preference.Adaptive {
-		s, c, u := r.row(i, from)
+		s, c, u := r.row(i, first)
 		r.problem.Indicators(s, u, c, r.delta)
 		r.spec.Semantic.Priority(r.delta, r.sigma)
 		sigma = r.sigma
@@ -209,23 +209,23 @@ func (r *rollout) score(b *branch, i, from, h int) {
 	r.least = min(r.least, cost)
 	b.cost += cost
 	if failed := r.abilities.Failed; failed != nil {
-		next := r.next[(from+i)*r.nx:][:r.nx]
+		next := r.next[(first+i)*r.nx:][:r.nx]
 		if failed(next[:r.ns], next[r.ns:]) {
 			b.violation = math.Inf(1)
 		}
 	}
 }
 
-// prune leaves out the branches that are worse than the bound, where no decision has had a cost below zero, and moves the
-// others' states on.
+// prune leaves out the branches that are worse than the bound, unless a decision had a cost below zero. The states of
+// the other branches become those of the next step.
 func (r *rollout) prune() {
 	r.branches = r.branches[:0]
-	for row, b := range r.grown {
+	for row, b := range r.children {
 		if r.least >= 0 && (b.violation > r.bound.Violation || b.violation == r.bound.Violation && b.cost > r.bound.Cost) {
 			continue
 		}
-		if kept := len(r.branches); kept != row {
-			copy(r.next[kept*r.nx:(kept+1)*r.nx], r.next[row*r.nx:(row+1)*r.nx])
+		if target := len(r.branches); target != row {
+			copy(r.next[target*r.nx:(target+1)*r.nx], r.next[row*r.nx:(row+1)*r.nx])
 		}
 		r.branches = append(r.branches, b)
 	}

@@ -42,8 +42,8 @@ func (r *rules) read(c []float64, state []int) {
 	}
 }
 
-// may reports whether switch i may change.
-func (r *rules) may(i int, state []int) bool {
+// mayChange reports whether switch i may change.
+func (r *rules) mayChange(i int, state []int) bool {
 	if r.free[i] {
 		return true
 	}
@@ -74,12 +74,12 @@ func (r *rules) take(i int, place int, state []int) {
 func (r *rules) repair(start []int, plan []uint8, state []int) {
 	n := len(r.switches)
 	copy(state, start)
-	for at := 0; at < len(plan); at += n {
+	for first := 0; first < len(plan); first += n {
 		for i := range n {
-			if int(plan[at+i]) != state[i] && !r.may(i, state) {
-				plan[at+i] = uint8(state[i])
+			if int(plan[first+i]) != state[i] && !r.mayChange(i, state) {
+				plan[first+i] = uint8(state[i])
 			}
-			r.take(i, int(plan[at+i]), state)
+			r.take(i, int(plan[first+i]), state)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 // Package mixedinteger finds plans whose actions are partly switched: on or off, one of a few gears, with least times
-// and numbers of changes. It is the search behind the exact solver of such systems, their maps and their controllers.
+// and numbers of changes. The exact solver of such systems, their maps and their controllers use it.
 //
-// The central type is Search. A decision is Begin, then Offer and Guess of what is known, then Run: rounds of
-// candidates that keep the rules of the switches by construction and are rolled out under the problem's own equations,
-// drawn by the cross-entropy method about the chances of every value in every period, and by changes of the best.
+// The central type is Search. A decision is Begin, then Offer and Guess of what is known, then Run. Run makes rounds of
+// candidates, which keep the rules of the switches by construction, and rolls them out under the problem's equations. The
+// cross-entropy method draws them about the chances of every value in every period. Others are changes of the best plans.
 package mixedinteger
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	leastRound  = 32
 	rounds      = 8    // of a run
-	eliteShare  = 16   // one in so many candidates of a round is elite, at least leastElites
+	eliteShare  = 16   // candidates of a round for one elite, at least leastElites
 	leastElites = 16   //
 	learn       = 0.6  // how far a round moves the chances towards those of the elites
 	leastChance = 0.01 // of every value
@@ -86,7 +86,7 @@ type Search struct {
 	offered     []Plan
 	elites      []Plan // best first
 	spare       []Plan // of the decision's size
-	known       known
+	keys        keySet
 	neighbours  neighbourhood
 	batch       []Plan
 	state       []int
@@ -132,7 +132,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 // Restart makes the next decision number n + 1 of its seed.
 func (s *Search) Restart(n uint64) { s.decisions = n }
 
-// Begin starts a decision in a state and context, along so many steps. Chances begin equal, the other actions at the
+// Begin starts a decision in a state and context, along a number of steps. Chances begin equal, the other actions at the
 // problem's fallback.
 func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 	s.decisions++
@@ -165,7 +165,7 @@ func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 		s.spare = append(s.spare, s.elites...)
 	}
 	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
-	s.known.clear()
+	s.keys.clear()
 	s.neighbours.clear()
 }
 
@@ -173,12 +173,12 @@ func resize(v []float64, n int) []float64 { return slices.Grow(v[:0], n)[:n] }
 
 // chance views the chances of switch i in step h.
 func (s *Search) chance(h, i int) []float64 {
-	at := h*s.rules.chances + s.rules.first[i]
-	return s.chances[at:][:len(s.spec.Switches[i].Values)]
+	first := h*s.rules.chances + s.rules.first[i]
+	return s.chances[first:][:len(s.spec.Switches[i].Values)]
 }
 
-// Guess replaces the chances by those of a row of shares for each step, as those of a relaxed plan or of a map (see
-// Shares), at least leastChance of each value. Steps beyond the guess keep what they had.
+// Guess replaces the chances by a row of shares for each step, such as those of a relaxed plan or of a map (see Shares).
+// Each value has at least leastChance. Steps beyond the guess keep their chances.
 func (s *Search) Guess(shares []float64) {
 	width := s.shares()
 	for h := range min(s.steps, len(shares)/width) {
@@ -220,7 +220,7 @@ func normalise(p []float64) {
 	}
 }
 
-// shares is the width of a row of shares: an entry for each action without a switch, and n − 1 for a switch of n values.
+// shares is the width of a row of shares. An action without a switch has one entry, a switch of n values n − 1.
 func (s *Search) shares() int {
 	return len(s.continuous) + s.rules.chances - len(s.spec.Switches)
 }
@@ -319,15 +319,15 @@ func (s *Search) round(n int) bool {
 		s.rules.repair(s.start, p.Places, s.state)
 		s.add(p)
 	}
-	drawn, rounded := int(drawnShare*float64(n)), int(roundedShare*float64(n))
+	draws, roundings := int(drawnShare*float64(n)), int(roundedShare*float64(n))
 	for try := 0; len(s.batch) < n && try < 4*n; try++ {
 		p := s.blank()
 		switch {
-		case len(s.elites) == 0 && try%4 == 3 || len(s.elites) > 0 && try%20 < 2 && rounded > 0:
-			rounded--
+		case len(s.elites) == 0 && try%4 == 3 || len(s.elites) > 0 && try%20 < 2 && roundings > 0:
+			roundings--
 			s.sumUp(&p)
-		case len(s.elites) == 0 || try%20 < 10 && drawn > 0:
-			drawn--
+		case len(s.elites) == 0 || try%20 < 10 && draws > 0:
+			draws--
 			s.draw(&p)
 		default:
 			s.neighbour(&p)
@@ -360,7 +360,7 @@ func (s *Search) add(p Plan) {
 			p.key = (p.key ^ math.Float64bits(v)) * prime
 		}
 	}
-	if !s.known.add(p.key) {
+	if !s.keys.add(p.key) {
 		s.spare = append(s.spare, p)
 		return
 	}
@@ -411,9 +411,9 @@ func (s *Search) adapt() {
 		}
 		return cmp.Compare(a.key, b.key)
 	})
-	kept := min(len(s.elites), keep)
-	s.spare = append(s.spare, s.elites[kept:]...)
-	s.elites = s.elites[:kept]
+	count := min(len(s.elites), keep)
+	s.spare = append(s.spare, s.elites[count:]...)
+	s.elites = s.elites[:count]
 	for i := range s.elites {
 		s.complete(&s.elites[i])
 	}

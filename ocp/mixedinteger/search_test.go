@@ -98,7 +98,7 @@ func house() equations.System {
 		Scenario: []domain.Variable{{Name: "T", Unit: "°C", Lo: 18, Hi: 22}, {Name: "charge", Unit: "kWh", Lo: 1, Hi: 3}},
 		Initial:  func(p, s, _ []float64) { s[0], s[1] = p[0], p[1] },
 		Steps:    12, StepSeconds: 3600,
-		Switches: []equations.Switch{{Action: "pump", Values: []float64{0, 1}, Least: []int{2, 3}, Before: math.NaN()}},
+		Switches: []equations.Switch{{Action: "pump", Values: []float64{0, 1}, Least: []int{2, 3}, Initial: math.NaN()}},
 		Real:     houseFunctions[float64](), Dual: houseFunctions[complex128](),
 	}
 }

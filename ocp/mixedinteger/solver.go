@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// A reference is the best of referenceStarts searches, each until patience rounds of patientRound candidates have
-	// found nothing better, at most mostRounds; one of a dataset's scenario the best of scenarioStarts.
+	// A reference is the best of referenceStarts searches, that of a dataset's scenario the best of scenarioStarts. A
+	// search ends when patience rounds of patientRound candidates find nothing better, or after mostRounds.
 	referenceStarts, scenarioStarts = 5, 2
 	patience, patientRound          = 6, 512
 	mostRounds                      = 60
@@ -32,7 +32,7 @@ const (
 
 // Shares are the relaxed problem of a problem with switches: the action of a switch is the share of each of its values.
 type Shares struct {
-	Problem domain.Problem // with plans of as many actions as the problem looks ahead: what a map is about
+	Problem domain.Problem // whose plans have the actions of the whole look-ahead: what a map is about
 	Solver  *ocp.Solver    // of the problem of the shares
 	// Share writes the shares of an action.
 	Share func(u, shares []float64)
@@ -101,8 +101,8 @@ func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, 
 	return t.U
 }
 
-// Reference is the best plan that is known from a state: searches about the relaxed plan and without it, and, where
-// there are actions without a switch, solves of these for the best switches.
+// Reference is the best known plan from a state: that of searches about the relaxed plan and without it. Where there are
+// actions without a switch, they are solved for the best switches.
 func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
@@ -122,17 +122,17 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		if best != nil && k > 1 { // others begin without what is known
 			search.Offer(best.Actions)
 		}
-		found := search.runPatiently()
+		plan := search.runPatiently()
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
-		if found == nil {
+		if plan == nil {
 			continue
 		}
-		if found, err := s.alternate(search, found, state, c, steps, pref); err != nil {
+		if improved, err := s.alternate(search, plan, state, c, steps, pref); err != nil {
 			return nil, err
-		} else if best == nil || found.better(best) {
-			best = found.clone()
+		} else if best == nil || improved.better(best) {
+			best = improved.clone()
 		}
 	}
 	if best == nil || !best.Safe() {
@@ -153,17 +153,17 @@ func (s *Solver) alternate(search *Search, best *Plan, state, c []float64, steps
 		return best, nil
 	}
 	for range mostAlternations {
-		before := best.clone()
+		previous := best.clone()
 		plan := s.Others(best, state, c, steps, pref)
 		if plan == nil {
-			return before, nil
+			return previous, nil
 		}
 		search.Offer(plan)
 		best = search.Run(againCandidates, 0)
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
-		if best.Violation == before.Violation && !(best.Cost < before.Cost-gain*math.Abs(before.Cost)) {
+		if best.Violation == previous.Violation && !(best.Cost < previous.Cost-gain*math.Abs(previous.Cost)) {
 			break
 		}
 	}
@@ -282,7 +282,8 @@ func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario
 				return out, nil
 			}
 			sample := s.sample(search, state, c, pref)
-			sample.Scenario, sample.Trajectory, sample.Step, sample.Perturbed = scenario, int64(drive), step, drive > 0
+			sample.Scenario, sample.Trajectory = scenario, int64(drive)
+			sample.Step, sample.Perturbed = step, drive > 0
 			out = append(out, sample)
 			offers = offers[:0]
 			for _, e := range search.Elites()[:min(len(search.Elites()), leastElites)] {
@@ -363,8 +364,8 @@ func (s *Solver) meanShares(search *Search, u []float64) {
 		weight := math.Exp((elites[0].Cost - safe[i].Cost) / unit)
 		total += weight
 		for h := range len(u) / width {
-			at := min(h, search.steps-1)
-			s.shares.Share(safe[i].Actions[at*nu:(at+1)*nu], row)
+			step := min(h, search.steps-1)
+			s.shares.Share(safe[i].Actions[step*nu:(step+1)*nu], row)
 			for k, v := range row {
 				u[h*width+k] += weight * v
 			}

@@ -15,7 +15,8 @@ const (
 
 // calciumODE is of s = (G-protein, phospholipase C, calcium of the cell, calcium of its store, cost).
 func calciumODE[T dual.Scalar](s, _, u, ds []T) {
-	g, plc, cell, store := s[0], s[1], s[2], s[3]
+	g, plc := s[0], s[1]
+	cell, store := s[2], s[3]
 	release := 5 * plc * cell * store / (store + 2.67)
 	uptake := 4.85 * cell / (cell + 0.05)
 	// The inhibitor makes the pump out of the cell saturate at less calcium.
@@ -24,7 +25,8 @@ func calciumODE[T dual.Scalar](s, _, u, ds []T) {
 	ds[1] = 2.08*g - 32.24*plc/(plc+29.09)
 	ds[2] = release + 0.7*plc + 13.58*g - pump - uptake + 0.1*store
 	ds[3] = -release + uptake - 0.1*store
-	e0, e1, e2, e3 := g-6.78677, plc-22.65836, cell-0.384306, store-0.28977
+	e0, e1 := g-6.78677, plc-22.65836
+	e2, e3 := cell-0.384306, store-0.28977
 	ds[4] = e0*e0 + e1*e1 + e2*e2 + e3*e3 + calciumPrice/calciumSpan*u[0]
 }
 
@@ -32,10 +34,9 @@ func calciumFunctions[T dual.Scalar]() equations.Functions[T] {
 	return equations.Functions[T]{Objectives: func(s, _, _, n, j []T) { j[0] = n[4] - s[4] }}
 }
 
-// Calcium is mintOC's Annihilation of calcium oscillations, after Lebiedz, Sager, Bock and Lebiedz, "Annihilation of
-// limit-cycle oscillations by identification of critical perturbing stimuli via mixed-integer optimal control"
-// (Physical Review Letters 95, 2005): an inhibitor of given dose, on or off, leads a cell to its unstable steady
-// state. Dose, price and the 48 periods are those of the model calcium of ampl_mintoc
+// Calcium is mintOC's Annihilation of calcium oscillations. An inhibitor of given dose, on or off, leads a cell to its
+// unstable steady state. It is of Lebiedz, Sager, Bock and Lebiedz (Physical Review Letters 95, 2005), "Annihilation of
+// limit-cycle oscillations by identification of critical perturbing stimuli via mixed-integer optimal control". Dose, price and the 48 periods are those of the model calcium of ampl_mintoc
 // (https://github.com/czeile/ampl_mintoc). mintOC starts at (0.03966, 1.09799, 0.00142, 1.65431).
 func Calcium() equations.System {
 	return equations.System{

@@ -22,8 +22,8 @@ func doubleTankFunctions[T dual.Scalar]() equations.Functions[T] {
 	return equations.Functions[T]{Objectives: func(s, _, _, n, j []T) { j[0] = n[2] - s[2] }}
 }
 
-// DoubleTank is mintOC's Double Tank: the valve into the upper of two tanks lets in 1 or 2, and the level of the
-// lower follows 3. mintOC starts at (2, 2).
+// DoubleTank is mintOC's Double Tank. The valve into the upper of two tanks lets in 1 or 2, and the level of the lower
+// follows 3. mintOC starts at (2, 2).
 func DoubleTank() equations.System {
 	return equations.System{
 		Name: "double-tank", Description: "two tanks in a row, fed by a valve of two positions",

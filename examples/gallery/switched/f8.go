@@ -33,9 +33,9 @@ func f8Functions[T dual.Scalar]() equations.Functions[T] {
 }
 
 // F8 is mintOC's F-8 aircraft, of Garrard and Jordan, "Design of nonlinear automatic flight control systems"
-// (Automatica 13, 1977): the tail, deflected fully up or down, brings the aircraft from a stall to level flight. As
-// in mintOC's version for solvers of mixed-integer programs, the time is given, 3.78086 s, which is about the least
-// one from 0.4655 rad at rest, and the cost is the squared distance from level flight at its end.
+// (Automatica 13, 1977). The tail, deflected fully up or down, brings the aircraft from a stall to level flight. As in
+// mintOC's version for solvers of mixed-integer programs, the time is given. It is 3.78086 s, about the least time from
+// 0.4655 rad at rest. The cost is the squared distance from level flight at its end.
 func F8() equations.System {
 	return equations.System{
 		Name: "f8", Description: "F-8 aircraft from a stall to level flight by full deflections of the tail",

@@ -24,7 +24,7 @@ func fishingFunctions[T dual.Scalar]() equations.Functions[T] {
 
 // Fishing is mintOC's Lotka Volterra fishing problem: a fleet that fishes or does not brings prey and predators to
 // their steady state. From (0.5, 0.7), mintOC has 1.34408 of the relaxed problem, 1.34416 with 56 changes and
-// 1.38276 with two; on this grid of 30 periods the optimum is 1.360138.
+// 1.38276 with two. On this grid of 30 periods the optimum is 1.360138.
 func Fishing() equations.System {
 	return equations.System{
 		Name: "fishing", Description: "fishing of prey and predators to their steady state",

@@ -28,7 +28,7 @@ const (
 
 // ratio is that of a gear, 1 to 5.
 func ratio[T dual.Scalar](gear T) T {
-	return 3.91*chosen(gear, 1, 5) + 2.002*chosen(gear, 2, 5) + 1.33*chosen(gear, 3, 5) + chosen(gear, 4, 5) + 0.805*chosen(gear, 5, 5)
+	return 3.91*indicator(gear, 1, 5) + 2.002*indicator(gear, 2, 5) + 1.33*indicator(gear, 3, 5) + indicator(gear, 4, 5) + 0.805*indicator(gear, 5, 5)
 }
 
 // engine is its torque at full throttle and without, in Nm, at rad/s.
@@ -76,9 +76,9 @@ func gearsFunctions[T dual.Scalar]() equations.Functions[T] {
 }
 
 // Gears is a car on a hilly road, which passes a town: gear, throttle and brake for little time and fuel. Mass, air
-// drag, gears and the engine's curves are those of Gerdts, "Solving mixed-integer optimal control problems by
-// branch&bound: a case study from automobile test-driving with gear shift" (Optimal Control Applications and Methods
-// 26, 2005); road, limits and fuel, by 40 % efficiency inside the engine, are our own.
+// drag, gears and the engine's curves are of Gerdts (Optimal Control Applications and Methods 26, 2005). His title is
+// "Solving mixed-integer optimal control problems by branch&bound: a case study from automobile test-driving with gear
+// shift". Road, limits and fuel, by 40 % efficiency inside the engine, are our own.
 func Gears() equations.System {
 	shift := equations.Integer("gear", 1, 5)
 	shift.Cost, shift.Objective = 0.1, "fuel"

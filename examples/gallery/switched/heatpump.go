@@ -42,8 +42,8 @@ const (
 )
 
 // bump is 1 at an hour of each day, with a deviation of about 80 minutes.
-func bump[T dual.Scalar](hour T, at float64) T {
-	return dual.Exp(8 * (dual.Cos(2*math.Pi/24*(hour-dual.Const[T](at))) - 1))
+func bump[T dual.Scalar](hour T, peak float64) T {
+	return dual.Exp(8 * (dual.Cos(2*math.Pi/24*(hour-dual.Const[T](peak))) - 1))
 }
 
 // houseHour is the time in the middle of a period, in h.
@@ -56,10 +56,10 @@ func houseLight[T dual.Scalar](c []T) T {
 
 // houseODE is of s = (room, floor, battery) and u = (heat pump, charging).
 func houseODE[T dual.Scalar](s, c, u, ds []T) {
-	outside := c[houseMean] + c[houseSwing]*dual.Cos(2*math.Pi/24*(houseHour(c)-15))
-	gain := 3.8 + 0.07*outside - 0.06*(s[1]-25) // heat for electricity
+	ambient := c[houseMean] + c[houseSwing]*dual.Cos(2*math.Pi/24*(houseHour(c)-15))
+	gain := 3.8 + 0.07*ambient - 0.06*(s[1]-25) // heat for electricity
 	up := houseSurface * (s[1] - s[0])
-	ds[0] = 1 / houseRoom * (up - houseLoss*(s[0]-outside) + houseWindow*houseLight(c))
+	ds[0] = 1 / houseRoom * (up - houseLoss*(s[0]-ambient) + houseWindow*houseLight(c))
 	ds[1] = 1 / houseFloor * (heatPumpPower*gain*u[0] - up)
 	ds[2] = u[1] - batteryLoss*u[1]*u[1]
 }
@@ -85,7 +85,7 @@ func houseFunctions[T dual.Scalar]() equations.Functions[T] {
 	return equations.Functions[T]{Objectives: houseObjectives[T], Margins: houseMargins[T]}
 }
 
-// HeatPump is a house for two winter days: a heat pump that is on or off for at least half an hour each, a battery,
+// HeatPump is a house for two winter days. Its heat pump is on or off for at least half an hour each. It has a battery,
 // sun on the roof, and a tariff with peaks in the morning and in the evening. Weather and tariff are forecast: the
 // context holds their parameters. The cost counts what is left in battery, floor and room. The numbers are our own,
 // of a detached house with floor heating.
@@ -98,7 +98,7 @@ func HeatPump() equations.System {
 	return equations.System{
 		Name: "heat-pump", Description: "heat pump and battery of a house for two days: money against comfort",
 		State:      []domain.Variable{v("room", "°C", 18, 24), v("floor", "°C", 20, 32), v("battery", "kWh", 0, 10)},
-		Context:    named(forecast),
+		Context:    withoutRanges(forecast),
 		Action:     []domain.Variable{v("heat pump", "1", 0, 0), v("charging", "kW", -batteryPower, batteryPower)},
 		Objectives: []domain.Variable{v("cost", "€", 0, 0), v("discomfort", "K²h", 0, 0)},
 		Margins: []domain.Variable{

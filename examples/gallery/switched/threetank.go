@@ -29,10 +29,10 @@ func threeTankFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// ThreeTank is mintOC's Three Tank multimode problem with free valves: two inflows, of 1 and 2, and a bypass from
-// the first tank into the third are open or closed each by itself. mintOC has exactly one of them open, starts at
-// (2, 2, 2), and comes to 8.775979 relaxed and 8.789487 by combinatorial integral approximation on a grid of 100
-// periods; the latter is an upper bound of the optimum here. The limits of the first tank's level are an addition.
+// ThreeTank is mintOC's Three Tank multimode problem with free valves. Two inflows, of 1 and 2, and a bypass from the
+// first tank into the third are open or closed each by itself. mintOC has exactly one of them open and starts at
+// (2, 2, 2). It comes to 8.775979 relaxed and 8.789487 by combinatorial integral approximation on a grid of 100
+// periods. The latter is an upper bound of the optimum here. The limits of the first tank's level are an addition.
 func ThreeTank() equations.System {
 	return equations.System{
 		Name: "three-tank", Description: "three tanks in a row with three valves",

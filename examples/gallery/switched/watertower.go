@@ -49,8 +49,8 @@ func towerFunctions[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
-// WaterTower is a water tower with three pumps of different size for a day: electricity by a tariff of day and night
-// and starts of the pumps against what is left at midnight. The numbers are our own, of a tower for some 10,000
+// WaterTower is a water tower with three pumps of different size for a day. Electricity by a tariff of day and night and
+// starts of the pumps stand against what is left at midnight. The numbers are our own, of a tower for some 10,000
 // people.
 func WaterTower() equations.System {
 	small, middle, large := equations.OnOff("small pump"), equations.OnOff("middle pump"), equations.OnOff("large pump")
@@ -61,7 +61,7 @@ func WaterTower() equations.System {
 	return equations.System{
 		Name: "water-tower", Description: "water tower with three pumps for a day: money against reserve",
 		State:          []domain.Variable{v("level", "m", towerLow, towerHigh)},
-		Context:        named(day),
+		Context:        withoutRanges(day),
 		Action:         []domain.Variable{v("small pump", "1", 0, 0), v("middle pump", "1", 0, 0), v("large pump", "1", 0, 0)},
 		Objectives:     []domain.Variable{v("cost", "€", 0, 0), v("shortage", "0.1 m²", 0, 0)},
 		ObjectiveScale: []float64{2, 10},

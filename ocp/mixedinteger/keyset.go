@@ -1,19 +1,19 @@
 package mixedinteger
 
-// known is a set of keys, cleared at no cost.
-type known struct {
+// keySet is a set of keys, cleared at no cost.
+type keySet struct {
 	slots []slot // a power of two
 	epoch uint64
-	used  int
+	size  int
 }
 
 type slot struct{ key, epoch uint64 }
 
-func (k *known) clear() { k.epoch, k.used = k.epoch+1, 0 }
+func (k *keySet) clear() { k.epoch, k.size = k.epoch+1, 0 }
 
 // add reports whether the key is new.
-func (k *known) add(key uint64) bool {
-	if 2*k.used >= len(k.slots) {
+func (k *keySet) add(key uint64) bool {
+	if 2*k.size >= len(k.slots) {
 		k.grow()
 	}
 	mask := uint64(len(k.slots) - 1)
@@ -21,7 +21,7 @@ func (k *known) add(key uint64) bool {
 		switch s := &k.slots[i]; {
 		case s.epoch != k.epoch:
 			*s = slot{key, k.epoch}
-			k.used++
+			k.size++
 			return true
 		case s.key == key:
 			return false
@@ -29,9 +29,9 @@ func (k *known) add(key uint64) bool {
 	}
 }
 
-func (k *known) grow() {
+func (k *keySet) grow() {
 	old := k.slots
-	k.slots, k.used = make([]slot, max(1024, 2*len(old))), 0
+	k.slots, k.size = make([]slot, max(1024, 2*len(old))), 0
 	for _, s := range old {
 		if s.epoch == k.epoch {
 			k.add(s.key)
