@@ -1,4 +1,4 @@
-package driver
+package device
 
 import (
 	"errors"
@@ -7,22 +7,23 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
 // Executor is a device that is a program: the memory and the kernels of one context.
-// kernels/ptx/device is one.
 type Executor interface {
 	// Load takes an image as a driver gets it, up to its zero byte.
 	Load(image []byte) (Program, error)
-	Alloc(bytes int) (Pointer, error)
+	Alloc(bytes int) (driver.Pointer, error)
 	// Free ends an allocation; false where there is none at the address.
-	Free(Pointer) bool
+	Free(driver.Pointer) bool
 	// Bytes is memory from an address on, which must lie in one allocation; written says
 	// that it is going to be written.
-	Bytes(p Pointer, n int, writes bool) ([]byte, error)
+	Bytes(p driver.Pointer, n int, writes bool) ([]byte, error)
 	// Launch runs a kernel to its end. arguments is the memory of its parameters. An error
 	// with a method Code() int gives the driver's code; any other is 719, launch failed.
-	Launch(k Entry, grid, block Dim, shared int, arguments []byte) error
+	Launch(k Entry, grid, block driver.Dim, shared int, arguments []byte) error
 }
 
 // Program is a loaded image.
@@ -34,7 +35,7 @@ type Program interface {
 // Entry is an entry point of a program.
 type Entry interface {
 	// Parameters are its parameters and where each lies among the arguments.
-	Parameters() (list []Parameter, offsets []int, bytes int)
+	Parameters() (list []driver.Parameter, offsets []int, bytes int)
 	StaticShared() int
 	MaxThreads() int
 }
@@ -47,10 +48,10 @@ type Software struct {
 	mutex      sync.Mutex
 	name       string
 	executor   func(ordinal int) (Executor, error)
-	attributes map[Attribute]int
+	attributes map[driver.Attribute]int
 	devices    int
 	memory     uint64
-	contexts   map[contextHandle]*softContext
+	contexts   map[driver.ContextHandle]*softContext
 	current    map[int][]*softContext // by thread
 	handles    uintptr
 }
@@ -59,10 +60,10 @@ type Software struct {
 // of themselves what an A100 does, but for one multiprocessor and 1 GiB.
 func NewSoftware(name string, executor func(ordinal int) (Executor, error)) *Software {
 	return &Software{
-		name: name, executor: executor, devices: 1, memory: 1 << 30, contexts: map[contextHandle]*softContext{}, current: map[int][]*softContext{},
-		attributes: map[Attribute]int{
-			attributeClockKHz: 1410000, attributeMultiprocessors: 1, attributeMemoryClockKHz: 1215000, attributeMemoryBusBits: 5120,
-			attributeL2Bytes: 41943040, attributeMajor: 8, attributeMinor: 0, attributeSharedPerBlockOptin: 166912,
+		name: name, executor: executor, devices: 1, memory: 1 << 30, contexts: map[driver.ContextHandle]*softContext{}, current: map[int][]*softContext{},
+		attributes: map[driver.Attribute]int{
+			driver.ClockKHz: 1410000, driver.Multiprocessors: 1, driver.MemoryClockKHz: 1215000, driver.MemoryBusBits: 5120,
+			driver.L2Bytes: 41943040, driver.Major: 8, driver.Minor: 0, driver.SharedPerBlockOptin: 166912,
 		},
 	}
 }
@@ -74,7 +75,7 @@ func (s *Software) SetDevices(n int) { s.mutex.Lock(); s.devices = n; s.mutex.Un
 func (s *Software) SetMemory(bytes uint64) { s.mutex.Lock(); s.memory = bytes; s.mutex.Unlock() }
 
 // SetAttribute sets what devices say of themselves.
-func (s *Software) SetAttribute(a Attribute, v int) {
+func (s *Software) SetAttribute(a driver.Attribute, v int) {
 	s.mutex.Lock()
 	s.attributes[a] = v
 	s.mutex.Unlock()
@@ -85,21 +86,21 @@ type softContext struct {
 	executor Executor
 	dead     error
 	reserved uint64
-	device   map[Pointer]int
+	device   map[driver.Pointer]int
 	pinned   map[uintptr]*softPinned
 	legacy   softStream
-	streams  map[Stream]*softStream
-	events   map[Event]*softEvent
-	modules  map[moduleHandle]Program
-	entries  map[functionHandle]*softFunction
-	graphs   map[graphHandle]*softGraph
-	runnable map[executable]*softGraph
+	streams  map[driver.Stream]*softStream
+	events   map[driver.Event]*softEvent
+	modules  map[driver.ModuleHandle]Program
+	entries  map[driver.FunctionHandle]*softFunction
+	graphs   map[driver.GraphHandle]*softGraph
+	runnable map[driver.Executable]*softGraph
 	peers    map[*softContext]bool
 }
 
 type softPinned struct {
 	bytes   []byte
-	address Pointer
+	address driver.Pointer
 }
 
 type softFunction struct {
@@ -151,9 +152,9 @@ const (
 )
 
 var softNames = map[int]string{
-	codeInvalidValue: "CUDA_ERROR_INVALID_VALUE", codeOutOfMemory: "CUDA_ERROR_OUT_OF_MEMORY", codeBadOrdinal: "CUDA_ERROR_INVALID_DEVICE",
+	codeInvalidValue: "CUDA_ERROR_INVALID_VALUE", driver.CodeOutOfMemory: "CUDA_ERROR_OUT_OF_MEMORY", driver.CodeBadOrdinal: "CUDA_ERROR_INVALID_DEVICE",
 	codeInvalidImage: "CUDA_ERROR_INVALID_IMAGE", codeInvalidContext: "CUDA_ERROR_INVALID_CONTEXT", codeInvalidPTX: "CUDA_ERROR_INVALID_PTX",
-	codePeerUnsupported: "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", codePeerEnabled: "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+	codePeerUnsupported: "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", driver.CodePeerEnabled: "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
 	codeInvalidHandle: "CUDA_ERROR_INVALID_HANDLE", codeNotFound: "CUDA_ERROR_NOT_FOUND", codeNotReady: "CUDA_ERROR_NOT_READY",
 	codeIllegalAddress: "CUDA_ERROR_ILLEGAL_ADDRESS", 716: "CUDA_ERROR_MISALIGNED_ADDRESS", codeLaunchFailed: "CUDA_ERROR_LAUNCH_FAILED",
 	codeCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", codeCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
@@ -161,7 +162,7 @@ var softNames = map[int]string{
 }
 
 func softError(call string, code int, format string, a ...any) error {
-	return &CallError{Call: call, Code: code, Name: softNames[code], Text: fmt.Sprintf(format, a...)}
+	return &driver.CallError{Call: call, Code: code, Name: softNames[code], Text: fmt.Sprintf(format, a...)}
 }
 
 // Name, Library and HostShim implement Driver.
@@ -181,7 +182,7 @@ func (s *Software) DeviceCount() (int, error) {
 
 func (s *Software) exists(ordinal int) error {
 	if ordinal < 0 || ordinal >= s.devices {
-		return &DeviceError{Ordinal: ordinal, Cause: softError("cuDeviceGet", codeBadOrdinal, "there are %d devices", s.devices)}
+		return &driver.DeviceError{Ordinal: ordinal, Cause: softError("cuDeviceGet", driver.CodeBadOrdinal, "there are %d devices", s.devices)}
 	}
 	return nil
 }
@@ -194,7 +195,7 @@ func (s *Software) DeviceName(ordinal int) (string, error) {
 }
 
 // DeviceAttribute implements Driver.
-func (s *Software) DeviceAttribute(ordinal int, a Attribute) (int, error) {
+func (s *Software) DeviceAttribute(ordinal int, a driver.Attribute) (int, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	v, ok := s.attributes[a]
@@ -211,7 +212,7 @@ func (s *Software) DeviceMemory(ordinal int) (uint64, error) {
 	return s.memory, s.exists(ordinal)
 }
 
-func (s *Software) canAccessPeer(ordinal, peer int) (bool, error) {
+func (s *Software) CanAccessPeer(ordinal, peer int) (bool, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return ordinal != peer, errors.Join(s.exists(ordinal), s.exists(peer))
@@ -239,7 +240,7 @@ func (s *Software) enter(call string) (*softContext, error) {
 	return c, nil
 }
 
-func (s *Software) createContext(ordinal int) (contextHandle, error) {
+func (s *Software) CreateContext(ordinal int) (driver.ContextHandle, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err := s.exists(ordinal); err != nil {
@@ -250,18 +251,18 @@ func (s *Software) createContext(ordinal int) (contextHandle, error) {
 		return 0, err
 	}
 	c := &softContext{
-		ordinal: ordinal, executor: e, device: map[Pointer]int{}, pinned: map[uintptr]*softPinned{}, streams: map[Stream]*softStream{}, events: map[Event]*softEvent{},
-		modules: map[moduleHandle]Program{}, entries: map[functionHandle]*softFunction{}, graphs: map[graphHandle]*softGraph{},
-		runnable: map[executable]*softGraph{}, peers: map[*softContext]bool{},
+		ordinal: ordinal, executor: e, device: map[driver.Pointer]int{}, pinned: map[uintptr]*softPinned{}, streams: map[driver.Stream]*softStream{}, events: map[driver.Event]*softEvent{},
+		modules: map[driver.ModuleHandle]Program{}, entries: map[driver.FunctionHandle]*softFunction{}, graphs: map[driver.GraphHandle]*softGraph{},
+		runnable: map[driver.Executable]*softGraph{}, peers: map[*softContext]bool{},
 	}
-	h := contextHandle(s.handle())
+	h := driver.ContextHandle(s.handle())
 	s.contexts[h] = c
 	t := threadID()
 	s.current[t] = append(s.current[t], c)
 	return h, nil
 }
 
-func (s *Software) destroyContext(h contextHandle) error {
+func (s *Software) DestroyContext(h driver.ContextHandle) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	c := s.contexts[h]
@@ -282,7 +283,7 @@ func (s *Software) destroyContext(h contextHandle) error {
 	return nil
 }
 
-func (s *Software) setContext(h contextHandle) error {
+func (s *Software) SetContext(h driver.ContextHandle) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	t := threadID()
@@ -303,7 +304,7 @@ func (s *Software) setContext(h contextHandle) error {
 	return nil
 }
 
-func (s *Software) enablePeer(h contextHandle) error {
+func (s *Software) EnablePeer(h driver.ContextHandle) error {
 	c, err := s.enter("cuCtxEnablePeerAccess")
 	if err != nil {
 		return err
@@ -316,7 +317,7 @@ func (s *Software) enablePeer(h contextHandle) error {
 	case peer.ordinal == c.ordinal:
 		return softError("cuCtxEnablePeerAccess", codePeerUnsupported, "a device is no peer of itself")
 	case c.peers[peer]:
-		return softError("cuCtxEnablePeerAccess", codePeerEnabled, "enabled before")
+		return softError("cuCtxEnablePeerAccess", driver.CodePeerEnabled, "enabled before")
 	}
 	c.peers[peer] = true
 	return nil
@@ -329,8 +330,8 @@ func (c *softContext) drain(s *softStream, position uint64) error {
 		s.queue = s.queue[1:]
 		s.executed++
 		if err := work(); err != nil {
-			var ce *CallError
-			if errors.As(err, &ce) && fatal[ce.Code] {
+			var ce *driver.CallError
+			if errors.As(err, &ce) && driver.Fatal(ce.Code) {
 				c.dead = err
 			}
 			return err
@@ -364,7 +365,7 @@ func (c *softContext) uncaptured(call string, code int) error {
 	return nil
 }
 
-func (s *Software) synchronize() error {
+func (s *Software) Synchronize() error {
 	c, err := s.enter("cuCtxSynchronize")
 	if err != nil {
 		return err

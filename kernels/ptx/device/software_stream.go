@@ -1,4 +1,4 @@
-package driver
+package device
 
 import (
 	"errors"
@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
-func (s *Software) loadModule(image []byte) (moduleHandle, error) {
+func (s *Software) LoadModule(image []byte) (driver.ModuleHandle, error) {
 	c, err := s.enter("cuModuleLoadDataEx")
 	if err != nil {
 		return 0, err
@@ -16,14 +18,14 @@ func (s *Software) loadModule(image []byte) (moduleHandle, error) {
 	defer s.mutex.Unlock()
 	p, err := c.executor.Load(image)
 	if err != nil {
-		return 0, &CallError{Call: "cuModuleLoadDataEx", Code: codeInvalidPTX, Name: softNames[codeInvalidPTX], Log: err.Error()}
+		return 0, &driver.CallError{Call: "cuModuleLoadDataEx", Code: codeInvalidPTX, Name: softNames[codeInvalidPTX], Log: err.Error()}
 	}
-	h := moduleHandle(s.handle())
+	h := driver.ModuleHandle(s.handle())
 	c.modules[h] = p
 	return h, nil
 }
 
-func (s *Software) function(m moduleHandle, name string) (functionHandle, error) {
+func (s *Software) Function(m driver.ModuleHandle, name string) (driver.FunctionHandle, error) {
 	c, err := s.enter("cuModuleGetFunction")
 	if err != nil {
 		return 0, err
@@ -40,13 +42,13 @@ func (s *Software) function(m moduleHandle, name string) (functionHandle, error)
 	if e == nil {
 		return 0, softError("cuModuleGetFunction", codeNotFound, "no entry %s", name)
 	}
-	h := functionHandle(s.handle())
-	c.entries[h] = &softFunction{Entry: e, name: name, limit: max(0, defaultShared-e.StaticShared())}
+	h := driver.FunctionHandle(s.handle())
+	c.entries[h] = &softFunction{Entry: e, name: name, limit: max(0, driver.DefaultShared-e.StaticShared())}
 	return h, nil
 }
 
 // ofFunction calls f with an entry point.
-func (s *Software) ofFunction(call string, h functionHandle, f func(*softFunction) error) error {
+func (s *Software) ofFunction(call string, h driver.FunctionHandle, f func(*softFunction) error) error {
 	c, err := s.enter(call)
 	if err != nil {
 		return err
@@ -59,24 +61,24 @@ func (s *Software) ofFunction(call string, h functionHandle, f func(*softFunctio
 	return f(e)
 }
 
-func (s *Software) parameters(h functionHandle) (list []Parameter, err error) {
+func (s *Software) Parameters(h driver.FunctionHandle) (list []driver.Parameter, err error) {
 	err = s.ofFunction("cuFuncGetParamInfo", h, func(f *softFunction) error { list, _, _ = f.Parameters(); return nil })
 	return list, err
 }
 
-func (s *Software) maxThreads(h functionHandle) (n int, err error) {
+func (s *Software) MaxThreads(h driver.FunctionHandle) (n int, err error) {
 	err = s.ofFunction("cuFuncGetAttribute", h, func(f *softFunction) error { n = f.MaxThreads(); return nil })
 	return n, err
 }
 
-func (s *Software) staticShared(h functionHandle) (n int, err error) {
+func (s *Software) StaticShared(h driver.FunctionHandle) (n int, err error) {
 	err = s.ofFunction("cuFuncGetAttribute", h, func(f *softFunction) error { n = f.StaticShared(); return nil })
 	return n, err
 }
 
-func (s *Software) setSharedLimit(h functionHandle, bytes int) error {
+func (s *Software) SetSharedLimit(h driver.FunctionHandle, bytes int) error {
 	return s.ofFunction("cuFuncSetAttribute", h, func(f *softFunction) error {
-		if most := s.attributes[attributeSharedPerBlockOptin]; bytes < 0 || bytes+f.StaticShared() > most {
+		if most := s.attributes[driver.SharedPerBlockOptin]; bytes < 0 || bytes+f.StaticShared() > most {
 			return softError("cuFuncSetAttribute", codeInvalidValue, "%s: %d bytes of shared memory beside %d of its own, a block has %d", f.name, bytes, f.StaticShared(), most)
 		}
 		f.limit = bytes
@@ -84,18 +86,18 @@ func (s *Software) setSharedLimit(h functionHandle, bytes int) error {
 	})
 }
 
-func (s *Software) createStream() (Stream, error) {
+func (s *Software) CreateStream() (driver.Stream, error) {
 	c, err := s.enter("cuStreamCreate")
 	if err != nil {
 		return 0, err
 	}
 	defer s.mutex.Unlock()
-	h := Stream(s.handle())
+	h := driver.Stream(s.handle())
 	c.streams[h] = &softStream{}
 	return h, nil
 }
 
-func (s *Software) streamSynchronize(h Stream) error {
+func (s *Software) StreamSynchronize(h driver.Stream) error {
 	c, err := s.enter("cuStreamSynchronize")
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (s *Software) streamSynchronize(h Stream) error {
 	return c.drain(stream, everything)
 }
 
-func (s *Software) streamWait(h Stream, ev Event) error {
+func (s *Software) StreamWait(h driver.Stream, ev driver.Event) error {
 	c, err := s.enter("cuStreamWaitEvent")
 	if err != nil {
 		return err
@@ -147,19 +149,19 @@ func (s *Software) streamWait(h Stream, ev Event) error {
 	return c.enqueue("cuStreamWaitEvent", stream, func() error { return c.drain(other, position) })
 }
 
-func (s *Software) createEvent() (Event, error) {
+func (s *Software) CreateEvent() (driver.Event, error) {
 	c, err := s.enter("cuEventCreate")
 	if err != nil {
 		return 0, err
 	}
 	defer s.mutex.Unlock()
-	h := Event(s.handle())
+	h := driver.Event(s.handle())
 	c.events[h] = &softEvent{}
 	return h, nil
 }
 
 // ofEvent calls f with an event.
-func (s *Software) ofEvent(call string, h Event, f func(*softContext, *softEvent) error) error {
+func (s *Software) ofEvent(call string, h driver.Event, f func(*softContext, *softEvent) error) error {
 	c, err := s.enter(call)
 	if err != nil {
 		return err
@@ -172,14 +174,14 @@ func (s *Software) ofEvent(call string, h Event, f func(*softContext, *softEvent
 	return f(c, e)
 }
 
-func (s *Software) destroyEvent(h Event) error {
+func (s *Software) DestroyEvent(h driver.Event) error {
 	return s.ofEvent("cuEventDestroy", h, func(c *softContext, _ *softEvent) error {
 		delete(c.events, h)
 		return c.drainAll()
 	})
 }
 
-func (s *Software) recordEvent(h Event, streamHandle Stream) error {
+func (s *Software) RecordEvent(h driver.Event, streamHandle driver.Stream) error {
 	return s.ofEvent("cuEventRecord", h, func(c *softContext, e *softEvent) error {
 		stream, err := c.stream("cuEventRecord", streamHandle)
 		if err != nil {
@@ -196,7 +198,7 @@ func (s *Software) recordEvent(h Event, streamHandle Stream) error {
 	})
 }
 
-func (s *Software) eventSynchronize(h Event) error {
+func (s *Software) EventSynchronize(h driver.Event) error {
 	return s.ofEvent("cuEventSynchronize", h, func(c *softContext, e *softEvent) error {
 		if !e.recorded {
 			return nil
@@ -205,7 +207,7 @@ func (s *Software) eventSynchronize(h Event) error {
 	})
 }
 
-func (s *Software) elapsed(from, to Event) (ms float32, err error) {
+func (s *Software) Elapsed(from, to driver.Event) (ms float32, err error) {
 	const call = "cuEventElapsedTime"
 	err = s.ofEvent(call, from, func(c *softContext, a *softEvent) error {
 		b := c.events[to]
@@ -221,7 +223,7 @@ func (s *Software) elapsed(from, to Event) (ms float32, err error) {
 	return ms, err
 }
 
-func (s *Software) launch(h functionHandle, grid, block Dim, shared int, streamHandle Stream, arguments []unsafe.Pointer) error {
+func (s *Software) Launch(h driver.FunctionHandle, grid, block driver.Dim, shared int, streamHandle driver.Stream, arguments []unsafe.Pointer) error {
 	const call = "cuLaunchKernel"
 	return s.enqueue(call, streamHandle, func(c *softContext) (func() error, error) {
 		f := c.entries[h]
@@ -258,7 +260,7 @@ func (s *Software) launch(h functionHandle, grid, block Dim, shared int, streamH
 	})
 }
 
-func (s *Software) beginCapture(h Stream) error {
+func (s *Software) BeginCapture(h driver.Stream) error {
 	c, err := s.enter("cuStreamBeginCapture")
 	if err != nil {
 		return err
@@ -291,7 +293,7 @@ func (g *softGraph) earlier() []map[int]bool {
 	return predecessors
 }
 
-func (s *Software) endCapture(h Stream) (graphHandle, error) {
+func (s *Software) EndCapture(h driver.Stream) (driver.GraphHandle, error) {
 	const call = "cuStreamEndCapture"
 	c, err := s.enter(call)
 	if err != nil {
@@ -329,12 +331,12 @@ func (s *Software) endCapture(h Stream) (graphHandle, error) {
 	if len(joined) != len(g.nodes) {
 		return 0, softError(call, codeCaptureUnjoined, "a branch has not come back")
 	}
-	handle := graphHandle(s.handle())
+	handle := driver.GraphHandle(s.handle())
 	c.graphs[handle] = g
 	return handle, nil
 }
 
-func (s *Software) instantiate(h graphHandle) (executable, error) {
+func (s *Software) Instantiate(h driver.GraphHandle) (driver.Executable, error) {
 	c, err := s.enter("cuGraphInstantiate")
 	if err != nil {
 		return 0, err
@@ -344,12 +346,12 @@ func (s *Software) instantiate(h graphHandle) (executable, error) {
 	if g == nil {
 		return 0, softError("cuGraphInstantiate", codeInvalidHandle, "no such graph")
 	}
-	e := executable(s.handle())
+	e := driver.Executable(s.handle())
 	c.runnable[e] = &softGraph{slices.Clone(g.nodes)}
 	return e, nil
 }
 
-func (s *Software) launchGraph(e executable, h Stream) error {
+func (s *Software) LaunchGraph(e driver.Executable, h driver.Stream) error {
 	return s.enqueue("cuGraphLaunch", h, func(c *softContext) (func() error, error) {
 		g := c.runnable[e]
 		if g == nil {
@@ -369,7 +371,7 @@ func (s *Software) launchGraph(e executable, h Stream) error {
 	})
 }
 
-func (s *Software) destroyGraph(h graphHandle) error {
+func (s *Software) DestroyGraph(h driver.GraphHandle) error {
 	c, err := s.enter("cuGraphDestroy")
 	if err != nil {
 		return err
@@ -379,7 +381,7 @@ func (s *Software) destroyGraph(h graphHandle) error {
 	return nil
 }
 
-func (s *Software) destroyExecutable(e executable) error {
+func (s *Software) DestroyExecutable(e driver.Executable) error {
 	c, err := s.enter("cuGraphExecDestroy")
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
-package driver
+package shim
 
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
 // Metered is a driver whose calls are counted and whose devices can be given less than
@@ -10,25 +12,25 @@ import (
 // It meters one context at a time. Attributes are read when that is opened. Its
 // methods may be called from any goroutine.
 type Metered struct {
-	Driver
+	driver.Driver
 	mutex      sync.Mutex
 	calls      map[string]int
 	memory     int // bytes of device memory that may be held; 0: all
-	attributes map[Attribute]int
-	device     map[Pointer]int // live allocations
+	attributes map[driver.Attribute]int
+	device     map[driver.Pointer]int // live allocations
 	pinned     map[unsafe.Pointer]bool
 	usage      int
-	names      map[functionHandle]string
+	names      map[driver.FunctionHandle]string
 	captured   map[string]int // kernels of the capture that is under way; nil: none is
-	graphs     map[graphHandle]map[string]int
-	runs       map[executable]map[string]int
+	graphs     map[driver.GraphHandle]map[string]int
+	runs       map[driver.Executable]map[string]int
 }
 
 // NewMetered counts from zero and bounds nothing.
-func NewMetered(d Driver) *Metered {
+func NewMetered(d driver.Driver) *Metered {
 	return &Metered{
-		Driver: d, calls: map[string]int{}, attributes: map[Attribute]int{}, device: map[Pointer]int{}, pinned: map[unsafe.Pointer]bool{},
-		names: map[functionHandle]string{}, graphs: map[graphHandle]map[string]int{}, runs: map[executable]map[string]int{},
+		Driver: d, calls: map[string]int{}, attributes: map[driver.Attribute]int{}, device: map[driver.Pointer]int{}, pinned: map[unsafe.Pointer]bool{},
+		names: map[driver.FunctionHandle]string{}, graphs: map[driver.GraphHandle]map[string]int{}, runs: map[driver.Executable]map[string]int{},
 	}
 }
 
@@ -63,18 +65,11 @@ func (m *Metered) SetMemory(bytes int) {
 }
 
 // SetAttribute makes devices say another value of an attribute.
-func (m *Metered) SetAttribute(a Attribute, value int) {
+func (m *Metered) SetAttribute(a driver.Attribute, value int) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.attributes[a] = value
 }
-
-// Attributes by which kernels, tiles and images are chosen.
-const (
-	Multiprocessors = attributeMultiprocessors
-	Major           = attributeMajor
-	Minor           = attributeMinor
-)
 
 func (m *Metered) count(symbol string) {
 	m.mutex.Lock()
@@ -87,11 +82,11 @@ func (m *Metered) short(call string, bytes int) error {
 	if m.memory == 0 || m.usage+bytes <= m.memory {
 		return nil
 	}
-	return &CallError{Call: call, Code: codeOutOfMemory, Name: "CUDA_ERROR_OUT_OF_MEMORY", Text: "the bound of a metered driver"}
+	return &driver.CallError{Call: call, Code: driver.CodeOutOfMemory, Name: "CUDA_ERROR_OUT_OF_MEMORY", Text: "the bound of a metered driver"}
 }
 
 // DeviceAttribute implements Driver.
-func (m *Metered) DeviceAttribute(ordinal int, a Attribute) (int, error) {
+func (m *Metered) DeviceAttribute(ordinal int, a driver.Attribute) (int, error) {
 	m.mutex.Lock()
 	v, ok := m.attributes[a]
 	m.mutex.Unlock()
@@ -112,13 +107,13 @@ func (m *Metered) DeviceMemory(ordinal int) (uint64, error) {
 	return n, err
 }
 
-func (m *Metered) createContext(ordinal int) (contextHandle, error) {
+func (m *Metered) CreateContext(ordinal int) (driver.ContextHandle, error) {
 	m.count("cuCtxCreate_v2")
-	return m.Driver.createContext(ordinal)
+	return m.Driver.CreateContext(ordinal)
 }
 
-func (m *Metered) destroyContext(c contextHandle) error {
-	err := m.Driver.destroyContext(c)
+func (m *Metered) DestroyContext(c driver.ContextHandle) error {
+	err := m.Driver.DestroyContext(c)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	clear(m.device)
@@ -127,8 +122,8 @@ func (m *Metered) destroyContext(c contextHandle) error {
 	return err
 }
 
-func (m *Metered) memoryInfo() (free, total uint64, err error) {
-	free, total, err = m.Driver.memoryInfo()
+func (m *Metered) MemoryInfo() (free, total uint64, err error) {
+	free, total, err = m.Driver.MemoryInfo()
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.memory > 0 {
@@ -137,14 +132,14 @@ func (m *Metered) memoryInfo() (free, total uint64, err error) {
 	return min(free, total-min(total, uint64(m.usage))), total, err
 }
 
-func (m *Metered) alloc(bytes int) (Pointer, error) {
+func (m *Metered) Alloc(bytes int) (driver.Pointer, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.calls["cuMemAlloc_v2"]++
 	if err := m.short("cuMemAlloc", bytes); err != nil {
 		return 0, err
 	}
-	p, err := m.Driver.alloc(bytes)
+	p, err := m.Driver.Alloc(bytes)
 	if err == nil {
 		m.device[p] = bytes
 		m.usage += bytes
@@ -152,81 +147,81 @@ func (m *Metered) alloc(bytes int) (Pointer, error) {
 	return p, err
 }
 
-func (m *Metered) free(p Pointer) error {
+func (m *Metered) Free(p driver.Pointer) error {
 	m.mutex.Lock()
 	m.usage -= m.device[p]
 	delete(m.device, p)
 	m.mutex.Unlock()
-	return m.Driver.free(p)
+	return m.Driver.Free(p)
 }
 
-func (m *Metered) allocHost(bytes int) (unsafe.Pointer, error) {
+func (m *Metered) AllocHost(bytes int) (unsafe.Pointer, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.calls["cuMemHostAlloc"]++
-	p, err := m.Driver.allocHost(bytes)
+	p, err := m.Driver.AllocHost(bytes)
 	if err == nil {
 		m.pinned[p] = true
 	}
 	return p, err
 }
 
-func (m *Metered) freeHost(p unsafe.Pointer) error {
+func (m *Metered) FreeHost(p unsafe.Pointer) error {
 	m.mutex.Lock()
 	delete(m.pinned, p)
 	m.mutex.Unlock()
-	return m.Driver.freeHost(p)
+	return m.Driver.FreeHost(p)
 }
 
-func (m *Metered) copyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error {
+func (m *Metered) CopyToDevice(dst driver.Pointer, src unsafe.Pointer, bytes int) error {
 	m.count("cuMemcpyHtoD_v2")
-	return m.Driver.copyToDevice(dst, src, bytes)
+	return m.Driver.CopyToDevice(dst, src, bytes)
 }
 
-func (m *Metered) copyToHost(dst unsafe.Pointer, src Pointer, bytes int) error {
+func (m *Metered) CopyToHost(dst unsafe.Pointer, src driver.Pointer, bytes int) error {
 	m.count("cuMemcpyDtoH_v2")
-	return m.Driver.copyToHost(dst, src, bytes)
+	return m.Driver.CopyToHost(dst, src, bytes)
 }
 
-func (m *Metered) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error {
+func (m *Metered) CopyToDeviceAsync(dst driver.Pointer, src unsafe.Pointer, bytes int, s driver.Stream) error {
 	m.count("cuMemcpyHtoDAsync_v2")
-	return m.Driver.copyToDeviceAsync(dst, src, bytes, s)
+	return m.Driver.CopyToDeviceAsync(dst, src, bytes, s)
 }
 
-func (m *Metered) copyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error {
+func (m *Metered) CopyToHostAsync(dst unsafe.Pointer, src driver.Pointer, bytes int, s driver.Stream) error {
 	m.count("cuMemcpyDtoHAsync_v2")
-	return m.Driver.copyToHostAsync(dst, src, bytes, s)
+	return m.Driver.CopyToHostAsync(dst, src, bytes, s)
 }
 
-func (m *Metered) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, bytes int, s Stream) error {
+func (m *Metered) CopyPeerAsync(dst driver.Pointer, to driver.ContextHandle, src driver.Pointer, from driver.ContextHandle, bytes int, s driver.Stream) error {
 	m.count("cuMemcpyPeerAsync")
-	return m.Driver.copyPeerAsync(dst, to, src, from, bytes, s)
+	return m.Driver.CopyPeerAsync(dst, to, src, from, bytes, s)
 }
 
-func (m *Metered) recordEvent(e Event, s Stream) error {
+func (m *Metered) RecordEvent(e driver.Event, s driver.Stream) error {
 	m.count("cuEventRecord")
-	return m.Driver.recordEvent(e, s)
+	return m.Driver.RecordEvent(e, s)
 }
 
-func (m *Metered) eventSynchronize(e Event) error {
+func (m *Metered) EventSynchronize(e driver.Event) error {
 	m.count("cuEventSynchronize")
-	return m.Driver.eventSynchronize(e)
+	return m.Driver.EventSynchronize(e)
 }
 
-func (m *Metered) streamSynchronize(stream Stream) error {
+func (m *Metered) StreamSynchronize(stream driver.Stream) error {
 	m.count("cuStreamSynchronize")
-	return m.Driver.streamSynchronize(stream)
+	return m.Driver.StreamSynchronize(stream)
 }
 
-func (m *Metered) function(module moduleHandle, name string) (functionHandle, error) {
-	f, err := m.Driver.function(module, name)
+func (m *Metered) Function(module driver.ModuleHandle, name string) (driver.FunctionHandle, error) {
+	f, err := m.Driver.Function(module, name)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.names[f] = name
 	return f, err
 }
 
-func (m *Metered) launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
+func (m *Metered) Launch(f driver.FunctionHandle, grid, block driver.Dim, shared int, s driver.Stream, arguments []unsafe.Pointer) error {
 	m.mutex.Lock()
 	m.calls["cuLaunchKernel"]++
 	counters := m.calls
@@ -236,11 +231,11 @@ func (m *Metered) launch(f functionHandle, grid, block Dim, shared int, s Stream
 	counters["kernel"]++
 	counters[m.names[f]]++
 	m.mutex.Unlock()
-	return m.Driver.launch(f, grid, block, shared, s, arguments)
+	return m.Driver.Launch(f, grid, block, shared, s, arguments)
 }
 
-func (m *Metered) beginCapture(s Stream) error {
-	err := m.Driver.beginCapture(s)
+func (m *Metered) BeginCapture(s driver.Stream) error {
+	err := m.Driver.BeginCapture(s)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.calls["cuStreamBeginCapture_v2"]++
@@ -250,16 +245,16 @@ func (m *Metered) beginCapture(s Stream) error {
 	return err
 }
 
-func (m *Metered) endCapture(s Stream) (graphHandle, error) {
-	g, err := m.Driver.endCapture(s)
+func (m *Metered) EndCapture(s driver.Stream) (driver.GraphHandle, error) {
+	g, err := m.Driver.EndCapture(s)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.graphs[g], m.captured = m.captured, nil
 	return g, err
 }
 
-func (m *Metered) instantiate(g graphHandle) (executable, error) {
-	e, err := m.Driver.instantiate(g)
+func (m *Metered) Instantiate(g driver.GraphHandle) (driver.Executable, error) {
+	e, err := m.Driver.Instantiate(g)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.calls["cuGraphInstantiateWithFlags"]++
@@ -267,12 +262,12 @@ func (m *Metered) instantiate(g graphHandle) (executable, error) {
 	return e, err
 }
 
-func (m *Metered) launchGraph(e executable, s Stream) error {
+func (m *Metered) LaunchGraph(e driver.Executable, s driver.Stream) error {
 	m.mutex.Lock()
 	m.calls["cuGraphLaunch"]++
 	for kernel, n := range m.runs[e] {
 		m.calls[kernel] += n
 	}
 	m.mutex.Unlock()
-	return m.Driver.launchGraph(e, s)
+	return m.Driver.LaunchGraph(e, s)
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package driver
+package device
 
 // threadID is the same for all threads: where they cannot be told apart, one context is
 // current for all.

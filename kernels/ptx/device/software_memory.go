@@ -1,12 +1,14 @@
-package driver
+package device
 
 import (
 	"errors"
 	"slices"
 	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
-func (s *Software) memoryInfo() (free, total uint64, err error) {
+func (s *Software) MemoryInfo() (free, total uint64, err error) {
 	c, err := s.enter("cuMemGetInfo")
 	if err != nil {
 		return 0, 0, err
@@ -15,7 +17,7 @@ func (s *Software) memoryInfo() (free, total uint64, err error) {
 	return s.memory - min(c.reserved, s.memory), s.memory, nil
 }
 
-func (s *Software) alloc(n int) (Pointer, error) {
+func (s *Software) Alloc(n int) (driver.Pointer, error) {
 	c, err := s.enter("cuMemAlloc")
 	if err != nil {
 		return 0, err
@@ -25,7 +27,7 @@ func (s *Software) alloc(n int) (Pointer, error) {
 		return 0, softError("cuMemAlloc", codeInvalidValue, "%d bytes", n)
 	}
 	if c.reserved+uint64(n) > s.memory {
-		return 0, softError("cuMemAlloc", codeOutOfMemory, "%d bytes beside %d of %d", n, c.reserved, s.memory)
+		return 0, softError("cuMemAlloc", driver.CodeOutOfMemory, "%d bytes beside %d of %d", n, c.reserved, s.memory)
 	}
 	p, err := c.executor.Alloc(n)
 	if err != nil {
@@ -36,7 +38,7 @@ func (s *Software) alloc(n int) (Pointer, error) {
 	return p, nil
 }
 
-func (s *Software) free(p Pointer) error {
+func (s *Software) Free(p driver.Pointer) error {
 	c, err := s.enter("cuMemFree")
 	if err != nil {
 		return err
@@ -55,7 +57,7 @@ func (s *Software) free(p Pointer) error {
 	return nil
 }
 
-func (s *Software) allocHost(n int) (unsafe.Pointer, error) {
+func (s *Software) AllocHost(n int) (unsafe.Pointer, error) {
 	c, err := s.enter("cuMemHostAlloc")
 	if err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func (s *Software) allocHost(n int) (unsafe.Pointer, error) {
 	return p, nil
 }
 
-func (s *Software) hostAddress(p unsafe.Pointer) (Pointer, error) {
+func (s *Software) HostAddress(p unsafe.Pointer) (driver.Pointer, error) {
 	c, err := s.enter("cuMemHostGetDevicePointer")
 	if err != nil {
 		return 0, err
@@ -90,7 +92,7 @@ func (s *Software) hostAddress(p unsafe.Pointer) (Pointer, error) {
 	return h.address, nil
 }
 
-func (s *Software) freeHost(p unsafe.Pointer) error {
+func (s *Software) FreeHost(p unsafe.Pointer) error {
 	c, err := s.enter("cuMemFreeHost")
 	if err != nil {
 		return err
@@ -120,7 +122,7 @@ func (c *softContext) hostBytes(p unsafe.Pointer, n int) []byte {
 }
 
 // bytes is device memory for a copy; pinned memory is none.
-func (c *softContext) bytes(call string, p Pointer, n int, writes bool) ([]byte, error) {
+func (c *softContext) bytes(call string, p driver.Pointer, n int, writes bool) ([]byte, error) {
 	b, err := c.executor.Bytes(p, n, writes)
 	if err != nil {
 		return nil, softError(call, codeInvalidValue, "%v", err)
@@ -128,7 +130,7 @@ func (c *softContext) bytes(call string, p Pointer, n int, writes bool) ([]byte,
 	return b, nil
 }
 
-func (s *Software) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
+func (s *Software) CopyToDevice(dst driver.Pointer, src unsafe.Pointer, n int) error {
 	c, err := s.enter("cuMemcpyHtoD")
 	if err != nil {
 		return err
@@ -148,7 +150,7 @@ func (s *Software) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
 	return nil
 }
 
-func (s *Software) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
+func (s *Software) CopyToHost(dst unsafe.Pointer, src driver.Pointer, n int) error {
 	c, err := s.enter("cuMemcpyDtoH")
 	if err != nil {
 		return err
@@ -170,7 +172,7 @@ func (s *Software) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
 
 // enqueue puts work on a stream, or in the graph that it captures. What prepare finds wrong
 // is an error of the call itself.
-func (s *Software) enqueue(call string, h Stream, prepare func(c *softContext) (func() error, error)) error {
+func (s *Software) enqueue(call string, h driver.Stream, prepare func(c *softContext) (func() error, error)) error {
 	c, err := s.enter(call)
 	if err != nil {
 		return err
@@ -213,7 +215,7 @@ func (c *softContext) enqueue(call string, stream *softStream, work func() error
 	return nil
 }
 
-func (c *softContext) stream(call string, h Stream) (*softStream, error) {
+func (c *softContext) stream(call string, h driver.Stream) (*softStream, error) {
 	if h == 0 || h == 1 {
 		return &c.legacy, nil
 	}
@@ -223,16 +225,16 @@ func (c *softContext) stream(call string, h Stream) (*softStream, error) {
 	return nil, softError(call, codeInvalidHandle, "no such stream")
 }
 
-func (s *Software) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, h Stream) error {
+func (s *Software) CopyToDeviceAsync(dst driver.Pointer, src unsafe.Pointer, n int, h driver.Stream) error {
 	return s.copyAsync("cuMemcpyHtoDAsync", dst, src, n, h, true)
 }
 
-func (s *Software) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, h Stream) error {
+func (s *Software) CopyToHostAsync(dst unsafe.Pointer, src driver.Pointer, n int, h driver.Stream) error {
 	return s.copyAsync("cuMemcpyDtoHAsync", src, dst, n, h, false)
 }
 
 // copyAsync copies between memory of the device and pinned memory of the host when the stream comes to it.
-func (s *Software) copyAsync(call string, device Pointer, host unsafe.Pointer, n int, h Stream, toDevice bool) error {
+func (s *Software) copyAsync(call string, device driver.Pointer, host unsafe.Pointer, n int, h driver.Stream, toDevice bool) error {
 	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
 		if c.hostBytes(host, n) == nil {
 			return nil, softError(call, codeInvalidValue, "a copy of memory that is not pinned")
@@ -256,7 +258,7 @@ func (s *Software) copyAsync(call string, device Pointer, host unsafe.Pointer, n
 	})
 }
 
-func (s *Software) copyOnDeviceAsync(dst, src Pointer, n int, h Stream) error {
+func (s *Software) CopyOnDeviceAsync(dst, src driver.Pointer, n int, h driver.Stream) error {
 	const call = "cuMemcpyDtoDAsync"
 	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
 		work := func() error {
@@ -276,7 +278,7 @@ func (s *Software) copyOnDeviceAsync(dst, src Pointer, n int, h Stream) error {
 	})
 }
 
-func (s *Software) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, h Stream) error {
+func (s *Software) CopyPeerAsync(dst driver.Pointer, to driver.ContextHandle, src driver.Pointer, from driver.ContextHandle, n int, h driver.Stream) error {
 	const call = "cuMemcpyPeerAsync"
 	return s.enqueue(call, h, func(*softContext) (func() error, error) {
 		target, source := s.contexts[to], s.contexts[from]
@@ -304,7 +306,7 @@ func (s *Software) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, fro
 	})
 }
 
-func (s *Software) fill(call string, p Pointer, pattern []byte, count int, h Stream) error {
+func (s *Software) fill(call string, p driver.Pointer, pattern []byte, count int, h driver.Stream) error {
 	n := count * len(pattern)
 	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
 		if uint64(p)%uint64(len(pattern)) != 0 {
@@ -323,10 +325,10 @@ func (s *Software) fill(call string, p Pointer, pattern []byte, count int, h Str
 	})
 }
 
-func (s *Software) fill8Async(dst Pointer, value uint8, count int, h Stream) error {
+func (s *Software) Fill8Async(dst driver.Pointer, value uint8, count int, h driver.Stream) error {
 	return s.fill("cuMemsetD8Async", dst, []byte{value}, count, h)
 }
 
-func (s *Software) fill32Async(dst Pointer, v uint32, count int, h Stream) error {
+func (s *Software) Fill32Async(dst driver.Pointer, v uint32, count int, h driver.Stream) error {
 	return s.fill("cuMemsetD32Async", dst, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}, count, h)
 }
