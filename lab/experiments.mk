@@ -487,7 +487,7 @@ build/nvdisasm/nvidia:
 
 ## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 count-kernels: nvdisasm
-	$(GO) run ./kernels/build count
+	$(GO) run ./lab/kernelcounts
 
 .PHONY: cuda-headers build-cu test-cu
 ## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/cli"
@@ -15,7 +17,6 @@ import (
 	"github.com/gpc-engine/gpc/lab/compare"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/report"
-	"github.com/spf13/cobra"
 )
 
 // Compare sets records of gpc bench side by side.
@@ -57,7 +58,7 @@ more than that, unless it may be chance. gpc names these rows.`,
 			}
 			var records []compare.NamedRecord
 			for _, path := range args {
-				r, err := bench.ReadRecord(path)
+				r, err := compare.ReadBench(path)
 				if err != nil {
 					return gpc.BadInput(err)
 				}

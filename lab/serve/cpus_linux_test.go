@@ -1,4 +1,4 @@
-package machine
+package main
 
 import (
 	"os/exec"
@@ -9,35 +9,37 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // What a bound thread starts may run where the thread may, this process where it was bound.
 func TestCPUsAreBound(t *testing.T) {
-	all := CPUs()
+	all := allowedCPUs()
 	if len(all) < 2 {
 		t.Skip("one CPU, or not known which")
 	}
 	defer func() {
-		if err := Bind(all); err != nil {
+		if err := bindProcess(all); err != nil {
 			t.Error(err)
 		}
 	}()
 	first, last := all[:1], all[len(all)-1:]
 	var child []byte
-	if err := On(first, func() (err error) {
+	if err := onCPUs(first, func() (err error) {
 		child, err = exec.Command("nproc").Output()
 		return err
 	}); err != nil || strings.TrimSpace(string(child)) != "1" {
 		t.Errorf("a process of a thread of one CPU has %s, %v", child, err)
 	}
-	if err := Bind(last); err != nil {
+	if err := bindProcess(last); err != nil {
 		t.Fatal(err)
 	}
 	seen := make(chan []int)
 	for range 2 * len(all) {
 		go func() {
 			runtime.LockOSThread()
-			seen <- CPUs()
+			seen <- allowedCPUs()
 		}()
 	}
 	for range 2 * len(all) {
@@ -50,7 +52,7 @@ func TestCPUsAreBound(t *testing.T) {
 // The thread that asks for it has the least leeway of its sleeps that the kernel gives.
 func TestPunctual(t *testing.T) {
 	runtime.LockOSThread() // the thread ends with the test's goroutine
-	if err := Punctual(); err != nil {
+	if err := punctual(); err != nil {
 		t.Fatal(err)
 	}
 	if slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0); err != nil || slack != 1 {
@@ -61,16 +63,16 @@ func TestPunctual(t *testing.T) {
 // BenchmarkPunctual is how late a sleep of 200 µs ends.
 func BenchmarkPunctual(b *testing.B) {
 	runtime.LockOSThread()
-	if err := Punctual(); err != nil {
+	if err := punctual(); err != nil {
 		b.Fatal(err)
 	}
 	var late []time.Duration
 	for b.Loop() {
-		at := Now() + 200*time.Microsecond
-		if err := SleepUntil(at); err != nil {
+		at := machine.Now() + 200*time.Microsecond
+		if err := machine.SleepUntil(at); err != nil {
 			b.Fatal(err)
 		}
-		late = append(late, Now()-at)
+		late = append(late, machine.Now()-at)
 	}
 	slices.Sort(late)
 	b.ReportMetric(float64(late[len(late)/2].Nanoseconds())/1e3, "p50-µs")

@@ -1,4 +1,4 @@
-package machine
+package main
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUs are those that the calling thread may run on, by number; nil where that is not known.
-func CPUs() (all []int) {
+// allowedCPUs are those that the calling thread may run on, by number; nil where that is not known.
+func allowedCPUs() (all []int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
 		return nil
@@ -31,8 +31,8 @@ func bind(thread int, cpus []int) error {
 	return unix.SchedSetaffinity(thread, &set)
 }
 
-// Bind lets every thread of this process run on CPUs alone, and so those that they start.
-func Bind(cpus []int) error {
+// bindProcess lets every thread of this process run on CPUs alone, and so those that they start.
+func bindProcess(cpus []int) error {
 	// A thread that another has started meanwhile may still have the other's CPUs of before.
 	for range 2 {
 		entries, err := os.ReadDir("/proc/self/task")
@@ -52,16 +52,16 @@ func Bind(cpus []int) error {
 	return nil
 }
 
-// On calls f on a thread that may run on CPUs alone: a process that f starts may run on no others.
-func On(cpus []int, f func() error) error {
+// onCPUs calls f on a thread that may run on CPUs alone: a process that f starts may run on no others.
+func onCPUs(cpus []int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := CPUs()
+	before := allowedCPUs()
 	if err := bind(0, cpus); err != nil {
 		return err
 	}
 	return errors.Join(f(), bind(0, before))
 }
 
-// Punctual makes SleepUntil on the calling thread end when it should; the kernel's own leeway is 50 µs.
-func Punctual() error { return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
+// punctual makes SleepUntil on the calling thread end when it should; the kernel's own leeway is 50 µs.
+func punctual() error { return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }

@@ -1,3 +1,5 @@
+// Command kernelcounts writes instructions, registers, occupancy and products of every kernel, from the committed
+// cubins, into docs/contribute/notebook/cuda-kernels.md. It needs the disassembler, in build/nvdisasm (lab/run nvdisasm).
 package main
 
 import (
@@ -180,13 +182,24 @@ func (p product) limits() (l productLimits) {
 }
 
 const (
-	countsBegin = "<!-- counts: written by go run ./kernels/build count -->"
+	countsBegin = "<!-- counts: written by go run ./lab/kernelcounts -->"
 	countsEnd   = "<!-- end of counts -->"
 	countsPage  = "docs/contribute/notebook/cuda-kernels.md"
 )
 
+func main() {
+	m, err := images.Find(".")
+	if err == nil {
+		err = count(m)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
 // count writes the counts of every committed cubin into the page of the kernels, or
-// prints them where the module has none.
+// prints them where the page has no place for them.
 func count(m images.Module) error {
 	tool, err := disassembler(m)
 	if err != nil {
