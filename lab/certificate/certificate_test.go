@@ -1,4 +1,4 @@
-package batchnav
+package certificate
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -18,8 +19,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// heldOut are samples of the feedback that the exact map was built from.
-func heldOut(n int) []domain.Sample {
+// samplesOf are samples of the feedback that the exact map was built from.
+func samplesOf(n int) []domain.Sample {
 	rng := rand.New(rand.NewPCG(1, 1))
 	samples := make([]domain.Sample, n)
 	for i := range samples {
@@ -28,6 +29,11 @@ func heldOut(n int) []domain.Sample {
 		samples[i] = domain.Sample{S: s, C: []float64{0.5}, Preference: domain.Preference{Adaptive: true}, U: []float64{u}}
 	}
 	return samples
+}
+
+func latents(t *testing.T, m *model.Model, p domain.Problem, opt batchnav.Options) *batchnav.Latents {
+	t.Helper()
+	return require.Get(batchnav.NewLatents(ref.New(), m, p, opt))(t)
 }
 
 func close(t *testing.T, name string, got Number, want, tolerance float64) {
@@ -39,7 +45,7 @@ func close(t *testing.T, name string, got Number, want, tolerance float64) {
 
 func estimate(t *testing.T, cart *testdomain.Cart, m *model.Model) *Constants {
 	t.Helper()
-	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{points: 40, Seed: 3}))(t)
+	k := require.Get(Estimate(t.Context(), latents(t, m, cart, batchnav.Options{}), samplesOf(60), Options{points: 40, Seed: 3}))(t)
 	return k
 }
 
@@ -79,7 +85,7 @@ func TestFDeltaBoundsTheIncrease(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.LatentStep = 4, 0.1 // ½V²Δt² = 0.08, far above rounding
-	a := require.Get(newCertifier(ref.New(), testdomain.Map(cart, 14, false), cart, heldOut(40), CertifyOptions{Options: Options{Navigation: &nav}}))(t)
+	a := require.Get(newCertifier(latents(t, testdomain.Map(cart, 14, false), cart, batchnav.Options{Navigation: &nav}), samplesOf(40), Options{}))(t)
 	// Start away from M*, where Φ has a slope.
 	displace(9, 0, 0.3, a.spot, a.spot)
 	var c Constants
@@ -172,9 +178,9 @@ func TestRecovery(t *testing.T) {
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
-	opt := CertifyOptions{Options: Options{Navigation: &nav}, samples: 30, Steps: 12, Perturbation: 0.5 / m.Calibration.LatentSpread}
-	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, opt))(t)
+	opt := Options{samples: 30, Steps: 12, Perturbation: 0.5 / m.Calibration.LatentSpread}
+	k := require.Get(Estimate(t.Context(), latents(t, m, cart, batchnav.Options{Navigation: &nav}), samplesOf(60), opt))(t)
+	r := require.Get(Recover(t.Context(), latents(t, m, level{cart}, batchnav.Options{Navigation: &nav}), samplesOf(60), k, opt))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -187,8 +193,8 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Conforming)
 	}
 	nav.VMax = 0.1
-	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt)
+	k = require.Get(Estimate(t.Context(), latents(t, m, cart, batchnav.Options{Navigation: &nav}), samplesOf(60), opt))(t)
+	r, err := Recover(t.Context(), latents(t, m, cart, batchnav.Options{Navigation: &nav}), samplesOf(60), k, opt)
 	require.OK(t, err)
 	if r.Capped < 0.99 || r.Conforming > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Conforming)
@@ -197,7 +203,7 @@ func TestRecovery(t *testing.T) {
 
 func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	nav := require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, batchnav.Options{Direct: true}))(t)
 	pref := domain.Preference{Adaptive: true}
 	const offset = 0.125
 	m, err := MeasureLoop(context.Background(), cart.Spec(), nav.Controller(), oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
@@ -226,7 +232,7 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 // says that the loop does not keep its margins.
 func TestMeasureLoopCountsMarginsBroken(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	nav := require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, batchnav.Options{Direct: true}))(t)
 	k := estimate(t, cart, testdomain.Map(cart, 14, true))
 	for _, push := range []float64{0, 1e3} {
 		m, err := MeasureLoop(context.Background(), cart.Spec(), pushed{nav.Controller(), push}, oneScene{cart}, 1, 1, domain.Preference{Adaptive: true}, nil)

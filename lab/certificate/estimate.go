@@ -1,4 +1,7 @@
-package batchnav
+// Package certificate estimates the constants of the paper's guarantees on held-out samples of a map, says which
+// conditions hold, and compares the bounds with what a method does in closed loop (docs/reference/certify.md). The
+// central type is Certificate.
+package certificate
 
 import (
 	"cmp"
@@ -10,16 +13,18 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// CertifyOptions say what is certified.
-type CertifyOptions struct {
-	Options Options // of the loop to certify
-	Seed    uint64  // of the samples' displacements
+// Number is null in JSON where it is not finite.
+type Number = batchnav.Number
+
+// Options say what is certified.
+type Options struct {
+	Seed uint64 // of the samples' displacements
 	// Steps are the latent steps, ≥ 1, that Recover follows after a perturbation of Perturbation, > 0, a
 	// fraction of the spread of M*.
 	Steps        int
@@ -81,57 +86,64 @@ type Constants struct {
 // certifier carries what the estimates share: the held-out samples with their places
 // on M*.
 type certifier struct {
-	anchors
-	opt        CertifyOptions
-	samples    []domain.Sample
-	questions  []domain.Question // one per sample
-	netS, netU backend.Net
+	batchnav.Parts
+	opt                Options
+	spec               *domain.Spec
+	latents            *batchnav.Latents
+	samples            []domain.Sample
+	rows               batchnav.Rows // of the samples
+	normal, state, ctx tensor.Matrix // x̂; s; c
+	observed, spot     tensor.Matrix // E_x; localized
+	netS, netU         backend.Net
 }
 
 // newCertifier encodes and localizes the held-out samples.
-func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*certifier, error) {
+func newCertifier(l *batchnav.Latents, holdout []domain.Sample, opt Options) (*certifier, error) {
 	opt.samples, opt.points = cmp.Or(opt.samples, certifySamples), cmp.Or(opt.points, certifyPoints)
 	if len(holdout) == 0 {
 		return nil, fmt.Errorf("certify: no held-out samples")
 	}
 	n := min(opt.samples, len(holdout))
-	l, err := load(b, m, p, &opt.Options)
-	if err != nil {
+	a := &certifier{Parts: l.Parts(), latents: l, opt: opt}
+	a.spec = a.Problem.Spec()
+	spec, nz := a.spec, a.Model.Latent()
+	var err error
+	if a.netS, err = a.Backend.NewNet(a.Model.DecoderS); err != nil {
 		return nil, err
 	}
-	if err := l.makeStepper(n); err != nil {
+	if a.netU, err = a.Backend.NewNet(a.Model.DecoderU); err != nil {
 		return nil, err
 	}
-	spec := l.spec
-	a := &certifier{anchors: newAnchors(l), opt: opt}
-	if a.netS, err = b.NewNet(m.DecoderS); err != nil {
-		return nil, err
-	}
-	if a.netU, err = b.NewNet(m.DecoderU); err != nil {
-		return nil, err
-	}
+	a.normal, a.state, a.ctx = tensor.New(n, spec.MeasuredSize()), tensor.New(n, spec.MeasuredSize()), tensor.New(n, spec.ContextSize())
+	a.observed, a.spot = tensor.New(n, nz), tensor.New(n, nz)
 	for i := range n {
 		s := holdout[i*len(holdout)/n]
-		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() {
-			return nil, fmt.Errorf("certify: sample %d has %d state, %d context and %d action values, case %q has %d, %d and %d",
+		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() || !s.Preference.Adaptive {
+			return nil, fmt.Errorf("certify: sample %d has %d state, %d context and %d action values, case %q has %d, %d and %d; want the adaptive priority",
 				i*len(holdout)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
 		}
 		a.samples = append(a.samples, s)
-		a.questions = append(a.questions, domain.Question{S: s.S, C: s.C, Preference: s.Preference})
+		a.rows.S, a.rows.C = append(a.rows.S, s.S...), append(a.rows.C, s.C...)
+		tensor.Narrow(a.state.Row(i), s.S)
+		tensor.Narrow(a.ctx.Row(i), s.C)
+		a.Model.NormS.Apply(a.normal.Row(i), a.state.Row(i))
 	}
-	return a, a.localize(a.questions)
+	if err := l.Encode(a.rows, false, a.observed); err != nil {
+		return nil, err
+	}
+	return a, l.Encode(a.rows, true, a.spot)
 }
 
 // Estimate computes the constants of a map from held-out samples, on which
 // nothing of the map was trained.
-func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, opt CertifyOptions) (*Constants, error) {
-	a, err := newCertifier(b, m, p, holdout, opt)
+func Estimate(ctx context.Context, l *batchnav.Latents, holdout []domain.Sample, opt Options) (*Constants, error) {
+	a, err := newCertifier(l, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
 	c := &Constants{
-		Samples: len(a.samples), Dt: a.nav.LatentStep, Epsilon: a.nav.Epsilon, VMax: a.nav.VMax, LieGain: a.nav.LieGain,
-		TauGeom:  m.Calibration.TauGeom,
+		Samples: len(a.samples), Dt: a.Navigation.LatentStep, Epsilon: a.Navigation.Epsilon, VMax: a.Navigation.VMax, LieGain: a.Navigation.LieGain,
+		TauGeom:  a.Model.Calibration.TauGeom,
 		KappaMax: Number(math.NaN()), KappaP95: Number(math.NaN()),
 	}
 	for _, step := range []func(*Constants) error{a.lipschitz, a.margins, a.localization, a.potential, a.shape} {
@@ -150,11 +162,11 @@ func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.P
 
 // points are latents at which decoders are sampled: codes and localized samples.
 func (a *certifier) points() tensor.Matrix {
-	codes := min(a.opt.points, a.model.Codes.Rows)
+	codes := min(a.opt.points, a.Model.Codes.Rows)
 	extra := min(a.opt.points, a.spot.Rows)
-	z := tensor.New(codes+extra, a.model.Latent())
+	z := tensor.New(codes+extra, a.Model.Latent())
 	for i := range codes {
-		copy(z.Row(i), a.model.Codes.Row(i*a.model.Codes.Rows/codes))
+		copy(z.Row(i), a.Model.Codes.Row(i*a.Model.Codes.Rows/codes))
 	}
 	for i := range extra {
 		copy(z.Row(codes+i), a.spot.Row(i*a.spot.Rows/extra))
@@ -165,7 +177,7 @@ func (a *certifier) points() tensor.Matrix {
 // lipschitz fills in K_Du, K_Ds, their bounds and σ_0.
 func (a *certifier) lipschitz(c *Constants) error {
 	z := a.points()
-	u, err := jacobianExtremes(a.netU, a.spec.PlanSize(), z, a.model.NormU.Scale)
+	u, err := jacobianExtremes(a.netU, a.spec.PlanSize(), z, a.Model.NormU.Scale)
 	if err != nil {
 		return err
 	}
@@ -173,11 +185,11 @@ func (a *certifier) lipschitz(c *Constants) error {
 	if err != nil {
 		return err
 	}
-	boundU, err := layerBound(a.model.DecoderU, a.model.NormU.Scale)
+	boundU, err := layerBound(a.Model.DecoderU, a.Model.NormU.Scale)
 	if err != nil {
 		return err
 	}
-	boundS, err := layerBound(a.model.DecoderS, nil)
+	boundS, err := layerBound(a.Model.DecoderS, nil)
 	if err != nil {
 		return err
 	}
@@ -195,7 +207,7 @@ const difference = 6e-6
 func (a *certifier) margins(c *Constants) error {
 	n, nu := len(a.samples), a.spec.ActionSize()
 	plan := tensor.New(n, a.spec.PlanSize())
-	if err := a.stepper.Decode(a.observed, a.ctx, a.state, plan, tensor.Matrix{}); err != nil {
+	if err := a.Stepper.Decode(a.observed, a.ctx, a.state, plan, tensor.Matrix{}); err != nil {
 		return err
 	}
 	u := make([]float64, nu)
@@ -211,16 +223,16 @@ func (a *certifier) margins(c *Constants) error {
 		}
 		dec = math.Max(dec, math.Sqrt(sum))
 		tensor.Widen(u, plan.Row(i)[:nu])
-		a.problem.Margins(s.S, s.C, u, hi)
+		a.Problem.Margins(s.S, s.C, u, hi)
 		gamma = math.Min(gamma, domain.Smallest(hi))
 		clear(steepness)
 		for j := range u {
 			v := u[j]
 			h := difference * (1 + math.Abs(v))
 			u[j] = v + h
-			a.problem.Margins(s.S, s.C, u, hi)
+			a.Problem.Margins(s.S, s.C, u, hi)
 			u[j] = v - h
-			a.problem.Margins(s.S, s.C, u, lo)
+			a.Problem.Margins(s.S, s.C, u, lo)
 			u[j] = v
 			for k := range hi {
 				slope := (hi[k] - lo[k]) / (2 * h)
@@ -228,15 +240,15 @@ func (a *certifier) margins(c *Constants) error {
 			}
 		}
 		lf = math.Max(lf, math.Sqrt(slices.Max(steepness)))
-		a.problem.Project(s.S, s.C, u)
-		a.problem.Margins(s.S, s.C, u, hi)
+		a.Problem.Project(s.S, s.C, u)
+		a.Problem.Margins(s.S, s.C, u, hi)
 		projected = math.Min(projected, domain.Smallest(hi))
 		sum = 0
 		for j, v := range u {
 			sum += (v - s.U[j]) * (v - s.U[j])
 		}
 		decProjected = math.Max(decProjected, math.Sqrt(sum))
-		a.problem.Margins(s.S, s.C, s.U[:nu], hi)
+		a.Problem.Margins(s.S, s.C, s.U[:nu], hi)
 		optimal = math.Min(optimal, domain.Smallest(hi))
 	}
 	c.GammaMin, c.GammaMinOptimal, c.GammaMinProjected = Number(gamma), Number(optimal), Number(projected)
@@ -288,12 +300,12 @@ func (a *certifier) potential(c *Constants) error {
 	if err := a.gradients(a.spot, phi, slope); err != nil {
 		return err
 	}
-	r := 0.5 * a.nav.VMax * a.nav.VMax * a.nav.LatentStep * a.nav.LatentStep
+	r := 0.5 * a.Navigation.VMax * a.Navigation.VMax * a.Navigation.LatentStep * a.Navigation.LatentStep
 	k := float64(c.KDs)
 	for i := range n {
 		c.FDelta = Number(math.Max(float64(c.FDelta), slope[i]*r+k*k*r*r))
 	}
-	radius := math.Max(float64(c.DeltaLoc), a.nav.VMax*a.nav.LatentStep) // of displacements around the localized latent
+	radius := math.Max(float64(c.DeltaLoc), a.Navigation.VMax*a.Navigation.LatentStep) // of displacements around the localized latent
 	mu := math.Inf(1)
 	z := tensor.New(n, a.spot.Cols)
 	for d := range certifyDirections {
@@ -341,10 +353,10 @@ const curvatureNeighbours = 24
 
 // shape fills in κ_max.
 func (a *certifier) shape(c *Constants) error {
-	if a.index == nil {
+	if a.Index == nil {
 		return nil
 	}
-	k, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
+	k, err := curvature(a.Index, a.Model.Codes, a.opt.points, curvatureNeighbours)
 	c.KappaMax, c.KappaP95, c.TangentDimension = Number(k.largest), Number(k.p95), k.dimension
 	return err
 }

@@ -1,4 +1,4 @@
-package batchnav
+package certificate
 
 import (
 	"context"

@@ -1,13 +1,13 @@
-package batchnav
+package certificate
 
 import (
 	"context"
 	"fmt"
 	"math"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -38,22 +38,23 @@ const cappedShare = 0.95
 
 // Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation. It then follows the flow
 // alone, without localization and retraction, for opt.Steps, with a constant observation.
-func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, holdout []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
-	radius, steps := opt.Perturbation*m.Calibration.LatentSpread, opt.Steps
+func Recover(ctx context.Context, l *batchnav.Latents, holdout []domain.Sample, k *Constants, opt Options) (*Recovery, error) {
+	radius, steps := opt.Perturbation*l.Parts().Model.Calibration.LatentSpread, opt.Steps
 	if !(radius > 0) || steps < 1 {
 		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", radius, steps)
 	}
-	a, err := newCertifier(b, m, p, holdout, opt)
+	a, err := newCertifier(l, holdout, opt)
 	if err != nil {
 		return nil, err
 	}
 	n := len(a.samples)
-	if err := a.steer(a.questions); err != nil {
+	weights, err := a.weights()
+	if err != nil {
 		return nil, err
 	}
-	z, next := tensor.New(n, m.Latent()), tensor.New(n, m.Latent())
+	z, next := tensor.New(n, a.spot.Cols), tensor.New(n, a.spot.Cols)
 	displace(a.opt.Seed, certifyDirections, radius, a.spot, z)
-	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
+	rho := math.Exp(-float64(k.MuPL) * a.Navigation.LatentStep / a.Navigation.Epsilon)
 	r := &Recovery{Radius: radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
 	bounded, capped := 0, 0
@@ -62,11 +63,11 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 			return nil, err
 		}
 		if step > 0 {
-			if err := a.stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: a.weight}, backend.StepOutput{Z: next}); err != nil {
+			if err := a.Stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: weights}, backend.StepOutput{Z: next}); err != nil {
 				return nil, fmt.Errorf("recovery: step %d: %w", step, err)
 			}
 			for i := range n {
-				if math.Sqrt(tensor.SquaredDistance(z.Row(i), next.Row(i))) >= cappedShare*a.nav.VMax*a.nav.LatentStep {
+				if math.Sqrt(tensor.SquaredDistance(z.Row(i), next.Row(i))) >= cappedShare*a.Navigation.VMax*a.Navigation.LatentStep {
 					capped++
 				}
 			}
@@ -93,4 +94,16 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 	total := float64(n * steps)
 	r.Conforming, r.Capped = Number(float64(bounded)/total), Number(float64(capped)/total)
 	return r, nil
+}
+
+// weights are those of the objectives at the localized samples.
+func (a *certifier) weights() (tensor.Matrix, error) {
+	w, sigma := tensor.New(len(a.samples), a.spec.ObjectiveSize()), make([]float64, len(a.samples)*a.spec.ObjectiveSize())
+	if err := a.latents.Step(a.spot, a.rows, batchnav.Moved{Sigma: sigma}); err != nil {
+		return w, err
+	}
+	for i, v := range sigma {
+		w.Row(i / w.Cols)[i%w.Cols] = float32(v * a.InverseRange[i%w.Cols])
+	}
+	return w, nil
 }

@@ -1,4 +1,4 @@
-package batchnav
+package certificate
 
 import (
 	"fmt"
@@ -23,14 +23,14 @@ func singularValues(data []float32, rows, cols int, scale []float32) ([]float64,
 		for j := range cols {
 			v := k * float64(data[i*cols+j])
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("batchnav: a Jacobian has the entry %v at (%d, %d)", v, i, j)
+				return nil, fmt.Errorf("certificate: a Jacobian has the entry %v at (%d, %d)", v, i, j)
 			}
 			d.Set(i, j, v)
 		}
 	}
 	var svd mat.SVD
 	if !svd.Factorize(d, mat.SVDNone) {
-		return nil, fmt.Errorf("batchnav: the singular values of a %d×%d matrix did not converge", rows, cols)
+		return nil, fmt.Errorf("certificate: the singular values of a %d×%d matrix did not converge", rows, cols)
 	}
 	return svd.Values(nil), nil
 }
@@ -124,7 +124,7 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 		}
 		var svd mat.SVD
 		if !svd.Factorize(offsets, mat.SVDThin) {
-			return bending{}, fmt.Errorf("batchnav: the neighbours of a code have no singular values")
+			return bending{}, fmt.Errorf("certificate: the neighbours of a code have no singular values")
 		}
 		var v, rotated mat.Dense
 		svd.VTo(&v)
