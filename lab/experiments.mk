@@ -555,14 +555,14 @@ ROWS ?= 64
 ptx-report:
 	$(GO) run ./lab/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 
-## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into bench/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
+## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into lab/report/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
 .PHONY: count-launches
 count-launches:
-	rm -f bench/launches.jsonl.new
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 1
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096 -tf32
-	mv bench/launches.jsonl.new bench/launches.jsonl
+	rm -f lab/report/launches.jsonl.new
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 1
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 4096
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 4096 -tf32
+	mv lab/report/launches.jsonl.new lab/report/launches.jsonl
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra

@@ -29,7 +29,6 @@ var allowed = map[string][]string{
 	"internal/simd/stages":                 {"internal/simd/isa", "internal/simd/lanes", "internal/simd/lanes/programs", "equations/program"},
 	"internal/simd/lanes/programs":         {"internal/simd/lanes", "equations/program"},
 	"internal/gotrace":                     {"equations/program"},
-	"internal/gotrace/bundle":              {"internal/durable", "internal/gotrace"},
 	"internal/testing/constructs":          {"equations/dual"},
 	"internal/testing/reference":           {"internal/backend", "internal/ref", "domain", "tensor"},
 	"equations":                            {"internal/gotrace", "internal/simd/isa", "internal/simd/lanes", "internal/simd/stages", "equations/program", "tensor", "equations/dual", "domain", "ocp", "closedloop"},

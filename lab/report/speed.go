@@ -451,6 +451,6 @@ func benchmarkSection(b bench.Record) Section {
 		title:      title,
 		Note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
 		Provenance: Origin(b.Command, b.Commit, b.Device, b.Load),
-		Rows:       bench.Rows(b.Results),
+		Rows:       withForecasts(b.Results),
 	}
 }

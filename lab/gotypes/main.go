@@ -1,11 +1,15 @@
-// Command bundle writes the types of the packages that systems of equations may import, which package gotrace reads. It needs
+// Command gotypes writes the types of the packages that systems of equations may import, which package gotrace reads. It needs
 // the go command and this module's source.
 //
-//	go run ./internal/gotrace/bundle -out internal/gotrace/types.bundle
+//	go run ./lab/gotypes -out internal/gotrace/types.bundle
 package main
+
+//go:generate go run . -out ../../internal/gotrace/types.bundle
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,7 +40,7 @@ func main() {
 	out := flag.String("out", "", "file to write")
 	flag.Parse()
 	if err := write(*out); err != nil {
-		fmt.Fprintln(os.Stderr, "bundle:", err)
+		fmt.Fprintln(os.Stderr, "gotypes:", err)
 		os.Exit(1)
 	}
 }
@@ -47,17 +51,17 @@ func write(name string) error {
 		return err
 	}
 	// What is not exported may change without a new file.
-	want, err := gotrace.API(exports)
+	want, err := describe(exports)
 	if err != nil {
 		return err
 	}
 	if bundled, err := gotrace.Bundled(); err == nil {
-		if current, err := gotrace.API(bundled); err == nil && slices.Equal(current, want) {
+		if current, err := describe(bundled); err == nil && slices.Equal(current, want) {
 			return nil
 		}
 	}
 	var b bytes.Buffer
-	if err := gotrace.Pack(&b, exports); err != nil {
+	if err := pack(&b, exports); err != nil {
 		return err
 	}
 	return durable.WriteFile(name, b.Bytes(), 0o644)
@@ -110,4 +114,23 @@ func export(path, file string) ([]byte, error) {
 	// An empty file set has no positions: neither folders nor lines of this machine.
 	err = gcexportdata.Write(&b, token.NewFileSet(), pkg)
 	return b.Bytes(), err
+}
+
+// pack writes exports, as package gotrace reads them.
+func pack(w io.Writer, exports []gotrace.Export) error {
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	for _, e := range exports {
+		for _, part := range [2][]byte{[]byte(e.Path), e.Data} {
+			if err := binary.Write(z, binary.LittleEndian, uint32(len(part))); err != nil {
+				return err
+			}
+			if _, err := z.Write(part); err != nil {
+				return err
+			}
+		}
+	}
+	return z.Close()
 }

@@ -1,4 +1,4 @@
-package bench_test
+package report
 
 import (
 	"encoding/json"
@@ -41,7 +41,7 @@ var missed = map[string]string{
 // missed; a reason of a launch that is within is one too many.
 func TestForecastsAreHeldToTheRecords(t *testing.T) {
 	for _, device := range []string{"h200", "h100"} {
-		files := require.Get(filepath.Glob("../lab/results/" + device + "/gpu-kernels-*.json"))(t)
+		files := require.Get(filepath.Glob("../results/" + device + "/gpu-kernels-*.json"))(t)
 		within, limited, all := 0, 0, 0
 		used := map[string]bool{}
 		for _, file := range files {
@@ -50,7 +50,7 @@ func TestForecastsAreHeldToTheRecords(t *testing.T) {
 			for _, r := range record.Results {
 				all++
 				l := r.Launch
-				f := r.Forecast()
+				f := Forecast(&r)
 				if !(f > 0) {
 					t.Errorf("%s %s of %d, %d: no forecast of %s", r.Precision, l.Of, r.Batch, l.Place, l.Kernel)
 					continue

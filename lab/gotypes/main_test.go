@@ -7,14 +7,14 @@ import (
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// The types that are embedded are those of the packages as they are: `go generate ./internal/gotrace` writes them.
+// The types that are embedded are those of the packages as they are: `go generate ./lab/gotypes` writes them.
 func TestBundleIsFresh(t *testing.T) {
 	lines := func(exports []gotrace.Export, err error) []string {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		api, err := gotrace.API(exports)
+		api, err := describe(exports)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,10 +26,10 @@ func TestBundleIsFresh(t *testing.T) {
 	}
 	for _, line := range want {
 		if !slices.Contains(got, line) {
-			t.Errorf("what is embedded lacks this: run go generate ./internal/gotrace\n%s", line)
+			t.Errorf("what is embedded lacks this: run go generate ./lab/gotypes\n%s", line)
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d names are embedded, want %d: run go generate ./internal/gotrace", len(got), len(want))
+		t.Errorf("%d names are embedded, want %d: run go generate ./lab/gotypes", len(got), len(want))
 	}
 }

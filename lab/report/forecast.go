@@ -1,18 +1,21 @@
-package bench
+package report
 
 import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
+
+	"github.com/gpc-engine/gpc/bench"
 )
 
 // What a launch takes, from the instructions of its warps and constants that were measured on an H200 and an H100
 // (docs/results/gpu.md): an issue rate by the warps that a multiprocessor holds, the gap of a launch, and what two
 // events add. No constant belongs to one kernel; a launch that the forecast misses is listed with its reason
-// (forecast_test.go). It is beside the limits of Launch, which nothing can beat.
+// (forecast_test.go). It is beside the limits of bench.Launch, which nothing can beat.
 
 const (
 	// eventsUS is what a launch between two events takes beside what the profiler says of the kernel: 3 to 5 µs of
@@ -77,7 +80,7 @@ const countedSize = "z 32, hidden 256, s 60, u 12"
 
 // Forecast is what a row's launch takes between two events, µs, on an H200 or H100 of 132 multiprocessors at 1980 MHz;
 // 0 elsewhere, and where its instructions were not counted.
-func (r *Result) Forecast() float64 {
+func Forecast(r *bench.Result) float64 {
 	l := r.Launch
 	if l == nil || r.ISA != "sm_90" || r.Threads != multiprocessors || r.Size != countedSize {
 		return 0
@@ -132,4 +135,30 @@ func registersOf(kernel string) float64 {
 		}
 	}
 	return 32
+}
+
+// withForecasts lays results out as bench.Rows does, launches with what they take by Forecast and what part of it they took.
+func withForecasts(results []bench.Result) [][]string {
+	rows := bench.Rows(results)
+	if len(results) == 0 || results[0].Launch == nil {
+		return rows
+	}
+	rows[0] = append(rows[0], "forecast µs", "p50 / forecast")
+	i := 1
+	for k := range results {
+		r := &results[k]
+		if r.Launch == nil {
+			continue
+		}
+		forecast, ratio := "–", "–"
+		if f := Forecast(r); f > 0 {
+			forecast = fmt.Sprintf("%.1f", f)
+			if r.Calls > 0 {
+				ratio = fmt.Sprintf("%.2f", r.P50/f)
+			}
+		}
+		rows[i] = append(rows[i], forecast, ratio)
+		i++
+	}
+	return rows
 }

@@ -1,20 +1,25 @@
-package gotrace
+package main
 
 import (
+	"bytes"
 	"fmt"
 	"go/token"
 	"go/types"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/gcexportdata"
+
+	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
-// API describes what packages that import these see of them, a line each: two lists that are equal check the same programs. What is not
+// describe describes what packages that import these see of them, a line each: two lists that are equal check the same programs. What is not
 // exported is left out, so that it may change.
-func API(exports []Export) ([]string, error) {
-	m := newImporter(token.NewFileSet(), exports)
+func describe(exports []gotrace.Export) ([]string, error) {
+	fset, imported := token.NewFileSet(), map[string]*types.Package{}
 	var lines []string
 	for _, e := range exports {
-		p, err := m.Import(e.Path)
+		p, err := gcexportdata.Read(bytes.NewReader(e.Data), fset, imported, e.Path)
 		if err != nil {
 			return nil, err
 		}
