@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"math"
-
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
@@ -25,6 +23,3 @@ func (r *Record) Peak() (most float64) {
 	}
 	return most
 }
-
-// natural reports whether a rate or a count can be one.
-func natural(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }

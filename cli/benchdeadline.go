@@ -87,7 +87,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 			})
 		},
 	}
-	limit = limitFlags(cmd)
+	limit = LimitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&name, "case", "", "case whose decisions are timed")
 	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")

@@ -49,8 +49,8 @@ type App struct {
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
-	// Axes are the program's own that `bench scaling` measures costs along.
-	Axes []bench.Axis
+	// Benchmarks make commands of bench beside gpc's.
+	Benchmarks []func(*App) *cobra.Command
 	// Figures draws the result of a benchmark into a folder; with it these commands have --figures.
 	Figures func(dir string, result any) error
 	// Patience is how long a command may take to come to its end after a signal; 0: DefaultPatience.

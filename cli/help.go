@@ -58,7 +58,6 @@ var topics = map[string]struct{ group, example string }{
 	"mcap":           {"evaluate", "{program} mcap run.jsonl run.mcap"},
 	"bench":          {"measure", "{program} bench step localize --batch 1,4096"},
 	"bench deadline": {"", "{program} bench deadline --case {case} --rate 1000 --for 10s"},
-	"bench scaling":  {"", "{program} bench scaling --out out/scaling --axes batch,codes"},
 }
 
 // exitCodes end the help of every command.

@@ -116,8 +116,6 @@ func Figures(dir string, result any) error {
 	switch r := result.(type) {
 	case *bench.Deadlines:
 		return writeFigures(dir, []*draw.Figure{report.DeadlineFigure(r)})
-	case *bench.Scaling:
-		return writeFigures(dir, report.ScalingFigures(r))
 	}
 	return fmt.Errorf("there are no figures of %T", result)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // deadlines is a loop at a rate.
@@ -50,9 +51,9 @@ func (d devices) torture() string {
 }
 
 // scalings are the records of all devices, the first of each.
-func (d devices) scalings() (all []*bench.Scaling) {
+func (d devices) scalings() (all []*scaling.Scaling) {
 	for _, r := range d {
-		if s := report.Of[bench.Scaling](r); len(s) > 0 {
+		if s := report.Of[scaling.Scaling](r); len(s) > 0 {
 			all = append(all, &s[0])
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/published"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // Records are the recorded runs of one device: lists of records by their types, which Of gives, and traces.
@@ -236,7 +237,7 @@ var kinds = []kind{
 	declared("compile", "Maps compiled from equations", checkCompilation, (*Records).compilationSections, "rounds", "choice", "test"),
 	declared[bench.Record]("bench", "Speed", nil, each(benchmarkSection), "results"),
 	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
-	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
+	declared("bench scaling", "Speed", (*scaling.Scaling).Validate, each(scalingSection), "curves"),
 	declared("peers", "Speed", (*peerrecord.Record).Check, each(peersSection), "ratios"),
 	declared("whole jobs", "", (*peerrecord.WholeJobs).Check, nil, "jobs", "sanitizers"),
 	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/lab/compare"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // PeersNote says how a record of other programs' times was taken, and what is not in it.
@@ -187,7 +188,7 @@ func optimalFlowsFigure(r *optima.OptimalFlows) *draw.Figure {
 }
 
 // ScalingFigures are one for each axis: the cost with its intervals, and the fit.
-func ScalingFigures(s *bench.Scaling) (figures []*draw.Figure) {
+func ScalingFigures(s *scaling.Scaling) (figures []*draw.Figure) {
 	for i := range s.Curves {
 		c := &s.Curves[i]
 		f := draw.New("scaling-"+file(c.Axis), "cost against "+c.Axis, draw.Log(c.Axis, "count"), draw.Log("median of a call", "µs"))
@@ -213,7 +214,7 @@ func ScalingFigures(s *bench.Scaling) (figures []*draw.Figure) {
 }
 
 // scalingSection is a record of costs along sizes.
-func scalingSection(s bench.Scaling) Section {
+func scalingSection(s scaling.Scaling) Section {
 	return Section{
 		title: "Cost against size", Note: ScalingNote(&s), Provenance: ScalingOrigin(&s), Rows: s.Rows(), figures: ScalingFigures(&s),
 	}
@@ -224,22 +225,22 @@ func scalingSection(s bench.Scaling) Section {
 const busyShare = 0.1
 
 // busy reports whether a record is of a machine that had other work, or may have had.
-func busy(s *bench.Scaling) bool {
+func busy(s *scaling.Scaling) bool {
 	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
 }
 
 // ScalingNote says how costs were fitted, and whether the machine had other work.
-func ScalingNote(s *bench.Scaling) string {
+func ScalingNote(s *scaling.Scaling) string {
 	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + otherWork(s)
 }
 
 // ScalingOrigin says where a record of costs against size comes from.
-func ScalingOrigin(s *bench.Scaling) string {
+func ScalingOrigin(s *scaling.Scaling) string {
 	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
 }
 
 // otherWork says of a busy machine's record what its times are worth.
-func otherWork(s *bench.Scaling) string {
+func otherWork(s *scaling.Scaling) string {
 	if !busy(s) {
 		return ""
 	}

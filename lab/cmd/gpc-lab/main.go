@@ -15,6 +15,8 @@ func main() { os.Exit(cli.Main(app())) }
 func app() *cli.App {
 	a := program.App()
 	a.Name, a.Figures = "gpc-lab", command.Figures
+	a.Operations = append(a.Operations, command.Operations()...)
+	a.Benchmarks = append(a.Benchmarks, command.Scaling)
 	a.Commands = append(a.Commands, command.Demo, command.Report, command.Compare, command.Certify)
 	return a
 }

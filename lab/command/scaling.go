@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -21,31 +22,34 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/lab/report"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
-func (a *App) benchScalingCommand() *cobra.Command {
-	var out string
-	var draw func(result any) error
+// Scaling is `bench scaling`.
+func Scaling(a *cli.App) *cobra.Command {
+	var out, figures string
 	var selected []string
 	var budget time.Duration
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "scaling --out DIR",
-		Short: "Measure how costs grow with batch, latent dimension, width, codes, buses, robots",
+		Use:     "scaling --out DIR",
+		Example: "  gpc-lab bench scaling --out out/scaling --axes batch,codes",
+		Short:   "Measure how costs grow with batch, latent dimension, width, codes, buses, robots",
 		Long: `Times a step for several batches, latent dimensions and widths, and localization for
 several numbers of codes. It also times optimal power flows of several networks, and
 decisions for several numbers of robots. gpc fits cost ∝ size^b, with the 95 % interval of b, and
 writes DIR/scaling.json.`,
-		Args: ExactArgs(0),
+		Args: cli.ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return BadInputf("--out is required: the folder to write the record to")
+				return cli.BadInputf("--out is required: the folder to write the record to")
 			}
-			if err := MakeFolder("--out", out); err != nil {
+			if err := cli.MakeFolder("--out", out); err != nil {
 				return err
 			}
 			file := filepath.Join(out, "scaling.json")
-			if err := CheckOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {
+			if err := cli.CheckOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {
 				return err
 			}
 			most, err := limit()
@@ -57,23 +61,20 @@ writes DIR/scaling.json.`,
 				return err
 			}
 			defer e.Close()
-			axes := slices.Concat(bench.Axes(), a.Axes)
-			robots, err := a.robots(cmd.Context(), e)
+			axes := append(scaling.Axes(), buses())
+			robots, err := robots(cmd.Context(), a, e)
 			if err != nil {
 				return err
 			}
 			if axes, err = selectAxes(append(axes, robots...), selected); err != nil {
 				return err
 			}
-			opt := bench.Options{Seed: a.seed, Budget: bench.Budget{Time: budget}}
-			if terminal(a.Stderr) {
-				opt.Report = func(r bench.Result) { fmt.Fprintf(a.Stderr, "%-8s %8d %12.1f µs\n", r.Case, r.Batch, r.P50) }
-			}
+			opt := bench.Options{Seed: a.Seed(), Budget: bench.Budget{Time: budget}}
 			watch, err := machine.Begin(most)
 			if err != nil {
 				return err
 			}
-			s, err := e.Scale(cmd.Context(), axes, opt)
+			s, err := scaling.Measure(cmd.Context(), e, axes, opt, a.Stages())
 			if err != nil {
 				return err
 			}
@@ -88,31 +89,33 @@ writes DIR/scaling.json.`,
 			if err := durable.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 				return err
 			}
-			if err := draw(s); err != nil {
-				return err
+			if figures != "" {
+				if err := writeFigures(figures, report.ScalingFigures(s)); err != nil {
+					return err
+				}
 			}
 			return a.Print(s, func(w io.Writer) {
-				Table(w, s.Rows())
+				cli.Table(w, s.Rows())
 				fmt.Fprintln(w, s.Load)
 			})
 		},
 	}
-	limit = limitFlags(cmd)
+	limit = cli.LimitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for scaling.json")
 	f.StringSliceVar(&selected, "axes", nil, "measure these `axes` alone, such as batch,codes (default: all)")
-	draw = a.figuresFlag(cmd, "folder for a figure of each axis, SVG and PNG")
+	f.StringVar(&figures, "figures", "", "folder for a figure of each axis, SVG and PNG")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each size")
 	return cmd
 }
 
 // selectAxes are the axes of some names, all of them for none.
-func selectAxes(axes []bench.Axis, selected []string) (axesSelected []bench.Axis, err error) {
+func selectAxes(axes []scaling.Axis, selected []string) (axesSelected []scaling.Axis, err error) {
 	if len(selected) == 0 {
 		return axes, nil
 	}
-	if err := unique("--axes", selected); err != nil {
-		return nil, err
+	if sorted := slices.Sorted(slices.Values(selected)); len(slices.Compact(sorted)) < len(selected) {
+		return nil, cli.BadInputf("--axes %s names an axis twice", strings.Join(selected, ","))
 	}
 	var all []string
 	for _, a := range axes {
@@ -122,7 +125,7 @@ func selectAxes(axes []bench.Axis, selected []string) (axesSelected []bench.Axis
 	}
 	for _, name := range selected {
 		if !slices.Contains(all, name) {
-			return nil, BadInputf("--axes %s%s (want some of %s)", name, names.Meant(name, all), strings.Join(all, ", "))
+			return nil, cli.BadInputf("--axes %s%s (want some of %s)", name, names.Meant(name, all), strings.Join(all, ", "))
 		}
 	}
 	return axesSelected, nil
@@ -138,7 +141,7 @@ const (
 
 // robots is the axis of the first case whose scenes differ in the size of their action, such
 // as robots do; none where there is no such case.
-func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
+func robots(ctx context.Context, a *cli.App, e *gpc.Engine) ([]scaling.Axis, error) {
 	for _, c := range a.All() {
 		plant := c.Definition().Plant
 		if plant == nil || c.Definition().Learned == nil || !c.Bundled() {
@@ -147,7 +150,7 @@ func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
 		pref := domain.Preference{Adaptive: true}
 		scenes := map[int][]int{} // indices by inputs
 		for i := range scenesDrawn {
-			ep, err := plant.Episode(a.seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+			ep, err := plant.Episode(a.Seed(), i, domain.EpisodeOptions{Preference: pref, Context: ctx})
 			if err != nil {
 				return nil, fmt.Errorf("test episode %d of %s: %w", i, c.Name(), err)
 			}
@@ -170,12 +173,12 @@ func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []bench.Axis{{
+		return []scaling.Axis{{
 			Name: "robots", What: fmt.Sprintf("a decision of %s by %s; sizes are inputs, two of each robot; the first %d decisions of %d scenes", c.Name(), s.Method, sceneDecisions, scenesOfSize),
 			Values: slices.Sorted(maps.Keys(scenes)),
 			Measure: func(ctx context.Context, _ *bench.Runner, inputs int) (us []float64, _ float64, err error) {
 				for _, i := range scenes[inputs] {
-					ep, err := plant.Episode(a.seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+					ep, err := plant.Episode(a.Seed(), i, domain.EpisodeOptions{Preference: pref, Context: ctx})
 					if err != nil {
 						return nil, 0, err
 					}

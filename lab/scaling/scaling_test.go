@@ -1,4 +1,4 @@
-package bench
+package scaling
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -76,10 +79,19 @@ func TestPowersThatCannotBeFitted(t *testing.T) {
 	}
 }
 
+func open(t *testing.T) *gpc.Engine {
+	t.Helper()
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func unseen(string, int, int) {}
+
 // Axes are measured in their order, each value once; the fit of the end is over half of them.
 func TestScalingMeasuresEveryAxis(t *testing.T) {
 	var values []int
-	axis := Axis{Name: "size", What: "nothing", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}, Measure: func(_ context.Context, _ *Runner, v int) ([]float64, float64, error) {
+	axis := Axis{Name: "size", What: "nothing", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}, Measure: func(_ context.Context, _ *bench.Runner, v int) ([]float64, float64, error) {
 		values = append(values, v)
 		us := []float64{float64(v), float64(v), float64(v)}
 		if v > 8 {
@@ -87,9 +99,9 @@ func TestScalingMeasuresEveryAxis(t *testing.T) {
 		}
 		return us, 1e9 * float64(v), nil
 	}}
-	s := require.Get(Scale(t.Context(), open(t), func() float64 { return 2e9 }, []Axis{axis}, Options{}))(t)
+	s := require.Get(Measure(t.Context(), open(t), []Axis{axis}, bench.Options{}, unseen))(t)
 	c := &s.Curves[0]
-	if len(values) != 8 || len(c.Points) != 8 || c.Upper() != 4 || s.Peak != 2 {
+	if len(values) != 8 || len(c.Points) != 8 || c.Upper() != 4 || !(s.Peak > 0) {
 		t.Errorf("%v, %+v", values, s)
 	}
 	if p := require.Get(c.Cost(c.Upper()))(t); math.Abs(p.Exponent-2) > 1e-9 || p.From != 16 {
@@ -102,8 +114,10 @@ func TestScalingMeasuresEveryAxis(t *testing.T) {
 		t.Errorf("a point: %+v", p)
 	}
 	require.OK(t, s.Validate())
-	axis.Measure = func(context.Context, *Runner, int) ([]float64, float64, error) { return nil, 0, errors.New("no room") }
-	if _, err := Scale(t.Context(), open(t), nil, []Axis{axis}, Options{}); err == nil || !strings.Contains(err.Error(), "size 1: no room") {
+	axis.Measure = func(context.Context, *bench.Runner, int) ([]float64, float64, error) {
+		return nil, 0, errors.New("no room")
+	}
+	if _, err := Measure(t.Context(), open(t), []Axis{axis}, bench.Options{}, unseen); err == nil || !strings.Contains(err.Error(), "size 1: no room") {
 		t.Errorf("an axis that fails: %v", err)
 	}
 }
@@ -117,7 +131,7 @@ func TestAxesOfTheEngine(t *testing.T) {
 		}
 		axes[i].Values = axes[i].Values[:1]
 	}
-	s := require.Get(Scale(t.Context(), open(t), nil, axes, Options{Budget: Budget{Time: 1, MinCalls: 2}}))(t)
+	s := require.Get(Measure(t.Context(), open(t), axes, bench.Options{Budget: bench.Budget{Time: 1, MinCalls: 2}}, unseen))(t)
 	for _, c := range s.Curves {
 		if p := c.Points[0]; !(p.Median > 0) || (p.GFlop > 0) != (c.Axis != "codes") || c.What == "" {
 			t.Errorf("%s: %+v", c.Axis, p)

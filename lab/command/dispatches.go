@@ -20,7 +20,7 @@ const (
 	manyBuses         = 1000
 )
 
-// dispatchOperation is gpc bench's dispatch, with its flags for the network.
+// dispatchOperation is dispatch of bench, with its flags for the network.
 func dispatchOperation() bench.Operation {
 	flags := flag.NewFlagSet("dispatch", flag.ContinueOnError)
 	file := flags.String("network", "case30.m", "MATPOWER `file` of dispatch, or the name of a network that comes with the program")

@@ -1,4 +1,6 @@
-package bench
+// Package scaling measures how costs grow with sizes, and fits powers to them. The central type is Scaling, the record of
+// gpc-lab bench scaling.
+package scaling
 
 import (
 	"context"
@@ -10,7 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/tensor"
@@ -24,10 +27,10 @@ type Axis struct {
 	Values []int
 	// Measure times calls at a size: µs in their order, and the work of one, FLOP, 0 where it
 	// is not counted.
-	Measure func(ctx context.Context, r *Runner, value int) (us []float64, flops float64, err error)
+	Measure func(ctx context.Context, r *bench.Runner, value int) (us []float64, flops float64, err error)
 }
 
-// Scaling is the record of `gpc bench scaling`.
+// Scaling is the record of `gpc-lab bench scaling`.
 type Scaling struct {
 	Device  string        `json:"device"`      // that was measured
 	Commit  string        `json:"commit"`      // of the program
@@ -128,7 +131,7 @@ func (c *Curve) Upper() int { return min(len(c.Points), max(4, (len(c.Points)+1)
 // Validate says which key of a record cannot be shown.
 func (s *Scaling) Validate() error {
 	if len(s.Curves) == 0 {
-		return errors.New("curves is missing or empty, so that this is no record of gpc bench scaling")
+		return errors.New("curves is missing or empty, so that this is no record of bench scaling")
 	}
 	for i := range s.Curves {
 		c := &s.Curves[i]
@@ -156,10 +159,18 @@ func (s *Scaling) Validate() error {
 	return nil
 }
 
-// Scale measures costs along axes. opt's operations are not heeded.
-func Scale(ctx context.Context, b backend.Backend, ceiling Ceiling, axes []Axis, opt Options) (*Scaling, error) {
-	r := &Runner{b: b, ceiling: ceiling, opt: opt, d: b.Describe()}
-	s := &Scaling{Backend: r.d.Name, ISA: r.d.ISA, Threads: r.d.Threads}
+// Measure measures costs along axes on an engine. opt's operations are not heeded; progress is called before each size.
+func Measure(ctx context.Context, e *gpc.Engine, axes []Axis, opt bench.Options, progress func(axis string, done, total int)) (*Scaling, error) {
+	about := e.About()
+	s := &Scaling{Backend: about.Backend, ISA: about.ISA, Threads: about.Threads}
+	opt.Ops, opt.Extra = []string{"scaling"}, []bench.Operation{{Name: "scaling", Once: true, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
+		return s.measure(ctx, r, axes, progress)
+	}}}
+	_, err := e.Bench(ctx, nil, opt)
+	return s, err
+}
+
+func (s *Scaling) measure(ctx context.Context, r *bench.Runner, axes []Axis, progress func(axis string, done, total int)) error {
 	peak := func() {
 		if v := r.Peak() / 1e9; v > s.Peak {
 			s.Peak = v
@@ -167,31 +178,29 @@ func Scale(ctx context.Context, b backend.Backend, ceiling Ceiling, axes []Axis,
 	}
 	for _, a := range axes {
 		c := Curve{Axis: a.Name, What: a.What}
-		for _, x := range a.Values {
+		for i, x := range a.Values {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
+			progress(a.Name, i, len(a.Values))
 			peak()
 			us, flops, err := a.Measure(ctx, r, x)
 			if err != nil {
-				return nil, fmt.Errorf("bench scaling, %s %d: %w", a.Name, x, err)
+				return fmt.Errorf("%s %d: %w", a.Name, x, err)
 			}
 			c.Points = append(c.Points, pointOf(x, us, flops))
-			if opt.Report != nil {
-				opt.Report(Result{Op: "scaling", Case: a.Name, Batch: x, P50: c.Points[len(c.Points)-1].Median})
-			}
 		}
 		peak()
 		s.Curves = append(s.Curves, c)
 	}
-	return s, nil
+	return nil
 }
 
 func pointOf(x int, us []float64, flops float64) Point {
 	sorted := slices.Sorted(slices.Values(us))
 	p := Point{X: x, Median: stat.Quantile(0.5, stat.Empirical, sorted, nil), Calls: len(us), GFlop: flops / 1e9}
-	sample := slices.Sorted(slices.Values(spread(us)))
-	p.Interval = MedianInterval(sample)
+	sample := slices.Sorted(slices.Values(bench.Sample(us)))
+	p.Interval = bench.MedianInterval(sample)
 	for i, end := range []float64{sample[0], sample[len(sample)-1]} {
 		if math.IsNaN(p.Interval[i]) {
 			p.Interval[i] = end
@@ -200,52 +209,47 @@ func pointOf(x int, us []float64, flops float64) Point {
 	return p
 }
 
-// Time calls f by the run's budget and returns the calls' times, µs, in their order.
-func (r *Runner) Time(ctx context.Context, f func() error) ([]float64, error) {
-	return latencies(ctx, r.opt.Budget, f)
-}
-
 // scaledBatch is the batch that axes keep.
 const scaledBatch = 256
 
 // scaledShape is the shape that they vary: the OPF of 30 buses.
-func scaledShape() Shape { return Shapes[1] }
+func scaledShape() bench.Shape { return bench.Shapes[1] }
 
 // Axes are those of the engine: batch, latent dimension, width and codes.
 func Axes() []Axis {
 	s := scaledShape()
-	steps := func(vary func(s *Shape, n *int, x int)) func(context.Context, *Runner, int) ([]float64, float64, error) {
-		return func(ctx context.Context, r *Runner, x int) ([]float64, float64, error) {
+	steps := func(vary func(s *bench.Shape, n *int, x int)) func(context.Context, *bench.Runner, int) ([]float64, float64, error) {
+		return func(ctx context.Context, r *bench.Runner, x int) ([]float64, float64, error) {
 			s, n := scaledShape(), scaledBatch
 			vary(&s, &n, x)
-			st, err := r.stepper(s, n)
+			step, flops, err := r.Step(s, n)
 			if err != nil {
 				return nil, 0, err
 			}
-			us, err := r.Time(ctx, st.step)
-			return us, float64(n) * cpufallback.StepFLOPs(st.cfg), err
+			us, err := r.Time(ctx, step)
+			return us, flops, err
 		}
 	}
 	const codesBatch = 64
 	return []Axis{
 		{"batch", fmt.Sprintf("a step of so many latents; %s", s), []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096},
-			steps(func(_ *Shape, n *int, x int) { *n = x })},
+			steps(func(_ *bench.Shape, n *int, x int) { *n = x })},
 		{"n_z", fmt.Sprintf("a step of %d latents of that dimension; hidden %d, s %d, u %d", scaledBatch, s.Hidden, s.State, s.Action), []int{8, 12, 16, 24, 32, 40, 48, 64},
-			steps(func(s *Shape, _ *int, x int) { s.Latent = x })},
+			steps(func(s *bench.Shape, _ *int, x int) { s.Latent = x })},
 		{"width", fmt.Sprintf("a step of %d latents with hidden layers of that width; z %d, s %d, u %d", scaledBatch, s.Latent, s.State, s.Action), []int{64, 128, 192, 256, 384, 512, 768, 1024},
-			steps(func(s *Shape, _ *int, x int) { s.Hidden = x })},
+			steps(func(s *bench.Shape, _ *int, x int) { s.Hidden = x })},
 		{"codes", fmt.Sprintf("localization of %d observations among so many codes of M*; z %d", codesBatch, s.Latent), []int{5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000},
-			func(ctx context.Context, r *Runner, x int) ([]float64, float64, error) {
+			func(ctx context.Context, r *bench.Runner, x int) ([]float64, float64, error) {
 				return codesOf(ctx, r, x, codesBatch)
 			}},
 	}
 }
 
 // codesOf times localizations of n observations, others each time.
-func codesOf(ctx context.Context, r *Runner, codes, n int) ([]float64, float64, error) {
+func codesOf(ctx context.Context, r *bench.Runner, codes, n int) ([]float64, float64, error) {
 	const calls = 16
 	s := scaledShape()
-	q, err := r.index(s, codes, calls*n)
+	localize, err := r.Localize(s, codes, calls*n)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -254,7 +258,7 @@ func codesOf(ctx context.Context, r *Runner, codes, n int) ([]float64, float64, 
 	us, err := r.Time(ctx, func() error {
 		first := call % calls * n
 		call++
-		return q.localize(first, n, out)
+		return localize(first, n, out)
 	})
 	return us, 0, err
 }
@@ -266,7 +270,7 @@ func (s *Scaling) Rows() [][]string {
 		c := &s.Curves[i]
 		first, last := c.Points[0], c.Points[len(c.Points)-1]
 		rows = append(rows, []string{
-			c.Axis, fmt.Sprintf("%d to %d", first.X, last.X), Micros(first.Median) + " to " + Micros(last.Median),
+			c.Axis, fmt.Sprintf("%d to %d", first.X, last.X), bench.Micros(first.Median) + " to " + bench.Micros(last.Median),
 			exponent(c.Cost(0)), exponent(c.Cost(c.Upper())), exponent(c.Work(0)),
 		})
 	}
@@ -283,3 +287,6 @@ func exponent(p Power, err error) string {
 	}
 	return fmt.Sprintf("%.2f [%.2f, %.2f]", p.Exponent, p.Lo, p.Hi)
 }
+
+// natural reports whether a rate or a count can be one.
+func natural(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
