@@ -69,7 +69,6 @@ Without names gpc times all operations except train-epochs and kernels.`,
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
-	cmd.AddCommand(a.benchDeadlineCommand())
 	for _, command := range a.Benchmarks {
 		cmd.AddCommand(command(a))
 	}

@@ -81,7 +81,7 @@ func TestHelpKeepsToTheWidth(t *testing.T) {
 	for _, width := range []int{80, 120} {
 		t.Setenv("COLUMNS", strconv.Itoa(width))
 		longest := 0
-		for _, command := range []string{"", "eval", "compile", "dataset", "bench deadline", "verify"} {
+		for _, command := range []string{"", "eval", "compile", "dataset", "bench", "verify"} {
 			_, help, _ := run(app, append(strings.Fields(command), "--help")...)
 			for line := range strings.Lines(help) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width+1 {

@@ -127,9 +127,9 @@ record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
 ## record-deadline: a loop at a rate, docs/results/scaling.md, into RESULTS/deadline.json; on a quiet machine
-record-deadline: build
+record-deadline: build lab
 	mkdir -p $(RESULTS)
-	bin/gpc bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
+	bin/gpc-lab bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
 	mv $(RESULTS)/deadline.json.new $(RESULTS)/deadline.json
 
 ## records: what no other target records of the tables in docs, into RESULTS, a folder of lab/results named for the device; an hour of a quiet machine (after test-python)

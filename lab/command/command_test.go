@@ -32,8 +32,7 @@ func cart(t *testing.T) (*cli.App, string) {
 	return &cli.App{
 		Catalogue:  gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}},
 		Commands:   []func(*cli.App) *cobra.Command{Demo, Report, Compare, Certify},
-		Operations: Operations(), Benchmarks: []func(*cli.App) *cobra.Command{Scaling},
-		Figures: Figures,
+		Operations: Operations(), Benchmarks: []func(*cli.App) *cobra.Command{Deadline, Scaling},
 	}, file
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/lab/compare"
@@ -109,15 +108,6 @@ func writeCSV(path string, rows [][]string) error {
 		return err
 	}
 	return durable.WriteFile(path, text.Bytes(), 0o644)
-}
-
-// Figures draws the result of a benchmark into a folder.
-func Figures(dir string, result any) error {
-	switch r := result.(type) {
-	case *bench.Deadlines:
-		return writeFigures(dir, []*draw.Figure{report.DeadlineFigure(r)})
-	}
-	return fmt.Errorf("there are no figures of %T", result)
 }
 
 // writeFigures makes the folder of figures and writes them there.

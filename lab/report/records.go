@@ -27,6 +27,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/published"
 	"github.com/gpc-engine/gpc/lab/scaling"
@@ -244,7 +245,7 @@ var kinds = []kind{
 	declared("opf of several networks", "Speed", (*optima.OptimalFlows).Check, each(optimalFlowsSection), "networks", "threads"),
 	declared("torture", "", (*peerrecord.Torture).Check, nil, "attacks"),
 	declared[peerrecord.Served]("bench serve", "", nil, nil, "canary_differing"),
-	declared[bench.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
+	declared[deadline.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
 	declared("bench record", "", (*peerrecord.Benchmarked).Check, nil, "benchmarks"),
 	declared[peerrecord.LearnedFlows]("learned optimal power flows", "", nil, nil, "recipes", "rows"),
 	declared[peerrecord.BesidePandapower]("peers of pandapower", "", nil, nil, "peer", "rows"),

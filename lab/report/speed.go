@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/lab/compare"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/scaling"
@@ -249,7 +250,7 @@ func otherWork(s *scaling.Scaling) string {
 
 // DeadlineFigure is the histogram of a loop's response times and release jitter, with the
 // deadline.
-func DeadlineFigure(d *bench.Deadlines) *draw.Figure {
+func DeadlineFigure(d *deadline.Deadlines) *draw.Figure {
 	response, jitter := d.Times()
 	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
 	f := draw.Histogram("deadline-"+file(d.Case, d.Method), title, draw.Log("time behind the release", "µs"), []string{"response", "jitter"}, [][]float64{response, jitter})

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // Columns declare a table: for each column its heading, with its unit, and what a row has there. A cell is text with
@@ -248,7 +249,7 @@ func tiny(v float64) string {
 }
 
 // moved are benchmarks of gpc in records that are the laboratory's now.
-var moved = strings.NewReplacer("gpc bench scaling", "gpc-lab bench scaling", "gpc bench dispatch", "gpc-lab bench dispatch")
+var moved = strings.NewReplacer("gpc bench scaling", "gpc-lab bench scaling", "gpc bench deadline", "gpc-lab bench deadline", "gpc bench dispatch", "gpc-lab bench dispatch")
 
 // Origin says where a section is from: the command as it is called now, the commit and the machine, and the load under which times were
 // taken. "" and nil are left out.

@@ -1,4 +1,6 @@
-package bench
+// Package deadline runs decisions in a loop at a rate and records their responses, what was late, and why. The central type
+// is Deadlines, the record of gpc-lab bench deadline.
+package deadline
 
 import (
 	"fmt"

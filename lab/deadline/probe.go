@@ -1,4 +1,4 @@
-package bench
+package deadline
 
 import (
 	"runtime/metrics"

@@ -1,27 +1,32 @@
-package cli
+package command
 
 import (
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/spf13/cobra"
+	"github.com/gpc-engine/gpc/lab/deadline"
+	"github.com/gpc-engine/gpc/lab/draw"
+	"github.com/gpc-engine/gpc/lab/report"
 )
 
-func (a *App) benchDeadlineCommand() *cobra.Command {
-	var name, modelFile, method string
+// Deadline is `bench deadline`.
+func Deadline(a *cli.App) *cobra.Command {
+	var name, modelFile, method, figures string
 	var weights []float64
-	var opt bench.DeadlineOptions
-	var draw func(result any) error
+	var opt deadline.DeadlineOptions
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "deadline --case CASE [--rate HZ] [--for TIME]",
-		Short: "Run real decisions in a periodic loop: response times, jitter, missed deadlines",
+		Example: "  gpc-lab bench deadline --case cartpole --rate 1000 --for 10s",
+		Use:     "deadline --case CASE [--rate HZ] [--for TIME]",
+		Short:   "Run real decisions in a periodic loop: response times, jitter, missed deadlines",
 		Long: `Runs decisions at a fixed rate. A thread of its own sleeps until each release, an
 absolute time, and decides on an observation of closed loops that were recorded
 first. gpc compares the actions with the recorded ones. A response lasts from the
@@ -30,12 +35,20 @@ Releases that pass during a decision are skipped, except the last. The output al
 shows what else used the processor: garbage collector, context switches, other
 processes, other guests of the host. The engine uses one thread unless you give
 --threads.`,
-		Args: ExactArgs(0),
+		Args: cli.ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {
-				return BadInputf("--case is required: the case whose decisions are timed")
+				return cli.BadInputf("--case is required: the case whose decisions are timed")
 			}
-			opt.Seed = a.seed
+			for _, limit := range []struct {
+				flag       string
+				time, most time.Duration
+			}{{"for", opt.For, 24 * time.Hour}, {"deadline", opt.Deadline, time.Hour}} {
+				if limit.time < 0 || limit.time > limit.most {
+					return cli.BadInputf("--%s %v: want 0 to %v", limit.flag, limit.time, limit.most)
+				}
+			}
+			opt.Seed = a.Seed()
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
@@ -43,7 +56,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 			if err != nil {
 				return err
 			}
-			if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+			if opt.Preference, err = cli.Preference(weights, c.Spec().ObjectiveSize()); err != nil {
 				return err
 			}
 			most, err := limit()
@@ -51,7 +64,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 				return err
 			}
 			o := a.Engine()
-			o.Threads = max(1, a.threads)
+			o.Threads = max(1, a.Threads())
 			e, err := gpc.OpenEngine(o)
 			if err != nil {
 				return err
@@ -65,7 +78,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 			if err != nil {
 				return err
 			}
-			d, err := bench.KeepDeadlines(cmd.Context(), c.Definition(), k, opt)
+			d, err := deadline.KeepDeadlines(cmd.Context(), c.Definition(), k, opt)
 			if err != nil {
 				return err
 			}
@@ -76,18 +89,20 @@ processes, other guests of the host. The engine uses one thread unless you give
 			d.Method, d.Device, d.Backend = setup.Method, e.Device(), description.Backend
 			d.ISA, d.Threads = description.ISA, description.Threads
 			d.Commit, d.Command = version.Build(), a.CommandLine()
-			if err := draw(d); err != nil {
-				return err
+			if figures != "" {
+				if err := writeFigures(figures, []*draw.Figure{report.DeadlineFigure(d)}); err != nil {
+					return err
+				}
 			}
 			return a.Print(d, func(w io.Writer) {
-				Table(w, d.Rows())
+				cli.Table(w, d.Rows())
 				for _, line := range d.Lines() {
 					fmt.Fprintln(w, line)
 				}
 			})
 		},
 	}
-	limit = LimitFlags(cmd)
+	limit = cli.LimitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&name, "case", "", "case whose decisions are timed")
 	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
@@ -97,6 +112,6 @@ processes, other guests of the host. The engine uses one thread unless you give
 	f.DurationVar(&opt.For, "for", 10*time.Second, "duration of the loop")
 	f.DurationVar(&opt.Deadline, "deadline", 0, "largest response of a decision, such as 2ms (default: until the next release)")
 	f.IntVar(&opt.Episodes, "episodes", 4, "closed loops whose observations are used, again and again")
-	draw = a.figuresFlag(cmd, "folder for the histogram, SVG and PNG")
+	f.StringVar(&figures, "figures", "", "folder for the histogram, SVG and PNG")
 	return cmd
 }

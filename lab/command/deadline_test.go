@@ -1,17 +1,16 @@
-package cli
+package command
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/deadline"
 )
 
 // What cannot be kept or measured ends with exit code 2 and what it is.
-func TestBenchRefuses(t *testing.T) {
+func TestDeadlinesThatAreRefused(t *testing.T) {
 	app, file := cart(t)
 	for says, args := range map[string][]string{
 		"--case is required":       {"bench", "deadline"},
@@ -21,13 +20,10 @@ func TestBenchRefuses(t *testing.T) {
 		"--episodes 0":             {"bench", "deadline", "--case", "cart", "--model", file, "--episodes", "0"},
 		"magic":                    {"bench", "deadline", "--case", "cart", "--model", file, "--method", "magic"},
 	} {
-		refused(t, app, says, args...)
+		if code, _, log := run(app, args...); code != 2 || !strings.Contains(log, says) {
+			t.Errorf("%v: exit code %d: %s, want %q", args, code, log, says)
+		}
 	}
-}
-
-func read(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	return string(text), err
 }
 
 // A loop of a map's decisions: as many as the rate and the time say, each of them the recorded
@@ -35,7 +31,7 @@ func read(path string) (string, error) {
 func TestBenchDeadline(t *testing.T) {
 	app, file := cart(t)
 	code, out, log := run(app, "bench", "deadline", "--case", "cart", "--model", file, "--rate", "500", "--for", "100ms", "--json")
-	var d bench.Deadlines
+	var d deadline.Deadlines
 	require.OK(t, json.Unmarshal([]byte(out), &d))
 	if code != 0 || d.Releases != 50 || d.Decisions+d.Skipped != 50 || d.Differing != 0 || d.Method != "navigator" || d.Threads != 1 || !(d.Response.P50 > 0) || d.Command == "" {
 		t.Errorf("exit code %d, %s, %s", code, out, log)
