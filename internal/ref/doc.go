@@ -16,6 +16,8 @@
 //	manifold_loss.go  losses of manifold training and their gradient
 //	rollout_loss.go   losses of rollout-aware decoder training and their gradient
 //	adam.go           Adam and the spectral bound
+//	score.go          roll-out of a decoded plan under the known dynamics
+//	rollouts.go       roll-outs of the policy with offsets, for the search along them
 //
 // The maths is the paper's ("Geometric Pareto Control"); each function names
 // the equation it computes by its label. Derivatives are checked against

@@ -1,4 +1,4 @@
-package reference
+package ref
 
 import (
 	"math"
@@ -50,10 +50,7 @@ func scoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64,
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, m)
 	}
-	for i, w := range sigma {
-		cost += w * J[i]
-	}
-	return cost, domain.Smallest(m)
+	return dot(sigma, J), domain.Smallest(m)
 }
 
 // next is the state and context that an action leads to.

@@ -1,13 +1,10 @@
-// Package reference scores roll-outs and plans in float64, one decision after another: what every backend, search and
-// solver that scores them is held to.
-package reference
+package ref
 
 import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,16 +13,16 @@ import (
 //	z_h = E_x([s_h, c_h, slot]) + o_h,  u_h = Project(s_h, c_h, Clip(Base(s_h, c_h) + D_u(z_h)))
 //	(s_{h+1}, c_{h+1}) = Step(s_h, c_h, u_h)
 type Rollouts struct {
-	energy   ref.Energy
-	encoderX *ref.MLP
-	normX    ref.Normalizer
+	energy   Energy
+	encoderX *MLP
+	normX    Normalizer
 	floor    float64
 	width    int
 }
 
 // NewRollouts widens a map.
 func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
-	return &Rollouts{energy: ref.NewEnergy(cfg.Step), encoderX: ref.Widen(cfg.EncoderX), normX: ref.WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
+	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
 }
 
 // Score rolls out the candidate of these offsets, [steps·width]. Where all is a number
@@ -69,8 +66,6 @@ func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) [
 	slot := make([]float64, r.energy.Problem.Spec().PreferenceSize())
 	pref.Slot(slot, r.floor)
 	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
-	for i, offset := range o {
-		z[i] += offset
-	}
+	axpy(z, 1, o)
 	return r.energy.DecodeAction(z, s, c)
 }
