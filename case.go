@@ -337,6 +337,7 @@ type MethodDescription struct {
 	Map        bool   `json:"map"`                  // whether it needs the case's map
 	Weights    bool   `json:"weights"`              // whether `--model` names weights of its own
 	Candidates int    `json:"candidates,omitempty"` // per decision, where methods are compared by it
+	Formerly   string `json:"formerly,omitempty"`   // a name that it had, which is still taken
 	Shown      bool   `json:"shown"`                // whether `gpc methods` lists it without `--all`: one to choose, and no ablation, learned policy, yardstick or another size of the same search
 }
 
@@ -348,7 +349,7 @@ func (c *Case) DescribeMethods() []MethodDescription {
 		// Of the searches, which differ in their number of candidates and in when they search, the first.
 		brief := (m.Group == domain.GroupOwn || m.Group == domain.GroupBaseline) && m.Needs&domain.NeedsWeights == 0 && (m.Brief || m.Candidates > 0 && !searches)
 		searches = searches || m.Candidates > 0
-		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, brief})
+		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly, brief})
 	}
 	return all
 }
@@ -436,8 +437,14 @@ func (c *Case) DefaultMethod() string {
 	return ""
 }
 
-// MethodName is the name of a method, that of DefaultMethod for "".
-func (c *Case) MethodName(name string) string { return cmp.Or(name, c.DefaultMethod()) }
+// MethodName is the present name of a method by any that it had, "" for DefaultMethod; what no
+// method of the case is called stays as it is.
+func (c *Case) MethodName(name string) string {
+	if m, err := c.method(name); err == nil {
+		return m.Name
+	}
+	return name
+}
 
 // trained is the problem that the case's policies are made for, nil where it is not at hand.
 func (c *Case) trained() domain.Problem {
@@ -492,12 +499,12 @@ func readWeights(file string) ([]byte, error) {
 	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
 }
 
-// method finds a method by its name, "" for the default.
+// method finds a method by its name, or by the name that it had, "" for the default.
 func (c *Case) method(name string) (domain.Method, error) {
 	name = cmp.Or(name, c.DefaultMethod())
 	var all []string
 	for _, m := range c.Methods() {
-		if m.Name == name {
+		if m.Called(name) {
 			return m, nil
 		}
 		all = append(all, m.Name)
@@ -531,7 +538,7 @@ func (c *Case) read(file string) (*model.Model, error) {
 	}
 	if !c.Bundled() {
 		alternative := "a method that needs none"
-		if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Name == exactMethod }) {
+		if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(exactMethod) }) {
 			alternative += ", such as {Method} " + exactMethod
 		}
 		return nil, badOptionf("case %s has no bundled map: make one with compile and give its file with {Model}, or decide by %s", c.Name(), alternative)

@@ -211,20 +211,31 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 	}
 }
 
-// No two methods have one name, and the first method is what decides where none is named.
-func TestMethodsAreNamedOnce(t *testing.T) {
+// Names that methods had are taken still, none is another method's, and the first method is what
+// decides where none is named.
+func TestFormerNamesAreTaken(t *testing.T) {
 	catalogue := paper.Cases()
-	for name, first := range map[string]string{"opf30": "navigator", "multiagent-moving": "planner"} {
+	for name, renamed := range map[string]map[string]string{
+		"opf30": {
+			"gpc": "navigator", "gpc-observer": "navigator-observer", "gpc-no-lie": "navigator-no-lie", "gpc-polish": "polish",
+			"gpc-refine-64": "refine-64", "gpc-refine-64-ahead": "refine-64-ahead", "gpc-refine-64-no-rollout": "refine-64-no-rollout", "": "navigator",
+		},
+		"multiagent-moving": {"gpc": "planner", "gpc-384": "planner-384", "gpc-no-latent-descents": "planner-no-latent-descents", "gpc-no-lie": "planner-no-lie", "navigator": "navigator", "": "planner"},
+	} {
 		c := require.Get(catalogue.Find(name))(t)
-		if s := require.Get(c.Setup("", ""))(t); s.Method != first || c.MethodName("") != first {
-			t.Errorf("%s: without a name %q and %q decide, want %q", name, s.Method, c.MethodName(""), first)
+		for old, now := range renamed {
+			if s := require.Get(c.Setup(old, ""))(t); s.Method != now || c.MethodName(old) != now {
+				t.Errorf("%s: %q is %q and %q, want %q", name, old, s.Method, c.MethodName(old), now)
+			}
 		}
 		seen := map[string]bool{}
 		for _, m := range c.DescribeMethods() {
-			if seen[m.Name] {
-				t.Errorf("%s: two methods are called %s", name, m.Name)
+			for _, n := range []string{m.Name, m.Formerly} {
+				if n != "" && seen[n] {
+					t.Errorf("%s: two methods are or were called %s", name, n)
+				}
+				seen[n] = true
 			}
-			seen[m.Name] = true
 		}
 		if got := c.MethodName("gcp"); got != "gcp" {
 			t.Errorf("gcp is %s", got)

@@ -76,9 +76,9 @@ type variant struct {
 
 // variants are in the order of the tables.
 var variants = []variant{
-	{domain.Method{Name: "navigator", About: "Algorithm 2, whole", Group: domain.GroupOwn, Brief: true}, func(*Options) {}},
+	{domain.Method{Name: "navigator", Formerly: "gpc", About: "Algorithm 2, whole", Group: domain.GroupOwn, Brief: true}, func(*Options) {}},
 	{domain.Method{Name: "direct", About: "encode, decode, project: no localization, no flow", Group: domain.GroupOwn, Brief: true}, func(o *Options) { o.Direct = true }},
-	{domain.Method{Name: "navigator-observer", About: "a state observer in place of the latent smoothing", Group: domain.GroupOwn}, func(o *Options) { o.Observer = true }},
+	{domain.Method{Name: "navigator-observer", Formerly: "gpc-observer", About: "a state observer in place of the latent smoothing", Group: domain.GroupOwn}, func(o *Options) { o.Observer = true }},
 	refine(64, "", domain.GroupOwn, SearchOptions{}),
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
@@ -89,19 +89,19 @@ var variants = []variant{
 	refine(64, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	refine(256, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	refine(512, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
-	{domain.Method{Name: "polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
+	{domain.Method{Name: "polish", Formerly: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
 		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations}
 	}},
 	{domain.Method{Name: "polish-ahead", About: "the same, between decisions where the last one leads", Group: domain.GroupOwn, Ahead: true}, func(o *Options) {
 		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations, Ahead: true}
 	}},
-	{domain.Method{Name: "navigator-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
-	{domain.Method{Name: "navigator-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
-	{domain.Method{Name: "navigator-no-lie", About: "no Lie residual", Group: domain.GroupAblation}, func(o *Options) { o.NoLie = true }},
-	{domain.Method{Name: "navigator-no-retraction", About: "no retraction to M*", Group: domain.GroupAblation}, func(o *Options) { o.NoRetraction = true }},
-	{domain.Method{Name: "navigator-no-projection", About: "the decoded action as it is", Group: domain.GroupAblation}, func(o *Options) { o.NoProjection = true }},
-	{domain.Method{Name: "navigator-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
-	{domain.Method{Name: "navigator-no-guard", About: "nothing is rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.NoGuard = true }},
+	{domain.Method{Name: "navigator-no-semantic", Formerly: "gpc-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
+	{domain.Method{Name: "navigator-no-rollout", Formerly: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
+	{domain.Method{Name: "navigator-no-lie", Formerly: "gpc-no-lie", About: "no Lie residual", Group: domain.GroupAblation}, func(o *Options) { o.NoLie = true }},
+	{domain.Method{Name: "navigator-no-retraction", Formerly: "gpc-no-retraction", About: "no retraction to M*", Group: domain.GroupAblation}, func(o *Options) { o.NoRetraction = true }},
+	{domain.Method{Name: "navigator-no-projection", Formerly: "gpc-no-projection", About: "the decoded action as it is", Group: domain.GroupAblation}, func(o *Options) { o.NoProjection = true }},
+	{domain.Method{Name: "navigator-no-fallback", Formerly: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
+	{domain.Method{Name: "navigator-no-guard", Formerly: "gpc-no-guard", About: "nothing is rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.NoGuard = true }},
 	{domain.Method{Name: "direct-no-guard", About: "direct, nothing rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.Direct, o.NoGuard = true, true }},
 	{domain.Method{Name: "direct-no-rescue", About: "direct as it is exported to C: the guard falls back to the plan before, the escape and the rest", Group: domain.GroupAblation}, func(o *Options) {
 		o.Direct, o.NoRescue, o.NoiseFree = true, true, true
@@ -112,7 +112,7 @@ var variants = []variant{
 // derive is a variant with one more part changed.
 func (v variant) derive(suffix, description string, change func(*Options)) variant {
 	set := v.set
-	v.Name, v.About = v.Name+suffix, v.About+", "+description
+	v.Name, v.Formerly, v.About = v.Name+suffix, v.Formerly+suffix, v.About+", "+description
 	v.set = func(o *Options) {
 		set(o)
 		change(o)
@@ -131,7 +131,7 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 	}
 	s.Candidates = n
 	name := fmt.Sprintf("refine-%d%s", n, suffix)
-	m := domain.Method{Name: name, About: description, Group: group, Candidates: n, Ahead: s.Ahead}
+	m := domain.Method{Name: name, Formerly: "gpc-" + name, About: description, Group: group, Candidates: n, Ahead: s.Ahead}
 	return variant{m, func(o *Options) { o.Search = s }}
 }
 
@@ -164,7 +164,7 @@ func Named() (all []domain.Method) {
 func OptionsFor(method string) (Options, error) {
 	var names []string
 	for _, v := range variants {
-		if v.Name == method {
+		if v.Called(method) {
 			var o Options
 			v.set(&o)
 			return o, nil

@@ -461,7 +461,7 @@ func (out *Report) choices() (lines []string) {
 
 // has reports whether the case offers a method.
 func (r *run) has(name string) bool {
-	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Name == name })
+	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Called(name) })
 }
 
 // advice describes in a line why a map misses its target.

@@ -83,7 +83,7 @@ func (c *Case) MapProblem() Problem {
 // Method is the case's own method of that name.
 func (c *Case) Method(name string) (Method, bool) {
 	for _, m := range c.Methods {
-		if m.Name == name {
+		if m.Called(name) {
 			return m, true
 		}
 	}

@@ -50,6 +50,9 @@ type Method struct {
 	About string // one line
 	Group Group
 	Needs Needs
+	// Formerly is a name that it had, still taken where it is named and read where it is recorded;
+	// "": none.
+	Formerly string
 	// Brief methods stand in a summary; the others in the full tables only.
 	Brief bool
 	// Navigation is what the map of NeedsMap navigates with; nil: what its problem's Spec
@@ -64,6 +67,11 @@ type Method struct {
 	// New makes the controller. It is nil for a variant of the navigator, which
 	// package batchnav makes.
 	New func(Means) (Controller, error)
+}
+
+// Called reports whether a name is the method's, now or formerly.
+func (m *Method) Called(name string) bool {
+	return name == m.Name || name != "" && name == m.Formerly
 }
 
 // Means is what a method is made with.

@@ -102,17 +102,11 @@ func (r *Records) addFile(path string) error {
 // namedMethod is a method that a record names.
 var namedMethod = regexp.MustCompile(`("method": ?")([^"]*)(")`)
 
-// called reports whether a record names a method so. Early ones have gpc for navigator and planner, and before refine and polish.
-func called(name, recorded string) bool {
-	suffix, old := strings.CutPrefix(recorded, "gpc")
-	return name == recorded || old && (name == "navigator"+suffix || name == "planner"+suffix || "-"+name == suffix)
-}
-
 // present is the present name of a method of a case; one that is not known has the navigator's.
 func (r *Records) present(name, method string) string {
 	if _, known := r.Cases[name]; !known {
 		for _, m := range batchnav.Named() {
-			if called(m.Name, method) {
+			if m.Called(method) {
 				return m.Name
 			}
 		}

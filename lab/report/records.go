@@ -154,11 +154,11 @@ func (r *Records) rank(e *closedloop.Result) int {
 	return len(methods)
 }
 
-// Method is what is known of the method of a run by any name that records have; nothing but its name for
+// Method is what is known of the method of a run by any name that it had; nothing but its name for
 // one that its case does not list.
 func (r *Records) Method(name, method string) domain.Method {
 	for _, m := range r.Cases[name].Methods {
-		if called(m.Name, method) {
+		if m.Called(method) {
 			return m
 		}
 	}

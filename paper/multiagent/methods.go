@@ -3,6 +3,7 @@ package multiagent
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/paper/multiagent/plan"
@@ -20,6 +21,9 @@ func methods(y *world.System) []domain.Method {
 	var all []domain.Method
 	// A number of candidates in Means replaces the method's own, n.
 	add := func(m domain.Method, n int, options func(candidates int) plan.Options) {
+		if suffix, ok := strings.CutPrefix(m.Name, "planner"); ok {
+			m.Formerly = "gpc" + suffix
+		}
 		m.New = func(means domain.Means) (domain.Controller, error) {
 			return plan.New(y, options(cmp.Or(means.Candidates, n)), means)
 		}
