@@ -1,5 +1,5 @@
 // Package gpc is Geometric Pareto Control for Go programs: open a case, a map and an
-// engine, then decide, refine, evaluate, train, certify or steer.
+// engine, then decide, refine, evaluate, train or steer.
 //
 // The central type is Case, one control problem of a Catalogue (package paper has the
 // paper's four cases with their maps; a domain of one's own is NewCase). Its methods
@@ -8,7 +8,7 @@
 //	Loop, Loops     one closed loop of the navigator, or thousands that decide together
 //	Refiner         thousands of latent candidates of one observation
 //	Evaluate        a method in closed loop on unseen episodes
-//	Steer, Certify  one map under a sweep of preferences; the paper's conditions
+//	Steer           one map under a sweep of preferences
 //	Dataset, Train  Pareto samples, and a map from them
 //	Export          a map as C99
 //

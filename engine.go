@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/klauspost/cpuid/v2"
+
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/dataset"
@@ -14,7 +16,6 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/train"
-	"github.com/klauspost/cpuid/v2"
 )
 
 // Engine is what computes. Objects made on it are used by one goroutine each; it may
@@ -78,15 +79,6 @@ func (e *Engine) Bench(ctx context.Context, single *Engine, opt bench.Options) (
 		opt.Float32 = single.backend
 	}
 	return bench.Run(ctx, e.backend, ceiling, opt)
-}
-
-// Scale measures costs along axes on the engine; see bench.Scale.
-func (e *Engine) Scale(ctx context.Context, axes []bench.Axis, opt bench.Options) (*bench.Scaling, error) {
-	var ceiling bench.Ceiling
-	if c, ok := e.backend.(engine.Ceiling); ok {
-		ceiling = c.PeakFMA
-	}
-	return bench.Scale(ctx, e.backend, ceiling, axes, opt)
 }
 
 // Device names what the engine computes on, for records.

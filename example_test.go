@@ -221,18 +221,6 @@ func ExampleCase_Train() {
 	// Output: samples: true · epochs: 2 · a loop on the new map: true <nil>
 }
 
-// The paper's conditions on a map, each with what holds.
-func ExampleCase_Certify() {
-	c, e := open("opf30")
-	defer e.Close()
-	out, err := c.Certify(context.Background(), e, gpc.Setup{}, 2, 1, batchnav.CertifyOptions{Seed: 1, Steps: 5, Perturbation: 0.1}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("conditions:", len(out.Certificate.Conditions) > 0, "· decisions of the loop:", out.Certificate.Measured.Decisions)
-	// Output: conditions: true · decisions of the loop: 300
-}
-
 // One map under a sweep of preferences, beside the exact front.
 func ExampleCase_Steer() {
 	cases := paper.Cases()

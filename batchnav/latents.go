@@ -68,6 +68,22 @@ func NewLatents(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 	return &Latents{anchors: newAnchors(l)}, nil
 }
 
+// Parts are what the operations of a map are made of.
+type Parts struct {
+	Backend      backend.Backend
+	Model        *model.Model
+	Problem      domain.Problem
+	Navigation   domain.Navigation
+	Index        backend.Index // of the codes; nil for a map without
+	Stepper      backend.Stepper
+	InverseRange []float64 // 1/(nadir − ideal) of each objective, by which its priority is its weight
+}
+
+// Parts are those of these operations. They are not copies.
+func (a *Latents) Parts() Parts {
+	return Parts{a.backend, a.model, a.problem, a.nav, a.index, a.stepper, a.inverseRange}
+}
+
 // Size is n_z.
 func (a *Latents) Size() int { return a.model.Latent() }
 

@@ -14,8 +14,7 @@ import (
 )
 
 // Launch is one kernel of an operation, as it is launched, beside what it cannot be faster
-// than on the device: the least µs by each of four things that it needs, and the largest. What
-// it takes is Result.Forecast.
+// than on the device: the least µs by each of four things that it needs, and the largest.
 type Launch struct {
 	Of      string  `json:"of"`           // of `kernels`, where a row is one launch: the operation that it is a part of
 	Place   int     `json:"place"`        // from 1, in the order of that
@@ -119,7 +118,7 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 // LaunchRows lays launches out as a table, the header first; a dash where the device is
 // the host shim, whose times say nothing.
 func LaunchRows(results []Result) [][]string {
-	rows := [][]string{{"of", "case", "batch", "", "kernel", "grid × block", "shared, bytes", "limit µs", "by", "FMA", "shared", "bytes", "latency", "p50 µs", "limit / p50", "forecast µs", "p50 / forecast"}}
+	rows := [][]string{{"of", "case", "batch", "", "kernel", "grid × block", "shared, bytes", "limit µs", "by", "FMA", "shared", "bytes", "latency", "p50 µs", "limit / p50"}}
 	for _, r := range results {
 		l := r.Launch
 		if l == nil {
@@ -132,16 +131,9 @@ func LaunchRows(results []Result) [][]string {
 		if r.Calls > 0 {
 			median, share = fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.2f", l.Limit/r.P50)
 		}
-		forecast, ratio := "–", "–"
-		if f := r.Forecast(); f > 0 {
-			forecast = fmt.Sprintf("%.1f", f)
-			if r.Calls > 0 {
-				ratio = fmt.Sprintf("%.2f", r.P50/f)
-			}
-		}
 		us := func(v float64) string { return fmt.Sprintf("%.1f", v) }
 		rows = append(rows, []string{l.Of, r.Case, fmt.Sprint(r.Batch), fmt.Sprint(l.Place), l.Kernel, fmt.Sprintf("%s × %d", grid, l.Block), fmt.Sprint(l.Shared),
-			us(l.Limit), cmp.Or(l.By, "–"), us(l.FMA), us(l.Memory), us(l.Bytes), us(l.Latency), median, share, forecast, ratio})
+			us(l.Limit), cmp.Or(l.By, "–"), us(l.FMA), us(l.Memory), us(l.Bytes), us(l.Latency), median, share})
 	}
 	return rows
 }

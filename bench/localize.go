@@ -124,3 +124,9 @@ func (r *Runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 		return nil
 	})
 }
+
+// Localize prepares queries among codes at a shape: a call localizes n of them from the first on.
+func (r *Runner) Localize(s Shape, codes, queries int) (call func(first, n int, out backend.LocalizeOutput) error, err error) {
+	q, err := r.index(s, codes, queries)
+	return func(first, n int, out backend.LocalizeOutput) error { return q.localize(first, n, out) }, err
+}

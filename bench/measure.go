@@ -61,8 +61,8 @@ type Result struct {
 // MaxLatencies is how many calls of a row a record holds, for its statistics.
 const MaxLatencies = 100
 
-// spread are at most MaxLatencies of the values: the middle ones of as many equal parts.
-func spread(us []float64) []float64 {
+// Sample are at most MaxLatencies of the values: the middle ones of as many equal parts.
+func Sample(us []float64) []float64 {
 	n := min(len(us), MaxLatencies)
 	out := make([]float64, n)
 	for i := range out {
@@ -120,7 +120,7 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 // finish fills in the figures that follow from latencies in the order of the calls, FLOPs
 // per call and the ceiling. Percentiles are nearest-rank.
 func (r *Result) finish(us []float64, flops, peak float64) {
-	r.Latencies = spread(us)
+	r.Latencies = Sample(us)
 	us = slices.Sorted(slices.Values(us))
 	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
 	r.P50, r.P99 = percentile(0.5), percentile(0.99)

@@ -11,17 +11,17 @@ func TestLatenciesThatARecordHolds(t *testing.T) {
 	for i := range 1000 {
 		us = append(us, float64(i))
 	}
-	got := spread(us)
+	got := Sample(us)
 	if len(got) != MaxLatencies || got[0] != 5 || got[99] != 995 || !slices.IsSorted(got) {
 		t.Errorf("%v", got)
 	}
-	if got := spread([]float64{3, 1, 2}); !slices.Equal(got, []float64{3, 1, 2}) {
+	if got := Sample([]float64{3, 1, 2}); !slices.Equal(got, []float64{3, 1, 2}) {
 		t.Errorf("%v", got)
 	}
-	if got := spread(us[:150]); len(got) != MaxLatencies || got[0] != 0 || got[99] != 149 {
+	if got := Sample(us[:150]); len(got) != MaxLatencies || got[0] != 0 || got[99] != 149 {
 		t.Errorf("%v", got)
 	}
-	if got := spread(nil); len(got) != 0 {
+	if got := Sample(nil); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }

@@ -202,6 +202,11 @@ func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, 
 	return nil
 }
 
+// Time calls f by the run's budget and returns the calls' times, µs, in their order.
+func (r *Runner) Time(ctx context.Context, f func() error) ([]float64, error) {
+	return latencies(ctx, r.opt.Budget, f)
+}
+
 // Add adds a row of calls that took us, microseconds in the order of the calls, of so much
 // work each, beside a ceiling in FLOP/s; NaN: none.
 func (r *Runner) Add(res Result, us []float64, flops, peak float64) {

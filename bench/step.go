@@ -151,3 +151,9 @@ func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
 	}
 	return nil
 }
+
+// Step prepares steps of n latents at a shape: a call, and its work, FLOP.
+func (r *Runner) Step(s Shape, n int) (call func() error, flops float64, err error) {
+	st, err := r.stepper(s, n)
+	return st.step, float64(n) * cpufallback.StepFLOPs(st.cfg), err
+}

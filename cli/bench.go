@@ -52,10 +52,10 @@ float64, relative to the largest magnitude; --tf32 adds the error of float32.
   kernels                every CUDA launch, beside what bounds it on the device
 
 Further operations of this program: ` + cmp.Or(strings.Join(bench.Names(a.Operations), ", "), "none") + `.
-Without names gpc times all operations except train-epochs, kernels and dispatch.`,
+Without names gpc times all operations except train-epochs and kernels.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), &b, args) },
 	}
-	b.limit = limitFlags(cmd)
+	b.limit = LimitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&b.options.Case, "case", "", "a case, or size:integrator or size:opf30: its sizes with random networks and quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&b.options.Batches, "batch", nil, "batch `sizes` (default 1,64,4096)")
@@ -69,7 +69,9 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
-	cmd.AddCommand(a.benchDeadlineCommand(), a.benchScalingCommand())
+	for _, command := range a.Benchmarks {
+		cmd.AddCommand(command(a))
+	}
 	return cmd
 }
 

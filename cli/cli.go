@@ -49,10 +49,8 @@ type App struct {
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
-	// Axes are the program's own that `bench scaling` measures costs along.
-	Axes []bench.Axis
-	// Figures draws the result of a benchmark into a folder; with it these commands have --figures.
-	Figures func(dir string, result any) error
+	// Benchmarks make commands of bench beside gpc's.
+	Benchmarks []func(*App) *cobra.Command
 	// Patience is how long a command may take to come to its end after a signal; 0: DefaultPatience.
 	// What it is in by then is left: every file is replaced whole or grows by whole records.
 	Patience time.Duration
@@ -308,8 +306,8 @@ func (a *App) PrintChecked(holds bool, result any, render func(w io.Writer)) err
 	return ErrCheck
 }
 
-// preference parses --preference: empty is the adaptive mode.
-func preference(weights []float64, m int) (domain.Preference, error) {
+// Preference parses --preference: empty is the adaptive mode.
+func Preference(weights []float64, m int) (domain.Preference, error) {
 	if len(weights) == 0 {
 		return domain.Preference{Adaptive: true}, nil
 	}
@@ -323,20 +321,6 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 // JSON says whether the result is to be one JSON object; Seed is the flag --seed.
 func (a *App) JSON() bool   { return a.json }
 func (a *App) Seed() uint64 { return a.seed }
-
-// figuresFlag is --figures, where the program draws; draw writes them if they are asked for.
-func (a *App) figuresFlag(cmd *cobra.Command, usage string) (draw func(result any) error) {
-	var dir string
-	if a.Figures != nil {
-		cmd.Flags().StringVar(&dir, "figures", "", usage)
-	}
-	return func(result any) error {
-		if dir == "" {
-			return nil
-		}
-		return a.Figures(dir, result)
-	}
-}
 
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }

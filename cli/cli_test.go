@@ -112,7 +112,6 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a trace beside itself", []string{"eval", "compare", good, good}, "names " + good + " twice"},
 		{"an operation twice", []string{"bench", "gemm", "gemm"}, "bench names gemm twice"},
 		{"a batch twice", []string{"bench", "gemm", "--batch", "2,2"}, "--batch names 2 twice"},
-		{"an axis of scaling twice", []string{"bench", "scaling", "--axes", "batch,batch", "--out", filepath.Join(dir, "s")}, "--axes names batch twice"},
 		{"a pair with too many episodes", []string{"eval", "pair", "cart", "--methods", "direct,gpc:9", "--episodes", "3", "--model", file}, "9 episodes"},
 		{"a pair with no number of episodes", []string{"eval", "pair", "cart", "--methods", "direct:few", "--model", file}, "NAME[@CANDIDATES][:EPISODES]"},
 		{"weights off the simplex", []string{"eval", "cart", "--preference", "0.2,0.2", "--model", file}, "sum"},

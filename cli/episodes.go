@@ -56,7 +56,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 			opt.Episodes = len(opt.Scenes.Files)
 		}
 		opt.Seed = a.seed
-		if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+		if opt.Preference, err = Preference(weights, c.Spec().ObjectiveSize()); err != nil {
 			return nil, err
 		}
 		if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {

@@ -67,7 +67,7 @@ episodes side by side, which changes latencies alone.`,
 	f.StringVar(&method, "method", "", "method that decides, see gpc methods CASE (default: the one that the map was compiled for, or the first of the list)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard, limit = guardFlags(cmd), limitFlags(cmd)
+	guard, limit = guardFlags(cmd), LimitFlags(cmd)
 	f.StringVar(&computing, "computing", "", computingUsage)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")

@@ -90,7 +90,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard, limit = guardFlags(cmd), limitFlags(cmd)
+	guard, limit = guardFlags(cmd), LimitFlags(cmd)
 	return cmd
 }
 

@@ -81,7 +81,7 @@ func TestHelpKeepsToTheWidth(t *testing.T) {
 	for _, width := range []int{80, 120} {
 		t.Setenv("COLUMNS", strconv.Itoa(width))
 		longest := 0
-		for _, command := range []string{"", "eval", "compile", "dataset", "bench scaling", "verify"} {
+		for _, command := range []string{"", "eval", "compile", "dataset", "bench", "verify"} {
 			_, help, _ := run(app, append(strings.Fields(command), "--help")...)
 			for line := range strings.Lines(help) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width+1 {
@@ -134,7 +134,6 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"bench stpe", `unknown operation "stpe"; did you mean step? (want one of `},
 		{"bench gemm --backend cup", `unknown backend "cup"; did you mean cpu? (want auto, cuda, cpu or ref)`},
 		{"bench step --case crat", `unknown case "crat"; did you mean cart? (bench knows `},
-		{"bench scaling --out " + out + " --axes batsh", "--axes batsh; did you mean batch? (want some of "},
 		{"dataset cart --out " + out + " --scenarios 2 --design uniforn", `unknown weight design "uniforn"; did you mean uniform? (want one of `},
 		{"dataset cart --out " + out + " --scenarios 2 --scalarization chebishev", `unknown scalarization "chebishev"; did you mean chebyshev? (want one of `},
 		{"dataset cart --out " + out + " --scenarios 2 --distil direct --policy " + file + " --scalarization chebyshev", "--scalarization chebyshev and --distil exclude each other"},

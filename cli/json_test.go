@@ -36,8 +36,7 @@ var printed = []pages.Section{
 	{Title: "Object `manifold losses`", Value: backend.ManifoldLosses{}}, {Title: "Object `rollout losses`", Value: backend.RolloutLosses{}},
 	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}},
 	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}},
-	{Title: "`bench deadline`", Note: "A release is the moment at which a decision should begin.", Value: bench.Deadlines{}}, {Title: "Object `times`", Value: bench.Spread{}},
-	{Title: "`bench scaling`", Value: bench.Scaling{}}, {Title: "Object `measurement`", Value: bench.Result{}},
+	{Title: "Object `measurement`", Value: bench.Result{}},
 }
 
 var update = flag.Bool("update", false, "rewrite the generated section of docs/reference/json.md")

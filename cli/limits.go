@@ -79,9 +79,6 @@ var limits = map[string]limit{
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
 	"bench time":               time.Hour,
-	"bench scaling time":       time.Hour,
-	"bench deadline for":       24 * time.Hour,
-	"bench deadline deadline":  time.Hour,
 	"compile budget":           30 * 24 * time.Hour,
 	"eval guard-deadline":      time.Hour,
 	"eval pair guard-deadline": time.Hour,

@@ -111,7 +111,7 @@ func TestNoNumberIsNullInJSON(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
 		"cases", "methods cart --group own", "eval cart --episodes 1", "refine cart --candidates 4 --state -", "dataset cart --scenarios 1 --out d",
-		"train cart --data d --out m --epochs 1", "steer cart --divisions 2", "bench gemm --batch 1,2 --time 1ms", "bench deadline --case cart --for 1ms", "new crane --name crane", "compile cart --out m --target 1%",
+		"train cart --data d --out m --epochs 1", "steer cart --divisions 2", "bench gemm --batch 1,2 --time 1ms", "new crane --name crane", "compile cart --out m --target 1%",
 		"export m --c c", "verify t", "eval pair cart --methods direct:1,gpc", "dataset merge a b --out c", "scene cart --out s", "eval cart --scene s", "mcap t m", "--help", "eval --shard 1/2", "completion bash",
 	} {
 		f.Add(line)

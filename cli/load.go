@@ -11,9 +11,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// limitFlags adds the flags of a command whose times are recorded. The function that it
+// LimitFlags adds the flags of a command whose times are recorded. The function that it
 // returns reads them.
-func limitFlags(cmd *cobra.Command) func() (closedloop.LoadLimit, error) {
+func LimitFlags(cmd *cobra.Command) func() (closedloop.LoadLimit, error) {
 	var limit closedloop.LoadLimit
 	f := cmd.Flags()
 	f.Float64Var(&limit.Load, "max-load", 0, "refuse to record, with exit code 1, where the machine's load average is above this before or after the run (default: no limit)")

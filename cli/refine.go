@@ -36,7 +36,7 @@ the limits, or the map does not cover the observation.`,
 				return err
 			}
 			spec := c.Spec()
-			pref, err := preference(weights, spec.ObjectiveSize())
+			pref, err := Preference(weights, spec.ObjectiveSize())
 			if err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 			if err != nil {
 				return err
 			}
-			pref, err := preference(weights, c.Spec().ObjectiveSize())
+			pref, err := Preference(weights, c.Spec().ObjectiveSize())
 			if err != nil {
 				return err
 			}

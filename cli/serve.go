@@ -213,7 +213,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if c, err = f.measured(c); err != nil {
 		return err
 	}
-	pref, err := preference(f.weights, c.Spec().ObjectiveSize())
+	pref, err := Preference(f.weights, c.Spec().ObjectiveSize())
 	if err != nil {
 		return err
 	}

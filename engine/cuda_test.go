@@ -37,9 +37,9 @@ func onShim(t *testing.T) *shim.Library {
 }
 
 // onDevice is the driver that tests run on, counting.
-func onDevice(t *testing.T) *driver.Metered {
+func onDevice(t *testing.T) *shim.Metered {
 	t.Helper()
-	d := driver.NewMetered(shim.Device(t))
+	d := shim.NewMetered(shim.Device(t))
 	use(t, d)
 	return d
 }

@@ -13,7 +13,7 @@ import (
 // device.
 func TestCeilings(t *testing.T) {
 	const memory = 16 << 20 // the triad takes three of 64 parts
-	library := driver.NewMetered(shim.Device(t))
+	library := shim.NewMetered(shim.Device(t))
 	library.SetMemory(memory)
 	context := require.Get(driver.Open(library, 0))(t)
 	b := require.Get(kernels.New(context, kernels.Options{}))(t)

@@ -32,9 +32,9 @@ func onAny(t testing.TB) *Backend {
 }
 
 // metered is onAny with options, behind a driver that counts and can be short of memory.
-func metered(t testing.TB, o Options) (*driver.Metered, *Backend) {
+func metered(t testing.TB, o Options) (*shim.Metered, *Backend) {
 	t.Helper()
-	d := driver.NewMetered(shim.Device(t))
+	d := shim.NewMetered(shim.Device(t))
 	return d, on(t, d, o)
 }
 

@@ -334,7 +334,7 @@ func TestSearchKeepsItsCodes(t *testing.T) {
 func TestWhatCrossesBetweenDevices(t *testing.T) {
 	p := smallProblem
 	p.rows, p.batch, p.hidden = 40, 20, 8
-	d := driver.NewMetered(shim.Device(t))
+	d := shim.NewMetered(shim.Device(t))
 	g := together(t, d, 3, Options{})
 	trainer := trainerOf(t, g, p.config(14))
 	rows, neighbours, kernel := p.manifoldRows(0)
@@ -348,7 +348,7 @@ func TestWhatCrossesBetweenDevices(t *testing.T) {
 
 // Devices of two kinds would give other bits by how rows are dealt out.
 func TestDevicesOfTwoKindsAreRefused(t *testing.T) {
-	d := driver.NewMetered(shim.Device(t))
+	d := shim.NewMetered(shim.Device(t))
 	ordinals := shim.Devices(t, d, 2)
 	first := require.Get(New(require.Get(driver.Open(d, ordinals[0]))(t), Options{}))(t)
 	defer first.Close()

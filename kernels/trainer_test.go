@@ -158,7 +158,7 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 	var states []backend.TrainerState
 	var losses [][]float64
 	for _, multiprocessors := range []int{1, 132} {
-		l := driver.NewMetered(shim.Device(t))
+		l := shim.NewMetered(shim.Device(t))
 		l.SetAttribute(driver.Multiprocessors, multiprocessors)
 		context := require.Get(driver.Open(l, 0))(t)
 		b := require.Get(New(context, Options{}))(t)

@@ -127,9 +127,9 @@ record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
 ## record-deadline: a loop at a rate, docs/results/scaling.md, into RESULTS/deadline.json; on a quiet machine
-record-deadline: build
+record-deadline: build lab
 	mkdir -p $(RESULTS)
-	bin/gpc bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
+	bin/gpc-lab bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
 	mv $(RESULTS)/deadline.json.new $(RESULTS)/deadline.json
 
 ## records: what no other target records of the tables in docs, into RESULTS, a folder of lab/results named for the device; an hour of a quiet machine (after test-python)
@@ -487,7 +487,7 @@ build/nvdisasm/nvidia:
 
 ## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 count-kernels: nvdisasm
-	$(GO) run ./kernels/build count
+	$(GO) run ./lab/kernelcounts
 
 .PHONY: cuda-headers build-cu test-cu
 ## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
@@ -555,14 +555,14 @@ ROWS ?= 64
 ptx-report:
 	$(GO) run ./lab/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 
-## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into bench/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
+## count-launches: the instructions of every launch of a step and a training update at OPF size, by the interpreter, into lab/report/launches.jsonl: what forecasts of gpc bench kernels follow from (minutes)
 .PHONY: count-launches
 count-launches:
-	rm -f bench/launches.jsonl.new
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 1
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096
-	$(GO) run ./lab/ptxreport -launches bench/launches.jsonl.new -batch 4096 -tf32
-	mv bench/launches.jsonl.new bench/launches.jsonl
+	rm -f lab/report/launches.jsonl.new
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 1
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 4096
+	$(GO) run ./lab/ptxreport -launches lab/report/launches.jsonl.new -batch 4096 -tf32
+	mv lab/report/launches.jsonl.new lab/report/launches.jsonl
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra

@@ -44,7 +44,7 @@ func programWithInputs(t testing.TB) (file, dir string) {
 // stopped are command lines that would take longer than a test may, for every command and
 // for what each waits in. What ends at once by itself has none.
 var stopped = map[string][]string{
-	"bench":   {"--time 1m", "deadline --case integrator-convex --for 1h", "scaling --out scaling --time 1m"},
+	"bench":   {"--time 1m"},
 	"compile": {"integrator-convex --out compiled"},
 	"dataset": {"integrator-convex --scenarios 1000 --out d1", "opf30 --scenarios 5000 --chunk 5000 --out d2", "opf30 --policy silent --out d3"},
 	"eval":    {"opf30 --method mo-opf --episodes 1000 --trace opf.jsonl", "pair integrator-convex --methods direct,oracle --episodes 1000", "join integrator-convex silent", "compare silent silent-too"},

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +25,7 @@ const (
 	opfBatch         = 64
 )
 
-// Operations are the operations opf, opf-sweep and dispatch of gpc bench.
+// Operations are the operations opf and opf-sweep of gpc bench.
 func Operations() []bench.Operation {
 	loads := 500
 	flags := flag.NewFlagSet("opf-sweep", flag.ContinueOnError)
@@ -42,7 +40,6 @@ func Operations() []bench.Operation {
 		{Name: "opf-sweep", Once: true, Flags: flags, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 			return sweep(ctx, r, loads)
 		}},
-		dispatchOperation(),
 	}
 }
 
@@ -175,31 +172,4 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 		count[acopf.Optimal], count[acopf.Infeasible], attempts-count[acopf.Optimal]-count[acopf.Infeasible], float64(iterations)/float64(attempts))
 	r.Add(res, []float64{us}, float64(iterations)*s.IterationFlops(), r.Peak()/2)
 	return nil
-}
-
-// networksBySize are the networks of the axis of buses.
-var networksBySize = map[int]string{9: "case9", 14: "case14", 30: "case30", 39: "case39", 57: "pglib_opf_case57_ieee", 118: "case118", 300: "pglib_opf_case300_ieee"}
-
-// Axes are the axes of the cost of optimal power flow in gpc bench scaling.
-func Axes() []bench.Axis {
-	return []bench.Axis{{
-		Name: "buses", What: "an AC optimal power flow from a flat start on one thread; case9, 14, 30, 39 and 118 of MATPOWER, 57 and 300 of PGLib-OPF",
-		Values: slices.Sorted(maps.Keys(networksBySize)),
-		Measure: func(ctx context.Context, r *bench.Runner, buses int) ([]float64, float64, error) {
-			net, err := openNetwork(networksBySize[buses])
-			if err != nil {
-				return nil, 0, err
-			}
-			s, err := acopf.New(net, acopf.Options{Threads: 1})
-			if err != nil {
-				return nil, 0, err
-			}
-			problems, results := make([]acopf.Problem, 1), make([]acopf.Result, 1)
-			us, err := r.Time(ctx, func() error { return s.Solve(ctx, problems, results) })
-			if err == nil && results[0].Status != acopf.Optimal {
-				err = fmt.Errorf("%s: %v", net.Name, results[0].Status)
-			}
-			return us, float64(results[0].Iterations) * s.IterationFlops(), err
-		},
-	}}
 }

@@ -23,25 +23,7 @@ type Export struct {
 	Data []byte
 }
 
-// Pack writes exports, which unpack reads.
-func Pack(w io.Writer, exports []Export) error {
-	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	for _, e := range exports {
-		for _, part := range [2][]byte{[]byte(e.Path), e.Data} {
-			if err := binary.Write(z, binary.LittleEndian, uint32(len(part))); err != nil {
-				return err
-			}
-			if _, err := z.Write(part); err != nil {
-				return err
-			}
-		}
-	}
-	return z.Close()
-}
-
+// unpack reads exports, as lab/gotypes packs them.
 func unpack(r io.Reader) (exports []Export, err error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
-	"github.com/gpc-engine/gpc/internal/gotrace/constructs"
+	"github.com/gpc-engine/gpc/internal/testing/constructs"
 )
 
 func load(t *testing.T, main Source) *Package {

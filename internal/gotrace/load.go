@@ -46,8 +46,6 @@ type Package struct {
 	missing map[string]string
 }
 
-//go:generate go run ./bundle -out types.bundle
-
 //go:embed types.bundle
 var bundle []byte
 

@@ -11,8 +11,8 @@ import (
 
 // Lines of Go without tests, at most. Who raises a budget says in the commit what left.
 const (
-	productLines    = 140_000 // all but the laboratory, generators of assembly and what tests stand on
-	laboratoryLines = 20_000
+	productLines    = 139_500 // all but the laboratory, generators of assembly and what tests stand on
+	laboratoryLines = 22_000
 )
 
 // supports says whether a folder is what tests stand on: fixtures, conformance suites, and the two stand-ins

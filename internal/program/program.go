@@ -15,6 +15,5 @@ func App() *cli.App {
 		Catalogue:  bundled.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
 		Operations: command.Operations(),
-		Axes:       command.Axes(),
 	}
 }

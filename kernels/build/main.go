@@ -4,7 +4,6 @@
 //	build verify [DIR]   compile everything again and compare with what is committed
 //	build check [DIR]    compare hashes only: says which images are stale
 //	build usage [DIR]    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
-//	build count [DIR]    instructions, registers, occupancy and products of every kernel, from the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 //	build image S T      one source for one target, to standard output, from the root: a process of its own for each
 //	build shim           the host shim of the tests; without a C++ compiler one line says so
 //	build shim F         the host shim with the kernels of its own tests too, copied to F
@@ -12,9 +11,8 @@
 //	build extra F        cubins for the architectures that no image is committed for, in the folder F, with F/overlay.json for go build -overlay
 //
 // The module is the one that DIR lies in, at first the working directory. All but
-// check, count and shim need the compiler, whose wheel lies in build/nvcc of the module
-// or of this one (make nvcc); count needs the disassembler, in build/nvdisasm (make
-// nvdisasm).
+// check and shim need the compiler, whose wheel lies in build/nvcc of the module
+// or of this one (make nvcc).
 //
 // The commands are promised to other modules, the names in this package are not
 // (docs/reference/library.md).
@@ -50,7 +48,7 @@ func run(arguments []string) error {
 		return writeImage(arguments[1], arguments[2])
 	}
 	if len(arguments) != 1 && len(arguments) != 2 {
-		return errors.New("usage: build compile|verify|check|usage|count [DIR], build shim [FILE], build stand-in FILE, build extra DIR")
+		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE], build stand-in FILE, build extra DIR")
 	}
 	dir, copies := ".", arguments[1:]
 	if arguments[0] == "shim" || arguments[0] == "stand-in" || arguments[0] == "extra" {
@@ -83,8 +81,6 @@ func run(arguments []string) error {
 		return m.Check()
 	case "usage":
 		return usage(m)
-	case "count":
-		return count(m)
 	case "shim":
 		return buildShim(m, copies)
 	case "stand-in", "extra":
@@ -96,7 +92,7 @@ func run(arguments []string) error {
 		}
 		return buildStandIn(m, copies[0])
 	}
-	return fmt.Errorf("unknown command %q: want compile, verify, check, usage, count, shim, stand-in or extra", arguments[0])
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage, shim, stand-in or extra", arguments[0])
 }
 
 func buildShim(m images.Module, copies []string) error {

@@ -12,7 +12,7 @@ import (
 type Context struct {
 	driver   Driver
 	device   Device
-	handle   contextHandle
+	handle   ContextHandle
 	thread   Thread
 	mutex    sync.Mutex // of the call that runs
 	isClosed bool       // by Close
@@ -44,10 +44,10 @@ func Open(d Driver, ordinal int) (*Context, error) {
 	c.thread = Thread{context: c, driver: d}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if c.handle, err = d.createContext(ordinal); err != nil {
+	if c.handle, err = d.CreateContext(ordinal); err != nil {
 		return nil, err
 	}
-	if err := d.setContext(0); err != nil {
+	if err := d.SetContext(0); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -66,11 +66,11 @@ func (c *Context) Do(f func(*Thread) error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if c.Lost() == nil { // a lost context may refuse even that, and f will be told
-		if err := c.thread.check(c.driver.setContext(c.handle)); err != nil {
+		if err := c.thread.check(c.driver.SetContext(c.handle)); err != nil {
 			return err
 		}
 		// Nothing of the context stays on a thread that Go uses for something else.
-		defer func() { _ = c.driver.setContext(0) }()
+		defer func() { _ = c.driver.SetContext(0) }()
 	}
 	return f(&c.thread)
 }
@@ -97,7 +97,7 @@ func (c *Context) Close() error {
 		return c.closed
 	}
 	c.isClosed = true
-	if c.closed = c.driver.destroyContext(c.handle); c.loss.Load() != nil {
+	if c.closed = c.driver.DestroyContext(c.handle); c.loss.Load() != nil {
 		c.closed = nil // a lost context may refuse even that
 	}
 	return c.closed
@@ -148,4 +148,4 @@ func ask[T any](t *Thread, f func() (T, error)) (v T, err error) {
 
 // Synchronize waits for all work on the context. An error of a kernel shows here
 // at the latest.
-func (t *Thread) Synchronize() error { return t.call(t.driver.synchronize) }
+func (t *Thread) Synchronize() error { return t.call(t.driver.Synchronize) }

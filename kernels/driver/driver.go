@@ -39,11 +39,11 @@ func (p Pointer) Offset(n int) Pointer { return p + Pointer(n) }
 
 // Handles of driver objects; 0 is none, and for a Stream the default stream.
 type (
-	contextHandle  uintptr
-	moduleHandle   uintptr
-	functionHandle uintptr
-	graphHandle    uintptr
-	executable     uintptr
+	ContextHandle  uintptr
+	ModuleHandle   uintptr
+	FunctionHandle uintptr
+	GraphHandle    uintptr
+	Executable     uintptr
 	// Stream orders work: what is put on one runs in that order.
 	Stream uintptr
 	// Event marks a place in a stream.
@@ -56,16 +56,16 @@ type Dim struct{ X, Y, Z int }
 // Attribute numbers a device property as CUdevice_attribute does.
 type Attribute int
 
-// The attributes that Devices reads.
+// The attributes that Devices reads, and by which kernels, tiles and images are chosen.
 const (
-	attributeClockKHz            Attribute = 13
-	attributeMultiprocessors     Attribute = 16
-	attributeMemoryClockKHz      Attribute = 36
-	attributeMemoryBusBits       Attribute = 37
-	attributeL2Bytes             Attribute = 38
-	attributeMajor               Attribute = 75
-	attributeMinor               Attribute = 76
-	attributeSharedPerBlockOptin Attribute = 97
+	ClockKHz            Attribute = 13
+	Multiprocessors     Attribute = 16
+	MemoryClockKHz      Attribute = 36
+	MemoryBusBits       Attribute = 37
+	L2Bytes             Attribute = 38
+	Major               Attribute = 75
+	Minor               Attribute = 76
+	SharedPerBlockOptin Attribute = 97
 )
 
 // HostShimImage is the image that the host shim loads: it has every kernel built in.
@@ -99,62 +99,62 @@ type Driver interface {
 	DeviceAttribute(ordinal int, a Attribute) (int, error)
 	DeviceMemory(ordinal int) (uint64, error)
 
-	// canAccessPeer tells whether a device reads the memory of another one directly.
-	canAccessPeer(ordinal, peer int) (bool, error)
-	// enablePeer lets copies of the current context do that with the memory of another.
-	enablePeer(contextHandle) error
+	// CanAccessPeer tells whether a device reads the memory of another one directly.
+	CanAccessPeer(ordinal, peer int) (bool, error)
+	// EnablePeer lets copies of the current context do that with the memory of another.
+	EnablePeer(ContextHandle) error
 
-	// createContext makes a context and leaves it current on this thread.
-	createContext(ordinal int) (contextHandle, error)
-	destroyContext(contextHandle) error
-	// setContext makes a context current on this thread, or with 0 none.
-	setContext(contextHandle) error
-	synchronize() error
+	// CreateContext makes a context and leaves it current on this thread.
+	CreateContext(ordinal int) (ContextHandle, error)
+	DestroyContext(ContextHandle) error
+	// SetContext makes a context current on this thread, or with 0 none.
+	SetContext(ContextHandle) error
+	Synchronize() error
 
-	loadModule(image []byte) (moduleHandle, error)
-	function(m moduleHandle, name string) (functionHandle, error)
-	// parameters is nil where the driver cannot tell (before CUDA 12.4).
-	parameters(functionHandle) ([]Parameter, error)
-	setSharedLimit(f functionHandle, bytes int) error
-	// maxThreads is the largest block; asking makes a driver that loads functions
+	LoadModule(image []byte) (ModuleHandle, error)
+	Function(m ModuleHandle, name string) (FunctionHandle, error)
+	// Parameters is nil where the driver cannot tell (before CUDA 12.4).
+	Parameters(FunctionHandle) ([]Parameter, error)
+	SetSharedLimit(f FunctionHandle, bytes int) error
+	// MaxThreads is the largest block; asking makes a driver that loads functions
 	// lazily load this one, which it could not while a stream captures.
-	maxThreads(f functionHandle) (int, error)
-	// staticShared is the shared memory that a function has of its own, in bytes.
-	staticShared(f functionHandle) (int, error)
+	MaxThreads(f FunctionHandle) (int, error)
+	// StaticShared is the shared memory that a function has of its own, in bytes.
+	StaticShared(f FunctionHandle) (int, error)
 
-	memoryInfo() (free, total uint64, err error)
-	alloc(bytes int) (Pointer, error)
-	free(Pointer) error
-	// allocHost gives pinned memory that kernels reach at the address of hostAddress.
-	allocHost(bytes int) (unsafe.Pointer, error)
-	hostAddress(unsafe.Pointer) (Pointer, error)
-	freeHost(unsafe.Pointer) error
-	copyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error
-	copyToHost(dst unsafe.Pointer, src Pointer, bytes int) error
-	copyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error
-	copyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error
-	copyOnDeviceAsync(dst, src Pointer, bytes int, s Stream) error
-	// copyPeerAsync copies between memory of two contexts.
-	copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, bytes int, s Stream) error
-	fill8Async(dst Pointer, value uint8, count int, s Stream) error
-	fill32Async(dst Pointer, value uint32, count int, s Stream) error
+	MemoryInfo() (free, total uint64, err error)
+	Alloc(bytes int) (Pointer, error)
+	Free(Pointer) error
+	// AllocHost gives pinned memory that kernels reach at the address of HostAddress.
+	AllocHost(bytes int) (unsafe.Pointer, error)
+	HostAddress(unsafe.Pointer) (Pointer, error)
+	FreeHost(unsafe.Pointer) error
+	CopyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error
+	CopyToHost(dst unsafe.Pointer, src Pointer, bytes int) error
+	CopyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error
+	CopyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error
+	CopyOnDeviceAsync(dst, src Pointer, bytes int, s Stream) error
+	// CopyPeerAsync copies between memory of two contexts.
+	CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, bytes int, s Stream) error
+	Fill8Async(dst Pointer, value uint8, count int, s Stream) error
+	Fill32Async(dst Pointer, value uint32, count int, s Stream) error
 
-	createStream() (Stream, error)
-	streamSynchronize(Stream) error
-	streamWait(Stream, Event) error
-	createEvent() (Event, error)
-	destroyEvent(Event) error
-	recordEvent(Event, Stream) error
-	eventSynchronize(Event) error
-	elapsed(from, to Event) (milliseconds float32, err error)
+	CreateStream() (Stream, error)
+	StreamSynchronize(Stream) error
+	StreamWait(Stream, Event) error
+	CreateEvent() (Event, error)
+	DestroyEvent(Event) error
+	RecordEvent(Event, Stream) error
+	EventSynchronize(Event) error
+	Elapsed(from, to Event) (milliseconds float32, err error)
 
-	launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error
-	beginCapture(Stream) error
-	endCapture(Stream) (graphHandle, error)
-	instantiate(graphHandle) (executable, error)
-	launchGraph(executable, Stream) error
-	destroyGraph(graphHandle) error
-	destroyExecutable(executable) error
+	Launch(f FunctionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error
+	BeginCapture(Stream) error
+	EndCapture(Stream) (GraphHandle, error)
+	Instantiate(GraphHandle) (Executable, error)
+	LaunchGraph(Executable, Stream) error
+	DestroyGraph(GraphHandle) error
+	DestroyExecutable(Executable) error
 }
 
 // Device is what the driver says of one GPU.
@@ -238,14 +238,14 @@ func describe(d Driver, ordinal int) (Device, error) {
 		value     *int
 		optional  bool // some drivers no longer tell clocks
 	}{
-		{attributeMajor, &dev.Major, false},
-		{attributeMinor, &dev.Minor, false},
-		{attributeMultiprocessors, &dev.Multiprocessors, false},
-		{attributeSharedPerBlockOptin, &dev.SharedPerBlock, false},
-		{attributeL2Bytes, &dev.L2, true},
-		{attributeClockKHz, &dev.ClockKHz, true},
-		{attributeMemoryClockKHz, &dev.MemoryClockKHz, true},
-		{attributeMemoryBusBits, &dev.MemoryBusBits, true},
+		{Major, &dev.Major, false},
+		{Minor, &dev.Minor, false},
+		{Multiprocessors, &dev.Multiprocessors, false},
+		{SharedPerBlockOptin, &dev.SharedPerBlock, false},
+		{L2Bytes, &dev.L2, true},
+		{ClockKHz, &dev.ClockKHz, true},
+		{MemoryClockKHz, &dev.MemoryClockKHz, true},
+		{MemoryBusBits, &dev.MemoryBusBits, true},
 	} {
 		v, err := d.DeviceAttribute(ordinal, a.attribute)
 		if err != nil && !a.optional {

@@ -164,11 +164,11 @@ func (e *LostError) Unwrap() error { return e.Cause }
 
 // Codes of CUresult that are told apart.
 const (
-	codeOutOfMemory = 2
+	CodeOutOfMemory = 2
 	codeStub        = 34
 	codeNoDevice    = 100
-	codeBadOrdinal  = 101
-	codePeerEnabled = 704
+	CodeBadOrdinal  = 101
+	CodePeerEnabled = 704
 )
 
 // fatal holds the errors after which the driver refuses every call on the context.
@@ -192,6 +192,9 @@ var fatal = map[int]bool{
 	721: true, // tensor memory leak
 	999: true, // unknown
 }
+
+// Fatal tells a code after which the driver refuses every call on the context.
+func Fatal(code int) bool { return fatal[code] }
 
 // IsFault tells an error of the driver or of the device, one of the types above,
 // from an error about what was asked for.

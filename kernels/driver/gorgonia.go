@@ -93,7 +93,7 @@ func (linked) device(ordinal int) (cu.Device, error) {
 	d, err := cu.GetDevice(ordinal)
 	err = wrap("cuDeviceGet", err)
 	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == codeBadOrdinal {
+	if errors.As(err, &ce) && ce.Code == CodeBadOrdinal {
 		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return d, err
@@ -126,7 +126,7 @@ func (l linked) DeviceMemory(ordinal int) (uint64, error) {
 	return uint64(n), wrap("cuDeviceTotalMem", err)
 }
 
-func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
+func (l linked) CanAccessPeer(ordinal, peer int) (bool, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return false, err
@@ -140,7 +140,7 @@ func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
 	return accessible != 0, err
 }
 
-func (linked) enablePeer(h contextHandle) error {
+func (linked) EnablePeer(h ContextHandle) error {
 	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(castHandle[C.CUcontext](uintptr(h)), 0))
 }
 
@@ -152,26 +152,26 @@ func castHandle[T any](h uintptr) (v T) {
 	return v
 }
 
-func (l linked) createContext(ordinal int) (contextHandle, error) {
+func (l linked) CreateContext(ordinal int) (ContextHandle, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return 0, err
 	}
 	c, err := d.MakeContext(cu.MapHost)
-	return contextHandle(handle(&c)), wrap("cuCtxCreate", err)
+	return ContextHandle(handle(&c)), wrap("cuCtxCreate", err)
 }
 
-func (linked) destroyContext(h contextHandle) error {
+func (linked) DestroyContext(h ContextHandle) error {
 	return result("cuCtxDestroy", C.cuCtxDestroy(castHandle[C.CUcontext](uintptr(h))))
 }
 
-func (linked) setContext(h contextHandle) error {
+func (linked) SetContext(h ContextHandle) error {
 	return result("cuCtxSetCurrent", C.cuCtxSetCurrent(castHandle[C.CUcontext](uintptr(h))))
 }
 
-func (linked) synchronize() error { return wrap("cuCtxSynchronize", cu.Synchronize()) }
+func (linked) Synchronize() error { return wrap("cuCtxSynchronize", cu.Synchronize()) }
 
-func (linked) loadModule(image []byte) (moduleHandle, error) {
+func (linked) LoadModule(image []byte) (ModuleHandle, error) {
 	log := make([]byte, 8192)
 	var m C.CUmodule
 	var pin runtime.Pinner
@@ -183,15 +183,15 @@ func (linked) loadModule(image []byte) (moduleHandle, error) {
 	if errors.As(err, &ce) {
 		ce.Log = C.GoString((*C.char)(unsafe.Pointer(&log[0])))
 	}
-	return moduleHandle(handle(&m)), err
+	return ModuleHandle(handle(&m)), err
 }
 
-func (linked) function(m moduleHandle, name string) (functionHandle, error) {
+func (linked) Function(m ModuleHandle, name string) (FunctionHandle, error) {
 	f, err := castHandle[cu.Module](uintptr(m)).Function(name)
-	return functionHandle(handle(&f)), wrap("cuModuleGetFunction", err)
+	return FunctionHandle(handle(&f)), wrap("cuModuleGetFunction", err)
 }
 
-func (linked) parameters(f functionHandle) ([]Parameter, error) {
+func (linked) Parameters(f FunctionHandle) ([]Parameter, error) {
 	if C.has_parameter_info() == nil {
 		return nil, nil
 	}
@@ -211,123 +211,123 @@ func (linked) parameters(f functionHandle) ([]Parameter, error) {
 	return list, nil
 }
 
-func (linked) setSharedLimit(f functionHandle, n int) error {
+func (linked) SetSharedLimit(f FunctionHandle, n int) error {
 	return result("cuFuncSetAttribute", C.cuFuncSetAttribute(castHandle[C.CUfunction](uintptr(f)),
 		C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
-func (linked) maxThreads(f functionHandle) (int, error) {
+func (linked) MaxThreads(f FunctionHandle) (int, error) {
 	n, err := castHandle[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
-func (linked) staticShared(f functionHandle) (int, error) {
+func (linked) StaticShared(f FunctionHandle) (int, error) {
 	n, err := castHandle[cu.Function](uintptr(f)).Attribute(cu.SharedSizeBytes)
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
-func (linked) memoryInfo() (free, total uint64, err error) {
+func (linked) MemoryInfo() (free, total uint64, err error) {
 	f, t, err := cu.MemInfo()
 	return uint64(f), uint64(t), wrap("cuMemGetInfo", err)
 }
 
-func (linked) alloc(n int) (Pointer, error) {
+func (linked) Alloc(n int) (Pointer, error) {
 	p, err := cu.MemAlloc(int64(n))
 	return Pointer(p), wrap("cuMemAlloc", err)
 }
 
-func (linked) free(p Pointer) error { return wrap("cuMemFree", cu.MemFree(cu.DevicePtr(p))) }
+func (linked) Free(p Pointer) error { return wrap("cuMemFree", cu.MemFree(cu.DevicePtr(p))) }
 
-func (linked) allocHost(n int) (unsafe.Pointer, error) {
+func (linked) AllocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
 	err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), C.CU_MEMHOSTALLOC_DEVICEMAP))
 	return p, err
 }
 
-func (linked) hostAddress(p unsafe.Pointer) (Pointer, error) {
+func (linked) HostAddress(p unsafe.Pointer) (Pointer, error) {
 	var address C.CUdeviceptr
 	err := result("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&address, p, 0))
 	return Pointer(address), err
 }
 
-func (linked) freeHost(p unsafe.Pointer) error { return wrap("cuMemFreeHost", cu.MemFreeHost(p)) }
+func (linked) FreeHost(p unsafe.Pointer) error { return wrap("cuMemFreeHost", cu.MemFreeHost(p)) }
 
-func (linked) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
+func (linked) CopyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
 	return wrap("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), src, int64(n)))
 }
 
-func (linked) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
+func (linked) CopyToHost(dst unsafe.Pointer, src Pointer, n int) error {
 	return wrap("cuMemcpyDtoH", cu.MemcpyDtoH(dst, cu.DevicePtr(src), int64(n)))
 }
 
 func stream(s Stream) cu.Stream { return castHandle[cu.Stream](uintptr(s)) }
 
-func (linked) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, s Stream) error {
+func (linked) CopyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, int64(n), stream(s)))
 }
 
-func (linked) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) error {
+func (linked) CopyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(dst, cu.DevicePtr(src), int64(n), stream(s)))
 }
 
-func (linked) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
+func (linked) CopyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), stream(s)))
 }
 
-func (linked) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+func (linked) CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, n int, s Stream) error {
 	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), castHandle[C.CUcontext](uintptr(to)),
 		C.CUdeviceptr(src), castHandle[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
 }
 
-func (linked) fill8Async(dst Pointer, value uint8, count int, s Stream) error {
+func (linked) Fill8Async(dst Pointer, value uint8, count int, s Stream) error {
 	return wrap("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, int64(count), stream(s)))
 }
 
-func (linked) fill32Async(dst Pointer, value uint32, count int, s Stream) error {
+func (linked) Fill32Async(dst Pointer, value uint32, count int, s Stream) error {
 	return wrap("cuMemsetD32Async", cu.MemsetD32Async(cu.DevicePtr(dst), uint(value), int64(count), stream(s)))
 }
 
-func (linked) createStream() (Stream, error) {
+func (linked) CreateStream() (Stream, error) {
 	s, err := cu.MakeStream(cu.DefaultStream)
 	return Stream(handle(&s)), wrap("cuStreamCreate", err)
 }
 
-func (linked) streamSynchronize(s Stream) error {
+func (linked) StreamSynchronize(s Stream) error {
 	return wrap("cuStreamSynchronize", stream(s).Synchronize())
 }
 
 func event(e Event) cu.Event { return castHandle[cu.Event](uintptr(e)) }
 
-func (linked) streamWait(s Stream, e Event) error {
+func (linked) StreamWait(s Stream, e Event) error {
 	return wrap("cuStreamWaitEvent", stream(s).Wait(event(e), 0))
 }
 
-func (linked) createEvent() (Event, error) {
+func (linked) CreateEvent() (Event, error) {
 	e, err := cu.MakeEvent(cu.DefaultEvent)
 	return Event(handle(&e)), wrap("cuEventCreate", err)
 }
 
-func (linked) destroyEvent(e Event) error {
+func (linked) DestroyEvent(e Event) error {
 	c := event(e)
 	return wrap("cuEventDestroy", cu.DestroyEvent(&c))
 }
 
-func (linked) recordEvent(e Event, s Stream) error {
+func (linked) RecordEvent(e Event, s Stream) error {
 	return wrap("cuEventRecord", event(e).Record(stream(s)))
 }
 
-func (linked) eventSynchronize(e Event) error {
+func (linked) EventSynchronize(e Event) error {
 	return wrap("cuEventSynchronize", event(e).Synchronize())
 }
 
-func (linked) elapsed(from, to Event) (float32, error) {
+func (linked) Elapsed(from, to Event) (float32, error) {
 	ms, err := event(from).Elapsed(event(to))
 	return float32(ms), wrap("cuEventElapsedTime", err)
 }
 
 func cStream(s Stream) C.CUstream { return castHandle[C.CUstream](uintptr(s)) }
 
-func (linked) launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
+func (linked) Launch(f FunctionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
 	var first *unsafe.Pointer
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -344,30 +344,30 @@ func (linked) launch(f functionHandle, grid, block Dim, shared int, s Stream, ar
 		C.uint(shared), cStream(s), first, nil))
 }
 
-func (linked) beginCapture(s Stream) error {
+func (linked) BeginCapture(s Stream) error {
 	return result("cuStreamBeginCapture", C.cuStreamBeginCapture(cStream(s), C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
 }
 
-func (linked) endCapture(s Stream) (graphHandle, error) {
+func (linked) EndCapture(s Stream) (GraphHandle, error) {
 	var g C.CUgraph
 	err := result("cuStreamEndCapture", C.cuStreamEndCapture(cStream(s), &g))
-	return graphHandle(handle(&g)), err
+	return GraphHandle(handle(&g)), err
 }
 
-func (linked) instantiate(g graphHandle) (executable, error) {
+func (linked) Instantiate(g GraphHandle) (Executable, error) {
 	var e C.CUgraphExec
 	err := result("cuGraphInstantiate", C.cuGraphInstantiateWithFlags(&e, castHandle[C.CUgraph](uintptr(g)), 0))
-	return executable(handle(&e)), err
+	return Executable(handle(&e)), err
 }
 
-func (linked) launchGraph(e executable, s Stream) error {
+func (linked) LaunchGraph(e Executable, s Stream) error {
 	return result("cuGraphLaunch", C.cuGraphLaunch(castHandle[C.CUgraphExec](uintptr(e)), cStream(s)))
 }
 
-func (linked) destroyGraph(g graphHandle) error {
+func (linked) DestroyGraph(g GraphHandle) error {
 	return wrap("cuGraphDestroy", castHandle[cu.Graph](uintptr(g)).Destroy())
 }
 
-func (linked) destroyExecutable(e executable) error {
+func (linked) DestroyExecutable(e Executable) error {
 	return wrap("cuGraphExecDestroy", castHandle[cu.ExecGraph](uintptr(e)).Destroy())
 }

@@ -14,7 +14,7 @@ const maxArguments = 64
 // Module is a loaded kernel image. It ends with the context.
 type Module struct {
 	name   string
-	handle moduleHandle
+	handle ModuleHandle
 }
 
 // LoadModule loads an image: PTX text or a cubin. name is what errors call it. An
@@ -28,7 +28,7 @@ func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
 	}
 	// PTX is read to a zero byte.
 	terminated := append(append(make([]byte, 0, len(image)+1), image...), 0)
-	h, err := t.driver.loadModule(terminated)
+	h, err := t.driver.LoadModule(terminated)
 	if err = t.check(err); err != nil {
 		if t.alive() != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
 		var ce *CallError
 		if errors.As(err, &ce) {
 			e.Log = ce.Log
-			if ce.Code == codeOutOfMemory {
+			if ce.Code == CodeOutOfMemory {
 				return nil, &MemoryError{Bytes: len(image), Cause: err}
 			}
 		}
@@ -49,7 +49,7 @@ func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
 // Kernel is an entry point of a module.
 type Kernel struct {
 	name       string
-	handle     functionHandle
+	handle     FunctionHandle
 	parameters []Parameter // nil: not known
 	static     int         // bytes of shared memory of its own
 	shared     int         // limit of dynamic shared memory set so far
@@ -63,33 +63,33 @@ func (k *Kernel) Name() string { return k.name }
 func (k *Kernel) Static() int { return k.static }
 
 // defaultShared is the shared memory, static and dynamic together, that needs no opt-in.
-const defaultShared = 48 << 10
+const DefaultShared = 48 << 10
 
 // Kernel finds an entry point. One that the module lacks is an *ImageError.
 func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
 	if err := t.alive(); err != nil {
 		return nil, err
 	}
-	h, err := t.driver.function(m.handle, name)
+	h, err := t.driver.Function(m.handle, name)
 	if err = t.check(err); err != nil {
 		if t.alive() != nil {
 			return nil, err
 		}
 		return nil, &ImageError{Image: m.name, Kernel: name, Cause: err}
 	}
-	parameters, err := t.driver.parameters(h)
+	parameters, err := t.driver.Parameters(h)
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	threads, err := t.driver.maxThreads(h)
+	threads, err := t.driver.MaxThreads(h)
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	static, err := t.driver.staticShared(h)
+	static, err := t.driver.StaticShared(h)
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	return &Kernel{name: name, handle: h, parameters: parameters, static: static, shared: defaultShared - static, threads: threads}, nil
+	return &Kernel{name: name, handle: h, parameters: parameters, static: static, shared: DefaultShared - static, threads: threads}, nil
 }
 
 // Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,
@@ -167,7 +167,7 @@ func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
 		t.pointer[i] = dst
 		offset += words
 	}
-	err := t.driver.launch(k.handle, grid, block, l.Shared, l.Stream, t.pointer[:len(arguments)])
+	err := t.driver.Launch(k.handle, grid, block, l.Shared, l.Stream, t.pointer[:len(arguments)])
 	runtime.KeepAlive(arguments)
 	if err = t.check(err); err != nil {
 		return fmt.Errorf("kernel %s, grid %v, block %v, %d bytes of shared memory: %w", k.name, l.Grid, l.Block, l.Shared, err)
@@ -184,7 +184,7 @@ func (t *Thread) raiseShared(k *Kernel, bytes int) error {
 	if bytes <= k.shared {
 		return nil
 	}
-	if err := t.check(t.driver.setSharedLimit(k.handle, bytes)); err != nil {
+	if err := t.check(t.driver.SetSharedLimit(k.handle, bytes)); err != nil {
 		return fmt.Errorf("kernel %s: %d bytes of shared memory asked for beside %d of its own, a block of this device has %d: %w",
 			k.name, bytes, k.static, t.context.device.SharedPerBlock, err)
 	}

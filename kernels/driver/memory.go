@@ -16,7 +16,7 @@ func (t *Thread) MemoryInfo() (free, total uint64, err error) {
 	if err := t.alive(); err != nil {
 		return 0, 0, err
 	}
-	free, total, err = t.driver.memoryInfo()
+	free, total, err = t.driver.MemoryInfo()
 	return free, total, t.check(err)
 }
 
@@ -29,13 +29,13 @@ func (t *Thread) Alloc(bytes int) (Pointer, error) {
 	if bytes < 0 {
 		return 0, fmt.Errorf("device memory: %d bytes asked for", bytes)
 	}
-	p, err := t.driver.alloc(bytes)
+	p, err := t.driver.Alloc(bytes)
 	if err = t.check(err); err == nil {
 		return p, nil
 	}
 	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == codeOutOfMemory {
-		free, total, _ := t.driver.memoryInfo()
+	if errors.As(err, &ce) && ce.Code == CodeOutOfMemory {
+		free, total, _ := t.driver.MemoryInfo()
 		return 0, &MemoryError{Bytes: bytes, Free: free, Total: total, Cause: err}
 	}
 	return 0, err
@@ -47,7 +47,7 @@ func (t *Thread) Free(p Pointer) error {
 	if p == 0 || t.alive() != nil {
 		return nil
 	}
-	return t.check(t.driver.free(p))
+	return t.check(t.driver.Free(p))
 }
 
 // HostMemory is pinned memory of the host: asynchronous copies go from and to it, and
@@ -87,15 +87,15 @@ func (t *Thread) AllocHost(bytes int) (*HostMemory, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("pinned memory: %d bytes asked for", bytes)
 	}
-	p, err := t.driver.allocHost(bytes)
+	p, err := t.driver.AllocHost(bytes)
 	if err = t.check(err); err != nil {
 		var ce *CallError
-		if errors.As(err, &ce) && ce.Code == codeOutOfMemory {
+		if errors.As(err, &ce) && ce.Code == CodeOutOfMemory {
 			return nil, &MemoryError{Bytes: bytes, Pinned: true, Cause: err}
 		}
 		return nil, err
 	}
-	address, err := t.driver.hostAddress(p)
+	address, err := t.driver.HostAddress(p)
 	if err = t.check(err); err != nil {
 		return nil, errors.Join(err, t.FreeHost(&HostMemory{pointer: p, bytes: bytes}))
 	}
@@ -110,7 +110,7 @@ func (t *Thread) FreeHost(h *HostMemory) error {
 	}
 	p := h.pointer
 	h.pointer, h.bytes = nil, 0
-	return t.check(t.driver.freeHost(p))
+	return t.check(t.driver.FreeHost(p))
 }
 
 // Upload copies a slice to the device and waits for it; it runs after all work
@@ -119,7 +119,7 @@ func Upload[T Element](t *Thread, dst Pointer, src []T) error {
 	if err := t.alive(); err != nil || len(src) == 0 {
 		return err
 	}
-	return t.check(t.driver.copyToDevice(dst, unsafe.Pointer(&src[0]), len(src)*int(unsafe.Sizeof(src[0]))))
+	return t.check(t.driver.CopyToDevice(dst, unsafe.Pointer(&src[0]), len(src)*int(unsafe.Sizeof(src[0]))))
 }
 
 // Download copies from the device into a slice and waits for it; it runs after all
@@ -128,7 +128,7 @@ func Download[T Element](t *Thread, dst []T, src Pointer) error {
 	if err := t.alive(); err != nil || len(dst) == 0 {
 		return err
 	}
-	return t.check(t.driver.copyToHost(unsafe.Pointer(&dst[0]), src, len(dst)*int(unsafe.Sizeof(dst[0]))))
+	return t.check(t.driver.CopyToHost(unsafe.Pointer(&dst[0]), src, len(dst)*int(unsafe.Sizeof(dst[0]))))
 }
 
 // UploadAsync queues a copy of `bytes` bytes of pinned memory from `offset` on.
@@ -140,7 +140,7 @@ func (t *Thread) UploadAsync(dst Pointer, src *HostMemory, offset, bytes int, s 
 	if err := src.checkRange(offset, bytes); err != nil {
 		return err
 	}
-	return t.check(t.driver.copyToDeviceAsync(dst, unsafe.Add(src.pointer, offset), bytes, s))
+	return t.check(t.driver.CopyToDeviceAsync(dst, unsafe.Add(src.pointer, offset), bytes, s))
 }
 
 // DownloadAsync queues a copy of `bytes` bytes into pinned memory at `offset`.
@@ -152,7 +152,7 @@ func (t *Thread) DownloadAsync(dst *HostMemory, offset int, src Pointer, bytes i
 	if err := dst.checkRange(offset, bytes); err != nil {
 		return err
 	}
-	return t.check(t.driver.copyToHostAsync(unsafe.Add(dst.pointer, offset), src, bytes, s))
+	return t.check(t.driver.CopyToHostAsync(unsafe.Add(dst.pointer, offset), src, bytes, s))
 }
 
 // CopyAsync queues a copy within device memory. The ranges may not overlap.
@@ -160,7 +160,7 @@ func (t *Thread) CopyAsync(dst, src Pointer, bytes int, s Stream) error {
 	if err := t.alive(); err != nil || bytes == 0 {
 		return err
 	}
-	return t.check(t.driver.copyOnDeviceAsync(dst, src, bytes, s))
+	return t.check(t.driver.CopyOnDeviceAsync(dst, src, bytes, s))
 }
 
 // ZeroAsync queues setting `bytes` bytes to zero.
@@ -168,7 +168,7 @@ func (t *Thread) ZeroAsync(dst Pointer, bytes int, s Stream) error {
 	if err := t.alive(); err != nil || bytes == 0 {
 		return err
 	}
-	return t.check(t.driver.fill8Async(dst, 0, bytes, s))
+	return t.check(t.driver.Fill8Async(dst, 0, bytes, s))
 }
 
 // Fill32Async queues setting `count` 32-bit words to value.
@@ -176,7 +176,7 @@ func (t *Thread) Fill32Async(dst Pointer, value uint32, count int, s Stream) err
 	if err := t.alive(); err != nil || count == 0 {
 		return err
 	}
-	return t.check(t.driver.fill32Async(dst, value, count, s))
+	return t.check(t.driver.Fill32Async(dst, value, count, s))
 }
 
 func (h *HostMemory) checkRange(offset, bytes int) error {

@@ -14,7 +14,7 @@ import (
 // A metered driver counts what the shim counts, graphs' kernels included.
 func TestMeteredCountsAsTheShimDoes(t *testing.T) {
 	l := shim.OpenFiles(t, testKernels)
-	m := driver.NewMetered(l)
+	m := shim.NewMetered(l)
 	c := require.Get(driver.Open(m, 0))(t)
 	for range 2 {
 		require.OK(t, c.Do(workload))
@@ -47,7 +47,7 @@ func TestMeteredCountsAsTheShimDoes(t *testing.T) {
 
 // A device can be given less memory, and other attributes, than it has.
 func TestMeteredGivesLess(t *testing.T) {
-	m := driver.NewMetered(shim.OpenFiles(t, testKernels))
+	m := shim.NewMetered(shim.OpenFiles(t, testKernels))
 	m.SetMemory(1 << 20)
 	m.SetAttribute(driver.Multiprocessors, 7)
 	m.SetAttribute(driver.Major, 12)

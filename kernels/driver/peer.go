@@ -10,14 +10,14 @@ func (t *Thread) ReachPeer(peer *Context) (direct bool, err error) {
 		return false, nil
 	}
 	direct, err = ask(t, func() (bool, error) {
-		return t.driver.canAccessPeer(t.context.device.Ordinal, peer.device.Ordinal)
+		return t.driver.CanAccessPeer(t.context.device.Ordinal, peer.device.Ordinal)
 	})
 	if err != nil || !direct {
 		return false, err
 	}
-	err = t.call(func() error { return t.driver.enablePeer(peer.handle) })
+	err = t.call(func() error { return t.driver.EnablePeer(peer.handle) })
 	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == codePeerEnabled {
+	if errors.As(err, &ce) && ce.Code == CodePeerEnabled {
 		err = nil
 	}
 	return err == nil, err
@@ -29,5 +29,5 @@ func (t *Thread) CopyPeerAsync(dst Pointer, peer *Context, src Pointer, bytes in
 	if err := t.alive(); err != nil || bytes == 0 {
 		return err
 	}
-	return t.check(t.driver.copyPeerAsync(dst, t.context.handle, src, peer.handle, bytes, s))
+	return t.check(t.driver.CopyPeerAsync(dst, t.context.handle, src, peer.handle, bytes, s))
 }

@@ -150,7 +150,7 @@ func (l *library) device(ordinal int) (uintptr, error) {
 	var d int32
 	err := l.call("cuDeviceGet", uintptr(unsafe.Pointer(&d)), uintptr(ordinal))
 	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == codeBadOrdinal {
+	if errors.As(err, &ce) && ce.Code == CodeBadOrdinal {
 		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return uintptr(d), err
@@ -187,7 +187,7 @@ func (l *library) DeviceMemory(ordinal int) (uint64, error) {
 	return n, err
 }
 
-func (l *library) canAccessPeer(ordinal, peer int) (bool, error) {
+func (l *library) CanAccessPeer(ordinal, peer int) (bool, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return false, err
@@ -201,7 +201,7 @@ func (l *library) canAccessPeer(ordinal, peer int) (bool, error) {
 	return accessible != 0, err
 }
 
-func (l *library) enablePeer(c contextHandle) error {
+func (l *library) EnablePeer(c ContextHandle) error {
 	return l.call("cuCtxEnablePeerAccess", uintptr(c), 0)
 }
 
@@ -211,23 +211,23 @@ const (
 	hostDeviceMap  = 2
 )
 
-func (l *library) createContext(ordinal int) (contextHandle, error) {
+func (l *library) CreateContext(ordinal int) (ContextHandle, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return 0, err
 	}
 	var c uintptr
 	err = l.call("cuCtxCreate_v2", uintptr(unsafe.Pointer(&c)), contextMapHost, d)
-	return contextHandle(c), err
+	return ContextHandle(c), err
 }
 
-func (l *library) destroyContext(c contextHandle) error {
+func (l *library) DestroyContext(c ContextHandle) error {
 	return l.call("cuCtxDestroy_v2", uintptr(c))
 }
 
-func (l *library) setContext(c contextHandle) error { return l.call("cuCtxSetCurrent", uintptr(c)) }
+func (l *library) SetContext(c ContextHandle) error { return l.call("cuCtxSetCurrent", uintptr(c)) }
 
-func (l *library) synchronize() error { return l.call("cuCtxSynchronize") }
+func (l *library) Synchronize() error { return l.call("cuCtxSynchronize") }
 
 // Options of cuModuleLoadDataEx.
 const (
@@ -235,7 +235,7 @@ const (
 	jitErrorLogBytes = 6
 )
 
-func (l *library) loadModule(image []byte) (moduleHandle, error) {
+func (l *library) LoadModule(image []byte) (ModuleHandle, error) {
 	log := make([]byte, 8192)
 	options := []int32{jitErrorLog, jitErrorLogBytes}
 	// An array of pointers to C, of which the second is an integer cast to one.
@@ -252,17 +252,17 @@ func (l *library) loadModule(image []byte) (moduleHandle, error) {
 			ce.Log = string(log[:end])
 		}
 	}
-	return moduleHandle(m), err
+	return ModuleHandle(m), err
 }
 
-func (l *library) function(m moduleHandle, name string) (functionHandle, error) {
+func (l *library) Function(m ModuleHandle, name string) (FunctionHandle, error) {
 	text := append([]byte(name), 0)
 	var f uintptr
 	err := l.call("cuModuleGetFunction", uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&text[0])))
-	return functionHandle(f), err
+	return FunctionHandle(f), err
 }
 
-func (l *library) parameters(f functionHandle) ([]Parameter, error) {
+func (l *library) Parameters(f FunctionHandle) ([]Parameter, error) {
 	if l.symbols[parameterInfo] == 0 {
 		return nil, nil
 	}
@@ -295,123 +295,123 @@ const (
 	functionMaxDynamicShared = 8
 )
 
-func (l *library) functionAttribute(f functionHandle, attribute uintptr) (int, error) {
+func (l *library) functionAttribute(f FunctionHandle, attribute uintptr) (int, error) {
 	var n int32
 	err := l.call("cuFuncGetAttribute", uintptr(unsafe.Pointer(&n)), attribute, uintptr(f))
 	return int(n), err
 }
 
-func (l *library) maxThreads(f functionHandle) (int, error) {
+func (l *library) MaxThreads(f FunctionHandle) (int, error) {
 	return l.functionAttribute(f, functionMaxThreads)
 }
 
-func (l *library) staticShared(f functionHandle) (int, error) {
+func (l *library) StaticShared(f FunctionHandle) (int, error) {
 	return l.functionAttribute(f, functionStaticShared)
 }
 
-func (l *library) setSharedLimit(f functionHandle, bytes int) error {
+func (l *library) SetSharedLimit(f FunctionHandle, bytes int) error {
 	return l.call("cuFuncSetAttribute", uintptr(f), functionMaxDynamicShared, uintptr(bytes))
 }
 
-func (l *library) memoryInfo() (free, total uint64, err error) {
+func (l *library) MemoryInfo() (free, total uint64, err error) {
 	err = l.call("cuMemGetInfo_v2", uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
 	return free, total, err
 }
 
-func (l *library) alloc(n int) (Pointer, error) {
+func (l *library) Alloc(n int) (Pointer, error) {
 	var p Pointer
 	err := l.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(&p)), uintptr(n))
 	return p, err
 }
 
-func (l *library) free(p Pointer) error { return l.call("cuMemFree_v2", uintptr(p)) }
+func (l *library) Free(p Pointer) error { return l.call("cuMemFree_v2", uintptr(p)) }
 
-func (l *library) allocHost(n int) (unsafe.Pointer, error) {
+func (l *library) AllocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
 	err := l.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), hostDeviceMap)
 	return p, err
 }
 
-func (l *library) hostAddress(p unsafe.Pointer) (Pointer, error) {
+func (l *library) HostAddress(p unsafe.Pointer) (Pointer, error) {
 	var address Pointer
 	err := l.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(&address)), uintptr(p), 0)
 	return address, err
 }
 
-func (l *library) freeHost(p unsafe.Pointer) error {
+func (l *library) FreeHost(p unsafe.Pointer) error {
 	return l.call("cuMemFreeHost", uintptr(p))
 }
 
-func (l *library) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
+func (l *library) CopyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
 	return l.call("cuMemcpyHtoD_v2", uintptr(dst), uintptr(src), uintptr(n))
 }
 
-func (l *library) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
+func (l *library) CopyToHost(dst unsafe.Pointer, src Pointer, n int) error {
 	return l.call("cuMemcpyDtoH_v2", uintptr(dst), uintptr(src), uintptr(n))
 }
 
-func (l *library) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, s Stream) error {
+func (l *library) CopyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyHtoDAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
 }
 
-func (l *library) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) error {
+func (l *library) CopyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyDtoHAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
 }
 
-func (l *library) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
+func (l *library) CopyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyDtoDAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
 }
 
-func (l *library) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+func (l *library) CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, n int, s Stream) error {
 	return l.call("cuMemcpyPeerAsync", uintptr(dst), uintptr(to), uintptr(src), uintptr(from), uintptr(n), uintptr(s))
 }
 
-func (l *library) fill8Async(dst Pointer, value uint8, count int, s Stream) error {
+func (l *library) Fill8Async(dst Pointer, value uint8, count int, s Stream) error {
 	return l.call("cuMemsetD8Async", uintptr(dst), uintptr(value), uintptr(count), uintptr(s))
 }
 
-func (l *library) fill32Async(dst Pointer, value uint32, count int, s Stream) error {
+func (l *library) Fill32Async(dst Pointer, value uint32, count int, s Stream) error {
 	return l.call("cuMemsetD32Async", uintptr(dst), uintptr(value), uintptr(count), uintptr(s))
 }
 
-func (l *library) createStream() (Stream, error) {
+func (l *library) CreateStream() (Stream, error) {
 	var s Stream
 	err := l.call("cuStreamCreate", uintptr(unsafe.Pointer(&s)), 0)
 	return s, err
 }
 
-func (l *library) streamSynchronize(s Stream) error {
+func (l *library) StreamSynchronize(s Stream) error {
 	return l.call("cuStreamSynchronize", uintptr(s))
 }
 
-func (l *library) streamWait(s Stream, e Event) error {
+func (l *library) StreamWait(s Stream, e Event) error {
 	return l.call("cuStreamWaitEvent", uintptr(s), uintptr(e), 0)
 }
 
-func (l *library) createEvent() (Event, error) {
+func (l *library) CreateEvent() (Event, error) {
 	var e Event
 	err := l.call("cuEventCreate", uintptr(unsafe.Pointer(&e)), 0)
 	return e, err
 }
 
-func (l *library) destroyEvent(e Event) error {
+func (l *library) DestroyEvent(e Event) error {
 	return l.call("cuEventDestroy_v2", uintptr(e))
 }
 
-func (l *library) recordEvent(e Event, s Stream) error {
+func (l *library) RecordEvent(e Event, s Stream) error {
 	return l.call("cuEventRecord", uintptr(e), uintptr(s))
 }
 
-func (l *library) eventSynchronize(e Event) error {
+func (l *library) EventSynchronize(e Event) error {
 	return l.call("cuEventSynchronize", uintptr(e))
 }
 
-func (l *library) elapsed(from, to Event) (ms float32, err error) {
+func (l *library) Elapsed(from, to Event) (ms float32, err error) {
 	err = l.call("cuEventElapsedTime", uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to))
 	return ms, err
 }
 
-func (l *library) launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
+func (l *library) Launch(f FunctionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
 	var first unsafe.Pointer
 	if len(arguments) > 0 {
 		first = unsafe.Pointer(&arguments[0])
@@ -424,30 +424,30 @@ func (l *library) launch(f functionHandle, grid, block Dim, shared int, s Stream
 // captureThreadLocal lets other threads go on with calls that a capture forbids.
 const captureThreadLocal = 1
 
-func (l *library) beginCapture(s Stream) error {
+func (l *library) BeginCapture(s Stream) error {
 	return l.call("cuStreamBeginCapture_v2", uintptr(s), captureThreadLocal)
 }
 
-func (l *library) endCapture(s Stream) (graphHandle, error) {
-	var g graphHandle
+func (l *library) EndCapture(s Stream) (GraphHandle, error) {
+	var g GraphHandle
 	err := l.call("cuStreamEndCapture", uintptr(s), uintptr(unsafe.Pointer(&g)))
 	return g, err
 }
 
-func (l *library) instantiate(g graphHandle) (executable, error) {
-	var e executable
+func (l *library) Instantiate(g GraphHandle) (Executable, error) {
+	var e Executable
 	err := l.call("cuGraphInstantiateWithFlags", uintptr(unsafe.Pointer(&e)), uintptr(g), 0)
 	return e, err
 }
 
-func (l *library) launchGraph(e executable, s Stream) error {
+func (l *library) LaunchGraph(e Executable, s Stream) error {
 	return l.call("cuGraphLaunch", uintptr(e), uintptr(s))
 }
 
-func (l *library) destroyGraph(g graphHandle) error {
+func (l *library) DestroyGraph(g GraphHandle) error {
 	return l.call("cuGraphDestroy", uintptr(g))
 }
 
-func (l *library) destroyExecutable(e executable) error {
+func (l *library) DestroyExecutable(e Executable) error {
 	return l.call("cuGraphExecDestroy", uintptr(e))
 }

@@ -102,7 +102,7 @@ func interpreter(t testing.TB) driver.Driver {
 // SetOrder is Library.SetOrder where the driver is the shim, metered or not; a GPU has an
 // order of its own, another at every run.
 func SetOrder(d driver.Driver, order uint64) {
-	if m, ok := d.(*driver.Metered); ok {
+	if m, ok := d.(*Metered); ok {
 		d = m.Driver
 	}
 	switch l := d.(type) {
@@ -118,7 +118,7 @@ func SetOrder(d driver.Driver, order uint64) {
 func Devices(t testing.TB, d driver.Driver, n int) []int {
 	t.Helper()
 	inner := d
-	if m, ok := d.(*driver.Metered); ok {
+	if m, ok := d.(*Metered); ok {
 		inner = m.Driver
 	}
 	switch l := inner.(type) {

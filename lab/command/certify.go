@@ -6,15 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/lab/certificate"
 )
 
 // Certify estimates the constants of the paper's guarantees.
 func Certify(a *cli.App) *cobra.Command {
 	var modelFile, method string
 	var scenarios, episodes int
-	var opt batchnav.CertifyOptions
+	var opt certificate.Options
 	cmd := &cobra.Command{
 		Use:     "certify CASE",
 		Example: "  gpc-lab certify integrator-convex --scenarios 50",
@@ -38,7 +38,7 @@ docs/reference/certify.md defines the constants.`,
 			}
 			defer e.Close()
 			opt.Seed = a.Seed()
-			out, err := c.Certify(cmd.Context(), e, setup, scenarios, episodes, opt, a.Stages())
+			out, err := certificate.Of(cmd.Context(), c, e, setup, scenarios, episodes, opt, a.Stages())
 			if err != nil {
 				return err
 			}

@@ -30,9 +30,9 @@ func cart(t *testing.T) (*cli.App, string) {
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
 	require.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &cli.App{
-		Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}},
-		Commands:  []func(*cli.App) *cobra.Command{Demo, Report, Compare, Certify},
-		Figures:   Figures,
+		Catalogue:  gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}},
+		Commands:   []func(*cli.App) *cobra.Command{Demo, Report, Compare, Certify},
+		Operations: Operations(), Benchmarks: []func(*cli.App) *cobra.Command{Deadline, Scaling},
 	}, file
 }
 

@@ -8,14 +8,14 @@ import (
 	"math"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/lab/compare"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/report"
-	"github.com/spf13/cobra"
 )
 
 // Compare sets records of gpc bench side by side.
@@ -57,7 +57,7 @@ more than that, unless it may be chance. gpc names these rows.`,
 			}
 			var records []compare.NamedRecord
 			for _, path := range args {
-				r, err := bench.ReadRecord(path)
+				r, err := compare.ReadBench(path)
 				if err != nil {
 					return gpc.BadInput(err)
 				}
@@ -108,17 +108,6 @@ func writeCSV(path string, rows [][]string) error {
 		return err
 	}
 	return durable.WriteFile(path, text.Bytes(), 0o644)
-}
-
-// Figures draws the result of a benchmark into a folder.
-func Figures(dir string, result any) error {
-	switch r := result.(type) {
-	case *bench.Deadlines:
-		return writeFigures(dir, []*draw.Figure{report.DeadlineFigure(r)})
-	case *bench.Scaling:
-		return writeFigures(dir, report.ScalingFigures(r))
-	}
-	return fmt.Errorf("there are no figures of %T", result)
 }
 
 // writeFigures makes the folder of figures and writes them there.

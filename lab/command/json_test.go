@@ -11,13 +11,17 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/docsection"
 	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/compare"
+	"github.com/gpc-engine/gpc/lab/deadline"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // printed is what the laboratory's commands print with --json, in the order of their page.
 var printed = []pages.Section{
 	{Title: "`gpc-lab demo`", Value: demonstration{}}, {Title: "`gpc-lab report`", Value: drawn{}},
-	{Title: "`gpc-lab compare`", Value: compare.Comparison{}}, {Title: "`gpc-lab certify`", Value: batchnav.Certified{}},
+	{Title: "`gpc-lab compare`", Value: compare.Comparison{}}, {Title: "`gpc-lab certify`", Value: certificate.Certified{}}, {Title: "`gpc-lab bench deadline`", Note: "A release is the moment at which a decision should begin.", Value: deadline.Deadlines{}}, {Title: "Object `times`", Value: deadline.Spread{}},
+	{Title: "`gpc-lab bench scaling`", Value: scaling.Scaling{}},
 	{Title: "`refine`", Value: batchnav.Refinement{}, Elsewhere: true}, {Title: "`train`", Value: cli.Trained{}, Elsewhere: true},
 	{Title: "`eval`, `eval join`, `plant`", Value: closedloop.Result{}, Elsewhere: true}, {Title: "Object `measurement`", Value: bench.Result{}, Elsewhere: true},
 	{Title: "Object `load`", Value: closedloop.Load{}, Elsewhere: true},

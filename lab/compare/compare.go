@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/lab/deadline"
 )
 
 // Comparison sets the rows of records beside those of the first, under the JSON keys of `gpc-lab
@@ -228,7 +229,7 @@ func (c *Comparison) Head() [][]string {
 	rows := [][]string{{"record", "device", "commit", "kernels", "ceiling GFLOP/s", "memory GB/s", "load"}}
 	labels := c.Labels()
 	for i, r := range c.Records {
-		rows = append(rows, []string{labels[i], r.Device, r.Commit, strings.Join(r.Backends, "; "), bench.Positive("%.0f", r.Peak), bench.Positive("%.1f", r.Bandwidth), r.Load.String()})
+		rows = append(rows, []string{labels[i], r.Device, r.Commit, strings.Join(r.Backends, "; "), deadline.Positive("%.0f", r.Peak), deadline.Positive("%.1f", r.Bandwidth), r.Load.String()})
 	}
 	return rows
 }
@@ -254,7 +255,7 @@ func (c *Comparison) Table() [][]string {
 				}
 				continue
 			}
-			row = append(row, bench.Micros(t.Median)+" "+t.within(), bench.Positive("%.2f", t.Fraction))
+			row = append(row, bench.Micros(t.Median)+" "+t.within(), deadline.Positive("%.2f", t.Fraction))
 			if i > 0 {
 				row = append(row, t.change(), t.how())
 			}
@@ -263,7 +264,7 @@ func (c *Comparison) Table() [][]string {
 	}
 	mean := []string{"geometric mean", "", "", "", "", "", ""}
 	for _, r := range c.Records[1:] {
-		mean = append(mean, "", "", bench.Positive("× %.3f", r.GeometricMean), fmt.Sprintf("%d rows", r.Compared))
+		mean = append(mean, "", "", deadline.Positive("× %.3f", r.GeometricMean), fmt.Sprintf("%d rows", r.Compared))
 	}
 	return append(rows, mean)
 }

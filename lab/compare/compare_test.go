@@ -171,7 +171,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 	require.OK(t, os.WriteFile(path, []byte(`{"device":"d","commit":"c","command":"gpc bench","results":[
 		{"op":"opf","case":"case30","batch":1,"size":"11.0 iterations, 1 of 1 optimal","p50_us":210,"calls":9,"precision":"fp64"},
 		{"op":"opf-sweep","case":"case30","batch":25000,"size":"500 loads × 50: 14550 optimal, 10450 infeasible","p50_us":1,"calls":1,"precision":"fp64"}]}`), 0o644))
-	old := require.Get(bench.ReadRecord(path))(t)
+	old := require.Get(ReadBench(path))(t)
 	if r := old.Results[0]; r.Size != "" || r.Outcome != "11.0 iterations, 1 of 1 optimal" {
 		t.Errorf("%+v", r)
 	}
@@ -184,7 +184,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	for _, path := range require.Get(filepath.Glob("results/*/bench*.json"))(t) {
-		if _, err := bench.ReadRecord(path); err != nil {
+		if _, err := ReadBench(path); err != nil {
 			t.Error(err)
 		}
 	}
@@ -217,11 +217,11 @@ func TestMalformedRecords(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "record.json")
 		require.OK(t, os.WriteFile(path, []byte(text), 0o644))
-		if _, err := bench.ReadRecord(path); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
+		if _, err := ReadBench(path); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want %q and the file", text, err, says)
 		}
 	}
-	if _, err := bench.ReadRecord(filepath.Join(t.TempDir(), "none.json")); err == nil {
+	if _, err := ReadBench(filepath.Join(t.TempDir(), "none.json")); err == nil {
 		t.Error("a file that is not there is read")
 	}
 }
@@ -238,7 +238,7 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := filepath.Join(t.TempDir(), "record.json")
 		require.OK(t, os.WriteFile(path, text, 0o644))
-		r, err := bench.ReadRecord(path)
+		r, err := ReadBench(path)
 		if err != nil {
 			return
 		}

@@ -10,9 +10,9 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/internal/testing/docsection"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
 )
@@ -65,7 +65,7 @@ var documents = []document{
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},
 	{"docs/results/serving.md", "beyond capacity", shown(last[peerrecord.Served], served)},
-	{"docs/results/scaling.md", "a loop at a rate", shown(last[bench.Deadlines], deadlines)},
+	{"docs/results/scaling.md", "a loop at a rate", shown(last[deadline.Deadlines], deadlines)},
 	{"docs/results/monitor.md", "wrong maps", devices.monitor},
 	{"docs/reference/environments.md", "steps a second", environments.text},
 	{"docs/results/pandapower.md", "beside pandapower", shown(last[peerrecord.BesidePandapower], pandapower)},

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/report"
 )
 
@@ -269,15 +269,15 @@ func (d devices) rolledOut() string {
 }
 
 // certified are the certificates of all devices, one of each case.
-func (d devices) certified() (all []batchnav.Certified) {
+func (d devices) certified() (all []certificate.Certified) {
 	for _, r := range d {
-		for _, c := range report.Of[batchnav.Certified](r) {
-			if !slices.ContainsFunc(all, func(o batchnav.Certified) bool { return o.Certificate.Case == c.Certificate.Case }) {
+		for _, c := range report.Of[certificate.Certified](r) {
+			if !slices.ContainsFunc(all, func(o certificate.Certified) bool { return o.Certificate.Case == c.Certificate.Case }) {
 				all = append(all, c)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b batchnav.Certified) int { return cmp.Compare(a.Certificate.Case, b.Certificate.Case) })
+	slices.SortFunc(all, func(a, b certificate.Certified) int { return cmp.Compare(a.Certificate.Case, b.Certificate.Case) })
 	return all
 }
 
@@ -291,8 +291,8 @@ func (d devices) conditions() string {
 			broken = append(broken, v.Beyond())
 		}
 		s.Rows = append(s.Rows, []string{
-			c.Certificate.Case, fmt.Sprint(len(c.Certificate.Conditions)), fmt.Sprint(n[batchnav.Holds]), fmt.Sprint(n[batchnav.DoesNot]),
-			fmt.Sprint(n[batchnav.SaysNought]), fmt.Sprint(n[batchnav.Unmeasured]), cmp.Or(strings.Join(broken, "; "), "–"), c.Commit,
+			c.Certificate.Case, fmt.Sprint(len(c.Certificate.Conditions)), fmt.Sprint(n[certificate.Holds]), fmt.Sprint(n[certificate.DoesNot]),
+			fmt.Sprint(n[certificate.SaysNought]), fmt.Sprint(n[certificate.Unmeasured]), cmp.Or(strings.Join(broken, "; "), "–"), c.Commit,
 		})
 	}
 	return report.Tables(s)

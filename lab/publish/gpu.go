@@ -186,7 +186,7 @@ func (d devices) gpuLaunches() string {
 					continue
 				}
 				k := key{l.Of, l.Kernel, v.Precision, l.Place, v.Batch}
-				f := v.Forecast()
+				f := report.Forecast(&v)
 				if _, ok := at[k]; !ok {
 					at[k] = len(s.Rows)
 					row := []string{l.Of, fmt.Sprint(v.Batch), v.Precision, fmt.Sprint(l.Place), "`" + l.Kernel + "`", fmt.Sprintf("%.1f", l.Limit), fmt.Sprintf("%.1f", f)}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/report"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -28,7 +28,7 @@ func TestGuaranteesAreThoseOfTheCertificates(t *testing.T) {
 	sigma := map[string]string{}
 	for _, c := range devices(recorded(t)).certified() {
 		k, robots := c.Certificate, strings.HasPrefix(c.Certificate.Case, "multiagent-")
-		if k.Verdicts()[batchnav.Holds] == len(k.Conditions) {
+		if k.Verdicts()[certificate.Holds] == len(k.Conditions) {
 			t.Errorf("%s has all conditions", k.Case)
 		}
 		if negative := k.Constants.GammaMin < 0; negative == robots {
@@ -38,7 +38,7 @@ func TestGuaranteesAreThoseOfTheCertificates(t *testing.T) {
 			t.Errorf("%s: the loop breaks a margin: %v", k.Case, breaks)
 		}
 		for _, condition := range k.Conditions {
-			holds := condition.Verdict == batchnav.Holds
+			holds := condition.Verdict == certificate.Holds
 			switch name := condition.Name; {
 			case strings.HasPrefix(name, "drift") && holds,
 				name == "identifiability" && holds != strings.HasPrefix(k.Case, "opf30"),

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/lab/report"
+	"github.com/gpc-engine/gpc/lab/scaling"
 	"github.com/gpc-engine/gpc/lab/testrecords"
 )
 
@@ -27,7 +27,7 @@ func TestScalingPage(t *testing.T) {
 	noisy := testrecords.Scaling(1.5)
 	for _, load := range []*closedloop.Load{nil, {CPUs: 2, Others: 0.3}, {CPUs: 2, Stolen: 0.3}} {
 		noisy.Load = load
-		report.Set(r, []bench.Scaling{*noisy})
+		report.Set(r, []scaling.Scaling{*noisy})
 		if page := d.scaling(); !strings.Contains(page, "had other work") {
 			t.Errorf("a record under %v is believed:\n%s", load, page)
 		}

@@ -7,12 +7,14 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // deadlines is a loop at a rate.
-func deadlines(loop *bench.Deadlines) string {
+func deadlines(loop *deadline.Deadlines) string {
 	lines := loop.Lines()
 	text := report.Tables(report.Section{
 		Provenance: report.Origin(loop.Command, loop.Commit, fmt.Sprintf("%s, %s %s, threads %d", loop.Device, loop.Backend, loop.ISA, loop.Threads), loop.Load),
@@ -50,9 +52,9 @@ func (d devices) torture() string {
 }
 
 // scalings are the records of all devices, the first of each.
-func (d devices) scalings() (all []*bench.Scaling) {
+func (d devices) scalings() (all []*scaling.Scaling) {
 	for _, r := range d {
-		if s := report.Of[bench.Scaling](r); len(s) > 0 {
+		if s := report.Of[scaling.Scaling](r); len(s) > 0 {
 			all = append(all, &s[0])
 		}
 	}

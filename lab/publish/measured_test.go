@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
 )
@@ -55,7 +55,7 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{Case: "integrator-convex", Method: "navigator"},
 	})
 	keep(t, own, peerrecord.Served{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: peerrecord.OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}})
-	keep(t, own, bench.Deadlines{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}})
+	keep(t, own, deadline.Deadlines{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: deadline.Spread{P50: 337.33}})
 	keep(t, own, peerrecord.BesidePandapower{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []peerrecord.PandapowerNetwork{
 		{Network: "case9", Op: "runpp", Buses: 9, Voltage: 4.2e-11, OursMs: 16, PeerMs: 17, Ratio: 1.09, Lo: 0.98, Hi: 1.1, SolveMs: 0.8},
 		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},

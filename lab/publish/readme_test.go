@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/report"
 	"github.com/gpc-engine/gpc/lab/testrecords"
 )
@@ -196,7 +197,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	all, c := devices(recorded(t)), claimsOf(t, "README.md")
 	least, most, of := math.MaxInt, 0, 0
 	for _, k := range all.certified() {
-		n := k.Certificate.Verdicts()[batchnav.Holds]
+		n := k.Certificate.Verdicts()[certificate.Holds]
 		least, most, of = min(least, n), max(most, n), len(k.Certificate.Conditions)
 	}
 	c.says("Of their %d conditions, [%d to %d hold]", of, least, most)

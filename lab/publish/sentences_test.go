@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
 )
@@ -337,7 +337,7 @@ func TestTheCertificatesPageIsOfTheRecords(t *testing.T) {
 		k := of.Certificate
 		dispatch, robots := strings.HasPrefix(k.Case, "opf30"), strings.HasPrefix(k.Case, "multiagent")
 		for _, v := range k.Conditions {
-			holds := v.Verdict == batchnav.Holds
+			holds := v.Verdict == certificate.Holds
 			switch v.Name {
 			case "identifiability":
 				if holds != dispatch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/lab/certificate"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/published"
 )
@@ -311,7 +312,7 @@ func checkSteering(s *closedloop.Steering) error {
 	return nil
 }
 
-func certificateSection(c batchnav.Certified) Section {
+func certificateSection(c certificate.Certified) Section {
 	s := Section{
 		title:   c.Certificate.Case + ": the paper's conditions on this map",
 		Note:    "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
@@ -320,7 +321,7 @@ func certificateSection(c batchnav.Certified) Section {
 	}
 	for _, v := range c.Certificate.Conditions {
 		verdict := string(v.Verdict)
-		if v.Verdict == batchnav.DoesNot {
+		if v.Verdict == certificate.DoesNot {
 			verdict = strings.ToUpper(verdict)
 		}
 		s.Rows = append(s.Rows, []string{v.Name, v.Claim, v.Left.Text("%.3g"), v.Right.Text("%.3g"), verdict, v.Note})
@@ -333,7 +334,7 @@ const recoveryShown = 40
 
 // recoveryFigures show Φ after a perturbation off M* and the predicted
 // contraction.
-func recoveryFigures(c batchnav.Certified) []*draw.Figure {
+func recoveryFigures(c certificate.Certified) []*draw.Figure {
 	r, name := c.Recovery, c.Certificate.Case
 	if r == nil {
 		return nil
@@ -372,7 +373,7 @@ func numbers(v []batchnav.Number) []float64 {
 }
 
 // checkCertified says what of a recovery is shorter than its median.
-func checkCertified(c *batchnav.Certified) error {
+func checkCertified(c *certificate.Certified) error {
 	if r := c.Recovery; r != nil {
 		n := len(r.Median)
 		if len(r.P95) < n || len(r.Max) < n || len(r.Predicted) < n {

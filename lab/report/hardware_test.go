@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/lab/compare"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/draw/drawtest"
 	"github.com/gpc-engine/gpc/lab/testrecords"
@@ -111,7 +112,7 @@ func TestFiguresOfScaling(t *testing.T) {
 }
 
 func TestFigureOfALoop(t *testing.T) {
-	d := require.Get(bench.KeepDeadlines(t.Context(), closedCart(), idle{}, bench.DeadlineOptions{Rate: 1000, For: 20e6, Episodes: 1, Preference: domain.Preference{Adaptive: true}}))(t)
+	d := require.Get(deadline.KeepDeadlines(t.Context(), closedCart(), idle{}, deadline.DeadlineOptions{Rate: 1000, For: 20e6, Episodes: 1, Preference: domain.Preference{Adaptive: true}}))(t)
 	f := DeadlineFigure(d)
 	for _, fault := range drawtest.Faults(f) {
 		t.Error(fault)

@@ -27,8 +27,10 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/published"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // Records are the recorded runs of one device: lists of records by their types, which Of gives, and traces.
@@ -236,14 +238,14 @@ var kinds = []kind{
 	declared("compile", "Maps compiled from equations", checkCompilation, (*Records).compilationSections, "rounds", "choice", "test"),
 	declared[bench.Record]("bench", "Speed", nil, each(benchmarkSection), "results"),
 	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
-	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
+	declared("bench scaling", "Speed", (*scaling.Scaling).Validate, each(scalingSection), "curves"),
 	declared("peers", "Speed", (*peerrecord.Record).Check, each(peersSection), "ratios"),
 	declared("whole jobs", "", (*peerrecord.WholeJobs).Check, nil, "jobs", "sanitizers"),
 	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),
 	declared("opf of several networks", "Speed", (*optima.OptimalFlows).Check, each(optimalFlowsSection), "networks", "threads"),
 	declared("torture", "", (*peerrecord.Torture).Check, nil, "attacks"),
 	declared[peerrecord.Served]("bench serve", "", nil, nil, "canary_differing"),
-	declared[bench.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
+	declared[deadline.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
 	declared("bench record", "", (*peerrecord.Benchmarked).Check, nil, "benchmarks"),
 	declared[peerrecord.LearnedFlows]("learned optimal power flows", "", nil, nil, "recipes", "rows"),
 	declared[peerrecord.BesidePandapower]("peers of pandapower", "", nil, nil, "peer", "rows"),

@@ -10,8 +10,10 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/grid/optima"
 	"github.com/gpc-engine/gpc/lab/compare"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/draw"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // PeersNote says how a record of other programs' times was taken, and what is not in it.
@@ -187,7 +189,7 @@ func optimalFlowsFigure(r *optima.OptimalFlows) *draw.Figure {
 }
 
 // ScalingFigures are one for each axis: the cost with its intervals, and the fit.
-func ScalingFigures(s *bench.Scaling) (figures []*draw.Figure) {
+func ScalingFigures(s *scaling.Scaling) (figures []*draw.Figure) {
 	for i := range s.Curves {
 		c := &s.Curves[i]
 		f := draw.New("scaling-"+file(c.Axis), "cost against "+c.Axis, draw.Log(c.Axis, "count"), draw.Log("median of a call", "µs"))
@@ -213,7 +215,7 @@ func ScalingFigures(s *bench.Scaling) (figures []*draw.Figure) {
 }
 
 // scalingSection is a record of costs along sizes.
-func scalingSection(s bench.Scaling) Section {
+func scalingSection(s scaling.Scaling) Section {
 	return Section{
 		title: "Cost against size", Note: ScalingNote(&s), Provenance: ScalingOrigin(&s), Rows: s.Rows(), figures: ScalingFigures(&s),
 	}
@@ -224,22 +226,22 @@ func scalingSection(s bench.Scaling) Section {
 const busyShare = 0.1
 
 // busy reports whether a record is of a machine that had other work, or may have had.
-func busy(s *bench.Scaling) bool {
+func busy(s *scaling.Scaling) bool {
 	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
 }
 
 // ScalingNote says how costs were fitted, and whether the machine had other work.
-func ScalingNote(s *bench.Scaling) string {
+func ScalingNote(s *scaling.Scaling) string {
 	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + otherWork(s)
 }
 
 // ScalingOrigin says where a record of costs against size comes from.
-func ScalingOrigin(s *bench.Scaling) string {
+func ScalingOrigin(s *scaling.Scaling) string {
 	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
 }
 
 // otherWork says of a busy machine's record what its times are worth.
-func otherWork(s *bench.Scaling) string {
+func otherWork(s *scaling.Scaling) string {
 	if !busy(s) {
 		return ""
 	}
@@ -248,7 +250,7 @@ func otherWork(s *bench.Scaling) string {
 
 // DeadlineFigure is the histogram of a loop's response times and release jitter, with the
 // deadline.
-func DeadlineFigure(d *bench.Deadlines) *draw.Figure {
+func DeadlineFigure(d *deadline.Deadlines) *draw.Figure {
 	response, jitter := d.Times()
 	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
 	f := draw.Histogram("deadline-"+file(d.Case, d.Method), title, draw.Log("time behind the release", "µs"), []string{"response", "jitter"}, [][]float64{response, jitter})
@@ -451,6 +453,6 @@ func benchmarkSection(b bench.Record) Section {
 		title:      title,
 		Note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
 		Provenance: Origin(b.Command, b.Commit, b.Device, b.Load),
-		Rows:       bench.Rows(b.Results),
+		Rows:       withForecasts(b.Results),
 	}
 }

@@ -7,7 +7,7 @@
 gpc=bin/gpc
 max_load=${MAX_LOAD:-5}
 # program is gpc-lab for a command of the laboratory.
-program() { case $1 in certify | demo | report | compare) echo "$gpc-lab" ;; *) echo "$gpc" ;; esac; }
+program() { case "$1 ${2:-}" in certify* | demo* | report* | compare* | "bench scaling" | "bench dispatch") echo "$gpc-lab" ;; *) echo "$gpc" ;; esac; }
 record() {
   local name=$1 limit=() try
   shift
@@ -19,7 +19,7 @@ record() {
   echo "$name" >&2
   for try in 1 2 3; do
     [ ${#limit[@]} != 2 ] || quiet
-    if "$(program "$1")" "$@" "${limit[@]}" --json >"$out/$name.json.new" 2>"$out/$name.log"; then
+    if "$(program "$1" "${2:-}")" "$@" "${limit[@]}" --json >"$out/$name.json.new" 2>"$out/$name.log"; then
       mv "$out/$name.json.new" "$out/$name.json"
       rm -f "$out/$name.log"
       return 0

@@ -84,7 +84,7 @@ func newLoad(ctx context.Context, o options, cpus []int) (*load, error) {
 	}
 	start := l.cmd.Start
 	if cpus != nil {
-		start = func() error { return machine.On(cpus, l.cmd.Start) }
+		start = func() error { return onCPUs(cpus, l.cmd.Start) }
 	}
 	if err := start(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type outcome struct {
 func pace(ctx context.Context, to chan<- dueRequest, next func() (at time.Duration, more bool)) error {
 	defer close(to)
 	runtime.LockOSThread() // and the thread ends with the goroutine, as it sleeps like no other
-	if err := machine.Punctual(); err != nil {
+	if err := punctual(); err != nil {
 		return err
 	}
 	for i := 0; ctx.Err() == nil; i++ {

@@ -104,15 +104,15 @@ func run(ctx context.Context, o options, log io.Writer) (r *peerrecord.Served, e
 		return nil, err
 	}
 	r = &peerrecord.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
-	if all := machine.CPUs(); len(all) > 1 && !o.shared {
+	if all := allowedCPUs(); len(all) > 1 && !o.shared {
 		last := len(all) - 1
 		r.ServerCPUs, r.GeneratorCPUs = all[:last], all[last:]
-		if err := machine.Bind(r.GeneratorCPUs); err != nil {
+		if err := bindProcess(r.GeneratorCPUs); err != nil {
 			return nil, err
 		}
 		// Those that wait in the kernel hold none of these up.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-		defer machine.Bind(all)
+		defer bindProcess(all)
 	}
 	l, err := newLoad(ctx, o, r.ServerCPUs)
 	if err != nil {

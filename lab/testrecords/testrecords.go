@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/lab/scaling"
 )
 
 // Run is a record of episodes whose regrets are given, in %; the oracle's cost is 100.
@@ -27,13 +27,13 @@ func Run(name, method, regime string, regrets ...float64) closedloop.Result {
 }
 
 // Scaling is a record of costs that grow by an exponent.
-func Scaling(exponent float64) *bench.Scaling {
-	s := &bench.Scaling{Device: "some CPU", Commit: "c0ffee", Command: "gpc bench scaling", Backend: "cpu", ISA: "avx2", Threads: 2, Load: &closedloop.Load{CPUs: 2, Start: 3.5}}
+func Scaling(exponent float64) *scaling.Scaling {
+	s := &scaling.Scaling{Device: "some CPU", Commit: "c0ffee", Command: "gpc bench scaling", Backend: "cpu", ISA: "avx2", Threads: 2, Load: &closedloop.Load{CPUs: 2, Start: 3.5}}
 	for _, axis := range []string{"batch", "codes"} {
-		c := bench.Curve{Axis: axis, What: "something of some size"}
+		c := scaling.Curve{Axis: axis, What: "something of some size"}
 		for _, x := range []int{1, 4, 16, 64, 256, 1024} {
 			us := 3 * math.Pow(float64(x), exponent)
-			c.Points = append(c.Points, bench.Point{X: x, Median: us, Interval: [2]float64{0.9 * us, 1.1 * us}, Calls: 20, GFlop: 1e-3 * float64(x)})
+			c.Points = append(c.Points, scaling.Point{X: x, Median: us, Interval: [2]float64{0.9 * us, 1.1 * us}, Calls: 20, GFlop: 1e-3 * float64(x)})
 		}
 		s.Curves = append(s.Curves, c)
 	}

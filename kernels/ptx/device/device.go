@@ -23,7 +23,7 @@ import (
 
 // Device is a driver over the interpreter.
 type Device struct {
-	*driver.Software
+	*Software
 	// Edit changes the text of an image before it is read, to put faults into it; nil: none.
 	// Launched is called behind each launch, where it is set: what Counts gives then and Forget drops is that launch's.
 	Launched func()
@@ -36,7 +36,7 @@ type Device struct {
 // New makes a driver of one device; options hold for contexts that are opened later too.
 func New(options ptx.Options) *Device {
 	d := &Device{options: options}
-	d.Software = driver.NewSoftware(driver.InterpreterName, d.executor)
+	d.Software = NewSoftware(driver.InterpreterName, d.executor)
 	return d
 }
 
@@ -104,7 +104,7 @@ func (d *Device) Forget() {
 	}
 }
 
-func (d *Device) executor(int) (driver.Executor, error) {
+func (d *Device) executor(int) (Executor, error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	m := ptx.NewMachine(d.options)
@@ -123,7 +123,7 @@ var parsed struct {
 	modules map[[32]byte]*ptx.Module
 }
 
-func (e *executor) Load(image []byte) (driver.Program, error) {
+func (e *executor) Load(image []byte) (Program, error) {
 	image, _, _ = bytes.Cut(image, []byte{0})
 	if bytes.HasPrefix(image, []byte("\x7fELF")) {
 		return nil, errors.New("a cubin: machine code is not executed, only PTX")
@@ -166,7 +166,7 @@ func (e *executor) Bytes(p driver.Pointer, n int, writes bool) ([]byte, error) {
 	return e.machine.Memory.Bytes(uint64(p), n, writes)
 }
 
-func (e *executor) Launch(k driver.Entry, grid, block driver.Dim, shared int, arguments []byte) error {
+func (e *executor) Launch(k Entry, grid, block driver.Dim, shared int, arguments []byte) error {
 	l := ptx.Launch{Grid: [3]int{grid.X, grid.Y, grid.Z}, Block: [3]int{block.X, block.Y, block.Z}, Shared: shared}
 	err := e.machine.Launch(k.(entry).kernel, l, arguments)
 	if err == nil {
@@ -198,7 +198,7 @@ func (e *launchError) Code() int     { return e.code }
 
 type program struct{ module *ptx.Module }
 
-func (p program) Entry(name string) (driver.Entry, error) {
+func (p program) Entry(name string) (Entry, error) {
 	if !slices.Contains(p.module.Entries(), name) {
 		return nil, nil
 	}

@@ -14,7 +14,9 @@ func main() { os.Exit(cli.Main(app())) }
 
 func app() *cli.App {
 	a := program.App()
-	a.Name, a.Figures = "gpc-lab", command.Figures
+	a.Name = "gpc-lab"
+	a.Operations = append(a.Operations, command.Operations()...)
+	a.Benchmarks = append(a.Benchmarks, command.Deadline, command.Scaling)
 	a.Commands = append(a.Commands, command.Demo, command.Report, command.Compare, command.Certify)
 	return a
 }

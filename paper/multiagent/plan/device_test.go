@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/cpu_fallback"
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels"
@@ -21,7 +21,7 @@ import (
 // as safe, and as cheap up to the tolerance of scores.
 func TestPlansOnADevice(t *testing.T) {
 	for name, moving := range map[string]bool{"static": false, "moving": true} {
-		library := driver.NewMetered(shim.Device(t))
+		library := shim.NewMetered(shim.Device(t))
 		device := on(t, library)
 		y := system(t, moving)
 		s, c := example(t, name)

@@ -17,7 +17,7 @@ import (
 // A call is one graph, limits included, whatever the numbers of its problem; only another shape is
 // captured, and only a larger one allocates.
 func TestOneGraphForEachCall(t *testing.T) {
-	library := driver.NewMetered(shim.Device(t))
+	library := shim.NewMetered(shim.Device(t))
 	v := on(t, library)
 	decide := func(seed uint64, robots, candidates int) (launches, captures, allocations int) {
 		counts := func() (n [3]int) {

@@ -1,6 +1,0 @@
-package driver
-
-import "syscall"
-
-// threadID tells the calling OS thread from others.
-func threadID() int { return syscall.Gettid() }

@@ -1,0 +1,164 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/gpc-engine/gpc/bench"
+)
+
+// What a launch takes, from the instructions of its warps and constants that were measured on an H200 and an H100
+// (docs/results/gpu.md): an issue rate by the warps that a multiprocessor holds, the gap of a launch, and what two
+// events add. No constant belongs to one kernel; a launch that the forecast misses is listed with its reason
+// (forecast_test.go). It is beside the limits of bench.Launch, which nothing can beat.
+
+const (
+	// eventsUS is what a launch between two events takes beside what the profiler says of the kernel: 3 to 5 µs of
+	// seven kernels that both timed. The first event has passed while the host still queues the kernel.
+	eventsUS = 4
+	// gapUS is that of a node of a captured graph whose kernel reads and writes, 1.0 to 1.5 µs.
+	gapUS = 1.25
+	// issueMost are the instructions that a multiprocessor issues in a cycle at most, of 4: 2.33 with two blocks of
+	// 256 threads, 2.61 with more.
+	issueMost  = 2.33
+	issueDense = 2.61
+	denseWarps = 20
+	// Cycles between two instructions of one warp, where it waits for its own operands alone: 4 where they come
+	// from registers and shared memory, 11 where weights come straight from the second-level cache (279 cycles a
+	// read, several under way), 8 where every instruction is executed once and its text is read first.
+	stagedCycles              = 4
+	streamedCycles            = 11
+	onceCycles                = 8
+	barrierCycles             = 40 // of a block of 256 threads
+	sharedOfSM                = 227 << 10
+	multiprocessors, clockMHz = 132, 1980
+	mostWarps                 = 64
+)
+
+// executed are the instructions that the interpreter of PTX counted in the launches of a step and a training update at
+// OPF size, for 132 multiprocessors, with the kernels of commit 0f862059. They belong to the records of that commit: make
+// count-launches writes those of other kernels, together with a new record. Until then a kernel that was changed since
+// is forecast as it was.
+//
+//go:embed launches.jsonl
+var executed []byte
+
+type countedLaunch struct {
+	Operation    string  `json:"of"`
+	Place        int     `json:"place"`
+	Batch        int     `json:"batch"`
+	TF32         bool    `json:"tf32"`
+	Kernel       string  `json:"kernel"`
+	Instructions float64 `json:"instructions"`
+	Barriers     float64 `json:"barriers"`
+}
+
+type launchKey struct {
+	operation, kernel string
+	place, batch      int
+	tf32              bool
+}
+
+var countedLaunches = sync.OnceValue(func() map[launchKey]countedLaunch {
+	all := map[launchKey]countedLaunch{}
+	for decoder := json.NewDecoder(bytes.NewReader(executed)); ; {
+		var c countedLaunch
+		if decoder.Decode(&c) != nil {
+			return all
+		}
+		all[launchKey{c.Operation, c.Kernel, c.Place, c.Batch, c.TF32}] = c
+	}
+})
+
+// countedSize is the size whose launches were counted.
+const countedSize = "z 32, hidden 256, s 60, u 12"
+
+// Forecast is what a row's launch takes between two events, µs, on an H200 or H100 of 132 multiprocessors at 1980 MHz;
+// 0 elsewhere, and where its instructions were not counted.
+func Forecast(r *bench.Result) float64 {
+	l := r.Launch
+	if l == nil || r.ISA != "sm_90" || r.Threads != multiprocessors || r.Size != countedSize {
+		return 0
+	}
+	c, ok := countedLaunches()[launchKey{l.Of, l.Kernel, l.Place, r.Batch, r.Precision == "tf32"}]
+	if !ok {
+		return 0
+	}
+	blocks := float64(max(1, l.Grid[0]) * max(1, l.Grid[1]))
+	warps := math.Ceil(float64(l.Block) / 32)
+	units := math.Min(blocks, multiprocessors)
+	// Blocks of a multiprocessor at once: as many as there are, and as fit.
+	blocksAtOnce := math.Min(math.Ceil(blocks/units), math.Floor(mostWarps/warps))
+	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(l.Kernel)*float64(l.Block)))))
+	if l.Shared > 0 {
+		blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(float64(sharedOfSM)/float64(l.Shared+1024))))
+	}
+	resident := blocksAtOnce * warps
+	most := issueMost
+	if resident >= denseWarps {
+		most = issueDense
+	}
+	rate := math.Min(most, resident/warpCycles(l.Kernel, c.Instructions/(blocks*warps)))
+	// The multiprocessor with the most blocks is waited for.
+	busiest := math.Ceil(blocks / units)
+	cycles := c.Instructions/blocks*busiest/rate + barrierCycles*c.Barriers/blocks*busiest/blocksAtOnce
+	return eventsUS + gapUS + cycles/clockMHz
+}
+
+// warpCycles are the cycles between two instructions of a warp that executes so many.
+func warpCycles(kernel string, instructions float64) float64 {
+	switch {
+	case strings.Contains(kernel, "_tf32") || strings.HasPrefix(kernel, "gpc_one_") || strings.HasSuffix(kernel, "_1"):
+		return streamedCycles
+	case instructions < 1000: // less than the text of the kernel
+		return onceCycles
+	}
+	return stagedCycles
+}
+
+// registersOf are the registers of a thread, as lab/run count-kernels has them.
+func registersOf(kernel string) float64 {
+	for _, k := range []struct {
+		prefix    string
+		registers float64
+	}{
+		{"gpc_mlp_forward_1", 64}, {"gpc_mlp_vjp_1", 64}, {"gpc_mlp_", 128}, {"gpc_jacobian_", 128}, {"gpc_eig_32", 64},
+		{"gpc_train_forward", 168}, {"gpc_train_backward", 168}, {"gpc_train_gradient", 168}, {"gpc_domain_gradient_quadratic_60_12", 96},
+	} {
+		if strings.HasPrefix(kernel, k.prefix) {
+			return k.registers
+		}
+	}
+	return 32
+}
+
+// withForecasts lays results out as bench.Rows does, launches with what they take by Forecast and what part of it they took.
+func withForecasts(results []bench.Result) [][]string {
+	rows := bench.Rows(results)
+	if len(results) == 0 || results[0].Launch == nil {
+		return rows
+	}
+	rows[0] = append(rows[0], "forecast µs", "p50 / forecast")
+	i := 1
+	for k := range results {
+		r := &results[k]
+		if r.Launch == nil {
+			continue
+		}
+		forecast, ratio := "–", "–"
+		if f := Forecast(r); f > 0 {
+			forecast = fmt.Sprintf("%.1f", f)
+			if r.Calls > 0 {
+				ratio = fmt.Sprintf("%.2f", r.P50/f)
+			}
+		}
+		rows[i] = append(rows[i], forecast, ratio)
+		i++
+	}
+	return rows
+}
