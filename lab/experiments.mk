@@ -210,6 +210,18 @@ build/peers-mpc/ready: lab/peers/mpc/requirements.txt
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: peers-switched
+## peers-switched: costs of systems with switched inputs beside bonmin's and, where they are linear or quadratic, HiGHS' and SCIP's, of five starts each, all from PyPI by hash into build/peers-switched (Linux on x86-64, Python 3.11 to 3.13); the same command goes on (PEERS_SWITCHED_FLAGS="fishing --seed 9001", or --scaling for rooms of 1 to 8 heaters and 10 to 300 periods)
+PEERS_SWITCHED ?= out/peers-switched.json
+PEERS_SWITCHED_FLAGS ?=
+peers-switched: build python build/peers-switched/ready
+	mkdir -p $(dir $(PEERS_SWITCHED))
+	OMP_NUM_THREADS=1 build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
+build/peers-switched/ready: lab/peers/switched/requirements.txt
+	$(PYTHON) -m venv build/peers-switched
+	build/peers-switched/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: peers-pandapower test-pandapower
 ## peers-pandapower: results and times of gpc.pandapower beside pandapower with numba, on ten of its networks, from PyPI by hash into build/peers-pandapower (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_PANDAPOWER ?= out/peers-pandapower.json

@@ -2,7 +2,7 @@
 at most quadratic, HiGHS and SCIP.
 
     measure.py --out out/peers-switched.json [CASE or FILE.json …] [--episodes 5] [--seed 9001] [--method search-512]
-    measure.py --out FILE --scaling [--inputs 1,2,4,8] [--periods 10,30,100,300]
+    measure.py --out FILE --scaling [--inputs 1,2,4,8] [--periods 10,30,100,300] [--limits]
     measure.py --out FILE CASE --state 0.5,0.7,0 --context 0 [--steps 30]
 
 Without a name, all cases of the gallery that have switches. Every solver has the whole episode from the start that `gpc eval` draws, in the same
@@ -46,6 +46,7 @@ def main():
     parser.add_argument("--scaling", action="store_true", help="rooms with heaters, of all inputs and periods")
     parser.add_argument("--inputs", type=numbers, default=[1, 2, 4, 8], help="switched inputs of --scaling")
     parser.add_argument("--periods", type=numbers, default=[10, 30, 100, 300], help="periods of --scaling")
+    parser.add_argument("--limits", action="store_true", help="in --scaling: comfort is a limit, and the cost linear")
     options = parser.parse_args()
     peers.SECONDS = options.seconds
     record = Record(options)
@@ -97,7 +98,7 @@ def files(options, folder):
 
         for periods in options.periods:
             for inputs in options.inputs:
-                y = rooms.system(inputs, periods)
+                y = rooms.system(inputs, periods, options.limits)
                 y.save(os.path.join(folder, f"{y.name}.json"))
                 yield y.name, os.path.join(folder, f"{y.name}.json")
         return
@@ -173,7 +174,7 @@ def say(name, result):
     if "left_out" in result:
         print(f"{name}: left out: {result['left_out']}")
     for start in result.get("starts", []):
-        rows = {k: v for k, v in [*start.items(), *start.get("solvers", {}).items()] if isinstance(v, dict) and "left_out" not in v}
+        rows = {k: v for k, v in [*start.items(), *start.get("solvers", {}).items()] if isinstance(v, dict) and ("kept" in v or "status" in v)}
         parts = [f"reference {start['reference']:.6g}"] if start.get("reference") is not None else []
         for k, v in rows.items():
             cost = f"{v['cost']:.6g}{'' if v['kept'] else ' (breaks a limit)'}" if v.get("cost") is not None else "no plan"

@@ -1,7 +1,7 @@
 """The mixed-integer problem of a whole episode for other solvers: multiple shooting by CasADi, a binary for each switch of two values and one for
 each value of the others, of which one is 1.
 
-Where the equations are not affine in a switched action, each function is the mean of what it is at the values, by their binaries (outer
+Where the equations are more than quadratic in a switched action, each function is the mean of what it is at the values, by their binaries (outer
 convexification): the same at whole numbers, and a tighter relaxation."""
 
 import importlib.metadata
@@ -15,7 +15,7 @@ from program import MARGIN
 
 SECONDS = 60  # of CPU
 WHOLE = 1e-4  # how far from a whole number a binary may be
-COMBINATIONS = 32  # of the values of switches that the equations are not affine in
+COMBINATIONS = 32  # of the values of switches that are convexified, at most
 
 
 class Problem:
@@ -32,17 +32,16 @@ class Problem:
         for _ in range(system.steps):
             u, here = self._action(shares)
             choices = self._choices(u, here)
-            n, after = system.step(x, context, choices, of=ca)
-            after = [ca.evalf(ca.SX(v)) if ca.SX(v).is_constant() else self._refuse() for v in after]
+            n, _ = system.step(x, context, choices, of=ca)
+            _, after = system.step(x, context, [(1.0, u)], of=ca)
+            if not ca.SX(ca.vertcat(*after)).is_constant():
+                raise NotImplementedError(f"{system.name}: the context depends on the state or the action, which the peers do not know")
             ahead = [float(v) for v in system.step(guess, [float(v) for v in context], self._middle())[0]]
             guess = ahead if np.isfinite(ahead).all() else guess
             x = self._node(x, n, guess, choices, context)
             context = [ca.SX(v) for v in after]
         self._rules(shares)
         self.w, self.g, self.u = ca.vertcat(*self.w), ca.vertcat(*self.g), ca.horzcat(*self.u).T
-
-    def _refuse(self):
-        raise NotImplementedError(f"{self.system.name}: the context depends on the state or the action, which the peers do not know")
 
     def _variable(self, low, high, guess, discrete=False):
         v = ca.SX.sym(f"w{len(self.w)}")
@@ -65,13 +64,13 @@ class Problem:
         self.highest.append(high)
 
     def _curved(self):
-        """The switches that the equations are not affine in."""
+        """The switches that the equations are more than quadratic in."""
         y = self.system
         s, c, u, n = (ca.SX.sym(name, size) for name, size in (("s", len(self.s)), ("c", y.contexts), ("u", len(y.boxes)), ("n", len(self.s))))
         vectors = [ca.vertsplit(v) for v in (s, c, u, n)]
         functions = [("objectives", 4), ("margins", 4), *([("ode", 3)] if y.integrator else [("step", 3)])]
         outputs = ca.vertcat(*(v for name, size in functions if name in y.functions for v in y.call(name, *vectors[:size], of=ca)))
-        curved = ca.which_depends(outputs, u, 2)
+        curved = ca.which_depends(ca.vec(ca.jacobian(outputs, u)), u, 2)
         return [i for i, w in enumerate(y.switches) if curved[w.action]]
 
     def _action(self, shares):
@@ -184,7 +183,7 @@ def convex(p):
     """Whether the quadratic cost is, to rounding."""
     h = np.array(p.matrices()[0])
     used = np.abs(h).max(1) > 0
-    return not used.any() or np.linalg.eigvalsh(h[np.ix_(used, used)])[0] >= -1e-9 * np.abs(h).max()
+    return not used.any() or bool(np.linalg.eigvalsh(h[np.ix_(used, used)])[0] >= -1e-9 * np.abs(h).max())
 
 
 def highs(p):

@@ -139,7 +139,7 @@ class System:
             margin = float(np.min([margin, *margins]))  # NaN where one is
             s, c = n, after
             path.append(list(s))
-        kept = not broken and margin >= -MARGIN and math.isfinite(cost)
+        kept = bool(not broken and margin >= -MARGIN and math.isfinite(cost))
         return {"cost": cost if math.isfinite(cost) else None, "margin": margin if math.isfinite(margin) else None, "broken": int(broken), "kept": kept}, path
 
     def combinations(self, which):
