@@ -239,12 +239,12 @@ build/peers-pandapower/ready: lab/peers/pandapower/requirements.txt
 	touch $@
 
 .PHONY: test-casadi
-## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparisons of peers-robust and peers-switched, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
-build/casadi/ready: lab/peers/mpc/requirements.txt python/requirements/casadi.txt
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py python/tests/test_switched_peers.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
+build/casadi/ready: lab/peers/mpc/requirements.txt lab/peers/switched/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
-	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r python/requirements/casadi.txt
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r lab/peers/switched/requirements.txt -r python/requirements/casadi.txt
 	touch $@
 
 .PHONY: peers-outages
