@@ -53,7 +53,7 @@ def test_a_file_is_read_as_gpc_reads_it(make, tmp_path):
         np.testing.assert_allclose(path[1:], t["s"][rows], rtol=1e-11, atol=1e-11)
         assert abs(driven["cost"] - end["cost"]) <= 1e-11 * max(1, abs(end["cost"])) and driven["broken"] == 0
         for i in rows:
-            n, _ = y.step(t["x"][i], t["c"][i][: y.contexts], [(1.0, t["u"][i])])
+            n = y.step(t["x"][i], t["c"][i][: y.contexts], [(1.0, t["u"][i])])
             np.testing.assert_allclose(n, t["s"][i], rtol=1e-12, atol=1e-12)
         own = len(end["margins"]) - sum(1 + (max(w.least) > 1) + (w.most > 0) for w in y.switches)
         assert own == 0 or abs(driven["margin"] - min(end["margins"][:own])) <= 1e-11

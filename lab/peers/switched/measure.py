@@ -123,6 +123,8 @@ def measured(file, name, options, folder):
         return {"left_out": str(e)}
     weights = options.weights or [1 / len(y.objectives)] * len(y.objectives)
     if options.state:
+        if len(options.context) < y.contexts:
+            sys.exit(f"{name}: --context has {len(options.context)} entries, want {y.contexts}, the clock last, and then what was before of each switch or nothing")
         starts = [{"state": options.state, "context": options.context}]
     else:
         starts = episodes(y, file if name.endswith(".json") or options.scaling else name, weights, options, folder)

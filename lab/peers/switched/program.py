@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 MARGIN = 1e-6  # how far below 0 a margin of a plan may be: solvers keep limits to their tolerances
+NEWTON, DIFFERENCE, ROUNDING = 50, 1e-7, 1e-13  # steps of Newton's method, its differences, and where it ends, relative to 1 + |y|
 CONSTANTS = {"-0": -0.0, "NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 OTHERS = {
     "neg": lambda x: -x, "detach": lambda x: x, "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
@@ -26,6 +27,21 @@ def operation(name, of):
     if name == "select":
         return (lambda c, x, y: np.where(c != 0, x, y)) if of is np else of.if_else
     return getattr(of, (NUMPY if of is np else CASADI).get(name, name))
+
+
+def newton(residual, guess):
+    """Where the residual is 0; its derivatives are differences. NaN where there is no end."""
+    y = np.array(guess, float)
+    for _ in range(NEWTON):
+        small = DIFFERENCE * (1 + np.abs(y))
+        r = np.array(np.broadcast_arrays(*residual(list(y[:, None] + np.concatenate([np.zeros((len(y), 1)), np.diag(small)], 1)))))
+        if not np.isfinite(r).all():
+            break
+        step = np.linalg.solve((r[:, 1:] - r[:, :1]) / small, -r[:, 0])
+        y = y + step
+        if (np.abs(step) <= ROUNDING * (1 + np.abs(y))).all():
+            return y.tolist()
+    return [math.nan] * len(y)
 
 
 class Switch:
@@ -62,8 +78,6 @@ class System:
         for key in ("soft", "rates", "blocks", "delay", "measurement", "escape_steps"):
             if d.get(key):
                 raise NotImplementedError(f"{self.name} has {key}, which the peers do not know")
-        if self.integrator and self.integrator["method"] != "rk4":
-            raise NotImplementedError(f"{self.name} is integrated by {self.integrator['method']}, and the peers know rk4 alone")
         self.boxes = [(a.get("lo", -math.inf), a.get("hi", math.inf)) for a in d["action"]]
         names, self.objectives = [a["name"] for a in d["action"]], [j["name"] for j in d["objectives"]]
         self.switches = sorted((Switch(w, names.index(w["action"])) for w in d["switches"]), key=lambda w: w.action)
@@ -88,24 +102,38 @@ class System:
             means = out if means is None else [a + b for a, b in zip(means, out)]
         return means
 
-    def step(self, s, c, choices, of=np):
-        """State and context after an action, as equations/dual's RK4 computes them."""
+    def step(self, s, c, choices, of=np, root=None):
+        """The state after an action, as equations/dual computes it. root finds where a function of a list is 0, from a guess; Newton's method."""
         if not self.integrator:
-            out = self.mixed("step", s, c, choices, of=of)
-            return out[: len(s)], out[len(s) :]
-        h = self.integrator["span_s"] / self.integrator["substeps"]
+            return self.mixed("step", s, c, choices, of=of)[: len(s)]
+        h, x = self.integrator["span_s"] / self.integrator["substeps"], list(s)
 
-        def from_(x, k, step):
-            return [a + step * b for a, b in zip(x, k)]
+        def ode(at):
+            return self.mixed("ode", at, c, choices, of=of)
 
-        x = list(s)
+        def moved(by, step):
+            return [a + step * b for a, b in zip(x, by)]
+
+        def radau(stages):
+            """What is left of the equations of the two stages of Radau IIA of order 3."""
+            f, g = ode(stages[: len(x)]), ode(stages[len(x) :])
+            ends = [*moved([5 / 12 * a - 1 / 12 * b for a, b in zip(f, g)], h), *moved([3 / 4 * a + 1 / 4 * b for a, b in zip(f, g)], h)]
+            return [a - b for a, b in zip(ends, stages)]
+
         for _ in range(self.integrator["substeps"]):
-            k1 = self.mixed("ode", x, c, choices, of=of)
-            k2 = self.mixed("ode", from_(x, k1, h / 2), c, choices, of=of)
-            k3 = self.mixed("ode", from_(x, k2, h / 2), c, choices, of=of)
-            k4 = self.mixed("ode", from_(x, k3, h), c, choices, of=of)
-            x = [a + h / 6 * (p + 2 * q + 2 * r + t) for a, p, q, r, t in zip(x, k1, k2, k3, k4)]
-        return x, self.mixed("step", s, c, choices, x, of=of)
+            if self.integrator["method"] == "radau":
+                x = (root or newton)(radau, [*x, *x])[len(x) :]
+                continue
+            k1 = ode(x)
+            k2 = ode(moved(k1, h / 2))
+            k3 = ode(moved(k2, h / 2))
+            k4 = ode(moved(k3, h))
+            x = moved([a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4)], h / 6)
+        return x
+
+    def context(self, s, c, u, n, of=np):
+        """The context after an action that leads to the state n, without what is of switches."""
+        return self.call("step", s, c, u, n, of=of) if self.integrator else self.call("step", s, c, u, of=of)[len(s) :]
 
     def outcome(self, s, c, choices, n, of=np):
         """Objectives, without the cost of changes, and the margins that are not of switches."""
@@ -126,7 +154,7 @@ class System:
         s, states, cost, margin, broken = list(s), self.started(c), 0.0, math.inf, 0
         c, path = list(c[: self.contexts]), [list(s)]
         for u in np.asarray(plan, float).tolist():
-            n, after = self.step(s, c, [(1.0, u)])
+            n = self.step(s, c, [(1.0, u)])
             j, margins = self.outcome(s, c, [(1.0, u)], n)
             for i, w in enumerate(self.switches):
                 place = w.place(u[w.action])
@@ -137,7 +165,7 @@ class System:
                 states[i] = w.take(states[i], place)
             cost += float(np.dot(weights, j))
             margin = float(np.min([margin, *margins]))  # NaN where one is
-            s, c = n, after
+            s, c = n, self.context(s, c, u, n)
             path.append(list(s))
         kept = bool(not broken and margin >= -MARGIN and math.isfinite(cost))
         return {"cost": cost if math.isfinite(cost) else None, "margin": margin if math.isfinite(margin) else None, "broken": int(broken), "kept": kept}, path
