@@ -1,5 +1,5 @@
 """The mixed-integer problem of a whole episode for other solvers: multiple shooting by CasADi, a binary for each switch of two values and one for
-each value of the others, of which one is 1.
+each value of the others, of which one is 1. States whose typical range has nothing below 0, such as levels and concentrations, stay above it.
 
 Where the equations are more than quadratic in a switched action, each function is the mean of what it is at the values, by their binaries (outer
 convexification): the same at whole numbers, and a tighter relaxation."""
@@ -28,18 +28,23 @@ class Problem:
         self.u = []
         self.curved = self._curved()
         shares = [[] for _ in system.switches]
-        x, context, guess = [ca.SX(v) for v in s], [ca.SX(v) for v in c[: system.contexts]], list(s)
+        x, context, guess, period = ca.SX(s), ca.SX(list(c[: system.contexts])), list(s), self._period()
         for _ in range(system.steps):
             u, here = self._action(shares)
-            choices = self._choices(u, here)
-            ahead = [float(v) for v in system.step(guess, [float(v) for v in context], self._middle())]
+            ahead = [float(v) for v in system.step(guess, [float(v) for v in ca.vertsplit(context)], self._middle())]
             guess = ahead if np.isfinite(ahead).all() else guess
-            n = system.step(x, context, choices, of=ca, root=lambda residual, _, guess=guess: self._root(residual, guess))
-            after = system.context(x, context, u, n, of=ca)
-            if not ca.SX(ca.vertcat(*after)).is_constant():
+            stages = [self._variable(-np.inf, np.inf, v) for v in guess * (period.size1_in("stages") // len(guess))]
+            node = ca.vertcat(*(self._variable(0 if low else -np.inf, np.inf, v) for low, v in zip(system.positive, guess)))
+            shared = ca.vertcat(*(v for share in here for v in share))
+            n, context, left, j, margins = period(x, context, ca.vertcat(*u), shared, ca.vertcat(*stages), node)
+            if not context.is_constant():
                 raise NotImplementedError(f"{system.name}: the context depends on the state or the action, which the peers do not know")
-            x = self._node(x, n, guess, choices, context)
-            context = [ca.SX(v) for v in after]
+            for equal in ca.vertsplit(ca.vertcat(n - node, left)):
+                self._hold(equal, 0, 0)
+            for margin in ca.vertsplit(margins):
+                self._hold(margin, 0)
+            self.f += ca.dot(ca.DM(self.weights), j)
+            x = node
         self._rules(shares)
         self.w, self.g, self.u = ca.vertcat(*self.w), ca.vertcat(*self.g), ca.horzcat(*self.u).T
 
@@ -61,12 +66,27 @@ class Problem:
         self.lowest.append(low)
         self.highest.append(high)
 
-    def _root(self, residual, guess):
-        """Stages of an implicit integrator as variables: they are near the state that they lead to."""
-        stages = [self._variable(-np.inf, np.inf, v) for v in [*guess, *guess]]
-        for r in residual(stages):
-            self._hold(r, 0, 0)
-        return stages
+    def _period(self):
+        """A function of state, context, action, the shares of the values of each switch, the stages of an implicit integrator and the node behind: the
+        state that the decision leads to, the context, what is left of the stages' equations, objectives and margins."""
+        y = self.system
+        s, c, u, n = (ca.SX.sym(name, size) for name, size in (("s", len(self.s)), ("c", y.contexts), ("u", len(y.boxes)), ("n", len(self.s))))
+        shares, stages, left = [ca.vertsplit(ca.SX.sym("share", len(w.values))) for w in y.switches], [], []
+
+        def root(residual, guess):
+            here = ca.vertsplit(ca.SX.sym("stages", len(guess)))
+            stages.extend(here)
+            left.extend(residual(here))
+            return here
+
+        at, before, action, node = (ca.vertsplit(v) for v in (s, c, u, n))
+        choices = self._choices(action, shares)
+        end = y.step(at, before, choices, of=ca, root=root)
+        j, margins = y.outcome(at, before, choices, node, of=ca)
+        inputs = [s, c, u, ca.vertcat(*(v for share in shares for v in share)), ca.vertcat(*stages) if stages else ca.SX(0, 1), n]
+        outputs = [end, y.context(at, before, action, node, of=ca), left, j, margins]
+        names = ["s", "c", "u", "shares", "stages", "n"]
+        return ca.Function("period", inputs, [ca.vertcat(*o) if o else ca.SX(0, 1) for o in outputs], names, ["end", "after", "left", "j", "margins"])
 
     def _curved(self):
         """The switches that the equations are more than quadratic in."""
@@ -118,17 +138,6 @@ class Problem:
                 share, action[w.action] = share * here[i][place], w.values[place]
             choices.append((share, action))
         return choices
-
-    def _node(self, x, n, guess, choices, context):
-        """A state of the plan, which n leads to, with cost and limits of the decision before it."""
-        node = [self._variable(-np.inf, np.inf, v) for v in guess]
-        for a, b in zip(node, n):
-            self._hold(b - a, 0, 0)
-        j, margins = self.system.outcome(x, context, choices, node, of=ca)
-        self.f += ca.dot(ca.DM(self.weights), ca.vertcat(*j))
-        for m in margins:
-            self._hold(m, 0)
-        return node
 
     def _rules(self, shares):
         """Least times, changes in a window and their cost, linear in the binaries."""
@@ -275,6 +284,9 @@ def _answer(name, p, pipe):
         answer, w = {"bonmin": bonmin, **LINEAR}[name](p)
     except (NotImplementedError, ImportError) as e:
         pipe.send({"left_out": str(e)})
+        return
+    except RuntimeError as e:
+        pipe.send({"status": str(e).strip().splitlines()[-1].split(": ")[-1], "ended": False, "proven": False, "cpu_s": time.process_time()})
         return
     plan = p.plan(w)
     if plan is not None:
