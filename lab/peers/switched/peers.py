@@ -7,6 +7,8 @@ convexification): the same at whole numbers, and a tighter relaxation."""
 import importlib.metadata
 import multiprocessing
 import os
+import resource
+import signal
 import time
 
 import casadi as ca
@@ -183,9 +185,10 @@ class Problem:
 
 
 def bonmin(p):
-    """Branch and bound on nonlinear relaxations by IPOPT, from the guess at the middle; no proof where these are not convex."""
+    """Branch and bound on nonlinear relaxations by IPOPT, from the guess at the middle. Its dives find plans where the search does not
+    end, which its defaults leave without one. No proof where these are not convex."""
     options = {"discrete": p.discrete, "print_time": False, "bonmin.algorithm": "B-BB", "bonmin.time_limit": SECONDS, "bonmin.max_cpu_time": SECONDS, "bonmin.bb_log_level": 0,
-               "bonmin.nlp_log_level": 0, "bonmin.sb": "yes"}
+               "bonmin.nlp_log_level": 0, "bonmin.sb": "yes", "bonmin.heuristic_dive_fractional": "yes", "bonmin.heuristic_dive_vectorLength": "yes"}
     solver = ca.nlpsol("bonmin", "bonmin", {"f": p.f, "x": p.w, "g": p.g}, options)
     start = time.process_time()
     r = solver(x0=p.guess, lbx=p.low, ubx=p.high, lbg=p.lowest, ubg=p.highest)
@@ -264,22 +267,23 @@ def versions():
 
 
 def solve(name, p):
-    """A solver's answer with what its plan is worth when it is driven: a process of its own, which ends at thrice its time."""
+    """A solver's answer with what its plan is worth when it is driven: in a process of its own, which ends at thrice its time."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
     worker = multiprocessing.get_context("fork").Process(target=_answer, args=(name, p, there))
     worker.start()
     there.close()
     try:
-        answer = here.recv() if here.poll(3 * SECONDS + 60) else {"status": "no end", "ended": False, "proven": False}
+        answer = here.recv()
     except EOFError:
-        answer = {"status": "died", "ended": False, "proven": False}
-    worker.kill()
+        worker.join()
+        answer = {"status": "did not end" if worker.exitcode == -signal.SIGXCPU else "died", "ended": False, "proven": False}
     worker.join()
     return answer
 
 
 def _answer(name, p, pipe):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # bonmin has no option for silence
+    resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, resource.RLIM_INFINITY))
     try:
         answer, w = {"bonmin": bonmin, **LINEAR}[name](p)
     except (NotImplementedError, ImportError) as e:
