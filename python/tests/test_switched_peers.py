@@ -37,7 +37,15 @@ def everything(steps=8):
     return y
 
 
-@pytest.mark.parametrize("make", [everything, lambda: rooms.system(3, 8), lambda: rooms.system(2, 8, limits=True)], ids=["everything", "rooms", "limits"])
+def stiff():
+    """Stages of an implicit integrator."""
+    y = gpc.System("stiff", "a fast state", state={"x": ("1", -1, 1), "y": ("1", -1, 1)}, scenario={"x": (-0.9, 0.9), "y": (-0.9, 0.9)}, action={"push": gpc.integer(-1, 1)}, steps=8, period=0.2)
+    y.ode(substeps=2, stiff=True)(lambda s, u: (300 * (np.cos(s.y) * u.push - s.x), s.x - s.y**3))
+    y.objectives(distance="1")(lambda n: (n.y - 0.3) ** 2)
+    return y
+
+
+@pytest.mark.parametrize("make", [everything, stiff, lambda: rooms.system(3, 8), lambda: rooms.system(2, 8, limits=True)], ids=["everything", "stiff", "rooms", "limits"])
 def test_a_file_is_read_as_gpc_reads_it(make, tmp_path):
     """States, objectives, margins and costs of driven episodes are those of gpc's Go to rounding, functions at random points those of its Python."""
     system, file, trace = make(), tmp_path / "system.json", tmp_path / "trace.jsonl"
@@ -108,14 +116,15 @@ def point(p, y, u, path):
     return w
 
 
-@pytest.mark.parametrize("limits", [False, True])
-def test_solvers_find_the_optimum_of_a_house(limits, tmp_path):
+@pytest.mark.parametrize("limits, method", [(False, "rk4"), (True, "rk4"), (False, "radau")])
+def test_solvers_find_the_optimum_of_a_house(limits, method, tmp_path):
     """One heater, eight periods: the least cost of all plans that the rules allow."""
     pytest.importorskip("casadi")
     import peers
 
     rooms.system(1, 8, limits).save(tmp_path / "system.json")
     y = program.System(tmp_path / "system.json")
+    y.integrator["method"] = method
     weights = [1 / len(y.objectives)] * len(y.objectives)
     p = peers.Problem(y, [20.6], [4.0, 0.0], weights)
     assert p.is_quadratic()
