@@ -34,9 +34,9 @@ class Problem:
         for _ in range(system.steps):
             u, here = self._action(shares)
             ahead = [float(v) for v in system.step(guess, [float(v) for v in ca.vertsplit(context)], self._middle())]
-            guess = ahead if np.isfinite(ahead).all() else guess
+            guess = np.clip(ahead, *np.array(system.ranges).T).tolist() if np.isfinite(ahead).all() else guess
             stages = [self._variable(-np.inf, np.inf, v) for v in guess * (period.size1_in("stages") // len(guess))]
-            node = ca.vertcat(*(self._variable(0 if low else -np.inf, np.inf, v) for low, v in zip(system.positive, guess)))
+            node = ca.vertcat(*(self._variable(0 if low >= 0 else -np.inf, np.inf, v) for (low, _), v in zip(system.ranges, guess)))
             shared = ca.vertcat(*(v for share in here for v in share))
             n, context, left, j, margins = period(x, context, ca.vertcat(*u), shared, ca.vertcat(*stages), node)
             if not context.is_constant():
@@ -185,7 +185,8 @@ class Problem:
 
 
 def bonmin(p):
-    """Branch and bound on nonlinear relaxations by IPOPT, from the guess at the middle. Its dives find plans where the search does not
+    """Branch and bound on nonlinear relaxations by IPOPT, from what the middle of the actions does within the states' typical
+    ranges. Its dives find plans where the search does not
     end, which its defaults leave without one. No proof where these are not convex."""
     options = {"discrete": p.discrete, "print_time": False, "bonmin.algorithm": "B-BB", "bonmin.time_limit": SECONDS, "bonmin.max_cpu_time": SECONDS, "bonmin.bb_log_level": 0,
                "bonmin.nlp_log_level": 0, "bonmin.sb": "yes", "bonmin.heuristic_dive_fractional": "yes", "bonmin.heuristic_dive_vectorLength": "yes"}

@@ -78,7 +78,7 @@ class System:
         for key in ("soft", "rates", "blocks", "delay", "measurement", "escape_steps"):
             if d.get(key):
                 raise NotImplementedError(f"{self.name} has {key}, which the peers do not know")
-        self.positive = [v.get("lo", 0) >= 0 and v.get("hi", 0) > 0 for v in d["state"]]  # states whose typical range has nothing below 0
+        self.ranges = [(v["lo"], v["hi"]) if "lo" in v else (-math.inf, math.inf) for v in d["state"]]  # typical ones
         self.boxes = [(a.get("lo", -math.inf), a.get("hi", math.inf)) for a in d["action"]]
         names, self.objectives = [a["name"] for a in d["action"]], [j["name"] for j in d["objectives"]]
         self.switches = sorted((Switch(w, names.index(w["action"])) for w in d["switches"]), key=lambda w: w.action)
