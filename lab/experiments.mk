@@ -210,6 +210,18 @@ build/peers-mpc/ready: lab/peers/mpc/requirements.txt
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: peers-switched
+## peers-switched: costs of systems with switched inputs beside bonmin's and, where they are linear or quadratic, HiGHS' and SCIP's, of five starts each, all from PyPI by hash into build/peers-switched (Linux on x86-64, Python 3.11 to 3.13); the same command goes on (PEERS_SWITCHED_FLAGS="fishing --seed 9001", or --scaling for rooms of 1 to 8 heaters and 10 to 300 periods)
+PEERS_SWITCHED ?= out/peers-switched.json
+PEERS_SWITCHED_FLAGS ?=
+peers-switched: build python build/peers-switched/ready
+	mkdir -p $(dir $(PEERS_SWITCHED))
+	OMP_NUM_THREADS=1 build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
+build/peers-switched/ready: lab/peers/switched/requirements.txt
+	$(PYTHON) -m venv build/peers-switched
+	build/peers-switched/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: peers-pandapower test-pandapower
 ## peers-pandapower: results and times of gpc.pandapower beside pandapower with numba, on ten of its networks, from PyPI by hash into build/peers-pandapower (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_PANDAPOWER ?= out/peers-pandapower.json
@@ -227,12 +239,12 @@ build/peers-pandapower/ready: lab/peers/pandapower/requirements.txt
 	touch $@
 
 .PHONY: test-casadi
-## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparisons of peers-robust and peers-switched, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
-build/casadi/ready: lab/peers/mpc/requirements.txt python/requirements/casadi.txt
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py python/tests/test_switched_peers.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
+build/casadi/ready: lab/peers/mpc/requirements.txt lab/peers/switched/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
-	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r python/requirements/casadi.txt
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r lab/peers/switched/requirements.txt -r python/requirements/casadi.txt
 	touch $@
 
 .PHONY: peers-outages
