@@ -74,12 +74,15 @@ func TestReferenceIsTheProvenOptimum(t *testing.T) {
 }
 
 func TestSamplesAreChances(t *testing.T) {
-	c := require.Get(fishing(10).Case())(t)
+	c := require.Get(fishing(30).Case())(t)
 	samples := require.Get(c.Solver.Solve(0, []float64{0.5, 0.7}, domain.Preference{W: []float64{1}}, domain.WeightedSum, 5))(t)
-	if len(samples) != 4*10 {
-		t.Errorf("%d samples, want one for each step of four drives", len(samples))
+	if len(samples) != 4*24 {
+		t.Errorf("%d samples, want 24 of each of four drives", len(samples))
 	}
-	for _, s := range samples {
+	for i, s := range samples {
+		if i > 0 && s.Trajectory == samples[i-1].Trajectory && s.Step != samples[i-1].Step+1 {
+			t.Errorf("step %d follows step %d of its trajectory", s.Step, samples[i-1].Step)
+		}
 		for h, v := range s.U {
 			if !(v >= 0 && v <= 1) {
 				t.Fatalf("step %d: the chance of period %d is %v", s.Step, h, v)

@@ -272,6 +272,7 @@ func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario
 	nu := s.spec.ActionSize()
 	nextS, nextC := make([]float64, len(state)), make([]float64, len(c))
 	offers, first := [][]float64{best.Actions}, len(out)
+	last, trajectory := 0, int64(0)
 	for step := range s.spec.Steps {
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
@@ -282,7 +283,11 @@ func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario
 				return out, nil
 			}
 			sample := s.sample(search, state, c, pref)
-			sample.Scenario, sample.Trajectory = scenario, int64(drive)
+			if step > last+1 || len(out) == first { // steps of one trajectory follow each other
+				trajectory = int64(len(out))
+			}
+			last = step
+			sample.Scenario, sample.Trajectory = scenario, trajectory
 			sample.Step, sample.Perturbed = step, drive > 0
 			out = append(out, sample)
 			offers = offers[:0]
