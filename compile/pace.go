@@ -29,7 +29,8 @@ const (
 	// maxReservedShare of a budget is the most reserved for choice and test.
 	maxReservedShare = 0.5
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
-	timedReferences = 8
+	// There are fewer where they would take more than timedReferencesShare of the budget.
+	timedReferences, timedReferencesShare = 8, 0.1
 	// The share of a choice's episodes that time the method: one in timedShare.
 	timedShare = 20
 	// A round of data has at least one in epochsDivisor of its ideal epochs, whatever the budget.
@@ -68,21 +69,27 @@ func (r *run) timeReferences(ctx context.Context) error {
 		return fmt.Errorf("compile: %w", err)
 	}
 	n := min(timedReferences, cmp.Or(r.opt.Starts, minStarts))
-	r.opt.Progress(Progress{Stage: "time references", Total: n})
-	start := r.clock()
-	err := r.solveReferences(ctx, n)
-	r.journal.Pace.Reference = r.since(start) / float64(n)
-	return err
+	start, done := r.clock(), 0
+	for done < n && (done == 0 || r.since(start) < timedReferencesShare*r.opt.Budget.Seconds()) {
+		r.opt.Progress(Progress{Stage: "time references", Done: done, Total: n})
+		next := min(n, done+r.threads())
+		if err := r.solveReferences(ctx, done, next); err != nil {
+			return err
+		}
+		done = next
+	}
+	r.journal.Pace.Reference = r.since(start) / float64(done)
+	return nil
 }
 
-// solveReferences solves the first held-out starts that are not cached.
-func (r *run) solveReferences(ctx context.Context, n int) error {
+// solveReferences solves the held-out starts from and before to that are not cached.
+func (r *run) solveReferences(ctx context.Context, from, to int) error {
 	if r.optima.solve == nil {
 		return nil
 	}
-	plant, errs := r.c.Definition().Plant, make([]error, n)
-	parallel.Each(r.threads(), n, func(_, i int) {
-		ep, err := plant.Episode(r.seed(heldOut, 0), i, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
+	plant, errs := r.c.Definition().Plant, make([]error, to-from)
+	parallel.Each(r.threads(), to-from, func(_, i int) {
+		ep, err := plant.Episode(r.seed(heldOut, 0), from+i, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
 		if errs[i] = err; err == nil {
 			_, _, _ = ep.Oracle() // a start without an optimum takes time as well
 		}
@@ -186,7 +193,7 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		return nil
 	}
 	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
-	if err := r.solveReferences(ctx, share(r.opt.Starts)); err != nil {
+	if err := r.solveReferences(ctx, 0, share(r.opt.Starts)); err != nil {
 		return err
 	}
 	seconds := map[string]float64{}

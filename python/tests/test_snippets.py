@@ -10,9 +10,11 @@ import gpc
 
 ROOT = Path(__file__).parents[2]
 # What a snippet asks for that takes long, and what runs in its place.
-LESS = {"episodes=100": "episodes=3", "10_000": "20", "num_envs=4096": "num_envs=8"}
+LESS = {"episodes=100": "episodes=3", "10_000": "20", "num_envs=4096": "num_envs=8", "steps=144": "steps=4", "episodes=2)": "episodes=1)"}
 SMALL = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "budget": "1h", "progress": False}
 EXTRA = ("gymnasium", "pandapower")  # packages that a page says are to be installed
+SWITCHED = "docs/tutorials/switched.md"  # whose references of whole days take long
+FEWER = {SWITCHED: {"scenarios": 2, "starts": 2, "test_starts": 2}}
 PANDAPOWER = "docs/how-to/networks.md"  # whose snippet test_pandapower.py runs
 
 
@@ -26,11 +28,12 @@ def pages():
 
 
 def run(page, monkeypatch, folder):
-    """Runs the snippets of a page, one after the other, each as a file of its own: cart.py where another imports it."""
+    """Runs the snippets of a page, one after the other, each as a file of its own: by the page's name where another imports it."""
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     compile_system = gpc.compile
-    monkeypatch.setattr(gpc, "compile", lambda system, *at, **options: compile_system(system, *at, **{**options, **SMALL}))
+    monkeypatch.setattr(gpc, "compile", lambda system, *at, **options: compile_system(system, *at, **{**options, **SMALL, **FEWER.get(page, {})}))
+    files = iter(re.findall(r"Save this as `([a-z_]+\.py)`", (ROOT / page).read_text()))
     for i, code in enumerate(python_of(page)):
         if re.search(r"^(from|import) stable_baselines3", code, re.M):
             continue  # test_pages.py runs it, with a learner of its own where there is none
@@ -38,13 +41,13 @@ def run(page, monkeypatch, folder):
             continue  # lab/run test-casadi installs it
         for much, less in LESS.items():
             code = code.replace(much, less)
-        name = folder / ("cart.py" if "if __name__" in code else f"snippet{i}.py")
+        name = folder / (next(files, "cart.py") if "if __name__" in code else f"snippet{i}.py")
         name.write_text(code)
         exec(compile(code, str(name), "exec"), {"__name__": "__main__", "__file__": str(name)})
 
 
 def test_the_pages_are_found():
-    assert {"README.md", "docs/tutorials/python.md", "docs/reference/python.md", PANDAPOWER} <= set(pages())
+    assert {"README.md", "docs/tutorials/python.md", SWITCHED, "docs/reference/python.md", PANDAPOWER} <= set(pages())
 
 
 @pytest.mark.parametrize("page", [p for p in pages() if p != PANDAPOWER])
@@ -54,4 +57,4 @@ def test_snippets_run(page, monkeypatch, tmp_path):
             pytest.skip(f"{name} is not installed")
     run(page, monkeypatch, tmp_path)
     if page.startswith(("README", "docs/tutorials")):
-        assert (tmp_path / "cart.safetensors").exists()
+        assert (tmp_path / ("house.safetensors" if page == SWITCHED else "cart.safetensors")).exists()

@@ -136,6 +136,18 @@ def test_places_of_values_are_what_the_plant_is_given(tmp_path):
             np.testing.assert_allclose(f.physical(np.array([0.0, 1.0, gear])), [0.5, 1, value])
 
 
+def test_without_a_map_a_search_decides():
+    system = tank({"pump": gpc.on_off(least_on=2, least_off=3)})
+    with pytest.raises(gpc.InputError, match='tank has switched actions, for which there is no exact solver "nmpc": "search-512" decides without a map'):
+        gpc.nmpc(system)
+    with pytest.raises(gpc.InputError, match="tank has no bundled map: .* a method that needs none, such as method search-512"):
+        gpc.open(system)
+    with gpc.open(system, method="search-64") as search:
+        on = search.drive()["u"][:, 0].astype(int)
+    stays = [len(stay) for stay in np.split(on, np.flatnonzero(np.diff(on)) + 1)]
+    assert set(on) <= {0, 1} and all(n >= (3, 2)[v] for n, v in zip(stays[1:-1], [on[k] for k in np.cumsum(stays)[:-2]]))
+
+
 def test_environments_of_switched_actions(tmp_path):
     gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
     from gymnasium.utils.env_checker import check_env
