@@ -40,6 +40,9 @@ type ExportOptions struct {
 // projection, of any case that has it, with a test against decisions recorded along closed loops of the case's
 // plant, every other one under a fixed preference. See package export.
 func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
+	if len(c.Spec().Switches) > 0 {
+		return nil, badInputf("case %s has switched actions, whose plans are found by a search: C has none yet, so that neither the controller nor its map can be exported", c.Name())
+	}
 	if !opt.MapOnly {
 		return c.exportWhole(ctx, m, opt)
 	}
