@@ -50,48 +50,48 @@ const (
 	maxSwitches = 16
 )
 
-// check says what is wrong with a switch of y.
-func (w *Switch) check(y *System) error {
+// check says what is wrong with a switch of y, "" where nothing is.
+func (w *Switch) check(y *System) (wrong string) {
 	index := slices.IndexFunc(y.Action, func(v domain.Variable) bool { return v.Name == w.Action })
 	if index < 0 {
-		return fmt.Errorf("Action is %q, which is none of Action: want one of %q", w.Action, namesOf(y.Action))
+		return fmt.Sprintf("Action is %q, which is none of Action: want one of %q", w.Action, namesOf(y.Action))
 	}
 	if len(w.Values) < 2 || len(w.Values) > maxValues {
-		return fmt.Errorf("Values has %d entries, want 2 to %d", len(w.Values), maxValues)
+		return fmt.Sprintf("Values has %d entries, want 2 to %d", len(w.Values), maxValues)
 	}
 	for i, v := range w.Values {
 		if !isFinite(v) || i > 0 && !(w.Values[i-1] < v) {
-			return fmt.Errorf("Values are %v, want finite numbers in ascending order, each once", w.Values)
+			return fmt.Sprintf("Values are %v, want finite numbers in ascending order, each once", w.Values)
 		}
 	}
 	if a := y.Action[index]; a.Bounded() && (a.Lo != w.Values[0] || a.Hi != w.Values[len(w.Values)-1]) {
-		return fmt.Errorf("Values run from %v to %v and the box of the action from %v to %v: leave the box out", w.Values[0], w.Values[len(w.Values)-1], a.Lo, a.Hi)
+		return fmt.Sprintf("Values run from %v to %v and the box of the action from %v to %v: leave the box out", w.Values[0], w.Values[len(w.Values)-1], a.Lo, a.Hi)
 	}
 	horizon := y.Steps
 	if y.Horizon > 0 {
 		horizon = y.Horizon
 	}
 	if w.Least != nil && len(w.Least) != len(w.Values) {
-		return fmt.Errorf("Least has %d entries, want one for each of the %d Values", len(w.Least), len(w.Values))
+		return fmt.Sprintf("Least has %d entries, want one for each of the %d Values", len(w.Least), len(w.Values))
 	}
 	for i, n := range w.Least {
 		if n < 1 || n > horizon {
-			return fmt.Errorf("Least[%d] is %d periods, want 1 to the %d that a plan looks ahead", i, n, horizon)
+			return fmt.Sprintf("Least[%d] is %d periods, want 1 to the %d that a plan looks ahead", i, n, horizon)
 		}
 	}
 	if w.Most < 0 || w.Most > maxChanges || w.Window < 0 || w.Window > horizon || (w.Most == 0) != (w.Window == 0) {
-		return fmt.Errorf("Most is %d changes in a Window of %d periods, want neither, or 1 to %d in 1 to %d", w.Most, w.Window, maxChanges, horizon)
+		return fmt.Sprintf("Most is %d changes in a Window of %d periods, want neither, or 1 to %d in 1 to %d", w.Most, w.Window, maxChanges, horizon)
 	}
 	if !(w.Cost >= 0) || math.IsInf(w.Cost, 0) || (w.Cost > 0) != (w.Objective != "") {
-		return fmt.Errorf("Cost is %v in the objective %q, want a finite number above 0 with the name of an objective, or neither", w.Cost, w.Objective)
+		return fmt.Sprintf("Cost is %v in the objective %q, want a finite number above 0 with the name of an objective, or neither", w.Cost, w.Objective)
 	}
 	if names := namesOf(y.Objectives); w.Objective != "" && !slices.Contains(names, w.Objective) {
-		return fmt.Errorf("Objective is %q, want one of %q", w.Objective, names)
+		return fmt.Sprintf("Objective is %q, want one of %q", w.Objective, names)
 	}
 	if !math.IsNaN(w.Initial) && !slices.Contains(w.Values, w.Initial) {
-		return fmt.Errorf("Initial is %v, which is none of Values, %v", w.Initial, w.Values)
+		return fmt.Sprintf("Initial is %v, which is none of Values, %v", w.Initial, w.Values)
 	}
-	return nil
+	return ""
 }
 
 // switched is a switch as it is applied to the functions of a system.
@@ -161,8 +161,8 @@ func (k *switching) check(y *System) error {
 	}
 	for i := range y.Switches {
 		w := &y.Switches[i]
-		if err := w.check(y); err != nil {
-			return fmt.Errorf("System.Switches[%d] (%s): %w", i, w.Action, err)
+		if wrong := w.check(y); wrong != "" {
+			return fmt.Errorf("System.Switches[%d] (%s): %s", i, w.Action, wrong)
 		}
 		action := slices.IndexFunc(y.Action, func(v domain.Variable) bool { return v.Name == w.Action })
 		if slices.ContainsFunc(k.switches, func(o switched) bool { return o.Action == action }) {
