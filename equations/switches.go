@@ -267,7 +267,7 @@ func switchMargins[T dual.Scalar](d *switched, c, u, m []T) {
 	for _, v := range d.Values[1:] {
 		distance = dual.Min(distance, dual.Abs(u[d.Action]-dual.Const[T](v)))
 	}
-	m[0] = -distance
+	m[0] = dual.Const[T](0) - distance
 	m = m[1:]
 	change := changeOf(d, c, u)
 	if d.holds {
@@ -323,7 +323,7 @@ func (w switchProgram) margins() []program.Value {
 	for _, v := range d.Values[1:] {
 		distance = w.apply(program.Min, distance, w.distance(u, v))
 	}
-	out := []program.Value{w.apply(program.Neg, distance)}
+	out := []program.Value{w.apply(program.Sub, w.b.Const(0), distance)}
 	change := w.change()
 	if d.holds {
 		least := w.b.Const(0)
