@@ -40,6 +40,8 @@ type Decision struct {
 	Stale     string  `json:"stale"`      // why the session has the problem's fallback until it is cleared or reset: an observation was too old (`age`) or not after the one before (`order`); "": it has not
 	LatencyUs float64 `json:"latency_us"` // from when the request was read to the decision
 	Batch     int     `json:"batch"`      // sessions that were decided together; 0 where it is late or stale
+	// Ahead is the plan that U is the first action of, [steps·action], of a case with switched actions; nil elsewhere.
+	Ahead []float64 `json:"-"`
 }
 
 // Estimate is the state and the context that a session's filter has made of what was measured.

@@ -387,6 +387,9 @@ func (s *Server) answerDecision(j *job, m *outcome) {
 	}
 	d := m.decision
 	d.Batch, d.LatencyUs = m.batched, machine.Microseconds(time.Since(j.start))
+	if len(s.spec.Switches) > 0 {
+		d.Ahead = slices.Clone(m.plan)
+	}
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]

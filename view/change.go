@@ -322,8 +322,8 @@ func (o *controllers) Decide(ctx context.Context, session string, r serve.Reques
 		margins := make([]float64, len(spec.Margins))
 		d = &serve.Decision{
 			U: u, Sigma: slices.Clone(decision.Sigma), Residual: decision.Residual, ResidualLimit: decision.Limit,
-			Displacement: decision.Displacement,
-			Fallback:     uint32(decision.Fallback), LatencyUs: machine.Microseconds(time.Since(start)),
+			Displacement: decision.Displacement, Ahead: slices.Clone(decision.Ahead),
+			Fallback: uint32(decision.Fallback), LatencyUs: machine.Microseconds(time.Since(start)),
 		}
 		problem.Margins(r.S, r.C, u, margins)
 		d.Margin = domain.Smallest(margins)

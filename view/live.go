@@ -98,6 +98,9 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 		return nil, err
 	}
 	numbers := 8*spec.MeasuredSize() + spec.ActionSize() + len(spec.Margins) + 64
+	if len(spec.Switches) > 0 {
+		numbers += spec.LookAhead() * spec.ActionSize()
+	}
 	l.room = max(2, min(cmp.Or(opt.History, history), max(64, historyNumbers/numbers)))
 	return l, nil
 }

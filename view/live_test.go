@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/examples/gallery/switched"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
@@ -22,7 +23,11 @@ import (
 func live(t *testing.T, name string, opt view.LiveOptions, options serve.Options) (*view.Live, *page) {
 	t.Helper()
 	k := paper.Cases()
-	c := require.Get(k.Find(name))(t)
+	return liveOf(t, require.Get(k.Find(name))(t), opt, options)
+}
+
+func liveOf(t *testing.T, c *gpc.Case, opt view.LiveOptions, options serve.Options) (*view.Live, *page) {
+	t.Helper()
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
 	s := require.Get(serve.New(c, e, options))(t)
@@ -136,5 +141,24 @@ func TestALiveLoopGoesOnAndForgets(t *testing.T) {
 	}
 	if f := get[view.Frame](p, "frame?k=0"); f.Episode != 7 {
 		t.Errorf("reset begins episode %d", f.Episode)
+	}
+}
+
+// What the page draws of a switched action are its values, and its plan begins with what is executed.
+func TestAFrameHasThePlanOfSwitchedActions(t *testing.T) {
+	c := require.Get(gpc.NewCase(require.Get(switched.Fishing().Case())(t)))(t)
+	_, p := liveOf(t, c, view.LiveOptions{Seed: 9001}, serve.Options{Setup: gpc.Setup{Method: "search-64"}})
+	if d := get[view.Description](p, "case"); len(d.Switches) != 1 || d.Switches[0].Action != 0 || !slices.Equal(d.Switches[0].Values, []float64{0, 1}) {
+		t.Fatalf("the case is described with the switches %+v", d.Switches)
+	}
+	for k := range 3 {
+		p.post("step", `{"by":1}`)
+		f := get[view.Frame](p, fmt.Sprintf("frame?k=%d", k+1))
+		if len(f.Plan) != c.Spec().Steps-k || !slices.Equal(f.Plan[0], f.U) {
+			t.Errorf("decision %d: a plan of %d steps that begins with %v, want %d that begin with %v", k, len(f.Plan), f.Plan[0], c.Spec().Steps-k, f.U)
+		}
+	}
+	if s := get[view.Series](p, "series"); len(s.U) != 1 || len(s.U[0]) != 4 {
+		t.Errorf("the time lines of actions are %v", s.U)
 	}
 }

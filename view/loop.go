@@ -78,6 +78,9 @@ func (l *loop) decisionFrame(d *serve.Decision, t int) *Frame {
 	f.LatencyUs, f.Fallback = d.LatencyUs, bits.String()
 	f.Replaced, f.Late = bits.Replaced(), d.Late
 	f.Cost, f.Best = math.NaN(), math.NaN()
+	if len(l.spec.Switches) > 0 {
+		f.Plan = slices.Collect(slices.Chunk(d.Ahead, l.spec.ActionSize()))
+	}
 	return f
 }
 

@@ -15,7 +15,8 @@ type Series struct {
 	Residual []float64   `json:"residual"`
 	Replaced []bool      `json:"replaced"`
 	Late     []bool      `json:"late"`
-	// S and U are the first entries of state and action, of a case that has neither picture nor map.
+	// S and U are the first entries of state and action, of a case that has neither picture nor map; U is also there
+	// where actions are switched, and reaches to the last of these.
 	S [][]float64 `json:"s,omitempty"`
 	U [][]float64 `json:"u,omitempty"`
 	// Bodies are their centres, [body][frame].
@@ -33,9 +34,14 @@ func (p *player) series() *Series {
 	first, last := p.source.Range()
 	m := len(p.source.Describe().Objectives)
 	s := &Series{First: first, J: make([][]float64, m), Priority: make([][]float64, m), Lo: [2]float64{math.Inf(1), math.Inf(1)}, Hi: [2]float64{math.Inf(-1), math.Inf(-1)}}
-	if d := p.source.Describe(); d.Grid == nil && len(p.source.Frame(last).Shapes) == 0 {
-		s.S, s.U = make([][]float64, min(mostLines, len(d.State))), make([][]float64, min(mostLines, len(d.Action)))
+	d, actions := p.source.Describe(), 0
+	if d.Grid == nil && len(p.source.Frame(last).Shapes) == 0 {
+		s.S, actions = make([][]float64, min(mostLines, len(d.State))), min(mostLines, len(d.Action))
 	}
+	for _, w := range d.Switches {
+		actions = max(actions, w.Action+1)
+	}
+	s.U = make([][]float64, actions)
 	for k := first; k <= last; k++ {
 		f := p.source.Frame(k)
 		for i := range s.S {

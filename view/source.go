@@ -66,6 +66,8 @@ type Description struct {
 	// Episodes at hand; one that is not yet is not there.
 	Episodes []Episode `json:"episodes"`
 	Grid     *Grid     `json:"grid,omitempty"`
+	// Switches are the actions that take a few values.
+	Switches []Switch `json:"switches"`
 	// Changes are the fields that a change of the plant may have; see domain.EpisodeAbilities.
 	Changes []string `json:"changes"`
 }
@@ -76,6 +78,12 @@ type Variable struct {
 	Unit string  `json:"unit"`
 	Lo   float64 `json:"lo"`
 	Hi   float64 `json:"hi"`
+}
+
+// Switch is a switched action with its values, in ascending order.
+type Switch struct {
+	Action int       `json:"action"` // its place in the action
+	Values []float64 `json:"values"`
 }
 
 func variables(entries []domain.Variable) []Variable {
@@ -116,7 +124,9 @@ type Frame struct {
 	// S is the plant's state after U.
 	S []float64 `json:"s"`
 	U []float64 `json:"u"`
-	J []float64 `json:"j"` // stage objectives
+	// Plan is what the decision plans from U on, [step][action], of a case with switched actions.
+	Plan [][]float64 `json:"plan,omitempty"`
+	J    []float64   `json:"j"` // stage objectives
 	// Sigma scored the stage, Priority steered the decision, as Preference asked for.
 	Sigma      []float64         `json:"sigma"`
 	Priority   []float64         `json:"priority"`
@@ -194,7 +204,10 @@ func describe(c *domain.Case) *Description {
 	d := &Description{
 		Case: spec.Name, About: spec.Description, Steps: spec.Steps, StepSeconds: spec.StepSeconds, Tolerance: spec.MarginTolerance,
 		State: variables(spec.Measured), Action: variables(spec.Action), Objectives: variables(spec.Objectives), Margins: variables(spec.Margins),
-		Warnings: []string{}, Episodes: []Episode{}, Changes: []string{},
+		Warnings: []string{}, Episodes: []Episode{}, Changes: []string{}, Switches: []Switch{},
+	}
+	for i := range spec.Switches {
+		d.Switches = append(d.Switches, Switch{spec.Switches[i].Action, spec.Switches[i].Values})
 	}
 	for i := range spec.Objectives {
 		vertex := make([]float64, len(spec.Objectives))

@@ -331,5 +331,24 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     await live.end();
   }
 
-  return { tasks, ahead, moved, inView, lines };
+  /** switches shows a switched case: its lane is beside the states, and says what is on and what is planned. */
+  async function switches() {
+    const live = await serve("serve", "fishing", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    for (const look of ["dark", "phone-light"]) {
+      await visit(live.url, look, async (page) => {
+        await post(page, "pause", { paused: true });
+        await post(page, "reset", { episode: 0 });
+        for (let k = 0; k < 8; k++) await post(page, "step", { by: 1 });
+        await caughtUp(page);
+        const lane = await changed(page, 'document.querySelector(".stage .states .line:last-child .plot").getAttribute("aria-label")', "");
+        const planned = [...lane.matchAll(/(on|off) for (\d+)/g)].reduce((sum, m) => sum + Number(m[2]), 0);
+        check(/^Switch fishing over decisions, now (on|off) , planned (on|off) for/.test(lane) && planned === 22, `fishing ${look}: ${lane}`);
+        await sound(page, `fishing ${look}`);
+        await shot(page, `fishing-${look}`);
+      });
+    }
+    await live.end();
+  }
+
+  return { tasks, ahead, moved, inView, lines, switches };
 }

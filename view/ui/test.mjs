@@ -450,12 +450,13 @@ for (const [name, scene, decisions] of [["integrator", "integrator-nonconvex", 1
 }
 if (wanted("died")) for (const look of ["dark", "phone-light"]) await died(look);
 if (wanted("followed")) await followed();
-const { tasks, ahead, moved, inView, lines } = hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
+const { tasks, ahead, moved, inView, lines, switches } = hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
 if (wanted("tasks")) await tasks();
 if (wanted("ahead")) await ahead();
 if (wanted("moved")) await moved();
 if (wanted("phone")) await inView();
 if (wanted("lines")) await lines();
+if (wanted("switches")) await switches();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");

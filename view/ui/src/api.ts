@@ -16,6 +16,7 @@ export interface Grid {
   width: number;
   height: number;
 }
+export interface Switch { action: number; values: number[] }
 export interface Episode { episode: number; steps: number; safe: boolean; margin: Num; cause?: string }
 export interface Description {
   case: string;
@@ -36,6 +37,7 @@ export interface Description {
   vertices: number[][];
   episodes: Episode[];
   grid?: Grid;
+  switches: Switch[];
   changes: string[];
 }
 export interface Shape { role: "body" | "obstacle" | "goal" | "ground"; of: number; r: number; path: [number, number][] }
@@ -55,6 +57,7 @@ export interface Frame {
   t: number;
   s: Num[];
   u: Num[] | null;
+  plan?: Num[][];
   j: Num[] | null;
   sigma: Num[] | null;
   priority: Num[] | null;

@@ -1,13 +1,13 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Description, Num, Series, Variable } from "./api";
-import { act, useStore } from "./store";
+import type { Description, Num, Series, Switch, Variable } from "./api";
+import { act, shown, useStore, type Store } from "./store";
 import { number, tick } from "./format";
 import { bound } from "./map";
 import { Term } from "./term";
 
-interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number; bounds?: Num[]; means?: string }
+interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number; bounds?: Num[]; means?: string; lane?: Switch }
 
 function charts(about: Description): Chart[] {
   const list: Chart[] = about.objectives.map((o, i) => ({ key: `j${i}`, title: `J${"₁₂₃₄₅₆₇₈₉"[i] ?? i + 1} ${o.name}`, unit: o.unit, names: [o.name], of: (s: Series) => [s.j[i]] }));
@@ -32,7 +32,70 @@ function charts(about: Description): Chart[] {
 function states(about: Description, s: Series): Chart[] {
   const of = (key: "s" | "u", vector: Variable[], what: string) =>
     (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []], bounds: key === "u" ? [vector[i].lo, vector[i].hi] : [] })); // the box of a state is no limit
-  return [...of("s", about.state, "State"), ...of("u", about.action, "Action")];
+  const drawn = s.s?.length ? mostLines : 0;
+  return [...of("s", about.state, "State"), ...of("u", about.action, "Action").filter((_, i) => i < drawn && !about.switches.some((w) => w.action === i)), ...lanes(about)];
+}
+
+// mostLines of the actions without a switch are drawn where there is no picture.
+const mostLines = 6;
+
+/** lanes are the time lines of the switched actions: bars in the place of a line. */
+function lanes(about: Description): Chart[] {
+  return about.switches.map((w) => {
+    const { name, unit } = about.action[w.action];
+    return { key: `lane${w.action}`, title: `Switch ${name}`, means: "Filled bars were executed. Outlined ones are planned by the decision that is shown.", unit: onOff(w) ? "" : unit, names: [name], of: (s) => [s.u?.[w.action] ?? []], lane: w };
+  });
+}
+
+const onOff = (w: Switch): boolean => w.values.length === 2 && w.values[0] === 0 && w.values[1] === 1;
+
+/** valueName is what a value of a switch is called. */
+const valueName = (w: Switch, v: Num): string => (v === null ? "–" : onOff(w) && (v === 0 || v === 1) ? (v ? "on" : "off") : number(v));
+
+/** planned are the values of a switched action that the plan has behind decision from; a preview has executed none of them. */
+function planned(s: Store, w: Switch): { from: number; values: Num[] } {
+  const f = shown(s);
+  return { from: f?.k ?? 0, values: (f?.plan ?? []).slice(s.preview ? 0 : 1).map((u) => u[w.action]) };
+}
+
+/** runs are the stretches of one value: [value, first, behind the last]. */
+function runs(values: Num[]): [number, number, number][] {
+  const list: [number, number, number][] = [];
+  values.forEach((v, i) => {
+    const last = list[list.length - 1];
+    if (last?.[0] === v && last[2] === i) last[2]++;
+    else if (v !== null) list.push([v, i, i + 1]);
+  });
+  return list;
+}
+
+/** bars draw each run as one bar with its value's name; the first value begins after decision from. */
+function bars(u: uPlot, w: Switch, values: Num[], from: number, ahead: boolean) {
+  const { ctx } = u;
+  const bottom = u.bbox.top + u.bbox.height;
+  const [left, right] = [u.bbox.left, u.bbox.left + u.bbox.width];
+  ctx.save();
+  ctx.fillStyle = ctx.strokeStyle = colour("--c0");
+  ctx.lineWidth = 1.3 * devicePixelRatio;
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = "center";
+  for (const [v, first, behind] of runs(values)) {
+    const [x0, x1] = [from + first, from + behind].map((k) => Math.min(right, Math.max(left, u.valToPos(k, "x", true))));
+    const y = u.valToPos(v, "y", true);
+    if (x1 <= x0) continue;
+    ctx.fillStyle = ctx.strokeStyle;
+    ctx.globalAlpha = ahead ? 0.12 : 0.45;
+    ctx.fillRect(x0, y, x1 - x0, bottom - y);
+    ctx.globalAlpha = 1;
+    ctx.setLineDash(ahead ? [4 * devicePixelRatio, 3 * devicePixelRatio] : []);
+    ctx.strokeRect(x0, y, x1 - x0, bottom - y);
+    const name = valueName(w, v);
+    if (ctx.measureText(name).width < x1 - x0) {
+      ctx.fillStyle = colour("--text");
+      ctx.fillText(name, (x0 + x1) / 2, y - 4 * devicePixelRatio);
+    }
+  }
+  ctx.restore();
 }
 
 /** StateLines stand where a picture would. */
@@ -60,7 +123,7 @@ export function Lines() {
   if (!about || !s.series) return null;
   return (
     <section class="lines" aria-label="Time lines">
-      {charts(about).map((c) => (
+      {[...(s.series.s ? [] : lanes(about)), ...charts(about)].map((c) => (
         <Line key={`${about.case}-${c.key}-${s.theme}`} chart={c} />
       ))}
     </section>
@@ -85,12 +148,18 @@ function Line({ chart }: { chart: Chart }) {
     const now = s.series!;
     const x = now.t.map((_, i) => now.first + i);
     const y = chart.of(now);
+    if (chart.lane) {
+      const plan = planned(s, chart.lane);
+      for (let k = now.first + x.length; k <= plan.from + plan.values.length; k++) x.push(k);
+      return [x, x.map(() => null)];
+    }
     const all: uPlot.AlignedData = [x, ...y];
     if (chart.limit !== undefined) all.push(x.map(() => chart.limit as number));
     return all;
   };
   useLayoutEffect(() => {
     const el = box.current!;
+    const levels = chart.lane?.values;
     const [ink, grid, mark] = [colour("--muted"), colour("--grid"), colour("--text")];
     const lines: uPlot.Series[] = chart.names.map((label, i) => ({ label, stroke: colour(`--c${chart.names.length > 1 ? i : 0}`), width: 1.8, dash: dashes[i % dashes.length], points: { show: false }, spanGaps: false }));
     if (chart.limit !== undefined) lines.push({ label: chart.limitName, stroke: colour("--bad"), width: 1.3, dash: [5, 4], points: { show: false } });
@@ -108,6 +177,7 @@ function Line({ chart }: { chart: Chart }) {
           y: {
             range: (_u, lo, hi) => {
               if (chart.range) return chart.range;
+              if (levels) return [levels[0] - 0.1 * (levels[levels.length - 1] - levels[0]), levels[levels.length - 1] + 0.35 * (levels[levels.length - 1] - levels[0])];
               if (!Number.isFinite(lo) || !Number.isFinite(hi)) return [0, 1];
               if (chart.least) [lo, hi] = [Math.min(lo, -chart.least), Math.max(hi, chart.least)];
               // A limit that is near stands in the picture.
@@ -119,12 +189,18 @@ function Line({ chart }: { chart: Chart }) {
         },
         axes: [
           { ...axis, size: 22, space: 60, label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
-          { ...axis, size: 58, space: 21, values: (_u, v) => v.map((x) => tick(x, v)) },
+          { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : tick(x, v))) },
         ],
         series: [{}, ...lines],
         hooks: {
           draw: [
             (u) => {
+              if (chart.lane) {
+                const [now, plan] = [s.series!, planned(s, chart.lane)];
+                const done = chart.of(now)[0].slice(0, Math.max(0, plan.values.length ? plan.from - now.first + 1 : Infinity));
+                bars(u, chart.lane, done, now.first - 1, false);
+                bars(u, chart.lane, plan.values, plan.from, true);
+              }
               for (const b of chart.bounds ?? []) {
                 const { min, max } = u.scales.y;
                 if (b === null || min == null || max == null || b < min || b > max) continue;
@@ -184,6 +260,8 @@ function Line({ chart }: { chart: Chart }) {
   });
   const i = at.current - series.first;
   const values = chart.of(series).map((line) => line[i] ?? null);
+  const text = (v: Num): string => (chart.lane ? valueName(chart.lane, v) : number(v));
+  const next = chart.lane && runs(planned(s, chart.lane).values);
   return (
     <div class="panel line">
       <h3>
@@ -198,12 +276,12 @@ function Line({ chart }: { chart: Chart }) {
               </span>
             ))
           ) : (
-            <b>{number(values[0])}</b>
+            <b>{text(values[0])}</b>
           )}
           {chart.limit !== undefined && chart.limitName === "deadline" && <span>deadline {number(chart.limit, 3)}</span>}
         </span>
       </h3>
-      <div ref={box} class="plot" role="img" aria-label={`${chart.title} over decisions, now ${values.map((v) => number(v)).join(", ")} ${chart.unit}`} />
+      <div ref={box} class="plot" role="img" aria-label={`${chart.title} over decisions, now ${values.map(text).join(", ")} ${chart.unit}${next?.length ? `, planned ${next.map(([v, from, to]) => `${text(v)} for ${to - from}`).join(", ")}` : ""}`} />
     </div>
   );
 }
