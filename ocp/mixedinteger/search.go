@@ -165,6 +165,7 @@ func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 		s.spare = append(s.spare, s.elites...)
 	}
 	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
+	s.rollout.least = 0
 	s.keys.clear()
 	s.neighbours.clear()
 }
