@@ -399,23 +399,10 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 		if f == nil && g.name != marginsFunction {
 			return nil
 		}
-		in, out := g.arguments()
-		b := program.NewBuilder(g.name, in...)
-		arguments, inputs := map[string][]program.Value{}, []program.Value(nil)
-		for i, a := range in {
-			v := b.In(i)
-			arguments[a.Name] = v
-			if a.Vector == "context" {
-				v = v[:k.inner.spec.ContextSize()]
-			}
-			inputs = append(inputs, v...)
-		}
-		var results []program.Value
-		if f != nil {
-			results = slices.Clone(b.Inline(f, inputs))
-		}
+		inner := g.rewriting(f, k.inner.spec.ContextSize())
+		b, results := inner.b, inner.results
 		for i := range k.switches {
-			w := switchProgram{b, &k.switches[i], arguments["c"], arguments["u"]}
+			w := switchProgram{b, &k.switches[i], inner.arguments["c"], inner.arguments["u"]}
 			switch g.name {
 			case stepFunction:
 				results = append(results, w.next()...)
@@ -429,7 +416,7 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 				results = append(results, w.margins()...)
 			}
 		}
-		return b.Function(out, results)
+		return b.Function(inner.out, results)
 	})
 }
 
