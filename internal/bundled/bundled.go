@@ -37,7 +37,7 @@ func Cases() gpc.Catalogue {
 			})})
 		}
 	}
-	add(gallery.All(), Systems)
+	add(append(gallery.All(), gallery.Ways()...), Systems)
 	add(gallery.Switched(), Switched)
 	for i := range k.Cases {
 		k.Cases[i].Group = Paper
