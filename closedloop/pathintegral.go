@@ -17,6 +17,7 @@ type pathOptions struct {
 	noise       float64 // standard deviation, of half an action's range
 	temperature float64 // of the spread of the costs: the least one to that of the best quarter
 	correlation float64 // of the noise of two decisions in a row
+	penalty     float64 // of a limit that is broken by 1 at a decision, of the mean cost of a decision of the first plan
 }
 
 const (
@@ -24,39 +25,39 @@ const (
 	pathGroup = 256 // candidates that step together: what they read and write stays in the second cache
 )
 
-// pathMethod is the method `mppi-N` or `mppi-N-NOISE-TEMPERATURE-CORRELATION`; false: the name is of none.
+// pathMethod is the method `mppi-N` or `mppi-N-NOISE-TEMPERATURE-CORRELATION-PENALTY`; false: the name is of none.
 func pathMethod(p domain.Problem, name string) (domain.Method, bool) {
-	o := pathOptions{noise: 0.2, temperature: 0.1, correlation: 0.9}
+	o := pathOptions{noise: 0.2, temperature: 0.1, correlation: 0.9, penalty: 100}
 	fields := strings.Split(name, "-")
-	if len(fields) != 2 && len(fields) != 5 || fields[0] != "mppi" {
+	if len(fields) != 2 && len(fields) != 6 || fields[0] != "mppi" {
 		return domain.Method{}, false
 	}
 	n, err := strconv.Atoi(fields[1])
 	if o.candidates = n; err != nil || n < 8 || n > 1<<20 || fields[1] != strconv.Itoa(n) {
 		return domain.Method{}, false
 	}
-	for i, v := range []*float64{&o.noise, &o.temperature, &o.correlation} {
+	for i, v := range []*float64{&o.noise, &o.temperature, &o.correlation, &o.penalty} {
 		if len(fields) == 2 {
 			break
 		}
-		if *v, err = strconv.ParseFloat(fields[2+i], 64); err != nil || !(*v >= 0 && *v <= 10) || v == &o.correlation && *v >= 1 {
+		if *v, err = strconv.ParseFloat(fields[2+i], 64); err != nil || !(*v >= 0 && *v <= 1e6) || v == &o.correlation && *v >= 1 {
 			return domain.Method{}, false
 		}
 	}
-	return domain.Method{Name: name, About: fmt.Sprintf("model predictive path integral control: the weighted mean of %d plans about the one before, shifted; mppi-N-NOISE-TEMPERATURE-CORRELATION for any", n), Group: domain.GroupBaseline,
+	return domain.Method{Name: name, About: fmt.Sprintf("model predictive path integral control: the weighted mean of %d plans about the one before, shifted; mppi-N-NOISE-TEMPERATURE-CORRELATION-PENALTY for any", n), Group: domain.GroupBaseline,
 		New: func(domain.Means) (domain.Controller, error) { return newPathIntegral(p, o) }}, true
 }
 
 // pathIntegral is model predictive path integral control (Williams, Aldrich and Theodorou 2017). It simulates plans
 // with normal noise about the plan before, shifted. The new plan is their mean with weights exp(−(S − S_least)/λ),
-// where S is a plan's cost. A plan that breaks a limit has no weight while another one breaks none; where all do, S is
-// by how much. Only the first action is projected.
+// where S is a plan's cost with a penalty of the limits that it breaks. Only the first action is projected.
 type pathIntegral struct {
 	*receding // its plan is the mean
 	opt       pathOptions
 	abilities *domain.ProblemAbilities
 	values    domain.ManyValues // nil: one decision at a time
 	rng       *rand.Rand
+	unit      float64 // cost of a limit that is broken by 1 at a decision
 
 	plans                  []float64 // [decision][candidate][action]
 	costs, broken, weights []float64 // of the candidates
@@ -90,7 +91,7 @@ func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error)
 }
 
 func (k *pathIntegral) Reset(domain.Episode) error {
-	k.t, k.rng = 0, rand.New(rand.NewPCG(1, uint64(k.opt.candidates)))
+	k.t, k.unit, k.rng = 0, 0, rand.New(rand.NewPCG(1, uint64(k.opt.candidates)))
 	return nil
 }
 
@@ -118,6 +119,9 @@ func (k *pathIntegral) Decide(s, c []float64, pref domain.Preference, u []float6
 		k.sample(steps)
 		for first := 0; first < k.opt.candidates; first += pathGroup {
 			k.rollOut(s, c, pref, steps, first, min(k.opt.candidates, first+pathGroup))
+		}
+		if k.unit == 0 { // of an episode's first plan, which holds the fallback
+			k.unit = k.opt.penalty * math.Abs(k.costs[0]) / float64(steps)
 		}
 		k.average(steps)
 	}
@@ -206,15 +210,19 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 
 // average makes the weighted mean the plan, which stays as it is where no candidate is finite.
 func (k *pathIntegral) average(steps int) {
-	score := func(i int) float64 {
-		if k.broken[i] > 0 || math.IsNaN(k.broken[i]+k.costs[i]) {
-			return math.Inf(1)
+	k.ranked = k.ranked[:0]
+	for i, cost := range k.costs {
+		if k.weights[i] = cost + k.unit*k.broken[i]; math.IsNaN(k.weights[i]) {
+			k.weights[i] = math.Inf(1)
 		}
-		return k.costs[i]
+		if !math.IsInf(k.weights[i], 0) {
+			k.ranked = append(k.ranked, k.weights[i])
+		}
 	}
-	if !k.rank(score) && !k.rank(func(i int) float64 { return k.broken[i] + 0*k.costs[i] }) {
+	if len(k.ranked) == 0 {
 		return
 	}
+	slices.Sort(k.ranked)
 	least := k.ranked[0]
 	scale, sum := 1/math.Max(k.opt.temperature*(k.ranked[len(k.ranked)/4]-least), 1e-12*(1+math.Abs(least))), 0.0
 	for i, cost := range k.weights {
@@ -233,20 +241,4 @@ func (k *pathIntegral) average(steps int) {
 			}
 		}
 	}
-}
-
-// rank writes the candidates' scores where their weights will be, and the finite ones in order; false: there are none.
-func (k *pathIntegral) rank(score func(i int) float64) bool {
-	k.ranked = k.ranked[:0]
-	for i := range k.weights {
-		v := score(i)
-		if math.IsNaN(v) {
-			v = math.Inf(1)
-		}
-		if k.weights[i] = v; !math.IsInf(v, 0) {
-			k.ranked = append(k.ranked, v)
-		}
-	}
-	slices.Sort(k.ranked)
-	return len(k.ranked) > 0
 }

@@ -41,7 +41,7 @@ func parkingObjectives[T dual.Scalar](_, _, u, n, j []T) {
 	sin, cos := dual.Sincos(n[2])
 	x, y := n[0]+wheelbase/2*cos, n[1]+wheelbase/2*sin
 	j[0] = 0.1*(x*x+y*y) + cos*cos + 0.2*(1-sin)
-	j[1] = 0.1*u[0]*u[0] + 0.2*u[1]*u[1] + 0.1*n[3]*n[3]
+	j[1] = 0.1*u[0]*u[0] + 0.2*u[1]*u[1]
 }
 
 // off is the distance of a disc about (x, y) from a parked car about (at, 0), a superellipse, in about metres.
