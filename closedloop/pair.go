@@ -111,13 +111,13 @@ type Paired struct {
 	// Cost is by how much its episodes cost more than the first method's, in %: of those in which
 	// both are safe, whether they have an optimum or not.
 	Cost RegretStatistics `json:"cost"`
-	// AboveBest is by how much they cost more than the best that is known of the episode, in %: the least of its optimum and of
-	// the costs of all methods that were safe in it.
-	AboveBest  *RegretStatistics `json:"above_best,omitempty"` // absent from older records
-	MarginMean Number            `json:"margin_mean"`          // mean over the episodes of the smallest margin
-	MarginCI95 Number            `json:"margin_ci95"`          // half-width by Student's t
-	MarginMin  Number            `json:"margin_min"`           // smallest of all
-	Latency    Latency           `json:"latency_us"`           // null of a record without times (`--untimed`)
+	// AboveBest is by how much its safe episodes cost more, in %, than the least of the optimum and of what any safe method
+	// cost; absent from older records.
+	AboveBest  *RegretStatistics `json:"above_best,omitempty"`
+	MarginMean Number            `json:"margin_mean"` // mean over the episodes of the smallest margin
+	MarginCI95 Number            `json:"margin_ci95"` // half-width by Student's t
+	MarginMin  Number            `json:"margin_min"`  // smallest of all
+	Latency    Latency           `json:"latency_us"`  // null of a record without times (`--untimed`)
 	// LatencyMean is of all decisions, µs: what a method takes of a processor.
 	LatencyMean Number `json:"latency_mean_us"` // mean over the decisions; null alike
 	// Prepare is as in Result.

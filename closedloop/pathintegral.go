@@ -49,8 +49,8 @@ func pathMethod(p domain.Problem, name string) (domain.Method, bool) {
 }
 
 // pathIntegral is model predictive path integral control (Williams, Aldrich and Theodorou 2017). It simulates plans
-// with normal noise about the plan before, shifted. The new plan is their mean with weights exp(−(S − S_least)/λ),
-// where S is a plan's cost with a penalty of the limits that it breaks. Only the first action is projected.
+// with normal noise about the plan before, shifted. The new plan is their mean with weights
+// exp(−(S − S_least)/λ). S is a plan's cost with a penalty of the limits that it breaks. Only the first action is projected.
 type pathIntegral struct {
 	*receding // its plan is the mean
 	opt       pathOptions
@@ -164,7 +164,9 @@ func (k *pathIntegral) sample(steps int) {
 // rollOut writes the costs of the candidates from first and before end, and by how much they break limits.
 func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, first, end int) {
 	spec := k.problem.Spec()
-	n, ns, nx, nu, nj, nm := end-first, len(s), len(s)+len(c), len(k.last), spec.ObjectiveSize(), len(spec.Margins)
+	n, nu := end-first, len(k.last)
+	ns, nx := len(s), len(s)+len(c)
+	nj, nm := spec.ObjectiveSize(), len(spec.Margins)
 	for i := range n {
 		copy(k.x[i*nx:], s)
 		copy(k.x[i*nx+ns:], c)

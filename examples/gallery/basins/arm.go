@@ -21,33 +21,36 @@ func turning[T dual.Scalar](_, _, u, ds []T) { copy(ds, u) }
 
 var joints = dual.Explicit{Real: turning[float64], Dual: turning[complex128], Span: 0.1, Substeps: 1}
 
-// points are elbow, wrist and tip of the arm.
-func points[T dual.Scalar](n []T) (elbowX, elbowY, wristX, wristY, tipX, tipY T) {
+// reach writes elbow, wrist and tip of the arm, x and y of each.
+func reach[T dual.Scalar](n, p []T) {
 	sin1, cos1 := dual.Sincos(n[0])
 	sin2, cos2 := dual.Sincos(n[0] + n[1])
 	sin3, cos3 := dual.Sincos(n[0] + n[1] + n[2])
-	elbowX, elbowY = upper*cos1, upper*sin1
-	wristX, wristY = elbowX+fore*cos2, elbowY+fore*sin2
-	return elbowX, elbowY, wristX, wristY, wristX + hand*cos3, wristY + hand*sin3
+	p[0], p[1] = upper*cos1, upper*sin1
+	p[2], p[3] = p[0]+fore*cos2, p[1]+fore*sin2
+	p[4], p[5] = p[2]+hand*cos3, p[3]+hand*sin3
 }
 
 // armObjectives are the tip's way to its goal c, and effort.
 func armObjectives[T dual.Scalar](_, c, u, n, j []T) {
-	_, _, _, _, tipX, tipY := points(n)
-	x, y := tipX-c[0], tipY-c[1]
+	var p [6]T
+	reach(n, p[:])
+	x, y := p[4]-c[0], p[5]-c[1]
 	j[0] = x*x + y*y
 	j[1] = 0.02 * (2*u[0]*u[0] + u[1]*u[1] + u[2]*u[2])
 }
 
 // armMargins are the distances of five points of the arm from the post, and what is left of the bends.
 func armMargins[T dual.Scalar](_, _, _, n, m []T) {
-	elbowX, elbowY, wristX, wristY, tipX, tipY := points(n)
-	m[0] = dual.Hypot(elbowX-post, elbowY) - thick
-	m[1] = dual.Hypot(0.5*(elbowX+wristX)-post, 0.5*(elbowY+wristY)) - thick
-	m[2] = dual.Hypot(wristX-post, wristY) - thick
-	m[3] = dual.Hypot(0.5*(wristX+tipX)-post, 0.5*(wristY+tipY)) - thick
-	m[4] = dual.Hypot(tipX-post, tipY) - thick
-	m[5], m[6], m[7], m[8] = bend-n[1], bend+n[1], bend-n[2], bend+n[2]
+	var p [6]T
+	reach(n, p[:])
+	m[0] = dual.Hypot(p[0]-post, p[1]) - thick
+	m[1] = dual.Hypot(0.5*(p[0]+p[2])-post, 0.5*(p[1]+p[3])) - thick
+	m[2] = dual.Hypot(p[2]-post, p[3]) - thick
+	m[3] = dual.Hypot(0.5*(p[2]+p[4])-post, 0.5*(p[3]+p[5])) - thick
+	m[4] = dual.Hypot(p[4]-post, p[5]) - thick
+	m[5], m[6] = bend-n[1], bend+n[1]
+	m[7], m[8] = bend-n[2], bend+n[2]
 }
 
 func armFunctions[T dual.Scalar]() equations.Functions[T] {
@@ -56,11 +59,11 @@ func armFunctions[T dual.Scalar]() equations.Functions[T] {
 
 // armPicture is the post, the goal, and the links.
 func armPicture(s, c []float64) []domain.Shape {
-	elbowX, elbowY, wristX, wristY, tipX, tipY := points(s)
-	tip := [2]float64{tipX, tipY}
+	var p [6]float64
+	reach(s, p[:])
 	return []domain.Shape{
 		domain.Disc(domain.Obstacle, post, 0, thick-0.04), domain.Disc(domain.Goal, c[0], c[1], 0.04),
-		domain.Line(domain.Body, [2]float64{0, 0}, [2]float64{elbowX, elbowY}, [2]float64{wristX, wristY}, tip), domain.Disc(domain.Body, tip[0], tip[1], 0.02),
+		domain.Line(domain.Body, [2]float64{0, 0}, [2]float64{p[0], p[1]}, [2]float64{p[2], p[3]}, [2]float64{p[4], p[5]}), domain.Disc(domain.Body, p[4], p[5], 0.02),
 	}
 }
 
