@@ -36,11 +36,9 @@ func pathMethod(p domain.Problem, name string) (domain.Method, bool) {
 	if o.candidates = n; err != nil || n < 8 || n > 1<<20 || fields[1] != strconv.Itoa(n) {
 		return domain.Method{}, false
 	}
-	for i, v := range []*float64{&o.noise, &o.temperature, &o.correlation, &o.penalty} {
-		if len(fields) == 2 {
-			break
-		}
-		if *v, err = strconv.ParseFloat(fields[2+i], 64); err != nil || !(*v >= 0 && *v <= 1e6) || v == &o.correlation && *v >= 1 {
+	constants := []*float64{&o.noise, &o.temperature, &o.correlation, &o.penalty}
+	for i, text := range fields[2:] {
+		if *constants[i], err = strconv.ParseFloat(text, 64); err != nil || !(*constants[i] >= 0 && *constants[i] <= 1e6) || o.correlation >= 1 {
 			return domain.Method{}, false
 		}
 	}
@@ -48,9 +46,9 @@ func pathMethod(p domain.Problem, name string) (domain.Method, bool) {
 		New: func(domain.Means) (domain.Controller, error) { return newPathIntegral(p, o) }}, true
 }
 
-// pathIntegral is model predictive path integral control (Williams, Aldrich and Theodorou 2017). It simulates plans
-// with normal noise about the plan before, shifted. The new plan is their mean with weights
-// exp(−(S − S_least)/λ). S is a plan's cost with a penalty of the limits that it breaks. Only the first action is projected.
+// pathIntegral is model predictive path integral control (Williams, Aldrich and Theodorou 2017). It simulates plans with
+// normal noise about the plan before, shifted. The new plan is their mean with weights exp(−(S − S_least)/λ). S is a
+// plan's cost with a penalty of the limits that it breaks. Only the first action is projected.
 type pathIntegral struct {
 	*receding // its plan is the mean
 	opt       pathOptions
