@@ -186,7 +186,7 @@ func checkManyValues(p domain.Problem, points []point) (errs []error) {
 	for _, at := range points {
 		x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
 	}
-	values()(n, x, u, d.next, d.j, d.m)
+	values().Evaluate(n, x, u, d.next, d.j, d.m)
 	return append(d.checkValues(p, points), checkLeftAlone(p, points)...)
 }
 
