@@ -137,7 +137,7 @@ func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
 				if e.problem.spec.Keeps(margin) {
 					continue
 				}
-				if margin > e.smallest[i] {
+				if margin >= e.smallest[i] { // a limit that no action keeps may hide those that this one does
 					e.smallest[i] = margin
 					copy(row(e.best, e.nu, i), row(u, e.nu, i))
 				}
@@ -158,9 +158,14 @@ func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
 
 // improve moves the action of row i, whose margins and their derivatives are known, and reports whether it could.
 func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
+	e.slopes.Slopes(lane, nil, nil, e.ofMargins)
+	if len(e.code.real) == 1 {
+		if moved, ok := e.nearest(i, row(u, e.nu, i), row(margins, e.nm, i)); ok {
+			return moved
+		}
+	}
 	copy(w.requested, row(e.requested, e.nu, i))
 	copy(w.m, row(margins, e.nm, i))
-	e.slopes.Slopes(lane, nil, nil, e.ofMargins)
 	for k := range e.nm {
 		for column, action := range e.code.real {
 			w.program.row(k)[action] = e.ofMargins[k*len(e.code.real)+column]
@@ -172,4 +177,29 @@ func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
 		return false
 	}
 	return e.problem.follow(w, action) > converged
+}
+
+// nearest is improve for a single action: the nearest to the request in the interval that the linearised margins leave. It is not
+// ok where they leave none.
+func (e *manyValues) nearest(i int, u, margins []float64) (moved, ok bool) {
+	a := e.code.real[0]
+	lo, hi := math.Inf(-1), math.Inf(1)
+	if v := &e.problem.spec.Action[a]; v.Bounded() {
+		lo, hi = v.Lo, v.Hi
+	}
+	for k, slope := range e.ofMargins {
+		switch bound := u[a] - margins[k]/slope; {
+		case slope > 0:
+			lo = max(lo, bound)
+		case slope < 0:
+			hi = min(hi, bound)
+		}
+	}
+	if !(lo <= hi) { // nor where one is a NaN
+		return false, false
+	}
+	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
+	change := math.Abs(v-u[a]) / e.problem.half[a]
+	u[a] = v
+	return change > converged, isFinite(v)
 }

@@ -74,8 +74,7 @@ type Search struct {
 
 	// Of the decision.
 	decisions   uint64
-	rng         *rand.Rand
-	source      *rand.PCG
+	rng         random
 	s, c        []float64
 	pref        domain.Preference
 	steps       int
@@ -112,8 +111,8 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches), source: rand.NewPCG(0, 0)}
-	s.rng = rand.New(s.source)
+	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches)}
+	s.rng.normal = rand.New(&s.rng.PCG)
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
 		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
@@ -136,7 +135,7 @@ func (s *Search) Restart(n uint64) { s.decisions = n }
 // problem's fallback.
 func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 	s.decisions++
-	s.source.Seed(s.opt.Seed, s.decisions)
+	s.rng.Seed(s.opt.Seed, s.decisions)
 	s.s, s.c = append(s.s[:0], state...), append(s.c[:0], c...)
 	s.pref, s.steps = pref, steps
 	s.rules.read(c, s.start)
