@@ -162,7 +162,11 @@ func (s *Search) neighbour(p *Plan) {
 		e := int(math.Floor(float64(len(s.elites)) * s.rng.Float64() * s.rng.Float64()))
 		s.copyPlan(p, &s.elites[e])
 		for range 1 + s.rng.IntN(3) {
-			s.move(p)
+			if s.rng.IntN(2) == 0 {
+				s.moveChange(p)
+			} else {
+				s.move(p)
+			}
 		}
 	}
 	n.next++
@@ -218,6 +222,28 @@ func (s *Search) move(p *Plan) {
 	}
 	for h := from; h+shift < s.steps; h++ {
 		p.Places[h*ns+i] = p.Places[(h+shift)*ns+i]
+	}
+}
+
+// moveChange moves a change of a switch to a period before or after, most often the next.
+func (s *Search) moveChange(p *Plan) {
+	ns := len(s.spec.Switches)
+	i, from := s.rng.IntN(ns), s.rng.IntN(s.steps)
+	x := s.rng.Float64()
+	distance, later := 1+int(float64(s.steps)*(x*(x*x))/4), s.rng.IntN(2) == 0
+	for k := range s.steps {
+		h := (from + k) % s.steps
+		if h == 0 || p.Places[h*ns+i] == p.Places[(h-1)*ns+i] {
+			continue
+		}
+		first, last, v := h, min(s.steps, h+distance), p.Places[(h-1)*ns+i]
+		if !later {
+			first, last, v = max(0, h-distance), h, p.Places[h*ns+i]
+		}
+		for ; first < last; first++ {
+			p.Places[first*ns+i] = v
+		}
+		return
 	}
 }
 
