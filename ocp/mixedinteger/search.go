@@ -287,10 +287,10 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 	return s.Best()
 }
 
-// runPatiently makes rounds until they find nothing better for a while.
-func (s *Search) runPatiently() *Plan {
+// runPatiently makes rounds of n candidates until they find nothing better for a while.
+func (s *Search) runPatiently(n int) *Plan {
 	vain, best := 0, math.Inf(1)
-	for k := 0; k < mostRounds && vain < patience && s.round(patientRound); k++ {
+	for k := 0; k < mostRounds && vain < patience && s.round(n); k++ {
 		vain++
 		if p := s.Best(); p != nil && p.Safe() && p.Cost < best-gain*math.Abs(p.Cost) {
 			vain, best = 0, p.Cost
