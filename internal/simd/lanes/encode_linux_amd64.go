@@ -62,7 +62,7 @@ type source struct {
 	cell     uint32
 }
 
-func in(r uint8) source { return source{register: r} }
+func register(r uint8) source { return source{register: r} }
 
 // encoder writes instructions on registers of eight numbers (EVEX) or of four (VEX). RDI is where the cells are.
 type encoder struct {
@@ -78,8 +78,10 @@ func (e *encoder) count() int {
 	return 16
 }
 
-func (e *encoder) load(r uint8, cell uint32)  { e.put(load, r, 0, source{memory: true, cell: cell}) }
-func (e *encoder) store(r uint8, cell uint32) { e.put(store, r, 0, source{memory: true, cell: cell}) }
+func (e *encoder) load(r uint8, cell uint32) { e.encode(load, r, 0, source{memory: true, cell: cell}) }
+func (e *encoder) store(r uint8, cell uint32) {
+	e.encode(store, r, 0, source{memory: true, cell: cell})
+}
 
 // shift is by 52 places. The register that is written stands where others have their first operand.
 func (e *encoder) shift(d uint8, x source, up bool) {
@@ -87,25 +89,25 @@ func (e *encoder) shift(d uint8, x source, up bool) {
 	if up {
 		direction = 6
 	}
-	e.put(shift, direction, d, x, 52)
+	e.encode(shift, direction, d, x, 52)
 }
 
-// put writes d = f(a, b).
-func (e *encoder) put(i instruction, d, a uint8, b source, immediate ...uint8) {
+// encode writes d = f(a, b).
+func (e *encoder) encode(i instruction, d, a uint8, b source, immediate ...uint8) {
 	e.write(i, d, a, b, 0, false, immediate)
 }
 
-// putMasked is put where the mask is set; elsewhere d is 0, or what the instruction makes it.
-func (e *encoder) putMasked(i instruction, d, a uint8, b source, zeroing bool) {
+// encodeMasked is encode where the mask is set; elsewhere d is 0, or what the instruction makes it.
+func (e *encoder) encodeMasked(i instruction, d, a uint8, b source, zeroing bool) {
 	e.write(i, d, a, b, maskRegister, zeroing, nil)
 }
 
 func (e *encoder) write(i instruction, d, a uint8, b source, mask uint8, zeroing bool, immediate []uint8) {
 	// Bits that name registers beyond eight stand inverted.
-	not := func(r uint8, bit int) uint8 { return ^r >> bit & 1 }
-	r, x, base := not(d, 3), uint8(1), uint8(1)
+	inverted := func(r uint8, bit int) uint8 { return ^r >> bit & 1 }
+	r, x, base := inverted(d, 3), uint8(1), uint8(1)
 	if !b.memory {
-		x, base = not(b.register, 4), not(b.register, 3)
+		x, base = inverted(b.register, 4), inverted(b.register, 3)
 	}
 	w := uint8(1)
 	if i.narrow {
@@ -113,7 +115,7 @@ func (e *encoder) write(i instruction, d, a uint8, b source, mask uint8, zeroing
 	}
 	v := ^a & 15
 	if e.wide {
-		e.code = append(e.code, 0x62, r<<7|x<<6|base<<5|not(d, 4)<<4|i.table, w<<7|v<<3|1<<2|1, bit(zeroing)<<7|2<<5|not(a, 4)<<3|mask, i.code)
+		e.code = append(e.code, 0x62, r<<7|x<<6|base<<5|inverted(d, 4)<<4|i.table, w<<7|v<<3|1<<2|1, bit(zeroing)<<7|2<<5|inverted(a, 4)<<3|mask, i.code)
 	} else {
 		e.code = append(e.code, 0xc4, r<<7|1<<6|base<<5|i.table, w<<7|v<<3|1<<2|1, i.code)
 	}

@@ -51,9 +51,9 @@ func newNative(c *Compiled) *native {
 		return nil
 	}
 	base := uintptr(unsafe.Pointer(&memory[0]))
-	for i, at := range n.entry {
-		if at > 0 {
-			n.entry[i] = base + at - 1
+	for i, offset := range n.entry {
+		if offset > 0 {
+			n.entry[i] = base + offset - 1
 		}
 	}
 	runtime.AddCleanup(n, func(m []byte) { _ = syscall.Munmap(m) }, memory)
@@ -96,17 +96,17 @@ func (c *Compiled) assemble(program int) []byte {
 
 // step is an operation on single cells, by number; d = f(a, b, c). Cells from scratch on have no place in memory.
 type step struct {
-	op      op
-	d       uint32
-	in      [3]uint32
-	next    [3]int32 // how each operand is used after the step: see read
-	written int32    // how d is used after it
+	op           op
+	d            uint32
+	args         [3]uint32
+	next         [3]int32 // of each operand's cell: the step that reads it after this one
+	nextOfResult int32    // of d likewise
 }
 
 // What follows the number of the step that uses a cell next: a value that is never used again, or by other programs alone.
 const (
 	dead    = math.MaxInt32
-	outside = math.MaxInt32 - 1
+	liveOut = math.MaxInt32 - 1
 )
 
 const (
@@ -137,9 +137,9 @@ func (t *translation) add(chunk []uint32) (ok bool) {
 	return ok
 }
 
-func (t *translation) put(o op, d uint32, in ...uint32) {
+func (t *translation) append(o op, d uint32, args ...uint32) {
 	s := step{op: o, d: d}
-	copy(s.in[:], in)
+	copy(s.args[:], args)
 	t.steps = append(t.steps, s)
 }
 
@@ -151,14 +151,14 @@ func (t *translation) run(r run) bool {
 			count, args = int(args[0]), args[1:]
 		}
 		for k := range count {
-			var at [4]uint32
+			var cells [4]uint32
 			for q, a := range args {
-				at[q] = a / t.width
+				cells[q] = a / t.width
 				if r.op >= stretch {
-					at[q] += uint32(k * (r.row >> q & 1))
+					cells[q] += uint32(k * (r.row >> q & 1))
 				}
 			}
-			if !o.onRow() && o != opRowSet && !t.single(o, r.head, at) {
+			if !o.onRow() && o != opRowSet && !t.single(o, r.head, cells) {
 				return false
 			}
 		}
@@ -167,9 +167,9 @@ func (t *translation) run(r run) bool {
 }
 
 // single adds an operation on single cells.
-func (t *translation) single(o op, head []uint32, at [4]uint32) bool {
-	if n, known := inputs[o]; known {
-		t.put(o, at[0], at[1:1+n]...)
+func (t *translation) single(o op, head []uint32, cells [4]uint32) bool {
+	if n, ok := inputs[o]; ok {
+		t.append(o, cells[0], cells[1:1+n]...)
 		return true
 	}
 	if !reduces[o] {
@@ -180,30 +180,30 @@ func (t *translation) single(o op, head []uint32, at [4]uint32) bool {
 	t.fresh++
 	switch o {
 	case opAbsMax:
-		t.put(opAbs, x, at[0])
-		t.put(opMax, d, d, x)
+		t.append(opAbs, x, cells[0])
+		t.append(opMax, d, d, x)
 	case opAbsSum:
-		t.put(opAbs, x, at[0])
-		t.put(opAdd, d, d, x)
+		t.append(opAbs, x, cells[0])
+		t.append(opAdd, d, d, x)
 	case opDot:
-		t.put(opFMA, d, at[0], at[1], d)
+		t.append(opFMA, d, cells[0], cells[1], d)
 	case opMaxNegProduct:
-		t.put(opMul, x, at[0], at[1])
-		t.put(opNeg, x+1, x)
+		t.append(opMul, x, cells[0], cells[1])
+		t.append(opNeg, x+1, x)
 		t.fresh++
-		t.put(opMax, d, d, x+1)
+		t.append(opMax, d, d, x+1)
 	}
 	return true
 }
 
 // rows adds the operations on rows: of some cells the terms one after the other, then of the next.
 func (t *translation) rows(r run) bool {
-	const together = 8
+	const chunk = 8
 	switch r.op {
 	case opRowSet:
 		for i := 0; i < len(r.args); i += operands[opRowSet] {
 			for k := range r.args[i+counts] {
-				t.put(opMul, r.args[i]/t.width+k, r.args[i+2]/t.width+k, r.args[i+1]/t.width)
+				t.append(opMul, r.args[i]/t.width+k, r.args[i+2]/t.width+k, r.args[i+1]/t.width)
 			}
 		}
 	case opRow, opRowSum:
@@ -211,16 +211,16 @@ func (t *translation) rows(r run) bool {
 		if len(r.args)/2*r.row > mostNative {
 			return false
 		}
-		for first := 0; first < r.row; first += together {
-			last := min(r.row, first+together)
+		for first := 0; first < r.row; first += chunk {
+			last := min(r.row, first+chunk)
 			if r.op == opRowSum {
 				for k := first; k < last; k++ {
-					t.put(opZero, d+uint32(k))
+					t.append(opZero, d+uint32(k))
 				}
 			}
 			for i := 0; i < len(r.args); i += 2 {
 				for k := first; k < last; k++ {
-					t.put(opFMA, d+uint32(k), r.args[i]/t.width, r.args[i+1]/t.width+uint32(k), d+uint32(k))
+					t.append(opFMA, d+uint32(k), r.args[i]/t.width, r.args[i+1]/t.width+uint32(k), d+uint32(k))
 				}
 			}
 		}
@@ -233,23 +233,23 @@ type allocator struct {
 	encoder
 	steps       []step
 	temporaries uint32           // cells from here on are of no use after the program
-	where       map[uint32]uint8 // register of a cell
-	registers   [32]held
+	registerOf  map[uint32]uint8 // register of a cell
+	registers   [32]content
 	free        []uint8
 	pinned      uint32 // bits of registers that the step at work uses
 }
 
-// held is the cell in a register.
-type held struct {
+// content is the cell in a register.
+type content struct {
 	cell  uint32
-	used  bool
+	full  bool
 	dirty bool // memory does not have it
 	next  int32
 }
 
 func (a *allocator) assemble() []byte {
 	a.follow()
-	a.where = map[uint32]uint8{}
+	a.registerOf = map[uint32]uint8{}
 	for r := range a.count() {
 		if r < firstConstant || r > lastConstant {
 			a.free = append(a.free, uint8(r))
@@ -260,7 +260,7 @@ func (a *allocator) assemble() []byte {
 		a.step(&a.steps[i], i)
 	}
 	for r := range a.registers {
-		if h := &a.registers[r]; h.used && h.dirty && h.next == outside {
+		if h := &a.registers[r]; h.full && h.dirty && h.next == liveOut {
 			a.store(uint8(r), h.cell)
 		}
 	}
@@ -271,24 +271,24 @@ func (a *allocator) assemble() []byte {
 func (a *allocator) follow() {
 	uses := map[uint32]int32{}
 	use := func(cell uint32) int32 {
-		if u, known := uses[cell]; known {
+		if u, ok := uses[cell]; ok {
 			return u
 		}
 		if cell >= a.temporaries {
 			return dead
 		}
-		return outside
+		return liveOut
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
 		s := &a.steps[i]
-		s.written = use(s.d)
+		s.nextOfResult = use(s.d)
 		uses[s.d] = dead
 		n := inputs[s.op]
 		for k := range n {
-			s.next[k] = use(s.in[k])
+			s.next[k] = use(s.args[k])
 		}
 		for k := range n {
-			uses[s.in[k]] = int32(i)
+			uses[s.args[k]] = int32(i)
 		}
 	}
 }
@@ -307,23 +307,23 @@ func (a *allocator) take(cell uint32, next int32, dirty bool) uint8 {
 }
 
 func (a *allocator) hold(r uint8, cell uint32, next int32, dirty bool) {
-	a.registers[r] = held{cell, true, dirty, next}
-	a.where[cell] = r
+	a.registers[r] = content{cell, true, dirty, next}
+	a.registerOf[cell] = r
 	a.pinned |= 1 << r
 }
 
 // furthest is the register to be given up.
 func (a *allocator) furthest() uint8 {
-	best, at := int32(-1), -1
+	best, register := int32(-1), -1
 	for r := range a.registers {
-		if h := &a.registers[r]; h.used && a.pinned>>r&1 == 0 && h.next > best {
-			best, at = h.next, r
+		if h := &a.registers[r]; h.full && a.pinned>>r&1 == 0 && h.next > best {
+			best, register = h.next, r
 		}
 	}
-	if at < 0 {
+	if register < 0 {
 		panic(fmt.Sprintf("lanes: no register of %d is free", a.count()))
 	}
-	return uint8(at)
+	return uint8(register)
 }
 
 // leave writes a register that is given up to its cell, if it is still needed.
@@ -332,29 +332,29 @@ func (a *allocator) leave(r uint8) {
 	if h.dirty && h.next != dead {
 		a.store(r, h.cell)
 	}
-	delete(a.where, h.cell)
-	h.used = false
+	delete(a.registerOf, h.cell)
+	h.full = false
 }
 
 // release frees a register whose value is not needed.
 func (a *allocator) release(r uint8) {
-	delete(a.where, a.registers[r].cell)
-	a.registers[r].used = false
+	delete(a.registerOf, a.registers[r].cell)
+	a.registers[r].full = false
 	a.free = append(a.free, r)
 }
 
-// near is how soon a cell in memory has to be used again to be worth a register.
-const near = 200
+// reloadDistance is how soon a cell in memory has to be used again to be worth a register.
+const reloadDistance = 200
 
 // read is operand k of a step, in a register, or in memory where it may be.
 func (a *allocator) read(s *step, i, k int, inMemory bool) source {
-	cell, next := s.in[k], s.next[k]
-	if r, there := a.where[cell]; there {
+	cell, next := s.args[k], s.next[k]
+	if r, ok := a.registerOf[cell]; ok {
 		a.registers[r].next = next
 		a.pinned |= 1 << r
 		return source{register: r}
 	}
-	if inMemory && (next >= outside || next-int32(i) > near) {
+	if inMemory && (next >= liveOut || next-int32(i) > reloadDistance) {
 		return source{memory: true, cell: cell}
 	}
 	r := a.take(cell, next, false)
@@ -362,10 +362,10 @@ func (a *allocator) read(s *step, i, k int, inMemory bool) source {
 	return source{register: r}
 }
 
-// done frees the registers of operands that are of no more use.
-func (a *allocator) done(s *step) {
+// releaseDead frees the registers of operands that are of no more use.
+func (a *allocator) releaseDead(s *step) {
 	for k := range inputs[s.op] {
-		if r, there := a.where[s.in[k]]; there && s.next[k] == dead {
+		if r, ok := a.registerOf[s.args[k]]; ok && s.next[k] == dead {
 			a.release(r)
 		}
 	}
@@ -373,15 +373,15 @@ func (a *allocator) done(s *step) {
 
 // result is the register of what a step writes, after its operands' are free.
 func (a *allocator) result(s *step) uint8 {
-	a.done(s)
-	return a.take(s.d, s.written, true)
+	a.releaseDead(s)
+	return a.take(s.d, s.nextOfResult, true)
 }
 
 // become makes a register, of an operand of no more use, that of what the step writes.
 func (a *allocator) become(r uint8, s *step) {
-	delete(a.where, a.registers[r].cell)
-	a.done(s)
-	a.hold(r, s.d, s.written, true)
+	delete(a.registerOf, a.registers[r].cell)
+	a.releaseDead(s)
+	a.hold(r, s.d, s.nextOfResult, true)
 }
 
 // temporary is a register for the step alone, until it is released.
@@ -392,10 +392,10 @@ func (a *allocator) step(s *step, i int) {
 	switch s.op {
 	case opZero:
 		d := a.result(s)
-		a.put(xor, d, d, in(d))
+		a.encode(xor, d, d, register(d))
 	case opAdd, opSub, opMul, opDiv, opMax, opMin, opAnd, opOr:
 		x, y := a.read(s, i, 0, false), a.read(s, i, 1, true)
-		a.put(binaries[s.op], a.result(s), x.register, y)
+		a.encode(binaries[s.op], a.result(s), x.register, y)
 	case opSqrt, opFloor, opNeg, opAbs:
 		a.unary(s, a.read(s, i, 0, true))
 	case opShiftUp, opShiftDown:
@@ -409,7 +409,7 @@ func (a *allocator) step(s *step, i int) {
 		case s.next[0] == dead:
 			a.become(x.register, s)
 		default:
-			a.put(move, a.result(s), 0, x)
+			a.encode(move, a.result(s), 0, x)
 		}
 	case opFMA, opFNMA:
 		a.fused(s, i)
@@ -422,13 +422,13 @@ func (a *allocator) step(s *step, i int) {
 		if s.op == opChoose {
 			predicate = notEqual
 		}
-		mask := a.mask(predicate, x.register, in(zeroRegister))
+		mask := a.mask(predicate, x.register, register(zeroRegister))
 		a.blend(a.result(s), z.register, y, mask)
 		a.unmask(mask)
 	case opMaximum, opMinimum:
 		a.extreme(s, a.read(s, i, 0, false).register, a.read(s, i, 1, false).register)
 	}
-	if r, there := a.where[s.d]; there && s.written == dead {
+	if r, ok := a.registerOf[s.d]; ok && s.nextOfResult == dead {
 		a.release(r)
 	}
 }
@@ -437,41 +437,41 @@ func (a *allocator) unary(s *step, x source) {
 	d := a.result(s)
 	switch s.op {
 	case opSqrt:
-		a.put(sqrt, d, 0, x)
+		a.encode(sqrt, d, 0, x)
 	case opFloor:
-		a.put(round, d, 0, x, roundDown)
+		a.encode(round, d, 0, x, roundDown)
 	case opNeg:
-		a.put(xor, d, signRegister, x)
+		a.encode(xor, d, signRegister, x)
 	case opAbs:
-		a.put(andNot, d, signRegister, x)
+		a.encode(andNot, d, signRegister, x)
 	}
 }
 
 // fused is d = ±a·b + c, in the register of an operand of no more use if there is one.
 func (a *allocator) fused(s *step, i int) {
-	onto, into := fma231, fma213
+	f231, f213 := fma231, fma213
 	if s.op == opFNMA {
-		onto, into = fnma231, fnma213
+		f231, f213 = fnma231, fnma213
 	}
 	x, y, z := a.read(s, i, 0, false), a.read(s, i, 1, true), a.read(s, i, 2, true)
 	switch {
 	case !z.memory && s.next[2] == dead:
 		a.become(z.register, s)
-		a.put(onto, z.register, x.register, y)
+		a.encode(f231, z.register, x.register, y)
 	case s.next[0] == dead && !y.memory:
 		a.become(x.register, s)
-		a.put(into, x.register, y.register, z)
+		a.encode(f213, x.register, y.register, z)
 	case s.next[1] == dead && !y.memory:
 		a.become(y.register, s)
-		a.put(into, y.register, x.register, z)
+		a.encode(f213, y.register, x.register, z)
 	default:
 		d := a.temporary(0)
 		if z.memory {
 			a.load(d, z.cell)
 		} else {
-			a.put(move, d, 0, z)
+			a.encode(move, d, 0, z)
 		}
-		a.put(onto, d, x.register, y)
+		a.encode(f231, d, x.register, y)
 		a.become(d, s)
 	}
 }
@@ -480,23 +480,23 @@ func (a *allocator) fused(s *step, i int) {
 func (a *allocator) compared(s *step, x uint8, y source) {
 	predicate := map[op]uint8{opLess: lessThan, opAtMost: atMost, opEqual: equalTo}[s.op]
 	if a.wide {
-		a.put(compareMask, maskRegister, x, y, predicate)
-		a.putMasked(move, a.result(s), 0, in(oneRegister), true)
+		a.encode(compareMask, maskRegister, x, y, predicate)
+		a.encodeMasked(move, a.result(s), 0, register(oneRegister), true)
 		return
 	}
 	d := a.result(s)
-	a.put(compare, d, x, y, predicate)
-	a.put(and, d, d, in(oneRegister))
+	a.encode(compare, d, x, y, predicate)
+	a.encode(and, d, d, register(oneRegister))
 }
 
 // mask compares into a register of masks, or one of its own.
 func (a *allocator) mask(predicate, x uint8, y source) uint8 {
 	if a.wide {
-		a.put(compareMask, maskRegister, x, y, predicate)
+		a.encode(compareMask, maskRegister, x, y, predicate)
 		return maskRegister
 	}
 	m := a.temporary(0)
-	a.put(compare, m, x, y, predicate)
+	a.encode(compare, m, x, y, predicate)
 	return m
 }
 
@@ -509,25 +509,25 @@ func (a *allocator) unmask(mask uint8) {
 // blend is d = y where the mask is set, else z.
 func (a *allocator) blend(d, z uint8, y source, mask uint8) {
 	if a.wide {
-		a.putMasked(blendMasked, d, z, y, false)
+		a.encodeMasked(blendMasked, d, z, y, false)
 	} else {
-		a.put(blendVector, d, z, y, mask<<4)
+		a.encode(blendVector, d, z, y, mask<<4)
 	}
 }
 
 // extreme is as the interpreter's.
 func (a *allocator) extreme(s *step, x, y uint8) {
-	of, join := maxOf, and
+	extremum, join := maxOf, and
 	if s.op == opMinimum {
-		of, join = minOf, or
+		extremum, join = minOf, or
 	}
 	d, other := a.temporary(1), a.temporary(2)
-	a.put(of, d, x, in(y))
-	a.put(of, other, y, in(x))
-	a.put(join, d, d, in(other))
-	a.put(add, other, x, in(y))
-	mask := a.mask(unordered, x, in(y))
-	a.blend(d, d, in(other), mask)
+	a.encode(extremum, d, x, register(y))
+	a.encode(extremum, other, y, register(x))
+	a.encode(join, d, d, register(other))
+	a.encode(add, other, x, register(y))
+	mask := a.mask(unordered, x, register(y))
+	a.blend(d, d, register(other), mask)
 	a.unmask(mask)
 	a.release(other)
 	a.become(d, s)
