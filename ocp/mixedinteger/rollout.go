@@ -26,7 +26,7 @@ type rollout struct {
 	children     []branch
 	x, next, u   []float64 // one row for each branch
 	j, m         []float64 // of a group
-	least        float64   // objective of any decision so far: below zero no candidate is given up early
+	least        float64   // cost of a decision since Begin: below zero no candidate is given up early
 	bound        Plan      // what is worse than this is given up where costs only grow
 	Decisions    int       // evaluated so far
 	nx, ns, nu   int
@@ -62,7 +62,7 @@ func newRollout(p domain.Problem) (*rollout, error) {
 }
 
 // run writes cost, violation and executed actions of the candidates. Those that are worse than bound before their end
-// may be given up: their cost is +Inf.
+// may be given up: their cost and their violation are +Inf.
 func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan, bound Plan) {
 	r.preference, r.bound = pref, bound
 	r.sort(plans)
@@ -93,7 +93,7 @@ func (r *rollout) grow(n int) {
 func (r *rollout) sort(plans []Plan) {
 	r.plans = r.plans[:0]
 	for i := range plans {
-		plans[i].Cost, plans[i].Violation = math.Inf(1), 0
+		plans[i].Cost, plans[i].Violation = math.Inf(1), math.Inf(1)
 		r.plans = append(r.plans, &plans[i])
 	}
 	slices.SortFunc(r.plans, func(a, b *Plan) int {

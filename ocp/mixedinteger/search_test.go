@@ -179,3 +179,20 @@ func TestASearchDependsOnItsSeedAlone(t *testing.T) {
 		t.Errorf("costs %v and %v by the same seed, actions %v and %v", cost, again, actions, same)
 	}
 }
+
+// TestAPlanThatIsGivenUpIsNotTheBest searches where no plan keeps the limits: candidates that fall behind are given up.
+func TestAPlanThatIsGivenUpIsNotTheBest(t *testing.T) {
+	y := fishing(20)
+	y.Margins = []domain.Variable{{Name: "none", Unit: "1"}}
+	y.Real.Margins, y.Dual.Margins = unattainable[float64], unattainable[complex128]
+	p := require.Get(equations.New(y))(t)
+	s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Seed: 9006}))(t)
+	for range 8 {
+		s.Begin([]float64{0.5, 0.7, 0}, startOf(p), domain.Preference{W: []float64{1}}, 20)
+		if best := s.Run(512, 0); best == nil || best.Safe() || math.IsInf(best.Cost, 0) {
+			t.Errorf("the best plan costs %v and breaks the limits by %v, want a finite cost and a violation", best.Cost, best.Violation)
+		}
+	}
+}
+
+func unattainable[T dual.Scalar](s, c, u, sNext, m []T) { m[0] = -dual.Const[T](1) - sNext[1] }
