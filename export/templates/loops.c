@@ -4,7 +4,7 @@
  * gpc had: fails where an episode is safe in one of them alone. GPC_TICKS names a function that counts instructions or
  * cycles, where the target has one; otherwise the processor's time is measured.
  */
-{{if not .Solver}}#include "gpc_{{.Symbol}}.h"
+{{if .Navigates}}#include "gpc_{{.Symbol}}.h"
 {{end}}#include "gpc_{{.Symbol}}_{{if .Observer}}measured{{else}}controller{{end}}.h"
 
 #include <math.h>
@@ -25,7 +25,10 @@ static unsigned long GPC_NANOSECONDS(void) { return (unsigned long)(1e9 * ((doub
 #endif
 
 static const struct { const char *name; unsigned bit; } bits[] = {
-{{- if .Solver}}
+{{- if .Search}}
+    { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE },
+    { "bad_input", GPC_{{.Macro}}_BAD_INPUT }, { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
+{{- else if .Solver}}
     { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "cold", GPC_{{.Macro}}_COLD },
     { "unsolved", GPC_{{.Macro}}_UNSOLVED }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE }, { "bad_input", GPC_{{.Macro}}_BAD_INPUT },
     { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
@@ -297,10 +300,10 @@ static void filters(void)
 {{- end}}
     for (i = 0; i < BITS; i++)
         printf("%s %ld\n", bits[i].name, decided[i]);
-{{- if not .Solver}}
+{{- if .Navigates}}
     printf("off_map_gpc %d\nguarded_gpc %d\n", OFF_MAP_GPC, GUARDED_GPC);
 {{- end}}
-{{- if not .Solver}}
+{{- if .Navigates}}
     {
         float s[NS], c[CONTEXT], u[NU];
         unsigned long ticks, map = 0;

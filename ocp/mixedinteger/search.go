@@ -19,6 +19,7 @@ import (
 
 const (
 	leastRound  = 32
+	mostRound   = 512
 	rounds      = 8    // of a run
 	eliteShare  = 16   // candidates of a round for one elite, at least leastElites
 	leastElites = 16   //
@@ -103,7 +104,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 		return nil, fmt.Errorf("mixedinteger: case %q has no switched action", spec.Name)
 	}
 	if opt.Round == 0 {
-		opt.Round = 512
+		opt.Round = mostRound
 	}
 	if opt.Round < 1 || opt.Round > MaxCandidates {
 		return nil, fmt.Errorf("mixedinteger: rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
@@ -165,6 +166,7 @@ func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 		s.spare = append(s.spare, s.elites...)
 	}
 	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
+	s.rollout.least = 0
 	s.keys.clear()
 	s.neighbours.clear()
 }
@@ -274,7 +276,7 @@ func (s *Search) blank() Plan {
 // where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
 func (s *Search) Run(n int, limit time.Duration) *Plan {
 	start, total := time.Now(), 0
-	size := min(s.opt.Round, max(leastRound, (n+rounds-1)/rounds))
+	size := roundSize(n, s.opt.Round)
 	for round := 0; total < n; round++ {
 		if limit > 0 && round > 0 && time.Since(start)*time.Duration(round+1)/time.Duration(round) > limit {
 			break
@@ -297,6 +299,16 @@ func (s *Search) runPatiently() *Plan {
 		}
 	}
 	return s.Best()
+}
+
+func roundSize(n, most int) int { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
+
+// Sizes are the most candidates of a round in a run of n, the most elites that are kept of them, and the most of these that a
+// Controller offers to its next decision.
+func Sizes(n int) (candidates, elites, offered int) {
+	candidates = min(n, roundSize(n, mostRound))
+	elites = max(leastElites, candidates/eliteShare)
+	return candidates, elites, min(offers, elites)
 }
 
 // Best is the best plan of the decision; nil where none is finite.
