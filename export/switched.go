@@ -139,10 +139,9 @@ func (w *whole) mapMulAdds() int {
 func (w *whole) searchOperations() int {
 	s, n := w.Search, w.Horizon
 	step := w.step() + w.operationsOf("objectives") + w.operationsOf("margins") + 2*w.operationsOf("urgency") + 40*w.NJ
-	places := n * len(w.Spec.Switches)
-	plan := 5*n*(step+2*s.Chances) + 40*places // a plan that is known already is made again, up to four times
+	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to four plans that are known already for one that is not
 	rounds := (s.Candidates + s.Round - 1) / s.Round
-	return 2*w.mapMulAdds() + s.Candidates*plan + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
+	return 2*w.mapMulAdds() + s.Candidates*(n*step+5*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
 }
 
 func (w *whole) searchBounds() []string {
