@@ -557,7 +557,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
 }
 
-// exportSearch writes the controller of a case whose actions are all switched, after driving it.
+// exportSearch writes the controller of a case with switched actions, after driving it.
 func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	name := opt.Method
 	if name == "" && m != nil {
@@ -568,11 +568,9 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 		return nil, err
 	}
 	search, needsMap, ok := mixedinteger.OptionsOf(method.Name)
-	switch spec := c.Spec(); {
+	switch {
 	case opt.MapOnly:
 		return nil, badOptionf("case %s has switched actions, whose map gives chances that a search decides by: leave {MapOnly} out", c.Name())
-	case len(spec.Switches) < spec.ActionSize():
-		return nil, badInputf("case %s has actions with a switch and actions without, which C cannot search together: only a case whose actions are all switched can be exported", c.Name())
 	case !ok || search.Ahead || search.Polish || search.Relaxed:
 		return nil, badOptionf("method %s cannot be exported: of a case with switched actions C has direct, refine-N and search-N, which neither solve nor search between decisions; choose one with {Method}", method.Name)
 	case c.indirect():

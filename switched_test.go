@@ -21,7 +21,7 @@ func TestWhatASwitchedCaseCannotExportIsSaid(t *testing.T) {
 		{switched.Fishing(), gpc.ExportOptions{Method: "sum-up", Episodes: 1}, "method sum-up cannot be exported"},
 		{switched.Fishing(), gpc.ExportOptions{Method: "search-64-ahead", Episodes: 1}, "method search-64-ahead cannot be exported"},
 		{switched.Fishing(), gpc.ExportOptions{Method: "refine-64", Episodes: 1}, "no map to export"},
-		{switched.HeatPump(), gpc.ExportOptions{Method: "search-64", Episodes: 1}, "actions with a switch and actions without"},
+		{switched.HeatPump(), gpc.ExportOptions{Method: "search-64-polish", Episodes: 1}, "method search-64-polish cannot be exported"},
 	} {
 		c := require.Get(gpc.NewCase(require.Get(v.system.Case())(t)))(t)
 		v.opt.Dir = filepath.Join(t.TempDir(), "c")

@@ -1,6 +1,8 @@
 package export_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -96,5 +99,27 @@ func holdSearch(t *testing.T, y equations.System, mapped bool, method string, o 
 	}
 	if c.Name() == "three-tank" && (got["unsafe_decisions"] == "0" || got["projected"] == "0") {
 		t.Error("no decision is projected: the test does not show it")
+	}
+}
+
+// Where actions have no switch, C projects them with other roundings than Go, which may make another of two plans the better one: then
+// the search goes another way. What C executes is safe in the same episodes, and costs as much.
+func TestASearchBesideOtherActionsCostsTheSameInC(t *testing.T) {
+	compiler(t)
+	t.Setenv(isa.Environment, isa.Generic.String())
+	for _, v := range []struct {
+		y      equations.System
+		method string
+	}{{switched.HeatPump(), "search-64"}, {switched.Gears(), "refine-64"}} {
+		c := require.Get(gpc.NewCase(require.Get(v.y.Case())(t)))(t)
+		m := testdomain.Untrained(rand.New(rand.NewPCG(9009, 0)), c.MapSpec(), 6, 0, 24)
+		m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(c.Definition().Learned))
+		dir := filepath.Join(t.TempDir(), "c")
+		require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: v.method, Episodes: 2, Seed: 9005}))(t)
+		got := run(t, dir, "-O2")
+		cost := func(name string) float64 { return require.Get(strconv.ParseFloat(got[name], 64))(t) }
+		if off := cost("mean_cost")/cost("mean_cost_gpc") - 1; got["differ"] != "0" || got["unsafe"] != "0" || !(math.Abs(off) < 1e-6) {
+			t.Errorf("%s: %s episodes differ, %s are unsafe, and the mean cost is off by %g", c.Name(), got["differ"], got["unsafe"], off)
+		}
 	}
 }

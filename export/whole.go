@@ -279,6 +279,9 @@ func (w *whole) generate() {
 	if w.Filtered() && len(w.Observer.Unknown) > 0 || w.Follows() {
 		more = append(more, "fmin")
 	}
+	if w.Search != nil && len(w.Search.Others) > 0 {
+		more = append(more, "log")
+	}
 	w.Libm = libm(functions, more...)
 }
 

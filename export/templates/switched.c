@@ -12,8 +12,8 @@
 enum {
     NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, STEPS = GPC_{{.Macro}}_STEPS,
     SWITCHES = GPC_{{.Macro}}_SWITCHES, CHANCES = GPC_{{.Macro}}_CHANCES, HORIZON = GPC_{{.Macro}}_HORIZON, KEYS = GPC_{{.Macro}}_KEYS,
-    ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
-    SETS = 64 /* of values that a projection tries */
+    {{if .Search.Map}}SHARES = {{.Search.Map.Spec.ActionSize}}, {{end}}    ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
+    SETS = 64{{if .Search.Others}}, OTHERS = GPC_{{.Macro}}_OTHERS, KNOTS = 8, CONTEXT = NC, ROWS = ALL + 2 * NU, WIDE = NU + 1, RELINEARISATIONS = 10{{end}} /* SETS of values are tried by a projection */
 };
 
 #define LEAST_CHANCE 0.01
@@ -22,8 +22,9 @@ typedef gpc_{{.Symbol}}_loop loop_type;
 typedef gpc_{{.Symbol}}_plan plan_type;
 
 /* Each switch: its action, its values, the first of them, the entries of the context of the value and the ages before, of how many changes
- * and the first of them in a state of the rules; most changes in a window; the age from which on a change does not matter. */
-static const struct rule { int action, values, first, last, ages, changes, age, most, window, saturation, free; } rules[SWITCHES] = {
+ * and the first of them in a state of the rules; most changes in a window; the age from which on a change does not matter; whether it may always
+ * change; the first of its shares in a row of the map's. */
+static const struct rule { int action, values, first, last, ages, changes, age, most, window, saturation, free, share; } rules[SWITCHES] = {
 {{- range .Search.Rules}}
     { {{.}} },
 {{- end}}
@@ -34,7 +35,11 @@ static const int least[CHANCES] = { {{.Search.Least}} };
 
 const char gpc_{{.Symbol}}_controller_info[] = {{printf "%q" .ControllerInfo}};
 
-static int finite_all(const double *v, int n)
+{{if .Search.Others}}/* The actions without a switch, with their places in a row of the map's. */
+static const struct { int action, share; } others[OTHERS] = { {{range .Search.Others}}{ {{.}} }, {{end}}};
+static const unsigned char is_switched[NU] = { {{.Search.IsSwitched}} };
+
+{{template "projection.c" .}}{{else}}static int finite_all(const double *v, int n)
 {
     int i;
 
@@ -46,7 +51,7 @@ static int finite_all(const double *v, int n)
 
 static int keeps(double margin) { return margin >= -GPC_{{.Macro}}_TOLERANCE; }
 
-/* The high and the low half of a product. */
+{{end}}/* The high and the low half of a product. */
 static uint64_t multiply(uint64_t x, uint64_t y, uint64_t *low)
 {
     const uint64_t x0 = (uint32_t)x, x1 = x >> 32, y0 = (uint32_t)y, y1 = y >> 32;
@@ -94,7 +99,7 @@ static int below(loop_type *p, int n)
 }
 
 /* The place of the value that is nearest to v; of two the smaller one. */
-static int nearest(const struct rule *r, double v)
+static int place_of(const struct rule *r, double v)
 {
     double distance = (double)INFINITY;
     int i, best = 0;
@@ -113,7 +118,7 @@ static void read(const double *c, int *state)
     for (i = 0; i < SWITCHES; i++) {
         const struct rule *r = &rules[i];
 
-        state[i] = nearest(r, c[r->last]);
+        state[i] = place_of(r, c[r->last]);
         for (k = 0; k < r->changes; k++) {
             const double age = c[r->ages + k];
 
@@ -199,9 +204,10 @@ static void offer_shares(loop_type *p)
         memset(sums, 0, sizeof sums);
         memcpy(p->state, p->start, sizeof p->state);
         for (h = 0; h < p->steps; h++) {
-            const float *share = p->shares + h * (CHANCES - SWITCHES);
+            const float *row = p->shares + h * SHARES;
 
             for (i = 0; i < SWITCHES; i++) {
+                const float *share = row + rules[i].share;
                 double *sum = sums + rules[i].first;
                 int place;
 
@@ -219,6 +225,10 @@ static void offer_shares(loop_type *p)
                 places[h * SWITCHES + i] = (unsigned char)place;
                 take(i, place, p->state);
             }
+{{- if .Search.Others}}
+            for (i = 0; i < OTHERS; i++)
+                p->offered_others[p->offers - 1][h * OTHERS + i] = row[others[i].share];
+{{- end}}
         }
     }
 }
@@ -230,9 +240,10 @@ static void guess(loop_type *p, int all)
     int h, i, v;
 
     for (h = 0; h < p->steps; h++) {
-        const float *share = p->shares + h * (CHANCES - SWITCHES);
+        const float *row = p->shares + h * SHARES;
 
         for (i = 0; i < SWITCHES; i++) {
+            const float *share = row + rules[i].share;
             double *own = chance + rules[i].first;
 
             own[0] = 1.0;
@@ -246,12 +257,109 @@ static void guess(loop_type *p, int all)
         }
         for (v = 0; v < CHANCES; v++)
             p->chances[h][v] = all ? chance[v] : 0.5 * chance[v] + 0.5 * p->chances[h][v];
+{{- if .Search.Others}}
+        for (i = 0; i < OTHERS; i++)
+            if (row[others[i].share] == row[others[i].share])
+                p->mean[h][i] = row[others[i].share];
+{{- end}}
     }
 }
 {{end}}
-/* Draws a plan. Neighbouring periods share a random number, which changes with a chance that each plan draws. */
-static void draw(loop_type *p, unsigned char *places)
+{{if .Search.Others}}/* A random number of the normal distribution, by Marsaglia and Tsang's ziggurat. */
+static double normal(loop_type *p)
 {
+    static const uint32_t k[128] = {
+{{.Search.Ziggurat.K}}    };
+    static const float w[128] = {
+{{floats .Search.Ziggurat.W}}    }, f[128] = {
+{{floats .Search.Ziggurat.F}}    };
+
+    for (;;) { /* 99 of 100 times once */
+        const uint64_t u = bits(p);
+        const int64_t low = (int64_t)(uint32_t)u, j = low < INT64_C(0x80000000) ? low : low - INT64_C(0x100000000);
+        const int i = (int)(u >> 32 & 127);
+        double x = (double)j * (double)w[i];
+        float y;
+
+        if ((uint32_t)(j < 0 ? -j : j) < k[i])
+            return x;
+        if (i == 0) {
+            double tail;
+
+            do {
+                x = -log(fraction(p)) * (1.0 / 3.442619855899);
+                tail = -log(fraction(p));
+            } while (!(tail + tail >= x * x));
+            return j > 0 ? 3.442619855899 + x : -3.442619855899 - x;
+        }
+        y = (float)fraction(p) * (f[i - 1] - f[i]);
+        if (f[i] + y < (float)exp(-0.5 * x * x))
+            return x;
+    }
+}
+
+/* Draws the noise of one action, which is linear between knots. */
+static void draw_noise(loop_type *p)
+{
+    int constant, i;
+
+    p->knots = p->steps < KNOTS ? p->steps : KNOTS;
+    constant = below(p, 4) == 0;
+    for (i = 0; i < p->knots; i++)
+        p->noise[i] = i > 0 && constant ? p->noise[0] : normal(p);
+}
+
+static double noise_at(const loop_type *p, int h)
+{
+    const double position = p->knots == 1 ? 0.0 : (double)h * (double)(p->knots - 1) / (double)(p->steps - 1);
+    int k = (int)position;
+
+    if (p->knots == 1)
+        return p->noise[0];
+    k = k < p->knots - 2 ? k : p->knots - 2;
+    return p->noise[k] + (position - k) * (p->noise[k + 1] - p->noise[k]);
+}
+
+/* Draws the actions without a switch about their mean. */
+static void draw_others(loop_type *p, double scale, double *x)
+{
+    int h, i;
+
+    for (i = 0; i < OTHERS; i++) {
+        draw_noise(p);
+        for (h = 0; h < p->steps; h++)
+            x[h * OTHERS + i] = p->mean[h][i] + scale * p->spread[i] * noise_at(p, h);
+    }
+}
+
+/* Adds noise to those of every other plan. */
+static void disturb(loop_type *p, double *x)
+{
+    int h, i;
+
+    for (i = 0; i < OTHERS; i++) {
+        double scale;
+
+        if (below(p, 2) == 0)
+            continue;
+        draw_noise(p);
+        scale = p->spread[i] * (1.0 / (double)(1 << below(p, 5)));
+        if (below(p, 3) == 0) { /* of a stretch alone */
+            const int from = below(p, p->steps), to = from + 1 + below(p, p->steps / 4 > 1 ? p->steps / 4 : 1);
+
+            for (h = from; h < to && h < p->steps; h++)
+                x[h * OTHERS + i] += scale * p->noise[0];
+            continue;
+        }
+        for (h = 0; h < p->steps; h++)
+            x[h * OTHERS + i] += scale * noise_at(p, h);
+    }
+}
+
+{{end}}/* Draws a plan. Neighbouring periods share a random number, which changes with a chance that each plan draws. */
+static void draw(loop_type *p, plan_type *plan)
+{
+    unsigned char *places = plan->places;
     static const double renewals[6] = { 1.0, 0.5, 0.2, 0.08, 0.03, 0.0 };
     const double renew = renewals[below(p, 6)];
     int h, i, v;
@@ -280,11 +388,15 @@ static void draw(loop_type *p, unsigned char *places)
             take(i, place, p->state);
         }
     }
+{{- if .Search.Others}}
+    draw_others(p, 1.0, plan->others);
+{{- end}}
 }
 
 /* Makes a plan by sum-up rounding from a random phase. */
-static void sum_up(loop_type *p, unsigned char *places)
+static void sum_up(loop_type *p, plan_type *plan)
 {
+    unsigned char *places = plan->places;
     double sum[CHANCES];
     int h, i, v;
 
@@ -303,6 +415,9 @@ static void sum_up(loop_type *p, unsigned char *places)
             take(i, place, p->state);
         }
     }
+{{- if .Search.Others}}
+    draw_others(p, 0.3, plan->others);
+{{- end}}
 }
 
 /* Makes flip number k of a plan: of a period, of a switch, to another value. */
@@ -344,8 +459,9 @@ static void move(loop_type *p, unsigned char *places)
 }
 
 /* Changes the best plan: flips of single periods and pairs of them in turn, else random moves of a good one. */
-static void neighbour(loop_type *p, unsigned char *places)
+static void neighbour(loop_type *p, plan_type *plan)
 {
+    unsigned char *places = plan->places;
     const int width = CHANCES - SWITCHES, singles = p->steps * width;
     int from = 0, k;
 
@@ -358,6 +474,9 @@ static void neighbour(loop_type *p, unsigned char *places)
         from = (int)x;
     }
     memcpy(places, p->elites[from].places, (size_t)p->steps * SWITCHES);
+{{- if .Search.Others}}
+    memcpy(plan->others, p->elites[from].others, sizeof plan->others);
+{{- end}}
     if (p->next < singles) {
         flip(places, p->next);
     } else if (p->next < 3 * singles && singles > 1) {
@@ -374,6 +493,9 @@ static void neighbour(loop_type *p, unsigned char *places)
     }
     p->next++;
     repair(p, places);
+{{- if .Search.Others}}
+    disturb(p, plan->others);
+{{- end}}
 }
 
 /* Safe before cheap; a number that is none comes last. */
@@ -388,8 +510,36 @@ static int better(const plan_type *a, const plan_type *b)
 
 static int safe(const plan_type *a) { return a->violation == 0.0 && a->cost == a->cost; }
 
-/* Whether a plan is new in this decision. */
-static int add(loop_type *p, plan_type *plan)
+/* The action of step h. */
+static void act_of(const plan_type *plan, int h, double *u)
+{
+    int i;
+
+    for (i = 0; i < SWITCHES; i++)
+        u[rules[i].action] = value[rules[i].first + plan->places[h * SWITCHES + i]];
+{{- if .Search.Others}}
+    for (i = 0; i < OTHERS; i++)
+        u[others[i].action] = plan->others[h * OTHERS + i];
+{{- end}}
+}
+
+{{if .Search.Others}}/* Moves the actions without a switch into their boxes. */
+static void into_boxes(double *x, int steps)
+{
+    int h, i;
+
+    for (h = 0; h < steps; h++)
+        for (i = 0; i < OTHERS; i++) {
+            const double lo = lowest[others[i].action], hi = highest[others[i].action];
+            double *v = &x[h * OTHERS + i];
+
+            if (lo != 0.0 || hi != 0.0)
+                *v = *v < lo ? lo : *v > hi ? hi : *v;
+        }
+}
+
+{{end}}/* Whether a plan is new in this decision. */
+static int is_new(loop_type *p, plan_type *plan)
 {
     uint64_t at;
     int i;
@@ -397,6 +547,19 @@ static int add(loop_type *p, plan_type *plan)
     plan->key = UINT64_C(14695981039346656037);
     for (i = 0; i < p->steps * SWITCHES; i++)
         plan->key = (plan->key ^ plan->places[i]) * UINT64_C(1099511628211);
+{{- if .Search.Others}}
+    into_boxes(plan->others, p->steps);
+    for (i = 0; i < p->steps; i++) {
+        double u[NU];
+        uint64_t number[NU];
+        int a;
+
+        act_of(plan, i, u);
+        memcpy(number, u, sizeof u);
+        for (a = 0; a < NU; a++)
+            plan->key = (plan->key ^ number[a]) * UINT64_C(1099511628211);
+    }
+{{- end}}
     if (plan->key == 0)
         plan->key = 1; /* 0: no key */
     for (at = plan->key >> 16; p->keys[at % KEYS] != 0; at++)
@@ -426,10 +589,20 @@ static void roll(loop_type *p, int n, const double *s, const double *c, const do
 
             if (p->given_up[k])
                 continue;
-            for (i = 0; i < SWITCHES; i++)
-                u[rules[i].action] = value[rules[i].first + p->batch[k].places[h * SWITCHES + i]];
+            act_of(&p->batch[k], h, u);
             gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, s_next, c_next, j, m);
             margin = gpc_{{.Symbol}}_least(m);
+{{- if .Search.Others}}
+            if (!keeps(margin)) {
+                gpc_{{.Symbol}}_onto_margins(p->x[k], p->x[k] + NS, u);
+                for (i = 0; i < OTHERS; i++)
+                    p->batch[k].others[h * OTHERS + i] = u[others[i].action];
+                for (i = 0; i < SWITCHES; i++) /* a limit may take another value */
+                    p->batch[k].places[h * SWITCHES + i] = (unsigned char)place_of(&rules[i], u[rules[i].action]);
+                gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, s_next, c_next, j, m);
+                margin = gpc_{{.Symbol}}_least(m);
+            }
+{{- end}}
             if (!keeps(margin))
                 p->batch[k].violation -= margin;
             if (!weight) {
@@ -494,6 +667,26 @@ static void adapt(loop_type *p, int n)
                 chance[p->elites[e].places[h * SWITCHES + i]] += 0.6 / p->best;
             normalise(chance, rules[i].values);
         }
+{{- if .Search.Others}}
+    for (i = 0; i < OTHERS; i++) {
+        const double least_spread = 0.003 * half[others[i].action];
+        double sum = 0.0, spread;
+
+        for (h = 0; h < p->steps; h++) {
+            p->mean[h][i] *= 0.4;
+            for (e = 0; e < p->best; e++)
+                p->mean[h][i] += 0.6 / p->best * p->elites[e].others[h * OTHERS + i];
+        }
+        for (e = 0; e < p->best; e++)
+            for (h = 0; h < p->steps; h++) {
+                const double d = p->elites[e].others[h * OTHERS + i] - p->mean[h][i];
+
+                sum += d * d;
+            }
+        spread = 0.4 * p->spread[i] + 0.6 * sqrt(sum / (double)(p->steps * p->best));
+        p->spread[i] = spread > least_spread ? spread : least_spread;
+    }
+{{- end}}
 }
 
 /* Makes one round of at most n plans: how many it was. */
@@ -504,21 +697,24 @@ static int round_of(loop_type *p, int n, const double *s, const double *c, const
     for (; p->taken < p->offers && count < n; p->taken++) {
         memcpy(p->batch[count].places, p->offered[p->taken], sizeof p->batch[count].places);
         repair(p, p->batch[count].places);
-        count += add(p, &p->batch[count]);
+{{- if .Search.Others}}
+        memcpy(p->batch[count].others, p->offered_others[p->taken], sizeof p->batch[count].others);
+{{- end}}
+        count += is_new(p, &p->batch[count]);
     }
     for (try = 0; count < n && try < 4 * n; try++) {
-        unsigned char *places = p->batch[count].places;
+        plan_type *plan = &p->batch[count];
 
         if (p->best == 0 ? try % 4 == 3 : try % 20 < 2 && rounded > 0) {
             rounded--;
-            sum_up(p, places);
+            sum_up(p, plan);
         } else if (p->best == 0 || (try % 20 < 10 && drawn > 0)) {
             drawn--;
-            draw(p, places);
+            draw(p, plan);
         } else {
-            neighbour(p, places);
+            neighbour(p, plan);
         }
-        count += add(p, &p->batch[count]);
+        count += is_new(p, &p->batch[count]);
     }
     if (count > 0) {
         roll(p, count, s, c, w);
@@ -570,12 +766,27 @@ static void resume(loop_type *p, const double *c, int steps)
             const int at = h + on < before ? h + on : before - 1;
 
             memcpy(p->offered[k] + h * SWITCHES, p->elites[k].places + at * SWITCHES, SWITCHES);
+{{- if .Search.Others}}
+            memcpy(p->offered_others[k] + h * OTHERS, p->elites[k].others + at * OTHERS, OTHERS * sizeof(double));
+{{- end}}
         }
     p->offers = k;
 {{- end}}
     p->best = p->taken = 0;
     p->next = -1;
     p->cheapest = 0.0;
+{{- if .Search.Others}}
+    {
+        double rest[NU];
+
+        gpc_{{.Symbol}}_rest(rest);
+        for (i = 0; i < OTHERS; i++) {
+            for (h = 0; h < steps; h++)
+                p->mean[h][i] = rest[others[i].action];
+            p->spread[i] = 0.25 * half[others[i].action];
+        }
+    }
+{{- end}}
     memset(p->keys, 0, sizeof p->keys);
     p->steps = steps;
 }
@@ -591,7 +802,9 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
     memset(sets, 0, sizeof sets);
     read(c, state);
     for (i = 0; i < SWITCHES; i++) {
+{{- if not .Search.Others}}
         static const double half[NU] = { {{row .HalfBox}} };
+{{- end}}
         const struct rule *r = &rules[i];
         const int free = may_change(i, state), from = free ? 0 : state[i], to = free ? r->values : from + 1;
         struct set *more = sets[1 - now];
@@ -626,6 +839,9 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
         memcpy(u, asked, sizeof asked);
         for (i = 0; i < SWITCHES; i++)
             u[rules[i].action] = value[rules[i].first + sets[now][k].places[i]];
+{{- if .Search.Others}}
+        project_others(s, c, u);
+{{- end}}
         gpc_{{.Symbol}}_margins(s, c, u, m);
         margin = gpc_{{.Symbol}}_least(m);
         if (margin > most || k == 0) {
@@ -667,9 +883,9 @@ static int preference(const double *w)
 unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[])
 {
     unsigned status = 0;
-    int i;
 {{- if .Search.Map}}
     const int first = loop->steps == 0;
+    int i;
     float state[NS], context[NC]{{if gt .NJ 1}}, narrow[NJ]{{end}};
 {{- end}}
 
@@ -696,8 +912,7 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
         gpc_{{.Symbol}}_rest(u);
         status = GPC_{{.Macro}}_BAD_ACTION | GPC_{{.Macro}}_UNSAFE;
     } else {
-        for (i = 0; i < SWITCHES; i++)
-            u[rules[i].action] = value[rules[i].first + loop->elites[0].places[i]];
+        act_of(&loop->elites[0], 0, u);
         if (safe(&loop->elites[0]))
             return 0;
         status = GPC_{{.Macro}}_UNSAFE;

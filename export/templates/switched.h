@@ -38,26 +38,33 @@ enum {
 enum {
     GPC_{{.Macro}}_SWITCHES = {{len .Spec.Switches}}, GPC_{{.Macro}}_CHANCES = {{.Search.Chances}}, GPC_{{.Macro}}_HORIZON = {{.Horizon}},
     GPC_{{.Macro}}_PLACES = GPC_{{.Macro}}_HORIZON * GPC_{{.Macro}}_SWITCHES, GPC_{{.Macro}}_ROUND = {{.Search.Round}}, GPC_{{.Macro}}_ELITES = {{.Search.Elites}},
-    GPC_{{.Macro}}_OFFERS = {{.Search.Offers}}, GPC_{{.Macro}}_KEYS = {{.Search.Keys}}
+    GPC_{{.Macro}}_OFFERS = {{.Search.Offers}}, GPC_{{.Macro}}_KEYS = {{.Search.Keys}}{{if .Search.Others}}, GPC_{{.Macro}}_OTHERS = {{len .Search.Others}}{{end}}
 };
 
 /* A plan: of each step the place of each switch's value. */
 typedef struct {
     double cost, violation; /* the sum of the largest violation of each step; 0: every limit is kept */
     uint64_t key;
+{{- if .Search.Others}}
+    double others[GPC_{{.Macro}}_HORIZON * GPC_{{.Macro}}_OTHERS]; /* actions without a switch */
+{{- end}}
     unsigned char places[GPC_{{.Macro}}_PLACES];
 } gpc_{{.Symbol}}_plan;
 
 /* One closed loop. Begin an episode with gpc_{{.Symbol}}_begin. */
 typedef struct {
     double chances[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_CHANCES], x[GPC_{{.Macro}}_ROUND][{{.Search.Inputs}}], cheapest;
+{{- if .Search.Others}}
+    double mean[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_OTHERS], spread[GPC_{{.Macro}}_OTHERS], noise[8]; /* of the actions without a switch */
+    double offered_others[GPC_{{.Macro}}_OFFERS][GPC_{{.Macro}}_HORIZON * GPC_{{.Macro}}_OTHERS];
+{{- end}}
     uint64_t high, low, decisions, of, keys[GPC_{{.Macro}}_KEYS];
     gpc_{{.Symbol}}_plan elites[GPC_{{.Macro}}_ELITES], batch[GPC_{{.Macro}}_ROUND];
     unsigned char offered[GPC_{{.Macro}}_OFFERS][GPC_{{.Macro}}_PLACES], given_up[GPC_{{.Macro}}_ROUND];
 {{- if .Search.Map}}
     float shares[{{.Search.Map.Spec.PlanSize}}];
 {{- end}}
-    int steps, best, offers, taken, next; /* of the decision: steps, elites, plans offered and those of them in a round; changes of the best plan so far */
+    int steps, best, offers, taken, next{{if .Search.Others}}, knots{{end}}; /* of the decision: steps, elites, plans offered and those of them in a round; changes of the best plan so far */
     int start[{{.Search.RuleSize}}], state[{{.Search.RuleSize}}];
 } gpc_{{.Symbol}}_loop;
 
