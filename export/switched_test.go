@@ -105,6 +105,9 @@ func holdSearch(t *testing.T, y equations.System, mapped bool, method string, o 
 // Where actions have no switch, C projects them with other roundings than Go, which may make another of two plans the better one: then
 // the search goes another way. What C executes is safe in the same episodes, and costs as much.
 func TestASearchBesideOtherActionsCostsTheSameInC(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of roll-outs")
+	}
 	compiler(t)
 	t.Setenv(isa.Environment, isa.Generic.String())
 	for _, v := range []struct {
