@@ -46,8 +46,14 @@ func (r *run) searchMethod(rollouts int) string {
 	return fmt.Sprintf("refine-%d-ahead", rollouts)
 }
 
-// searchStarts is the number of held-out starts of a search.
-func (r *run) searchStarts() int { return (r.opt.Starts + 3) / 4 }
+// searchStarts is the number of held-out starts of a search: a quarter, or all where actions are switched. A
+// reference takes longer than a search there, so there are few.
+func (r *run) searchStarts() int {
+	if len(r.c.Spec().Switches) > 0 {
+		return r.opt.Starts
+	}
+	return (r.opt.Starts + 3) / 4
+}
 
 // comparison holds the scores of methods from the held-out starts; the first is the chosen one's.
 type comparison struct {

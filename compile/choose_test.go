@@ -175,3 +175,18 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 		t.Errorf("a solver was asked %d times beside the guard's", n)
 	}
 }
+
+// TestASearchOfSwitchesIsComparedOnAllStarts: a few references say little by a quarter of them.
+func TestASearchOfSwitchesIsComparedOnAllStarts(t *testing.T) {
+	y := system()
+	y.Action[0].Lo, y.Action[0].Hi, y.Switches = 0, 0, []equations.Switch{equations.OneOf("u", -2, 0, 2)}
+	switched := require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t)
+	for _, v := range []struct {
+		c    *gpc.Case
+		want int
+	}{{sled(t), 3}, {switched, 10}} {
+		if got := (&run{c: v.c, opt: Options{Starts: 10}}).searchStarts(); got != v.want {
+			t.Errorf("%s: %d starts, want %d", v.c.Name(), got, v.want)
+		}
+	}
+}

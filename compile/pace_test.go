@@ -54,6 +54,37 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 	}
 }
 
+// TestFewReferencesAreTimedWhereTheyTakeLong: as many at once as there are threads, until they are enough or a tenth of
+// the budget has passed.
+func TestFewReferencesAreTimedWhereTheyTakeLong(t *testing.T) {
+	for _, v := range []struct {
+		reference time.Duration
+		want      int64
+	}{{100 * time.Millisecond, timedReferences}, {3 * time.Second, 4}, {time.Minute, 2}} {
+		var elapsed, solved atomic.Int64
+		c, said := sled(t), -1
+		plant := *c.Definition().Plant.(*closedloop.Simulation)
+		solve := plant.Oracle
+		plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+			solved.Add(1)
+			elapsed.Add(int64(v.reference))
+			return solve(s, c, steps, pref)
+		}
+		now := func() time.Time { return time.Unix(0, elapsed.Load()) }
+		r := &run{c: c, dir: t.TempDir(), clock: now, start: now(), opt: Options{Threads: 2, Budget: 100 * time.Second, Progress: func(p Progress) {
+			if p.Done <= said {
+				t.Errorf("%d of %d after %d", p.Done, p.Total, said)
+			}
+			said = p.Done
+		}}}
+		require.OK(t, r.reuseOptima(&plant))
+		require.OK(t, r.timeReferences(context.Background()))
+		if got := r.journal.Pace.Reference; solved.Load() != v.want || said != int(v.want)-2 || math.Abs(got-v.reference.Seconds()) > 1e-9 {
+			t.Errorf("of references of %v %d were solved, and take %v s", v.reference, solved.Load(), got)
+		}
+	}
+}
+
 // TestTheFirstRoundFitsTheBudget: on a clock on which an update takes 50 ms a case that wants 200
 // epochs has as many as there is time for, and a run that goes on as many as before.
 func TestTheFirstRoundFitsTheBudget(t *testing.T) {

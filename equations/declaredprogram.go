@@ -22,23 +22,37 @@ func (k *declared) read(p *Problem) (*program.Program, error) {
 	})
 }
 
+// rewriting is a function in the making: its arguments by their names, what the inner function f gets of them, and the
+// results of f.
+type rewriting struct {
+	b               *program.Builder
+	out             []program.Argument
+	arguments       map[string][]program.Value
+	inputs, results []program.Value
+}
+
+// rewriting begins a function with g's arguments. f, nil for none, gets the first nc entries of the context.
+func (g *signature) rewriting(f *program.Function, nc int) rewriting {
+	in, out := g.arguments()
+	w := rewriting{b: program.NewBuilder(g.name, in...), out: out, arguments: map[string][]program.Value{}}
+	for i, a := range in {
+		v := w.b.In(i)
+		w.arguments[a.Name] = v
+		if a.Vector == "context" {
+			v = v[:nc]
+		}
+		w.inputs = append(w.inputs, v...)
+	}
+	if f != nil {
+		w.results = slices.Clone(w.b.Inline(f, w.inputs))
+	}
+	return w
+}
+
 // rewrite is f, of the program read, with g's arguments. f is nil for margins of rates alone.
 func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *program.Function) *program.Function {
-	in, out := g.arguments()
-	b := program.NewBuilder(g.name, in...)
-	arguments, inputs := map[string][]program.Value{}, []program.Value(nil)
-	for i, a := range in {
-		v := b.In(i)
-		arguments[a.Name] = v
-		if a.Vector == "context" {
-			v = v[:k.ownContext]
-		}
-		inputs = append(inputs, v...)
-	}
-	var results []program.Value
-	if f != nil {
-		results = slices.Clone(b.Inline(f, inputs))
-	}
+	w := g.rewriting(f, k.ownContext)
+	b, arguments, results := w.b, w.arguments, w.results
 	switch g.name {
 	case stepFunction:
 		for _, a := range k.limited {
@@ -50,7 +64,7 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 		}
 	case objectivesFunction:
 		if len(k.soft) > 0 {
-			penalty := k.penalty(b, b.Inline(read.Function(marginsFunction), inputs))
+			penalty := k.penalty(b, b.Inline(read.Function(marginsFunction), w.inputs))
 			for i, j := range results {
 				results[i] = b.Apply(program.Add, j, penalty)
 			}
@@ -72,7 +86,7 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 			results[a] = b.Apply(program.Max, lower, b.Apply(program.Min, upper, results[a]))
 		}
 	}
-	return b.Function(out, results)
+	return b.Function(w.out, results)
 }
 
 // penalty is the penalty of the soft limits.

@@ -267,7 +267,7 @@ func switchMargins[T dual.Scalar](d *switched, c, u, m []T) {
 	for _, v := range d.Values[1:] {
 		distance = dual.Min(distance, dual.Abs(u[d.Action]-dual.Const[T](v)))
 	}
-	m[0] = -distance
+	m[0] = dual.Const[T](0) - distance
 	m = m[1:]
 	change := changeOf(d, c, u)
 	if d.holds {
@@ -323,7 +323,7 @@ func (w switchProgram) margins() []program.Value {
 	for _, v := range d.Values[1:] {
 		distance = w.apply(program.Min, distance, w.distance(u, v))
 	}
-	out := []program.Value{w.apply(program.Neg, distance)}
+	out := []program.Value{w.apply(program.Sub, w.b.Const(0), distance)}
 	change := w.change()
 	if d.holds {
 		least := w.b.Const(0)
@@ -399,23 +399,10 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 		if f == nil && g.name != marginsFunction {
 			return nil
 		}
-		in, out := g.arguments()
-		b := program.NewBuilder(g.name, in...)
-		arguments, inputs := map[string][]program.Value{}, []program.Value(nil)
-		for i, a := range in {
-			v := b.In(i)
-			arguments[a.Name] = v
-			if a.Vector == "context" {
-				v = v[:k.inner.spec.ContextSize()]
-			}
-			inputs = append(inputs, v...)
-		}
-		var results []program.Value
-		if f != nil {
-			results = slices.Clone(b.Inline(f, inputs))
-		}
+		inner := g.rewriting(f, k.inner.spec.ContextSize())
+		b, results := inner.b, inner.results
 		for i := range k.switches {
-			w := switchProgram{b, &k.switches[i], arguments["c"], arguments["u"]}
+			w := switchProgram{b, &k.switches[i], inner.arguments["c"], inner.arguments["u"]}
 			switch g.name {
 			case stepFunction:
 				results = append(results, w.next()...)
@@ -429,7 +416,7 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 				results = append(results, w.margins()...)
 			}
 		}
-		return b.Function(out, results)
+		return b.Function(inner.out, results)
 	})
 }
 

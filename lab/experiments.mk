@@ -378,7 +378,7 @@ results: build lab
 .PHONY: report
 ## report: draw docs/results and the generated parts of README.md and docs/*.md from the recorded runs of every device
 report: lab docs
-	bin/gpc-lab report --results lab/results --without systems --out docs/results
+	bin/gpc-lab report --results lab/results --without systems,switched --out docs/results
 
 ## site-requirements: pin lab/scripts/site/requirements.in with hashes
 site-requirements:

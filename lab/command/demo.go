@@ -57,7 +57,7 @@ func Demo(a *cli.App) *cobra.Command {
 			if err := cli.MakeFolder("--out", out); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, "")), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, nil)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
 		},
 	}

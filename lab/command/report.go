@@ -21,7 +21,8 @@ type drawn struct {
 
 // Report writes the tables and figures of recorded runs.
 func Report(a *cli.App) *cobra.Command {
-	var results, out, without string
+	var results, out string
+	var without []string
 	cmd := &cobra.Command{
 		Use:     "report --out DIR",
 		Example: "  gpc-lab report --results runs --out out/report",
@@ -56,11 +57,11 @@ func Report(a *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&results, "results", "lab/results", "folder of recorded runs, one folder per device")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
-	cmd.Flags().StringVar(&without, "without", "", "`group` of cases (as gpc-lab cases has them) whose records get no section of their own")
+	cmd.Flags().StringSliceVar(&without, "without", nil, "`groups` of cases (as gpc-lab cases has them) whose records get no section of their own")
 	return cmd
 }
 
 // reported is what tables need to know of the program's cases, but for those of a group.
-func reported(a *cli.App, without string) map[string]report.Case {
-	return report.CasesOf(slices.DeleteFunc(a.All(), func(c *gpc.Case) bool { return without != "" && c.Definition().Group == without }))
+func reported(a *cli.App, without []string) map[string]report.Case {
+	return report.CasesOf(slices.DeleteFunc(a.All(), func(c *gpc.Case) bool { return slices.Contains(without, c.Definition().Group) }))
 }

@@ -11,7 +11,7 @@ import (
 const switchedPage = "docs/results/switched.md"
 
 // switchedMethods are the columns of the table in brief.
-var switchedMethods = []string{"direct", "refine-512", "refine-4096", "search-512", "search-4096", "sum-up"}
+var switchedMethods = []string{"direct", "refine-512", "refine-4096", "search-512", "search-4096", "sum-up", "relaxed-512"}
 
 // switchedPlans is the record of each system with switched inputs; nil: there is none.
 func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {

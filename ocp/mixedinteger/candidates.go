@@ -38,9 +38,8 @@ func quantile(chances []float64, u float64) int {
 // sumUp makes a candidate by sum-up rounding from a random phase. In each period it takes the value that lags its
 // summed chances most, as far as the rules allow it.
 func (s *Search) sumUp(p *Plan) {
-	ns := len(s.spec.Switches)
 	copy(s.state, s.start)
-	for i := range ns {
+	for i := range s.spec.Switches {
 		sum := s.accumulated[:len(s.spec.Switches[i].Values)]
 		for v := range sum {
 			sum[v] = s.rng.Float64() - 0.5
@@ -49,20 +48,25 @@ func (s *Search) sumUp(p *Plan) {
 			for v, x := range s.chance(h, i) {
 				sum[v] += x
 			}
-			place := s.state[i]
-			if s.rules.mayChange(i, s.state) {
-				for v, x := range sum {
-					if x > sum[place] {
-						place = v
-					}
-				}
-			}
-			sum[place]--
-			p.Places[h*ns+i] = uint8(place)
-			s.rules.take(i, place, s.state)
+			s.roundUp(p, h, i, sum)
 		}
 	}
 	s.drawOthers(p, 0.3)
+}
+
+// roundUp gives switch i in period h the value that lags its sum most, of those that the rules allow, and counts it.
+func (s *Search) roundUp(p *Plan, h, i int, sum []float64) {
+	place := s.state[i]
+	if s.rules.mayChange(i, s.state) {
+		for v, x := range sum {
+			if x > sum[place] {
+				place = v
+			}
+		}
+	}
+	sum[place]--
+	p.Places[h*len(s.spec.Switches)+i] = uint8(place)
+	s.rules.take(i, place, s.state)
 }
 
 // drawOthers draws the actions without a switch about their mean, with noise that is linear between knots.
@@ -248,20 +252,10 @@ func (s *Search) OfferShares(shares []float64) {
 			})
 			for i := range ns {
 				sum := sums[s.rules.first[i]:][:len(s.spec.Switches[i].Values)]
-				place := s.state[i]
-				if s.rules.mayChange(i, s.state) {
-					for v, x := range sum {
-						if x > sum[place] {
-							place = v
-						}
-					}
-				}
-				sum[place]--
+				s.roundUp(&p, h, i, sum)
 				for v := range sum {
 					sum[v] *= carried
 				}
-				p.Places[h*ns+i] = uint8(place)
-				s.rules.take(i, place, s.state)
 			}
 		}
 		s.offered = append(s.offered, p)

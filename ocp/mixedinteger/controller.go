@@ -177,14 +177,7 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		if err := k.propose(s, c, pref, steps); err != nil {
 			return err
 		}
-	}
-	if len(k.guess) > 0 && !k.prepared {
-		chances := slices.Clone(k.search.chances)
-		k.search.Guess(k.guess)
-		if len(k.chances) > 0 && !k.opt.GuessOnly {
-			k.search.Resume(chances, 1-trust)
-		}
-		k.search.OfferShares(k.guess)
+		k.takeGuess()
 	}
 	best := k.search.Run(candidates, 0)
 	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {
@@ -195,6 +188,19 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 	}
 	k.remember()
 	return nil
+}
+
+// takeGuess begins the search at the guess, and at the chances of the decision before.
+func (k *Controller) takeGuess() {
+	if len(k.guess) == 0 {
+		return
+	}
+	chances := slices.Clone(k.search.chances)
+	k.search.Guess(k.guess)
+	if len(k.chances) > 0 && !k.opt.GuessOnly {
+		k.search.Resume(chances, 1-trust)
+	}
+	k.search.OfferShares(k.guess)
 }
 
 // propose asks the map, or the relaxed problem, for shares.

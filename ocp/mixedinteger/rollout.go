@@ -175,6 +175,9 @@ func (r *rollout) row(i, first int) (s, c, u []float64) {
 	return x[:r.ns], x[r.ns:], r.u[(first+i)*r.nu:][:r.nu]
 }
 
+// alone is the priority of a single objective.
+var alone = [1]float64{1}
+
 // score adds step h to what is known of a branch. Where a limit is broken the actions without a switch are projected
 // onto it, if there are any.
 func (r *rollout) score(b *branch, i, first, h int) {
@@ -196,7 +199,9 @@ func (r *rollout) score(b *branch, i, first, h int) {
 		b.violation -= margin
 	}
 	sigma := r.preference.W
-	if r.preference.Adaptive {
+	if r.preference.Adaptive && r.nj == 1 {
+		sigma = alone[:]
+	} else if r.preference.Adaptive {
 		s, c, u := r.row(i, first)
 		r.problem.Indicators(s, u, c, r.delta)
 		r.spec.Semantic.Priority(r.delta, r.sigma)

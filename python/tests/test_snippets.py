@@ -14,7 +14,7 @@ LESS = {"episodes=100": "episodes=3", "10_000": "20", "num_envs=4096": "num_envs
 SMALL = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "budget": "1h", "progress": False}
 EXTRA = ("gymnasium", "pandapower")  # packages that a page says are to be installed
 SWITCHED = "docs/tutorials/switched.md"  # whose references of whole days take long
-FEWER = {SWITCHED: {"scenarios": 2, "starts": 2, "test_starts": 2}}
+FEWER = {SWITCHED: {"scenarios": 2, "starts": 1, "test_starts": 1}}
 PANDAPOWER = "docs/how-to/networks.md"  # whose snippet test_pandapower.py runs
 
 
