@@ -1,11 +1,11 @@
 package export_test
 
 import (
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc"
@@ -39,8 +39,9 @@ func wide(y equations.System, times float64) equations.System {
 }
 
 // A search in C takes every decision of the same episodes as the one in Go: by the map's chances and without, of one switch and of
-// several, with least times and bounded changes, of episodes that end and of a plant that runs on, and where no plan keeps the limits.
-// Go's vector instructions may round otherwise, so that of two plans of one cost another is taken.
+// several, with least times and bounded changes, beside actions without a switch, of episodes that end and of a plant that runs on, and
+// where no plan keeps the limits. Where all actions are switched, Go's vector instructions may round otherwise, so that of two plans of
+// one cost another is taken.
 func TestASearchDecidesTheSameInC(t *testing.T) {
 	held := switched.Fishing()
 	held.Switches[0].Least, held.Switches[0].Most, held.Switches[0].Window = []int{2, 3}, 3, 12
@@ -49,45 +50,57 @@ func TestASearchDecidesTheSameInC(t *testing.T) {
 	for _, v := range []struct {
 		y      equations.System
 		method string
-		mapped bool
+		long   bool // not in short tests
 	}{
-		{switched.Fishing(), "direct", true},
-		{switched.Fishing(), "refine-64", true},
+		{switched.Fishing(), "direct", false},
+		{switched.Fishing(), "refine-64", false},
 		{switched.Fishing(), "refine-512", true},
 		{held, "search-64", false},
 		{running, "search-64", false},
-		{wide(switched.ThreeTank(), 3), "refine-64", true},
-		{switched.VanDerPol(), "search-64", false},
-		{switched.WaterTower(), "search-64", false},
-		{switched.Subway(), "search-64", false},
+		{wide(switched.ThreeTank(), 3), "refine-64", false},
+		{switched.VanDerPol(), "search-64", true},
+		{switched.WaterTower(), "search-64", true},
+		{switched.Subway(), "search-64", true},
+		{switched.Gears(), "search-64", false},
+		{switched.Gears(), "refine-64", true},
+		{switched.HeatPump(), "direct", true},
+		{switched.HeatPump(), "search-64", true},
+		{wide(switched.HeatPump(), 2), "refine-64", true},
 	} {
-		if testing.Short() && (v.method == "refine-512" || !v.mapped && v.y.Switches[0].Most == 0) {
+		if testing.Short() && v.long {
 			continue
 		}
 		for i, o := range orders() {
-			if i > 0 && (testing.Short() || v.method == "search-64") {
+			if i > 0 && (testing.Short() || v.method == "search-64" || len(v.y.Switches) < len(v.y.Action) && i < len(orders())-1) {
 				continue
 			}
-			t.Run(v.y.Name+"/"+v.method+"/"+o.kernels, func(t *testing.T) { holdSearch(t, v.y, v.mapped, v.method, o) })
+			t.Run(v.y.Name+"/"+v.method+"/"+o.kernels, func(t *testing.T) { holdSearch(t, v.y, v.method, o) })
 		}
 	}
 }
 
 // holdSearch exports a search and holds C to its decisions.
-func holdSearch(t *testing.T, y equations.System, mapped bool, method string, o order) {
+func holdSearch(t *testing.T, y equations.System, method string, o order) {
 	t.Setenv(isa.Environment, o.kernels)
 	c := require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t)
+	mixed := len(y.Switches) < len(y.Action)
 	var m *model.Model
-	if mapped {
-		m = bundledMap(t, y.Name)
+	if !strings.HasPrefix(method, "search") {
+		if mixed {
+			m = testdomain.Untrained(rand.New(rand.NewPCG(9009, 0)), c.MapSpec(), 6, 0, 24)
+		} else {
+			m = bundledMap(t, y.Name)
+		}
 		m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(c.Definition().Learned)) // other starts make another problem
 	}
-	bound := 1e-12
-	if o.kernels != isa.Generic.String() {
+	bound, episodes := 1e-12, 10
+	if mixed {
+		episodes = 3
+	} else if o.kernels != isa.Generic.String() {
 		bound = 1e-6
 	}
 	dir := filepath.Join(t.TempDir(), "c")
-	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: method, Episodes: 10, Seed: 9005}))(t)
+	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: method, Episodes: episodes, Seed: 9005}))(t)
 	got := run(t, dir, append([]string{"-O2", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"}, o.flags...)...)
 	for _, what := range []string{"cost_off", "state_off"} {
 		if off := require.Get(strconv.ParseFloat(got[what], 64))(t); !(off <= bound) {
@@ -100,29 +113,5 @@ func holdSearch(t *testing.T, y equations.System, mapped bool, method string, o 
 	if c.Name() == "three-tank" && (got["unsafe_decisions"] == "0" || got["projected"] == "0") {
 		t.Error("no decision is projected: the test does not show it")
 	}
-}
-
-// Where actions have no switch, C projects them with other roundings than Go, which may make another of two plans the better one: then
-// the search goes another way. What C executes is safe in the same episodes, and costs as much.
-func TestASearchBesideOtherActionsCostsTheSameInC(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute of roll-outs")
-	}
-	compiler(t)
-	t.Setenv(isa.Environment, isa.Generic.String())
-	for _, v := range []struct {
-		y      equations.System
-		method string
-	}{{switched.HeatPump(), "search-64"}, {switched.Gears(), "refine-64"}} {
-		c := require.Get(gpc.NewCase(require.Get(v.y.Case())(t)))(t)
-		m := testdomain.Untrained(rand.New(rand.NewPCG(9009, 0)), c.MapSpec(), 6, 0, 24)
-		m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(c.Definition().Learned))
-		dir := filepath.Join(t.TempDir(), "c")
-		require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: v.method, Episodes: 2, Seed: 9005}))(t)
-		got := run(t, dir, "-O2")
-		cost := func(name string) float64 { return require.Get(strconv.ParseFloat(got[name], 64))(t) }
-		if off := cost("mean_cost")/cost("mean_cost_gpc") - 1; got["differ"] != "0" || got["unsafe"] != "0" || !(math.Abs(off) < 1e-6) {
-			t.Errorf("%s: %s episodes differ, %s are unsafe, and the mean cost is off by %g", c.Name(), got["differ"], got["unsafe"], off)
-		}
-	}
+	t.Logf("costs are off by %s, states by %s; %s of %s decisions unsafe", got["cost_off"], got["state_off"], got["unsafe_decisions"], got["decisions"])
 }

@@ -498,6 +498,9 @@ static void neighbour(loop_type *p, plan_type *plan)
 {{- end}}
 }
 
+/* Makes sums equal that roundings of a projection part{{if not .Search.Others}}: here there is none{{end}}. */
+static double rounded(double v) { return {{if .Search.Others}}(double)(float){{end}}v; }
+
 /* Safe before cheap; a number that is none comes last. */
 static int better(const plan_type *a, const plan_type *b)
 {
@@ -505,7 +508,7 @@ static int better(const plan_type *a, const plan_type *b)
 
     if (none || other)
         return other && !none;
-    return a->violation != b->violation ? a->violation < b->violation : a->cost < b->cost;
+    return rounded(a->violation) != rounded(b->violation) ? a->violation < b->violation : rounded(a->cost) < rounded(b->cost);
 }
 
 static int safe(const plan_type *a) { return a->violation == 0.0 && a->cost == a->cost; }
@@ -549,15 +552,12 @@ static int is_new(loop_type *p, plan_type *plan)
         plan->key = (plan->key ^ plan->places[i]) * UINT64_C(1099511628211);
 {{- if .Search.Others}}
     into_boxes(plan->others, p->steps);
-    for (i = 0; i < p->steps; i++) {
-        double u[NU];
-        uint64_t number[NU];
-        int a;
+    for (i = 0; i < p->steps * OTHERS; i++) {
+        const double at = round(plan->others[i] * (16777216.0 / half[others[i % OTHERS].action])) + 0.0;
+        uint64_t number;
 
-        act_of(plan, i, u);
-        memcpy(number, u, sizeof u);
-        for (a = 0; a < NU; a++)
-            plan->key = (plan->key ^ number[a]) * UINT64_C(1099511628211);
+        memcpy(&number, &at, sizeof at);
+        plan->key = (plan->key ^ number) * UINT64_C(1099511628211);
     }
 {{- end}}
     if (plan->key == 0)
@@ -625,7 +625,7 @@ static void roll(loop_type *p, int n, const double *s, const double *c, const do
         for (k = 0; k < n && bounded && p->cheapest >= 0.0; k++) {
             plan_type *b = &p->batch[k];
 
-            if (!p->given_up[k] && (b->violation > bound->violation || (b->violation == bound->violation && b->cost > bound->cost)))
+            if (!p->given_up[k] && (rounded(b->violation) > rounded(bound->violation) || (rounded(b->violation) == rounded(bound->violation) && rounded(b->cost) > rounded(bound->cost))))
                 p->given_up[k] = 1;
         }
     }

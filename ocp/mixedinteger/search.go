@@ -28,6 +28,8 @@ const (
 	firstSpread = 0.25 // of other actions, in half boxes
 	leastSpread = 0.003
 	knots       = 8 // of their noise
+	// distinct are the parts of half a box: other actions in the same part are one.
+	distinct = 1 << 24
 	// Shares of a round's candidates.
 	drawnShare, roundedShare = 0.45, 0.1
 	// MaxCandidates of one run.
@@ -47,17 +49,6 @@ type Plan struct {
 	Cost      float64   // Σ σᵀJ
 	Violation float64   // Σ of the largest violation of each step; 0: every limit is kept
 	key       uint64
-}
-
-// better is safe before cheap.
-func (p *Plan) better(o *Plan) bool {
-	switch {
-	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
-		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
-	case p.Violation != o.Violation:
-		return p.Violation < o.Violation
-	}
-	return p.Cost < o.Cost
 }
 
 // Safe reports whether the plan keeps every limit.
@@ -368,8 +359,11 @@ func (s *Search) add(p Plan) {
 	p.key = hash(p.Places)
 	if len(s.continuous) > 0 {
 		s.complete(&p)
-		for _, v := range p.Actions {
-			p.key = (p.key ^ math.Float64bits(v)) * prime
+		for h := range s.steps {
+			for k, a := range s.continuous {
+				v := p.Actions[h*s.spec.ActionSize()+a]
+				p.key = (p.key ^ math.Float64bits(math.Round(v*(distinct/s.half[k]))+0)) * prime
+			}
 		}
 	}
 	if !s.keys.add(p.key) {
@@ -408,7 +402,7 @@ func (s *Search) adapt() {
 	keep := max(leastElites, len(s.batch)/eliteShare)
 	full, worst := len(s.elites) >= keep, len(s.elites)-1
 	for i := range s.batch {
-		if p := s.batch[i]; full && !p.better(&s.elites[worst]) {
+		if p := s.batch[i]; full && !s.rollout.better(&p, &s.elites[worst]) {
 			s.spare = append(s.spare, p)
 		} else {
 			s.elites = append(s.elites, p)
@@ -416,9 +410,9 @@ func (s *Search) adapt() {
 	}
 	slices.SortFunc(s.elites, func(a, b Plan) int {
 		switch {
-		case a.better(&b):
+		case s.rollout.better(&a, &b):
 			return -1
-		case b.better(&a):
+		case s.rollout.better(&b, &a):
 			return 1
 		}
 		return cmp.Compare(a.key, b.key)
