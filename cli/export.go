@@ -37,8 +37,8 @@ problem at each decision and needs no map. MODEL may then be any case of
 equations, or a system file. A map that was compiled for a method that C does not
 have is refused; --method direct-no-rescue writes the nearest method that C has.
 
-Of a case with switched actions, gpc writes the search: direct or refine-N
-by the map's chances, or with --method search-N one that needs no map.
+Of a case with switched actions gpc writes the search: direct and refine-N use
+the map's chances. --method search-N needs no map.
 
 --map-only writes the map alone, of any case: the encoder E_x, the decoder D_u,
 their normalisation, and the box of the actions. It keeps no other limit.`,
