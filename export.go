@@ -459,16 +459,8 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	if _, ok := c.def.Problem.(export.Equated); !ok {
 		return nil, badOptionf("case %s is not given by equations, so that only its map can be exported: set {MapOnly}", c.Name())
 	}
-	switch {
-	case opt.Dir == "":
-		return nil, badInputf("no folder to export to")
-	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
-		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
-	case c.def.Plant == nil:
-		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
-	}
-	if err := export.Vacant(opt.Dir); err != nil {
-		return nil, BadInput(err)
+	if err := c.drivable(opt); err != nil {
+		return nil, err
 	}
 	if opt.Method == export.Solver {
 		return c.exportSolver(ctx, opt)
@@ -494,6 +486,22 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, err
 	}
 	return export.Controller(ctx, opt.Dir, m, c.def.Problem, whole)
+}
+
+// drivable refuses what no episodes can be driven or written for.
+func (c *Case) drivable(opt ExportOptions) error {
+	switch {
+	case opt.Dir == "":
+		return badInputf("no folder to export to")
+	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
+		return badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
+	case c.def.Plant == nil:
+		return badInputf("case %s has no plant to drive the controller with", c.Name())
+	}
+	if err := export.Vacant(opt.Dir); err != nil {
+		return BadInput(err)
+	}
+	return nil
 }
 
 // middleScenario is the scenario in the middle of the ranges, nil where there are none.
@@ -575,17 +583,13 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 		return nil, badOptionf("method %s cannot be exported: of a case with switched actions C has direct, refine-N and search-N, which neither solve nor search between decisions; choose one with {Method}", method.Name)
 	case c.indirect():
 		return nil, badInputf("case %s has a Measurement or a delay, which C does not have with switched actions", c.Name())
-	case opt.Dir == "":
-		return nil, badInputf("no folder to export to")
-	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
-		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
 	case needsMap && m == nil:
 		return nil, badOptionf("no map to export for case %s: give a model file, or export a search without one with {Method} search-512", c.Name())
 	case !needsMap && opt.Half:
 		return nil, badOptionf("{Half} rounds the weights of a map, which method %s does not have: leave it out", method.Name)
 	}
-	if err := export.Vacant(opt.Dir); err != nil {
-		return nil, BadInput(err)
+	if err := c.drivable(opt); err != nil {
+		return nil, err
 	}
 	setup, switched := Setup{Method: method.Name}, export.Switched{Method: method.Name, Controller: search, Half: opt.Half, FMU: opt.FMU, Start: c.middleScenario()}
 	if needsMap {

@@ -12,7 +12,7 @@
 enum {
     NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, STEPS = GPC_{{.Macro}}_STEPS,
     SWITCHES = GPC_{{.Macro}}_SWITCHES, CHANCES = GPC_{{.Macro}}_CHANCES, HORIZON = GPC_{{.Macro}}_HORIZON, KEYS = GPC_{{.Macro}}_KEYS,
-    {{if .Search.Map}}SHARES = {{.Search.Map.Spec.ActionSize}}, {{end}}    ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
+    {{if .Search.Map}}SHARES = {{.Search.Map.Spec.ActionSize}}, {{end}}ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
     SETS = 64{{if .Search.Others}}, OTHERS = GPC_{{.Macro}}_OTHERS, KNOTS = 8, CONTEXT = NC, ROWS = ALL + 2 * NU, WIDE = NU + 1, RELINEARISATIONS = 10{{end}} /* SETS of values are tried by a projection */
 };
 
