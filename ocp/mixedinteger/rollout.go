@@ -249,8 +249,8 @@ func (r *rollout) better(p, o *Plan) bool {
 	return r.rounded(p.Cost) < r.rounded(o.Cost)
 }
 
-// rounded makes sums equal that roundings of a projection part: else these decided between plans that a limit makes one,
-// and the search would go another way on every machine.
+// rounded makes sums equal that differ by the roundings of a projection. They would otherwise decide between plans that a limit makes one,
+// and the search would go another way on every machine and in C.
 func (r *rollout) rounded(v float64) float64 {
 	if r.real {
 		return float64(float32(v))
