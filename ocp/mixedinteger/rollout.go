@@ -290,8 +290,9 @@ func (r *rollout) score(b *branch, i, first int) {
 // the other branches become those of the next step.
 func (r *rollout) prune() {
 	r.branches = r.branches[:0]
+	cost, violation := r.rounded(r.bound.Cost), r.rounded(r.bound.Violation)
 	for row, b := range r.children {
-		if r.least >= 0 && (b.violation > r.bound.Violation || b.violation == r.bound.Violation && b.cost > r.bound.Cost) {
+		if v := r.rounded(b.violation); r.least >= 0 && (v > violation || v == violation && r.rounded(b.cost) > cost) {
 			continue
 		}
 		if target := len(r.branches); target != row {
@@ -300,4 +301,24 @@ func (r *rollout) prune() {
 		r.branches = append(r.branches, b)
 	}
 	r.x, r.next = r.next, r.x
+}
+
+// better is safe before cheap.
+func (r *rollout) better(p, o *Plan) bool {
+	switch {
+	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
+		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
+	case r.rounded(p.Violation) != r.rounded(o.Violation):
+		return p.Violation < o.Violation
+	}
+	return r.rounded(p.Cost) < r.rounded(o.Cost)
+}
+
+// rounded makes sums equal that differ by the roundings of a projection. They would otherwise decide between plans that a limit makes one,
+// and the search would go another way on every machine and in C.
+func (r *rollout) rounded(v float64) float64 {
+	if r.real {
+		return float64(float32(v))
+	}
+	return v
 }

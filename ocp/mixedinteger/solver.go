@@ -132,7 +132,7 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		}
 		if improved, err := s.alternate(search, plan, state, c, steps, pref); err != nil {
 			return nil, err
-		} else if best == nil || improved.better(best) {
+		} else if best == nil || search.rollout.better(improved, best) {
 			best = improved.clone()
 		}
 	}
