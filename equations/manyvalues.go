@@ -51,14 +51,14 @@ func (p *Problem) compileProjection() (*projectionCode, error) {
 }
 
 // manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the
-// functions are faster.
+// functions are faster; with switches beside other actions a search is to decide the same on every processor.
 func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 	if p.system.Source == nil {
 		return nil
 	}
 	return func() (func() domain.ManyValues, error) {
 		code, err := p.valueCode()
-		if err != nil || code.level == isa.Generic {
+		if mixed := len(p.spec.Switches) > 0 && len(p.spec.Switches) < len(p.spec.Action); err != nil || code.level == isa.Generic && !mixed {
 			return nil, err
 		}
 		return func() domain.ManyValues { return &manyValues{evaluations: p.evaluations(code)} }, nil
@@ -195,11 +195,11 @@ func (e *manyValues) nearest(i int, u, margins []float64) (moved, ok bool) {
 			hi = min(hi, bound)
 		}
 	}
-	if !(lo <= hi) { // nor where one is a NaN
+	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
+	if !(lo <= hi) || !isFinite(v) { // nor where one is a NaN
 		return false, false
 	}
-	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
 	change := math.Abs(v-u[a]) / e.problem.half[a]
 	u[a] = v
-	return change > converged, isFinite(v)
+	return change > converged, true
 }

@@ -458,6 +458,29 @@ static void move(loop_type *p, unsigned char *places)
         places[h * SWITCHES + i] = places[(h + shift) * SWITCHES + i];
 }
 
+/* Moves a change of a switch to a period before or after, most often the next. */
+static void move_change(loop_type *p, unsigned char *places)
+{
+    const int i = below(p, SWITCHES), from = below(p, p->steps);
+    const double x = fraction(p);
+    const int distance = 1 + (int)(p->steps * (x * (x * x)) / 4.0), later = below(p, 2) == 0;
+    int k;
+
+    for (k = 0; k < p->steps; k++) {
+        const int h = (from + k) % p->steps;
+        int first, last, v;
+
+        if (h == 0 || places[h * SWITCHES + i] == places[(h - 1) * SWITCHES + i])
+            continue;
+        first = later ? h : h - distance < 0 ? 0 : h - distance;
+        last = !later ? h : h + distance > p->steps ? p->steps : h + distance;
+        v = places[(later ? h - 1 : h) * SWITCHES + i];
+        for (; first < last; first++)
+            places[first * SWITCHES + i] = (unsigned char)v;
+        return;
+    }
+}
+
 /* Changes the best plan: flips of single periods and pairs of them in turn, else random moves of a good one. */
 static void neighbour(loop_type *p, plan_type *plan)
 {
@@ -489,7 +512,10 @@ static void neighbour(loop_type *p, plan_type *plan)
         flip(places, b);
     } else {
         for (k = 1 + below(p, 3); k > 0; k--)
-            move(p, places);
+            if (below(p, 2) == 0)
+                move_change(p, places);
+            else
+                move(p, places);
     }
     p->next++;
     repair(p, places);
@@ -569,7 +595,76 @@ static int is_new(loop_type *p, plan_type *plan)
     return 1;
 }
 
-/* Rolls out n plans, side by side, and gives up what is worse than the worst that is kept, where costs only grow. */
+{{if eq (len .Search.Others) 1}}/* Moves the single action without a switch to the nearest in the interval that the linearised margins leave; 0: there is none. */
+static int into_interval(const double *s, const double *c, double *u, const double *wanted, double *moved)
+{
+    const int a = others[0].action;
+    const int boxed = lowest[a] != 0.0 || highest[a] != 0.0;
+    double m[ALL], dm[ALL][NU], lo = boxed ? lowest[a] : -(double)INFINITY, hi = boxed ? highest[a] : (double)INFINITY, v = wanted[a];
+    int k;
+
+    gpc_{{.Symbol}}_margins_along(s, c, u, m, dm);
+    for (k = 0; k < ALL; k++) {
+        const double bound = u[a] - m[k] / dm[k][a];
+
+        if (dm[k][a] > 0.0)
+            lo = bound > lo || bound != bound ? bound : lo;
+        else if (dm[k][a] < 0.0)
+            hi = bound < hi || bound != bound ? bound : hi;
+    }
+    v = v < hi ? v : hi;
+    v = v > lo ? v : lo;
+    if (!(lo <= hi) || !finite_all(&v, 1))
+        return 0;
+    *moved = fabs(v - u[a]) / half[a];
+    u[a] = v;
+    return 1;
+}
+
+{{end}}{{if .Search.Others}}/* Moves the actions without a switch until the limits are kept, or broken about least. */
+static void into_limits(const double *s, const double *c, double *u)
+{
+    struct least_distance q;
+    double wanted[NU], best[NU], m[ALL], least = -(double)INFINITY, moved, now;
+    int round, i;
+
+    memcpy(wanted, u, sizeof wanted);
+    memcpy(best, u, sizeof best);
+    for (round = 0;; round++) {
+        gpc_{{.Symbol}}_margins(s, c, u, m);
+        now = lowest_of(m);
+        if (keeps(now))
+            return;
+        if (now >= least) /* a limit that no action keeps may hide those that this one does */
+            least = now, memcpy(best, u, sizeof best);
+        if (round == RELINEARISATIONS)
+            break;
+{{- if eq (len .Search.Others) 1}}
+        if (into_interval(s, c, u, wanted, &moved)) {
+            if (moved <= 1e-9)
+                break;
+            continue;
+        }
+{{- end}}
+        linearise(&q, s, c, u, wanted);
+        if (!nearest(&q, 0) && !nearest(&q, 1))
+            break;
+        for (moved = 0.0, i = 0; i < NU; i++) {
+            double v = wanted[i] + half[i] * q.x[i];
+
+            if (!finite_all(&v, 1))
+                v = u[i];
+            moved = fmax(moved, fabs(v - u[i]) / half[i]);
+            u[i] = v;
+        }
+        clip(u);
+        if (moved <= 1e-9)
+            break;
+    }
+    memcpy(u, best, sizeof best);
+}
+
+{{end}}/* Rolls out n plans, side by side, and gives up what is worse than the worst that is kept, where costs only grow. */
 static void roll(loop_type *p, int n, const double *s, const double *c, const double *w)
 {
     const int bounded = p->best >= LEAST_ELITES;
@@ -594,11 +689,9 @@ static void roll(loop_type *p, int n, const double *s, const double *c, const do
             margin = gpc_{{.Symbol}}_least(m);
 {{- if .Search.Others}}
             if (!keeps(margin)) {
-                gpc_{{.Symbol}}_onto_margins(p->x[k], p->x[k] + NS, u);
+                into_limits(p->x[k], p->x[k] + NS, u);
                 for (i = 0; i < OTHERS; i++)
                     p->batch[k].others[h * OTHERS + i] = u[others[i].action];
-                for (i = 0; i < SWITCHES; i++) /* a limit may take another value */
-                    p->batch[k].places[h * SWITCHES + i] = (unsigned char)place_of(&rules[i], u[rules[i].action]);
                 gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, s_next, c_next, j, m);
                 margin = gpc_{{.Symbol}}_least(m);
             }
