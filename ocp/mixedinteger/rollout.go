@@ -24,10 +24,10 @@ type rollout struct {
 	real      bool              // an action without a switch can be projected
 
 	delta      []float64
-	sigma      []float64 // of a group, where priorities are adaptive
-	broken     []int     // rows of a group to be projected, which stand in b
-	b          struct{ x, u, next, j, m []float64 }
-	plans      []*Plan // sorted
+	sigma      []float64                            // weights of the objectives of each row of a group
+	broken     []int                                // rows of a group to be projected
+	packed     struct{ x, u, next, j, m []float64 } // these one behind another
+	plans      []*Plan                              // sorted
 	branches   []branch
 	children   []branch
 	x, next, u []float64 // one row for each branch
@@ -227,7 +227,7 @@ func (r *rollout) project(first, n, h int) {
 
 // projectTogether projects the broken rows of a group in lanes.
 func (r *rollout) projectTogether(first int) {
-	b, n := &r.b, len(r.broken)
+	b, n := &r.packed, len(r.broken)
 	move := func(packed *[]float64, rows []float64, width, offset int, back bool) {
 		*packed = resize(*packed, n*width)
 		for k, i := range r.broken {
