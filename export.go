@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/ocp"
+	"github.com/gpc-engine/gpc/ocp/mixedinteger"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -41,7 +42,7 @@ type ExportOptions struct {
 // plant, every other one under a fixed preference. See package export.
 func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if len(c.Spec().Switches) > 0 {
-		return nil, badInputf("case %s has switched actions, whose plans are found by a search: C has none yet, so that neither the controller nor its map can be exported", c.Name())
+		return c.exportSearch(ctx, m, opt)
 	}
 	if !opt.MapOnly {
 		return c.exportWhole(ctx, m, opt)
@@ -458,16 +459,8 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	if _, ok := c.def.Problem.(export.Equated); !ok {
 		return nil, badOptionf("case %s is not given by equations, so that only its map can be exported: set {MapOnly}", c.Name())
 	}
-	switch {
-	case opt.Dir == "":
-		return nil, badInputf("no folder to export to")
-	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
-		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
-	case c.def.Plant == nil:
-		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
-	}
-	if err := export.Vacant(opt.Dir); err != nil {
-		return nil, BadInput(err)
+	if err := c.drivable(opt); err != nil {
+		return nil, err
 	}
 	if opt.Method == export.Solver {
 		return c.exportSolver(ctx, opt)
@@ -493,6 +486,22 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, err
 	}
 	return export.Controller(ctx, opt.Dir, m, c.def.Problem, whole)
+}
+
+// drivable refuses what no episodes can be driven or written for.
+func (c *Case) drivable(opt ExportOptions) error {
+	switch {
+	case opt.Dir == "":
+		return badInputf("no folder to export to")
+	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
+		return badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
+	case c.def.Plant == nil:
+		return badInputf("case %s has no plant to drive the controller with", c.Name())
+	}
+	if err := export.Vacant(opt.Dir); err != nil {
+		return BadInput(err)
+	}
+	return nil
 }
 
 // middleScenario is the scenario in the middle of the ranges, nil where there are none.
@@ -554,6 +563,60 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 		return nil, err
 	}
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
+}
+
+// exportSearch writes the controller of a case with switched actions, after driving it.
+func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
+	name := opt.Method
+	if name == "" && m != nil {
+		name = m.Provenance.Method
+	}
+	method, err := c.method(name)
+	if err != nil {
+		return nil, err
+	}
+	search, needsMap, ok := mixedinteger.OptionsOf(method.Name)
+	switch {
+	case opt.MapOnly:
+		return nil, badOptionf("case %s has switched actions, whose map gives chances that a search decides by: leave {MapOnly} out", c.Name())
+	case !ok || search.Ahead || search.Polish || search.Relaxed:
+		return nil, badOptionf("method %s cannot be exported: of a case with switched actions C has direct, refine-N and search-N, which neither solve nor search between decisions; choose one with {Method}", method.Name)
+	case c.indirect():
+		return nil, badInputf("case %s has a Measurement or a delay, which C does not have with switched actions", c.Name())
+	case needsMap && m == nil:
+		return nil, badOptionf("no map to export for case %s: give a model file, or export a search without one with {Method} search-512", c.Name())
+	case !needsMap && opt.Half:
+		return nil, badOptionf("{Half} rounds the weights of a map, which method %s does not have: leave it out", method.Name)
+	}
+	if err := c.drivable(opt); err != nil {
+		return nil, err
+	}
+	setup, switched := Setup{Method: method.Name}, export.Switched{Method: method.Name, Controller: search, Half: opt.Half, FMU: opt.FMU, Start: c.middleScenario()}
+	if needsMap {
+		setup.Model, switched.Map, switched.Shares = m, m, c.mapped()
+		if opt.Half {
+			if setup.Model, err = export.Rounded(m); err != nil {
+				return nil, BadInput(err)
+			}
+		}
+	}
+	resolved, err := c.Resolve(setup)
+	if err != nil {
+		return nil, err
+	}
+	e, err := OpenEngine(engine.Options{Backend: "cpu", Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	k, err := resolved.controller(e)
+	if err != nil {
+		return nil, err
+	}
+	if switched.Episodes, _, err = c.driveExport(ctx, opt, k, nil, nil); err != nil {
+		return nil, err
+	}
+	return export.Search(ctx, opt.Dir, c.def.Problem, switched)
 }
 
 // exports refuses a method that C does not have. A map that was compiled for direct leaves as export.Method; asked for by

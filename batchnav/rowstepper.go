@@ -60,7 +60,7 @@ func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
 		g.rows = append(g.rows, i)
 	}
 	nj, nm := r.spec.ObjectiveSize(), len(r.spec.Margins)
-	g.values(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
+	g.values.Evaluate(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
 	for k, i := range g.rows {
 		margins := row(g.margins, k, nm)
 		if !surelyKept(margins) {

@@ -37,6 +37,9 @@ problem at each decision and needs no map. MODEL may then be any case of
 equations, or a system file. A map that was compiled for a method that C does not
 have is refused; --method direct-no-rescue writes the nearest method that C has.
 
+Of a case with switched actions gpc writes the search: direct and refine-N use
+the map's chances. --method search-N needs no map.
+
 --map-only writes the map alone, of any case: the encoder E_x, the decoder D_u,
 their normalisation, and the box of the actions. It keeps no other limit.`,
 		Args: ExactArgs(1),
@@ -102,9 +105,9 @@ func sayExported(w io.Writer, r *export.Result) {
 }
 
 // exported finds what to export: the bundled map of the case of that name, or the map in
-// that file with its case, of which the file's own word opens nothing. The exact controller needs no map.
+// that file with its case, of which the file's own word opens nothing. The exact controller and a search without a map need none.
 func (a *App) exported(name, caseName, method string) (*gpc.Case, *model.Model, error) {
-	if method == export.Solver {
+	if method == export.Solver || strings.HasPrefix(method, "search-") {
 		if c, err := a.Find(name); err == nil {
 			return c, nil, nil
 		}

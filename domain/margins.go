@@ -6,7 +6,12 @@ import "math"
 func Smallest(margins []float64) float64 {
 	least := math.Inf(1)
 	for _, m := range margins {
-		least = math.Min(least, m)
+		if !(m >= least) { // as a NaN is not
+			least = m
+		}
+		if least != least {
+			return least
+		}
 	}
 	return least
 }

@@ -29,6 +29,7 @@ type Problem struct {
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
+	projectionCode       func() (*projectionCode, error)
 	stateOnly            []bool // of each of Margins: it depends on the state alone
 	backoff              *domain.Backoff
 	// Of an infinite horizon, by its case's solver; nil: unknown.

@@ -52,16 +52,7 @@ func (p *Problem) projectReal(w *work, s, c, u []float64) float64 {
 		if !q.solve(false) && !q.solve(true) {
 			break
 		}
-		change := 0.0
-		for i := range u {
-			v := w.requested[i] + p.half[i]*q.x[i]
-			if !isFinite(v) {
-				v = u[i]
-			}
-			change = math.Max(change, math.Abs(v-u[i])/p.half[i])
-			u[i] = v
-		}
-		domain.Clip(u, u, p.spec.Action)
+		change := p.follow(w, u)
 		evaluateMargins(p, real, &w.real, s, c, u, w.m)
 		margin := smallestMargin(w.m)
 		feasible := p.spec.Keeps(margin)
@@ -86,6 +77,20 @@ func (p *Problem) projectReal(w *work, s, c, u []float64) float64 {
 	return smallest
 }
 
+// follow writes the solution of the quadratic program into u, and returns how far it moved in half boxes.
+func (p *Problem) follow(w *work, u []float64) (change float64) {
+	for i := range u {
+		v := w.requested[i] + p.half[i]*w.program.x[i]
+		if !isFinite(v) {
+			v = u[i]
+		}
+		change = math.Max(change, math.Abs(v-u[i])/p.half[i])
+		u[i] = v
+	}
+	domain.Clip(u, u, p.spec.Action)
+	return change
+}
+
 // smallestMargin is the smallest margin, −Inf if one is NaN.
 func smallestMargin(m []float64) float64 {
 	smallest := math.Inf(1)
@@ -100,32 +105,39 @@ func smallestMargin(m []float64) float64 {
 
 // linearise writes the constraints on x = (u − requested)/half at u, whose margins are w.m.
 func (p *Problem) linearise(w *work, s, c, u []float64) {
-	q := &w.program
-	nu, nm := len(u), len(w.m)
 	widen(w.s, s)
 	widen(w.c, c)
 	widen(w.u, u)
-	m := w.out[:nm]
-	for k := range nm {
-		q.b[k] = -w.m[k]
-	}
+	m := w.out[:len(w.m)]
 	for i, v := range w.u {
 		if p.isSwitched(i) {
-			for k := range nm {
-				q.row(k)[i] = 0
-			}
 			continue
 		}
 		w.u[i] = dual.Seed(real(v), 1)
 		evaluateMargins(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
 		w.u[i] = v
 		for k, x := range m {
-			d := dual.Derivative(x)
+			w.program.row(k)[i] = dual.Derivative(x)
+		}
+	}
+	p.constrain(w, u)
+}
+
+// constrain makes the constraints of the derivatives of the margins by the actions without a switch, which stand in
+// their rows.
+func (p *Problem) constrain(w *work, u []float64) {
+	q := &w.program
+	nu, nm := len(u), len(w.m)
+	for k := range nm {
+		q.b[k] = -w.m[k]
+		for i, d := range q.row(k)[:nu] {
+			if p.isSwitched(i) {
+				q.row(k)[i] = 0
+				continue
+			}
 			q.row(k)[i] = d * p.half[i]
 			q.b[k] += d * (u[i] - w.requested[i])
 		}
-	}
-	for k := range nm {
 		// Unit length makes violations of all limits comparable.
 		length := 0.0
 		for _, v := range q.row(k)[:nu] {

@@ -202,24 +202,6 @@ func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
 	}
 }
 
-// manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the
-// functions are faster.
-func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
-	if p.system.Source == nil {
-		return nil
-	}
-	return func() (func() domain.ManyValues, error) {
-		code, err := p.valueCode()
-		if err != nil || code.level == isa.Generic {
-			return nil, err
-		}
-		return func() domain.ManyValues {
-			e := p.evaluations(code)
-			return e.Evaluate
-		}, nil
-	}
-}
-
 // evaluations evaluates decisions in the lanes of one machine.
 type evaluations struct {
 	problem                         *Problem

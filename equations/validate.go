@@ -39,7 +39,8 @@ func New(y System) (*Problem, error) {
 	}
 	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
-	p.program, p.valueCode, p.derivativeCode = sync.OnceValues(p.readProgram), sync.OnceValues(p.compileValues), sync.OnceValues(p.compileDerivatives)
+	p.program, p.valueCode = sync.OnceValues(p.readProgram), sync.OnceValues(p.compileValues)
+	p.derivativeCode, p.projectionCode = sync.OnceValues(p.compileDerivatives), sync.OnceValues(p.compileProjection)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {

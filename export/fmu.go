@@ -64,7 +64,7 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 		part = "controller"
 		m.Title, m.About = "The controller of "+w.Symbol, w.ControllerInfo()
 		m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_controller.c")
-		if w.Solver == nil {
+		if w.SHA256 != "" {
 			m.Sources = append(m.Sources, "gpc_"+w.Symbol+".c")
 		}
 		if w.Observer != nil {

@@ -112,7 +112,8 @@ type whole struct {
 	Method                string
 	Episodes              []Episode
 	Unsafe                int
-	Solver                *optimiser // nil: a map decides
+	Solver                *optimiser // nil: it solves nothing
+	Search                *search    // of a case with switched actions; nil elsewhere
 	Observer              *observer  // nil: by the state as it is
 	Device                bool       // it is a plant alone, for a GPU
 	slopes                map[string]*program.Sparse
@@ -227,6 +228,7 @@ func ofState(p domain.Problem, episode *Episode, n int) []bool {
 func (w *whole) AnyOfState() bool { return slices.Contains(w.OfState, true) }
 
 // Questions of the templates.
+func (w *whole) Navigates() bool  { return w.Solver == nil && w.Search == nil }
 func (w *whole) HasEscape() bool  { return w.Y.Function("escape") != nil }
 func (w *whole) HasFailed() bool  { return w.Y.Function("failed") != nil }
 func (w *whole) HasUrgency() bool { return w.Y.Function("urgency") != nil }
@@ -276,6 +278,9 @@ func (w *whole) generate() {
 	more := []string{"exp", "fabs", "fmax", "hypot", "round", "sqrt"}
 	if w.Filtered() && len(w.Observer.Unknown) > 0 || w.Follows() {
 		more = append(more, "fmin")
+	}
+	if w.Search != nil && len(w.Search.Others) > 0 {
+		more = append(more, "log")
 	}
 	w.Libm = libm(functions, more...)
 }
@@ -360,7 +365,10 @@ func (w *whole) stepAlong(wide int) int {
 
 // Bounds are the header's lines about them.
 func (w *whole) Bounds() []string {
-	if w.Solver != nil {
+	switch {
+	case w.Search != nil:
+		return w.searchBounds()
+	case w.Solver != nil:
 		return []string{
 			fmt.Sprintf("at most %d solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solves(), w.Solver.Iterations),
 			fmt.Sprintf("and so at most %d arithmetic operations for a decision. Solves hardly ever come near theirs: measure.", w.solverOperations()),
@@ -385,7 +393,10 @@ func (w *whole) Bounds() []string {
 
 // LoopBytes are the memory of one closed loop.
 func (w *whole) LoopBytes() int {
-	if w.Solver != nil {
+	switch {
+	case w.Search != nil:
+		return w.searchBytes()
+	case w.Solver != nil:
 		return 8 * w.loopNumbers()
 	}
 	return 3*(8+8+8*w.Horizon*w.NU) + 16
@@ -399,7 +410,7 @@ func (w *whole) Stated() string {
 // ControllerInfo is what gpc_NAME_controller_info says.
 func (w *whole) ControllerInfo() string {
 	info := fmt.Sprintf("gpc %s (%s), case %s", w.Version, w.Build, w.Spec.Name)
-	if w.Solver == nil {
+	if w.SHA256 != "" {
 		info = w.Info()
 	}
 	return fmt.Sprintf("%s; method %s, unsafe %d of %d", info, w.Method, w.Unsafe, len(w.Episodes))
@@ -418,17 +429,21 @@ func (w *whole) write() ([]file, error) {
 		{"main_test.c", "loops.c", w},
 		{"README.md", "WHOLE.md", w},
 	}
-	if w.Solver != nil {
+	controller, guess := "controller", w.unit
+	switch {
+	case w.Search != nil:
+		controller, guess = "switched", w.Search.Map
+	case w.Solver != nil:
+		controller, guess = "nmpc", nil
+	}
+	list = append(list,
+		template{"gpc_" + w.Symbol + "_controller.h", controller + ".h", w},
+		template{"gpc_" + w.Symbol + "_controller.c", controller + ".c", w})
+	if guess != nil {
 		list = append(list,
-			template{"gpc_" + w.Symbol + "_controller.h", "nmpc.h", w},
-			template{"gpc_" + w.Symbol + "_controller.c", "nmpc.c", w})
-	} else {
-		list = append(list,
-			template{"gpc_" + w.Symbol + ".h", "header.h", w.unit},
-			template{"gpc_" + w.Symbol + ".c", "source.c", w.unit},
-			template{"gpc_" + w.Symbol + "_weights.h", "weights.h", w.unit},
-			template{"gpc_" + w.Symbol + "_controller.h", "controller.h", w},
-			template{"gpc_" + w.Symbol + "_controller.c", "controller.c", w})
+			template{"gpc_" + w.Symbol + ".h", "header.h", guess},
+			template{"gpc_" + w.Symbol + ".c", "source.c", guess},
+			template{"gpc_" + w.Symbol + "_weights.h", "weights.h", guess})
 	}
 	if w.Observer != nil {
 		list = append(list,

@@ -48,11 +48,7 @@ func (p stretched) Abilities() *domain.ProblemAbilities {
 				return nil, err
 			}
 			return func() domain.ManyValues {
-				evaluate := make()
-				return func(n int, x, u, next, j, margins []float64) {
-					p.calls.values++
-					evaluate(n, x, u, next, j, margins)
-				}
+				return countingValues{make(), p.calls}
 			}, nil
 		}
 	}
@@ -67,6 +63,16 @@ type counting struct {
 func (c counting) Evaluate(n int, x, u, next, margins []float64) {
 	c.calls.margins++
 	c.ManyMargins.Evaluate(n, x, u, next, margins)
+}
+
+type countingValues struct {
+	domain.ManyValues
+	calls *counts
+}
+
+func (c countingValues) Evaluate(n int, x, u, next, j, margins []float64) {
+	c.calls.values++
+	c.ManyValues.Evaluate(n, x, u, next, j, margins)
 }
 
 // guarded are loops of a system's bundled map: with a guard that looks at every step alone, with one that looks at stretches, and without

@@ -4,7 +4,7 @@
  * gpc had: fails where an episode is safe in one of them alone. GPC_TICKS names a function that counts instructions or
  * cycles, where the target has one; otherwise the processor's time is measured.
  */
-{{if not .Solver}}#include "gpc_{{.Symbol}}.h"
+{{if .Navigates}}#include "gpc_{{.Symbol}}.h"
 {{end}}#include "gpc_{{.Symbol}}_{{if .Observer}}measured{{else}}controller{{end}}.h"
 
 #include <math.h>
@@ -25,7 +25,10 @@ static unsigned long GPC_NANOSECONDS(void) { return (unsigned long)(1e9 * ((doub
 #endif
 
 static const struct { const char *name; unsigned bit; } bits[] = {
-{{- if .Solver}}
+{{- if .Search}}
+    { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE },
+    { "bad_input", GPC_{{.Macro}}_BAD_INPUT }, { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
+{{- else if .Solver}}
     { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "cold", GPC_{{.Macro}}_COLD },
     { "unsolved", GPC_{{.Macro}}_UNSOLVED }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE }, { "bad_input", GPC_{{.Macro}}_BAD_INPUT },
     { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
@@ -247,7 +250,7 @@ static void filters(void)
 
 {{end}}int main(void)
 {
-    double cost, total = 0.0, total_gpc = 0.0, state_off = 0.0, cost_off = 0.0;
+    double cost, total = 0.0, total_gpc = 0.0, state_off = 0.0, cost_off = 0.0{{if .Search}}, square = 0.0{{end}};
     int e, i, unsafe = 0, unsafe_go = 0, differ = 0, failed = 0;
     const double typical[NS] = { {{row .Y.StateScale}} };
 
@@ -266,6 +269,9 @@ static void filters(void)
         }
         total += cost;
         total_gpc += episode[e].cost;
+{{- if .Search}}
+        square += (cost - episode[e].cost) * (cost - episode[e].cost);
+{{- end}}
         cost_off = fmax(cost_off, fabs(cost - episode[e].cost) / (1e-12 + fabs(episode[e].cost)));
         for (i = 0; i < NS; i++)
             state_off = fmax(state_off, fabs(s[i] - episode[e].end[i]) / typical[i]);
@@ -287,6 +293,10 @@ static void filters(void)
     printf("%s\n", gpc_{{.Symbol}}_controller_info);
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
     printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
+{{- if .Search}}
+    square = square / EPISODES - (total - total_gpc) / EPISODES * ((total - total_gpc) / EPISODES);
+    printf("cost_difference %.3g\ncost_difference_95 %.3g\n", (total - total_gpc) / EPISODES, 1.96 * sqrt(fmax(square, 0.0) / EPISODES));
+{{- end}}
     printf("loop_bytes %lu\n", (unsigned long)sizeof loop);
     print("decisions", &all);
     for (i = 0; i < KINDS; i++)
@@ -297,10 +307,8 @@ static void filters(void)
 {{- end}}
     for (i = 0; i < BITS; i++)
         printf("%s %ld\n", bits[i].name, decided[i]);
-{{- if not .Solver}}
+{{- if .Navigates}}
     printf("off_map_gpc %d\nguarded_gpc %d\n", OFF_MAP_GPC, GUARDED_GPC);
-{{- end}}
-{{- if not .Solver}}
     {
         float s[NS], c[CONTEXT], u[NU];
         unsigned long ticks, map = 0;

@@ -186,6 +186,10 @@ static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, c
 
         q->b[k] = -m[k];
         for (i = 0; i < NU; i++) {
+{{- if .Search}}
+            if (is_switched[i])
+                dm[k][i] = 0.0;
+{{- end}}
             q->a[k][i] = dm[k][i] * half[i];
             q->b[k] += dm[k][i] * (u[i] - wanted[i]);
             length = hypot(length, q->a[k][i]);
@@ -199,7 +203,7 @@ static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, c
     }
     memset(q->a[ALL], 0, 2 * NU * sizeof q->a[0]);
     for (i = 0; i < NU; i++) {
-        const int boxed = lowest[i] != 0.0 || highest[i] != 0.0;
+        const int boxed = {{if .Search}}!is_switched[i] && ({{end}}lowest[i] != 0.0 || highest[i] != 0.0{{if .Search}}){{end}};
 
         q->b[ALL + 2 * i] = boxed ? (lowest[i] - wanted[i]) / half[i] : -(double)INFINITY;
         q->b[ALL + 2 * i + 1] = boxed ? (wanted[i] - highest[i]) / half[i] : -(double)INFINITY;
@@ -208,7 +212,7 @@ static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, c
     }
 }
 
-{{if .KeepsOff}}static int onto({{.TakesKept}}const double *s, const double *c, double *u){{else}}int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]){{end}}
+{{if .KeepsOff}}static int onto({{.TakesKept}}const double *s, const double *c, double *u){{else if .Search}}static int project_others(const double *s, const double *c, double *u){{else}}int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]){{end}}
 {
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least, now;

@@ -1,6 +1,31 @@
 package mixedinteger
 
-import "math"
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// random draws the numbers of rand.Rand without a call through an interface for each.
+type random struct {
+	rand.PCG
+	normal *rand.Rand
+}
+
+func (r *random) Float64() float64 { return float64(r.Uint64()<<11>>11) / (1 << 53) }
+
+func (r *random) IntN(n int) int {
+	if n&(n-1) == 0 {
+		return int(r.Uint64()) & (n - 1)
+	}
+	hi, lo := bits.Mul64(r.Uint64(), uint64(n))
+	if lo < uint64(n) {
+		for least := -uint64(n) % uint64(n); lo < least; {
+			hi, lo = bits.Mul64(r.Uint64(), uint64(n))
+		}
+	}
+	return int(hi)
+}
 
 // draw makes a candidate by chance. Neighbouring periods share a random number, which changes with a chance that each
 // candidate draws. Plans of few changes are then as likely as others.
@@ -89,7 +114,7 @@ func (s *Search) knots() {
 		if i > 0 && constant {
 			s.noise[i] = s.noise[0]
 		} else {
-			s.noise[i] = s.rng.NormFloat64()
+			s.noise[i] = s.rng.normal.NormFloat64()
 		}
 	}
 }
@@ -137,7 +162,11 @@ func (s *Search) neighbour(p *Plan) {
 		e := int(math.Floor(float64(len(s.elites)) * s.rng.Float64() * s.rng.Float64()))
 		s.copyPlan(p, &s.elites[e])
 		for range 1 + s.rng.IntN(3) {
-			s.move(p)
+			if s.rng.IntN(2) == 0 {
+				s.moveChange(p)
+			} else {
+				s.move(p)
+			}
 		}
 	}
 	n.next++
@@ -147,7 +176,9 @@ func (s *Search) neighbour(p *Plan) {
 
 func (s *Search) copyPlan(p, source *Plan) {
 	copy(p.Places, source.Places)
-	copy(p.Actions, source.Actions)
+	if len(s.continuous) > 0 { // else the places say all
+		copy(p.Actions, source.Actions)
+	}
 }
 
 // flip makes flip number k of a plan: of a period, of a switch, to another value.
@@ -172,7 +203,8 @@ func (s *Search) move(p *Plan) {
 	i := s.rng.IntN(ns)
 	values := len(s.spec.Switches[i].Values)
 	from := s.rng.IntN(s.steps)
-	length := 1 + int(float64(s.steps)*math.Pow(s.rng.Float64(), 3)/2)
+	x := s.rng.Float64()
+	length := 1 + int(float64(s.steps)*x*(x*x)/2)
 	to := min(s.steps, from+length)
 	if s.rng.IntN(2) == 0 {
 		v := uint8(s.rng.IntN(values))
@@ -193,6 +225,28 @@ func (s *Search) move(p *Plan) {
 	}
 }
 
+// moveChange moves a change of a switch to a period before or after, most often the next.
+func (s *Search) moveChange(p *Plan) {
+	ns := len(s.spec.Switches)
+	i, from := s.rng.IntN(ns), s.rng.IntN(s.steps)
+	x := s.rng.Float64()
+	distance, later := 1+int(float64(s.steps)*(x*(x*x))/4), s.rng.IntN(2) == 0
+	for k := range s.steps {
+		h := (from + k) % s.steps
+		if h == 0 || p.Places[h*ns+i] == p.Places[(h-1)*ns+i] {
+			continue
+		}
+		first, last, v := h, min(s.steps, h+distance), p.Places[(h-1)*ns+i]
+		if !later {
+			first, last, v = max(0, h-distance), h, p.Places[h*ns+i]
+		}
+		for ; first < last; first++ {
+			p.Places[first*ns+i] = v
+		}
+		return
+	}
+}
+
 // disturb adds noise to the actions without a switch of every other neighbour.
 func (s *Search) disturb(p *Plan) {
 	nu := s.spec.ActionSize()
@@ -201,7 +255,7 @@ func (s *Search) disturb(p *Plan) {
 			continue
 		}
 		s.knots()
-		scale := s.spread[k] * math.Pow(2, -float64(s.rng.IntN(5)))
+		scale := s.spread[k] * math.Ldexp(1, -s.rng.IntN(5))
 		if s.rng.IntN(3) == 0 { // of a stretch alone
 			from := s.rng.IntN(s.steps)
 			to := min(s.steps, from+1+s.rng.IntN(max(1, s.steps/4)))

@@ -9,7 +9,7 @@ import (
 
 // Methods are the ways to decide of a case with switches, in the order of its tables.
 func Methods(s *Solver) (all []domain.Method) {
-	add := func(m domain.Method, o ControllerOptions) {
+	eachMethod(len(s.spec.Switches) < s.spec.ActionSize(), func(m domain.Method, o ControllerOptions) {
 		m.Ahead, m.Candidates = o.Ahead, o.Candidates
 		if o.GuessOnly {
 			m.Candidates = 0
@@ -25,10 +25,25 @@ func Methods(s *Solver) (all []domain.Method) {
 			return NewController(s, means.Proposer, o)
 		}
 		all = append(all, m)
-	}
+	})
+	return all
+}
+
+// OptionsOf are the options of a method of Methods by its name, and whether it needs a map.
+func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
+	eachMethod(true, func(m domain.Method, o ControllerOptions) {
+		if m.Name == name {
+			opt, needsMap, ok = o, m.Needs&domain.NeedsMap != 0, true
+		}
+	})
+	return opt, needsMap, ok
+}
+
+// eachMethod calls add with every method; polished ones where there are actions without a switch.
+func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions)) {
 	add(domain.Method{Name: "direct", About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true})
 	polishes := []bool{false}
-	if len(s.spec.Switches) < s.spec.ActionSize() {
+	if continuous {
 		polishes = append(polishes, true)
 	}
 	searches := func(name, format string, group domain.Group, needs domain.Needs) {
@@ -51,5 +66,4 @@ func Methods(s *Solver) (all []domain.Method) {
 	searches("search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0)
 	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true})
 	add(domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}, ControllerOptions{Candidates: 512, Relaxed: true})
-	return all
 }

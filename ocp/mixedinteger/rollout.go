@@ -8,6 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
+// alone is the priority of a single objective.
+var alone = [1]float64{1}
+
 // groupSize is the number of decisions of one evaluation: what they read and write stays in the second cache.
 const groupSize = 256
 
@@ -20,19 +23,23 @@ type rollout struct {
 	values    domain.ManyValues // nil: one decision at a time
 	real      bool              // an action without a switch can be projected
 
-	delta, sigma []float64
-	plans        []*Plan // sorted
-	branches     []branch
-	children     []branch
-	x, next, u   []float64 // one row for each branch
-	j, m         []float64 // of a group
-	least        float64   // cost of a decision since Begin: below zero no candidate is given up early
-	bound        Plan      // what is worse than this is given up where costs only grow
-	Decisions    int       // evaluated so far
-	nx, ns, nu   int
-	nj, nm       int
-	preference   domain.Preference
-	parents      []int32
+	delta      []float64
+	sigma      []float64                            // weights of the objectives of each row of a group
+	broken     []int                                // rows of a group to be projected
+	packed     struct{ x, u, next, j, m []float64 } // these one behind another
+	plans      []*Plan                              // sorted
+	branches   []branch
+	children   []branch
+	x, next, u []float64 // one row for each branch
+	j, m       []float64 // of a group
+	least      float64   // cost of a decision since Begin: below zero no candidate is given up early
+	bound      Plan      // what is worse than this is given up where costs only grow
+	Decisions  int       // evaluated so far
+	nx, ns, nu int
+	nj, nm     int
+	preference domain.Preference
+	weights    []float64 // of the objectives, where they are the same everywhere
+	parents    []int32
 }
 
 // branch are the plans from and before to, which agree up to the present step.
@@ -46,7 +53,7 @@ func newRollout(p domain.Problem) (*rollout, error) {
 	r := &rollout{
 		problem: p, spec: spec, abilities: domain.AbilitiesOfProblem(p), real: len(spec.Switches) < spec.ActionSize(),
 		ns: spec.MeasuredSize(), nx: spec.MeasuredSize() + spec.ContextSize(), nu: spec.ActionSize(), nj: spec.ObjectiveSize(), nm: len(spec.Margins),
-		delta: make([]float64, spec.ObjectiveSize()), sigma: make([]float64, spec.ObjectiveSize()),
+		delta: make([]float64, spec.ObjectiveSize()),
 	}
 	if make := r.abilities.ManyValues; make != nil {
 		many, err := make()
@@ -57,14 +64,17 @@ func newRollout(p domain.Problem) (*rollout, error) {
 			r.values = many()
 		}
 	}
-	r.j, r.m = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm)
+	r.j, r.m, r.sigma = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm), make([]float64, groupSize*r.nj)
 	return r, nil
 }
 
 // run writes cost, violation and executed actions of the candidates. Those that are worse than bound before their end
 // may be given up: their cost and their violation are +Inf.
 func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan, bound Plan) {
-	r.preference, r.bound = pref, bound
+	r.preference, r.bound, r.weights = pref, bound, pref.W
+	if pref.Adaptive && r.nj == 1 { // the priority of a single objective
+		r.weights = alone[:]
+	}
 	r.sort(plans)
 	r.branches = append(r.branches[:0], branch{to: int32(len(plans))})
 	r.grow(len(plans))
@@ -144,20 +154,25 @@ func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
 	}
 }
 
-// evaluate steps the branches from and before to.
+// evaluate steps the branches from and before to. Where a limit is broken the actions without a switch are projected
+// onto it, if there are any.
 func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
 	r.Decisions += n
 	x, u, next := r.x[from*r.nx:to*r.nx], r.u[from*r.nu:to*r.nu], r.next[from*r.nx:to*r.nx]
 	if r.values != nil {
-		r.values(n, x, u, next, r.j, r.m)
+		r.values.Evaluate(n, x, u, next, r.j, r.m)
 	} else {
 		for i := range n {
 			r.evaluateRow(i, from)
 		}
 	}
+	if r.real {
+		r.project(from, n, h)
+	}
+	r.prioritise(from, n)
 	for i := range n {
-		r.score(&r.children[from+i], i, from, h)
+		r.score(&r.children[from+i], i, from)
 	}
 }
 
@@ -175,40 +190,90 @@ func (r *rollout) row(i, first int) (s, c, u []float64) {
 	return x[:r.ns], x[r.ns:], r.u[(first+i)*r.nu:][:r.nu]
 }
 
-// alone is the priority of a single objective.
-var alone = [1]float64{1}
+// margin is the smallest of row i of a group.
+func (r *rollout) margin(i int) float64 { return domain.Smallest(r.m[i*r.nm : (i+1)*r.nm]) }
 
-// score adds step h to what is known of a branch. Where a limit is broken the actions without a switch are projected
-// onto it, if there are any.
-func (r *rollout) score(b *branch, i, first, h int) {
-	margin := domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
-	if !r.spec.Keeps(margin) && r.real {
-		s, c, u := r.row(i, first)
-		r.problem.Project(s, c, u)
-		for _, p := range r.plans[b.from:b.to] {
+// project projects the actions of the group that break a limit.
+func (r *rollout) project(first, n, h int) {
+	r.broken = r.broken[:0]
+	for i := range n {
+		if !r.spec.Keeps(r.margin(i)) {
+			r.broken = append(r.broken, i)
+		}
+	}
+	if len(r.broken) == 0 {
+		return
+	}
+	if r.values == nil {
+		for _, i := range r.broken {
+			s, c, u := r.row(i, first)
+			r.problem.Project(s, c, u)
+			r.evaluateRow(i, first)
+		}
+	} else {
+		r.projectTogether(first)
+	}
+	for _, i := range r.broken {
+		_, _, u := r.row(i, first)
+		for _, p := range r.plans[r.children[first+i].from:r.children[first+i].to] {
 			copy(p.Actions[h*r.nu:], u)
 			for k := range r.spec.Switches { // a limit may take another value
 				w := &r.spec.Switches[k]
 				p.Places[h*len(r.spec.Switches)+k] = uint8(w.Nearest(u[w.Action]))
 			}
 		}
-		r.evaluateRow(i, first)
-		margin = domain.Smallest(r.m[i*r.nm : (i+1)*r.nm])
 	}
-	if !r.spec.Keeps(margin) {
+}
+
+// projectTogether projects the broken rows of a group in lanes.
+func (r *rollout) projectTogether(first int) {
+	b, n := &r.packed, len(r.broken)
+	move := func(packed *[]float64, rows []float64, width, offset int, back bool) {
+		*packed = resize(*packed, n*width)
+		for k, i := range r.broken {
+			row := rows[(offset+i)*width:][:width]
+			if back {
+				copy(row, (*packed)[k*width:])
+			} else {
+				copy((*packed)[k*width:], row)
+			}
+		}
+	}
+	move(&b.x, r.x, r.nx, first, false)
+	move(&b.u, r.u, r.nu, first, false)
+	b.next, b.j, b.m = resize(b.next, n*r.nx), resize(b.j, n*r.nj), resize(b.m, n*r.nm)
+	r.values.Project(n, b.x, b.u, b.next, b.j, b.m)
+	move(&b.u, r.u, r.nu, first, true)
+	move(&b.next, r.next, r.nx, first, true)
+	move(&b.j, r.j, r.nj, 0, true)
+	move(&b.m, r.m, r.nm, 0, true)
+}
+
+// prioritise writes the weights of the objectives of a group.
+func (r *rollout) prioritise(first, n int) {
+	switch {
+	case !r.preference.Adaptive || r.nj == 1:
+		for i := range n {
+			copy(r.sigma[i*r.nj:(i+1)*r.nj], r.weights)
+		}
+	case r.values != nil:
+		r.values.Priorities(n, r.x[first*r.nx:(first+n)*r.nx], r.sigma)
+	default:
+		for i := range n {
+			s, c, u := r.row(i, first)
+			r.problem.Indicators(s, u, c, r.delta)
+			r.spec.Semantic.Priority(r.delta, r.sigma[i*r.nj:(i+1)*r.nj])
+		}
+	}
+}
+
+// score adds a step to what is known of a branch.
+func (r *rollout) score(b *branch, i, first int) {
+	if margin := r.margin(i); !r.spec.Keeps(margin) {
 		b.violation -= margin
 	}
-	sigma := r.preference.W
-	if r.preference.Adaptive && r.nj == 1 {
-		sigma = alone[:]
-	} else if r.preference.Adaptive {
-		s, c, u := r.row(i, first)
-		r.problem.Indicators(s, u, c, r.delta)
-		r.spec.Semantic.Priority(r.delta, r.sigma)
-		sigma = r.sigma
-	}
 	cost := 0.0
-	for k, w := range sigma {
+	for k, w := range r.sigma[i*r.nj : (i+1)*r.nj] {
 		cost += w * r.j[i*r.nj+k]
 	}
 	r.least = min(r.least, cost)
@@ -225,8 +290,9 @@ func (r *rollout) score(b *branch, i, first, h int) {
 // the other branches become those of the next step.
 func (r *rollout) prune() {
 	r.branches = r.branches[:0]
+	cost, violation := r.rounded(r.bound.Cost), r.rounded(r.bound.Violation)
 	for row, b := range r.children {
-		if r.least >= 0 && (b.violation > r.bound.Violation || b.violation == r.bound.Violation && b.cost > r.bound.Cost) {
+		if v := r.rounded(b.violation); r.least >= 0 && (v > violation || v == violation && r.rounded(b.cost) > cost) {
 			continue
 		}
 		if target := len(r.branches); target != row {
@@ -235,4 +301,24 @@ func (r *rollout) prune() {
 		r.branches = append(r.branches, b)
 	}
 	r.x, r.next = r.next, r.x
+}
+
+// better is safe before cheap.
+func (r *rollout) better(p, o *Plan) bool {
+	switch {
+	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
+		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
+	case r.rounded(p.Violation) != r.rounded(o.Violation):
+		return p.Violation < o.Violation
+	}
+	return r.rounded(p.Cost) < r.rounded(o.Cost)
+}
+
+// rounded makes sums equal that differ by the roundings of a projection. They would otherwise decide between plans that a limit makes one,
+// and the search would go another way on every machine and in C.
+func (r *rollout) rounded(v float64) float64 {
+	if r.real {
+		return float64(float32(v))
+	}
+	return v
 }

@@ -14,8 +14,9 @@ type rules struct {
 	chances  int    // of a step
 	ages     []int  // of each switch: its first age in a state of rules, after the places
 	free     []bool // of each switch: it may change in any period
-	most     []int  // of each switch: the largest age that is counted
-	size     int    // of such a state
+	allFree  bool
+	most     []int // of each switch: the largest age that is counted
+	size     int   // of such a state
 }
 
 func newRules(switches []domain.Switch) *rules {
@@ -26,6 +27,7 @@ func newRules(switches []domain.Switch) *rules {
 		r.ages = append(r.ages, r.size)
 		r.size += switches[i].Changes()
 		r.free = append(r.free, slices.Max(switches[i].Least) == 1 && switches[i].Most == 0)
+		r.allFree = !slices.Contains(r.free, false)
 		r.most = append(r.most, switches[i].Saturation())
 	}
 	return r
@@ -72,6 +74,9 @@ func (r *rules) take(i int, place int, state []int) {
 
 // repair makes the places of a plan, [steps·switches], ones that the rules allow: a change that may not be yet waits.
 func (r *rules) repair(start []int, plan []uint8, state []int) {
+	if r.allFree {
+		return
+	}
 	n := len(r.switches)
 	copy(state, start)
 	for first := 0; first < len(plan); first += n {

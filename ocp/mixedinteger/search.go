@@ -19,6 +19,7 @@ import (
 
 const (
 	leastRound  = 32
+	mostRound   = 512
 	rounds      = 8    // of a run
 	eliteShare  = 16   // candidates of a round for one elite, at least leastElites
 	leastElites = 16   //
@@ -27,6 +28,8 @@ const (
 	firstSpread = 0.25 // of other actions, in half boxes
 	leastSpread = 0.003
 	knots       = 8 // of their noise
+	// distinct are the parts of half a box: other actions in the same part are one.
+	distinct = 1 << 24
 	// Shares of a round's candidates.
 	drawnShare, roundedShare = 0.45, 0.1
 	// MaxCandidates of one run.
@@ -48,17 +51,6 @@ type Plan struct {
 	key       uint64
 }
 
-// better is safe before cheap.
-func (p *Plan) better(o *Plan) bool {
-	switch {
-	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
-		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
-	case p.Violation != o.Violation:
-		return p.Violation < o.Violation
-	}
-	return p.Cost < o.Cost
-}
-
 // Safe reports whether the plan keeps every limit.
 func (p *Plan) Safe() bool { return p.Violation == 0 && !math.IsNaN(p.Cost) }
 
@@ -74,8 +66,7 @@ type Search struct {
 
 	// Of the decision.
 	decisions   uint64
-	rng         *rand.Rand
-	source      *rand.PCG
+	rng         random
 	s, c        []float64
 	pref        domain.Preference
 	steps       int
@@ -103,7 +94,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 		return nil, fmt.Errorf("mixedinteger: case %q has no switched action", spec.Name)
 	}
 	if opt.Round == 0 {
-		opt.Round = 512
+		opt.Round = mostRound
 	}
 	if opt.Round < 1 || opt.Round > MaxCandidates {
 		return nil, fmt.Errorf("mixedinteger: rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
@@ -112,8 +103,8 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches), source: rand.NewPCG(0, 0)}
-	s.rng = rand.New(s.source)
+	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches)}
+	s.rng.normal = rand.New(&s.rng.PCG)
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
 		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
@@ -136,7 +127,7 @@ func (s *Search) Restart(n uint64) { s.decisions = n }
 // problem's fallback.
 func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 	s.decisions++
-	s.source.Seed(s.opt.Seed, s.decisions)
+	s.rng.Seed(s.opt.Seed, s.decisions)
 	s.s, s.c = append(s.s[:0], state...), append(s.c[:0], c...)
 	s.pref, s.steps = pref, steps
 	s.rules.read(c, s.start)
@@ -275,7 +266,7 @@ func (s *Search) blank() Plan {
 // where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
 func (s *Search) Run(n int, limit time.Duration) *Plan {
 	start, total := time.Now(), 0
-	size := min(s.opt.Round, max(leastRound, (n+rounds-1)/rounds))
+	size := roundSize(n, s.opt.Round)
 	for round := 0; total < n; round++ {
 		if limit > 0 && round > 0 && time.Since(start)*time.Duration(round+1)/time.Duration(round) > limit {
 			break
@@ -288,16 +279,26 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 	return s.Best()
 }
 
-// runPatiently makes rounds until they find nothing better for a while.
-func (s *Search) runPatiently() *Plan {
+// runPatiently makes rounds of n candidates until they find nothing better for a while.
+func (s *Search) runPatiently(n int) *Plan {
 	vain, best := 0, math.Inf(1)
-	for k := 0; k < mostRounds && vain < patience && s.round(patientRound); k++ {
+	for k := 0; k < mostRounds && vain < patience && s.round(n); k++ {
 		vain++
 		if p := s.Best(); p != nil && p.Safe() && p.Cost < best-gain*math.Abs(p.Cost) {
 			vain, best = 0, p.Cost
 		}
 	}
 	return s.Best()
+}
+
+func roundSize(n, most int) int { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
+
+// Sizes are the most candidates of a round in a run of n, the most elites that are kept of them, and the most of these that a
+// Controller offers to its next decision.
+func Sizes(n int) (candidates, elites, offered int) {
+	candidates = min(n, roundSize(n, mostRound))
+	elites = max(leastElites, candidates/eliteShare)
+	return candidates, elites, min(offers, elites)
 }
 
 // Best is the best plan of the decision; nil where none is finite.
@@ -357,8 +358,11 @@ func (s *Search) add(p Plan) {
 	p.key = hash(p.Places)
 	if len(s.continuous) > 0 {
 		s.complete(&p)
-		for _, v := range p.Actions {
-			p.key = (p.key ^ math.Float64bits(v)) * prime
+		for h := range s.steps {
+			for k, a := range s.continuous {
+				v := p.Actions[h*s.spec.ActionSize()+a]
+				p.key = (p.key ^ math.Float64bits(math.Round(v*(distinct/s.half[k]))+0)) * prime
+			}
 		}
 	}
 	if !s.keys.add(p.key) {
@@ -397,7 +401,7 @@ func (s *Search) adapt() {
 	keep := max(leastElites, len(s.batch)/eliteShare)
 	full, worst := len(s.elites) >= keep, len(s.elites)-1
 	for i := range s.batch {
-		if p := s.batch[i]; full && !p.better(&s.elites[worst]) {
+		if p := s.batch[i]; full && !s.rollout.better(&p, &s.elites[worst]) {
 			s.spare = append(s.spare, p)
 		} else {
 			s.elites = append(s.elites, p)
@@ -405,9 +409,9 @@ func (s *Search) adapt() {
 	}
 	slices.SortFunc(s.elites, func(a, b Plan) int {
 		switch {
-		case a.better(&b):
+		case s.rollout.better(&a, &b):
 			return -1
-		case b.better(&a):
+		case s.rollout.better(&b, &a):
 			return 1
 		}
 		return cmp.Compare(a.key, b.key)

@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// A reference is the best of referenceStarts searches, that of a dataset's scenario the best of scenarioStarts. A
-	// search ends when patience rounds of patientRound candidates find nothing better, or after mostRounds.
-	referenceStarts, scenarioStarts = 5, 2
-	patience, patientRound          = 6, 512
+	// A reference is the best of referenceStarts searches in rounds of referenceRound candidates, that of a dataset's
+	// scenario likewise. A search ends when patience rounds find nothing better, or after mostRounds.
+	referenceStarts, referenceRound = 3, 4096
+	scenarioStarts, scenarioRound   = 2, 1024
+	patience                        = 8
 	mostRounds                      = 60
 	againCandidates                 = 1024 // after the other actions were solved again
 	mostAlternations                = 4    // of switches and other actions
@@ -107,10 +108,10 @@ func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
 	search.Restart(0)
-	return s.reference(search, state, c, steps, pref, referenceStarts)
+	return s.reference(search, state, c, steps, pref, referenceStarts, referenceRound)
 }
 
-func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, starts int) (*Plan, error) {
+func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, starts, round int) (*Plan, error) {
 	guess := s.relaxed(state, c, steps, pref, 1)
 	var best *Plan
 	for k := range starts {
@@ -122,7 +123,7 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		if best != nil && k > 1 { // others begin without what is known
 			search.Offer(best.Actions)
 		}
-		plan := search.runPatiently()
+		plan := search.runPatiently(round)
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
@@ -131,7 +132,7 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		}
 		if improved, err := s.alternate(search, plan, state, c, steps, pref); err != nil {
 			return nil, err
-		} else if best == nil || improved.better(best) {
+		} else if best == nil || search.rollout.better(improved, best) {
 			best = improved.clone()
 		}
 	}
@@ -242,7 +243,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	search.Restart(seed << 16)
 	state, c := make([]float64, s.spec.MeasuredSize()), make([]float64, s.spec.ContextSize())
 	s.initial(p, state, c)
-	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioStarts)
+	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioStarts, scenarioRound)
 	if err != nil {
 		return nil, err
 	}

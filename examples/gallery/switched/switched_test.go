@@ -169,7 +169,7 @@ func TestLanesAgree(t *testing.T) {
 			}
 			nx, nj, nm := len(x)/n, len(y.Objectives), len(p.Spec().Margins)
 			next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
-			evaluator()(n, x, u, next, j, m)
+			evaluator().Evaluate(n, x, u, next, j, m)
 			for i := range n {
 				got := slices.Concat(next[i*nx:][:nx], j[i*nj:][:nj], m[i*nm:][:nm])
 				for k, v := range got {

@@ -74,9 +74,30 @@ func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 func (b *Builder) Program() *Program {
 	b.close()
 	b.place()
-	p := &Program{code: stretched(b.code), cells: b.layout.Cells()}
+	p := &Program{code: stretched(b.code), cells: b.layout.Cells(), temporaries: uint32(b.layout.next)}
 	p.count()
 	return p
+}
+
+// Join is one program of several, of one layout.
+func Join(programs ...*Program) *Program {
+	b, joined := Builder{}, &Program{}
+	for _, p := range programs {
+		forEachRun(p.code, func(r run) {
+			head := Ref(0)
+			if len(r.head) > 0 {
+				head = Ref(r.head[0])
+			}
+			for args := r.args; len(args) > 0; {
+				args = args[copy(b.extend(r.op, head, r.row, len(args)/r.op.words()), args):]
+			}
+		})
+		joined.cells, joined.temporaries = max(joined.cells, p.cells), max(joined.temporaries, p.temporaries)
+	}
+	b.close()
+	joined.code = b.code
+	joined.count()
+	return joined
 }
 
 // close ends the chunk at work, and with it its last run.

@@ -98,6 +98,7 @@ type Program struct {
 	code                    [][]uint32 // see run; nil once it has been taken
 	cells                   int        // one more than the largest cell that is used
 	runs, operations, flops int
+	temporaries             uint32 // cells from here on have no value after it
 }
 
 // chunkWords is the most words of one chunk of a program, whose end costs one more run.
@@ -249,10 +250,11 @@ func widen(code [][]uint32, from, to int) {
 // Machine holds the cells of one set of lanes and executes programs on them. It
 // is for one goroutine at a time.
 type Machine struct {
-	width int
-	cells []float64
-	codes [][][]uint32
-	level isa.Level
+	width  int
+	cells  []float64
+	codes  [][][]uint32
+	level  isa.Level
+	native *native
 }
 
 // Widths lists the numbers of lanes that an instruction set runs, widest first:
@@ -274,6 +276,19 @@ type Compiled struct {
 	width int
 	cells int
 	codes [][][]uint32 // chunks of each program, operands as offsets in float64
+	// Of Native: of each program, its temporaries.
+	temporaries []uint32
+	native      *native
+}
+
+// Native is Compile for programs that run often. Where the system allows it they become instructions of the processor, several times
+// as fast as what is interpreted.
+func Native(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
+	c, err := Compile(level, width, programs...)
+	if err == nil {
+		c.native = newNative(c)
+	}
+	return c, err
 }
 
 // maxOffset bounds the offsets in float64 that a program's operands hold.
@@ -305,7 +320,7 @@ func Take(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
 
 // For is the same programs for another width.
 func (c *Compiled) For(level isa.Level, width int) (*Compiled, error) {
-	out := &Compiled{level: level, width: width, cells: c.cells, codes: c.codes}
+	out := &Compiled{level: level, width: width, cells: c.cells, codes: c.codes, temporaries: c.temporaries}
 	if err := out.check(); err != nil {
 		return nil, err
 	}
@@ -321,7 +336,7 @@ func newCompiled(level isa.Level, width int, programs []*Program) (*Compiled, er
 			return nil, fmt.Errorf("lanes: program %d of %d has been taken", i, len(programs))
 		}
 		c.cells = max(c.cells, p.cells)
-		c.codes = append(c.codes, p.code)
+		c.codes, c.temporaries = append(c.codes, p.code), append(c.temporaries, p.temporaries)
 	}
 	return c, c.check()
 }
@@ -357,7 +372,7 @@ func (c *Compiled) copied(oldWidth int) [][][]uint32 {
 // NewMachine returns a machine whose cells are all zero.
 func NewMachine(c *Compiled) *Machine {
 	// Cells start on a cache line: a vector that straddles two costs two loads.
-	return &Machine{width: c.width, level: c.level, codes: c.codes, cells: aligned(c.cells * c.width)}
+	return &Machine{width: c.width, level: c.level, codes: c.codes, native: c.native, cells: aligned(c.cells * c.width)}
 }
 
 // Lanes is the number of lanes.
@@ -365,6 +380,9 @@ func (m *Machine) Lanes() int { return m.width }
 
 // Run executes the program with that index in Compile's list on all lanes.
 func (m *Machine) Run(program int) {
+	if m.native.run(program, m.cells) {
+		return
+	}
 	for _, code := range m.codes[program] {
 		execute(m.level, code, m.cells, m.width)
 	}

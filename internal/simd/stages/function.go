@@ -36,7 +36,7 @@ func NewFunction(f *program.Function, variables []int) *Function {
 
 // Compile readies the code for an instruction set and number of lanes.
 func (k *Function) Compile(level isa.Level, width int) (*lanes.Compiled, error) {
-	return lanes.Compile(level, width, k.code.programs...)
+	return lanes.Native(level, width, k.code.programs...)
 }
 
 // FunctionMachine evaluates as many points as it has lanes. It is for one goroutine at a time.
@@ -72,6 +72,11 @@ func (m *FunctionMachine) Linearise() { m.machine.Run(m.code.first.program) }
 
 // Curvature evaluates the second derivatives of weightsᵀ·outputs at the points of all lanes.
 func (m *FunctionMachine) Curvature() { m.machine.Run(m.code.second.program) }
+
+// Values are the outputs of a lane after Linearise.
+func (m *FunctionMachine) Values(lane int, out []float64) {
+	m.machine.Gather(out, m.code.first.out[0], lane)
+}
 
 // Slopes are the first derivatives of a lane after Linearise, [outputs][directions].
 func (m *FunctionMachine) Slopes(lane int, out []float64) {

@@ -106,16 +106,22 @@ type mode struct {
 	plain       bool // values alone
 	marginsOnly bool // margins alone, the decision's step being given
 	seeded      int  // first derivatives of the step alone, by so many directions in each lane
+	slopes      bool // first derivatives alone
 }
 
 // forwardOnly says that there is no way back.
-func (m mode) forwardOnly() bool { return m.plain || m.seeded > 0 }
+func (m mode) forwardOnly() bool { return m.plain || m.slopes || m.seeded > 0 }
 
 // New makes the code for directions by, entries of (s, c, u).
 func New(y System, variables []int) (*Code, error) { return newCode(y, variables, mode{}) }
 
 // NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
 func NewValues(y System) (*Code, error) { return newCode(y, nil, mode{plain: true}) }
+
+// NewSlopes makes the code of values and first derivatives: it has no Curvature.
+func NewSlopes(y System, variables []int) (*Code, error) {
+	return newCode(y, variables, mode{slopes: true})
+}
 
 // NewMargins makes the code of the margins alone, of decisions whose step is known (SetNext).
 func NewMargins(y System) (*Code, error) {
@@ -197,7 +203,42 @@ func newCode(y System, variables []int, m mode) (*Code, error) {
 	for _, b := range x.builders {
 		k.programs = append(k.programs, b.Program())
 	}
+	k.linear = k.joined(k.linear)
+	for t, way := range k.backward {
+		k.backward[t] = k.joined(way)
+	}
 	return k, nil
+}
+
+// mostJoined is the most operations of a program that others are joined to: native code of more would leave the fastest cache.
+const mostJoined = 1 << 12
+
+// joined makes one program of parts that follow each other: what one leaves to the next then stays in registers.
+func (k *Code) joined(parts []part) (out []part) {
+	var group []*lanes.Program
+	size := 0
+	end := func() {
+		if len(group) > 1 {
+			out = append(out[:len(out)-len(group)], part{program: len(k.programs)})
+			k.programs = append(k.programs, lanes.Join(group...))
+		}
+		group, size = group[:0], 0
+	}
+	for _, p := range parts {
+		if p.repeat != nil {
+			end()
+			out = append(out, part{repeat: k.joined(p.repeat), while: p.while, most: p.most})
+			continue
+		}
+		program := k.programs[p.program]
+		if size += program.Operations(); size > mostJoined {
+			end()
+			size = program.Operations()
+		}
+		group, out = append(group, program), append(out, p)
+	}
+	end()
+	return out
 }
 
 func (k *Code) rows(n int) []lanes.Ref {
@@ -378,7 +419,7 @@ type Machine struct {
 
 // Compile readies the code for an instruction set and number of lanes (see lanes.Widths).
 func (k *Code) Compile(level isa.Level, width int) (*lanes.Compiled, error) {
-	return lanes.Compile(level, width, k.programs...)
+	return lanes.Native(level, width, k.programs...)
 }
 
 // NewMachine is one of that code.
@@ -466,10 +507,13 @@ func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
 }
 
 // Slopes are the first derivatives of a lane after Linearise: of sNext and cNext, of the objectives and of the margins, each
-// [entries][directions].
+// [entries][directions]. Slices that are nil are passed over.
 func (m *Machine) Slopes(lane int, next, j, margins []float64) {
 	n, first := m.code.sizes.N, m.code.blocks[0]
 	gather := func(out []float64, rows []lanes.Ref) []float64 {
+		if out == nil {
+			return nil
+		}
 		for _, row := range rows {
 			m.machine.Gather(out[:n], row, lane)
 			out = out[n:]

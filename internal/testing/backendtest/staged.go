@@ -186,8 +186,53 @@ func checkManyValues(p domain.Problem, points []point) (errs []error) {
 	for _, at := range points {
 		x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
 	}
-	values()(n, x, u, d.next, d.j, d.m)
-	return append(d.checkValues(p, points), checkLeftAlone(p, points)...)
+	many := values()
+	many.Evaluate(n, x, u, d.next, d.j, d.m)
+	errs = append(d.checkValues(p, points), checkLeftAlone(p, points)...)
+	sigma := make([]float64, n*spec.ObjectiveSize())
+	many.Priorities(n, x, sigma)
+	errs = append(errs, checkPriorities(p, points, sigma)...)
+	many.Project(n, x, u, d.next, d.j, d.m)
+	return append(errs, d.checkProjected(p, points, u)...)
+}
+
+// checkPriorities holds the priorities of many decisions to those of the problem's indicators.
+func checkPriorities(p domain.Problem, points []point, sigma []float64) (errs []error) {
+	spec := p.Spec()
+	delta, want := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
+	for i, at := range points {
+		p.Indicators(at.s, at.u, at.c, delta)
+		spec.Semantic.Priority(delta, want)
+		for k, w := range want {
+			if g := sigma[i*len(want)+k]; !(math.Abs(g-w) <= stagedRounding) {
+				errs = append(errs, fmt.Errorf("point %d: priority %d is %v among many, %v alone", i, k, g, w))
+			}
+		}
+	}
+	return errs
+}
+
+// checkProjected holds actions projected together, with what they lead to: they keep the limits where Project finds one that does,
+// the actions of switches being the same. Project alone may take an escape's action.
+func (d *stageValues) checkProjected(p domain.Problem, points []point, u []float64) (errs []error) {
+	spec := p.Spec()
+	nu, margins := spec.ActionSize(), make([]float64, len(spec.Margins))
+	after, escapes := slices.Clone(points), domain.AbilitiesOfProblem(p).Escape != nil
+	for i, at := range points {
+		after[i].u = u[i*nu : (i+1)*nu]
+		alone := slices.Clone(at.u)
+		kept := p.Project(at.s, at.c, alone) && !escapes
+		for _, w := range spec.Switches {
+			kept = kept && alone[w.Action] == at.u[w.Action]
+			if got := after[i].u[w.Action]; got != at.u[w.Action] {
+				errs = append(errs, fmt.Errorf("point %d: the action %d of a switch was %v, projected %v", i, w.Action, at.u[w.Action], got))
+			}
+		}
+		if p.Margins(at.s, at.c, after[i].u, margins); kept && !(domain.Smallest(margins) >= -spec.MarginTolerance-stagedRounding) {
+			errs = append(errs, fmt.Errorf("point %d: the action %v breaks a limit by %v, while %v keeps them", i, after[i].u, -domain.Smallest(margins), alone))
+		}
+	}
+	return append(errs, d.checkValues(p, after)...)
 }
 
 // checkLeftAlone holds Project to leave an action alone that is inside the box and keeps its margins.

@@ -1,0 +1,205 @@
+package equations
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+	"github.com/gpc-engine/gpc/internal/simd/stages"
+)
+
+// projectionCode is a system's program with what a projection and the priorities need.
+type projectionCode struct {
+	real                             []int        // actions without a switch
+	slopes                           *stages.Code // by them; nil: there is nothing to project
+	priority                         *stages.Function
+	compiledSlopes, compiledPriority *lanes.Compiled
+}
+
+func (p *Problem) compileProjection() (*projectionCode, error) {
+	read, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	values, err := p.valueCode()
+	if err != nil {
+		return nil, err
+	}
+	k := &projectionCode{priority: stages.NewFunction(p.priority(read), nil)}
+	if k.compiledPriority, err = k.priority.Compile(values.level, values.width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
+	}
+	var columns []int
+	for i := range p.spec.Action {
+		if !p.isSwitched(i) {
+			k.real = append(k.real, i)
+			columns = append(columns, len(p.spec.Measured)+len(p.spec.Context)+i)
+		}
+	}
+	if len(columns) == 0 || len(p.spec.Margins) == 0 {
+		return k, nil
+	}
+	if k.slopes, err = stages.NewSlopes(values.system, columns); err != nil {
+		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
+	}
+	if k.compiledSlopes, err = k.slopes.Compile(values.level, values.width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
+	}
+	return k, nil
+}
+
+// manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the
+// functions are faster; with switches beside other actions a search is to decide the same on every processor.
+func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
+	if p.system.Source == nil {
+		return nil
+	}
+	return func() (func() domain.ManyValues, error) {
+		code, err := p.valueCode()
+		if mixed := len(p.spec.Switches) > 0 && len(p.spec.Switches) < len(p.spec.Action); err != nil || code.level == isa.Generic && !mixed {
+			return nil, err
+		}
+		return func() domain.ManyValues { return &manyValues{evaluations: p.evaluations(code)} }, nil
+	}
+}
+
+// manyValues implements domain.ManyValues. Machines for more than values are made when they are needed.
+type manyValues struct {
+	evaluations
+	code       *projectionCode
+	slopes     *stages.Machine
+	priorities *stages.FunctionMachine
+	// Of a projection: rows that are not done, those to evaluate at their best action, [n·action] and [n].
+	rows, broken    []int
+	requested, best []float64
+	smallest        []float64
+	ofMargins       []float64 // of one row, [margins][real]
+}
+
+// projection is the code, which compiles wherever that of the values has.
+func (e *manyValues) projection() *projectionCode {
+	if e.code == nil {
+		code, err := e.problem.projectionCode()
+		if err != nil {
+			panic(err)
+		}
+		if e.code = code; code.slopes != nil {
+			e.slopes = code.slopes.NewMachine(code.compiledSlopes)
+			e.ofMargins = make([]float64, e.nm*len(code.real))
+		}
+		e.priorities = code.priority.NewMachine(code.compiledPriority)
+	}
+	return e.code
+}
+
+// Priorities implements domain.ManyValues, as Project does.
+func (e *manyValues) Priorities(n int, x, sigma []float64) {
+	e.projection()
+	for first := 0; first < n; first += e.priorities.Lanes() {
+		last := min(n, first+e.priorities.Lanes())
+		for i := first; i < last; i++ {
+			e.priorities.Set(i-first, row(x, e.nx, i))
+		}
+		e.priorities.Linearise()
+		for i := first; i < last; i++ {
+			e.priorities.Values(i-first, row(sigma, e.nj, i))
+		}
+	}
+}
+
+func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
+	if e.projection().slopes == nil {
+		return
+	}
+	w := e.problem.borrow()
+	defer e.problem.works.Put(w)
+	e.rows, e.broken, e.smallest = e.rows[:0], e.broken[:0], e.smallest[:0]
+	for i := range n {
+		domain.Clip(row(u, e.nu, i), row(u, e.nu, i), e.problem.spec.Action)
+		e.rows, e.smallest = append(e.rows, i), append(e.smallest, math.Inf(-1))
+	}
+	e.requested, e.best = append(e.requested[:0], u[:n*e.nu]...), append(e.best[:0], u[:n*e.nu]...)
+	for round := 0; len(e.rows) > 0; round++ {
+		left := e.rows[:0]
+		for first := 0; first < len(e.rows); first += e.slopes.Lanes() {
+			group := e.rows[first:min(len(e.rows), first+e.slopes.Lanes())]
+			for lane := range e.slopes.Lanes() {
+				i := group[min(lane, len(group)-1)]
+				point := row(x, e.nx, i)
+				e.slopes.Set(lane, point[:e.ns], point[e.ns:], row(u, e.nu, i))
+			}
+			e.slopes.Linearise()
+			for lane, i := range group {
+				e.store(e.slopes, i-lane, i, x, next, j, margins)
+				margin := smallestMargin(row(margins, e.nm, i))
+				if e.problem.spec.Keeps(margin) {
+					continue
+				}
+				if margin >= e.smallest[i] { // a limit that no action keeps may hide those that this one does
+					e.smallest[i] = margin
+					copy(row(e.best, e.nu, i), row(u, e.nu, i))
+				}
+				if round < relinearisations && e.improve(w, lane, i, u, margins) {
+					left = append(left, i)
+				} else {
+					e.broken = append(e.broken, i)
+				}
+			}
+		}
+		e.rows = left
+	}
+	for _, i := range e.broken {
+		copy(row(u, e.nu, i), row(e.best, e.nu, i))
+		e.Evaluate(1, row(x, e.nx, i), row(u, e.nu, i), row(next, e.nx, i), row(j, e.nj, i), row(margins, e.nm, i))
+	}
+}
+
+// improve moves the action of row i, whose margins and their derivatives are known, and reports whether it could.
+func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
+	e.slopes.Slopes(lane, nil, nil, e.ofMargins)
+	if len(e.code.real) == 1 {
+		if moved, ok := e.nearest(i, row(u, e.nu, i), row(margins, e.nm, i)); ok {
+			return moved
+		}
+	}
+	copy(w.requested, row(e.requested, e.nu, i))
+	copy(w.m, row(margins, e.nm, i))
+	for k := range e.nm {
+		for column, action := range e.code.real {
+			w.program.row(k)[action] = e.ofMargins[k*len(e.code.real)+column]
+		}
+	}
+	action := row(u, e.nu, i)
+	e.problem.constrain(w, action)
+	if !w.program.solve(false) && !w.program.solve(true) {
+		return false
+	}
+	return e.problem.follow(w, action) > converged
+}
+
+// nearest is improve for a single action: the nearest to the request in the interval that the linearised margins leave. It is not
+// ok where they leave none.
+func (e *manyValues) nearest(i int, u, margins []float64) (moved, ok bool) {
+	a := e.code.real[0]
+	lo, hi := math.Inf(-1), math.Inf(1)
+	if v := &e.problem.spec.Action[a]; v.Bounded() {
+		lo, hi = v.Lo, v.Hi
+	}
+	for k, slope := range e.ofMargins {
+		switch bound := u[a] - margins[k]/slope; {
+		case slope > 0:
+			lo = max(lo, bound)
+		case slope < 0:
+			hi = min(hi, bound)
+		}
+	}
+	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
+	if !(lo <= hi) || !isFinite(v) { // nor where one is a NaN
+		return false, false
+	}
+	change := math.Abs(v-u[a]) / e.problem.half[a]
+	u[a] = v
+	return change > converged, true
+}

@@ -1,0 +1,215 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/ocp/mixedinteger"
+)
+
+// Switched are the options of a controller of switched actions.
+type Switched struct {
+	Method     string // its name
+	Controller mixedinteger.ControllerOptions
+	// Map gives the chances, about the problem Shares (domain.Case.Learned); nil: there is none. With Half its weights are rounded
+	// to float16.
+	Map    *model.Model
+	Shares domain.Problem
+	Half   bool
+	// As Whole has them.
+	FMU      bool
+	Start    []float64
+	Episodes []Episode
+}
+
+// search is what the templates of a search read.
+type search struct {
+	Map               *unit // nil: without
+	GuessOnly         bool
+	Candidates        int // of a decision
+	Round             int // most plans of a round
+	Elites, Offered   int // most plans that are kept, and that the next decision begins with
+	Keys              int // slots of a hash table
+	Inputs            int // entries of (s, c)
+	Rules             []string
+	Values            []float64
+	Least             string
+	Chances, RuleSize int      // of a step; a state of the rules
+	Others            []string // of each action without a switch: its entries in the action and in a row of the map's
+	IsSwitched        string
+	Ziggurat          ziggurat
+}
+
+// Search writes the controller of problem p, which must be Equated with switched actions, and its plant to the folder dir, which
+// must be Vacant, with a test that drives both from where the episodes began.
+func Search(ctx context.Context, dir string, p domain.Problem, opt Switched) (*Result, error) {
+	w, err := newSearch(p, &opt)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := w.save(ctx, dir, opt.FMU)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, SHA256: w.SHA256, Half: opt.Half, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes,
+		Method: w.Method, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe, Operations: w.searchOperations(), LoopBytes: w.searchBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
+	}
+	if w.Search.Map != nil {
+		r.Base, r.MulAdds = "copied", w.mapMulAdds()
+	}
+	return r, nil
+}
+
+func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
+	equated, ok := p.(Equated)
+	spec, o := p.Spec(), opt.Controller
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("export: case %s is not given by equations: C has no roll-outs of it", spec.Name)
+	case o.Ahead || o.Polish || o.Relaxed || o.Seed != 0 || o.Round != 0:
+		return nil, fmt.Errorf("export: method %s solves or searches between decisions, which C does not", opt.Method)
+	case len(opt.Episodes) == 0:
+		return nil, errors.New("export: no episodes to test with, want at least 1")
+	}
+	y, err := equated.Equations()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	symbol := identifier(spec.Name)
+	u := &unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Half: opt.Half, Spec: spec}
+	s := &search{GuessOnly: o.GuessOnly, Candidates: o.Candidates, Inputs: spec.MeasuredSize() + spec.ContextSize(), RuleSize: len(spec.Switches)}
+	s.Round, s.Elites, s.Offered = mixedinteger.Sizes(o.Candidates)
+	s.Keys = 1 << bits.Len(uint(2*o.Candidates-1))
+	s.rules(spec)
+	if opt.Map != nil {
+		zero := Record{S: make([]float32, spec.MeasuredSize()), C: make([]float32, spec.ContextSize()), Plan: make([]float32, opt.Shares.Spec().PlanSize())}
+		if s.Map, err = newUnit(opt.Map, opt.Shares, opt.Half, []Record{zero}); err != nil {
+			return nil, err
+		}
+		if s.Map.BaseHook {
+			return nil, fmt.Errorf("export: the plan that the map of case %s corrects is not its rest", spec.Name)
+		}
+		u.SHA256, u.ConstantBytes, u.ScratchBytes = s.Map.SHA256, s.Map.ConstantBytes, s.Map.ScratchBytes
+	}
+	w := wholeOf(u, p, y, opt.Episodes)
+	w.Method, w.Start, w.Search = opt.Method, opt.Start, s
+	w.generate()
+	return w, nil
+}
+
+// Offers are the most plans that a decision begins with: those of the one before, and two of the map.
+func (s *search) Offers() int { return s.Offered + 2 }
+
+// rules are the switches as C reads them, and the other actions.
+func (s *search) rules(spec *domain.Spec) {
+	var least, switched []string
+	share := 0
+	for a := range spec.Action {
+		i := slices.IndexFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		if switched = append(switched, strconv.Itoa(min(1, i+1))); i < 0 {
+			s.Others = append(s.Others, fmt.Sprintf("%d, %d", a, share))
+			share++
+			continue
+		}
+		w, free := &spec.Switches[i], 1
+		for _, n := range w.Least {
+			least = append(least, strconv.Itoa(n))
+			if n > 1 || w.Most > 0 {
+				free = 0
+			}
+		}
+		s.Rules = append(s.Rules, commas([]int{a, len(w.Values), len(s.Values), w.Last, w.Ages, w.Changes(), s.RuleSize, w.Most, w.Window, w.Saturation(), free, share}))
+		s.Values = append(s.Values, w.Values...)
+		s.RuleSize += w.Changes()
+		share += len(w.Values) - 1
+	}
+	s.Chances, s.Least, s.IsSwitched = len(s.Values), strings.Join(least, ", "), strings.Join(switched, ", ")
+	s.Ziggurat = newZiggurat()
+}
+
+// commas is an initialiser of whole numbers.
+func commas(v []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(v)), ", "), "[]")
+}
+
+// ziggurat are the tables of math/rand/v2's normal distribution.
+type ziggurat struct {
+	K    string
+	W, F []float32
+}
+
+// newZiggurat computes them as Marsaglia and Tsang (2000) do.
+func newZiggurat() ziggurat {
+	const n, most, area = 128, 1 << 31, 9.91256303526217e-3
+	x := 3.442619855899 // where the tail begins
+	before, density := x, func(x float64) float64 { return math.Exp(-0.5 * x * x) }
+	k, z := make([]uint32, n), ziggurat{W: make([]float32, n), F: make([]float32, n)}
+	base := area / density(x)
+	k[0], z.W[0], z.F[0] = uint32(x/base*most), float32(base/most), 1
+	z.W[n-1], z.F[n-1] = float32(x/most), float32(density(x))
+	for i := n - 2; i >= 1; i-- {
+		x = math.Sqrt(-2 * math.Log(area/x+density(x)))
+		k[i+1], before = uint32(x/before*most), x
+		z.F[i], z.W[i] = float32(density(x)), float32(x/most)
+	}
+	for row := range slices.Chunk(k, 8) {
+		z.K += "   "
+		for _, v := range row {
+			z.K += fmt.Sprintf(" 0x%08x,", v)
+		}
+		z.K += "\n"
+	}
+	return z
+}
+
+// mapMulAdds are the multiply-adds of the map, 0 without one.
+func (w *whole) mapMulAdds() int {
+	if w.Search.Map == nil {
+		return 0
+	}
+	m := w.Search.Map.Model
+	return m.EncoderX.MulAdds() + m.DecoderU.MulAdds()
+}
+
+// searchOperations bound the arithmetic operations of a decision: the map, the roll-outs, and what makes a plan and what takes the best.
+func (w *whole) searchOperations() int {
+	s, n := w.Search, w.Horizon
+	step := w.step() + w.operationsOf("objectives") + w.operationsOf("margins") + 2*w.operationsOf("urgency") + 40*w.NJ
+	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to four plans that are known already for one that is not
+	rounds := (s.Candidates + s.Round - 1) / s.Round
+	return 2*w.mapMulAdds() + s.Candidates*(n*step+5*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
+}
+
+func (w *whole) searchBounds() []string {
+	return []string{
+		fmt.Sprintf("at most %d plans a decision, of %d steps each;", w.Search.Candidates, w.Horizon),
+		fmt.Sprintf("and so at most %d arithmetic operations for a decision. Most decisions take a part of it: plans that fall behind are given up.", w.searchOperations()),
+	}
+}
+
+// searchBytes are those of a loop, as a compiler lays it out whose numbers have the alignment of their size.
+func (w *whole) searchBytes() int {
+	s, places := w.Search, w.Horizon*len(w.Spec.Switches)
+	aligned := func(n, to int) int { return (n + to - 1) / to * to }
+	others, ints := len(s.Others)*w.Horizon, 5
+	n := 8 * (w.Horizon*s.Chances + s.Round*s.Inputs + 1 + 4 + s.Keys)
+	if others > 0 {
+		n, ints = n+8*(others+len(s.Others)+8+s.Offers()*others), 6
+	}
+	n += (s.Elites + s.Round) * aligned(24+8*others+places, 8)
+	n += s.Offers()*places + s.Round
+	if s.Map != nil {
+		n = aligned(n, 4) + 4*s.Map.Spec.PlanSize()
+	}
+	return aligned(aligned(n, 4)+4*(ints+2*s.RuleSize), 8)
+}
