@@ -173,7 +173,7 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 	for h := range steps {
 		actions := k.plans[(h*k.opt.candidates+first)*nu:][:n*nu]
 		if k.values != nil {
-			k.values(n, k.x[:n*nx], actions, k.next[:n*nx], k.j[:n*nj], k.m[:n*nm])
+			k.values.Evaluate(n, k.x[:n*nx], actions, k.next[:n*nx], k.j[:n*nj], k.m[:n*nm])
 		}
 		for i := range n {
 			x, next, u := k.x[i*nx:][:nx], k.next[i*nx:][:nx], actions[i*nu:][:nu]
