@@ -61,11 +61,14 @@ func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 		if mixed := len(p.spec.Switches) > 0 && len(p.spec.Switches) < len(p.spec.Action); err != nil || code.level == isa.Generic && !mixed {
 			return nil, err
 		}
-		return func() domain.ManyValues { return &manyValues{evaluations: p.evaluations(code)} }, nil
+		return func() domain.ManyValues {
+			e := &manyValues{evaluations: p.evaluations(code)}
+			return domain.ManyValues{Evaluate: e.Evaluate, Project: e.project, Priorities: e.prioritise}
+		}, nil
 	}
 }
 
-// manyValues implements domain.ManyValues. Machines for more than values are made when they are needed.
+// manyValues is a domain.ManyValues. Machines for more than values are made when they are needed.
 type manyValues struct {
 	evaluations
 	code       *projectionCode
@@ -94,8 +97,7 @@ func (e *manyValues) projection() *projectionCode {
 	return e.code
 }
 
-// Priorities implements domain.ManyValues, as Project does.
-func (e *manyValues) Priorities(n int, x, sigma []float64) {
+func (e *manyValues) prioritise(n int, x, sigma []float64) {
 	e.projection()
 	for first := 0; first < n; first += e.priorities.Lanes() {
 		last := min(n, first+e.priorities.Lanes())
@@ -109,7 +111,7 @@ func (e *manyValues) Priorities(n int, x, sigma []float64) {
 	}
 }
 
-func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
+func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 	if e.projection().slopes == nil {
 		return
 	}

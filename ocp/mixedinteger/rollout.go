@@ -20,8 +20,8 @@ type rollout struct {
 	problem   domain.Problem
 	spec      *domain.Spec
 	abilities *domain.ProblemAbilities
-	values    domain.ManyValues // nil: one decision at a time
-	real      bool              // an action without a switch can be projected
+	values    *domain.ManyValues // nil: one decision at a time
+	real      bool               // an action without a switch can be projected
 
 	delta      []float64
 	sigma      []float64                            // weights of the objectives of each row of a group
@@ -61,7 +61,8 @@ func newRollout(p domain.Problem) (*rollout, error) {
 			return nil, err
 		}
 		if many != nil {
-			r.values = many()
+			values := many()
+			r.values = &values
 		}
 	}
 	r.j, r.m, r.sigma = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm), make([]float64, groupSize*r.nj)
