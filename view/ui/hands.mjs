@@ -340,7 +340,10 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
         await post(page, "reset", { episode: 0 });
         for (let k = 0; k < 8; k++) await post(page, "step", { by: 1 });
         await caughtUp(page);
-        const lane = await changed(page, 'document.querySelector(".stage .states .line:last-child .plot").getAttribute("aria-label")', "");
+        const lane = await page.waitForFunction(() => {
+          const label = document.querySelector(".stage .states .line:last-child .plot")?.getAttribute("aria-label") ?? "";
+          return / now o/.test(label) && label; // the line of the decision may come after its number
+        }).then((h) => h.jsonValue());
         const planned = [...lane.matchAll(/(on|off) for (\d+)/g)].reduce((sum, m) => sum + Number(m[2]), 0);
         check(/^Switch fishing over decisions, now (on|off) , planned (on|off) for/.test(lane) && planned === 22, `fishing ${look}: ${lane}`);
         await sound(page, `fishing ${look}`);
