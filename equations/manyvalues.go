@@ -115,13 +115,19 @@ func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 	if e.projection().slopes == nil {
 		return
 	}
-	w := e.problem.borrow()
-	defer e.problem.works.Put(w)
 	e.rows, e.broken, e.smallest = e.rows[:0], e.broken[:0], e.smallest[:0]
 	for i := range n {
-		domain.Clip(row(u, e.nu, i), row(u, e.nu, i), e.problem.spec.Action)
-		e.rows, e.smallest = append(e.rows, i), append(e.smallest, math.Inf(-1))
+		e.smallest = append(e.smallest, math.Inf(-1))
+		if !e.problem.spec.Keeps(smallestMargin(row(margins, e.nm, i))) {
+			domain.Clip(row(u, e.nu, i), row(u, e.nu, i), e.problem.spec.Action)
+			e.rows = append(e.rows, i)
+		}
 	}
+	if len(e.rows) == 0 {
+		return
+	}
+	w := e.problem.borrow()
+	defer e.problem.works.Put(w)
 	e.requested, e.best = append(e.requested[:0], u[:n*e.nu]...), append(e.best[:0], u[:n*e.nu]...)
 	for round := 0; len(e.rows) > 0; round++ {
 		left := e.rows[:0]

@@ -17,7 +17,7 @@ type Function struct {
 	columns       []int // of each input, its direction; −1: none
 }
 
-// NewFunction makes the code for directions by, entries of the inputs.
+// NewFunction makes the code for directions by, entries of the inputs; without any it has Values alone.
 func NewFunction(f *program.Function, variables []int) *Function {
 	k := &Function{code: &Code{}, results: f.Results(), n: len(variables)}
 	k.code.constants = programs.NewConstants(&k.code.layout)
@@ -27,7 +27,10 @@ func NewFunction(f *program.Function, variables []int) *Function {
 	}
 	ascending := append([]int{}, variables...) // not nil, which would be all
 	slices.Sort(ascending)
-	k.first, k.second = x.slopes(f, ascending), x.second(f, ascending)
+	k.first = x.slopes(f, ascending)
+	if len(variables) > 0 {
+		k.second = x.second(f, ascending)
+	}
 	for _, b := range x.builders {
 		k.code.programs = append(k.code.programs, b.Program())
 	}
@@ -58,7 +61,9 @@ func (m *FunctionMachine) Lanes() int { return m.machine.Lanes() }
 // Set writes a point into a lane.
 func (m *FunctionMachine) Set(lane int, inputs []float64) {
 	m.machine.Scatter(m.code.first.in[0], lane, inputs)
-	m.machine.Scatter(m.code.second.in[0], lane, inputs)
+	if m.code.second != nil {
+		m.machine.Scatter(m.code.second.in[0], lane, inputs)
+	}
 }
 
 // Weigh writes the weights of a lane's outputs for Curvature.
