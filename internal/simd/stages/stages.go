@@ -207,7 +207,40 @@ func newCode(y System, variables []int, m mode) (*Code, error) {
 	for t, way := range k.backward {
 		k.backward[t] = k.joined(way)
 	}
+	k.keepUsed()
 	return k, nil
+}
+
+// keepUsed leaves out the programs that run only as parts of joined ones.
+func (k *Code) keepUsed() {
+	var programs []*lanes.Program
+	numbers := map[int]int{}
+	use := func(program *int) {
+		number, ok := numbers[*program]
+		if !ok {
+			number = len(programs)
+			numbers[*program] = number
+			programs = append(programs, k.programs[*program])
+		}
+		*program = number
+	}
+	var useAll func(list []part)
+	useAll = func(list []part) {
+		for i := range list {
+			if useAll(list[i].repeat); list[i].repeat == nil {
+				use(&list[i].program)
+			}
+		}
+	}
+	useAll(k.linear)
+	for _, way := range k.backward {
+		useAll(way)
+	}
+	use(&k.begin)
+	for i := range k.cut {
+		use(&k.cut[i])
+	}
+	k.programs = programs
 }
 
 // mostJoined is the most operations of a program that others are joined to: native code of more would leave the fastest cache.
