@@ -2,6 +2,7 @@ package mixedinteger
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 
@@ -26,7 +27,9 @@ type rollout struct {
 	delta      []float64
 	sigma      []float64 // weights of the objectives of each row of a group
 	broken     []int     // rows of a group to be projected
-	plans      []*Plan   // sorted
+	order      []ordered
+	plans      []*Plan // sorted
+	shared     []int   // with the one before: steps in which they are alike
 	branches   []branch
 	children   []branch
 	x, next, u []float64 // one row for each branch
@@ -38,6 +41,12 @@ type rollout struct {
 	nj, nm     int
 	adaptive   bool // weights follow from the state
 	parents    []int32
+}
+
+// ordered is a plan with its first places.
+type ordered struct {
+	first uint64
+	plan  *Plan
 }
 
 // branch are the plans from and before to, which agree up to the present step.
@@ -104,30 +113,52 @@ func (r *rollout) grow(n int) {
 
 // sort orders the plans by their actions, those of the first step first.
 func (r *rollout) sort(plans []Plan) {
-	r.plans = r.plans[:0]
+	r.order = r.order[:0]
 	for i := range plans {
 		plans[i].Cost, plans[i].Violation = math.Inf(1), math.Inf(1)
-		r.plans = append(r.plans, &plans[i])
+		r.order = append(r.order, ordered{plans[i].first, &plans[i]})
 	}
-	slices.SortFunc(r.plans, func(a, b *Plan) int {
-		if d := bytes.Compare(a.Places, b.Places); d != 0 || !r.real {
+	slices.SortFunc(r.order, func(a, b ordered) int {
+		if d := cmp.Compare(a.first, b.first); d != 0 {
 			return d
 		}
-		return slices.Compare(a.Actions, b.Actions)
+		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.real {
+			return d
+		}
+		return slices.Compare(a.plan.Actions, b.plan.Actions)
 	})
+	r.plans = r.plans[:0]
+	r.shared = r.shared[:0]
+	for i, o := range r.order {
+		r.plans = append(r.plans, o.plan)
+		r.shared = append(r.shared, r.stepsShared(r.plans[max(0, i-1)], o.plan))
+	}
+}
+
+// stepsShared are the steps in which two plans begin alike.
+func (r *rollout) stepsShared(a, b *Plan) int {
+	places := 0
+	for places < len(a.Places) && a.Places[places] == b.Places[places] {
+		places++
+	}
+	steps := places / len(r.spec.Switches)
+	if !r.real {
+		return steps
+	}
+	actions := 0
+	for actions < steps*r.nu && a.Actions[actions] == b.Actions[actions] {
+		actions++
+	}
+	return actions / r.nu
 }
 
 // split makes the branches of step h, with their states and actions, of those of the step before.
 func (r *rollout) split(h int) {
 	r.children, r.parents = r.children[:0], r.parents[:0]
-	ns := len(r.spec.Switches)
-	alike := func(a, b *Plan) bool {
-		return bytes.Equal(a.Places[h*ns:(h+1)*ns], b.Places[h*ns:(h+1)*ns]) && (!r.real || slices.Equal(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu]))
-	}
 	for i, b := range r.branches {
 		for from := b.from; from < b.to; {
 			to := from + 1
-			for to < b.to && alike(r.plans[from], r.plans[to]) {
+			for to < b.to && r.shared[to] > h {
 				to++
 			}
 			row := len(r.children)
