@@ -344,19 +344,13 @@ type rowStepper struct {
 func (p rowStepper) Abilities() *domain.ProblemAbilities {
 	may := *domain.AbilitiesOfProblem(p.Problem)
 	may.ManyValues = func() (func() domain.ManyValues, error) {
-		return func() domain.ManyValues { return rowValues{p: p} }, nil
+		return func() domain.ManyValues { return domain.ManyValues{Evaluate: p.values} }, nil
 	}
 	return &may
 }
 
-// rowValues evaluates alone.
-type rowValues struct {
-	domain.ManyValues
-	p rowStepper
-}
-
-func (v rowValues) Evaluate(n int, x, u, next, j, margins []float64) {
-	p := v.p
+// values evaluates alone.
+func (p rowStepper) values(n int, x, u, next, j, margins []float64) {
 	spec := p.Spec()
 	ns, nx := spec.MeasuredSize(), spec.MeasuredSize()+spec.ContextSize()
 	row := func(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }

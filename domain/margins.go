@@ -9,7 +9,7 @@ func Smallest(margins []float64) float64 {
 		if !(m >= least) { // as a NaN is not
 			least = m
 		}
-		if least != least {
+		if math.IsNaN(least) {
 			return least
 		}
 	}

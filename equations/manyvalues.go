@@ -3,6 +3,7 @@ package equations
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
@@ -61,11 +62,14 @@ func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 		if mixed := len(p.spec.Switches) > 0 && len(p.spec.Switches) < len(p.spec.Action); err != nil || code.level == isa.Generic && !mixed {
 			return nil, err
 		}
-		return func() domain.ManyValues { return &manyValues{evaluations: p.evaluations(code)} }, nil
+		return func() domain.ManyValues {
+			e := &manyValues{evaluations: p.evaluations(code)}
+			return domain.ManyValues{Evaluate: e.Evaluate, Project: e.project, Priorities: e.prioritise}
+		}, nil
 	}
 }
 
-// manyValues implements domain.ManyValues. Machines for more than values are made when they are needed.
+// manyValues is a domain.ManyValues. Machines for more than values are made when they are needed.
 type manyValues struct {
 	evaluations
 	code       *projectionCode
@@ -75,7 +79,8 @@ type manyValues struct {
 	rows, broken    []int
 	requested, best []float64
 	smallest        []float64
-	ofMargins       []float64 // of one row, [margins][real]
+	ofMargins       []float64                            // of one row, [margins][real]
+	together        struct{ x, u, next, j, m []float64 } // of rows in lanes
 }
 
 // projection is the code, which compiles wherever that of the values has.
@@ -94,45 +99,40 @@ func (e *manyValues) projection() *projectionCode {
 	return e.code
 }
 
-// Priorities implements domain.ManyValues, as Project does.
-func (e *manyValues) Priorities(n int, x, sigma []float64) {
+func (e *manyValues) prioritise(n int, x, sigma []float64) {
 	e.projection()
 	for first := 0; first < n; first += e.priorities.Lanes() {
-		last := min(n, first+e.priorities.Lanes())
-		for i := first; i < last; i++ {
-			e.priorities.Set(i-first, row(x, e.nx, i))
-		}
+		some := min(n-first, e.priorities.Lanes())
+		e.priorities.Set(some, x[first*e.nx:])
 		e.priorities.Linearise()
-		for i := first; i < last; i++ {
-			e.priorities.Values(i-first, row(sigma, e.nj, i))
-		}
+		e.priorities.Values(some, sigma[first*e.nj:])
 	}
 }
 
-func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
+func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 	if e.projection().slopes == nil {
+		return
+	}
+	e.rows, e.broken, e.smallest = e.rows[:0], e.broken[:0], e.smallest[:0]
+	for i := range n {
+		e.smallest = append(e.smallest, math.Inf(-1))
+		if !e.problem.spec.Keeps(smallestMargin(row(margins, e.nm, i))) {
+			domain.Clip(row(u, e.nu, i), row(u, e.nu, i), e.problem.spec.Action)
+			e.rows = append(e.rows, i)
+		}
+	}
+	if len(e.rows) == 0 {
 		return
 	}
 	w := e.problem.borrow()
 	defer e.problem.works.Put(w)
-	e.rows, e.broken, e.smallest = e.rows[:0], e.broken[:0], e.smallest[:0]
-	for i := range n {
-		domain.Clip(row(u, e.nu, i), row(u, e.nu, i), e.problem.spec.Action)
-		e.rows, e.smallest = append(e.rows, i), append(e.smallest, math.Inf(-1))
-	}
 	e.requested, e.best = append(e.requested[:0], u[:n*e.nu]...), append(e.best[:0], u[:n*e.nu]...)
 	for round := 0; len(e.rows) > 0; round++ {
 		left := e.rows[:0]
 		for first := 0; first < len(e.rows); first += e.slopes.Lanes() {
 			group := e.rows[first:min(len(e.rows), first+e.slopes.Lanes())]
-			for lane := range e.slopes.Lanes() {
-				i := group[min(lane, len(group)-1)]
-				point := row(x, e.nx, i)
-				e.slopes.Set(lane, point[:e.ns], point[e.ns:], row(u, e.nu, i))
-			}
-			e.slopes.Linearise()
+			e.linearise(group, x, u, next, j, margins)
 			for lane, i := range group {
-				e.store(e.slopes, i-lane, i, x, next, j, margins)
 				margin := smallestMargin(row(margins, e.nm, i))
 				if e.problem.spec.Keeps(margin) {
 					continue
@@ -153,6 +153,24 @@ func (e *manyValues) Project(n int, x, u, next, j, margins []float64) {
 	for _, i := range e.broken {
 		copy(row(u, e.nu, i), row(e.best, e.nu, i))
 		e.Evaluate(1, row(x, e.nx, i), row(u, e.nu, i), row(next, e.nx, i), row(j, e.nj, i), row(margins, e.nm, i))
+	}
+}
+
+// linearise evaluates a group of rows with their slopes, each in a lane.
+func (e *manyValues) linearise(group []int, x, u, next, j, margins []float64) {
+	t := &e.together
+	t.x, t.u = t.x[:0], t.u[:0]
+	for _, i := range group {
+		t.x, t.u = append(t.x, row(x, e.nx, i)...), append(t.u, row(u, e.nu, i)...)
+	}
+	n := len(group)
+	t.next, t.j, t.m = slices.Grow(t.next[:0], n*e.nx)[:n*e.nx], slices.Grow(t.j[:0], n*e.nj)[:n*e.nj], slices.Grow(t.m[:0], n*e.nm)[:n*e.nm]
+	e.load(e.slopes, 0, n, t.x, t.u)
+	e.store(e.slopes, 0, n, t.x, t.next, t.j, t.m)
+	for lane, i := range group {
+		copy(row(next, e.nx, i), row(t.next, e.nx, lane))
+		copy(row(j, e.nj, i), row(t.j, e.nj, lane))
+		copy(row(margins, e.nm, i), row(t.m, e.nm, lane))
 	}
 }
 

@@ -93,14 +93,10 @@ func (p *Problem) follow(w *work, u []float64) (change float64) {
 
 // smallestMargin is the smallest margin, −Inf if one is NaN.
 func smallestMargin(m []float64) float64 {
-	smallest := math.Inf(1)
-	for _, v := range m {
-		if math.IsNaN(v) {
-			return math.Inf(-1)
-		}
-		smallest = math.Min(smallest, v)
+	if smallest := domain.Smallest(m); !math.IsNaN(smallest) {
+		return smallest
 	}
-	return smallest
+	return math.Inf(-1)
 }
 
 // linearise writes the constraints on x = (u − requested)/half at u, whose margins are w.m.

@@ -188,17 +188,12 @@ type limits struct {
 func (l *limits) Most() int { return l.machine.Lanes() }
 
 func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
-	for lane := range l.machine.Lanes() {
-		i := min(lane, n-1)
-		point, image := row(x, l.nx, i), row(next, l.nx, i)
-		l.machine.Set(lane, point[:l.ns], point[l.ns:], row(u, l.nu, i))
-		l.machine.SetNext(lane, image[:l.ns], image[l.ns:])
-	}
+	l.machine.Set(n, x, u)
+	l.machine.SetNext(n, next)
 	l.machine.Linearise()
+	l.machine.Values(n, nil, nil, margins)
 	for i := range n {
-		m := row(margins, l.nm, i)
-		l.machine.Values(i, nil, nil, nil, m)
-		subtractBackoff(l.problem, clockReading(l.problem, row(x, l.nx, i)[l.ns:]), m)
+		subtractBackoff(l.problem, clockReading(l.problem, row(x, l.nx, i)[l.ns:]), row(margins, l.nm, i))
 	}
 }
 
@@ -235,30 +230,29 @@ func (w *workspace) Limiting() []int { return w.constrained }
 
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 
-// load writes decisions from first on into all lanes; decision n − 1 fills the rest.
+// load writes the n decisions from first on that m has lanes for, and evaluates them.
 func (w *evaluations) load(m *stages.Machine, first, n int, x, u []float64) {
-	for lane := range m.Lanes() {
-		i := min(first+lane, n-1)
-		point := row(x, w.nx, i)
-		m.Set(lane, point[:w.ns], point[w.ns:], row(u, w.nu, i))
-	}
+	m.Set(n, x[first*w.nx:], u[first*w.nu:])
 	m.Linearise()
 }
 
 func (w *evaluations) Evaluate(n int, x, u, next, j, margins []float64) {
 	for first := 0; first < n; first += w.values.Lanes() {
-		w.load(w.values, first, n, x, u)
-		for i := first; i < min(n, first+w.values.Lanes()); i++ {
-			w.store(w.values, first, i, x, next, j, margins)
-		}
+		some := min(n-first, w.values.Lanes())
+		w.load(w.values, first, some, x, u)
+		w.store(w.values, first, some, x, next, j, margins)
 	}
 }
 
-// store writes the values of decision i from the lanes of a machine; lane 0 holds decision first.
-func (w *evaluations) store(m *stages.Machine, first, i int, x, next, j, margins []float64) {
-	image := row(next, w.nx, i)
-	m.Values(i-first, image[:w.ns], image[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
-	subtractBackoff(w.problem, clockReading(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))
+// store writes the values of the n decisions from first on, which the lanes of m hold.
+func (w *evaluations) store(m *stages.Machine, first, n int, x, next, j, margins []float64) {
+	m.Values(n, next[first*w.nx:], j[first*w.nj:], margins[first*w.nm:])
+	if w.problem.backoff == nil {
+		return
+	}
+	for i := first; i < first+n; i++ {
+		subtractBackoff(w.problem, clockReading(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))
+	}
 }
 
 func (w *workspace) Linearise(n int, x, u, next, j, margins, nextSlopes, objectiveSlopes, marginSlopes []float64) {
@@ -269,11 +263,12 @@ func (w *workspace) Linearise(n int, x, u, next, j, margins, nextSlopes, objecti
 			w.sets = append(w.sets, w.slopes.NewMachine(w.compiledSlopes))
 		}
 		m := w.sets[set]
-		w.load(m, first, n, x, u)
-		for i := first; i < min(n, first+m.Lanes()); i++ {
-			if next != nil {
-				w.store(m, first, i, x, next, j, margins)
-			}
+		some := min(n-first, m.Lanes())
+		w.load(m, first, some, x, u)
+		if next != nil {
+			w.store(m, first, some, x, next, j, margins)
+		}
+		for i := first; i < first+some; i++ {
 			m.Slopes(i-first, row(nextSlopes, w.nx*k, i), row(objectiveSlopes, w.nj*k, i), row(marginSlopes, w.nm*k, i))
 		}
 		first += m.Lanes()
@@ -320,9 +315,7 @@ func (w *workspace) escapeSteps(far bool) int {
 // prioritise writes decisions from first on into the lanes of the priority.
 func (w *workspace) prioritise(first int) (n int) {
 	n = min(w.priorities.Lanes(), len(w.x)/w.nx-first)
-	for lane := range n {
-		w.priorities.Set(lane, row(w.x, w.nx, first+lane))
-	}
+	w.priorities.Set(n, w.x[first*w.nx:])
 	return n
 }
 

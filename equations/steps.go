@@ -35,14 +35,14 @@ func (p *Problem) NewSteps(directions []int) (func(s, c, u, ofNext []float64), e
 type steps struct {
 	machine          *stages.Machine
 	directions, rows int
+	point            []float64
 }
 
 // linearise writes the derivatives of a step.
 func (k *steps) linearise(s, c, u, ofNext []float64) {
 	width := k.machine.Lanes()
-	for lane := range width {
-		k.machine.Set(lane, s, c, u)
-	}
+	k.point = append(append(k.point[:0], s...), c...)
+	k.machine.Set(1, k.point, u)
 	k.machine.Linearise()
 	for r := range k.rows {
 		for i := range k.directions {

@@ -39,6 +39,7 @@ type search struct {
 	Round             int // most plans of a round
 	Elites, Offered   int // most plans that are kept, and that the next decision begins with
 	Keys              int // slots of a hash table
+	Bits, InWord      int // mixedinteger.Packing
 	Inputs            int // entries of (s, c)
 	Rules             []string
 	Values            []float64
@@ -89,6 +90,7 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 	u := &unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Half: opt.Half, Spec: spec}
 	s := &search{GuessOnly: o.GuessOnly, Candidates: o.Candidates, Inputs: spec.MeasuredSize() + spec.ContextSize(), RuleSize: len(spec.Switches)}
 	s.Round, s.Elites, s.Offered = mixedinteger.Sizes(o.Candidates)
+	s.Bits, s.InWord = mixedinteger.Packing(spec.Switches)
 	s.Keys = 1 << bits.Len(uint(2*o.Candidates-1))
 	s.rules(spec)
 	if opt.Map != nil {

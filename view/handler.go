@@ -298,7 +298,9 @@ type State struct {
 	// Start is drawn when the server starts: where it is another, the run of frames before it is gone.
 	Start int64 `json:"start"`
 	// Generation begins at Start and grows by one with every Reset, after which frames are others.
-	Generation int64             `json:"generation"`
+	Generation int64 `json:"generation"`
+	// Order grows with every state: an event and an answer may come one before the other.
+	Order      int64             `json:"order"`
 	Preference domain.Preference `json:"preference"`
 	Steers     bool              `json:"steers"`
 	Seed       *uint64           `json:"seed"`    // of the plant's scenes; null: it cannot be chosen
@@ -319,8 +321,9 @@ func (p *player) state() *State {
 		now := l.seed
 		seed = &now
 	}
+	p.order++
 	return &State{
-		Seed: seed, Session: session,
+		Seed: seed, Session: session, Order: p.order,
 		Playing: p.playing, Rate: p.rate, K: p.position, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}

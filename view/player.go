@@ -59,6 +59,7 @@ type player struct {
 	position   int
 	start      int64 // tells this player from one before it
 	generation int64
+	order      int64        // of the last state that was told
 	described  *Description // that the pages have read
 	fault      string
 	due        time.Time // of the next frame

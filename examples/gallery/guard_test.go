@@ -48,7 +48,13 @@ func (p stretched) Abilities() *domain.ProblemAbilities {
 				return nil, err
 			}
 			return func() domain.ManyValues {
-				return countingValues{make(), p.calls}
+				values := make()
+				evaluate := values.Evaluate
+				values.Evaluate = func(n int, x, u, next, j, margins []float64) {
+					p.calls.values++
+					evaluate(n, x, u, next, j, margins)
+				}
+				return values
 			}, nil
 		}
 	}
@@ -63,16 +69,6 @@ type counting struct {
 func (c counting) Evaluate(n int, x, u, next, margins []float64) {
 	c.calls.margins++
 	c.ManyMargins.Evaluate(n, x, u, next, margins)
-}
-
-type countingValues struct {
-	domain.ManyValues
-	calls *counts
-}
-
-func (c countingValues) Evaluate(n int, x, u, next, j, margins []float64) {
-	c.calls.values++
-	c.ManyValues.Evaluate(n, x, u, next, j, margins)
 }
 
 // guarded are loops of a system's bundled map: with a guard that looks at every step alone, with one that looks at stretches, and without

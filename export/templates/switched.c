@@ -360,8 +360,9 @@ static void disturb(loop_type *p, double *x)
 static void draw(loop_type *p, plan_type *plan)
 {
     unsigned char *places = plan->places;
-    static const double renewals[6] = { 1.0, 0.5, 0.2, 0.08, 0.03, 0.0 };
-    const double renew = renewals[below(p, 6)];
+    static const unsigned renewals[6] = { 256, 128, 51, 20, 8, 0 };
+    const unsigned renew = renewals[below(p, 6)];
+    uint64_t bytes = 0;
     int h, i, v;
 
     memcpy(p->state, p->start, sizeof p->state);
@@ -371,8 +372,11 @@ static void draw(loop_type *p, plan_type *plan)
         for (h = 0; h < p->steps; h++) {
             int place = p->state[i];
 
-            if (h > 0 && fraction(p) < renew)
+            if (h % 8 == 0)
+                bytes = bits(p);
+            if (h > 0 && (bytes & 255) < renew)
                 u = fraction(p);
+            bytes >>= 8;
             if (may_change(i, p->state)) {
                 const double *chance = p->chances[h] + rules[i].first;
                 double rest = u;
@@ -567,15 +571,24 @@ static void into_boxes(double *x, int steps)
         }
 }
 
-{{end}}/* Whether a plan is new in this decision. */
+{{end}}static uint64_t mix(uint64_t key, uint64_t word)
+{
+    key = (key ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ key >> 32;
+}
+
+/* Whether a plan is new in this decision. */
 static int is_new(loop_type *p, plan_type *plan)
 {
-    uint64_t at;
+    uint64_t at, word = 0;
     int i;
 
-    plan->key = UINT64_C(14695981039346656037);
-    for (i = 0; i < p->steps * SWITCHES; i++)
-        plan->key = (plan->key ^ plan->places[i]) * UINT64_C(1099511628211);
+    plan->key = 0;
+    for (i = 0; i < p->steps * SWITCHES; i++) {
+        word = word << {{.Search.Bits}} | plan->places[i];
+        if ((i + 1) % {{.Search.InWord}} == 0 || i + 1 == p->steps * SWITCHES)
+            plan->key = mix(plan->key, word), word = 0;
+    }
 {{- if .Search.Others}}
     into_boxes(plan->others, p->steps);
     for (i = 0; i < p->steps * OTHERS; i++) {
@@ -583,12 +596,12 @@ static int is_new(loop_type *p, plan_type *plan)
         uint64_t number;
 
         memcpy(&number, &at, sizeof at);
-        plan->key = (plan->key ^ number) * UINT64_C(1099511628211);
+        plan->key = mix(plan->key, number);
     }
 {{- end}}
     if (plan->key == 0)
         plan->key = 1; /* 0: no key */
-    for (at = plan->key >> 16; p->keys[at % KEYS] != 0; at++)
+    for (at = plan->key; p->keys[at % KEYS] != 0; at++)
         if (p->keys[at % KEYS] == plan->key)
             return 0;
     p->keys[at % KEYS] = plan->key;

@@ -27,21 +27,29 @@ func (r *random) IntN(n int) int {
 	return int(hi)
 }
 
+// renewals are chances of a candidate that a period draws a random number of its own, of 256.
+var renewals = [...]uint64{256, 128, 51, 20, 8, 0}
+
 // draw makes a candidate by chance. Neighbouring periods share a random number, which changes with a chance that each
 // candidate draws. Plans of few changes are then as likely as others.
 func (s *Search) draw(p *Plan) {
 	ns := len(s.spec.Switches)
-	renew := [...]float64{1, 0.5, 0.2, 0.08, 0.03, 0}[s.rng.IntN(6)]
+	renew := renewals[s.rng.IntN(len(renewals))]
 	copy(s.state, s.start)
 	for i := range ns {
-		u := s.rng.Float64()
+		chances, values := s.chances[s.rules.first[i]:], len(s.spec.Switches[i].Values)
+		u, bytes := s.rng.Float64(), uint64(0) // of which each decides on a period
 		for h := range s.steps {
-			if h > 0 && s.rng.Float64() < renew {
+			if h%8 == 0 {
+				bytes = s.rng.Uint64()
+			}
+			if h > 0 && bytes&255 < renew {
 				u = s.rng.Float64()
 			}
+			bytes >>= 8
 			place := s.state[i]
 			if s.rules.mayChange(i, s.state) {
-				place = quantile(s.chance(h, i), u)
+				place = quantile(chances[h*s.rules.chances:][:values], u)
 			}
 			p.Places[h*ns+i] = uint8(place)
 			s.rules.take(i, place, s.state)
@@ -52,12 +60,13 @@ func (s *Search) draw(p *Plan) {
 
 // quantile is the place of a value at a random number in [0, 1).
 func quantile(chances []float64, u float64) int {
-	for v, x := range chances {
+	last := len(chances) - 1
+	for v, x := range chances[:last] {
 		if u -= x; u < 0 {
 			return v
 		}
 	}
-	return len(chances) - 1
+	return last
 }
 
 // sumUp makes a candidate by sum-up rounding from a random phase. In each period it takes the value that lags its
@@ -231,8 +240,10 @@ func (s *Search) moveChange(p *Plan) {
 	i, from := s.rng.IntN(ns), s.rng.IntN(s.steps)
 	x := s.rng.Float64()
 	distance, later := 1+int(float64(s.steps)*(x*(x*x))/4), s.rng.IntN(2) == 0
-	for k := range s.steps {
-		h := (from + k) % s.steps
+	for k, h := 0, from; k < s.steps; k, h = k+1, h+1 {
+		if h == s.steps {
+			h = 0
+		}
 		if h == 0 || p.Places[h*ns+i] == p.Places[(h-1)*ns+i] {
 			continue
 		}

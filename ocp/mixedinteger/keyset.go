@@ -17,7 +17,7 @@ func (k *keySet) add(key uint64) bool {
 		k.grow()
 	}
 	mask := uint64(len(k.slots) - 1)
-	for i := key * prime >> 16 & mask; ; i = (i + 1) & mask {
+	for i := key & mask; ; i = (i + 1) & mask {
 		switch s := &k.slots[i]; {
 		case s.epoch != k.epoch:
 			*s = slot{key, k.epoch}

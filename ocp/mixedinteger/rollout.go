@@ -2,6 +2,7 @@ package mixedinteger
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 
@@ -20,14 +21,15 @@ type rollout struct {
 	problem   domain.Problem
 	spec      *domain.Spec
 	abilities *domain.ProblemAbilities
-	values    domain.ManyValues // nil: one decision at a time
-	real      bool              // an action without a switch can be projected
+	values    *domain.ManyValues // nil: one decision at a time
+	real      bool               // an action without a switch can be projected
 
 	delta      []float64
-	sigma      []float64                            // weights of the objectives of each row of a group
-	broken     []int                                // rows of a group to be projected
-	packed     struct{ x, u, next, j, m []float64 } // these one behind another
-	plans      []*Plan                              // sorted
+	sigma      []float64 // weights of the objectives of each row of a group
+	broken     []int     // rows of a group to be projected
+	order      []ordered
+	plans      []*Plan // sorted
+	shared     []int   // with the one before: steps in which they are alike
 	branches   []branch
 	children   []branch
 	x, next, u []float64 // one row for each branch
@@ -37,9 +39,14 @@ type rollout struct {
 	Decisions  int       // evaluated so far
 	nx, ns, nu int
 	nj, nm     int
-	preference domain.Preference
-	weights    []float64 // of the objectives, where they are the same everywhere
+	adaptive   bool // weights follow from the state
 	parents    []int32
+}
+
+// ordered is a plan with its first places.
+type ordered struct {
+	first uint64
+	plan  *Plan
 }
 
 // branch are the plans from and before to, which agree up to the present step.
@@ -61,7 +68,8 @@ func newRollout(p domain.Problem) (*rollout, error) {
 			return nil, err
 		}
 		if many != nil {
-			r.values = many()
+			values := many()
+			r.values = &values
 		}
 	}
 	r.j, r.m, r.sigma = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm), make([]float64, groupSize*r.nj)
@@ -71,9 +79,13 @@ func newRollout(p domain.Problem) (*rollout, error) {
 // run writes cost, violation and executed actions of the candidates. Those that are worse than bound before their end
 // may be given up: their cost and their violation are +Inf.
 func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan, bound Plan) {
-	r.preference, r.bound, r.weights = pref, bound, pref.W
-	if pref.Adaptive && r.nj == 1 { // the priority of a single objective
-		r.weights = alone[:]
+	r.bound, r.adaptive = bound, pref.Adaptive && r.nj > 1
+	weights := pref.W
+	if pref.Adaptive { // the priority of a single objective
+		weights = alone[:]
+	}
+	for i := 0; i < groupSize && !r.adaptive; i++ {
+		copy(r.sigma[i*r.nj:(i+1)*r.nj], weights)
 	}
 	r.sort(plans)
 	r.branches = append(r.branches[:0], branch{to: int32(len(plans))})
@@ -101,30 +113,52 @@ func (r *rollout) grow(n int) {
 
 // sort orders the plans by their actions, those of the first step first.
 func (r *rollout) sort(plans []Plan) {
-	r.plans = r.plans[:0]
+	r.order = r.order[:0]
 	for i := range plans {
 		plans[i].Cost, plans[i].Violation = math.Inf(1), math.Inf(1)
-		r.plans = append(r.plans, &plans[i])
+		r.order = append(r.order, ordered{plans[i].first, &plans[i]})
 	}
-	slices.SortFunc(r.plans, func(a, b *Plan) int {
-		if d := bytes.Compare(a.Places, b.Places); d != 0 || !r.real {
+	slices.SortFunc(r.order, func(a, b ordered) int {
+		if d := cmp.Compare(a.first, b.first); d != 0 {
 			return d
 		}
-		return slices.Compare(a.Actions, b.Actions)
+		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.real {
+			return d
+		}
+		return slices.Compare(a.plan.Actions, b.plan.Actions)
 	})
+	r.plans = r.plans[:0]
+	r.shared = r.shared[:0]
+	for i, o := range r.order {
+		r.plans = append(r.plans, o.plan)
+		r.shared = append(r.shared, r.stepsShared(r.plans[max(0, i-1)], o.plan))
+	}
+}
+
+// stepsShared are the steps in which two plans begin alike.
+func (r *rollout) stepsShared(a, b *Plan) int {
+	places := 0
+	for places < len(a.Places) && a.Places[places] == b.Places[places] {
+		places++
+	}
+	steps := places / len(r.spec.Switches)
+	if !r.real {
+		return steps
+	}
+	actions := 0
+	for actions < steps*r.nu && a.Actions[actions] == b.Actions[actions] {
+		actions++
+	}
+	return actions / r.nu
 }
 
 // split makes the branches of step h, with their states and actions, of those of the step before.
 func (r *rollout) split(h int) {
 	r.children, r.parents = r.children[:0], r.parents[:0]
-	ns := len(r.spec.Switches)
-	alike := func(a, b *Plan) bool {
-		return bytes.Equal(a.Places[h*ns:(h+1)*ns], b.Places[h*ns:(h+1)*ns]) && (!r.real || slices.Equal(a.Actions[h*r.nu:(h+1)*r.nu], b.Actions[h*r.nu:(h+1)*r.nu]))
-	}
 	for i, b := range r.branches {
 		for from := b.from; from < b.to; {
 			to := from + 1
-			for to < b.to && alike(r.plans[from], r.plans[to]) {
+			for to < b.to && r.shared[to] > h {
 				to++
 			}
 			row := len(r.children)
@@ -159,7 +193,7 @@ func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
 func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
 	r.Decisions += n
-	x, u, next := r.x[from*r.nx:to*r.nx], r.u[from*r.nu:to*r.nu], r.next[from*r.nx:to*r.nx]
+	x, u, next := r.group(from, n)
 	if r.values != nil {
 		r.values.Evaluate(n, x, u, next, r.j, r.m)
 	} else {
@@ -170,7 +204,9 @@ func (r *rollout) evaluate(from, to, h int) {
 	if r.real {
 		r.project(from, n, h)
 	}
-	r.prioritise(from, n)
+	if r.adaptive {
+		r.prioritise(from, n)
+	}
 	for i := range n {
 		r.score(&r.children[from+i], i, from)
 	}
@@ -188,6 +224,11 @@ func (r *rollout) evaluateRow(i, first int) {
 func (r *rollout) row(i, first int) (s, c, u []float64) {
 	x := r.x[(first+i)*r.nx:][:r.nx]
 	return x[:r.ns], x[r.ns:], r.u[(first+i)*r.nu:][:r.nu]
+}
+
+// group views the n rows from first on.
+func (r *rollout) group(first, n int) (x, u, next []float64) {
+	return r.x[first*r.nx:][:n*r.nx], r.u[first*r.nu:][:n*r.nu], r.next[first*r.nx:][:n*r.nx]
 }
 
 // margin is the smallest of row i of a group.
@@ -211,7 +252,8 @@ func (r *rollout) project(first, n, h int) {
 			r.evaluateRow(i, first)
 		}
 	} else {
-		r.projectTogether(first)
+		x, u, next := r.group(first, n)
+		r.values.Project(n, x, u, next, r.j, r.m)
 	}
 	for _, i := range r.broken {
 		_, _, u := r.row(i, first)
@@ -225,45 +267,16 @@ func (r *rollout) project(first, n, h int) {
 	}
 }
 
-// projectTogether projects the broken rows of a group in lanes.
-func (r *rollout) projectTogether(first int) {
-	b, n := &r.packed, len(r.broken)
-	move := func(packed *[]float64, rows []float64, width, offset int, back bool) {
-		*packed = resize(*packed, n*width)
-		for k, i := range r.broken {
-			row := rows[(offset+i)*width:][:width]
-			if back {
-				copy(row, (*packed)[k*width:])
-			} else {
-				copy((*packed)[k*width:], row)
-			}
-		}
-	}
-	move(&b.x, r.x, r.nx, first, false)
-	move(&b.u, r.u, r.nu, first, false)
-	b.next, b.j, b.m = resize(b.next, n*r.nx), resize(b.j, n*r.nj), resize(b.m, n*r.nm)
-	r.values.Project(n, b.x, b.u, b.next, b.j, b.m)
-	move(&b.u, r.u, r.nu, first, true)
-	move(&b.next, r.next, r.nx, first, true)
-	move(&b.j, r.j, r.nj, 0, true)
-	move(&b.m, r.m, r.nm, 0, true)
-}
-
-// prioritise writes the weights of the objectives of a group.
+// prioritise writes the adaptive weights of the objectives of a group.
 func (r *rollout) prioritise(first, n int) {
-	switch {
-	case !r.preference.Adaptive || r.nj == 1:
-		for i := range n {
-			copy(r.sigma[i*r.nj:(i+1)*r.nj], r.weights)
-		}
-	case r.values != nil:
+	if r.values != nil {
 		r.values.Priorities(n, r.x[first*r.nx:(first+n)*r.nx], r.sigma)
-	default:
-		for i := range n {
-			s, c, u := r.row(i, first)
-			r.problem.Indicators(s, u, c, r.delta)
-			r.spec.Semantic.Priority(r.delta, r.sigma[i*r.nj:(i+1)*r.nj])
-		}
+		return
+	}
+	for i := range n {
+		s, c, u := r.row(i, first)
+		r.problem.Indicators(s, u, c, r.delta)
+		r.spec.Semantic.Priority(r.delta, r.sigma[i*r.nj:(i+1)*r.nj])
 	}
 }
 

@@ -8,8 +8,10 @@ package mixedinteger
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -49,6 +51,7 @@ type Plan struct {
 	Cost      float64   // Σ σᵀJ
 	Violation float64   // Σ of the largest violation of each step; 0: every limit is kept
 	key       uint64
+	first     uint64 // its first places in a word, which orders plans as they do
 }
 
 // Safe reports whether the plan keeps every limit.
@@ -81,7 +84,9 @@ type Search struct {
 	neighbours  neighbourhood
 	batch       []Plan
 	state       []int
-	size        int // of the places of the plans
+	bits        uint // of a place in a word
+	inWord      int  // places
+	size        int  // of the places of the plans
 	noise       []float64
 	accumulated []float64
 	Candidates  int // rolled out in the decision
@@ -105,6 +110,8 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	}
 	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches)}
 	s.rng.normal = rand.New(&s.rng.PCG)
+	each, inWord := Packing(spec.Switches)
+	s.bits, s.inWord = uint(each), inWord
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
 		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
@@ -301,6 +308,14 @@ func Sizes(n int) (candidates, elites, offered int) {
 	return candidates, elites, min(offers, elites)
 }
 
+// Packing is of the words that make the key of a plan: the bits of a place, and the places in a word.
+func Packing(switches []domain.Switch) (each, inWord int) {
+	for i := range switches {
+		each = max(each, bits.Len(uint(len(switches[i].Values)-1)))
+	}
+	return each, 64 / each
+}
+
 // Best is the best plan of the decision; nil where none is finite.
 func (s *Search) Best() *Plan {
 	if len(s.elites) == 0 || math.IsNaN(s.elites[0].Cost+s.elites[0].Violation) {
@@ -355,13 +370,13 @@ func (s *Search) bound() Plan {
 
 // add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
 func (s *Search) add(p Plan) {
-	p.key = hash(p.Places)
+	s.pack(&p)
 	if len(s.continuous) > 0 {
 		s.complete(&p)
 		for h := range s.steps {
 			for k, a := range s.continuous {
 				v := p.Actions[h*s.spec.ActionSize()+a]
-				p.key = (p.key ^ math.Float64bits(math.Round(v*(distinct/s.half[k]))+0)) * prime
+				p.key = mix(p.key, math.Float64bits(math.Round(v*(distinct/s.half[k]))+0))
 			}
 		}
 	}
@@ -372,14 +387,36 @@ func (s *Search) add(p Plan) {
 	s.batch = append(s.batch, p)
 }
 
-const offset, prime = 14695981039346656037, 1099511628211 // FNV
-
-func hash(places []uint8) uint64 {
-	h := uint64(offset)
-	for _, v := range places {
-		h = (h ^ uint64(v)) * prime
+// pack makes the key of a plan's places, which are some bits each in words.
+func (s *Search) pack(p *Plan) {
+	p.key = 0
+	for from := 0; from < len(p.Places); from += s.inWord {
+		places, word := p.Places[from:min(len(p.Places), from+s.inWord)], uint64(0)
+		for ; len(places) >= 8; places = places[8:] {
+			word = word<<(8*s.bits) | s.pack8(binary.BigEndian.Uint64(places))
+		}
+		for _, v := range places {
+			word = word<<s.bits | uint64(v)
+		}
+		if from == 0 {
+			p.first = word
+		}
+		p.key = mix(p.key, word)
 	}
-	return h
+}
+
+// pack8 moves eight places together: two, four, then all.
+func (s *Search) pack8(x uint64) uint64 {
+	const pairs, fours = 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
+	x = x>>8&pairs<<s.bits | x&pairs
+	x = x>>16&fours<<(2*s.bits) | x&fours
+	return x>>32<<(4*s.bits) | x&math.MaxUint32
+}
+
+// mix adds a word to a key. Keys of one word are as many as the words.
+func mix(key, word uint64) uint64 {
+	key = (key ^ word) * 0x9e3779b97f4a7c15
+	return key ^ key>>32
 }
 
 // complete writes the values of the places into the actions, and the others into their boxes.

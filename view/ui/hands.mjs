@@ -125,6 +125,26 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     return { asked, open };
   }
 
+  /** drawn waits until the page has drawn what it has. */
+  const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
+  /** stale has the page hear the server's next answer as it was then, when it is opened. */
+  async function stale(page, what) {
+    const moment = () => {
+      let come;
+      return Object.assign(new Promise((done) => (come = done)), { come: () => come() });
+    };
+    const [answered, opened, heard] = [moment(), moment(), moment()];
+    await page.route(`**/view/${what}`, async (route) => {
+      const response = await route.fetch();
+      answered.come();
+      await opened;
+      await route.fulfill({ response });
+      heard.come();
+    }, { times: 1 });
+    return { answered, open: () => (opened.come(), heard) };
+  }
+
   /** ahead has hands that are faster than the page draws and the server answers: no key, no text and no move is lost. */
   async function ahead() {
     const grid = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
@@ -143,10 +163,12 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
       await page.evaluate(() => document.activeElement.blur());
 
       const pause = await gate(page, "pause");
+      await page.waitForSelector(".badge:not(.off)"); // without the server keys do nothing
       await page.keyboard.press("Space");
       await page.keyboard.press("Space");
       pause.open();
-      check(await until(page, (s) => s.playing && pause.asked.length === 2) && pause.asked[0].paused && !pause.asked[1].paused, "space twice pauses and plays");
+      const plays = await until(page, (s) => s.playing && pause.asked.length === 2);
+      check(plays && pause.asked[0].paused && !pause.asked[1].paused, `space twice pauses and plays: asked ${JSON.stringify(pause.asked)}, ${await page.locator(".badge").textContent()}`);
       await post(page, "pause", { paused: true });
       await post(page, "step", { by: 1 });
       await post(page, "step", { by: 1 });
@@ -160,7 +182,7 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
       const was = await page.evaluate(theme);
       await page.keyboard.press("t");
       await changed(page, theme, was);
-      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+      await drawn(page);
       await page.keyboard.press("ArrowLeft");
       seek.open();
       check(await until(page, (s) => s.k === k - 2), "the slider goes back by two");
@@ -212,6 +234,18 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
       check(await until(page, (s) => s.preference.w?.[1] === 1), "a corner is preferred");
       for (let n = 0; n < 5; n++) await page.keyboard.press("Shift+ArrowRight");
       check(await until(page, (s) => s.preference.w && Math.abs(s.preference.w[2] - 0.5) < 1e-9), "five arrows go half the side");
+
+      await page.evaluate(() => document.activeElement.blur());
+      const played = await stale(page, "pause");
+      await page.keyboard.press("Space");
+      await played.answered;
+      const badge = (is) => page.waitForFunction((is) => document.querySelector(".badge").textContent === is, is);
+      await badge("live");
+      await post(page, "pause", { paused: true });
+      await badge("paused");
+      await played.open();
+      await drawn(page);
+      check((await page.locator(".badge").textContent()) === "paused", "an answer that comes late does not undo what was said since");
     }, slow);
     await grid.end();
 
@@ -337,10 +371,17 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     for (const look of ["dark", "phone-light"]) {
       await visit(live.url, look, async (page) => {
         await post(page, "pause", { paused: true });
+        const begun = await stale(page, "series");
         await post(page, "reset", { episode: 0 });
+        await begun.answered; // before the decisions, and heard after them
         for (let k = 0; k < 8; k++) await post(page, "step", { by: 1 });
         await caughtUp(page);
-        const lane = await changed(page, 'document.querySelector(".stage .states .line:last-child .plot").getAttribute("aria-label")', "");
+        await begun.open();
+        await drawn(page);
+        const lane = await page.waitForFunction(() => {
+          const label = document.querySelector(".stage .states .line:last-child .plot")?.getAttribute("aria-label") ?? "";
+          return / now o/.test(label) && label; // the line of the decision may come after its number
+        }).then((h) => h.jsonValue());
         const planned = [...lane.matchAll(/(on|off) for (\d+)/g)].reduce((sum, m) => sum + Number(m[2]), 0);
         check(/^Switch fishing over decisions, now (on|off) , planned (on|off) for/.test(lane) && planned === 22, `fishing ${look}: ${lane}`);
         await sound(page, `fishing ${look}`);

@@ -28,3 +28,16 @@ func runAVX2(code *uint32, cells *float64)
 
 //go:noescape
 func runAVX2One(code *uint32, cells *float64)
+
+// transposes reports whether scatterRows and gatherRows do for a machine.
+func transposes(level isa.Level) bool { return level == isa.AVX512 }
+
+// scatterRows copies eight rows, stride bytes apart, into eight lanes of one cell for each column.
+//
+//go:noescape
+func scatterRows(cells, rows *float64, stride uintptr, columns int)
+
+// gatherRows copies the first n lanes of cells into rows.
+//
+//go:noescape
+func gatherRows(rows *float64, stride uintptr, n int, cells *float64, columns int)

@@ -434,5 +434,35 @@ func (m *Machine) Scatter(first Ref, lane int, values []float64) {
 	}
 }
 
+// ScatterRows copies n rows of columns, stride apart, into a lane each of consecutive cells. The last fills the other lanes.
+func (m *Machine) ScatterRows(first Ref, rows []float64, stride, columns, n int) {
+	if columns == 0 {
+		return
+	}
+	if n == m.width && transposes(m.level) {
+		rows = rows[:(n-1)*stride+columns]
+		scatterRows(&m.Cells(first, columns)[0], &rows[0], uintptr(8*stride), columns)
+		return
+	}
+	for lane := range m.width {
+		m.Scatter(first, lane, rows[min(lane, n-1)*stride:][:columns])
+	}
+}
+
+// GatherRows copies the first n lanes of consecutive cells into rows of columns, stride apart.
+func (m *Machine) GatherRows(rows []float64, stride, columns, n int, first Ref) {
+	if columns == 0 {
+		return
+	}
+	if transposes(m.level) {
+		rows = rows[:(n-1)*stride+columns]
+		gatherRows(&rows[0], uintptr(8*stride), n, &m.Cells(first, columns)[0], columns)
+		return
+	}
+	for lane := range n {
+		m.Gather(rows[lane*stride:][:columns], first, lane)
+	}
+}
+
 // Width is the number of lanes.
 func (c *Compiled) Width() int { return c.width }

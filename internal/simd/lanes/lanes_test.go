@@ -344,3 +344,48 @@ func TestCellsAreReadAndWrittenInAllLanes(t *testing.T) {
 		}
 	}
 }
+
+// Rows go into lanes and come back, whatever their number, length and distance, and nothing beside them is written.
+func TestRowsAreThoseOfSingleLanes(t *testing.T) {
+	const most = 19
+	program := randomProgram(rand.New(rand.NewPCG(1, 2)), 150)
+	for _, k := range kernels() {
+		level, width := k.level, k.width
+		m := NewMachine(require.Get(Compile(level, width, program))(t))
+		for columns := range most + 1 {
+			for n := 1; n <= width; n++ {
+				stride := columns + n%3
+				rows := make([]float64, n*stride)
+				for i := range rows {
+					rows[i] = float64(i + 1)
+				}
+				for i := range m.cells {
+					m.cells[i] = -1
+				}
+				m.ScatterRows(1, rows, stride, columns, n)
+				out := make([]float64, len(rows))
+				m.GatherRows(out, stride, columns, n, 1)
+				for lane := range width {
+					for i := range most + 2 {
+						want := -1.0
+						if i > 0 && i <= columns {
+							want = rows[min(lane, n-1)*stride+i-1]
+						}
+						if got := m.Get(Ref(i), lane); got != want {
+							t.Fatalf("%v, %d lanes, %d rows of %d: cell %d of lane %d is %v, want %v", level, width, n, columns, i, lane, got, want)
+						}
+					}
+				}
+				for i, v := range out {
+					want := 0.0
+					if i%max(1, stride) < columns {
+						want = rows[i]
+					}
+					if v != want {
+						t.Fatalf("%v, %d lanes, %d rows of %d: number %d comes back as %v, want %v", level, width, n, columns, i, v, want)
+					}
+				}
+			}
+		}
+	}
+}

@@ -17,7 +17,7 @@ type Function struct {
 	columns       []int // of each input, its direction; −1: none
 }
 
-// NewFunction makes the code for directions by, entries of the inputs.
+// NewFunction makes the code for directions by, entries of the inputs; without any it has Values alone.
 func NewFunction(f *program.Function, variables []int) *Function {
 	k := &Function{code: &Code{}, results: f.Results(), n: len(variables)}
 	k.code.constants = programs.NewConstants(&k.code.layout)
@@ -27,7 +27,10 @@ func NewFunction(f *program.Function, variables []int) *Function {
 	}
 	ascending := append([]int{}, variables...) // not nil, which would be all
 	slices.Sort(ascending)
-	k.first, k.second = x.slopes(f, ascending), x.second(f, ascending)
+	k.first = x.slopes(f, ascending)
+	if len(variables) > 0 {
+		k.second = x.second(f, ascending)
+	}
 	for _, b := range x.builders {
 		k.code.programs = append(k.code.programs, b.Program())
 	}
@@ -55,10 +58,13 @@ func (k *Function) NewMachine(compiled *lanes.Compiled) *FunctionMachine {
 // Lanes is how many points it evaluates at once.
 func (m *FunctionMachine) Lanes() int { return m.machine.Lanes() }
 
-// Set writes a point into a lane.
-func (m *FunctionMachine) Set(lane int, inputs []float64) {
-	m.machine.Scatter(m.code.first.in[0], lane, inputs)
-	m.machine.Scatter(m.code.second.in[0], lane, inputs)
+// Set writes n points into a lane each; the last fills the other lanes.
+func (m *FunctionMachine) Set(n int, inputs []float64) {
+	in := m.code.first.in
+	m.machine.ScatterRows(in[0], inputs, len(in), len(in), n)
+	if second := m.code.second; second != nil {
+		m.machine.ScatterRows(second.in[0], inputs, len(in), len(in), n)
+	}
 }
 
 // Weigh writes the weights of a lane's outputs for Curvature.
@@ -73,9 +79,10 @@ func (m *FunctionMachine) Linearise() { m.machine.Run(m.code.first.program) }
 // Curvature evaluates the second derivatives of weightsᵀ·outputs at the points of all lanes.
 func (m *FunctionMachine) Curvature() { m.machine.Run(m.code.second.program) }
 
-// Values are the outputs of a lane after Linearise.
-func (m *FunctionMachine) Values(lane int, out []float64) {
-	m.machine.Gather(out, m.code.first.out[0], lane)
+// Values are the outputs of the first n lanes after Linearise.
+func (m *FunctionMachine) Values(n int, out []float64) {
+	of := m.code.first.out
+	m.machine.GatherRows(out, len(of), len(of), n, of[0])
 }
 
 // Slopes are the first derivatives of a lane after Linearise, [outputs][directions].

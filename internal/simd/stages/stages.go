@@ -207,7 +207,40 @@ func newCode(y System, variables []int, m mode) (*Code, error) {
 	for t, way := range k.backward {
 		k.backward[t] = k.joined(way)
 	}
+	k.keepUsed()
 	return k, nil
+}
+
+// keepUsed leaves out the programs that run only as parts of joined ones.
+func (k *Code) keepUsed() {
+	var programs []*lanes.Program
+	numbers := map[int]int{}
+	use := func(program *int) {
+		number, ok := numbers[*program]
+		if !ok {
+			number = len(programs)
+			numbers[*program] = number
+			programs = append(programs, k.programs[*program])
+		}
+		*program = number
+	}
+	var useAll func(list []part)
+	useAll = func(list []part) {
+		for i := range list {
+			if useAll(list[i].repeat); list[i].repeat == nil {
+				use(&list[i].program)
+			}
+		}
+	}
+	useAll(k.linear)
+	for _, way := range k.backward {
+		useAll(way)
+	}
+	use(&k.begin)
+	for i := range k.cut {
+		use(&k.cut[i])
+	}
+	k.programs = programs
 }
 
 // mostJoined is the most operations of a program that others are joined to: native code of more would leave the fastest cache.
@@ -432,13 +465,20 @@ func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
 // Lanes is how many points it evaluates at once.
 func (m *Machine) Lanes() int { return m.machine.Lanes() }
 
-// Set writes a point into a lane.
-func (m *Machine) Set(lane int, s, c, u []float64) {
+// Set writes n points, rows of (s, c) and of u, into a lane each. The last fills the other lanes.
+func (m *Machine) Set(n int, x, u []float64) {
 	first := m.code.blocks[0]
-	for i, part := range [3][]float64{s, c, u} {
-		if col := [3]lanes.Col{first.s, first.c, first.u}[i]; len(col) > 0 {
-			m.machine.Scatter(col[0], lane, part)
-		}
+	m.setPair(n, x, first.s, first.c)
+	m.setPair(n, u, first.u, nil)
+}
+
+// setPair writes rows of the entries of two columns.
+func (m *Machine) setPair(n int, rows []float64, a, b lanes.Col) {
+	if len(a) > 0 {
+		m.machine.ScatterRows(a[0], rows, len(a)+len(b), len(a), n)
+	}
+	if len(b) > 0 {
+		m.machine.ScatterRows(b[0], rows[len(a):], len(a)+len(b), len(b), n)
 	}
 }
 
@@ -457,13 +497,10 @@ func (m *Machine) Slope(lane, slot, entry int) float64 {
 	return m.machine.Get(row[entry]+lanes.Ref(slot), lane)
 }
 
-// SetNext writes where a lane's decision leads to, for a code of NewMargins.
-func (m *Machine) SetNext(lane int, sNext, cNext []float64) {
+// SetNext writes where the decisions of Set lead to, rows of (sNext, cNext), for a code of NewMargins.
+func (m *Machine) SetNext(n int, next []float64) {
 	first := m.code.blocks[0]
-	m.machine.Scatter(first.next[0], lane, sNext)
-	if len(first.context) > 0 {
-		m.machine.Scatter(first.context[0], lane, cNext)
-	}
+	m.setPair(n, next, first.next, first.context)
 }
 
 // Linearise evaluates the points of all lanes, with their first derivatives where the code is not one of NewValues.
@@ -491,18 +528,22 @@ func (m *Machine) any(cell lanes.Ref) bool {
 	return false
 }
 
-// Values are those of a lane after Linearise: sNext, cNext, objectives and margins. Slices that are nil are passed over.
-func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
+// Values are those of the first n lanes after Linearise: rows of (sNext, cNext), of objectives and of margins. What is nil is passed over.
+func (m *Machine) Values(n int, next, j, margins []float64) {
 	first := m.code.blocks[0]
-	for i, out := range [3][]float64{sNext, cNext, j} {
-		if col := [3]lanes.Col{first.next, first.context, m.code.j}[i]; len(out) > 0 {
-			m.machine.Gather(out, col[0], lane)
-		}
+	ns, nc := len(first.next), len(first.context)
+	m.rows(n, next, 0, ns+nc, first.next)
+	m.rows(n, next, ns, ns+nc, first.context)
+	m.rows(n, j, 0, len(m.code.j), m.code.j)
+	for t, b := range m.code.blocks {
+		m.rows(n, margins, t*len(b.m), len(m.code.blocks)*len(b.m), b.m)
 	}
-	if len(margins) > 0 {
-		for t, b := range m.code.blocks {
-			m.machine.Gather(margins[t*len(b.m):(t+1)*len(b.m)], b.m[0], lane)
-		}
+}
+
+// rows reads a column's entries into rows of a width, from entry at on.
+func (m *Machine) rows(n int, out []float64, at, width int, col lanes.Col) {
+	if len(col) > 0 && out != nil {
+		m.machine.GatherRows(out[at:], width, len(col), n, col[0])
 	}
 }
 

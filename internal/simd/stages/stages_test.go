@@ -131,17 +131,33 @@ func newDerivatives(k stages.Sizes) derivatives {
 	return derivatives{row(k.S), row(k.C), row(k.J), row(k.M), row((k.S + k.C) * k.N), row(k.J * k.N), row(k.M * k.N), row(k.N * k.N)}
 }
 
+func set(m *stages.Machine, at []place) {
+	var x, u []float64
+	for _, p := range at {
+		x, u = append(append(x, p.s...), p.c...), append(u, p.u...)
+	}
+	m.Set(len(at), x, u)
+}
+
+func values(m *stages.Machine, n int, k stages.Sizes) (next, j, margins []float64) {
+	next, j, margins = make([]float64, n*(k.S+k.C)), make([]float64, n*k.J), make([]float64, n*k.M)
+	m.Values(n, next, j, margins)
+	return next, j, margins
+}
+
 func all(m *stages.Machine, code *stages.Code, at []place) (out []derivatives) {
+	set(m, at)
 	for l, p := range at {
-		m.Set(l, p.s, p.c, p.u)
 		m.Weigh(l, p.w, p.lambda, p.z)
 	}
 	m.Linearise()
 	m.Curvature(code.Steps())
 	k := code.Sizes()
+	next, j, margins := values(m, len(at), k)
 	for l := range at {
 		d := newDerivatives(k)
-		m.Values(l, d.sNext, d.cNext, d.jValue, d.mValue)
+		row := next[l*(k.S+k.C):][:k.S+k.C]
+		d.sNext, d.cNext, d.jValue, d.mValue = row[:k.S], row[k.S:], j[l*k.J:(l+1)*k.J], margins[l*k.M:(l+1)*k.M]
 		m.Slopes(l, d.next, d.j, d.margins)
 		m.Hessian(l, d.h)
 		out = append(out, d)
@@ -264,12 +280,13 @@ func TestValuesHaveTheBitsOfThoseWithDerivatives(t *testing.T) {
 		}
 		code, _ := coded(t, y)
 		k := code.Sizes()
-		values, slopes := machine(t, plain, isa.Generic, 1), machine(t, code, isa.Generic, 1)
+		single, slopes := machine(t, plain, isa.Generic, 1), machine(t, code, isa.Generic, 1)
 		for _, at := range pointsOf(y, k, 10) {
-			values.Set(0, at.s, at.c, at.u)
-			values.Linearise()
+			set(single, []place{at})
+			single.Linearise()
 			got, want := newDerivatives(k), all(slopes, code, []place{at})[0]
-			values.Values(0, got.sNext, got.cNext, got.jValue, got.mValue)
+			next, j, margins := values(single, 1, k)
+			got.sNext, got.cNext, got.jValue, got.mValue = next[:k.S], next[k.S:], j, margins
 			for _, part := range []string{"sNext", "cNext", "j", "m"} {
 				for i, w := range want.parts()[part] {
 					if v := got.parts()[part][i]; math.Float64bits(v) != math.Float64bits(w) {
@@ -348,9 +365,7 @@ func TestSharedDirectionsAreThoseOfOneLane(t *testing.T) {
 			for _, width := range lanes.Widths(level) {
 				m := seeded(t, y, by, level, width)
 				for point, p := range at {
-					for lane := range width {
-						m.Set(lane, p.s, p.c, p.u)
-					}
+					set(m, []place{p})
 					m.Linearise()
 					var got []float64
 					for i := range (k.S + k.C) * k.N {
@@ -414,8 +429,8 @@ func BenchmarkStage(b *testing.B) {
 				m := machine(b, code, level, width)
 				ways = append(ways, way{name: level.String(), run: func() {
 					for from := 0; from < len(at); from += width {
+						set(m, at[from:from+width])
 						for l, p := range at[from : from+width] {
-							m.Set(l, p.s, p.c, p.u)
 							m.Weigh(l, p.w, p.lambda, p.z)
 						}
 						m.Linearise()

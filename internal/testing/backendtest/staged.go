@@ -217,11 +217,11 @@ func checkPriorities(p domain.Problem, points []point, sigma []float64) (errs []
 func (d *stageValues) checkProjected(p domain.Problem, points []point, u []float64) (errs []error) {
 	spec := p.Spec()
 	nu, margins := spec.ActionSize(), make([]float64, len(spec.Margins))
-	after, escapes := slices.Clone(points), domain.AbilitiesOfProblem(p).Escape != nil
+	after, escape := slices.Clone(points), domain.AbilitiesOfProblem(p).Escape
 	for i, at := range points {
 		after[i].u = u[i*nu : (i+1)*nu]
 		alone := slices.Clone(at.u)
-		kept := p.Project(at.s, at.c, alone) && !escapes
+		kept := p.Project(at.s, at.c, alone) && (escape == nil || !escape(at.s, at.c, slices.Clone(at.u)))
 		for _, w := range spec.Switches {
 			kept = kept && alone[w.Action] == at.u[w.Action]
 			if got := after[i].u[w.Action]; got != at.u[w.Action] {

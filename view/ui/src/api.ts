@@ -89,6 +89,7 @@ export interface State {
   last: number;
   start: number;
   generation: number;
+  order: number;
   preference: Preference;
   steers: boolean;
   seed: number | null;

@@ -90,8 +90,13 @@ export function picked(at: Picked | undefined): void {
   changed();
 }
 
+// Generations: of the last event of a state, which its frames follow, and of the frame at hand.
+let toldOf = 0;
+let shownOf = 0;
+
 let reading = false;
 let readAt = 0;
+let later = 0; // the timer of readLater
 
 async function readSeries(): Promise<void> {
   if (reading) return;
@@ -101,13 +106,20 @@ async function readSeries(): Promise<void> {
       of = store.state?.generation;
       readAt = performance.now();
       const series = await get<Series>("series");
-      if (of === store.state?.generation) store.series = series; // else of frames that are gone
+      if (of !== store.state?.generation) continue; // of frames that are gone
+      store.series = series;
+      if (store.frame && shownOf === of) include(store.frame); // the server may have made it since
     }
     changed();
   } catch (e) {
     fault(e);
   }
   reading = false;
+}
+
+/** readLater reads the time lines anew, at most once a second. */
+function readLater(): void {
+  later ||= window.setTimeout(() => ((later = 0), void readSeries()), Math.max(0, readAt + 1000 - performance.now()));
 }
 
 let reads = 0;
@@ -141,16 +153,13 @@ function fault(e: unknown): void {
   changed();
 }
 
-/** include adds a frame to the time lines; after a gap they are read anew, at most once a second. */
+/** include adds a frame to the time lines; after a gap they are read anew. */
 function include(f: Frame): void {
   const s = store.series;
   if (!s) return;
   const next = s.first + s.t.length;
   if (f.k < next) return;
-  if (f.k > next) {
-    if (performance.now() - readAt > 1000) void readSeries();
-    return;
-  }
+  if (f.k > next) return readLater();
   const steered = f.priority?.length ? f.priority : f.sigma;
   s.t.push(f.t);
   s.episode.push(f.episode);
@@ -209,8 +218,13 @@ export function connect(): void {
   on("alive", () => {
     if (store.about && store.about.kind !== "trace") void get<string[]>("sessions").then((names) => (store.sessions = names), fault);
   });
-  on<State>("state", take);
+  on<State>("state", (s) => {
+    toldOf = s.generation;
+    take(s);
+  });
   on<Frame>("frame", (f) => {
+    if (toldOf !== store.state?.generation) return; // an answer has said that this one is gone
+    shownOf = toldOf;
     store.frame = f;
     if (f.grid) store.operated = f.grid;
     if (f.event) store.event = f.event;
@@ -252,9 +266,10 @@ async function restarted(before: State, about: Description | undefined): Promise
   changed();
 }
 
-/** take has a state of the server, of an event or of an answer, whichever is here first: of other frames than those before everything is read again. */
+/** take has a state of the server, of an event or of an answer, and keeps the later: of other frames than those before everything is read again. */
 function take(s: State): void {
   const { state: before, about } = store;
+  if (before?.start === s.start && s.order < before.order) return;
   store.state = s;
   if (store.held && same(store.held, s.preference)) store.held = undefined;
   if (about && s.generation === before?.generation) return;
