@@ -86,6 +86,7 @@ var variants = []variant{
 	refine(256, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
+	refine(512, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
 	refine(64, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	refine(256, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	refine(512, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),

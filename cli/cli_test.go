@@ -385,7 +385,7 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 func TestGenericMethodsOfACase(t *testing.T) {
 	app, _ := cart(t)
 	code, out, log := run(app, "methods", "cart", "--all", "--bundled", "--names")
-	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\nnmpc-ahead\n") {
+	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\nnmpc-from-8\nnmpc-ahead\nmppi-512\nmppi-4096\n") {
 		t.Errorf("exit code %d, %q, %s", code, out, log)
 	}
 	// Without --all those to choose from; of a group all of it.
@@ -398,7 +398,7 @@ func TestGenericMethodsOfACase(t *testing.T) {
 	if _, out, _ = run(app, "methods", "cart"); !strings.Contains(out, " more with --all") {
 		t.Errorf("%q does not say that there are more", out)
 	}
-	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc", "nmpc-ahead"} {
+	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc", "nmpc-from-2", "nmpc-ahead", "mppi-64"} {
 		if code, out, log := run(app, "eval", "cart", "--method", method, "--episodes", "2", "--preference", "0.5,0.5"); code != 0 || !strings.Contains(out, method) {
 			t.Errorf("%s: exit code %d, %q, %s", method, code, out, log)
 		}

@@ -110,11 +110,14 @@ type Paired struct {
 	Compared   int              `json:"compared"` // number of these episodes
 	// Cost is by how much its episodes cost more than the first method's, in %: of those in which
 	// both are safe, whether they have an optimum or not.
-	Cost       RegretStatistics `json:"cost"`
-	MarginMean Number           `json:"margin_mean"` // mean over the episodes of the smallest margin
-	MarginCI95 Number           `json:"margin_ci95"` // half-width by Student's t
-	MarginMin  Number           `json:"margin_min"`  // smallest of all
-	Latency    Latency          `json:"latency_us"`  // null of a record without times (`--untimed`)
+	Cost RegretStatistics `json:"cost"`
+	// AboveBest is by how much its safe episodes cost more, in %, than the least of the optimum and of what any safe method
+	// cost; absent from older records.
+	AboveBest  *RegretStatistics `json:"above_best,omitempty"`
+	MarginMean Number            `json:"margin_mean"` // mean over the episodes of the smallest margin
+	MarginCI95 Number            `json:"margin_ci95"` // half-width by Student's t
+	MarginMin  Number            `json:"margin_min"`  // smallest of all
+	Latency    Latency           `json:"latency_us"`  // null of a record without times (`--untimed`)
 	// LatencyMean is of all decisions, µs: what a method takes of a processor.
 	LatencyMean Number `json:"latency_mean_us"` // mean over the decisions; null alike
 	// Prepare is as in Result.
@@ -136,9 +139,10 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		return nil, err
 	}
 	opt.Limit, opt.optima = LoadLimit{}, new(optima)
-	var first map[int]float64  // regret by episode, where it has one
-	var firsts map[int]float64 // cost by episode, where it is safe
-	total, finished := 0, 0    // episodes of all methods, and of those that are done
+	var first map[int]float64   // regret by episode, where it has one
+	var firsts map[int]float64  // cost by episode, where it is safe
+	var costs []map[int]float64 // the same of each method
+	total, finished := 0, 0     // episodes of all methods, and of those that are done
 	for _, m := range methods {
 		total += cmp.Or(m.Episodes, opt.Episodes)
 	}
@@ -175,6 +179,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, err
 		}
 		finished += options.Episodes
+		costs = append(costs, cost)
 		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA
 		if opt.Scenes != nil && len(r.Excursions) >= len(p.Excursions) {
 			p.ScenesSHA256, p.Excursions = opt.Scenes.SHA256, r.Excursions
@@ -215,10 +220,38 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		row.Compared, row.Difference = len(difference), regretStatistics(difference)
 		p.Pairs = append(p.Pairs, row)
 	}
+	p.besideTheBest(costs, opt.optima)
 	if p.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// besideTheBest sets what each method costs by episode beside the least that is known.
+func (p *Pairing) besideTheBest(costs []map[int]float64, known *optima) {
+	best := map[int]float64{}
+	for i, o := range known.byEpisode {
+		if cost := float64(o.cost); !math.IsNaN(cost) {
+			best[i] = cost
+		}
+	}
+	for _, of := range costs {
+		for i, cost := range of {
+			if least, ok := best[i]; !ok || cost < least {
+				best[i] = cost
+			}
+		}
+	}
+	for k, of := range costs {
+		var above []float64
+		for i, cost := range of {
+			if best[i] > 0 {
+				above = append(above, 100*(cost/best[i]-1))
+			}
+		}
+		r := regretStatistics(above)
+		p.Pairs[k].AboveBest = &r
+	}
 }
 
 // MeanAndInterval returns the mean and half the width of its 95 % interval by Student's

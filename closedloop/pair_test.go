@@ -63,6 +63,13 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	if d := p.Pairs[2]; d.Compared != p.Pairs[0].RegretN || d.DifferencePct != 0 || d.DifferenceCI95 != 0 {
 		t.Errorf("the same method differs: %+v", d)
 	}
+	above := 0.0 // the best that is known of an episode: of the optimum and what any method costs
+	for i := range weak {
+		above += 100 * ((100+weak[i])/(100+min(0, weak[i], strong[i])) - 1) / float64(len(weak))
+	}
+	if a := p.Pairs[1].AboveBest; a.N != 3 || math.Abs(float64(a.Mean)-above) > 1e-9 || above < float64(p.Pairs[1].Regret.Mean) {
+		t.Errorf("above the best that is known: %+v, want %g in the mean", a, above)
+	}
 	if _, err := closedloop.Pair(context.Background(), c, []closedloop.Contender{{Method: "one", Episodes: 9, New: gained(1)}}, opt); err == nil {
 		t.Error("nine of eight episodes are accepted")
 	}

@@ -36,13 +36,29 @@ func Rows(c *domain.Case) []domain.Method {
 			rows = append(rows, mpc(p, solver, n))
 		}
 	}
-	return append(rows,
+	rows = append(rows,
 		domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
 				return recedingOf(p, solver, p.Spec().LookAhead(), false), built(c.Solver)
 			}},
+		severalStarts(c, solver, 8),
 		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions where the last one leads, and corrected for what is measured", Group: domain.GroupBaseline, Ahead: true,
 			New: newAhead(p, c.Solver, solver)})
+	for _, name := range []string{"mppi-512", "mppi-4096"} {
+		m, _ := pathMethod(p, name)
+		rows = append(rows, m)
+	}
+	return rows
+}
+
+// severalStarts is nmpc whose first plan is the best of n solves: from the solver's own start and from plans at random.
+func severalStarts(c *domain.Case, solver domain.Receding, n int) domain.Method {
+	return domain.Method{Name: fmt.Sprintf("nmpc-from-%d", n), About: fmt.Sprintf("the same, an episode's first decision the best of %d starts; nmpc-from-N for any N", n), Group: domain.GroupBaseline,
+		New: func(domain.Means) (domain.Controller, error) {
+			r := recedingOf(c.Problem, solver, c.Problem.Spec().LookAhead(), false)
+			r.starts = n
+			return r, built(c.Solver)
+		}}
 }
 
 // built prepares a solver, once, with what first decisions begin from: no decision's time includes it.
@@ -54,7 +70,7 @@ func built(s domain.Solver) error {
 }
 
 // Row is the one of Rows with that name, or mpc-N for any N from 1 to the decisions of an
-// episode.
+// episode, nmpc-from-N, or mppi-N with or without its constants.
 func Row(c *domain.Case, name string) (domain.Method, bool) {
 	for _, m := range Rows(c) {
 		if m.Name == name {
@@ -62,12 +78,26 @@ func Row(c *domain.Case, name string) (domain.Method, bool) {
 		}
 	}
 	solver, ok := c.Solver.(domain.Receding)
-	number, mpcs := strings.CutPrefix(name, "mpc-")
-	n, err := strconv.Atoi(number)
-	if !ok || c.Learned != nil || !mpcs || err != nil || n < 1 || n > c.Problem.Spec().LookAhead() || number != strconv.Itoa(n) {
+	if !ok || c.Learned != nil {
 		return domain.Method{}, false
 	}
-	return mpc(c.Problem, solver, n), true
+	if m, ok := pathMethod(c.Problem, name); ok {
+		return m, true
+	}
+	for _, numbered := range []struct {
+		prefix string
+		most   int
+		made   func(n int) domain.Method
+	}{
+		{"mpc-", c.Problem.Spec().LookAhead(), func(n int) domain.Method { return mpc(c.Problem, solver, n) }},
+		{"nmpc-from-", 1 << 16, func(n int) domain.Method { return severalStarts(c, solver, n) }},
+	} {
+		number, cut := strings.CutPrefix(name, numbered.prefix)
+		if n, err := strconv.Atoi(number); cut && err == nil && n >= 1 && n <= numbered.most && number == strconv.Itoa(n) {
+			return numbered.made(n), true
+		}
+	}
+	return domain.Method{}, false
 }
 
 func mpc(p domain.Problem, solver domain.Receding, n int) domain.Method {
@@ -110,6 +140,7 @@ type receding struct {
 	horizon          domain.Horizon
 	steps            int  // look-ahead at most
 	constantPriority bool // σ is that of the present state along the look-ahead
+	starts           int  // of an episode's first solve; 0: the solver's own one
 	t                int
 	plan, last       []float64 // last: executed action
 	delta, sigma     []float64
@@ -165,6 +196,9 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 		pref = domain.Preference{W: r.sigma}
 	}
 	plan := r.plan[:len(u)*min(r.steps, r.decisionsLeft(c))]
+	if r.t == 0 && r.starts > 1 {
+		r.beginAtBest(s, c, pref, plan)
+	}
 	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return domain.Decision{}, err
@@ -173,6 +207,24 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 	d := domain.Decided(solved)
 	d.Ahead = plan
 	return d, nil
+}
+
+// beginAtBest makes the best plan of several starts the start of the next solve. It is the solver's own start where no
+// solve converges.
+func (r *receding) beginAtBest(s, c []float64, pref domain.Preference, plan []float64) {
+	var start, best []float64
+	least := math.Inf(1)
+	for k := range r.starts {
+		if k > 0 {
+			start = append(start[:0], plan...)
+			wave(rand.New(rand.NewPCG(uint64(k), oracleStarts)), r.problem.Spec().Action, start)
+		}
+		r.horizon.Begin(start)
+		if cost, solved, err := r.horizon.Solve(s, c, pref, plan); err == nil && solved && cost < least {
+			least, best = cost, append(best[:0], plan...)
+		}
+	}
+	r.horizon.Begin(best)
 }
 
 // execute projects u, which is then the last action.

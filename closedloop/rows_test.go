@@ -80,10 +80,12 @@ func TestRowsPrepareTheirSolver(t *testing.T) {
 
 func TestRowsOfACase(t *testing.T) {
 	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
-	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc", "nmpc-ahead"}; !slices.Equal(got, want) {
+	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc", "nmpc-from-8", "nmpc-ahead", "mppi-512", "mppi-4096"}; !slices.Equal(got, want) {
 		t.Errorf("rows %v, want %v", got, want)
 	}
-	for name, there := range map[string]bool{"mpc-1": true, "mpc-7": true, "mpc-12": true, "mpc-13": false, "mpc-0": false, "mpc-07": false, "mpc-": false, "mpc": false, "nmpc": true, "direct": false} {
+	for name, there := range map[string]bool{"mpc-1": true, "mpc-7": true, "mpc-12": true, "mpc-13": false, "mpc-0": false, "mpc-07": false, "mpc-": false, "mpc": false, "nmpc": true, "direct": false,
+		"nmpc-from-3": true, "nmpc-from-0": false, "mppi-8": true, "mppi-7": false, "mppi-064": false, "mppi-64-0.1-0.02-0.9-100": true, "mppi-64-0.1-0.02-1-100": false, "mppi-64-0.1-0.02": false, "mppi-64--0.1-0.02-0-1": false,
+	} {
 		if m, ok := closedloop.Row(c, name); ok != there || ok && m.Name != name {
 			t.Errorf("%q: %t, named %q", name, ok, m.Name)
 		}
@@ -265,9 +267,59 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 		t.Errorf("%+v", v.Mismatches)
 	}
 	o.TracePath = ""
-	if r := row(t, c, "nmpc", o); r.Starts != nil {
-		t.Errorf("nmpc has starts: %+v", r.Starts)
+	one := row(t, c, "nmpc", o)
+	if one.Starts != nil {
+		t.Errorf("nmpc has starts: %+v", one.Starts)
 	}
+	// So does a loop whose first plan is of several starts.
+	if r := row(t, c, "nmpc-from-8", o); !(r.RegretPct < one.RegretPct-5) {
+		t.Errorf("from eight starts the regret is %v %%, from one %v %%", r.RegretPct, one.RegretPct)
+	}
+}
+
+// Path integral control keeps the limits and comes the nearer to the optimum the more it samples; the same seed gives the
+// same actions, with or without equations in lanes.
+func TestPathIntegralControlComesNearTheOptimum(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{Tolerance: 1e-8})
+	regret := func(name string) float64 {
+		r := row(t, c, name, rowOptions())
+		if r.Safe != 1 || r.Failures != 0 || r.RegretN != 3 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		return float64(r.RegretPct)
+	}
+	few, many := regret("mppi-16-0.2-0.1-0.9-100"), regret("mppi-1024-0.2-0.1-0.9-100")
+	if !(many < few && many < 2) || many != regret("mppi-1024") {
+		t.Errorf("regrets of %v %% with 16 candidates and %v %% with 1024", few, many)
+	}
+	lanes := *c
+	lanes.Problem = inRows{c.Problem}
+	if r := row(t, &lanes, "mppi-1024", rowOptions()); float64(r.RegretPct) != many {
+		t.Errorf("regret %v %% where candidates step together, %v %% one by one", r.RegretPct, many)
+	}
+}
+
+// inRows evaluates many decisions by the problem's own functions.
+type inRows struct{ domain.Problem }
+
+func (p inRows) Abilities() *domain.ProblemAbilities {
+	a := *domain.AbilitiesOfProblem(p.Problem)
+	spec := p.Spec()
+	ns, nu, nj, nm := spec.MeasuredSize(), spec.ActionSize(), spec.ObjectiveSize(), len(spec.Margins)
+	nx := ns + spec.ContextSize()
+	a.ManyValues = func() (func() domain.ManyValues, error) {
+		return func() domain.ManyValues {
+			return func(n int, x, u, next, j, margins []float64) {
+				for i := range n {
+					s, c, u, to := x[i*nx:][:ns], x[i*nx+ns:][:nx-ns], u[i*nu:][:nu], next[i*nx:][:nx]
+					p.Objectives(s, u, c, j[i*nj:][:nj])
+					p.Margins(s, c, u, margins[i*nm:][:nm])
+					p.Step(s, c, u, to[:ns], to[ns:])
+				}
+			}
+		}, nil
+	}
+	return &a
 }
 
 // lost is a receding horizon that does not converge where fails says, or whose solver

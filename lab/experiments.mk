@@ -627,3 +627,21 @@ switched: build
 	for name in $(SWITCHED); do \
 		bin/gpc eval pair $$name --model examples/gallery/models/$$name.safetensors --episodes $(SWITCHED_EPISODES) --seed 7 --threads 1 --parallel 2 --untimed --json --methods $(SWITCHED_METHODS) > $(RESULTS)/switched-$$name.json.new && mv $(RESULTS)/switched-$$name.json.new $(RESULTS)/switched-$$name.json || exit 1; \
 	done
+
+## ways: maps beside searches without one, where there are several ways round, WAYS_EPISODES starts each on one core, into RESULTS/ways-NAME.json; times on a quiet machine (WAYS_FLAGS=--untimed for costs alone)
+.PHONY: ways
+WAYS ?= double-pendulum quadrotor parking arm
+WAYS_EPISODES ?= 40
+WAYS_MAPS ?= examples/gallery/models
+WAYS_MAPPED ?= direct,polish,refine-64,refine-64-polish,refine-512,refine-512-polish,refine-4096
+# Constants of path integral control, from sweeps on development seeds.
+MPPI_double-pendulum ?= 0.5-0.03-0.5-100
+MPPI_quadrotor ?= 0.03-0.01-0-100
+MPPI_parking ?= 0.1-0.05-0.5-10
+MPPI_arm ?= 0.15-0.03-0.9-100
+ways: build
+	for case in $(foreach name,$(WAYS),$(name)=$(MPPI_$(name))); do \
+		name=$${case%%=*}; mppi=$${case#*=}; map=$(WAYS_MAPS)/$$name.safetensors; mapped=; \
+		if [ -e $$map ]; then mapped=$(WAYS_MAPPED),; else map=; fi; \
+		bin/gpc eval pair $$name $${map:+--model $$map} --episodes $(WAYS_EPISODES) --seed 7 --threads 1 --json $(WAYS_FLAGS) --methods $${mapped}nmpc,nmpc-from-8,mppi-512-$$mppi,mppi-4096-$$mppi,nmpc-from-64 > $(RESULTS)/ways-$$name.json.new && mv $(RESULTS)/ways-$$name.json.new $(RESULTS)/ways-$$name.json || exit 1; \
+	done

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/basins"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
@@ -45,6 +46,9 @@ func Switched() []Named {
 		{"subway", switched.Subway}, {"gears", switched.Gears}, {"three-tank", switched.ThreeTank}, {"heat-pump", switched.HeatPump}, {"water-tower", switched.WaterTower},
 	}
 }
+
+// Ways are the systems of the folder basins, which have several ways round.
+func Ways() []Named { return []Named{{"parking", basins.Parking}, {"arm", basins.Arm}} }
 
 // All are all systems and plants below, by their names: making one takes a part of the time that Cases does.
 func All() []Named { return slices.Concat(systems, onward, knowing) }

@@ -290,7 +290,7 @@ func TestReactorConverges(t *testing.T) {
 // figures of.
 func TestBundledMaps(t *testing.T) {
 	cases := require.Get(Cases())(t)
-	for _, y := range made(Switched()) {
+	for _, y := range append(made(Switched()), made(Ways())...) {
 		cases = append(cases, require.Get(y.Case())(t))
 	}
 	bundled := &gpc.Catalogue{Cases: cases, Models: models.Bundled}
@@ -306,7 +306,10 @@ func TestBundledMaps(t *testing.T) {
 		sum := durable.Sum(sha256.Sum256(require.Get(fs.ReadFile(models.Bundled, file))(t)))
 		recorded := []string{}
 		records := require.Get(filepath.Glob("../../lab/results/*/gallery-" + name + ".json"))(t)
-		for _, record := range append(records, require.Get(filepath.Glob("../../lab/results/*/switched-"+name+".json"))(t)...) {
+		for _, of := range []string{"switched-", "ways-"} {
+			records = append(records, require.Get(filepath.Glob("../../lab/results/*/"+of+name+".json"))(t)...)
+		}
+		for _, record := range records {
 			var r struct {
 				Pairs []struct {
 					Model string `json:"model_sha256"`

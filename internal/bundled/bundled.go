@@ -37,7 +37,7 @@ func Cases() gpc.Catalogue {
 			})})
 		}
 	}
-	add(gallery.All(), Systems)
+	add(append(gallery.All(), gallery.Ways()...), Systems)
 	add(gallery.Switched(), Switched)
 	for i := range k.Cases {
 		k.Cases[i].Group = Paper
@@ -46,7 +46,7 @@ func Cases() gpc.Catalogue {
 		}
 	}
 	k.Groups = []gpc.Group{
-		{Name: Systems, About: "of the field, from their published definitions"},
+		{Name: Systems, About: "of the field, from their published definitions; parking and arm are our own"},
 		{Name: Switched, About: "inputs that are on or off, or one of a few values, some with least times"},
 		{Name: Networks, About: "opf:FILE.m is the dispatch of any other, such as opf:case118.m, and opf-secure:FILE.m one that survives outages"},
 		{Name: Paper, About: "its Cases 1 to 4"},

@@ -13,7 +13,14 @@ import (
 )
 
 // Undisturbed pairings are of the case as it is, and of whole methods.
-func Undisturbed(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && !ablates(p) }
+func Undisturbed(p *closedloop.Pairing) bool {
+	return UndisturbedPlant(p) && !ablates(p) && !WaysRound(p)
+}
+
+// WaysRound pairings set a map beside path integral control, where there are several ways round.
+func WaysRound(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return strings.HasPrefix(m.Method, "mppi-") })
+}
 
 // UndisturbedPlant tells whether a pairing is of the case's own plant, measured without error, and of its own scenes.
 func UndisturbedPlant(p *closedloop.Pairing) bool {
