@@ -228,28 +228,28 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 }
 
 // besideTheBest sets what each method costs by episode beside the least that is known.
-func (p *Pairing) besideTheBest(costs []map[int]float64, known *optima) {
+func (p *Pairing) besideTheBest(costs []map[int]float64, reference *optima) {
 	best := map[int]float64{}
-	for i, o := range known.byEpisode {
+	for i, o := range reference.byEpisode {
 		if cost := float64(o.cost); !math.IsNaN(cost) {
 			best[i] = cost
 		}
 	}
-	for _, of := range costs {
-		for i, cost := range of {
+	for _, method := range costs {
+		for i, cost := range method {
 			if least, ok := best[i]; !ok || cost < least {
 				best[i] = cost
 			}
 		}
 	}
-	for k, of := range costs {
-		var above []float64
-		for i, cost := range of {
+	for k, method := range costs {
+		var regret []float64
+		for i, cost := range method {
 			if best[i] > 0 {
-				above = append(above, 100*(cost/best[i]-1))
+				regret = append(regret, 100*(cost/best[i]-1))
 			}
 		}
-		r := regretStatistics(above)
+		r := regretStatistics(regret)
 		p.Pairs[k].AboveBest = &r
 	}
 }

@@ -53,15 +53,15 @@ type pathIntegral struct {
 	*receding // its plan is the mean
 	opt       pathOptions
 	abilities *domain.ProblemAbilities
-	values    domain.ManyValues // nil: one decision at a time
+	values    *domain.ManyValues // nil: one decision at a time
 	rng       *rand.Rand
 	unit      float64 // cost of a limit that is broken by 1 at a decision
 
-	plans                  []float64 // [decision][candidate][action]
-	costs, broken, weights []float64 // of the candidates
-	ranked                 []float64 // the costs that have weight, ascending
-	noise                  []float64 // of the candidates at one decision
-	x, next, j, m          []float64 // of a group
+	plans                      []float64 // [decision][candidate][action]
+	costs, violations, weights []float64 // of the candidates
+	ranked                     []float64 // the costs that have weight, ascending
+	noise                      []float64 // of the candidates at one decision
+	x, next, j, m              []float64 // of a group
 }
 
 func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error) {
@@ -72,7 +72,7 @@ func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error)
 		receding:  &receding{problem: p, steps: spec.LookAhead(), plan: make([]float64, plan), last: make([]float64, spec.ActionSize()), delta: make([]float64, spec.ObjectiveSize()), sigma: make([]float64, spec.ObjectiveSize())},
 		opt:       o,
 		abilities: domain.AbilitiesOfProblem(p),
-		plans:     make([]float64, n*plan), noise: make([]float64, n*spec.ActionSize()), costs: make([]float64, n), broken: make([]float64, n), weights: make([]float64, n),
+		plans:     make([]float64, n*plan), noise: make([]float64, n*spec.ActionSize()), costs: make([]float64, n), violations: make([]float64, n), weights: make([]float64, n),
 		x: make([]float64, group*nx), next: make([]float64, group*nx), j: make([]float64, group*spec.ObjectiveSize()), m: make([]float64, group*len(spec.Margins)),
 	}
 	k.remaining = k.abilities.Remaining
@@ -82,7 +82,8 @@ func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error)
 			return nil, fmt.Errorf("closedloop: %w", err)
 		}
 		if many != nil {
-			k.values = many()
+			values := many()
+			k.values = &values
 		}
 	}
 	return k, nil
@@ -168,7 +169,7 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 	for i := range n {
 		copy(k.x[i*nx:], s)
 		copy(k.x[i*nx+ns:], c)
-		k.costs[first+i], k.broken[first+i] = 0, 0
+		k.costs[first+i], k.violations[first+i] = 0, 0
 	}
 	for h := range steps {
 		actions := k.plans[(h*k.opt.candidates+first)*nu:][:n*nu]
@@ -193,10 +194,10 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 				k.costs[first+i] += w * j[l]
 			}
 			if margin := domain.Smallest(m); !spec.Keeps(margin) {
-				k.broken[first+i] -= margin
+				k.violations[first+i] -= margin
 			}
 			if failed := k.abilities.Failed; failed != nil && failed(next[:ns], next[ns:]) {
-				k.broken[first+i] = math.Inf(1)
+				k.violations[first+i] = math.Inf(1)
 			}
 		}
 		k.x, k.next = k.next, k.x
@@ -212,7 +213,7 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 func (k *pathIntegral) average(steps int) {
 	k.ranked = k.ranked[:0]
 	for i, cost := range k.costs {
-		if k.weights[i] = cost + k.unit*k.broken[i]; math.IsNaN(k.weights[i]) {
+		if k.weights[i] = cost + k.unit*k.violations[i]; math.IsNaN(k.weights[i]) {
 			k.weights[i] = math.Inf(1)
 		}
 		if !math.IsInf(k.weights[i], 0) {

@@ -87,14 +87,14 @@ func Row(c *domain.Case, name string) (domain.Method, bool) {
 	for _, numbered := range []struct {
 		prefix string
 		most   int
-		made   func(n int) domain.Method
+		method func(n int) domain.Method
 	}{
 		{"mpc-", c.Problem.Spec().LookAhead(), func(n int) domain.Method { return mpc(c.Problem, solver, n) }},
 		{"nmpc-from-", 1 << 16, func(n int) domain.Method { return severalStarts(c, solver, n) }},
 	} {
 		number, cut := strings.CutPrefix(name, numbered.prefix)
 		if n, err := strconv.Atoi(number); cut && err == nil && n >= 1 && n <= numbered.most && number == strconv.Itoa(n) {
-			return numbered.made(n), true
+			return numbered.method(n), true
 		}
 	}
 	return domain.Method{}, false

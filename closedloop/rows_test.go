@@ -309,14 +309,14 @@ func (p inRows) Abilities() *domain.ProblemAbilities {
 	nx := ns + spec.ContextSize()
 	a.ManyValues = func() (func() domain.ManyValues, error) {
 		return func() domain.ManyValues {
-			return func(n int, x, u, next, j, margins []float64) {
+			return domain.ManyValues{Evaluate: func(n int, x, u, next, j, margins []float64) {
 				for i := range n {
 					s, c, u, to := x[i*nx:][:ns], x[i*nx+ns:][:nx-ns], u[i*nu:][:nu], next[i*nx:][:nx]
 					p.Objectives(s, u, c, j[i*nj:][:nj])
 					p.Margins(s, c, u, margins[i*nm:][:nm])
 					p.Step(s, c, u, to[:ns], to[ns:])
 				}
-			}
+			}}
 		}, nil
 	}
 	return &a

@@ -35,11 +35,12 @@ type Switched struct {
 type search struct {
 	Map               *unit // nil: without
 	GuessOnly         bool
-	Candidates        int // of a decision
-	Round             int // most plans of a round
-	Elites, Offered   int // most plans that are kept, and that the next decision begins with
-	Keys              int // slots of a hash table
-	Bits, InWord      int // mixedinteger.Packing
+	Candidates        int  // of a decision
+	Round             int  // most plans of a round
+	Elites, Offered   int  // most plans that are kept, and that the next decision begins with
+	Keys              int  // slots of a hash table
+	Bits              uint // of mixedinteger.Packing, like InWord
+	InWord            int
 	Inputs            int // entries of (s, c)
 	Rules             []string
 	Values            []float64

@@ -63,19 +63,12 @@ func made(list []Named) (all []equations.System) {
 // Systems are all of them, in the order of docs/reference/gallery.md.
 func Systems() []equations.System { return made(systems) }
 
-// RunningOn are plants of these that do not end: the cart stays on its rail, and the reactor goes on producing. Their plans look
-// a second and twelve minutes ahead, and a test drives ten times as long.
-func RunningOn() []equations.System { return made(onward) }
-
 // runningOn is a system without a clock and with that horizon.
 func runningOn(y equations.System, horizon int) equations.System {
 	y.Name, y.Description = y.Name+"-runs-on", y.Description+", which runs on"
 	y.Horizon, y.Steps = horizon, 10*horizon
 	return y
 }
-
-// Foreseeing are plants of these that know what comes: their context has knots of it (dual.Along).
-func Foreseeing() []equations.System { return made(knowing) }
 
 // Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {

@@ -129,3 +129,10 @@ func TestWhereAPlanMayEnd(t *testing.T) {
 		t.Errorf("behind the end of an episode is nothing: its margin is %v", got)
 	}
 }
+
+// RunningOn are plants of these that do not end: the cart stays on its rail, and the reactor goes on producing. Their plans look
+// a second and twelve minutes ahead, and a test drives ten times as long.
+func RunningOn() []equations.System { return made(onward) }
+
+// Foreseeing are plants of these that know what comes: their context has knots of it (dual.Along).
+func Foreseeing() []equations.System { return made(knowing) }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// alone is the priority of a single objective.
-var alone = [1]float64{1}
+// single is the priority of a single objective.
+var single = [1]float64{1}
 
 // groupSize is the number of decisions of one evaluation: what they read and write stays in the second cache.
 const groupSize = 256
@@ -26,7 +26,7 @@ type rollout struct {
 
 	delta      []float64
 	sigma      []float64 // weights of the objectives of each row of a group
-	broken     []int     // rows of a group to be projected
+	violating  []int     // rows of a group to be projected
 	order      []ordered
 	plans      []*Plan // sorted
 	shared     []int   // with the one before: steps in which they are alike
@@ -82,7 +82,7 @@ func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans [
 	r.bound, r.adaptive = bound, pref.Adaptive && r.nj > 1
 	weights := pref.W
 	if pref.Adaptive { // the priority of a single objective
-		weights = alone[:]
+		weights = single[:]
 	}
 	for i := 0; i < groupSize && !r.adaptive; i++ {
 		copy(r.sigma[i*r.nj:(i+1)*r.nj], weights)
@@ -188,7 +188,7 @@ func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
 	}
 }
 
-// evaluate steps the branches from and before to. Where a limit is broken the actions without a switch are projected
+// evaluate steps the branches from and before to. Where a limit is violating the actions without a switch are projected
 // onto it, if there are any.
 func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
@@ -236,17 +236,17 @@ func (r *rollout) margin(i int) float64 { return domain.Smallest(r.m[i*r.nm : (i
 
 // project projects the actions of the group that break a limit.
 func (r *rollout) project(first, n, h int) {
-	r.broken = r.broken[:0]
+	r.violating = r.violating[:0]
 	for i := range n {
 		if !r.spec.Keeps(r.margin(i)) {
-			r.broken = append(r.broken, i)
+			r.violating = append(r.violating, i)
 		}
 	}
-	if len(r.broken) == 0 {
+	if len(r.violating) == 0 {
 		return
 	}
 	if r.values == nil {
-		for _, i := range r.broken {
+		for _, i := range r.violating {
 			s, c, u := r.row(i, first)
 			r.problem.Project(s, c, u)
 			r.evaluateRow(i, first)
@@ -255,7 +255,7 @@ func (r *rollout) project(first, n, h int) {
 		x, u, next := r.group(first, n)
 		r.values.Project(n, x, u, next, r.j, r.m)
 	}
-	for _, i := range r.broken {
+	for _, i := range r.violating {
 		_, _, u := r.row(i, first)
 		for _, p := range r.plans[r.children[first+i].from:r.children[first+i].to] {
 			copy(p.Actions[h*r.nu:], u)

@@ -110,8 +110,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	}
 	s := &Search{opt: opt, problem: p, spec: spec, rollout: r, rules: newRules(spec.Switches)}
 	s.rng.normal = rand.New(&s.rng.PCG)
-	each, inWord := Packing(spec.Switches)
-	s.bits, s.inWord = uint(each), inWord
+	s.bits, s.inWord = Packing(spec.Switches)
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
 		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
@@ -309,11 +308,11 @@ func Sizes(n int) (candidates, elites, offered int) {
 }
 
 // Packing is of the words that make the key of a plan: the bits of a place, and the places in a word.
-func Packing(switches []domain.Switch) (each, inWord int) {
+func Packing(switches []domain.Switch) (width uint, inWord int) {
 	for i := range switches {
-		each = max(each, bits.Len(uint(len(switches[i].Values)-1)))
+		width = max(width, uint(bits.Len(uint(len(switches[i].Values)-1))))
 	}
-	return each, 64 / each
+	return width, int(64 / width)
 }
 
 // Best is the best plan of the decision; nil where none is finite.
@@ -390,15 +389,15 @@ func (s *Search) add(p Plan) {
 // pack makes the key of a plan's places, which are some bits each in words.
 func (s *Search) pack(p *Plan) {
 	p.key = 0
-	for from := 0; from < len(p.Places); from += s.inWord {
-		places, word := p.Places[from:min(len(p.Places), from+s.inWord)], uint64(0)
+	for first := 0; first < len(p.Places); first += s.inWord {
+		places, word := p.Places[first:min(len(p.Places), first+s.inWord)], uint64(0)
 		for ; len(places) >= 8; places = places[8:] {
 			word = word<<(8*s.bits) | s.pack8(binary.BigEndian.Uint64(places))
 		}
 		for _, v := range places {
 			word = word<<s.bits | uint64(v)
 		}
-		if from == 0 {
+		if first == 0 {
 			p.first = word
 		}
 		p.key = mix(p.key, word)

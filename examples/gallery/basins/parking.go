@@ -19,7 +19,7 @@ const (
 	wheelbase = 2.6 // m
 	clearance = 1.0 // m, radius of the discs about the car's axles and its middle, which cover it
 	steering  = 0.6 // rad, largest angle of the front wheels
-	beside    = 2.4 // m, from the bay's middle to that of a parked car
+	parked    = 2.4 // m, from the bay's middle to that of a parked car
 	wide      = 0.9 // m, half a parked car's width
 	long      = 2.1 // m, half its length
 	kerb      = 8.1 // m, the far side of the street
@@ -44,9 +44,9 @@ func parkingObjectives[T dual.Scalar](_, _, u, n, j []T) {
 	j[1] = 0.1*u[0]*u[0] + 0.2*u[1]*u[1]
 }
 
-// off is the distance of a disc about (x, y) from a parked car about (at, 0), a superellipse, in about metres.
-func off[T dual.Scalar](x, y T, at float64) T {
-	dx, dy := 1/(wide+clearance)*(x-dual.Const[T](at)), 1/(long+clearance)*y
+// gap is the distance of a disc about (x, y) from a parked car about (middle, 0), a superellipse, in about metres.
+func gap[T dual.Scalar](x, y T, middle float64) T {
+	dx, dy := 1/(wide+clearance)*(x-dual.Const[T](middle)), 1/(long+clearance)*y
 	return (wide + clearance) * (dual.Sqrt(dual.Sqrt(dx*dx*dx*dx+dy*dy*dy*dy+1e-6)) - 1)
 }
 
@@ -55,9 +55,9 @@ func parkingMargins[T dual.Scalar](_, _, _, n, m []T) {
 	sin, cos := dual.Sincos(n[2])
 	x, y := n[0]+wheelbase/2*cos, n[1]+wheelbase/2*sin
 	frontX, frontY := n[0]+wheelbase*cos, n[1]+wheelbase*sin
-	m[0], m[1] = off(n[0], n[1], -beside), off(n[0], n[1], beside)
-	m[2], m[3] = off(x, y, -beside), off(x, y, beside)
-	m[4], m[5] = off(frontX, frontY, -beside), off(frontX, frontY, beside)
+	m[0], m[1] = gap(n[0], n[1], -parked), gap(n[0], n[1], parked)
+	m[2], m[3] = gap(x, y, -parked), gap(x, y, parked)
+	m[4], m[5] = gap(frontX, frontY, -parked), gap(frontX, frontY, parked)
 	m[6], m[7] = kerb-clearance-n[1], kerb-clearance-frontY
 	m[8], m[9] = steering-n[3], steering+n[3]
 }
@@ -69,15 +69,15 @@ func parkingFunctions[T dual.Scalar]() equations.Functions[T] {
 // parkingPicture is the parked cars, the kerb, and the car with its front wheels.
 func parkingPicture(s, _ []float64) []domain.Shape {
 	sin, cos := math.Sincos(s[2])
-	at := func(along, across float64) [2]float64 {
-		return [2]float64{s[0] + along*cos - across*sin, s[1] + along*sin + across*cos}
+	corner := func(length, width float64) [2]float64 {
+		return [2]float64{s[0] + length*cos - width*sin, s[1] + length*sin + width*cos}
 	}
 	sinW, cosW := math.Sincos(s[2] + s[3])
-	front := at(wheelbase, 0)
+	front := corner(wheelbase, 0)
 	return []domain.Shape{
-		domain.Line(domain.Obstacle, [2]float64{-9, kerb}, [2]float64{9, kerb}), domain.Box(domain.Obstacle, -beside, 0, 2*wide, 2*long), domain.Box(domain.Obstacle, beside, 0, 2*wide, 2*long),
+		domain.Line(domain.Obstacle, [2]float64{-9, kerb}, [2]float64{9, kerb}), domain.Box(domain.Obstacle, -parked, 0, 2*wide, 2*long), domain.Box(domain.Obstacle, parked, 0, 2*wide, 2*long),
 		domain.Disc(domain.Goal, 0, 0, 0.3),
-		domain.Line(domain.Body, at(-0.8, wide), at(3.4, wide), at(3.4, -wide), at(-0.8, -wide), at(-0.8, wide)),
+		domain.Line(domain.Body, corner(-0.8, wide), corner(3.4, wide), corner(3.4, -wide), corner(-0.8, -wide), corner(-0.8, wide)),
 		domain.Line(domain.Body, front, [2]float64{front[0] + 0.6*cosW, front[1] + 0.6*sinW}),
 	}
 }

@@ -60,10 +60,10 @@ func (m *FunctionMachine) Lanes() int { return m.machine.Lanes() }
 
 // Set writes n points into a lane each; the last fills the other lanes.
 func (m *FunctionMachine) Set(n int, inputs []float64) {
-	in := m.code.first.in
-	m.machine.ScatterRows(in[0], inputs, len(in), len(in), n)
+	width := len(m.code.first.in)
+	m.machine.ScatterRows(m.code.first.in[0], inputs, width, width, n)
 	if second := m.code.second; second != nil {
-		m.machine.ScatterRows(second.in[0], inputs, len(in), len(in), n)
+		m.machine.ScatterRows(second.in[0], inputs, width, width, n)
 	}
 }
 
@@ -81,8 +81,8 @@ func (m *FunctionMachine) Curvature() { m.machine.Run(m.code.second.program) }
 
 // Values are the outputs of the first n lanes after Linearise.
 func (m *FunctionMachine) Values(n int, out []float64) {
-	of := m.code.first.out
-	m.machine.GatherRows(out, len(of), len(of), n, of[0])
+	width := len(m.code.first.out)
+	m.machine.GatherRows(out, width, width, n, m.code.first.out[0])
 }
 
 // Slopes are the first derivatives of a lane after Linearise, [outputs][directions].

@@ -540,10 +540,10 @@ func (m *Machine) Values(n int, next, j, margins []float64) {
 	}
 }
 
-// rows reads a column's entries into rows of a width, from entry at on.
-func (m *Machine) rows(n int, out []float64, at, width int, col lanes.Col) {
+// rows reads a column's entries into rows of a width, from entry first on.
+func (m *Machine) rows(n int, out []float64, first, width int, col lanes.Col) {
 	if len(col) > 0 && out != nil {
-		m.machine.GatherRows(out[at:], width, len(col), n, col[0])
+		m.machine.GatherRows(out[first:], width, len(col), n, col[0])
 	}
 }
 
