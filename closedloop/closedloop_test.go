@@ -465,6 +465,18 @@ func TestTheOptimumOfADelayHasWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// Without optima no episode is asked for one, and all else is the same.
+func TestEpisodesWithoutTheirOptima(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	o.TracePath = ""
+	with := evaluate(t, c, direct(c), o)
+	o.WithoutOptima = true
+	without := evaluate(t, c, direct(c), o)
+	if with.Regret.N == 0 || without.Regret.N != 0 || without.CostMean != with.CostMean || without.Safe != with.Safe {
+		t.Errorf("%d and %d regrets, costs %v and %v", with.Regret.N, without.Regret.N, with.CostMean, without.CostMean)
+	}
+}
+
 // A line belongs to the episode whose scene was last.
 func TestALineOfAnotherEpisodeIsRefused(t *testing.T) {
 	c, o := cartCase(t), options(t.TempDir())

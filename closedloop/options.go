@@ -52,6 +52,8 @@ type Options struct {
 	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see
 	// Remade). nil: episodes are drawn.
 	Scenes *Scenes
+	// WithoutOptima leaves out what takes the longest: episodes have no regret.
+	WithoutOptima bool
 
 	optima *optima // known of the same episodes already; nil: each is asked
 }

@@ -217,6 +217,10 @@ PEERS_SWITCHED_FLAGS ?=
 peers-switched: build python build/peers-switched/ready
 	mkdir -p $(dir $(PEERS_SWITCHED))
 	OMP_NUM_THREADS=1 build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
+## record-switched-peers: the same as a table of docs/results/switched.md, into RESULTS/switched-peers.json
+.PHONY: record-switched-peers
+record-switched-peers: bin/record build python build/peers-switched/ready
+	OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/switched-peers.json build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
 build/peers-switched/ready: lab/peers/switched/requirements.txt
 	$(PYTHON) -m venv build/peers-switched
 	build/peers-switched/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<

@@ -62,6 +62,7 @@ var documents = []document{
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
 	{switchedPage, "every method", devices.switchedInFull},
+	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},

@@ -97,23 +97,26 @@ class Controller(Session):
         return self.loop("nmpc")
 
     def export_c(
-        self, folder: str | os.PathLike[str], *, method: str = "direct-no-rescue", episodes: int = 100, seed: int = 1, half: bool = False, fmu: bool = False,
+        self, folder: str | os.PathLike[str], *, method: str | None = None, episodes: int = 100, seed: int = 1, half: bool = False, fmu: bool = False,
         map_only: bool = False, records: int = 64,
     ) -> dict[str, Any]:
         """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
         plant (docs/how-to/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
 
-        The answer has the keys of `gpc export --json`. method is what leaves: "direct-no-rescue" is what C has of a map,
-        "nmpc" the exact controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
+        The answer has the keys of `gpc export --json`. method is what leaves, None "direct-no-rescue", which is what C has of a map, or "direct"
+        with switched actions; "nmpc" is the exact controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
         alone, which keeps no limit, with a test against recorded decisions.
         """
         options = {
-            "dir": os.fspath(folder), "method": "" if map_only else method, "episodes": episodes, "seed": seed, "half": half, "fmu": fmu, "map_only": map_only,
+            "dir": os.fspath(folder), "method": "" if map_only else self._c_method(method), "episodes": episodes, "seed": seed, "half": half, "fmu": fmu, "map_only": map_only,
             "records": records,
         }
         return ask(lib.gpc_export_c, self.handle, text(options), long=True)
 
-    def export_fmu(self, folder: str | os.PathLike[str], *, method: str = "direct-no-rescue", episodes: int = 100, seed: int = 1) -> list[str]:
+    def _c_method(self, method: str | None) -> str:
+        return ("direct" if self.spec.switches else "direct-no-rescue") if method is None else method
+
+    def export_fmu(self, folder: str | os.PathLike[str], *, method: str | None = None, episodes: int = 100, seed: int = 1) -> list[str]:
         """export_c with the controller and its plant as units of FMI 2.0 for co-simulation; returns the units' files."""
         return [os.path.join(os.fspath(folder), name) for name in self.export_c(folder, method=method, episodes=episodes, seed=seed, fmu=True)["fmu"]]
 

@@ -285,10 +285,10 @@ class Session(Object):
         """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "trace.jsonl")
-            self.evaluate(method, episodes=episode + 1, seed=seed, trace=file, progress=False)
+            options = {"method": method, "seed": seed, "episodes": episode + 1, "only": episode, "trace": file}
+            ask(lib.gpc_evaluate, self.handle, text(options), long=True)
             trace = traces.read(file)
-        of = trace["episode"] == episode
-        return Drive(t=self.spec.step_s * trace["t"][of], s=trace["x"][of], c=trace["c"][of], u=trace["u"][of])
+        return Drive(t=self.spec.step_s * trace["t"], s=trace["x"], c=trace["c"], u=trace["u"])
 
     def plot(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Any:
         """States and actions of an unseen episode as a matplotlib figure; of a large case the first 12 of each."""

@@ -263,6 +263,7 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			Candidates int    `json:"candidates"`
 			Scene      string `json:"scene"`
 			Episodes   *int   `json:"episodes"` // null: as many as are usual, or as scenes
+			Only       *int   `json:"only"`     // episode, without its optimum; null: all
 			Parallel   int    `json:"parallel"`
 			Trace      string `json:"trace"`
 			Resume     bool   `json:"resume"`
@@ -288,6 +289,9 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		c, err := s.run(o.Scene, o.scene, o.Episodes, &evaluation)
 		if err != nil {
 			return err
+		}
+		if o.Only != nil {
+			evaluation.ShardIndex, evaluation.ShardCount, evaluation.WithoutOptima = *o.Only, *o.Only+1, true
 		}
 		if c, err = o.drives(c, s.catalogued); err != nil {
 			return err

@@ -53,6 +53,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, file in files(options, folder):
             record.add(name, lambda: measured(file, name, options, folder))
+            summarise(name, record.record["systems"][name], options.method)
 
 
 class Record:
@@ -169,6 +170,23 @@ def compare(start):
     if costs:
         start["best"] = best = min(costs.values())
         start["regret_pct"] = {k: 100 * (v - best) / best if best > 0 else None for k, v in costs.items()}
+
+
+def summarise(name, result, ours):
+    """Prints a line for each method as a benchmark does: of what starts it has a plan that keeps the limits, and its cost above the best."""
+    starts = result.get("starts", [])
+    for method in ["reference", ours, "bonmin", *peers.LINEAR]:
+        answers = [start.get("solvers", {}).get(method) or start.get(method) for start in starts]
+        answers = [a for a in answers if a is not None and not (isinstance(a, dict) and "left_out" in a)]
+        if not answers:
+            continue
+        regret = [start["regret_pct"][method] for start in starts if start.get("regret_pct", {}).get(method) is not None]
+        cpu = [a["cpu_s"] for a in answers if isinstance(a, dict) and "cpu_s" in a]
+        ended = sum(bool(a.get("ended")) for a in answers if isinstance(a, dict))
+        metrics = {"starts": len(answers), "kept": len(regret), "ended": ended, "periods": result["periods"], "inputs": result["inputs"]}
+        metrics |= {"above_%": np.mean(regret), "worst_%": max(regret)} if regret else {}
+        metrics |= {"cpu_s": np.mean(cpu)} if cpu else {}
+        print(f"BenchmarkSwitchedPeers/{name}/{method} 1 " + " ".join(f"{v:.6g} {k}" for k, v in metrics.items()), flush=True)
 
 
 def say(name, result):
