@@ -639,10 +639,10 @@ WAYS_EPISODES ?= 40
 WAYS_MAPS ?= examples/gallery/models
 WAYS_MAPPED ?= direct,polish,refine-64,refine-64-polish,refine-512,refine-512-polish,refine-4096
 # Constants of path integral control, from sweeps on development seeds.
-MPPI_double-pendulum ?= 0.5-0.03-0.5-100
-MPPI_quadrotor ?= 0.03-0.01-0-100
-MPPI_parking ?= 0.1-0.05-0.5-10
-MPPI_arm ?= 0.15-0.03-0.9-100
+MPPI_double-pendulum ?= 0.3-0.01-0.8-100
+MPPI_quadrotor ?= 0.02-0.002-0-1
+MPPI_parking ?= 0.2-0.01-0.5-10
+MPPI_arm ?= 0.1-0.03-0.8-100
 ways: build
 	for case in $(foreach name,$(WAYS),$(name)=$(MPPI_$(name))); do \
 		name=$${case%%=*}; mppi=$${case#*=}; map=$(WAYS_MAPS)/$$name.safetensors; mapped=; \

@@ -445,6 +445,17 @@ static void move(loop_type *p, unsigned char *places)
     int to = from + 1 + (int)(p->steps * (x * (x * x)) / 2.0), h, shift;
 
     to = to < p->steps ? to : p->steps;
+    if (SWITCHES > 1 && below(p, 3) == 0) { /* a stretch is exchanged with another switch, as far as both have the values */
+        const int k = SWITCHES > 1 ? (i + 1 + below(p, SWITCHES - 1)) % SWITCHES : i;
+
+        for (h = from; h < to; h++) {
+            const unsigned char a = places[h * SWITCHES + i], b = places[h * SWITCHES + k];
+
+            places[h * SWITCHES + i] = b < rules[i].values ? b : (unsigned char)(rules[i].values - 1);
+            places[h * SWITCHES + k] = a < rules[k].values ? a : (unsigned char)(rules[k].values - 1);
+        }
+        return;
+    }
     if (below(p, 2) == 0) {
         const int v = below(p, rules[i].values);
 

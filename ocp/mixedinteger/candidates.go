@@ -206,7 +206,7 @@ func (s *Search) flip(p *Plan, k int) {
 	}
 }
 
-// move changes a plan at random: a stretch gets one value, or moves by some periods.
+// move changes a plan at random: a stretch gets one value or another switch's, or moves by some periods.
 func (s *Search) move(p *Plan) {
 	ns := len(s.spec.Switches)
 	i := s.rng.IntN(ns)
@@ -215,6 +215,10 @@ func (s *Search) move(p *Plan) {
 	x := s.rng.Float64()
 	length := 1 + int(float64(s.steps)*x*(x*x)/2)
 	to := min(s.steps, from+length)
+	if ns > 1 && s.rng.IntN(3) == 0 {
+		s.exchange(p, i, from, to)
+		return
+	}
 	if s.rng.IntN(2) == 0 {
 		v := uint8(s.rng.IntN(values))
 		for h := from; h < to; h++ {
@@ -231,6 +235,17 @@ func (s *Search) move(p *Plan) {
 	}
 	for h := from; h+shift < s.steps; h++ {
 		p.Places[h*ns+i] = p.Places[(h+shift)*ns+i]
+	}
+}
+
+// exchange gives a stretch of a switch to another one, and the other's to it, as far as both have the values.
+func (s *Search) exchange(p *Plan, i, from, to int) {
+	ns := len(s.spec.Switches)
+	k := (i + 1 + s.rng.IntN(ns-1)) % ns
+	mostI, mostK := uint8(len(s.spec.Switches[i].Values)-1), uint8(len(s.spec.Switches[k].Values)-1)
+	for h := from; h < to; h++ {
+		a, b := &p.Places[h*ns+i], &p.Places[h*ns+k]
+		*a, *b = min(*b, mostI), min(*a, mostK)
 	}
 }
 

@@ -285,7 +285,7 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 	return s.Best()
 }
 
-// runPatiently makes rounds of n candidates until they find nothing better for a while.
+// runPatiently makes rounds of n candidates until they find nothing better for a while, nor pairs of changes do.
 func (s *Search) runPatiently(n int) *Plan {
 	vain, best := 0, math.Inf(1)
 	for k := 0; k < mostRounds && vain < patience && s.round(n); k++ {
@@ -294,6 +294,7 @@ func (s *Search) runPatiently(n int) *Plan {
 			vain, best = 0, p.Cost
 		}
 	}
+	s.tryPairs(n)
 	return s.Best()
 }
 
@@ -353,10 +354,15 @@ func (s *Search) round(n int) bool {
 	if len(s.batch) == 0 {
 		return false
 	}
+	s.rollOut()
+	return true
+}
+
+// rollOut rolls the candidates of a round out.
+func (s *Search) rollOut() {
 	s.rollout.run(s.s, s.c, s.pref, s.steps, s.batch, s.bound())
 	s.Candidates += len(s.batch)
 	s.adapt()
-	return true
 }
 
 // bound is the worst plan that would still be an elite.

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// A reference is the best of referenceStarts searches in rounds of referenceRound candidates, that of a dataset's
-	// scenario likewise. A search ends when patience rounds find nothing better, or after mostRounds.
-	referenceStarts, referenceRound = 3, 4096
-	scenarioStarts, scenarioRound   = 2, 1024
-	patience                        = 8
-	mostRounds                      = 60
-	againCandidates                 = 1024 // after the other actions were solved again
-	mostAlternations                = 4    // of switches and other actions
-	gain                            = 1e-9
+	// A reference is the best of searches in rounds of referenceRound candidates: of two at least, and until patientStarts of them find
+	// nothing better, or mostStarts were made. A dataset's scenario has two. A search ends when patience rounds find nothing better, or
+	// after mostRounds.
+	mostStarts, patientStarts, referenceRound = 8, 2, 4096
+	scenarioStarts, scenarioRound             = 2, 1024
+	patience                                  = 8
+	mostRounds                                = 60
+	againCandidates                           = 1024 // after the other actions were solved again
+	mostAlternations                          = 4    // of switches and other actions
+	gain                                      = 1e-9
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
 	sampleCandidates = 384
 	samplesPerDrive  = 24 // at most, spread at random over its steps
@@ -108,19 +109,19 @@ func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
 	search.Restart(0)
-	return s.reference(search, state, c, steps, pref, referenceStarts, referenceRound)
+	return s.reference(search, state, c, steps, pref, mostStarts, referenceRound)
 }
 
 func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, starts, round int) (*Plan, error) {
 	guess := s.relaxed(state, c, steps, pref, 1)
 	var best *Plan
-	for k := range starts {
+	for k, vain := 0, 0; k < starts && vain < patientStarts; k++ {
 		search.Begin(state, c, pref, steps)
 		if guess != nil && k%2 == 0 {
 			search.Guess(slices.Concat(guess...))
 			search.OfferShares(slices.Concat(guess...))
 		}
-		if best != nil && k > 1 { // others begin without what is known
+		if best != nil && k == 2 { // others begin without what is known
 			search.Offer(best.Actions)
 		}
 		plan := search.runPatiently(round)
@@ -133,7 +134,9 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		if improved, err := s.alternate(search, plan, state, c, steps, pref); err != nil {
 			return nil, err
 		} else if best == nil || search.rollout.better(improved, best) {
-			best = improved.clone()
+			best, vain = improved.clone(), 0
+		} else {
+			vain++
 		}
 	}
 	if best == nil || !best.Safe() {
