@@ -159,7 +159,7 @@ func (p *ipm) factor() bool {
 		default:
 			shift *= shiftGrowth
 		}
-		if shift > largestShift*math.Max(1, largest) {
+		if shift > math.Min(math.MaxFloat64, largestShift*math.Max(1, largest)) {
 			return false
 		}
 	}

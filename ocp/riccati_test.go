@@ -277,6 +277,31 @@ func TestAShiftMakesAStepDefinite(t *testing.T) {
 	}
 }
 
+// No shift makes up for negative curvature near the largest number, and the search for one ends.
+func TestNoShiftIsFoundForTheLargestCurvature(t *testing.T) {
+	q := newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1})
+	p := newIPM(q)
+	q.setWeights(false, []float64{0.5, 0.5})
+	p.opt = ipmOptions{tolerance: 1e-5, iterations: 3, mu: firstBarrier}
+	p.setInitialState([]float64{0.1, 0, 0.05, 0}, []float64{0, 0}, 5)
+	clear(p.cur.v)
+	if !p.start(false, nil) {
+		t.Fatal("the start is not finite")
+	}
+	q.differentiate(p.cur)
+	p.objectiveScale, p.mu, p.rho = p.scale(), 1, firstPenalty
+	p.computeSlacks(p.cur.g, p.slacks.s, p.slacks.v)
+	p.adjoint(p.objectiveScale)
+	q.hessian(p.cur, 0, p.objectiveScale, p.z, p.lambda)
+	p.assemble()
+	for i := range p.h {
+		p.h[i] = -1e308
+	}
+	if p.factor() {
+		t.Error("it is factored")
+	}
+}
+
 // The work of an iteration is proportional to the horizon.
 func TestWorkGrowsWithTheHorizon(t *testing.T) {
 	work := func(steps int) (flops, evaluations float64) {

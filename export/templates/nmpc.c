@@ -940,7 +940,7 @@ static int factor_step(loop *p)
     while (!factor_shifted(p, shift, reflections)) { /* at most 25 times */
         reflections = 0;
         shift = shift == 0.0 ? larger(1e-8 * larger(1.0, most), p->shift / 3.0) : 8.0 * shift;
-        if (shift > 1e12 * larger(1.0, most))
+        if (!finite_all(&shift, 1) || shift > 1e12 * larger(1.0, most))
             return 0;
     }
     p->shift = shift;
