@@ -344,7 +344,7 @@ func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 		}
 	}
 	const policies = " td3 td3+safeguard td3-penalty td3-penalty+safeguard ppo ppo+safeguard ppo-lagrangian ppo-lagrangian+safeguard cpo cpo+safeguard ppo-shielded"
-	if text := strings.Join(names, " "); !strings.HasSuffix(text, " nmpc oracle hold online mpc-5 nmpc-ahead"+policies) || strings.Count(text+" ", "nmpc ") != 1 {
+	if text := strings.Join(names, " "); !strings.HasSuffix(text, " nmpc oracle hold online mpc-5 nmpc-from-8 nmpc-ahead mppi-512 mppi-4096"+policies) || strings.Count(text+" ", "nmpc ") != 1 {
 		t.Errorf("methods %v", names)
 	}
 	if _, err := c.Controller(nil, gpc.Setup{Method: "nmpc"}); err == nil || !strings.Contains(err.Error(), "the case's own") {

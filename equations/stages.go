@@ -174,15 +174,15 @@ func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
 			return nil, err
 		}
 		return &limits{problem: p, machine: code.margins.NewMachine(code.compiledMargins), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
-			nu: len(p.spec.Action), nm: len(p.spec.Margins)}, nil
+			nm: len(p.spec.Margins)}, nil
 	}
 }
 
 // limits implements domain.ManyMargins.
 type limits struct {
-	problem        *Problem
-	machine        *stages.Machine
-	ns, nx, nu, nm int
+	problem    *Problem
+	machine    *stages.Machine
+	ns, nx, nm int
 }
 
 func (l *limits) Most() int { return l.machine.Lanes() }

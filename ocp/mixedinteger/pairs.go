@@ -38,7 +38,8 @@ func (s *Search) passPairs(plan *Plan, n int) bool {
 			s.rollOut()
 		}
 		s.batch = s.batch[:0]
-		return s.rollout.better(s.Best(), plan) && s.Best().Cost < plan.Cost-gain*math.Abs(plan.Cost)
+		best := s.Best()
+		return s.rollout.better(best, plan) && (best.Violation < plan.Violation || best.Cost < plan.Cost-gain*math.Abs(plan.Cost))
 	}
 	pairs := 0
 	for distance := 0; distance < len(all) && pairs < mostPairs; distance++ {

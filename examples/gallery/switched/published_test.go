@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -52,5 +53,15 @@ func TestSubwayArrives(t *testing.T) {
 	}
 	if math.Abs(s[0]-2112) > 5 || math.Abs(s[1]) > 0.5 {
 		t.Errorf("the train is at %.1f ft with %.2f ft/s, want 2112 ft at rest", s[0], s[1])
+	}
+}
+
+// TestReferenceOfTheTowerIsAsGoodAsBonmins: in a minute of CPU bonmin finds a plan of 24.2037 from this start.
+func TestReferenceOfTheTowerIsAsGoodAsBonmins(t *testing.T) {
+	c := require.Get(WaterTower().Case())(t)
+	pref := domain.Preference{W: []float64{0.5, 0.5}}
+	ep := require.Get(c.Plant.Episode(7, 2, domain.EpisodeOptions{Preference: pref}))(t)
+	if cost, _, err := ep.Oracle(); err != nil || cost > 24.20370+1e-4 {
+		t.Errorf("the reference costs %v (%v), want at most 24.2037", cost, err)
 	}
 }
