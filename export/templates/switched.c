@@ -445,8 +445,9 @@ static void move(loop_type *p, unsigned char *places)
     int to = from + 1 + (int)(p->steps * (x * (x * x)) / 2.0), h, shift;
 
     to = to < p->steps ? to : p->steps;
-    if (SWITCHES > 1 && below(p, 3) == 0) { /* a stretch is exchanged with another switch, as far as both have the values */
-        const int k = SWITCHES > 1 ? (i + 1 + below(p, SWITCHES - 1)) % SWITCHES : i;
+{{- if gt (len .Spec.Switches) 1}}
+    if (below(p, 3) == 0) { /* a stretch is exchanged with another switch, as far as both have the values */
+        const int k = (i + 1 + below(p, SWITCHES - 1)) % SWITCHES;
 
         for (h = from; h < to; h++) {
             const unsigned char a = places[h * SWITCHES + i], b = places[h * SWITCHES + k];
@@ -456,6 +457,7 @@ static void move(loop_type *p, unsigned char *places)
         }
         return;
     }
+{{- end}}
     if (below(p, 2) == 0) {
         const int v = below(p, rules[i].values);
 

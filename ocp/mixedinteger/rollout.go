@@ -188,7 +188,7 @@ func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
 	}
 }
 
-// evaluate steps the branches from and before to. Where a limit is violating the actions without a switch are projected
+// evaluate steps the branches from and before to. Where a limit is broken the actions without a switch are projected
 // onto it, if there are any.
 func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
