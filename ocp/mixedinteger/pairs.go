@@ -38,8 +38,7 @@ func (s *Search) passPairs(plan *Plan, n int) bool {
 			s.rollOut()
 		}
 		s.batch = s.batch[:0]
-		best := s.Best()
-		return s.rollout.better(best, plan) && (best.Violation < plan.Violation || best.Cost < plan.Cost-gain*math.Abs(plan.Cost))
+		return s.rollout.gains(s.Best(), plan, gain)
 	}
 	pairs := 0
 	for distance := 0; distance < len(all) && pairs < mostPairs; distance++ {
@@ -83,6 +82,26 @@ func (s *Search) changes(p *Plan) (all []change) {
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return a.first - b.first })
 	return all
+}
+
+// changed are the plans that one change makes of a plan, best first.
+func (s *Search) changed(plan *Plan) (all []Plan) {
+	for _, c := range s.changes(plan) {
+		p := plan.clone()
+		s.apply(p, c)
+		s.rules.repair(s.start, p.Places, s.state)
+		s.pack(p)
+		s.complete(p)
+		all = append(all, *p)
+	}
+	s.rank(all)
+	return all
+}
+
+// rank rolls plans out to their end and sorts them, best first.
+func (s *Search) rank(plans []Plan) {
+	s.rollout.run(s.s, s.c, s.pref, s.steps, plans, Plan{Cost: math.Inf(1), Violation: math.Inf(1)})
+	slices.SortStableFunc(plans, s.compare)
 }
 
 func (s *Search) apply(p *Plan, c change) {

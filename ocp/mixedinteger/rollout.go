@@ -327,6 +327,11 @@ func (r *rollout) better(p, o *Plan) bool {
 	return r.rounded(p.Cost) < r.rounded(o.Cost)
 }
 
+// gains reports whether p is better than o, where neither breaks a limit by more than share of the cost.
+func (r *rollout) gains(p, o *Plan, share float64) bool {
+	return r.better(p, o) && (r.rounded(p.Violation) != r.rounded(o.Violation) || !(p.Cost >= o.Cost-share*math.Abs(o.Cost)))
+}
+
 // rounded makes sums equal that differ by the roundings of a projection. They would otherwise decide between plans that a limit makes one,
 // and the search would go another way on every machine and in C.
 func (r *rollout) rounded(v float64) float64 {

@@ -242,10 +242,15 @@ func (s *Search) eachShare(f func(entry, action, sw, value int)) {
 
 // Offer adds a plan, [steps·action], that the next Run rolls out before it draws. A shorter one repeats its last action.
 func (s *Search) Offer(plan []float64) {
-	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
-	if len(plan) < nu {
+	if len(plan) < s.spec.ActionSize() {
 		return
 	}
+	s.offered = append(s.offered, s.planOf(plan))
+}
+
+// planOf is the plan of actions, [steps·action]. A shorter one repeats its last action.
+func (s *Search) planOf(plan []float64) Plan {
+	nu, ns := s.spec.ActionSize(), len(s.spec.Switches)
 	p := s.blank()
 	for h := range s.steps {
 		u := plan[min(h*nu, len(plan)-nu):][:nu]
@@ -255,7 +260,7 @@ func (s *Search) Offer(plan []float64) {
 		}
 		copy(p.Actions[h*nu:], u)
 	}
-	s.offered = append(s.offered, p)
+	return p
 }
 
 // blank is a plan with room, of those that are needed no more where there are any.
@@ -285,16 +290,18 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 	return s.Best()
 }
 
-// runPatiently makes rounds of n candidates until they find nothing better for a while, nor pairs of changes do.
-func (s *Search) runPatiently(n int) *Plan {
-	vain, best := 0, math.Inf(1)
-	for k := 0; k < mostRounds && vain < patience && s.round(n); k++ {
+// runPatiently makes rounds until they find nothing better for a while, nor pairs of changes do.
+func (s *Search) runPatiently(e effort) *Plan {
+	vain, best := 0, Plan{Cost: math.Inf(1)}
+	for k := 0; k < mostRounds && vain < patience && s.round(e.round); k++ {
 		vain++
-		if p := s.Best(); p != nil && p.Safe() && p.Cost < best-gain*math.Abs(p.Cost) {
-			vain, best = 0, p.Cost
+		if p := s.Best(); p != nil && p.Safe() && s.rollout.gains(p, &best, gain) {
+			vain, best.Cost = 0, p.Cost
 		}
 	}
-	s.tryPairs(n)
+	if e.pairs {
+		s.tryPairs(e.round)
+	}
 	return s.Best()
 }
 
@@ -449,15 +456,7 @@ func (s *Search) adapt() {
 			s.elites = append(s.elites, p)
 		}
 	}
-	slices.SortFunc(s.elites, func(a, b Plan) int {
-		switch {
-		case s.rollout.better(&a, &b):
-			return -1
-		case s.rollout.better(&b, &a):
-			return 1
-		}
-		return cmp.Compare(a.key, b.key)
-	})
+	slices.SortFunc(s.elites, s.compare)
 	count := min(len(s.elites), keep)
 	s.spare = append(s.spare, s.elites[count:]...)
 	s.elites = s.elites[:count]
@@ -486,6 +485,17 @@ func (s *Search) adapt() {
 		}
 	}
 	s.narrow()
+}
+
+// compare orders plans, best first.
+func (s *Search) compare(a, b Plan) int {
+	switch {
+	case s.rollout.better(&a, &b):
+		return -1
+	case s.rollout.better(&b, &a):
+		return 1
+	}
+	return cmp.Compare(a.key, b.key)
 }
 
 // narrow moves the spread of the other actions towards that of the elites.

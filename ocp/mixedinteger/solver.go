@@ -14,19 +14,16 @@ import (
 )
 
 const (
-	// A reference is the best of searches in rounds of referenceRound candidates: of two at least, and until patientStarts of them find
-	// nothing better, or mostStarts were made. A dataset's scenario has two. A search ends when patience rounds find nothing better, or
-	// after mostRounds.
-	mostStarts, patientStarts, referenceRound = 8, 2, 4096
-	scenarioStarts, scenarioRound             = 2, 1024
-	patience                                  = 8
-	mostRounds                                = 60
-	againCandidates                           = 1024 // after the other actions were solved again
-	mostAlternations                          = 4    // of switches and other actions
-	gain                                      = 1e-9
+	patience        = 8 // rounds that find nothing better, after which a search ends, and
+	mostRounds      = 60
+	mostSolved      = 8    // plans of a pass whose actions without a switch are solved
+	againCandidates = 1024 // after that
+	// gain is the least share of a cost by which a plan is better, and notable is one for which searches go on.
+	gain, notable = 1e-9, 1e-6
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
 	sampleCandidates = 384
-	samplesPerDrive  = 24 // at most, spread at random over its steps
+	aroundCandidates = 128 // after the other actions were solved
+	samplesPerDrive  = 24  // at most, spread at random over its steps
 	strayChance      = 0.2
 	// temperature is of the weights of elites in a sample's plan, as a share of their mean distance from the best.
 	temperature = 0.5
@@ -103,40 +100,60 @@ func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, 
 	return t.U
 }
 
-// Reference is the best known plan from a state: that of searches about the relaxed plan and without it. Where there are
-// actions without a switch, they are solved for the best switches.
+// effort is what finds a best known plan: most searches, of which so many find nothing better in a row before it ends, the candidates of
+// their rounds, and whether they try pairs of changes.
+type effort struct {
+	starts, patience, round int
+	pairs                   bool
+}
+
+// efforts of a reference and of a scenario of a dataset. Where there are actions without a switch, solving these finds more than candidates.
+func (s *Solver) efforts() (reference, scenario effort) {
+	if len(s.spec.Switches) < s.spec.ActionSize() {
+		return effort{8, 4, 1024, true}, effort{2, 2, 256, false}
+	}
+	return effort{8, 2, 4096, true}, effort{2, 2, 1024, false}
+}
+
+// Reference is the best known plan from a state: that of searches about the relaxed plan and without it. Where there are actions without a
+// switch, all are about the relaxed plan, and these actions are solved for the best switches.
 func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
 	search.Restart(0)
-	return s.reference(search, state, c, steps, pref, mostStarts, referenceRound)
+	most, _ := s.efforts()
+	return s.reference(search, state, c, steps, pref, most)
 }
 
-func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, starts, round int) (*Plan, error) {
-	guess := s.relaxed(state, c, steps, pref, 1)
+func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, e effort) (*Plan, error) {
+	guess := slices.Concat(s.relaxed(state, c, steps, pref, 1)...)
+	mixed := len(search.continuous) > 0
 	var best *Plan
-	for k, vain := 0, 0; k < starts && vain < patientStarts; k++ {
+	for k, vain := 0, 0; k < e.starts && vain < e.patience; k++ {
 		search.Begin(state, c, pref, steps)
-		if guess != nil && k%2 == 0 {
-			search.Guess(slices.Concat(guess...))
-			search.OfferShares(slices.Concat(guess...))
+		if mixed || k%2 == 0 {
+			search.Guess(guess)
+			search.OfferShares(guess)
 		}
-		if best != nil && k == 2 { // others begin without what is known
+		if best != nil && (mixed && k%2 == 1 || !mixed && k == 2) { // others begin without what is known
 			search.Offer(best.Actions)
 		}
-		plan := search.runPatiently(round)
+		plan := search.runPatiently(e)
 		if err := s.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("mixedinteger: %w", err)
 		}
 		if plan == nil {
 			continue
 		}
-		if improved, err := s.alternate(search, plan, state, c, steps, pref); err != nil {
+		plan, err := s.improve(search, state, c, steps, pref)
+		if err != nil {
 			return nil, err
-		} else if best == nil || search.rollout.better(improved, best) {
-			best, vain = improved.clone(), 0
-		} else {
-			vain++
+		}
+		if vain++; best == nil || search.rollout.gains(plan, best, notable) {
+			vain = 0
+		}
+		if best == nil || search.rollout.better(plan, best) {
+			best = plan
 		}
 	}
 	if best == nil || !best.Safe() {
@@ -151,27 +168,42 @@ func (p *Plan) clone() *Plan {
 	return &copied
 }
 
-// alternate solves the other actions for the best switches and searches on, while that helps.
-func (s *Solver) alternate(search *Search, best *Plan, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+// improve solves the actions without a switch, if there are any, for the best plans of the search. Then it solves them for those changes of
+// the best plan that are cheapest with its other actions, until none of these is better.
+func (s *Solver) improve(search *Search, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
+	best := search.Best().clone()
 	if len(search.continuous) == 0 {
 		return best, nil
 	}
-	for range mostAlternations {
-		previous := best.clone()
-		plan := s.Others(best, state, c, steps, pref)
-		if plan == nil {
-			return previous, nil
+	solved := map[string]bool{}
+	candidates := search.Elites()
+	for pass := range mostPasses {
+		var plans []Plan
+		for i := 0; i < len(candidates) && len(plans) < mostSolved; i++ {
+			if err := s.ctx.Err(); err != nil {
+				return nil, fmt.Errorf("mixedinteger: %w", err)
+			}
+			p := &candidates[i]
+			if key := string(p.Places); !solved[key] {
+				solved[key] = true
+				if actions := s.Others(p, state, c, steps, pref); actions != nil {
+					plans = append(plans, search.planOf(actions))
+				}
+			}
 		}
-		search.Offer(plan)
-		best = search.Run(againCandidates, 0)
-		if err := s.ctx.Err(); err != nil {
-			return nil, fmt.Errorf("mixedinteger: %w", err)
+		search.rank(plans)
+		found := len(plans) > 0 && search.rollout.gains(&plans[0], best, gain)
+		if found {
+			best = plans[0].clone()
 		}
-		if best.Violation == previous.Violation && !(best.Cost < previous.Cost-gain*math.Abs(previous.Cost)) {
+		if pass > 0 && !found {
 			break
 		}
+		candidates = search.changed(best)
 	}
-	return best, nil
+	search.Offer(best.Actions)
+	search.Run(againCandidates, 0)
+	return search.Best().clone(), nil
 }
 
 // Others are the actions of a plan, [steps·action], those without a switch solved for its switches; nil where that was
@@ -246,7 +278,8 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 	search.Restart(seed << 16)
 	state, c := make([]float64, s.spec.MeasuredSize()), make([]float64, s.spec.ContextSize())
 	s.initial(p, state, c)
-	best, err := s.reference(search, state, c, s.steps(c), pref, scenarioStarts, scenarioRound)
+	_, least := s.efforts()
+	best, err := s.reference(search, state, c, s.steps(c), pref, least)
 	if err != nil {
 		return nil, err
 	}
@@ -324,6 +357,12 @@ func (s *Solver) searched(search *Search, state, c []float64, pref domain.Prefer
 	best := search.Run(sampleCandidates, 0)
 	if best == nil || !best.Safe() {
 		return nil
+	}
+	if len(search.continuous) > 0 {
+		if plan := s.Others(best, state, c, s.steps(c), pref); plan != nil {
+			search.Offer(plan)
+			best = search.Run(aroundCandidates, 0)
+		}
 	}
 	if stray {
 		elites := search.Elites()
