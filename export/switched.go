@@ -80,6 +80,8 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 		return nil, fmt.Errorf("export: case %s is not given by equations: C has no roll-outs of it", spec.Name)
 	case o.Ahead || o.Polish || o.Relaxed || o.Seed != 0 || o.Round != 0:
 		return nil, fmt.Errorf("export: method %s solves or searches between decisions, which C does not", opt.Method)
+	case mixedinteger.Swept(o.Candidates) > 0:
+		return nil, fmt.Errorf("export: method %s begins with a sweep by dynamic programming, which C has not: want one of fewer candidates", opt.Method)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	}

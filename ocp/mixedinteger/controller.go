@@ -58,7 +58,7 @@ var _ domain.Controller = (*Controller)(nil)
 
 // NewController returns a controller of a solver's problem. proposer is its map, nil for none.
 func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (*Controller, error) {
-	search, err := NewSearch(s.problem, Options{Seed: opt.Seed, Round: opt.Round})
+	search, err := NewSearch(s.problem, Options{Seed: opt.Seed, Round: opt.Round, Counters: s.counters})
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +178,10 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 			return err
 		}
 		k.takeGuess()
+	}
+	if n := Swept(candidates); n > 0 {
+		k.search.Sweep(n)
+		candidates -= n
 	}
 	best := k.search.Run(candidates, 0)
 	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {

@@ -79,14 +79,8 @@ func newRollout(p domain.Problem) (*rollout, error) {
 // run writes cost, violation and executed actions of the candidates. Those that are worse than bound before their end
 // may be given up: their cost and their violation are +Inf.
 func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans []Plan, bound Plan) {
-	r.bound, r.adaptive = bound, pref.Adaptive && r.nj > 1
-	weights := pref.W
-	if pref.Adaptive { // the priority of a single objective
-		weights = single[:]
-	}
-	for i := 0; i < groupSize && !r.adaptive; i++ {
-		copy(r.sigma[i*r.nj:(i+1)*r.nj], weights)
-	}
+	r.bound = bound
+	r.begin(pref)
 	r.sort(plans)
 	r.branches = append(r.branches[:0], branch{to: int32(len(plans))})
 	r.grow(len(plans))
@@ -103,6 +97,18 @@ func (r *rollout) run(s, c []float64, pref domain.Preference, steps int, plans [
 		for _, p := range r.plans[b.from:b.to] {
 			p.Cost, p.Violation = b.cost, b.violation
 		}
+	}
+}
+
+// begin prepares the weights of the objectives.
+func (r *rollout) begin(pref domain.Preference) {
+	r.adaptive = pref.Adaptive && r.nj > 1
+	weights := pref.W
+	if pref.Adaptive { // the priority of a single objective
+		weights = single[:]
+	}
+	for i := 0; i < groupSize && !r.adaptive; i++ {
+		copy(r.sigma[i*r.nj:(i+1)*r.nj], weights)
 	}
 }
 

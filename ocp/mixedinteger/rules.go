@@ -17,13 +17,16 @@ type rules struct {
 	allFree  bool
 	most     []int // of each switch: the largest age that is counted
 	size     int   // of such a state
+	// combinations of the places of all switches
+	combinations int
 }
 
 func newRules(switches []domain.Switch) *rules {
-	r := &rules{switches: switches, size: len(switches)}
+	r := &rules{switches: switches, size: len(switches), combinations: 1}
 	for i := range switches {
 		r.first = append(r.first, r.chances)
 		r.chances += len(switches[i].Values)
+		r.combinations = min(r.combinations*len(switches[i].Values), MaxCandidates)
 		r.ages = append(r.ages, r.size)
 		r.size += switches[i].Changes()
 		r.free = append(r.free, slices.Max(switches[i].Least) == 1 && switches[i].Most == 0)

@@ -42,6 +42,8 @@ const (
 type Options struct {
 	Round int    // most candidates of one round; 0: 512
 	Seed  uint64 // with the number of the decision, all that is random
+	// Counters are the states that a sweep does not tell apart; nil: none.
+	Counters []bool
 }
 
 // Plan is a candidate as it was rolled out.
@@ -82,6 +84,7 @@ type Search struct {
 	spare       []Plan // of the decision's size
 	keys        keySet
 	neighbours  neighbourhood
+	sweep       sweep
 	batch       []Plan
 	state       []int
 	bits        uint // of a place in a word

@@ -46,6 +46,7 @@ type Solver struct {
 	initial  func(p, s, c []float64)
 	opt      SolverOptions
 	searches *sync.Pool // of *Search
+	counters []bool     // states that only count
 	ctx      context.Context
 }
 
@@ -66,8 +67,9 @@ func NewSolver(problem domain.Problem, shares Shares, axes []domain.Variable, in
 		return nil, err
 	}
 	s := &Solver{problem: problem, spec: problem.Spec(), shares: shares, axes: axes, initial: initial, opt: opt, ctx: context.Background()}
+	s.counters = Counters(problem, axes, initial)
 	s.searches = &sync.Pool{New: func() any {
-		search, err := NewSearch(problem, Options{})
+		search, err := NewSearch(problem, Options{Counters: s.counters})
 		if err != nil {
 			panic(err) // it has been made before
 		}
@@ -101,18 +103,18 @@ func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, 
 }
 
 // effort is what finds a best known plan: most searches, of which so many find nothing better in a row before it ends, the candidates of
-// their rounds, and whether they try pairs of changes.
+// their rounds, the decisions of a period of the sweep that the first one begins with, and whether they try pairs of changes.
 type effort struct {
-	starts, patience, round int
-	pairs                   bool
+	starts, patience, round, sweep int
+	pairs                          bool
 }
 
 // efforts of a reference and of a scenario of a dataset. Where there are actions without a switch, solving these finds more than candidates.
 func (s *Solver) efforts() (reference, scenario effort) {
 	if len(s.spec.Switches) < s.spec.ActionSize() {
-		return effort{8, 4, 1024, true}, effort{2, 2, 256, false}
+		return effort{8, 4, 1024, 0, true}, effort{2, 2, 256, 0, false}
 	}
-	return effort{8, 2, 4096, true}, effort{2, 2, 1024, false}
+	return effort{8, 2, 4096, 1 << 15, true}, effort{2, 2, 1024, 1 << 12, false}
 }
 
 // Reference is the best known plan from a state: that of searches about the relaxed plan and without it. Where there are actions without a
@@ -137,6 +139,9 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		}
 		if best != nil && (mixed && k%2 == 1 || !mixed && k == 2) { // others begin without what is known
 			search.Offer(best.Actions)
+		}
+		if k == 0 {
+			search.Sweep(e.sweep)
 		}
 		plan := search.runPatiently(e)
 		if err := s.ctx.Err(); err != nil {

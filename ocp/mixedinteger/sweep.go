@@ -1,0 +1,295 @@
+package mixedinteger
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+const (
+	// sweptPlans are offered by a sweep.
+	sweptPlans = 16
+	// Cells in the range of a state: at first, and what they are multiplied by where there are too many or too few.
+	firstCells, coarser, finer = 16, 0.7, 1.3
+	mostCells                  = 4096
+	leastSwept                 = 1024
+	counterTrials              = 16 // states and contexts at which Counters tries
+)
+
+// Swept are the decisions of each period that a Controller's sweep evaluates instead of as many of its candidates: half of many. Few cells
+// miss what candidates find.
+func Swept(candidates int) int {
+	if candidates < leastSwept {
+		return 0
+	}
+	return candidates / 2
+}
+
+// sweep is dynamic programming forward in time. The states that a period ends in are put into cells, of neighbouring states with the same
+// state of the rules, and the cheapest of each cell is kept.
+type sweep struct {
+	nodes    [][]node // kept after each period
+	children []node
+	kept     []branch
+	table    []int32 // of cells, by hash: the row of the cheapest state, from 1
+	keys     []uint64
+	used     []int32   // entries of the table
+	low      []float64 // of the states of a period
+	size     []float64 // of a cell, 0: the state does not count
+	cells    float64   // in the range of a state
+}
+
+// node is a state that was kept: the one before, and the places of the switches that led to it, as a number.
+type node struct{ parent, places int32 }
+
+// Sweep offers the best plans of a sweep that evaluates at most n decisions in a period. The actions without a switch are at their mean.
+func (s *Search) Sweep(n int) {
+	r, w := s.rollout, &s.sweep
+	width := n / s.rules.combinations
+	if width < 2 {
+		return
+	}
+	real := r.real
+	r.real = false
+	r.begin(s.pref)
+	w.nodes, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], firstCells
+	r.branches = append(r.branches[:0], branch{})
+	r.grow(n)
+	copy(r.x, s.s)
+	copy(r.x[r.ns:], s.c)
+	for h := range s.steps {
+		s.branchOut(h)
+		for first := 0; first < len(r.children); first += groupSize {
+			r.evaluate(first, min(len(r.children), first+groupSize), h)
+		}
+		if !s.keepCheapest(h, width) {
+			break
+		}
+	}
+	r.real = real
+	if len(w.kept) > 0 {
+		s.offerSwept()
+	}
+}
+
+// branchOut makes the rows of the decisions that may follow the kept states in period h.
+func (s *Search) branchOut(h int) {
+	r, w := s.rollout, &s.sweep
+	r.children, w.children = r.children[:0], w.children[:0]
+	for b := range r.branches {
+		x := r.x[b*r.nx : (b+1)*r.nx]
+		s.rules.read(x[r.ns:], s.state)
+		for k := range s.rules.combinations {
+			row := len(r.children)
+			if !s.combine(k, r.u[row*r.nu:(row+1)*r.nu]) {
+				continue
+			}
+			for j, a := range s.continuous {
+				r.u[row*r.nu+a] = s.mean[h*len(s.continuous)+j]
+			}
+			copy(r.next[row*r.nx:(row+1)*r.nx], x)
+			r.children = append(r.children, branch{cost: r.branches[b].cost, violation: r.branches[b].violation})
+			w.children = append(w.children, node{int32(b), int32(k)})
+		}
+	}
+	r.x, r.next = r.next, r.x
+}
+
+// combine writes the values of combination k of the places, and reports whether the rules allow them in the state of the search.
+func (s *Search) combine(k int, u []float64) bool {
+	for i := range s.spec.Switches {
+		w := &s.spec.Switches[i]
+		place := k % len(w.Values)
+		k /= len(w.Values)
+		if place != s.state[i] && !s.rules.mayChange(i, s.state) {
+			return false
+		}
+		u[w.Action] = w.Values[place]
+	}
+	return true
+}
+
+// keepCheapest keeps the cheapest state of each cell after period h, at most width of them, best first. It reports whether there is any.
+func (s *Search) keepCheapest(h, width int) bool {
+	r, w := s.rollout, &s.sweep
+	s.measureStates()
+	for s.fillCells(); len(w.used) > width && w.cells > 1; s.fillCells() {
+		w.cells *= coarser
+	}
+	if len(w.used) < width*3/4 {
+		w.cells = math.Min(mostCells, w.cells*finer)
+	}
+	w.kept = w.kept[:0]
+	for _, entry := range w.used {
+		row := w.table[entry] - 1
+		b := r.children[row]
+		b.from = row
+		w.kept = append(w.kept, b)
+	}
+	slices.SortFunc(w.kept, func(a, b branch) int {
+		p, o := Plan{Cost: a.cost, Violation: a.violation}, Plan{Cost: b.cost, Violation: b.violation}
+		switch {
+		case r.better(&p, &o):
+			return -1
+		case r.better(&o, &p):
+			return 1
+		}
+		return int(a.from - b.from)
+	})
+	w.kept = w.kept[:min(width, len(w.kept))]
+	r.branches = append(r.branches[:0], w.kept...)
+	w.nodes[h] = w.nodes[h][:0]
+	for i, b := range w.kept {
+		copy(r.x[i*r.nx:(i+1)*r.nx], r.next[int(b.from)*r.nx:][:r.nx])
+		w.nodes[h] = append(w.nodes[h], w.children[b.from])
+	}
+	return len(w.kept) > 0
+}
+
+// measureStates finds where the states of the period begin, and how far they reach.
+func (s *Search) measureStates() {
+	r, w := s.rollout, &s.sweep
+	w.low, w.size = resize(w.low, r.ns), resize(w.size, r.ns)
+	for i := range r.ns {
+		w.low[i], w.size[i] = math.Inf(1), 0
+		if i < len(s.opt.Counters) && s.opt.Counters[i] {
+			continue
+		}
+		high := math.Inf(-1)
+		for row := range r.children {
+			v := r.next[row*r.nx+i]
+			w.low[i], high = math.Min(w.low[i], v), math.Max(high, v)
+		}
+		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) {
+			w.size[i] = size
+		}
+	}
+}
+
+// fillCells puts the rows into cells.
+func (s *Search) fillCells() {
+	r, w := s.rollout, &s.sweep
+	size := 1
+	for size < 4*len(r.children) {
+		size *= 2
+	}
+	if len(w.table) < size {
+		w.table, w.keys, w.used = make([]int32, size), make([]uint64, size), w.used[:0]
+	}
+	for _, entry := range w.used {
+		w.table[entry] = 0
+	}
+	w.used = w.used[:0]
+	for row, b := range r.children {
+		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) {
+			continue
+		}
+		key := s.cell(r.next[row*r.nx : (row+1)*r.nx])
+		entry := int(key>>32) & (len(w.table) - 1)
+		for w.table[entry] != 0 && w.keys[entry] != key {
+			entry = (entry + 1) & (len(w.table) - 1)
+		}
+		if w.table[entry] == 0 {
+			w.used = append(w.used, int32(entry))
+		} else if best := &r.children[w.table[entry]-1]; !r.better(&Plan{Cost: b.cost, Violation: b.violation}, &Plan{Cost: best.cost, Violation: best.violation}) {
+			continue
+		}
+		w.table[entry], w.keys[entry] = int32(row+1), key
+	}
+}
+
+// cell is the key of the cell of a state and context.
+func (s *Search) cell(x []float64) (key uint64) {
+	w, ns := &s.sweep, s.rollout.ns
+	s.rules.read(x[ns:], s.state)
+	for _, v := range s.state {
+		key = mix(key, uint64(v)+1)
+	}
+	for i, size := range w.size {
+		if size > 0 {
+			key = mix(key, uint64((x[i]-w.low[i])/size*w.cells)+1)
+		}
+	}
+	return key
+}
+
+// offerSwept offers the plans that lead to the cheapest states at the end.
+func (s *Search) offerSwept() {
+	w, ns, nu := &s.sweep, len(s.spec.Switches), s.spec.ActionSize()
+	for at := range min(sweptPlans, len(w.kept)) {
+		p, at := s.blank(), int32(at)
+		for h := s.steps - 1; h >= 0; h-- {
+			n := w.nodes[h][at]
+			k := int(n.places)
+			for i := range s.spec.Switches {
+				values := len(s.spec.Switches[i].Values)
+				p.Places[h*ns+i] = uint8(k % values)
+				k /= values
+			}
+			for j, a := range s.continuous {
+				p.Actions[h*nu+a] = s.mean[h*len(s.continuous)+j]
+			}
+			at = n.parent
+		}
+		s.offered = append(s.offered, p)
+	}
+}
+
+// Counters are the states that only count: nothing but they themselves depends on them, and no more than by what they begin with. They are
+// found at states and contexts of scenarios, at random actions.
+func Counters(p domain.Problem, axes []domain.Variable, initial func(p, s, c []float64)) []bool {
+	spec := p.Spec()
+	rng := rand.New(rand.NewPCG(1, 0x636f756e74)) // "count"
+	of := func(v domain.Variable) float64 { return v.Lo + rng.Float64()*(v.Hi-v.Lo) }
+	counters := make([]bool, spec.MeasuredSize())
+	for i := range counters {
+		counters[i] = true
+	}
+	at, u := make([]float64, len(axes)), make([]float64, spec.ActionSize())
+	for range counterTrials {
+		for i, v := range axes {
+			at[i] = of(v)
+		}
+		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		initial(at, s, c)
+		for i, v := range spec.Measured {
+			if v.Bounded() {
+				s[i] = of(v)
+			}
+		}
+		for i, v := range spec.Action {
+			if u[i] = 0; v.Bounded() {
+				u[i] = of(v)
+			}
+		}
+		for i := range spec.Switches {
+			w := &spec.Switches[i]
+			u[w.Action] = w.Values[rng.IntN(len(w.Values))]
+		}
+		before := outcome(p, s, c, u)
+		for i := range counters {
+			shift := 0.01 * (math.Abs(s[i]) + 1)
+			s[i] += shift
+			after := outcome(p, s, c, u)
+			s[i] -= shift
+			after[i] -= shift
+			for k, v := range after {
+				counters[i] = counters[i] && math.Abs(v-before[k]) <= 1e-9*(1+math.Abs(v))
+			}
+		}
+	}
+	return counters
+}
+
+// outcome is what follows from a decision: the next state and context, objectives and margins.
+func outcome(p domain.Problem, s, c, u []float64) []float64 {
+	spec := p.Spec()
+	ns, nc, nj := len(s), len(c), spec.ObjectiveSize()
+	all := make([]float64, ns+nc+nj+len(spec.Margins))
+	p.Step(s, c, u, all[:ns], all[ns:ns+nc])
+	p.Objectives(s, u, c, all[ns+nc:ns+nc+nj])
+	p.Margins(s, c, u, all[ns+nc+nj:])
+	return all
+}
