@@ -137,8 +137,14 @@ type Score struct {
 	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
 	// Late are the decisions that took longer than a period.
 	Late closedloop.Number `json:"late_pct"`
-	P50  closedloop.Number `json:"p50_us"` // median time of a decision behind an episode's first
-	P99  closedloop.Number `json:"p99_us"` // its 99 % quantile
+	// LateStarts are the held-out episodes of a choice with such a decision, which count as unsafe there. TooSlow is set
+	// where the method's work between decisions does not fit into a period, so that it was not chosen.
+	LateStarts int  `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow    bool `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	// Clock is "cpu" where decisions were late by wall time, and these times and verdicts are by CPU time.
+	Clock string            `json:"clock,omitempty"` // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50   closedloop.Number `json:"p50_us"`          // median time of a decision behind an episode's first
+	P99   closedloop.Number `json:"p99_us"`          // its 99 % quantile
 	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
 	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
 	// Prepare are the times of a method's work between decisions.
@@ -229,9 +235,17 @@ type run struct {
 	earlierSeconds  float64 // seconds of earlier runs
 	excludedSeconds float64 // seconds outside the budget
 
+	saved     time.Time // when the journal was
+	part      *float64  // seconds of what is being made; nil: of nothing that is counted
+	partStart time.Time
+	outside   bool // of the budget, so that no time is saved
+
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
 }
+
+// saveSeconds is how often the spent time is saved. A run that is killed counts up to then.
+const saveSeconds = 1
 
 // Run compiles a case that has a solver and a plant.
 func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
@@ -278,6 +292,9 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	r.opt.Progress = func(p Progress) {
 		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
+		if r.since(r.saved) > saveSeconds && !r.outside {
+			r.save() // the next that is to be kept reports an error
+		}
 		report(p)
 	}
 	release, err := r.open()
@@ -285,6 +302,12 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		return nil, err
 	}
 	defer release()
+	if r.optima.solve != nil {
+		if err := r.optima.open(filepath.Join(r.dir, "optima.jsonl")); err != nil {
+			return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		}
+		defer r.optima.file.Close()
+	}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
 		return nil, err
@@ -381,36 +404,30 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err != nil {
 		return nil, err
 	}
-	if out.Choice, err = r.choose(ctx, m); err != nil {
+	if out.Choice, err = r.choose(ctx, r.mapFile(best), m); err != nil {
 		return nil, err
 	}
-	method := out.Choice[0].Method
-	regrets := map[int]float64{}
-	tests := r.testStarts(method)
-	test := loops{gpcCase: r.c, model: m, method: method, purpose: tested, episodes: tests, visit: func(e *closedloop.EpisodeRecord) {
-		if pct, ok := e.Regret(); ok {
-			regrets[e.Episode] = pct
-		}
-	}}
-	if out.Test, err = r.drive(ctx, test); err != nil {
+	method, file := out.Choice[0].Method, r.mapFile(best)
+	r.journal.Pace.Tests = r.testStarts(method)
+	if err := r.save(); err != nil {
 		return nil, err
 	}
+	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests}
+	driven, err := r.drive(ctx, test)
+	if err != nil {
+		return nil, err
+	}
+	out.Test = driven.Score
 	// Times are those of a loop alone; the optima of its starts are known by now.
-	timing, err := machine.Begin(machine.Limit{})
+	test.name, test.episodes = file+" alone", timedStarts(test.episodes)
+	alone, err := r.driveTimed(ctx, test)
 	if err != nil {
 		return nil, err
 	}
-	test.episodes, test.threads = timedStarts(tests), 1
-	alone, err := r.drive(ctx, test)
-	if err != nil {
-		return nil, err
-	}
-	if out.TimesLoad, err = timing.End(); err != nil {
-		return nil, err
-	}
-	out.Test.P50, out.Test.P99, out.Test.Cold = alone.P50, alone.P99, alone.Cold
-	out.Test.Late, out.Test.Prepare = alone.Late, alone.Prepare
-	if out.Solver, err = r.driveExactSolver(ctx, m, regrets); err != nil {
+	out.TimesLoad, out.Test.Clock = alone.Load, alone.Score.Clock
+	out.Test.P50, out.Test.P99, out.Test.Cold = alone.Score.P50, alone.Score.P99, alone.Score.Cold
+	out.Test.Late, out.Test.Prepare = alone.Score.Late, alone.Score.Prepare
+	if out.Solver, err = r.driveExactSolver(ctx, file, m, driven.Starts); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
@@ -435,8 +452,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	r.journal.Pace.Tests = tests
-	return out, r.save()
+	return out, r.commit()
 }
 
 // choices says, for the model's header, what each round was and why, and what the method was
@@ -467,7 +483,10 @@ func (r *run) has(name string) bool {
 // advice describes in a line why a map misses its target.
 func advice(out *Report, o *Options) string {
 	last, best := &out.Rounds[len(out.Rounds)-1], &out.Rounds[out.Best]
+	slow := slices.IndexFunc(out.Choice, func(s Score) bool { return (s.TooSlow || s.LateStarts > 0) && s.meets(o) })
 	switch {
+	case slow >= 0:
+		return fmt.Sprintf("%s meets the target from the held-out starts, and takes longer than a period on this machine: a faster machine, a longer period, or smaller networks (Training.Hidden)", out.Choice[slow].Method)
 	case 20*out.Test.Unsolved > out.Test.Episodes:
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
 	case out.Test.rate() == 0 && math.IsNaN(float64(out.Test.Mean)):

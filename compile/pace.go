@@ -79,7 +79,7 @@ func (r *run) timeReferences(ctx context.Context) error {
 		done = next
 	}
 	r.journal.Pace.Reference = r.since(start) / float64(done)
-	return nil
+	return r.save()
 }
 
 // solveReferences solves the held-out starts from and before to that are not cached.
@@ -213,7 +213,7 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		seconds[exactSolver] = r.since(start)
 	}
 	r.journal.Pace.Episodes = seconds
-	return nil
+	return r.save()
 }
 
 // reduceHeldOut reduces the held-out starts where closed loops of the first map take much of the budget, as where a

@@ -23,17 +23,20 @@ import (
 // rounds makes one round after another, and returns the reason for stopping.
 func (r *run) rounds(ctx context.Context) (reason string, err error) {
 	for {
-		task, reason := r.nextRound()
-		if reason != "" {
-			return reason, nil
+		if r.journal.Current == nil {
+			task, reason := r.nextRound()
+			if reason != "" {
+				return reason, nil
+			}
+			r.journal.Current = &Round{Kind: task.kind, Why: task.reason, From: task.from, Wanted: task.scenarios, Epochs: task.epochs}
 		}
-		round, err := r.makeRound(ctx, len(r.journal.Rounds), task)
-		if err != nil {
+		if err := r.makeRound(ctx, len(r.journal.Rounds)); err != nil {
 			r.save() // for the spent time
 			return "", err
 		}
-		r.journal.Rounds = append(r.journal.Rounds, *round)
-		if err := r.save(); err != nil {
+		round := r.journal.Current
+		r.journal.Rounds, r.journal.Current = append(r.journal.Rounds, *round), nil
+		if err := r.commit(); err != nil {
 			return "", err
 		}
 		r.opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
@@ -225,6 +228,7 @@ type journal struct {
 	Clock         string  `json:"clock,omitempty"` // absent of an earlier program: wall
 	Cap           float64 `json:"cap_pct"`         // of Score.Capped: the largest regret that the first run asked for
 	Rounds        []Round `json:"rounds"`
+	Current       *Round  `json:"current,omitempty"` // in progress; Samples is 0 until its map is trained
 	Pace          pace    `json:"pace"`
 	Seconds       float64 `json:"seconds"` // of all runs so far
 	durable.Seal
@@ -282,12 +286,35 @@ func (r *run) open() (release func() error, err error) {
 	return lock.Release, nil
 }
 
+// commit saves the journal, and then removes what it has of closed loops.
+func (r *run) commit() error {
+	if err := r.save(); err != nil {
+		return err
+	}
+	return r.forgetDrives()
+}
+
 func (r *run) save() error {
-	r.journal.Seconds = r.spent()
+	r.journal.Seconds, r.saved = r.spent(), r.clock()
+	if r.part != nil {
+		*r.part += r.since(r.partStart)
+		r.partStart = r.saved
+	}
+	if r.optima.err != nil {
+		return fmt.Errorf("compile: %w", r.optima.err)
+	}
 	if err := durable.WriteSealed(filepath.Join(r.dir, journalName), &r.journal); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil
+}
+
+// beginPart counts the time from now on as that of a part of a round, in all runs together; nil: of none.
+func (r *run) beginPart(seconds *float64) {
+	if r.part != nil {
+		*r.part += r.since(r.partStart)
+	}
+	r.part, r.partStart = seconds, r.clock()
 }
 
 // describePlant describes the plant's differences from the model with exact and immediate measurements.

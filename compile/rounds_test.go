@@ -217,9 +217,8 @@ func TestTrainingGoesOnFromTheRound(t *testing.T) {
 	var sums []string
 	for number := range 3 {
 		if number > 0 {
-			m, _, err := r.train(context.Background(), number, roundTask{kind: Epochs, from: 0, epochs: 1})
-			require.OK(t, err)
-			if m.Provenance.InitialSHA256 != sums[0] {
+			require.Get(r.train(context.Background(), number, &Round{Kind: Epochs, From: 0, Epochs: 1}, r.mapFile(number)+".checkpoint"))(t)
+			if m := require.Get(c.Model(r.mapFile(number)))(t); m.Provenance.InitialSHA256 != sums[0] {
 				t.Errorf("round %d began with %s, the first map is %s", number+1, m.Provenance.InitialSHA256, sums[0])
 			}
 		}

@@ -1,0 +1,166 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// loops are closed loops of a map's method, each from its own start.
+type loops struct {
+	name     string // of the file that keeps the result until the report is written, with what else tells it apart; "": none
+	gpcCase  *gpc.Case
+	model    *model.Model
+	method   string
+	purpose  purpose // with the round, the seed of the starts
+	round    int
+	episodes int
+	threads  int  // 0: the run's
+	cpu      bool // times of decisions are CPU time
+}
+
+// drive is the result of closed loops.
+type drive struct {
+	Score   Score            `json:"score"`
+	Starts  []start          `json:"starts"` // by episode
+	Seconds float64          `json:"seconds"`
+	Load    *closedloop.Load `json:"load"` // of the machine meanwhile; nil where unknown
+	durable.Seal
+}
+
+// start is what an episode from it says of the method.
+type start struct {
+	Regret closedloop.Number `json:"regret_pct"`       // NaN if unknown
+	Unsafe bool              `json:"unsafe,omitempty"` // although the reference finds a safe way
+	Late   int               `json:"late,omitempty"`   // decisions that took longer than a period
+}
+
+func startOf(e *closedloop.EpisodeRecord, period float64) start {
+	pct, ok := e.Regret()
+	if !ok {
+		pct = math.NaN()
+	}
+	return start{Regret: closedloop.Number(pct), Unsafe: unsafeWithoutCause(e), Late: lateDecisions(e, period)}
+}
+
+// maxDrive is the largest file of a drive, bytes.
+const maxDrive = 64 << 20
+
+// file keeps the result of loops: of the same map by the same method from the same starts.
+func (r *run) file(l *loops) string {
+	hash := durable.Sum(sha256.Sum256(fmt.Append(nil, filepath.Base(l.name), l.method, l.purpose, l.round, l.episodes, l.cpu)))
+	return filepath.Join(r.dir, "drive-"+hash[:16]+".json")
+}
+
+// forgetDrives removes what was kept of closed loops, once the journal or the report has it.
+func (r *run) forgetDrives() error {
+	files, err := filepath.Glob(filepath.Join(r.dir, "drive-*.json"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
+// drive runs loops and sums up, or reads what an interrupted run kept of them.
+func (r *run) drive(ctx context.Context, l loops) (*drive, error) {
+	if l.name == "" {
+		return r.driveAll(ctx, l)
+	}
+	kept := &drive{}
+	if err := durable.ReadSealed(r.file(&l), kept, maxDrive); !errors.Is(err, fs.ErrNotExist) {
+		return kept, err
+	}
+	out, err := r.driveAll(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return out, durable.WriteSealed(r.file(&l), out)
+}
+
+// driveTimed drives on one thread, so that the times are those of a loop alone. Where decisions are late by wall time it
+// does so again by CPU time: other work of the machine is no reason to give up a method.
+func (r *run) driveTimed(ctx context.Context, l loops) (*drive, error) {
+	l.threads = 1
+	out, err := r.drive(ctx, l)
+	if err != nil || r.opt.BudgetCPU || r.fits(&out.Score) && out.Score.Late == 0 || machine.CPUTime() == 0 {
+		return out, err
+	}
+	l.cpu = true
+	return r.drive(ctx, l)
+}
+
+// decisions is the clock of decisions; nil: wall time.
+func (r *run) decisions(l *loops) func() time.Time {
+	if !r.opt.BudgetCPU && !l.cpu {
+		return nil
+	}
+	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
+}
+
+func (r *run) driveAll(ctx context.Context, l loops) (*drive, error) {
+	began := r.clock()
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return nil, err
+	}
+	d := &drive{Score: Score{Method: l.method}, Starts: make([]start, l.episodes)}
+	out := &d.Score
+	if l.cpu {
+		out.Clock = "cpu"
+	}
+	floored, capped, n := 0.0, 0.0, 0
+	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
+	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(&l),
+		Visit: func(e *closedloop.EpisodeRecord) {
+			if !e.End.Safe && e.End.OracleFailure != "" {
+				out.NoWay++
+			}
+			if e.End.NoWay {
+				out.NoRoom++
+			}
+			s := startOf(e, period)
+			if pct := max(float64(s.Regret), 0); !math.IsNaN(pct) {
+				floored, capped, n = floored+pct, capped+min(pct, r.journal.Cap), n+1
+			}
+			lateCount += s.Late
+			d.Starts[e.Episode] = s
+		},
+		Progress: func(done, total int) {
+			r.opt.Progress(Progress{Stage: "drive " + l.method + " from " + startsOf[l.purpose], Done: done, Total: total})
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
+	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
+	out.Max, out.Min = result.Regret.Max, result.RegretMin
+	out.Floored, out.Capped = closedloop.Number(floored/float64(n)), closedloop.Number(capped/float64(n))
+	if running := result.Latency.Running; running != nil {
+		out.P50, out.P99 = running.P50, running.P99
+	}
+	out.Cold, out.Prepare = result.Latency.Cold, result.Prepare
+	out.Replaced = closedloop.Number(100 * float64(result.Fallback) / float64(result.Decisions))
+	out.Late = closedloop.Number(100 * float64(lateCount) / float64(result.Decisions))
+	if result.Guard != nil {
+		out.Rescued = 100 * result.Guard.RescueRate
+	}
+	d.Seconds = r.since(began)
+	d.Load, err = watch.End()
+	return d, err
+}
