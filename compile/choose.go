@@ -69,11 +69,11 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 		if i > 0 && t.scores[0].meets(&r.opt) {
 			break // the others are slower
 		}
-		score, outcomes, _, err := r.driveHeldOut(ctx, file, m, c)
+		d, outcomes, err := r.driveHeldOut(ctx, file, m, c)
 		if err != nil {
 			return nil, err
 		}
-		t.add(score, outcomes, i == 0 || !score.TooSlow && beats(outcomes, t.best))
+		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best))
 	}
 	err := r.tryLargerSearches(ctx, file, m, &t)
 	return t.scores, err
@@ -87,13 +87,13 @@ func (r *run) tryLargerSearches(ctx context.Context, file string, m *model.Model
 		if smaller.Method != r.searchMethod(r.searches()[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
-		score, outcomes, perEpisode, err := r.driveHeldOut(ctx, file, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
+		d, outcomes, err := r.driveHeldOut(ctx, file, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
 		if err != nil {
 			return err
 		}
-		r.journal.Pace.Episodes[score.Method] = perEpisode
+		r.journal.Pace.Episodes[d.Score.Method] = d.Seconds / float64(d.Score.Episodes)
 		lostMore, costMore, _ := compareOutcomes(outcomes, t.best)
-		t.add(score, outcomes, !score.TooSlow && (lostMore < 0 || lostMore == 0 && costMore < 0))
+		t.add(d.Score, outcomes, !d.Score.TooSlow && (lostMore < 0 || lostMore == 0 && costMore < 0))
 	}
 	return nil
 }
@@ -106,19 +106,16 @@ func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 	}
 }
 
-// driveHeldOut drives a method from the held-out starts. perEpisode is in seconds.
-func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (score Score, outcomes []outcome, perEpisode float64, err error) {
-	d, err := r.driveTimed(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts})
-	if err != nil {
-		return Score{}, nil, 0, err
-	}
-	score = d.Score
-	score.TooSlow = !r.fits(&score)
+// driveHeldOut drives a method from the held-out starts.
+func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (drive, []outcome, error) {
+	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts})
+	d.Score.TooSlow = !r.fits(&d.Score)
+	var outcomes []outcome
 	for _, s := range d.Starts {
-		score.LateStarts += count(s.Late > 0)
+		d.Score.LateStarts += count(s.Late > 0)
 		outcomes = append(outcomes, r.outcome(s))
 	}
-	return score, outcomes, d.Seconds / float64(c.starts), nil
+	return d, outcomes, err
 }
 
 // period is the time between two decisions, µs.
@@ -145,19 +142,6 @@ type outcome struct {
 
 func (r *run) outcome(s start) outcome {
 	return outcome{failed: s.Unsafe || s.Late > 0, regret: min(float64(s.Regret), r.journal.Cap)}
-}
-
-// unsafeWithoutCause reports whether an episode was unsafe although the reference finds a safe way.
-func unsafeWithoutCause(e *closedloop.EpisodeRecord) bool {
-	return !e.End.Safe && e.End.OracleFailure == ""
-}
-
-// lateDecisions is the number of an episode's decisions that took longer than a period, s.
-func lateDecisions(e *closedloop.EpisodeRecord, period float64) (n int) {
-	for i := range e.Lines {
-		n += count(float64(e.Lines[i].Latency) > 1e6*period)
-	}
-	return n
 }
 
 // beats reports whether a slower method did better from the common starts: it failed from fewer, or from as many and

@@ -238,7 +238,7 @@ type run struct {
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
 	partStart time.Time
-	outside   bool // of the budget, so that no time is saved
+	excluded  bool // of the budget, so that no time is saved
 
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
@@ -292,7 +292,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	r.opt.Progress = func(p Progress) {
 		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
-		if r.since(r.saved) > saveSeconds && !r.outside {
+		if r.since(r.saved) > saveSeconds && !r.excluded {
 			r.save() // the next that is to be kept reports an error
 		}
 		report(p)
@@ -413,21 +413,21 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 		return nil, err
 	}
 	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests}
-	driven, err := r.drive(ctx, test)
+	result, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
-	out.Test = driven.Score
-	// Times are those of a loop alone; the optima of its starts are known by now.
-	test.name, test.episodes = file+" alone", timedStarts(test.episodes)
-	alone, err := r.driveTimed(ctx, test)
+	out.Test = result.Score
+	// Times are those of a single loop; the optima of its starts are known by now.
+	test.name, test.episodes = file+" single", timedStarts(test.episodes)
+	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err
 	}
-	out.TimesLoad, out.Test.Clock = alone.Load, alone.Score.Clock
-	out.Test.P50, out.Test.P99, out.Test.Cold = alone.Score.P50, alone.Score.P99, alone.Score.Cold
-	out.Test.Late, out.Test.Prepare = alone.Score.Late, alone.Score.Prepare
-	if out.Solver, err = r.driveExactSolver(ctx, file, m, driven.Starts); err != nil {
+	timed := &single.Score
+	out.TimesLoad, out.Test.Clock, out.Test.P50, out.Test.P99 = single.Load, timed.Clock, timed.P50, timed.P99
+	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
+	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {

@@ -50,11 +50,14 @@ type start struct {
 }
 
 func startOf(e *closedloop.EpisodeRecord, period float64) start {
-	pct, ok := e.Regret()
-	if !ok {
-		pct = math.NaN()
+	s := start{Regret: closedloop.Number(math.NaN()), Unsafe: !e.End.Safe && e.End.OracleFailure == ""}
+	if pct, ok := e.Regret(); ok {
+		s.Regret = closedloop.Number(pct)
 	}
-	return start{Regret: closedloop.Number(pct), Unsafe: unsafeWithoutCause(e), Late: lateDecisions(e, period)}
+	for i := range e.Lines {
+		s.Late += count(float64(e.Lines[i].Latency) > 1e6*period)
+	}
+	return s
 }
 
 // maxDrive is the largest file of a drive, bytes.
@@ -76,28 +79,26 @@ func (r *run) forgetDrives() error {
 }
 
 // drive runs loops and sums up, or reads what an interrupted run kept of them.
-func (r *run) drive(ctx context.Context, l loops) (*drive, error) {
+func (r *run) drive(ctx context.Context, l loops) (result drive, err error) {
 	if l.name == "" {
 		return r.driveAll(ctx, l)
 	}
-	kept := &drive{}
-	if err := durable.ReadSealed(r.file(&l), kept, maxDrive); !errors.Is(err, fs.ErrNotExist) {
-		return kept, err
+	if err := durable.ReadSealed(r.file(&l), &result, maxDrive); !errors.Is(err, fs.ErrNotExist) {
+		return result, err
 	}
-	out, err := r.driveAll(ctx, l)
-	if err != nil {
-		return nil, err
+	if result, err = r.driveAll(ctx, l); err == nil {
+		err = durable.WriteSealed(r.file(&l), &result)
 	}
-	return out, durable.WriteSealed(r.file(&l), out)
+	return result, err
 }
 
-// driveTimed drives on one thread, so that the times are those of a loop alone. Where decisions are late by wall time it
-// does so again by CPU time: other work of the machine is no reason to give up a method.
-func (r *run) driveTimed(ctx context.Context, l loops) (*drive, error) {
+// driveSingle drives on one thread, so that the times are those of a single loop. Where decisions are late by wall time
+// it drives by CPU time: other work of the machine is no reason to give up a method.
+func (r *run) driveSingle(ctx context.Context, l loops) (drive, error) {
 	l.threads = 1
-	out, err := r.drive(ctx, l)
-	if err != nil || r.opt.BudgetCPU || r.fits(&out.Score) && out.Score.Late == 0 || machine.CPUTime() == 0 {
-		return out, err
+	result, err := r.drive(ctx, l)
+	if err != nil || r.opt.BudgetCPU || r.fits(&result.Score) && result.Score.Late == 0 || machine.CPUTime() == 0 {
+		return result, err
 	}
 	l.cpu = true
 	return r.drive(ctx, l)
@@ -111,13 +112,13 @@ func (r *run) decisions(l *loops) func() time.Time {
 	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
 }
 
-func (r *run) driveAll(ctx context.Context, l loops) (*drive, error) {
-	began := r.clock()
+func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
+	begin := r.clock()
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	d := &drive{Score: Score{Method: l.method}, Starts: make([]start, l.episodes)}
+	d = drive{Score: Score{Method: l.method}, Starts: make([]start, l.episodes)}
 	out := &d.Score
 	if l.cpu {
 		out.Clock = "cpu"
@@ -145,7 +146,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (*drive, error) {
 		},
 	})
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
 	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
@@ -160,7 +161,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (*drive, error) {
 	if result.Guard != nil {
 		out.Rescued = 100 * result.Guard.RescueRate
 	}
-	d.Seconds = r.since(began)
+	d.Seconds = r.since(begin)
 	d.Load, err = watch.End()
 	return d, err
 }

@@ -48,7 +48,7 @@ func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model,
 	if n == 0 {
 		return nil, nil
 	}
-	solver, err := r.driveTimed(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n})
+	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type optimum struct {
 	Failure string            `json:"failure,omitempty"`
 }
 
-// open reads the file of earlier runs to its last whole line, and goes on behind that.
+// open reads the file of earlier runs to its last whole line, and continues there.
 func (o *optima) open(path string) (err error) {
 	if o.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644); err != nil {
 		return err
@@ -44,12 +44,12 @@ func (o *optima) open(path string) (err error) {
 	for lines := bufio.NewReader(o.file); ; {
 		line, err := lines.ReadBytes('\n')
 		sum, text, _ := bytes.Cut(line, []byte(" "))
-		var found optimum
-		if err != nil || string(sum) != durable.Sum(sha256.Sum256(text)) || json.Unmarshal(text, &found) != nil {
+		var entry optimum
+		if err != nil || string(sum) != durable.Sum(sha256.Sum256(text)) || json.Unmarshal(text, &entry) != nil {
 			break // a process was killed in this line
 		}
 		end += int64(len(line))
-		o.cache[found.Start] = found
+		o.cache[entry.Start] = entry
 	}
 	if err := o.file.Truncate(end); err != nil {
 		return err
@@ -59,11 +59,11 @@ func (o *optima) open(path string) (err error) {
 }
 
 // keep appends an optimum to the file.
-func (o *optima) keep(found optimum) {
-	if o.cache[found.Start] = found; o.file == nil || o.err != nil {
+func (o *optima) keep(entry optimum) {
+	if o.cache[entry.Start] = entry; o.file == nil || o.err != nil {
 		return
 	}
-	text, err := json.Marshal(found)
+	text, err := json.Marshal(entry)
 	text = append(text, '\n')
 	if err == nil {
 		_, err = fmt.Fprintf(o.file, "%s %s", durable.Sum(sha256.Sum256(text)), text)
@@ -81,20 +81,20 @@ func (o *optima) lookUp(s, c []float64, steps int, pref domain.Preference) (floa
 	}
 	start := durable.Sum(sha256.Sum256(key))
 	o.mu.Lock()
-	found, ok := o.cache[start]
+	entry, ok := o.cache[start]
 	o.mu.Unlock()
 	if !ok {
 		cost, _, err := o.solve(s, c, steps, pref)
-		found = optimum{Start: start, Cost: closedloop.Number(cost)}
+		entry = optimum{Start: start, Cost: closedloop.Number(cost)}
 		if err != nil {
-			found.Failure = err.Error()
+			entry.Failure = err.Error()
 		}
 		o.mu.Lock()
-		o.keep(found)
+		o.keep(entry)
 		o.mu.Unlock()
 	}
-	if found.Failure != "" {
-		return float64(found.Cost), nil, errors.New(found.Failure)
+	if entry.Failure != "" {
+		return float64(entry.Cost), nil, errors.New(entry.Failure)
 	}
-	return float64(found.Cost), nil, nil
+	return float64(entry.Cost), nil, nil
 }

@@ -199,18 +199,18 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	seconds := map[string]float64{}
 	for _, c := range r.candidates() {
 		n := share(c.starts)
-		start := r.clock()
-		if _, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1})
+		if err != nil {
 			return err
 		}
-		seconds[c.method] = r.since(start) / float64(n)
+		seconds[c.method] = timed.Seconds / float64(n)
 	}
 	if r.has(exactSolver) {
-		start := r.clock()
-		if _, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: exactSolver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: exactSolver, purpose: heldOut, episodes: 1, threads: 1})
+		if err != nil {
 			return err
 		}
-		seconds[exactSolver] = r.since(start)
+		seconds[exactSolver] = timed.Seconds
 	}
 	r.journal.Pace.Episodes = seconds
 	return r.save()

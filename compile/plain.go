@@ -27,18 +27,15 @@ type Plain struct {
 // comparePlain trains the network in the stages of the map's training and drives it. Its time is not the budget's.
 func (r *run) comparePlain(ctx context.Context, best int, mapModel *model.Model, test *Score) (*Plain, error) {
 	start := r.clock()
-	r.outside = true
-	defer func() { r.excludedSeconds, r.outside = r.excludedSeconds+r.since(start), false }()
+	r.excluded = true
+	defer func() { r.excludedSeconds, r.excluded = r.excludedSeconds+r.since(start), false }()
 	m, err := r.plainMap(ctx, best)
 	if err != nil {
 		return nil, err
 	}
 	drive := func(m *model.Model, method string) (Score, error) {
 		d, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: method, purpose: tested, episodes: test.Episodes})
-		if err != nil {
-			return Score{}, err
-		}
-		return d.Score, nil
+		return d.Score, err
 	}
 	out := &Plain{Map: *test}
 	if out.Direct, err = drive(m, "direct"); err != nil || test.Method == "direct" {

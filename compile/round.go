@@ -295,12 +295,9 @@ func (r *run) driveOwnStarts(ctx context.Context, bare *gpc.Case, number int, m 
 	if err != nil {
 		return err
 	}
-	own, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
-	if err != nil {
-		return err
-	}
-	out.Training = own.Score
-	return nil
+	result, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
+	out.Training = result.Score
+	return err
 }
 
 // probe drives a map without a guard from new starts, and records the worst to solve around.

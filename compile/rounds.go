@@ -295,11 +295,8 @@ func (r *run) commit() error {
 }
 
 func (r *run) save() error {
+	r.beginPart(r.part)
 	r.journal.Seconds, r.saved = r.spent(), r.clock()
-	if r.part != nil {
-		*r.part += r.since(r.partStart)
-		r.partStart = r.saved
-	}
 	if r.optima.err != nil {
 		return fmt.Errorf("compile: %w", r.optima.err)
 	}
