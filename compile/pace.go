@@ -197,20 +197,17 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		return err
 	}
 	seconds := map[string]float64{}
-	for _, c := range r.candidates() {
+	methods := r.candidates()
+	if r.has(exactSolver) {
+		methods = append(methods, candidate{exactSolver, 1})
+	}
+	for _, c := range methods {
 		n := share(c.starts)
 		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1})
 		if err != nil {
 			return err
 		}
 		seconds[c.method] = timed.Seconds / float64(n)
-	}
-	if r.has(exactSolver) {
-		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: exactSolver, purpose: heldOut, episodes: 1, threads: 1})
-		if err != nil {
-			return err
-		}
-		seconds[exactSolver] = timed.Seconds
 	}
 	r.journal.Pace.Episodes = seconds
 	return r.save()

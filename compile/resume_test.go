@@ -146,7 +146,9 @@ func TestOptimaSurviveATornLine(t *testing.T) {
 	}
 	o := open(func() (float64, error) { return 1.0 / 3, nil })
 	require.Get(look(o, 1))(t)
-	o.solve = func([]float64, []float64, int, domain.Preference) (float64, [][]float64, error) { return 0, nil, errors.New("no way") }
+	o.solve = func([]float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
+		return 0, nil, errors.New("no way")
+	}
 	if _, err := look(o, 2); err == nil {
 		t.Error("a failure is an optimum")
 	}
