@@ -196,15 +196,9 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	}
 	fmt.Fprintln(w)
 	Table(w, rows)
-	for i, s := range out.Choice {
-		if s.Clock == "cpu" {
-			fmt.Fprintf(w, "%s: decisions were late by wall time, as where a machine does other work beside; its times are CPU times\n", s.Method)
-		}
-		if s.LateStarts > 0 {
-			fmt.Fprintf(w, "%s: %d of %d held-out episodes count as unsafe, as a decision took longer than a period\n", s.Method, s.LateStarts, s.Episodes)
-		}
-		if i > 0 && s.TooSlow {
-			fmt.Fprintf(w, "%s: not chosen, as 1 of 100 times between two decisions is above %s ms, longer than a period\n", s.Method, plain(s.Prepare.P99/1e3))
+	for _, s := range out.Choice {
+		if s.Clock == "cpu" || s.TooSlow || s.LateStarts > 0 {
+			fmt.Fprintf(w, "%s: decisions were late by wall time, and are judged by CPU time: late in %d of %d held-out episodes, which count as unsafe; too slow between decisions, and so not chosen: %v\n", s.Method, s.LateStarts, s.Episodes, s.TooSlow)
 		}
 	}
 	verdict, clock := "meets", ""

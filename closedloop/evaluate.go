@@ -371,15 +371,13 @@ func collides(margin domain.Variable) bool { return margin.Kind == domain.Collis
 
 // divergence names the first value of an outcome that is not finite; "" where all are.
 func divergence(spec *domain.Spec, out *domain.Outcome) string {
-	for _, part := range []struct {
-		variables []domain.Variable
-		values    []float64
-	}{{spec.Measured, out.S}, {spec.Objectives, out.J}, {[]domain.Variable{{Name: "the cost"}}, []float64{out.Cost}}} {
-		for i, v := range part.values {
-			if !finite(v) {
-				return fmt.Sprintf("%s is %v: the episode diverged", part.variables[i].Name, v)
-			}
+	for i, v := range out.S {
+		if !finite(v) {
+			return fmt.Sprintf("%s is %v: the episode diverged", spec.Measured[i].Name, v)
 		}
+	}
+	if !finite(out.Cost) {
+		return fmt.Sprintf("the cost is %v: the episode diverged", out.Cost)
 	}
 	return ""
 }

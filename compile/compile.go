@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -136,15 +138,12 @@ type Score struct {
 	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
 	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
 	// Late are the decisions that took longer than a period.
-	Late closedloop.Number `json:"late_pct"`
-	// LateStarts are the held-out episodes of a choice with such a decision, which count as unsafe there. TooSlow is set
-	// where the method's work between decisions does not fit into a period, so that it was not chosen.
-	LateStarts int  `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
-	TooSlow    bool `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
-	// Clock is "cpu" where decisions were late by wall time, and these times and verdicts are by CPU time.
-	Clock string            `json:"clock,omitempty"` // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
-	P50   closedloop.Number `json:"p50_us"`          // median time of a decision behind an episode's first
-	P99   closedloop.Number `json:"p99_us"`          // its 99 % quantile
+	Late       closedloop.Number `json:"late_pct"`
+	LateStarts int               `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow    bool              `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	Clock      string            `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50        closedloop.Number `json:"p50_us"`                // median time of a decision behind an episode's first
+	P99        closedloop.Number `json:"p99_us"`                // its 99 % quantile
 	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
 	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
 	// Prepare are the times of a method's work between decisions.
@@ -238,7 +237,7 @@ type run struct {
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
 	partStart time.Time
-	excluded  bool // of the budget, so that no time is saved
+	excluded  atomic.Bool // work that is not the budget's is in progress
 
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
@@ -292,7 +291,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	r.opt.Progress = func(p Progress) {
 		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
-		if r.since(r.saved) > saveSeconds && !r.excluded {
+		if r.since(r.saved) > saveSeconds && !r.excluded.Load() {
 			r.save() // the next that is to be kept reports an error
 		}
 		report(p)
@@ -312,7 +311,16 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	if err != nil {
 		return nil, err
 	}
-	r.earlierSeconds = r.journal.Seconds
+	if err := r.continueTime(); err != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var ticking sync.WaitGroup
+	ticking.Go(func() { r.keepTime(ctx) })
+	defer func() {
+		stop()
+		ticking.Wait()
+	}()
 	if err := r.timeReferences(ctx); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 
 // loops are closed loops of a map's method, each from its own start.
 type loops struct {
-	name     string // of the file that keeps the result until the report is written, with what else tells it apart; "": none
+	name     string // of the file that keeps the result until the report is written, with what else tells it apart
 	gpcCase  *gpc.Case
 	model    *model.Model
 	method   string
@@ -69,20 +68,8 @@ func (r *run) file(l *loops) string {
 	return filepath.Join(r.dir, "drive-"+hash[:16]+".json")
 }
 
-// forgetDrives removes what was kept of closed loops, once the journal or the report has it.
-func (r *run) forgetDrives() error {
-	files, err := filepath.Glob(filepath.Join(r.dir, "drive-*.json"))
-	for _, file := range files {
-		err = errors.Join(err, os.Remove(file))
-	}
-	return err
-}
-
 // drive runs loops and sums up, or reads what an interrupted run kept of them.
 func (r *run) drive(ctx context.Context, l loops) (result drive, err error) {
-	if l.name == "" {
-		return r.driveAll(ctx, l)
-	}
 	if err := durable.ReadSealed(r.file(&l), &result, maxDrive); !errors.Is(err, fs.ErrNotExist) {
 		return result, err
 	}

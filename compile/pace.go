@@ -126,11 +126,6 @@ func (r *run) sets() float64 {
 	return 3
 }
 
-// references is the time of the references of a round's closed loops, s, for the given number of starts per set.
-func (r *run) references(starts int) float64 {
-	return r.sets() * float64(starts) * r.journal.Pace.Reference
-}
-
 // reserve is the estimated time of choice, test and solver, s, with the slowest method: at most maxReservedShare of
 // the budget.
 func (r *run) reserve() float64 {

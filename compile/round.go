@@ -355,7 +355,7 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
 			return 0, err
 		}
-		overhead += r.references(r.opt.Starts)
+		overhead += r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
 	} else {
 		last := &r.journal.Rounds[number-1]
 		epoch, overhead = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate

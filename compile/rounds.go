@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
@@ -278,12 +279,17 @@ func (r *run) open() (release func() error, err error) {
 	return lock.Release, nil
 }
 
-// commit saves the journal, and then removes what it has of closed loops.
+// commit saves the journal, and then removes what was kept of closed loops.
 func (r *run) commit() error {
-	if err := r.save(); err != nil {
+	err := r.save()
+	if err != nil {
 		return err
 	}
-	return r.forgetDrives()
+	files, err := filepath.Glob(filepath.Join(r.dir, "drive-*.json"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
 }
 
 func (r *run) save() error {
@@ -296,6 +302,32 @@ func (r *run) save() error {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil
+}
+
+// timeName is a file with the seconds of all runs so far. The journal has them where it was written later.
+const timeName = "seconds.json"
+
+// continueTime reads the time of earlier runs.
+func (r *run) continueTime() error {
+	seconds, err := durable.ReadJSON[float64](filepath.Join(r.dir, timeName))
+	if r.earlierSeconds = r.journal.Seconds; seconds != nil {
+		r.earlierSeconds = max(r.earlierSeconds, *seconds)
+	}
+	return err
+}
+
+// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does.
+func (r *run) keepTime(ctx context.Context) {
+	for ticks := time.Tick(saveSeconds * time.Second); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+			if !r.excluded.Load() {
+				_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error
+			}
+		}
+	}
 }
 
 // beginPart counts the time from now on as that of a part of a round, in all runs together; nil: of none.

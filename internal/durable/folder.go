@@ -24,14 +24,9 @@ func Vacant(dir string) error {
 		return ProbeFolder(dir)
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s is a file, want a folder that is empty or does not exist", dir)
-	case err == nil:
-		err = Sweep(dir)
 	}
-	if err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if len(entries) > 0 {
+	err = Sweep(dir)
+	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		return fmt.Errorf("%s holds %s already: want a folder that is empty or does not exist", dir, entries[0].Name())
 	}
 	return err
