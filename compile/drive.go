@@ -28,8 +28,8 @@ type loops struct {
 	purpose  purpose // with the round, the seed of the starts
 	round    int
 	episodes int
-	threads  int  // 0: the run's
-	cpu      bool // times of decisions are CPU time
+	threads  int    // 0: the run's
+	clock    string // of decisions: "cpu", or "" for the run's
 }
 
 // drive is the result of closed loops.
@@ -64,7 +64,7 @@ const maxDrive = 64 << 20
 
 // file keeps the result of loops: of the same map by the same method from the same starts.
 func (r *run) file(l *loops) string {
-	hash := durable.Sum(sha256.Sum256(fmt.Append(nil, filepath.Base(l.name), l.method, l.purpose, l.round, l.episodes, l.cpu)))
+	hash := durable.Sum(sha256.Sum256(fmt.Append(nil, filepath.Base(l.name), l.method, l.purpose, l.round, l.episodes, l.clock)))
 	return filepath.Join(r.dir, "drive-"+hash[:16]+".json")
 }
 
@@ -87,13 +87,13 @@ func (r *run) driveSingle(ctx context.Context, l loops) (drive, error) {
 	if err != nil || r.opt.BudgetCPU || r.fits(&result.Score) && result.Score.Late == 0 || machine.CPUTime() == 0 {
 		return result, err
 	}
-	l.cpu = true
+	l.clock = "cpu"
 	return r.drive(ctx, l)
 }
 
 // decisions is the clock of decisions; nil: wall time.
 func (r *run) decisions(l *loops) func() time.Time {
-	if !r.opt.BudgetCPU && !l.cpu {
+	if !r.opt.BudgetCPU && l.clock == "" {
 		return nil
 	}
 	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
@@ -105,11 +105,8 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = drive{Score: Score{Method: l.method}, Starts: make([]start, l.episodes)}
+	d = drive{Score: Score{Method: l.method, Clock: l.clock}, Starts: make([]start, l.episodes)}
 	out := &d.Score
-	if l.cpu {
-		out.Clock = "cpu"
-	}
 	floored, capped, n := 0.0, 0.0, 0
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
 	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
