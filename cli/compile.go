@@ -198,7 +198,8 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	Table(w, rows)
 	for _, s := range out.Choice {
 		if s.Clock == "cpu" || s.TooSlow || s.LateStarts > 0 {
-			fmt.Fprintf(w, "%s: decisions were late by wall time, and are judged by CPU time: late in %d of %d held-out episodes, which count as unsafe; too slow between decisions, and so not chosen: %v\n", s.Method, s.LateStarts, s.Episodes, s.TooSlow)
+			verdict := map[bool]string{true: "too slow between decisions and so not chosen", false: "in time between decisions"}[s.TooSlow]
+			fmt.Fprintf(w, "%s: decisions were late, so that its times are CPU times; by these it is %s, and late in %d of %d held-out episodes, which count as unsafe\n", s.Method, verdict, s.LateStarts, s.Episodes)
 		}
 	}
 	verdict, clock := "meets", ""
