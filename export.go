@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/ocp"
 	"github.com/gpc-engine/gpc/ocp/mixedinteger"
@@ -58,7 +59,7 @@ func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to record decisions in", c.Name())
 	}
-	for _, err := range []error{c.fits(m, "the map"), export.Vacant(opt.Dir)} {
+	for _, err := range []error{c.fits(m, "the map"), durable.Vacant(opt.Dir)} {
 		if err != nil {
 			return nil, BadInput(err)
 		}
@@ -498,7 +499,7 @@ func (c *Case) drivable(opt ExportOptions) error {
 	case c.def.Plant == nil:
 		return badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
-	if err := export.Vacant(opt.Dir); err != nil {
+	if err := durable.Vacant(opt.Dir); err != nil {
 		return BadInput(err)
 	}
 	return nil

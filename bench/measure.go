@@ -133,17 +133,6 @@ func (r *Result) finish(us []float64, flops, peak float64) {
 	}
 }
 
-// Micros is a time in µs to four digits, or all before the point; a dash for NaN.
-func Micros(us float64) string {
-	switch {
-	case math.IsNaN(us):
-		return "–"
-	case us >= 1e4:
-		return fmt.Sprintf("%.0f", us)
-	}
-	return fmt.Sprintf("%.4g", us)
-}
-
 // sizeAndOutcome is the size of a row, with its outcome behind it if there is one.
 func (r *Result) sizeAndOutcome() string {
 	if r.Outcome == "" {

@@ -73,7 +73,7 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"unknown backend", []string{"refine", "cart", "--backend", "abacus", "--model", file, "--state", good}, "abacus"},
 		{"backend that is not here", []string{"refine", "cart", "--backend", "cuda", "--model", file, "--state", good}, "CUDA"},
 		{"missing argument", []string{"eval"}, "argument"},
-		{"a new module where there is something", []string{"new", dir, "--name", "crane"}, "it has nan.json"},
+		{"a new module where there is something", []string{"new", dir, "--name", "crane"}, "holds nan.json already"},
 		{"a new module where none can be", []string{"new", "/proc/crane"}, "takes no new file"},
 		{"an export where none can be", []string{"export", file, "--map-only", "--c", "/proc/gpc/c"}, "takes no new file"},
 		{"a new module of a bad name", []string{"new", filepath.Join(dir, "n"), "--name", "My Crane"}, `"My Crane"`},

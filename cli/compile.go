@@ -196,6 +196,12 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	}
 	fmt.Fprintln(w)
 	Table(w, rows)
+	for _, s := range out.Choice {
+		if s.Clock == "cpu" || s.TooSlow || s.LateStarts > 0 {
+			verdict := map[bool]string{true: "too slow between decisions and so not chosen", false: "in time between decisions"}[s.TooSlow]
+			fmt.Fprintf(w, "%s: decisions were late, so that its times are CPU times; by these it is %s, and late in %d of %d held-out episodes, which count as unsafe\n", s.Method, verdict, s.LateStarts, s.Episodes)
+		}
+	}
 	verdict, clock := "meets", ""
 	if out.Clock == "cpu" {
 		clock = " of CPU time over the threads"

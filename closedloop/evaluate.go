@@ -171,6 +171,10 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		if late {
 			record.Lines[t].late(decides)
 		}
+		if sum.diverged != "" && !ep.Done() {
+			failure = sum.diverged
+			break
+		}
 		if !decides {
 			continue
 		}
@@ -305,6 +309,7 @@ type score struct {
 	excess                  Vector // the largest of each soft limit
 	exceeding               []int  // decisions that exceeded it
 	cause                   string // the first of what makes the episode unsafe
+	diverged                string // the first value that is not finite; ""
 }
 
 // safe reports whether there is a step, every margin was kept and no state was lost.
@@ -317,9 +322,14 @@ func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 		s.limits, s.violations, s.violated = kindOf, make([]int, len(kinds)), make([]bool, len(kinds))
 	}
 	s.cost += out.Cost
+	if reason := divergence(spec, out); reason != "" && s.diverged == "" {
+		s.diverged = fmt.Sprintf("decision %d: %s", s.steps, reason)
+	}
 	bad := !spec.Keeps(out.Margin)
 	switch index := slices.Index(out.Named, out.Margin); {
 	case !s.safe():
+	case s.diverged != "":
+		s.cause = s.diverged
 	case bad && index >= 0:
 		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[index].Name, out.Margin)
 	case bad:
@@ -359,7 +369,21 @@ func (s *score) soft(margins []float64) {
 // collides reports whether a margin is a distance to another body.
 func collides(margin domain.Variable) bool { return margin.Kind == domain.Collision }
 
-// apply advances the plant and checks the sizes of what it says.
+// divergence names the first value of an outcome that is not finite; "" where all are.
+func divergence(spec *domain.Spec, out *domain.Outcome) string {
+	for i, v := range out.S {
+		if !finite(v) {
+			return fmt.Sprintf("%s is %v: the episode diverged", spec.Measured[i].Name, v)
+		}
+	}
+	if !finite(out.Cost) {
+		return fmt.Sprintf("the cost is %v: the episode diverged", out.Cost)
+	}
+	return ""
+}
+
+// apply advances the plant and checks the sizes of what it says. A state or a cost that is not finite is lost. An
+// infinite margin becomes the largest number of its sign, which a trace can hold.
 func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, error) {
 	out, err := ep.Apply(u)
 	if err != nil {
@@ -375,6 +399,15 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 		if v.length != v.want {
 			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.length, spec.Name, v.want)
 		}
+	}
+	out.Failed = out.Failed || divergence(spec, &out) != ""
+	for _, margins := range [][]float64{out.Named, out.Soft} {
+		for i, m := range margins {
+			margins[i] = max(-math.MaxFloat64, min(m, math.MaxFloat64))
+		}
+	}
+	if len(out.Named) > 0 {
+		out.Margin = max(-math.MaxFloat64, min(out.Margin, math.MaxFloat64))
 	}
 	return out, nil
 }

@@ -2,6 +2,8 @@ package closedloop_test
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -127,6 +129,109 @@ func TestTheLastActionAnswersForWhereItLeads(t *testing.T) {
 		}
 		if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 			t.Errorf("%s: %+v", name, v.Mismatches)
+		}
+	}
+}
+
+// unstable is the cart with steps that diverge where its velocity is above diverges, and with no limits where free.
+type unstable struct {
+	*testdomain.Cart
+	free     bool
+	diverges float64
+	value    float64
+}
+
+func (p unstable) Spec() *domain.Spec {
+	spec := *p.Cart.Spec()
+	if p.free {
+		spec.Margins = nil
+	}
+	return &spec
+}
+
+func (p unstable) Margins(s, c, u, m []float64) {
+	if !p.free {
+		p.Cart.Margins(s, c, u, m)
+	}
+}
+
+func (p unstable) Step(s, c, u, sNext, cNext []float64) {
+	if p.Cart.Step(s, c, u, sNext, cNext); s[1] > p.diverges {
+		sNext[0] = p.value
+	}
+}
+
+func unstableCase(p unstable) *domain.Case {
+	start := func(_, s, c []float64) { clear(s); clear(c) }
+	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, []domain.Variable{{Name: "q0", Lo: 0, Hi: 1}}, start)}
+}
+
+// An episode whose state is no number any more has failed, ends there and says at which decision. Its trace verifies.
+func TestADivergedEpisodeFailsAtItsDecision(t *testing.T) {
+	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for _, free := range []bool{false, true} {
+			for when, lines := range map[int]int{2: 4, steps - 2: steps} { // the last leaves no decision out
+				c, o := unstableCase(unstable{testdomain.NewCart(steps), free, 0.01, value}), options(t.TempDir())
+				o.Episodes = 1
+				r := evaluate(t, c, push(when), o)
+				want := fmt.Sprintf("decision %d: q is %v: the episode diverged", when+1, value)
+				if r.Failed != 1 || r.Safe != 0 || len(r.Unsafe) != 1 || r.Unsafe[0].Cause != want || r.Decisions != lines {
+					t.Errorf("%v, without limits %v: %d failed, %v safe, %d decisions, %+v, want %q", value, free, r.Failed, r.Safe, r.Decisions, r.Unsafe, want)
+				}
+				for _, deep := range []bool{false, true} {
+					verify := lookup(c)
+					if deep {
+						verify = decided(c, push(when))
+					}
+					if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, verify))(t); !v.OK {
+						t.Errorf("%v, without limits %v, deep %v: %v", value, free, deep, v.Mismatches)
+					}
+				}
+				trace := string(require.Get(os.ReadFile(o.TracePath))(t))
+				for _, forged := range []string{
+					strings.Replace(trace, "decision "+fmt.Sprint(when+1), "decision 0", 1), strings.Replace(trace, `"failed":true,`, "", 1), strings.Replace(trace, `"s":[null`, `"s":[1`, 1),
+				} {
+					if v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(sealed(forged)), lookup(c)); err != nil || v.OK {
+						t.Errorf("%v, without limits %v: a forgery was not found: %v", value, free, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A trace without hard limits verifies, and an evaluation that is resumed from it has the result of one that was not.
+func TestWithoutHardLimitsATraceVerifiesAndResumes(t *testing.T) {
+	c, o := unstableCase(unstable{testdomain.NewCart(steps), true, math.Inf(1), 0}), options(t.TempDir())
+	o.Episodes = 3
+	whole := evaluate(t, c, push(0), o)
+	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
+	if !v.OK || v.Safe != 3 {
+		t.Errorf("%d of 3 safe, %v", v.Safe, v.Mismatches)
+	}
+	for _, check := range v.Checks {
+		if check.Field == "end.violations" && check.Verdict != closedloop.Confirmed {
+			t.Errorf("%+v", check)
+		}
+	}
+	o.Resume = true
+	resumed := evaluate(t, c, push(0), o)
+	if resumed.Violations != 0 || resumed.Feasible != 1 || resumed.MarginMin != whole.MarginMin || resumed.Safe != whole.Safe {
+		t.Errorf("resumed %+v, want %+v", resumed, whole)
+	}
+}
+
+// A margin that is infinite is the same whether an evaluation was resumed or not.
+func TestAnInfiniteMarginSurvivesItsTrace(t *testing.T) {
+	for _, sign := range []int{1, -1} {
+		c, o := brittleCase(never, func(_, _, m []float64) { clear(m); m[0] = math.Inf(sign) }), options(t.TempDir())
+		whole := evaluate(t, c, push(0), o)
+		if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+			t.Errorf("%v", v.Mismatches)
+		}
+		o.Resume = true
+		if r := evaluate(t, c, push(0), o); r.Violations != whole.Violations || r.Feasible != whole.Feasible || fmt.Sprint(r.Limits) != fmt.Sprint(whole.Limits) {
+			t.Errorf("resumed %+v, want %+v", r.Limits, whole.Limits)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpc-engine/gpc/domain"
 )
 
@@ -76,17 +78,17 @@ func (m *Simulation) Prior() (mean, deviation []float64) {
 	spec := m.Problem.Spec()
 	sample := *m
 	sample.Starts = nil
-	sum, squares := make([]float64, spec.MeasuredSize()), make([]float64, spec.MeasuredSize())
+	starts := make([][]float64, spec.MeasuredSize())
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for i := range priorStarts {
 		sample.Initial(sample.Start(priorStream, i), s, c)
 		for j, v := range s {
-			sum[j] += v / priorStarts
-			squares[j] += v * v / priorStarts
+			starts[j] = append(starts[j], v)
 		}
 	}
-	for j, v := range sum {
-		squares[j] = math.Sqrt(math.Max(0, squares[j]-v*v))
+	for _, values := range starts {
+		m, d := stat.PopMeanStdDev(values, nil) // of deviations from the mean: E[v²] − E[v]² cancels far from zero
+		mean, deviation = append(mean, m), append(deviation, d)
 	}
-	return sum, squares
+	return mean, deviation
 }

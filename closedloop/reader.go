@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/jsonin"
@@ -217,6 +218,9 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 			return nil, t.errorf("episode %d has more than %d decisions", e.Episode, MaxEpisodeSteps)
 		}
 		l.Line.Episode, l.Line.T, l.Line.Line = *l.Episode, *l.T, t.line
+		if math.IsNaN(float64(l.Margin)) && len(t.Header.Margins) == 0 {
+			l.Margin = Number(math.Inf(1)) // without a hard limit there is no margin, which is null
+		}
 		e.Lines = append(e.Lines, l.Line)
 	}
 	t.seal()

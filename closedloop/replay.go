@@ -226,6 +226,9 @@ func (a *replay) failure(e *EpisodeRecord, completed bool) {
 	if a.count("end.completed"); completed != (e.End.Failure == "") {
 		a.differs(end.Line, end.Episode, -1, "end.failure", fmt.Sprintf("%.200q", e.End.Failure), fmt.Sprintf("every step taken: %v", completed))
 	}
+	if a.method == nil && !completed && a.stop != "" {
+		a.text(end, "end.failure", e.End.Failure, a.stop)
+	}
 	if a.method == nil || a.redrawn == nil {
 		return
 	}

@@ -219,9 +219,9 @@ func (v *verifier) differs(line, episode, t int, field, trace, replay string) {
 	}
 }
 
-// number compares one value, entry of a list unless entry is negative; NaN equals nothing.
+// number compares one value, entry of a list unless entry is negative.
 func (v *verifier) number(l *Line, field string, entry int, trace, replay float64) {
-	if v.count(field); math.Abs(trace-replay) <= VerifyTolerance*(1+math.Abs(replay)) {
+	if v.count(field); same(trace, replay) {
 		return
 	}
 	v.differs(l.Line, l.Episode, l.T, indexed(field, entry), fmt.Sprint(trace), fmt.Sprint(replay))
@@ -369,7 +369,9 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		}
 		v.Decisions++
 		v.count("t")
-		sum.add(v.spec, &out)
+		if sum.add(v.spec, &out); sum.diverged != "" && !ep.Done() {
+			rerun.stop = sum.diverged
+		}
 		v.vector(l, "s", l.S, out.S[:ns])
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
@@ -415,9 +417,8 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
 	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
 	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
-	equal := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
 	switch {
-	case equal:
+	case same(trace, cost):
 		v.count("end.oracle_cost")
 	case v.header.ISA != v.opt.ISA:
 		v.tallyOf("end.oracle_cost").skipped++ // a search for the optimum may go another way there
@@ -438,6 +439,14 @@ func (v *verifier) violations(l *Line, trace, replay []int) {
 	if v.tallyOf(field).compared += len(replay); !slices.Equal(trace, replay) {
 		v.differs(l.Line, l.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
+}
+
+// same reports whether a replay gives a trace's number. What is not finite is null in a trace, and NaN when it is read.
+func same(trace, replay float64) bool {
+	if !finite(replay) {
+		return trace == replay || math.IsNaN(trace)
+	}
+	return math.Abs(trace-replay) <= VerifyTolerance*(1+math.Abs(replay))
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -63,38 +63,37 @@ type comparison struct {
 
 // choose compares the methods of a map from the held-out starts; the first score is that of the chosen one. It takes
 // the fastest, unless a slower one beats it. Of searches it takes the largest that costs less than the previous one.
-func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
+func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score, error) {
 	var t comparison
 	for i, c := range r.candidates() {
 		if i > 0 && t.scores[0].meets(&r.opt) {
 			break // the others are slower
 		}
-		score, outcomes, err := r.driveHeldOut(ctx, m, c)
+		d, outcomes, err := r.driveHeldOut(ctx, file, m, c)
 		if err != nil {
 			return nil, err
 		}
-		t.add(score, outcomes, i == 0 || r.fits(&score) && beats(outcomes, t.best))
+		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best))
 	}
-	err := r.tryLargerSearches(ctx, m, &t)
+	err := r.tryLargerSearches(ctx, file, m, &t)
 	return t.scores, err
 }
 
 // tryLargerSearches tries larger searches where the chosen search misses the target, while each costs less than the
 // previous one. They only use time that nothing else needs.
-func (r *run) tryLargerSearches(ctx context.Context, m *model.Model, t *comparison) error {
+func (r *run) tryLargerSearches(ctx context.Context, file string, m *model.Model, t *comparison) error {
 	for i, rollouts := range r.searches()[1:] {
 		smaller, times := &t.scores[0], float64(rollouts)/float64(r.searches()[i])
 		if smaller.Method != r.searchMethod(r.searches()[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
-		start := r.clock()
-		score, outcomes, err := r.driveHeldOut(ctx, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
+		d, outcomes, err := r.driveHeldOut(ctx, file, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
 		if err != nil {
 			return err
 		}
-		r.journal.Pace.Episodes[score.Method] = r.since(start) / float64(score.Episodes)
+		r.journal.Pace.Episodes[d.Score.Method] = d.Seconds / float64(d.Score.Episodes)
 		lostMore, costMore, _ := compareOutcomes(outcomes, t.best)
-		t.add(score, outcomes, r.fits(&score) && (lostMore < 0 || lostMore == 0 && costMore < 0))
+		t.add(d.Score, outcomes, !d.Score.TooSlow && (lostMore < 0 || lostMore == 0 && costMore < 0))
 	}
 	return nil
 }
@@ -108,13 +107,15 @@ func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 }
 
 // driveHeldOut drives a method from the held-out starts.
-func (r *run) driveHeldOut(ctx context.Context, m *model.Model, c candidate) (Score, []outcome, error) {
-	outcomes := make([]outcome, c.starts)
-	score, err := r.drive(ctx, loops{
-		gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, threads: 1,
-		visit: func(e *closedloop.EpisodeRecord) { outcomes[e.Episode] = r.outcome(e) },
-	})
-	return score, outcomes, err
+func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (drive, []outcome, error) {
+	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts})
+	d.Score.TooSlow = !r.fits(&d.Score)
+	var outcomes []outcome
+	for _, s := range d.Starts {
+		d.Score.LateStarts += count(s.Late > 0)
+		outcomes = append(outcomes, r.outcome(s))
+	}
+	return d, outcomes, err
 }
 
 // period is the time between two decisions, µs.
@@ -139,25 +140,8 @@ type outcome struct {
 	regret float64 // at most the cap, %; NaN if unknown
 }
 
-func (r *run) outcome(e *closedloop.EpisodeRecord) outcome {
-	pct, ok := e.Regret()
-	if !ok {
-		pct = math.NaN()
-	}
-	return outcome{failed: unsafeWithoutCause(e) || lateDecisions(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
-}
-
-// unsafeWithoutCause reports whether an episode was unsafe although the reference finds a safe way.
-func unsafeWithoutCause(e *closedloop.EpisodeRecord) bool {
-	return !e.End.Safe && e.End.OracleFailure == ""
-}
-
-// lateDecisions is the number of an episode's decisions that took longer than a period, s.
-func lateDecisions(e *closedloop.EpisodeRecord, period float64) (n int) {
-	for i := range e.Lines {
-		n += count(float64(e.Lines[i].Latency) > 1e6*period)
-	}
-	return n
+func (r *run) outcome(s start) outcome {
+	return outcome{failed: s.Unsafe || s.Late > 0, regret: min(float64(s.Regret), r.journal.Cap)}
 }
 
 // beats reports whether a slower method did better from the common starts: it failed from fewer, or from as many and

@@ -56,11 +56,11 @@ func TestALateDecisionLosesAnEpisode(t *testing.T) {
 	r := &run{c: sled(t)}
 	r.journal.Cap = 10
 	e := &closedloop.EpisodeRecord{Lines: []closedloop.Line{{Latency: 10}, {Latency: 2e7}}, End: closedloop.End{Safe: true, Cost: 3, OracleCost: 2}}
-	if got := r.outcome(e); got.failed || got.regret != 10 {
+	if got := r.outcome(startOf(e, 20)); got.failed || got.regret != 10 {
 		t.Errorf("in time: %+v", got)
 	}
 	e.Lines[1].Latency++
-	if got := r.outcome(e); !got.failed {
+	if got := r.outcome(startOf(e, 20)); !got.failed {
 		t.Errorf("a decision in 20.000001 s of 20: %+v", got)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -136,9 +138,12 @@ type Score struct {
 	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
 	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
 	// Late are the decisions that took longer than a period.
-	Late closedloop.Number `json:"late_pct"`
-	P50  closedloop.Number `json:"p50_us"` // median time of a decision behind an episode's first
-	P99  closedloop.Number `json:"p99_us"` // its 99 % quantile
+	Late       closedloop.Number `json:"late_pct"`
+	LateStarts int               `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow    bool              `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	Clock      string            `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50        closedloop.Number `json:"p50_us"`                // median time of a decision behind an episode's first
+	P99        closedloop.Number `json:"p99_us"`                // its 99 % quantile
 	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
 	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
 	// Prepare are the times of a method's work between decisions.
@@ -229,9 +234,17 @@ type run struct {
 	earlierSeconds  float64 // seconds of earlier runs
 	excludedSeconds float64 // seconds outside the budget
 
+	saved     time.Time // when the journal was
+	part      *float64  // seconds of what is being made; nil: of nothing that is counted
+	partStart time.Time
+	excluded  atomic.Bool // work that is not the budget's is in progress
+
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
 }
+
+// saveSeconds is how often the spent time is saved. A run that is killed counts up to then.
+const saveSeconds = 1
 
 // Run compiles a case that has a solver and a plant.
 func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
@@ -278,6 +291,9 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	r.opt.Progress = func(p Progress) {
 		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
+		if r.since(r.saved) > saveSeconds && !r.excluded.Load() {
+			r.save() // the next that is to be kept reports an error
+		}
 		report(p)
 	}
 	release, err := r.open()
@@ -285,11 +301,26 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		return nil, err
 	}
 	defer release()
+	if r.optima.solve != nil {
+		if err := r.optima.open(filepath.Join(r.dir, "optima.jsonl")); err != nil {
+			return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		}
+		defer r.optima.file.Close()
+	}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
 		return nil, err
 	}
-	r.earlierSeconds = r.journal.Seconds
+	if err := r.continueTime(); err != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var ticking sync.WaitGroup
+	ticking.Go(func() { r.keepTime(ctx) })
+	defer func() {
+		stop()
+		ticking.Wait()
+	}()
 	if err := r.timeReferences(ctx); err != nil {
 		return nil, err
 	}
@@ -381,36 +412,30 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err != nil {
 		return nil, err
 	}
-	if out.Choice, err = r.choose(ctx, m); err != nil {
+	if out.Choice, err = r.choose(ctx, r.mapFile(best), m); err != nil {
 		return nil, err
 	}
-	method := out.Choice[0].Method
-	regrets := map[int]float64{}
-	tests := r.testStarts(method)
-	test := loops{gpcCase: r.c, model: m, method: method, purpose: tested, episodes: tests, visit: func(e *closedloop.EpisodeRecord) {
-		if pct, ok := e.Regret(); ok {
-			regrets[e.Episode] = pct
-		}
-	}}
-	if out.Test, err = r.drive(ctx, test); err != nil {
+	method, file := out.Choice[0].Method, r.mapFile(best)
+	r.journal.Pace.Tests = r.testStarts(method)
+	if err := r.save(); err != nil {
 		return nil, err
 	}
-	// Times are those of a loop alone; the optima of its starts are known by now.
-	timing, err := machine.Begin(machine.Limit{})
+	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests}
+	result, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
-	test.episodes, test.threads = timedStarts(tests), 1
-	alone, err := r.drive(ctx, test)
+	out.Test = result.Score
+	// Times are those of a single loop; the optima of its starts are known by now.
+	test.name, test.episodes = file+" single", timedStarts(test.episodes)
+	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err
 	}
-	if out.TimesLoad, err = timing.End(); err != nil {
-		return nil, err
-	}
-	out.Test.P50, out.Test.P99, out.Test.Cold = alone.P50, alone.P99, alone.Cold
-	out.Test.Late, out.Test.Prepare = alone.Late, alone.Prepare
-	if out.Solver, err = r.driveExactSolver(ctx, m, regrets); err != nil {
+	timed := &single.Score
+	out.TimesLoad, out.Test.Clock, out.Test.P50, out.Test.P99 = single.Load, timed.Clock, timed.P50, timed.P99
+	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
+	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
@@ -435,8 +460,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	r.journal.Pace.Tests = tests
-	return out, r.save()
+	return out, r.commit()
 }
 
 // choices says, for the model's header, what each round was and why, and what the method was
@@ -467,7 +491,10 @@ func (r *run) has(name string) bool {
 // advice describes in a line why a map misses its target.
 func advice(out *Report, o *Options) string {
 	last, best := &out.Rounds[len(out.Rounds)-1], &out.Rounds[out.Best]
+	slow := slices.IndexFunc(out.Choice, func(s Score) bool { return (s.TooSlow || s.LateStarts > 0) && s.meets(o) })
 	switch {
+	case slow >= 0:
+		return fmt.Sprintf("%s meets the target from the held-out starts, and takes longer than a period on this machine: a faster machine, a longer period, or smaller networks (Training.Hidden)", out.Choice[slow].Method)
 	case 20*out.Test.Unsolved > out.Test.Episodes:
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
 	case out.Test.rate() == 0 && math.IsNaN(float64(out.Test.Mean)):

@@ -322,7 +322,7 @@ func TestNextRound(t *testing.T) {
 			r.journal.Rounds = append(r.journal.Rounds, round)
 		}
 		w, ended := r.nextRound()
-		if ended != x.ended || w.kind != x.kind || w.epochs != x.epochs || math.Abs(float64(w.scenarios-x.scenarios)) > 2 {
+		if ended != x.ended || w.Kind != x.kind || w.Epochs != x.epochs || math.Abs(float64(w.Wanted-x.scenarios)) > 2 {
 			t.Errorf("%s: %+v, ended %q; want %s of %d scenarios and %d epochs, %q", x.name, w, ended, x.kind, x.scenarios, x.epochs, x.ended)
 		}
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"cmp"
 	"context"
+	"math"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/model"
@@ -41,54 +42,38 @@ func (r *run) solverStarts() int {
 	return max(1, min(exactSolverStarts, cmp.Or(r.opt.TestStarts, minTests), int(exactSolverShare*r.opt.Budget.Seconds()/seconds)))
 }
 
-// driveExactSolver drives the solver from the test's starts. regrets are those of the chosen method, by episode.
-func (r *run) driveExactSolver(ctx context.Context, m *model.Model, regrets map[int]float64) (*ExactSolver, error) {
+// driveExactSolver drives the solver from the test's starts, of which mapStarts are those of the chosen method.
+func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model, mapStarts []start) (*ExactSolver, error) {
 	n := r.solverStarts()
 	if n == 0 {
 		return nil, nil
 	}
-	out := &ExactSolver{Period: r.period()}
-	solverRegrets, mapSum := map[int]float64{}, 0.0
-	score, err := r.drive(ctx, loops{
-		gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n, threads: 1,
-		visit: func(e *closedloop.EpisodeRecord) {
-			pct, ok := e.Regret()
-			if mapRegret, compared := regrets[e.Episode]; ok && compared {
-				solverRegrets[e.Episode], mapSum = pct, mapSum+mapRegret
-			}
-		},
-	})
+	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n})
 	if err != nil {
 		return nil, err
 	}
-	out.Score, out.Compared = score, len(solverRegrets)
-	sum := 0.0
-	for i := range n { // in order, for the same rounding
-		sum += solverRegrets[i]
-	}
-	out.Own, out.Map = closedloop.Number(sum/float64(out.Compared)), closedloop.Number(mapSum/float64(out.Compared))
-	out.Fits = score.Prepare != nil && r.fits(&score)
+	out := &ExactSolver{Score: solver.Score, Period: r.period()}
+	out.Own, out.Map, out.Compared = meansOverCommon(solver.Starts, mapStarts, solver.Starts)
+	out.Fits = out.Score.Prepare != nil && r.fits(&out.Score)
 	if r.c.Definition().Measurement == nil {
 		return out, nil
 	}
-	out.Informed, err = r.driveInformed(ctx, m, n, solverRegrets)
-	return out, err
+	// The mean regret of the solver that gets the plant's state, over the starts that it is also safe from without.
+	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: n, threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	mean, _, _ := meansOverCommon(informed.Starts, mapStarts, solver.Starts)
+	out.Informed = &mean
+	return out, nil
 }
 
-// driveInformed is the mean regret of the solver that gets the plant's state, over the starts that it is also safe
-// from without.
-func (r *run) driveInformed(ctx context.Context, m *model.Model, starts int, regrets map[int]float64) (*closedloop.Number, error) {
-	sum, n := 0.0, 0
-	_, err := r.drive(ctx, loops{
-		gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: starts, threads: 1,
-		visit: func(e *closedloop.EpisodeRecord) {
-			if pct, ok := e.Regret(); ok {
-				if _, compared := regrets[e.Episode]; compared {
-					sum, n = sum+pct, n+1
-				}
-			}
-		},
-	})
-	mean := closedloop.Number(sum / float64(n))
-	return &mean, err
+// meansOverCommon are the mean regrets of two methods from the n starts where both, and a third, have one.
+func meansOverCommon(one, two, three []start) (a, b closedloop.Number, n int) {
+	for i := range min(len(one), len(two), len(three)) {
+		if x, y := one[i].Regret, two[i].Regret; !math.IsNaN(float64(x + y + three[i].Regret)) {
+			a, b, n = a+x, b+y, n+1
+		}
+	}
+	return a / closedloop.Number(n), b / closedloop.Number(n), n
 }

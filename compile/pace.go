@@ -79,7 +79,7 @@ func (r *run) timeReferences(ctx context.Context) error {
 		done = next
 	}
 	r.journal.Pace.Reference = r.since(start) / float64(done)
-	return nil
+	return r.save()
 }
 
 // solveReferences solves the held-out starts from and before to that are not cached.
@@ -124,11 +124,6 @@ func (r *run) sets() float64 {
 		return 1
 	}
 	return 3
-}
-
-// references is the time of the references of a round's closed loops, s, for the given number of starts per set.
-func (r *run) references(starts int) float64 {
-	return r.sets() * float64(starts) * r.journal.Pace.Reference
 }
 
 // reserve is the estimated time of choice, test and solver, s, with the slowest method: at most maxReservedShare of
@@ -197,23 +192,20 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		return err
 	}
 	seconds := map[string]float64{}
-	for _, c := range r.candidates() {
-		n := share(c.starts)
-		start := r.clock()
-		if _, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
-			return err
-		}
-		seconds[c.method] = r.since(start) / float64(n)
-	}
+	methods := r.candidates()
 	if r.has(exactSolver) {
-		start := r.clock()
-		if _, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: exactSolver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
+		methods = append(methods, candidate{exactSolver, 1})
+	}
+	for _, c := range methods {
+		n := share(c.starts)
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1})
+		if err != nil {
 			return err
 		}
-		seconds[exactSolver] = r.since(start)
+		seconds[c.method] = timed.Seconds / float64(n)
 	}
 	r.journal.Pace.Episodes = seconds
-	return nil
+	return r.save()
 }
 
 // reduceHeldOut reduces the held-out starts where closed loops of the first map take much of the budget, as where a

@@ -27,23 +27,28 @@ type Plain struct {
 // comparePlain trains the network in the stages of the map's training and drives it. Its time is not the budget's.
 func (r *run) comparePlain(ctx context.Context, best int, mapModel *model.Model, test *Score) (*Plain, error) {
 	start := r.clock()
-	defer func() { r.excludedSeconds += r.since(start) }()
+	r.excluded.Store(true)
+	defer func() {
+		r.excludedSeconds += r.since(start)
+		r.excluded.Store(false)
+	}()
 	m, err := r.plainMap(ctx, best)
 	if err != nil {
 		return nil, err
 	}
-	drive := func(m *model.Model, method string) (Score, error) {
-		return r.drive(ctx, loops{gpcCase: r.c, model: m, method: method, purpose: tested, episodes: test.Episodes})
+	drive := func(name string, m *model.Model, method string) (Score, error) {
+		d, err := r.drive(ctx, loops{name: name, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: test.Episodes})
+		return d.Score, err
 	}
 	out := &Plain{Map: *test}
-	if out.Direct, err = drive(m, "direct"); err != nil || test.Method == "direct" {
+	if out.Direct, err = drive("plain", m, "direct"); err != nil || test.Method == "direct" {
 		out.Score = out.Direct
 		return out, err
 	}
-	if out.Map, err = drive(mapModel, "direct"); err != nil {
+	if out.Map, err = drive("map", mapModel, "direct"); err != nil {
 		return nil, err
 	}
-	out.Score, err = drive(m, test.Method)
+	out.Score, err = drive("plain", m, test.Method)
 	return out, err
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
-	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -42,45 +41,56 @@ func (r *run) seed(p purpose, round int) uint64 {
 	return rand.NewPCG(r.opt.Seed, uint64(p)<<32|uint64(round)).Uint64()
 }
 
-// makeRound makes the data, trains on all data so far, and drives the map.
-func (r *run) makeRound(ctx context.Context, number int, w roundTask) (*Round, error) {
-	out := &Round{Kind: w.kind, Why: w.reason, From: w.from, Wanted: w.scenarios}
-	start := r.clock()
-	if w.kind != Epochs {
-		newSamples, err := r.makeData(ctx, number, w, out)
+// makeRound makes the data of the journal's current round, trains on all data so far, and drives the map. What an
+// interrupted run finished of it is not made again.
+func (r *run) makeRound(ctx context.Context, number int) error {
+	out, checkpoint := r.journal.Current, r.mapFile(number)+".checkpoint"
+	if out.Samples == 0 {
+		if out.Kind != Epochs {
+			r.beginPart(&out.Seconds.Solve)
+			newSamples, err := r.makeData(ctx, number, out)
+			if err != nil {
+				return err
+			}
+			r.beginPart(&out.Seconds.Train)
+			if out.Epochs, err = r.affordableEpochs(ctx, number, out.Epochs, newSamples); err != nil {
+				return err
+			}
+		}
+		r.beginPart(&out.Seconds.Train)
+		samples, err := r.train(ctx, number, out, checkpoint)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out.Seconds.Solve = r.since(start)
-		start = r.clock()
-		if w.epochs, err = r.affordableEpochs(ctx, number, w.epochs, newSamples); err != nil {
-			return nil, err
+		out.Samples = samples
+		if err := r.save(); err != nil {
+			return err
 		}
 	}
-	out.Epochs = w.epochs
-	m, samples, err := r.train(ctx, number, w)
-	if err != nil {
-		return nil, err
+	// The journal has the map by now, so that the training does not go on from here.
+	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	out.Samples, out.Seconds.Train = samples, r.since(start)
-	start = r.clock()
-	if err := r.evaluate(ctx, number, m, out); err != nil {
-		return nil, err
+	r.beginPart(&out.Seconds.Evaluate)
+	m, err := r.c.Model(r.mapFile(number))
+	if err == nil {
+		err = r.evaluate(ctx, number, m, out)
 	}
-	out.Seconds.Evaluate = r.since(start)
-	return out, nil
+	r.beginPart(nil)
+	return err
 }
 
 // makeData solves the scenarios of a round, first those near the worst starts, for half of the time. It returns the
 // number of samples.
-func (r *run) makeData(ctx context.Context, number int, w roundTask, out *Round) (samples int, err error) {
+func (r *run) makeData(ctx context.Context, number int, out *Round) (samples int, err error) {
+	out.Focused, out.Solves, out.NoRoom = 0, 0, 0
 	spread, focused, err := r.points(number, out)
 	if err != nil {
 		return 0, err
 	}
 	start, limit, visited := r.clock(), solveShare*r.secondsLeft(), 0
 	if len(focused) > 0 {
-		solvedFocused, counters, err := r.solve(ctx, r.nearData(number), r.seed(focusedSeed, number), focused, r.mapFile(w.from), limit/2)
+		solvedFocused, counters, err := r.solve(ctx, r.nearData(number), r.seed(focusedSeed, number), focused, r.mapFile(out.From), limit/2)
 		if err != nil {
 			return 0, err
 		}
@@ -180,26 +190,21 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 // part is the folder of a part of a round's data.
 func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder, index) }
 
-// train continues from an earlier round's map with all data so far, and stores the map.
-func (r *run) train(ctx context.Context, number int, w roundTask) (*model.Model, int, error) {
-	var opt train.Options
-	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
+// train continues from an earlier round's map with all data so far, stores the map, and returns the number of samples.
+func (r *run) train(ctx context.Context, number int, out *Round, checkpoint string) (samples int, err error) {
+	opt := train.Options{Checkpoint: checkpoint, Resume: true}
 	if number > 0 {
-		var err error
-		if opt.Initial, err = r.c.Model(r.mapFile(w.from)); err != nil {
-			return nil, 0, err
+		if opt.Initial, err = r.c.Model(r.mapFile(out.From)); err != nil {
+			return 0, err
 		}
 	}
-	result, err := r.trainRounds(ctx, number, w.epochs, opt, func(p train.Progress) {
+	result, err := r.trainRounds(ctx, number, out.Epochs, opt, func(p train.Progress) {
 		r.opt.Progress(Progress{Stage: "train", Done: p.Step, Total: p.Steps})
 	})
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	if err := result.Model.WriteFile(r.mapFile(number)); err != nil {
-		return nil, 0, err
-	}
-	return result.Model, result.Rows, os.Remove(opt.Checkpoint)
+	return result.Rows, result.Model.WriteFile(r.mapFile(number))
 }
 
 // trainRounds trains for the given epochs on the data of the rounds up to this one.
@@ -235,15 +240,18 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	if err != nil {
 		return err
 	}
-	if out.HeldOut, err = r.drive(ctx, loops{gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
+	file := r.mapFile(number)
+	direct, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts})
+	if err != nil {
 		return err
 	}
+	out.HeldOut = direct.Score
 	if starts := r.confirmationStarts(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.secondsLeft() { // else only the test confirms
-		confirmation, err := r.drive(ctx, loops{gpcCase: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
+		confirmation, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
 		if err != nil {
 			return err
 		}
-		out.Confirmed = &confirmation
+		out.Confirmed = &confirmation.Score
 	}
 	if r.plant == nil {
 		return nil
@@ -287,100 +295,33 @@ func (r *run) driveOwnStarts(ctx context.Context, bare *gpc.Case, number int, m 
 	if err != nil {
 		return err
 	}
-	out.Training, err = r.drive(ctx, loops{gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
+	result, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
+	out.Training = result.Score
 	return err
 }
 
 // probe drives a map without a guard from new starts, and records the worst to solve around.
-func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) (err error) {
+func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) error {
 	probes := make([][]float64, r.opt.Starts)
 	regret := make([]float64, len(probes))
 	for i := range probes {
 		probes[i] = r.plant.Start(r.seed(probed, number), i)
 	}
-	out.Probed, err = r.drive(ctx, loops{
-		gpcCase: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes),
-		visit: func(e *closedloop.EpisodeRecord) {
-			pct, ok := e.Regret()
-			switch {
-			case ok:
-				regret[e.Episode] = pct
-			case unsafeWithoutCause(e): // without a safe way there is nothing to learn
-				regret[e.Episode] = math.Inf(1)
-			}
-		},
-	})
+	probe, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes)})
 	if err != nil {
 		return err
 	}
+	out.Probed = probe.Score
+	for i, s := range probe.Starts {
+		switch {
+		case !math.IsNaN(float64(s.Regret)):
+			regret[i] = float64(s.Regret)
+		case s.Unsafe: // without a safe way there is nothing to learn
+			regret[i] = math.Inf(1)
+		}
+	}
 	out.Worst = worstStarts(probes, regret)
 	return nil
-}
-
-// loops are closed loops of a map's method, each from its own start.
-type loops struct {
-	gpcCase  *gpc.Case
-	model    *model.Model
-	method   string
-	purpose  purpose // with the round, the seed of the starts
-	round    int
-	episodes int
-	threads  int                             // 0: the run's
-	visit    func(*closedloop.EpisodeRecord) // called after each episode; nil: none
-}
-
-// decisions is the clock of decisions; nil: wall time.
-func (r *run) decisions() func() time.Time {
-	if !r.opt.BudgetCPU {
-		return nil
-	}
-	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
-}
-
-// drive runs loops and sums up.
-func (r *run) drive(ctx context.Context, l loops) (Score, error) {
-	out := Score{Method: l.method}
-	floored, capped, n := 0.0, 0.0, 0
-	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
-	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(),
-		Visit: func(e *closedloop.EpisodeRecord) {
-			if !e.End.Safe && e.End.OracleFailure != "" {
-				out.NoWay++
-			}
-			if e.End.NoWay {
-				out.NoRoom++
-			}
-			if pct, ok := e.Regret(); ok {
-				pct = max(pct, 0)
-				floored, capped, n = floored+pct, capped+min(pct, r.journal.Cap), n+1
-			}
-			lateCount += lateDecisions(e, period)
-			if l.visit != nil {
-				l.visit(e)
-			}
-		},
-		Progress: func(done, total int) {
-			r.opt.Progress(Progress{Stage: "drive " + l.method + " from " + startsOf[l.purpose], Done: done, Total: total})
-		},
-	})
-	if err != nil {
-		return out, err
-	}
-	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
-	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
-	out.Max, out.Min = result.Regret.Max, result.RegretMin
-	out.Floored, out.Capped = closedloop.Number(floored/float64(n)), closedloop.Number(capped/float64(n))
-	if running := result.Latency.Running; running != nil {
-		out.P50, out.P99 = running.P50, running.P99
-	}
-	out.Cold, out.Prepare = result.Latency.Cold, result.Prepare
-	out.Replaced = closedloop.Number(100 * float64(result.Fallback) / float64(result.Decisions))
-	out.Late = closedloop.Number(100 * float64(lateCount) / float64(result.Decisions))
-	if result.Guard != nil {
-		out.Rescued = 100 * result.Guard.RescueRate
-	}
-	return out, nil
 }
 
 // worstStarts are the starts where a probe did worst, a tenth of all: those that were unsafe, then the most
@@ -414,7 +355,7 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
 			return 0, err
 		}
-		overhead += r.references(r.opt.Starts)
+		overhead += r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
 	} else {
 		last := &r.journal.Rounds[number-1]
 		epoch, overhead = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate

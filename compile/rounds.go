@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
@@ -23,29 +24,24 @@ import (
 // rounds makes one round after another, and returns the reason for stopping.
 func (r *run) rounds(ctx context.Context) (reason string, err error) {
 	for {
-		task, reason := r.nextRound()
-		if reason != "" {
-			return reason, nil
+		if r.journal.Current == nil {
+			task, reason := r.nextRound()
+			if reason != "" {
+				return reason, nil
+			}
+			r.journal.Current = &task
 		}
-		round, err := r.makeRound(ctx, len(r.journal.Rounds), task)
-		if err != nil {
+		if err := r.makeRound(ctx, len(r.journal.Rounds)); err != nil {
 			r.save() // for the spent time
 			return "", err
 		}
-		r.journal.Rounds = append(r.journal.Rounds, *round)
-		if err := r.save(); err != nil {
+		round := r.journal.Current
+		r.journal.Rounds, r.journal.Current = append(r.journal.Rounds, *round), nil
+		if err := r.commit(); err != nil {
 			return "", err
 		}
 		r.opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
 	}
-}
-
-// roundTask is the task of a round.
-type roundTask struct {
-	kind              Kind
-	reason            string
-	from              int // the round whose map it continues from
-	scenarios, epochs int
 }
 
 const (
@@ -64,20 +60,20 @@ const (
 const noTimeLeft = "the budget has no room for another"
 
 // nextRound decides by the rounds so far on a task, or returns the reason for stopping.
-func (r *run) nextRound() (roundTask, string) {
+func (r *run) nextRound() (Round, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
 	if len(rounds) == 0 {
-		return roundTask{First, "the case's own size", 0, r.opt.Scenarios, t.ManifoldEpochs}, ""
+		return Round{Kind: First, Why: "the case's own size", From: 0, Wanted: r.opt.Scenarios, Epochs: t.ManifoldEpochs}, ""
 	}
 	if r.confirmed(&rounds[len(rounds)-1]) {
-		return roundTask{}, "target met"
+		return Round{}, "target met"
 	}
 	if len(rounds) == r.opt.Rounds {
-		return roundTask{}, fmt.Sprintf("%d rounds", len(rounds))
+		return Round{}, fmt.Sprintf("%d rounds", len(rounds))
 	}
 	w, reason := r.fitBudget(r.idealRound())
-	if reason == "" && w.from < len(rounds)-1 {
-		w.reason += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.from+1, len(rounds))
+	if reason == "" && w.From < len(rounds)-1 {
+		w.Why += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.From+1, len(rounds))
 	}
 	return w, reason
 }
@@ -112,13 +108,13 @@ func (r *run) lacksVisitedStates() bool {
 }
 
 // idealRound is the next round without a time limit.
-func (r *run) idealRound() roundTask {
+func (r *run) idealRound() Round {
 	from := r.best()
 	current := &r.journal.Rounds[from]
 	gap := ratio(current.Probed.Capped, current.Training.Capped)
 	learnt := current.Training.Episodes == 0 || current.Training.meets(&r.opt) || current.Confirmed != nil || r.exhausted() || r.lacksVisitedStates()
 	if !learnt && gap < overfit && current.Probed.rate() <= current.Training.rate() {
-		return roundTask{Epochs, fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&current.Training), gap), from, 0, 2 * current.Epochs}
+		return Round{Kind: Epochs, Why: fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&current.Training), gap), From: from, Epochs: 2 * current.Epochs}
 	}
 	total := r.scenarios()
 	reason := fmt.Sprintf("other starts cost %.2g times its own", gap)
@@ -136,9 +132,9 @@ func (r *run) idealRound() roundTask {
 		reason = "the context remembers actions, and nothing is known of those that the map takes"
 	}
 	if current.Confirmed != nil && float64(current.Confirmed.Mean) <= r.opt.Target {
-		return roundTask{Data, reason, from, total, current.Epochs} // a tail needs the right starts rather than many
+		return Round{Kind: Data, Why: reason, From: from, Wanted: total, Epochs: current.Epochs} // a tail needs the right starts rather than many
 	}
-	return roundTask{Data, reason, from, (growth - 1) * total, current.Epochs}
+	return Round{Kind: Data, Why: reason, From: from, Wanted: (growth - 1) * total, Epochs: current.Epochs}
 }
 
 // typical describes a score as decisions use it.
@@ -159,7 +155,7 @@ func (r *run) scenarios() (total int) {
 }
 
 // fitBudget shrinks a round to the remaining time.
-func (r *run) fitBudget(w roundTask) (roundTask, string) {
+func (r *run) fitBudget(w Round) (Round, string) {
 	rounds := r.journal.Rounds
 	last := &rounds[len(rounds)-1]
 	var scenarios, solve float64
@@ -170,26 +166,26 @@ func (r *run) fitBudget(w roundTask) (roundTask, string) {
 	}
 	perScenario, perSample := solve/scenarios, r.perSample()
 	remaining := usableShare*r.secondsLeft() - last.Seconds.Evaluate
-	base := float64(last.Samples) * float64(w.epochs) * perSample
-	if w.kind == Data {
+	base := float64(last.Samples) * float64(w.Epochs) * perSample
+	if w.Kind == Data {
 		total := r.scenarios()
-		perNew := perScenario + float64(last.Samples)/float64(total)*float64(w.epochs)*perSample
-		if room := int((remaining - base) / perNew); room < w.scenarios {
-			w.scenarios = room
+		perNew := perScenario + float64(last.Samples)/float64(total)*float64(w.Epochs)*perSample
+		if room := int((remaining - base) / perNew); room < w.Wanted {
+			w.Wanted = room
 		}
-		if w.scenarios >= total/4 {
+		if w.Wanted >= total/4 {
 			return w, ""
 		}
 		if r.exhausted() {
-			return roundTask{}, noTimeLeft
+			return Round{}, noTimeLeft
 		}
-		w.kind, w.scenarios = Epochs, 0
+		w.Kind, w.Wanted = Epochs, 0
 	}
 	if base > remaining {
-		w.epochs = int(math.Floor(float64(w.epochs) * remaining / base))
+		w.Epochs = int(math.Floor(float64(w.Epochs) * remaining / base))
 	}
-	if w.epochs < rounds[w.from].Epochs/2 || w.epochs < 1 || remaining <= 0 {
-		return roundTask{}, noTimeLeft
+	if w.Epochs < rounds[w.From].Epochs/2 || w.Epochs < 1 || remaining <= 0 {
+		return Round{}, noTimeLeft
 	}
 	return w, ""
 }
@@ -225,6 +221,7 @@ type journal struct {
 	Clock         string  `json:"clock,omitempty"` // absent of an earlier program: wall
 	Cap           float64 `json:"cap_pct"`         // of Score.Capped: the largest regret that the first run asked for
 	Rounds        []Round `json:"rounds"`
+	Current       *Round  `json:"current,omitempty"` // in progress; Samples is 0 until its map is trained
 	Pace          pace    `json:"pace"`
 	Seconds       float64 `json:"seconds"` // of all runs so far
 	durable.Seal
@@ -282,12 +279,63 @@ func (r *run) open() (release func() error, err error) {
 	return lock.Release, nil
 }
 
+// commit saves the journal, and then removes what was kept of closed loops.
+func (r *run) commit() error {
+	err := r.save()
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(r.dir, "drive-*.json"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
 func (r *run) save() error {
-	r.journal.Seconds = r.spent()
+	r.beginPart(r.part)
+	r.journal.Seconds, r.saved = r.spent(), r.clock()
+	if r.optima.err != nil {
+		return fmt.Errorf("compile: %w", r.optima.err)
+	}
 	if err := durable.WriteSealed(filepath.Join(r.dir, journalName), &r.journal); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil
+}
+
+// timeName is a file with the seconds of all runs so far. The journal has them where it was written later.
+const timeName = "seconds.json"
+
+// continueTime reads the time of earlier runs.
+func (r *run) continueTime() error {
+	seconds, err := durable.ReadJSON[float64](filepath.Join(r.dir, timeName))
+	if r.earlierSeconds = r.journal.Seconds; seconds != nil {
+		r.earlierSeconds = max(r.earlierSeconds, *seconds)
+	}
+	return err
+}
+
+// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does.
+func (r *run) keepTime(ctx context.Context) {
+	for ticks := time.Tick(saveSeconds * time.Second); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+			if !r.excluded.Load() {
+				_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error
+			}
+		}
+	}
+}
+
+// beginPart counts the time from now on as that of a part of a round, in all runs together; nil: of none.
+func (r *run) beginPart(seconds *float64) {
+	if r.part != nil {
+		*r.part += r.since(r.partStart)
+	}
+	r.part, r.partStart = seconds, r.clock()
 }
 
 // describePlant describes the plant's differences from the model with exact and immediate measurements.

@@ -52,11 +52,11 @@ func TestNearlyFreeOptimaDecideNothing(t *testing.T) {
 	} {
 		x.round.Kind = First
 		w, ended := planned(c, 1.5, x.round).nextRound()
-		if w.kind != x.kind || ended != "" {
+		if w.Kind != x.kind || ended != "" {
 			t.Errorf("%s: %+v, ended %q", name, w, ended)
 		}
-		if x.kind == Epochs && strings.Contains(w.reason, "none counted") {
-			t.Errorf("%s, and it is said of its own: %q", name, w.reason)
+		if x.kind == Epochs && strings.Contains(w.Why, "none counted") {
+			t.Errorf("%s, and it is said of its own: %q", name, w.Why)
 		}
 	}
 }
@@ -69,17 +69,17 @@ func TestRoundsGoOnFromTheBestMap(t *testing.T) {
 	worse := Round{Kind: Epochs, Epochs: 20, Training: scored(2, 8, 30, 0, 0), Probed: scored(2.1, 8, 30, 0, 0), HeldOut: scored(4.4, 20, 30, 0, 0)}
 	r := planned(c, 1.5, first, worse)
 	w, _ := r.nextRound()
-	if r.best() != 0 || w.kind != Data || w.from != 0 || w.epochs != 10 || !strings.Contains(w.reason, "on from the map of round 1, which is better than that of round 2") {
+	if r.best() != 0 || w.Kind != Data || w.From != 0 || w.Epochs != 10 || !strings.Contains(w.Why, "on from the map of round 1, which is better than that of round 2") {
 		t.Errorf("after longer training that made it worse: best %d, %+v", r.best(), w)
 	}
 	better := worse
 	better.HeldOut = scored(1.6, 8, 30, 0, 0)
 	r = planned(c, 1.5, first, worse, Round{Kind: Data, Training: scored(2, 8, 30, 0, 0), Probed: scored(2, 8, 30, 0, 0), HeldOut: scored(1.9, 8, 30, 0, 0)})
-	if w, _ = r.nextRound(); r.best() != 2 || w.kind != Epochs || w.from != 2 || strings.Contains(w.reason, "on from") {
+	if w, _ = r.nextRound(); r.best() != 2 || w.Kind != Epochs || w.From != 2 || strings.Contains(w.Why, "on from") {
 		t.Errorf("after data that helped: best %d, %+v", r.best(), w)
 	}
 	r = planned(c, 1.5, first, better)
-	if w, _ = r.nextRound(); r.best() != 1 || w.kind != Epochs || w.epochs != 40 {
+	if w, _ = r.nextRound(); r.best() != 1 || w.Kind != Epochs || w.Epochs != 40 {
 		t.Errorf("after longer training that helped: best %d, %+v", r.best(), w)
 	}
 	unsafe, confirmed := better, worse
@@ -126,14 +126,14 @@ func TestActionsInTheContext(t *testing.T) {
 	first := Round{Kind: First, Training: scored(2, 8, 30, 0, 0), Probed: scored(2.1, 8, 30, 0, 0), HeldOut: scored(2.2, 8, 30, 0, 0)}
 	r := planned(c, 1.5, first)
 	r.contextHasActions = true
-	if w, _ := r.nextRound(); w.kind != Data || !strings.Contains(w.reason, "remembers actions") {
+	if w, _ := r.nextRound(); w.Kind != Data || !strings.Contains(w.Why, "remembers actions") {
 		t.Errorf("before any visited state: %+v", w)
 	}
 	second := first
 	second.Kind, second.HeldOut = Data, scored(2, 8, 30, 0, 0)
 	r = planned(c, 1.5, first, second)
 	r.contextHasActions = true
-	if w, _ := r.nextRound(); w.kind != Epochs {
+	if w, _ := r.nextRound(); w.Kind != Epochs {
 		t.Errorf("after visited states: %+v", w)
 	}
 }
@@ -199,8 +199,8 @@ func TestRecordedRounds(t *testing.T) {
 		for n := range rounds {
 			r := planned(c, x.target, rounds[:n+1]...)
 			r.contextHasActions = x.remembers && n == len(rounds)-1
-			if w, ended := r.nextRound(); w.kind != x.kinds[n+1] || w.from != x.from[n+1] || ended != "" {
-				t.Errorf("%s after round %d: %s from the map of round %d, ended %q, want %s from that of round %d", name, n+1, w.kind, w.from+1, ended, x.kinds[n+1], x.from[n+1]+1)
+			if w, ended := r.nextRound(); w.Kind != x.kinds[n+1] || w.From != x.from[n+1] || ended != "" {
+				t.Errorf("%s after round %d: %s from the map of round %d, ended %q, want %s from that of round %d", name, n+1, w.Kind, w.From+1, ended, x.kinds[n+1], x.from[n+1]+1)
 			}
 		}
 	}
@@ -217,9 +217,8 @@ func TestTrainingGoesOnFromTheRound(t *testing.T) {
 	var sums []string
 	for number := range 3 {
 		if number > 0 {
-			m, _, err := r.train(context.Background(), number, roundTask{kind: Epochs, from: 0, epochs: 1})
-			require.OK(t, err)
-			if m.Provenance.InitialSHA256 != sums[0] {
+			require.Get(r.train(context.Background(), number, &Round{Kind: Epochs, From: 0, Epochs: 1}, r.mapFile(number)+".checkpoint"))(t)
+			if m := require.Get(c.Model(r.mapFile(number)))(t); m.Provenance.InitialSHA256 != sums[0] {
 				t.Errorf("round %d began with %s, the first map is %s", number+1, m.Provenance.InitialSHA256, sums[0])
 			}
 		}

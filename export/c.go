@@ -6,10 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -93,8 +90,8 @@ func Rounded(m *model.Model) (*model.Model, error) {
 	return &half, nil
 }
 
-// C writes the map m of problem p to the folder dir, which must be Vacant: the
-// files are written and synced beside it, and the folder then renamed. With half the
+// C writes the map m of problem p to the folder dir, which must be durable.Vacant
+// and appears whole or not at all. With half the
 // weights are rounded to float16 and stored so. The records are what the written test
 // compares with, decisions of m or with half of its Rounded; there must be at least one.
 func C(dir string, m *model.Model, p domain.Problem, half bool, records []Record) (*Result, error) {
@@ -106,7 +103,7 @@ func C(dir string, m *model.Model, p domain.Problem, half bool, records []Record
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFolder(dir, files); err != nil {
+	if err := durable.WriteFolder(dir, files); err != nil {
 		return nil, err
 	}
 	base := "copied"
@@ -304,68 +301,9 @@ func copies(p domain.Problem, records []Record) []source {
 	return one
 }
 
-// Vacant says what is wrong with a folder to write to: it must be empty, or not exist where one can be made.
-func Vacant(dir string) error {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return fmt.Errorf("export: %s is a file, want a folder that is empty or does not exist", dir)
-	}
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := durable.ProbeFolder(dir); err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-		return nil
-	case err != nil:
-		return fmt.Errorf("export: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("export: %s holds %s already: want a folder that is empty or does not exist", dir, entries[0].Name())
-	}
-	return nil
-}
-
-// writeFolder writes and syncs files in a folder beside dir and renames it to dir, which
-// must be Vacant; folders above it are made.
-func writeFolder(dir string, files []file) (err error) {
-	dir = filepath.Clean(dir)
-	if err := Vacant(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	temporary, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".*.partial")
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("export: %w", err), os.RemoveAll(temporary))
-		}
-	}()
-	if err := os.Chmod(temporary, 0o755); err != nil {
-		return err
-	}
-	for _, f := range files {
-		if err := durable.WriteFile(filepath.Join(temporary, f.name), f.text, 0o644); err != nil {
-			return err
-		}
-	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Rename(temporary, dir)
-}
-
-// file is one file of the folder.
-type file struct {
-	name string
-	text []byte
-}
-
 // files are the unit's, by their templates.
-func (u *unit) files() ([]file, error) {
-	var all []file
+func (u *unit) files() ([]durable.Text, error) {
+	var all []durable.Text
 	for _, f := range []struct{ name, template string }{
 		{"gpc_" + u.Symbol + ".h", "header.h"},
 		{"gpc_" + u.Symbol + ".c", "source.c"},
@@ -378,7 +316,7 @@ func (u *unit) files() ([]file, error) {
 		if err := templates().ExecuteTemplate(&b, f.template, u); err != nil {
 			return nil, err
 		}
-		all = append(all, file{f.name, b.Bytes()})
+		all = append(all, durable.Text{Name: f.name, Text: b.Bytes()})
 	}
 	return all, nil
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Functional mock-up units (FMI 2.0, co-simulation) of the controller and of the plant: sources, a description, and a binary of this
@@ -188,40 +189,40 @@ func escaped(text string) string {
 }
 
 // pack is the unit as a file: the archive is the same for the same sources and compiler.
-func (m *mockup) pack(ctx context.Context, sources []file) (file, error) {
-	contents := []file{{"modelDescription.xml", m.description}, {"sources/fmu.c", m.code}}
+func (m *mockup) pack(ctx context.Context, sources []durable.Text) (durable.Text, error) {
+	contents := []durable.Text{{Name: "modelDescription.xml", Text: m.description}, {Name: "sources/fmu.c", Text: m.code}}
 	for _, f := range sources {
-		system := strings.HasPrefix(f.name, "gpc_"+m.Symbol+"_system.")
-		if strings.HasPrefix(f.name, "gpc_") && (m.Controls || system) {
-			contents = append(contents, file{"sources/" + f.name, f.text})
+		system := strings.HasPrefix(f.Name, "gpc_"+m.Symbol+"_system.")
+		if strings.HasPrefix(f.Name, "gpc_") && (m.Controls || system) {
+			contents = append(contents, durable.Text{Name: "sources/" + f.Name, Text: f.Text})
 		}
 	}
 	binary, err := m.compile(ctx, contents)
 	if err != nil {
-		return file{}, err
+		return durable.Text{}, err
 	}
 	if binary != nil {
-		contents = append(contents, file{"binaries/linux64/" + m.Identifier + ".so", binary})
+		contents = append(contents, durable.Text{Name: "binaries/linux64/" + m.Identifier + ".so", Text: binary})
 	}
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
 	for _, f := range contents {
-		entry, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate})
+		entry, err := archive.CreateHeader(&zip.FileHeader{Name: f.Name, Method: zip.Deflate})
 		if err != nil {
-			return file{}, err
+			return durable.Text{}, err
 		}
-		if _, err := entry.Write(f.text); err != nil {
-			return file{}, err
+		if _, err := entry.Write(f.Text); err != nil {
+			return durable.Text{}, err
 		}
 	}
 	if err := archive.Close(); err != nil {
-		return file{}, err
+		return durable.Text{}, err
 	}
-	return file{m.Identifier + ".fmu", b.Bytes()}, nil
+	return durable.Text{Name: m.Identifier + ".fmu", Text: b.Bytes()}, nil
 }
 
 // compile makes the binary on 64-bit Linux by gcc or what CC names; nil where there is none.
-func (m *mockup) compile(ctx context.Context, contents []file) ([]byte, error) {
+func (m *mockup) compile(ctx context.Context, contents []durable.Text) ([]byte, error) {
 	name := os.Getenv("CC")
 	if name == "" {
 		name = "gcc"
@@ -238,12 +239,12 @@ func (m *mockup) compile(ctx context.Context, contents []file) ([]byte, error) {
 	binary := filepath.Join(dir, "unit.so")
 	args := []string{"-std=c99", "-O2", "-ffp-contract=off", "-DGPC_SCRATCH=", "-fvisibility=hidden", "-fPIC", "-shared", "-o", binary}
 	for _, f := range contents {
-		path, source := strings.CutPrefix(f.name, "sources/")
+		path, source := strings.CutPrefix(f.Name, "sources/")
 		if !source {
 			continue
 		}
 		path = filepath.Join(dir, path)
-		if err := os.WriteFile(path, f.text, 0o600); err != nil {
+		if err := os.WriteFile(path, f.Text, 0o600); err != nil {
 			return nil, err
 		}
 		if strings.HasSuffix(path, ".c") {
@@ -257,7 +258,7 @@ func (m *mockup) compile(ctx context.Context, contents []file) ([]byte, error) {
 }
 
 // units are both as files.
-func (w *whole) units(ctx context.Context, sources []file) (all []file, err error) {
+func (w *whole) units(ctx context.Context, sources []durable.Text) (all []durable.Text, err error) {
 	for _, controls := range []bool{true, false} {
 		m, err := newMockup(w, controls)
 		if err != nil {

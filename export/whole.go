@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/export/ccode"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -86,11 +87,11 @@ func (w *whole) save(ctx context.Context, dir string, fmu bool) (packed []string
 			return nil, fmt.Errorf("export: %w", err)
 		}
 		for _, f := range units {
-			packed = append(packed, f.name)
+			packed = append(packed, f.Name)
 		}
 		files = append(files, units...)
 	}
-	return packed, writeFolder(dir, files)
+	return packed, durable.WriteFolder(dir, files)
 }
 
 // whole is a controller with its plant: what the templates read.
@@ -417,7 +418,7 @@ func (w *whole) ControllerInfo() string {
 }
 
 // write are the files, by their templates.
-func (w *whole) write() ([]file, error) {
+func (w *whole) write() ([]durable.Text, error) {
 	type template struct {
 		name, template string
 		data           any
@@ -450,13 +451,13 @@ func (w *whole) write() ([]file, error) {
 			template{"gpc_" + w.Symbol + "_measured.h", "measured.h", w},
 			template{"gpc_" + w.Symbol + "_measured.c", "measured.c", w})
 	}
-	var all []file
+	var all []durable.Text
 	for _, f := range list {
 		var b bytes.Buffer
 		if err := templates().ExecuteTemplate(&b, f.template, f.data); err != nil {
 			return nil, err
 		}
-		all = append(all, file{f.name, b.Bytes()})
+		all = append(all, durable.Text{Name: f.name, Text: b.Bytes()})
 	}
 	return all, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/paper/integrator"
 	"github.com/gpc-engine/gpc/paper/multiagent"
 	"github.com/gpc-engine/gpc/paper/opf"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // rows has room for everything of a fleet.
@@ -181,6 +182,7 @@ func TestThreads(t *testing.T) {
 type stub struct {
 	domain.Plant
 	refuse, lose, arrive int // at which step; −1: never
+	diverges             bool
 }
 
 func (p stub) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
@@ -201,7 +203,9 @@ func (e *stubEpisode) Apply(u []float64) (domain.Outcome, error) {
 		return domain.Outcome{}, errors.New("refused")
 	}
 	out, err := e.Episode.Apply(u)
-	out.Failed = at == e.lose
+	if out.Failed = at == e.lose; out.Failed && e.diverges {
+		out.S[0], out.Cost, out.Failed = math.Inf(1), math.NaN(), false
+	}
 	return out, err
 }
 
@@ -222,6 +226,7 @@ func TestHowAnEpisodeEnds(t *testing.T) {
 	}{
 		{"refused", stub{refuse: at, lose: -1, arrive: -1}, false, integrator.Horizon - at},
 		{"lost", stub{refuse: -1, lose: at, arrive: -1}, false, integrator.Horizon - at - 1},
+		{"diverged", stub{refuse: -1, lose: at, arrive: -1, diverges: true}, false, integrator.Horizon - at},
 		{"arrived", stub{refuse: -1, lose: -1, arrive: at}, false, 0},
 		{"past its arrival", stub{refuse: -1, lose: -1, arrive: at}, true, -1},
 	} {
@@ -249,15 +254,18 @@ func TestHowAnEpisodeEnds(t *testing.T) {
 				return
 			}
 			own := 0.0
-			if of.plant.refuse < 0 {
+			if of.plant.refuse < 0 && !of.plant.diverges {
 				for k, s := range r.Sigma[:2] {
 					own += s * (r.Objectives[k] - price*float64(of.untaken))
 				}
 			} else if !math.IsNaN(r.Sigma[0]) {
 				t.Error("a step that was not taken has a priority")
 			}
-			if want := -own - price*float64(of.untaken); math.Abs(r.Reward[0]-want) > 1e-9 {
+			if want := -own - price*float64(of.untaken); !(math.Abs(r.Reward[0]-want) <= 1e-9) {
 				t.Errorf("reward %v, want %v", r.Reward[0], want)
+			}
+			if width, _, _, _ := f.Sizes(); !tensor.Finite(r.Observation[:width]) {
+				t.Errorf("the observation is %v", r.Observation[:width])
 			}
 			if of.untaken > 0 && !(r.Cost[0] >= float64(of.untaken) && r.Violated[0]) {
 				t.Errorf("cost %v, violated %v", r.Cost[0], r.Violated[0])

@@ -153,7 +153,8 @@ func (f *Fleet[T]) step(ctx context.Context, w *worker, rows *Rows[T], lo, hi in
 		}
 	}
 	for k, i := range w.index {
-		if err := f.score(ctx, w, rows, i, &w.outcomes[k], w.errs[k]); err != nil {
+		out := &w.outcomes[k] // one that diverged has no cost to learn from
+		if err := f.score(ctx, w, rows, i, out, w.errs[k] != nil || !tensor.Finite(out.S) || math.IsNaN(out.Cost-out.Cost)); err != nil {
 			return err
 		}
 	}
@@ -167,18 +168,18 @@ type stepRow struct {
 }
 
 // score writes the row of a step that was taken in environment i, or refused.
-func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, out *domain.Outcome, refused error) error {
+func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, out *domain.Outcome, refused bool) error {
 	e := &f.slots[i]
 	e.remaining--
 	step := stepRow{reward: -out.Cost, cost: depth(out.Named, f.spec.MarginTolerance), j: out.J, sigma: out.Sigma, margins: out.Named}
-	terminated := refused != nil || out.Failed
+	terminated := refused || out.Failed
 	if terminated {
 		if f.probe.Do(func() { f.failure, f.unknown = f.measureFailure(ctx) }); f.unknown != nil {
 			return f.unknown
 		}
-		step = f.countUntaken(w, e, step, refused != nil)
+		step = f.countUntaken(w, e, step, refused)
 	}
-	if refused == nil {
+	if !refused {
 		if e.arrived != nil && !f.opt.Past && e.arrived() {
 			terminated = true
 		}

@@ -121,7 +121,7 @@ static void measure(unit *m)
 {{- end}}
 }
 
-{{end}}/* At the end of the initialization. */
+{{end}}/* What outputs are before the first step, of the values that are set so far. */
 static void begin(unit *m)
 {
 {{- if .Controls}}
@@ -139,6 +139,9 @@ static void begin(unit *m)
 {{- end}}
     gpc_{{.Symbol}}_initial(m->real + AT_P, m->real + AT_S, m->real + AT_C);
     m->boolean = gpc_{{.Symbol}}_failed(m->real + AT_S, m->real + AT_C);
+{{- $u := "m->real + AT_U"}}{{if .Observer}}{{if .Observer.Ahead}}{{$u = "m->way[0]"}}{{end}}{{end}}
+    gpc_{{.Symbol}}_margins(m->real + AT_S, m->real + AT_C, {{$u}}, m->real + AT_M);
+    m->real[AT_COST] = gpc_{{.Symbol}}_cost(m->real + AT_S, m->real + AT_C, NULL, {{$u}});
 {{- if .Observer}}
     measure(m);
 {{- end}}
@@ -283,6 +286,8 @@ fmi2Status FMI(fmi2Reset)(fmi2Component c)
         unit *m = c;                                                                                   \
         size_t i;                                                                                      \
                                                                                                        \
+        if (!m->stepping)                                                                              \
+            begin(m);                                                                                  \
         for (i = 0; i < n; i++) {                                                                      \
             if (vr[i] >= count)                                                                        \
                 return refuse(m, "no such value reference");                                           \

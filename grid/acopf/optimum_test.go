@@ -4,11 +4,13 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -368,4 +370,22 @@ func TestPricesAreDerivativesByLoad(t *testing.T) {
 	if got, want := base.LambdaP[bus], (at(step)-at(-step))/(2*step); !(math.Abs(got-want) <= 1e-3*want) {
 		t.Errorf("price %g $/h per pu, differences give %g", got, want)
 	}
+}
+
+// A network of one bus has no branch, and is dispatched by merit order: both units at one marginal cost.
+func TestOneBusIsDispatchedByMeritOrder(t *testing.T) {
+	c := require.Get(matpower.Read("one", strings.NewReader(`function mpc = one
+mpc.version = '2'; mpc.baseMVA = 100;
+mpc.bus = [1 3 90 30 0 0 1 1 0 345 1 1.1 0.9];
+mpc.gen = [1 0 0 300 -300 1 100 1 200 0; 1 0 0 300 -300 1 100 1 200 0];
+mpc.branch = [];
+mpc.gencost = [2 0 0 3 0.02 10 0; 2 0 0 3 0.04 11 0];
+`)))(t)
+	net := require.Get(network.New(c))(t)
+	r := solveOne(t, newTestSolver(t, net, Options{}), Problem{})
+	// 10 + 0.04 p = 11 + 0.08 (90 − p)
+	if p := 8.2 / 0.12; r.Status != Optimal || math.Abs(r.Pg[0]*100-p) > 1e-3 || math.Abs(r.LambdaP[0]/100-(10+0.04*p)) > 1e-4 {
+		t.Errorf("%v: %v MW at %v $/MWh, want %v at %v", r.Status, r.Pg[0]*100, r.LambdaP[0]/100, p, 10+0.04*p)
+	}
+	checkOptimum(t, net, Problem{}, r)
 }

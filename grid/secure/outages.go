@@ -102,7 +102,7 @@ func NamedParticipation(n *network.Network, word string) (out []float64, ok bool
 
 // ReadParticipation reads lines such as "unit 2 0.4". Units without a line have factor 0.
 func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64, error) {
-	out := make([]float64, n.Gens())
+	out, listed := make([]float64, n.Gens()), map[int]bool{}
 	return out, eachLine(name, r, func(line string) error {
 		words := strings.Fields(line)
 		if len(words) != 3 || words[0] != "unit" {
@@ -112,6 +112,10 @@ func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64,
 		if err != nil {
 			return err
 		}
+		if listed[g] {
+			return fmt.Errorf("unit %s is listed twice", words[1])
+		}
+		listed[g] = true
 		out[g], err = strconv.ParseFloat(words[2], 64)
 		if err != nil || !(out[g] >= 0) || math.IsInf(out[g], 1) {
 			return fmt.Errorf("factor %s: want a number, 0 or more", words[2])

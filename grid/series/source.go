@@ -19,7 +19,8 @@ import (
 // keeps its power factor; loads that no column names are the network's, times scale.
 //
 // Long has a row a step and bus: time, bus, pd and, where power factors change, qd. Consecutive
-// rows of one time are a step; a bus that a step does not name keeps the network's load.
+// rows of one time are a step; a bus that a step does not name keeps the network's load. The rows
+// of a time stand together: one that comes back after another time is refused.
 type Source struct {
 	n      *network.Network
 	t      table
@@ -30,6 +31,7 @@ type Source struct {
 	bus    int // of the long layout
 	pd, qd int
 	index  map[int]int
+	times  map[string]bool // of the steps of the long layout
 	read   int
 	ahead  []cell // the row that ended the step before
 	ended  bool
@@ -44,11 +46,11 @@ func Open(path string, n *network.Network) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{n: n, t: t, index: map[int]int{}}
+	s := &Source{n: n, t: t, index: map[int]int{}, times: map[string]bool{}}
 	for b, id := range n.BusID {
 		s.index[id] = b
 	}
-	if err := s.layout(path); err != nil {
+	if err := s.layout(); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -58,36 +60,43 @@ func Open(path string, n *network.Network) (*Source, error) {
 // Close closes the file.
 func (s *Source) Close() error { return s.t.Close() }
 
-// layout finds the columns.
-func (s *Source) layout(path string) error {
-	names := s.t.names()
+// layout finds the columns. Each is one that the layout has.
+func (s *Source) layout() error {
+	names, place := s.t.names(), s.t.location()
 	for i, name := range names {
 		if slices.Index(names, name) < i {
-			return fmt.Errorf("%s: column %q appears twice", path, name)
+			return fmt.Errorf("%s: column %q appears twice", place, name)
 		}
 	}
-	s.time, s.bus = slices.Index(names, "time"), slices.Index(names, "bus")
+	s.time, s.bus, s.scale = slices.Index(names, "time"), slices.Index(names, "bus"), slices.Index(names, "scale")
+	s.pd, s.qd = slices.Index(names, "pd"), slices.Index(names, "qd")
 	if s.long = s.bus >= 0; s.long {
-		s.pd, s.qd = slices.Index(names, "pd"), slices.Index(names, "qd")
 		if s.time < 0 || s.pd < 0 {
-			return fmt.Errorf("%s: a table with a column bus needs the columns time and pd too; it has %s", path, strings.Join(names, ", "))
+			return fmt.Errorf("%s: a table with a column bus needs the columns time and pd too; it has %s", place, strings.Join(names, ", "))
+		}
+		for _, name := range names {
+			if !slices.Contains([]string{"time", "bus", "pd", "qd"}, name) {
+				return fmt.Errorf("%s, column %q: a table with a column bus has time, bus, pd and qd alone", place, name)
+			}
 		}
 		return nil
 	}
-	s.scale = slices.Index(names, "scale")
 	loadOf := map[int]int{}
 	for i, name := range names {
 		kind, id, ok := strings.Cut(name, "_")
 		if !ok || kind != "pd" && kind != "qd" {
 			if i != s.time && i != s.scale {
-				return fmt.Errorf("%s: column %q: want time, scale, pd_BUS, qd_BUS, or time, bus, pd, qd", path, name)
+				return fmt.Errorf("%s, column %q: want time, scale, pd_BUS, qd_BUS, or time, bus, pd, qd", place, name)
 			}
 			continue
 		}
 		number, err := strconv.Atoi(id)
 		bus, exists := s.index[number]
 		if err != nil || !exists {
-			return fmt.Errorf("%s: column %q: network %s has no bus %s in service", path, name, s.n.Name, id)
+			return fmt.Errorf("%s, column %q: network %s has no bus %s in service", place, name, s.n.Name, id)
+		}
+		if id != strconv.Itoa(number) { // pd_05 is no second column of bus 5
+			return fmt.Errorf("%s, column %q: want %s_%d", place, name, kind, number)
 		}
 		k, listed := loadOf[bus]
 		if !listed {
@@ -102,7 +111,7 @@ func (s *Source) layout(path string) error {
 		}
 	}
 	if len(s.loads) == 0 && s.scale < 0 {
-		return fmt.Errorf("%s: no load in its columns %s: want scale, pd_BUS, qd_BUS, or bus and pd", path, strings.Join(names, ", "))
+		return fmt.Errorf("%s: no load in its columns %s: want scale, pd_BUS, qd_BUS, or bus and pd", place, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -165,6 +174,10 @@ func (s *Source) longStep(steps *Steps) error {
 	}
 	pd, qd := s.n.Loads(1)
 	label, named := s.label(row), map[int]bool{}
+	if s.times[label] {
+		return fmt.Errorf("%s, column time: %q appears again after another time: sort the rows by time", s.t.location(), label)
+	}
+	s.times[label] = true
 	for {
 		id, err := s.number(row, s.bus)
 		if err != nil {
@@ -172,10 +185,10 @@ func (s *Source) longStep(steps *Steps) error {
 		}
 		bus, ok := s.index[int(id)]
 		if !ok || id != math.Trunc(id) {
-			return fmt.Errorf("%s: network %s has no bus %g in service", s.t.location(), s.n.Name, id)
+			return fmt.Errorf("%s, column bus: network %s has no bus %g in service", s.t.location(), s.n.Name, id)
 		}
 		if named[bus] {
-			return fmt.Errorf("%s: bus %d appears twice at time %q", s.t.location(), s.n.BusID[bus], label)
+			return fmt.Errorf("%s, column bus: bus %d appears twice at time %q", s.t.location(), s.n.BusID[bus], label)
 		}
 		named[bus] = true
 		if err := s.put(row, load{bus, s.pd, s.qd}, pd, qd); err != nil {

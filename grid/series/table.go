@@ -160,7 +160,12 @@ func (t *parquetTable) Close() error {
 	}
 	return errors.Join(t.rows.Close(), t.file.Close())
 }
-func (t *parquetTable) location() string { return fmt.Sprintf("%s, row %d", t.path, t.row) }
+func (t *parquetTable) location() string {
+	if t.row == 0 {
+		return t.path
+	}
+	return fmt.Sprintf("%s, row %d", t.path, t.row)
+}
 
 func (t *parquetTable) next() (cells []cell, err error) {
 	defer func() {

@@ -140,7 +140,7 @@ func temporary(target string, perm fs.FileMode) (*os.File, error) {
 
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.partial$`)
 
-// Sweep removes the temporaries in a folder whose processes have ended. Where the file
+// Sweep removes the temporaries in a folder, files and folders, whose processes have ended. Where the file
 // system has no locks nobody knows, and they stay.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -148,16 +148,19 @@ func Sweep(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !temporaryName.MatchString(e.Name()) {
+		path, flag := filepath.Join(dir, e.Name()), os.O_RDWR
+		if e.IsDir() {
+			flag = os.O_RDONLY
+		}
+		if !e.IsDir() && !e.Type().IsRegular() || !temporaryName.MatchString(e.Name()) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		f, err := open(path, os.O_RDWR, 0)
+		f, err := open(path, flag, 0)
 		if err != nil {
 			continue // gone, or another user's
 		}
 		if flock(f) == nil {
-			err = os.Remove(path)
+			err = os.RemoveAll(path)
 		}
 		f.Close()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

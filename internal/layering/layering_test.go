@@ -114,7 +114,7 @@ var allowed = map[string][]string{
 	"compile":                              {"internal/option", "internal/durable", "internal/simd/isa", "internal/machine", "internal/simd/parallel", "internal/version", ".", "dataset", "train", "closedloop", "model", "domain", "engine"},
 	"paper":                                {".", "paper/models", "domain", "paper/*"},
 	"cli":                                  {"internal/option", ".", "export", "tensor", "internal/names", "serve", "view", "compile", "bench", "engine", "batchnav", "dataset", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
-	"internal/starter":                     {},
+	"internal/starter":                     {"internal/durable"},
 	"paper/models":                         {},
 	"internal/bundled":                     {".", "domain", "paper", "examples/gallery", "examples/gallery/models"},
 	"grid/optima":                          {"internal/durable", "internal/machine"},

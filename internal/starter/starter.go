@@ -8,14 +8,14 @@ package starter
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"text/template"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Module is what is written.
@@ -77,63 +77,20 @@ func Write(dir string, m Module) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir = filepath.Clean(dir)
-	entries, err := os.ReadDir(dir)
-	exists := err == nil
-	switch {
-	case len(entries) > 0:
-		return nil, fmt.Errorf("%s is not empty, it has %s: give a folder that is new or empty", dir, entries[0].Name())
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	within := dir
-	if !exists {
-		within = filepath.Dir(dir)
-		if err := os.MkdirAll(within, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	staged, err := os.MkdirTemp(within, ".gpc-new-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(staged)
-	var written []string
+	var names []string
 	for _, f := range contents {
-		if err := os.WriteFile(filepath.Join(staged, f.name), f.text, 0o644); err != nil {
-			return nil, err
-		}
-		written = append(written, f.name)
+		names = append(names, f.Name)
 	}
-	if !exists {
-		if err := os.Chmod(staged, 0o755); err != nil {
-			return nil, err
-		}
-		return written, os.Rename(staged, dir)
-	}
-	for i, name := range written {
-		if err := os.Rename(filepath.Join(staged, name), filepath.Join(dir, name)); err != nil {
-			for _, before := range written[:i] {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, before)))
-			}
-			return nil, err
-		}
-	}
-	return written, nil
-}
-
-type file struct {
-	name string
-	text []byte
+	return names, durable.WriteFolder(dir, contents)
 }
 
 // render executes the templates.
-func render(m Module) ([]file, error) {
+func render(m Module) ([]durable.Text, error) {
 	entries, err := files.ReadDir("template")
 	if err != nil {
 		return nil, err
 	}
-	var out []file
+	var out []durable.Text
 	for _, e := range entries {
 		t, err := template.New(e.Name()).Delims("<<", ">>").ParseFS(files, "template/"+e.Name())
 		if err != nil {
@@ -146,7 +103,7 @@ func render(m Module) ([]file, error) {
 		}{m, goVersion}); err != nil {
 			return nil, err
 		}
-		out = append(out, file{strings.TrimSuffix(e.Name(), ".tmpl"), text.Bytes()})
+		out = append(out, durable.Text{Name: strings.TrimSuffix(e.Name(), ".tmpl"), Text: text.Bytes()})
 	}
 	return out, nil
 }

@@ -70,16 +70,16 @@ func TestModule(t *testing.T) {
 // TestTemplates are formatted, short enough to read, and of gpc's own version of Go.
 func TestTemplates(t *testing.T) {
 	for _, f := range require.Get(render(Module{Name: "crane", Version: "v0.1.0"}))(t) {
-		if strings.HasSuffix(f.name, ".go") {
-			if got := require.Get(format.Source(f.text))(t); !bytes.Equal(got, f.text) {
-				t.Errorf("%s is not formatted", f.name)
+		if strings.HasSuffix(f.Name, ".go") {
+			if got := require.Get(format.Source(f.Text))(t); !bytes.Equal(got, f.Text) {
+				t.Errorf("%s is not formatted", f.Name)
 			}
 		}
-		if n := bytes.Count(f.text, []byte("\n")); n > 110 {
-			t.Errorf("%s has %d lines", f.name, n)
+		if n := bytes.Count(f.Text, []byte("\n")); n > 110 {
+			t.Errorf("%s has %d lines", f.Name, n)
 		}
-		if bytes.Contains(f.text, []byte("<<")) || bytes.Contains(f.text, []byte("replace")) {
-			t.Errorf("%s:\n%s", f.name, f.text)
+		if bytes.Contains(f.Text, []byte("<<")) || bytes.Contains(f.Text, []byte("replace")) {
+			t.Errorf("%s:\n%s", f.Name, f.Text)
 		}
 	}
 	if own := require.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n")) {

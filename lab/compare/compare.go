@@ -255,7 +255,7 @@ func (c *Comparison) Table() [][]string {
 				}
 				continue
 			}
-			row = append(row, bench.Micros(t.Median)+" "+t.within(), deadline.Positive("%.2f", t.Fraction))
+			row = append(row, deadline.Micros(t.Median)+" "+t.within(), deadline.Positive("%.2f", t.Fraction))
 			if i > 0 {
 				row = append(row, t.change(), t.how())
 			}

@@ -167,6 +167,17 @@ func (d *Deadlines) Lines() []string {
 	return append(lines, d.Load.String())
 }
 
+// Micros is a time in µs to four digits, or all before the point; a dash for NaN.
+func Micros(us float64) string {
+	switch {
+	case math.IsNaN(us):
+		return "–"
+	case us >= 1e4:
+		return fmt.Sprintf("%.0f", us)
+	}
+	return fmt.Sprintf("%.4g", us)
+}
+
 // Positive is a number where there is one.
 func Positive(format string, v float64) string {
 	if !(v > 0) {

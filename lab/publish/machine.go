@@ -71,8 +71,8 @@ func (d devices) scaling() string {
 			points := report.Section{Note: fmt.Sprintf("%s: %s.", c.Axis, c.What), Rows: [][]string{{c.Axis}, {"median, µs"}, {"95 %"}}}
 			for _, p := range c.Points {
 				points.Rows[0] = append(points.Rows[0], fmt.Sprint(p.X))
-				points.Rows[1] = append(points.Rows[1], bench.Micros(p.Median))
-				points.Rows[2] = append(points.Rows[2], bench.Micros(p.Interval[0])+" to "+bench.Micros(p.Interval[1]))
+				points.Rows[1] = append(points.Rows[1], deadline.Micros(p.Median))
+				points.Rows[2] = append(points.Rows[2], deadline.Micros(p.Interval[0])+" to "+deadline.Micros(p.Interval[1]))
 			}
 			all = append(all, points)
 		}

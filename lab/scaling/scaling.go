@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -270,7 +271,7 @@ func (s *Scaling) Rows() [][]string {
 		c := &s.Curves[i]
 		first, last := c.Points[0], c.Points[len(c.Points)-1]
 		rows = append(rows, []string{
-			c.Axis, fmt.Sprintf("%d to %d", first.X, last.X), bench.Micros(first.Median) + " to " + bench.Micros(last.Median),
+			c.Axis, fmt.Sprintf("%d to %d", first.X, last.X), deadline.Micros(first.Median) + " to " + deadline.Micros(last.Median),
 			exponent(c.Cost(0)), exponent(c.Cost(c.Upper())), exponent(c.Work(0)),
 		})
 	}

@@ -101,7 +101,10 @@ def read(file: str) -> Trace:
     if header is None:
         raise InputError(f"{file}: the file is empty, want a header line")
     try:
-        return Trace(header, _columns(lines), scenes, ends, episodes, last)
+        columns = _columns(lines)
+        if not header.get("margins"):
+            columns["margin"][:] = np.inf  # without a hard limit there is no margin, which is null
+        return Trace(header, columns, scenes, ends, episodes, last)
     except (KeyError, TypeError, ValueError) as e:
         raise InputError(f"{file}: a decision lacks a field, or a field is not a number: {e!r}") from None
 

@@ -97,12 +97,19 @@ func wrongf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(f
 // hand gives the caller a new object. One that is an io.Closer is closed on release.
 func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
 
+// errClosed is of a handle that another thread has released.
+var errClosed = errors.New("gpc: this object is closed")
+
 // fromHandle is the object of a handle.
-func fromHandle[T any](h C.uintptr_t) (T, error) {
-	var zero T
+func fromHandle[T any](h C.uintptr_t) (zero T, err error) {
 	if h == 0 {
 		return zero, wrongf("the handle is 0, want the handle of a %T", zero)
 	}
+	defer func() {
+		if recover() != nil { // a handle is of one object alone, and invalid behind its release
+			err = errClosed
+		}
+	}()
 	v, ok := cgo.Handle(h).Value().(T)
 	if !ok {
 		return zero, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), zero)

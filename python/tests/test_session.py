@@ -1,6 +1,7 @@
 """What a session decides, refines, evaluates and computes, beside the command line."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -180,3 +181,30 @@ def test_about_says_what_computes(opf):
     about = opf.about()
     assert about["case"] == "opf30" and about["threads"] == 1 and about["backend"] == "cpu" and about["notices"] == []
     assert set(gpc.version()) == {"version", "commit"}
+
+
+def test_what_another_thread_closes_is_closed():
+    """A thread that decides while another closes its objects is told so, and by nothing else."""
+    told = set()
+    for _ in range(5):
+        s = gpc.open("integrator-convex", threads=1)
+        state, context = s.observe(0)
+        loop = s.loop("direct")
+
+        def use(function, *args):
+            try:
+                while True:
+                    function(*args)
+            except gpc.Error as e:
+                told.add(str(e))
+
+        threads = [threading.Thread(target=use, args=args) for args in 2 * [(loop.decide, state, context), (s.encode, state[None], context[None])]]
+        for t in threads:
+            t.start()
+        loop.decide(state, context)
+        s.close()
+        loop.close()
+        for t in threads:
+            t.join(60)
+            assert not t.is_alive()
+    assert told and all(text.endswith(" is closed") for text in told)

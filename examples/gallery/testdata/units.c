@@ -67,11 +67,18 @@ int main(void)
     if (!controller || !plant)
         return 1;
     for (int e = 0; e < EPISODES; e++) {
-        double y[NY], c[NC], u[NU], s[NS], m[ALL], still[NU] = { 0.0 };
+        double y[NY], c[NC], u[NU], s[NS], m[ALL], still[NU] = { 0.0 }, start = 0.1, early[P_M + ALL + 1], late[P_M + ALL + 1];
         int safe = 1, failed = 0;
         const unsigned first = 0;
 
-        plant_fmi2Reset(plant), plant_fmi2EnterInitializationMode(plant), plant_fmi2ExitInitializationMode(plant);
+        plant_fmi2Reset(plant), plant_fmi2EnterInitializationMode(plant);
+        for (int i = 0; i < NP; i++)
+            plant_set(plant, NU + i, 1, &start);
+        plant_get(plant, 0, P_M + ALL + 1, early);
+        plant_fmi2ExitInitializationMode(plant);
+        plant_get(plant, 0, P_M + ALL + 1, late);
+        if (memcmp(early, late, sizeof early) != 0 || !early[P_S] || LEAST(early + P_M) == 0.0 || !early[P_M + ALL])
+            return 2; /* outputs of the initialization are those before the first step */
         controller_fmi2Reset(controller), controller_fmi2EnterInitializationMode(controller), controller_fmi2ExitInitializationMode(controller);
         plant_set(plant, P_S, NS, episode[e].s);
         plant_set(plant, P_C, NC, episode[e].c);
