@@ -30,7 +30,8 @@ type Problem struct {
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
 	projectionCode       func() (*projectionCode, error)
-	stateOnly            []bool // of each of Margins: it depends on the state alone
+	stateOnly            []bool    // of each of Margins: it depends on the state alone
+	marginSizes          []float64 // of each of Margins: its mean size at random starts and actions
 	backoff              *domain.Backoff
 	// Of an infinite horizon, by its case's solver; nil: unknown.
 	terminalCost     func(s, c []float64, pref domain.Preference) float64
