@@ -431,8 +431,12 @@ func (y *System) spec() domain.Spec {
 		clock = len(context)
 	}
 	context = append(context, y.last...)
+	states := slices.Clone(y.State)
+	for i, size := range y.StateScale {
+		states[i].Size = size
+	}
 	return domain.Spec{
-		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
+		Name: y.Name, Description: y.Description, Measured: states, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context:   context,
 		Enveloped: true, Clock: clock, Plan: max(1, y.plan), Steps: y.Steps, Horizon: y.Horizon, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
