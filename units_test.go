@@ -38,7 +38,7 @@ func rover(k float64) equations.System {
 	return equations.System{
 		Name: "rover", Description: "a rover past a post", State: []domain.Variable{v("x", 0, 0), v("y", 0, 0), v("vx", 0, 0), v("vy", 0, 0)},
 		Action: []domain.Variable{v("ax", -2, 2), v("ay", -2, 2)}, Objectives: []domain.Variable{{Name: "distance"}, {Name: "effort"}},
-		Margins: []domain.Variable{v("post", 0, 0), v("speed", 0, 0)}, Scenario: []domain.Variable{v("x", -0.2, 0.2), v("y", 0.1, 0.4)},
+		Margins: []domain.Variable{v("post", 0, 1), v("speed", 0, 1)}, Scenario: []domain.Variable{v("x", -0.2, 0.2), v("y", 0.1, 0.4)},
 		Initial: func(p, s, _ []float64) { s[0], s[1], s[2], s[3] = p[0], p[1], 0, 0 }, StateScale: []float64{k, k, k, k},
 		Steps: 25, StepSeconds: 0.2, Real: roverOf[float64](k), Dual: roverOf[complex128](k),
 		Soft: []equations.Soft{{Margin: "speed", Linear: 3 / k, Quadratic: 1 / (k * k)}},
