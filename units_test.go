@@ -27,7 +27,9 @@ func roverOf[T dual.Scalar](k float64) equations.Functions[T] {
 			x, y := n[0]*number(1/k)-3, n[1]*number(1/k)
 			j[0], j[1] = x*x+y*y, (u[0]*u[0]+u[1]*u[1])*number(0.01/(k*k))
 		},
-		Margins: func(_, _, _, n, m []T) { m[0], m[1] = dual.Hypot(n[0]-number(1.5*k), n[1])-number(0.5*k), number(k)-n[2] },
+		Margins: func(_, _, _, n, m []T) {
+			m[0], m[1] = dual.Hypot(n[0]-number(1.5*k), n[1])-number(0.5*k), number(k)-n[2]
+		},
 	}
 }
 
@@ -45,46 +47,60 @@ func rover(k float64) equations.System {
 	}
 }
 
-// A system has the same closed loop, margins and costs in every unit of length that its StateScale is written in: by the
-// state, by a noisy one, and by estimates whose errors are kept off the limits.
-func TestUnitsDoNotMatter(t *testing.T) {
-	type loop struct{ states, margins, costs []float64 }
-	drive := func(k, noise, deviation, level float64, window int) (l loop) {
-		c := caseOf(t, rover(k))
-		if deviation > 0 {
-			c = require.Get(require.Get(c.Noisy(deviation, nil))(t).Windowed(window))(t)
-			c = require.Get(c.Robust(level))(t)
-		}
-		r := require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, closedloop.Options{
-			Episodes: 2, Seed: 9001, ShardCount: 1, Noise: noise, Preference: domain.Preference{W: []float64{0.9, 0.1}},
-			Visit: func(e *closedloop.EpisodeRecord) {
-				for _, line := range e.Lines {
-					for _, v := range line.S {
-						l.states = append(l.states, v/k)
-					}
-					l.margins, l.costs = append(l.margins, float64(line.Margin)/k), append(l.costs, line.J...)
-				}
-			},
-		}))(t)
-		t.Logf("%v to a metre, noise %v, estimated %v kept off %v: safe %v, soft %+v", k, noise, deviation, level, r.Safe, r.Soft)
-		return l
+// inUnits is a closed loop in metres: states and margins per metre, and costs.
+func inUnits(t *testing.T, k float64, noise, deviation, level float64, window int) (states, margins, costs []float64) {
+	t.Helper()
+	c := caseOf(t, rover(k))
+	if deviation > 0 {
+		c = require.Get(require.Get(require.Get(c.Noisy(deviation, nil))(t).Windowed(window))(t).Robust(level))(t)
 	}
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, closedloop.Options{
+		Episodes: 2, Seed: 9001, ShardCount: 1, Noise: noise, Preference: domain.Preference{W: []float64{0.9, 0.1}},
+		Visit: func(e *closedloop.EpisodeRecord) {
+			for _, line := range e.Lines {
+				for _, v := range line.S {
+					states = append(states, v/k)
+				}
+				margins, costs = append(margins, float64(line.Margin)/k), append(costs, line.J...)
+			}
+		},
+	}))(t)
+	return states, margins, costs
+}
+
+// A system has the same closed loop, margins and costs in every unit of length that its StateScale and the ranges of its
+// margins are written in: by the state, by a noisy one, and by estimates, also with their errors kept off the limits.
+// Units of powers of two round alike; others differ within the tolerance of the solver.
+func TestUnitsDoNotMatter(t *testing.T) {
 	for _, test := range []struct {
 		name                    string
 		noise, deviation, level float64
 		window                  int
-	}{{name: "by the state"}, {name: "by a noisy state", noise: 0.01}, {name: "by estimates", deviation: 0.01}, {name: "kept off", deviation: 0.01, level: 3}, {name: "by a window", deviation: 0.01, window: 3}} {
-		want := drive(1, test.noise, test.deviation, test.level, test.window)
-		for _, k := range []float64{1e-3, 1e3} {
-			got := drive(k, test.noise, test.deviation, test.level, test.window)
-			worst := func(a, b []float64) (d float64) {
-				for i, v := range a {
-					d = math.Max(d, math.Abs(v-b[i]))
+	}{
+		{name: "by the state"}, {name: "by a noisy state", noise: 0.01}, {name: "by estimates", deviation: 0.01},
+		{name: "with errors kept off", deviation: 0.01, level: 3}, {name: "by a window", deviation: 0.01, window: 3},
+	} {
+		drive := func(k float64) [3][]float64 {
+			s, m, j := inUnits(t, k, test.noise, test.deviation, test.level, test.window)
+			return [3][]float64{s, m, j}
+		}
+		metres := drive(1)
+		for _, unit := range []struct{ k, tolerance float64 }{{1e3, 5e-3}, {1e-3, 5e-3}, {1 << 10, 1e-9}, {1.0 / (1 << 10), 1e-9}} {
+			got := drive(unit.k)
+			for i, quantity := range []string{"states", "margins", "costs"} {
+				worst := 0.0
+				for n, v := range metres[i] {
+					worst = math.Max(worst, math.Abs(got[i][n]-v))
 				}
-				return d
+				if !(worst <= unit.tolerance) {
+					t.Errorf("%s, %v to a metre: %s differ by %.2g", test.name, unit.k, quantity, worst)
+				}
 			}
-			s, m, j := worst(got.states, want.states), worst(got.margins, want.margins), worst(got.costs, want.costs)
-			t.Logf("%s, %v to a metre: states differ by %.2g, margins by %.2g, costs by %.2g", test.name, k, s, m, j)
+		}
+	}
+	for i, v := range caseOf(t, rover(1e3)).Spec().Measured {
+		if v.Scale() != 1e3 { // that noise, feedback and guard count it in
+			t.Errorf("state %d has a scale of %v, want its StateScale", i, v.Scale())
 		}
 	}
 }
