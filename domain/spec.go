@@ -14,8 +14,8 @@ import (
 type Variable struct {
 	Name string
 	Unit string
-	// Lo and Hi are the hard box of an action component (the paper's U), or the
-	// sampling range of a scenario parameter. Both zero: unbounded.
+	// Lo and Hi are the hard box of an action component (the paper's U), the sampling range of a
+	// scenario parameter, or the typical range of a state or margin. Both zero: unbounded.
 	Lo, Hi float64
 	// Size is the typical size of a measured component without a box; 0: 1.
 	Size float64
@@ -57,7 +57,7 @@ func Clip(dst, values []float64, variables []Variable) {
 }
 
 // Scale is the width of the box, or Size without one: what the noise of a measured component is
-// counted in (EpisodeOptions.Noise, Guard.Noise).
+// counted in (EpisodeOptions.Noise, Guard.Noise), and what a solver counts a margin in.
 func (v Variable) Scale() float64 {
 	if v.Bounded() {
 		return v.Hi - v.Lo

@@ -104,8 +104,8 @@ func (k *declared) penalty(b *program.Builder, margins []program.Value) program.
 		root := b.Apply(program.Sqrt, add(mul(x, x), number(l.width*l.width)))
 		slope := mul(add(number(end), root), add(root, mul(number(end), x)))
 		bend := sub(b.Apply(program.Div, mul(number(end*end), add(number(1), x)), slope), number(0.5))
-		left := sub(number(1), x)
-		e := add(mul(mul(mul(number(l.reach*l.width*l.width/2), left), left), bend), mul(number(0.5), sub(size, m)))
+		rest := sub(number(1), x)
+		e := add(mul(mul(mul(number(l.reach*l.width*l.width/2), rest), rest), bend), mul(number(0.5), sub(size, m)))
 		sum = add(sum, add(mul(number(l.linear), e), mul(number(l.quadratic), mul(e, e))))
 	}
 	return sum
