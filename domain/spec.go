@@ -18,7 +18,7 @@ type Variable struct {
 	// scenario parameter, or the typical range of a state or margin. Both zero: unbounded.
 	Lo, Hi float64
 	// Size is the typical size of a measured component without a box; 0: 1.
-	Size float64
+	Size float64 `json:"-"`
 	// Tolerance, of a measured component, is how far, in Unit, a map of this case may decode
 	// it from what is measured before the observation counts as off the map, whatever the
 	// map says of itself; see batchnav.ResidualBound. 0: it states none.
