@@ -14,9 +14,11 @@ import (
 type Variable struct {
 	Name string
 	Unit string
-	// Lo and Hi are the hard box of an action component (the paper's U), or the
-	// sampling range of a scenario parameter. Both zero: unbounded.
+	// Lo and Hi are the hard box of an action component (the paper's U), the sampling range of a
+	// scenario parameter, or the typical range of a state or margin. Both zero: unbounded.
 	Lo, Hi float64
+	// Size is the typical size of a measured component without a box; 0: 1.
+	Size float64 `json:"-"`
 	// Tolerance, of a measured component, is how far, in Unit, a map of this case may decode
 	// it from what is measured before the observation counts as off the map, whatever the
 	// map says of itself; see batchnav.ResidualBound. 0: it states none.
@@ -54,13 +56,13 @@ func Clip(dst, values []float64, variables []Variable) {
 	}
 }
 
-// Scale is the width of the box, or 1 without one: what the noise of a measured component is
-// counted in (EpisodeOptions.Noise, Guard.Noise).
+// Scale is the width of the box, or Size without one: what the noise of a measured component is
+// counted in (EpisodeOptions.Noise, Guard.Noise), and what a solver counts a margin in.
 func (v Variable) Scale() float64 {
 	if v.Bounded() {
 		return v.Hi - v.Lo
 	}
-	return 1
+	return cmp.Or(v.Size, 1)
 }
 
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:

@@ -15,8 +15,9 @@ type Soft struct {
 	// Margin is the name of one of System.Margins. The excess is its violation.
 	Margin string
 	// Linear and Quadratic are the penalties of an excess e in a decision, Linear·e + Quadratic·e². Every objective
-	// includes them, so that every weighting has the same penalty. The excess is smoothed over a thousandth of the
-	// margin's range, or of its unit without a range.
+	// includes them, so that every weighting has the same penalty. The excess is smoothed up to a hundredth of the
+	// margin's range, or of its mean size one decision after the starts where it has no range. A margin with more room
+	// costs nothing.
 	Linear, Quadratic float64
 	// Priority orders soft limits: where two conflict, the higher one is satisfied. Each step multiplies the penalty
 	// by 100.
@@ -26,7 +27,11 @@ type Soft struct {
 const (
 	priorityStep = 100
 	maxPriority  = 4
-	smoothed     = 1e-3
+	// The excess is smoothed over smoothingReach on both sides of the limit, in sizes of the margin. smoothingWidth is the
+	// width of its bend, in reaches. A step of the priority narrows it by the square root of the price, so that a limit
+	// that is satisfied has the same room at every priority.
+	smoothingReach = 1e-2
+	smoothingWidth = 0.1
 )
 
 // declared applies Soft and Rates to a system. Objectives include the penalties of soft limits, which are no margins
@@ -42,8 +47,9 @@ type declared struct {
 }
 
 type softLimit struct {
-	margin                   int
-	linear, quadratic, width float64
+	margin            int
+	linear, quadratic float64
+	reach, width      float64 // of the smoothing; width is in reaches
 }
 
 // applyDeclarations is y with its declarations applied to its functions; y itself where it has none.
@@ -69,8 +75,9 @@ func (y System) applyDeclarations() (System, *declared, error) {
 	y.Constants = struct {
 		Inner any       `json:"own"`
 		Soft  []Soft    `json:"soft,omitempty"`
+		Reach float64   `json:"reach,omitempty"` // tells other smoothings apart
 		Rates []float64 `json:"rates,omitempty"`
-	}{y.Constants, y.Soft, y.Rates}
+	}{y.Constants, y.Soft, smoothingReach * min(1, float64(len(y.Soft))), y.Rates}
 	y.complete()
 	if y.Source != nil {
 		y.Source = &Source{d}
@@ -96,8 +103,12 @@ func (k *declared) takeSoftLimits(y *System) error {
 			return fmt.Errorf("System.Soft[%d] (%s) has priority %d, want 0 to %d", i, s.Margin, s.Priority, maxPriority)
 		}
 		isSoft[index] = true
+		size, err := k.marginSize(index)
+		if err != nil {
+			return err
+		}
 		weight := math.Pow(priorityStep, float64(s.Priority))
-		k.soft = append(k.soft, softLimit{index, weight * s.Linear, weight * s.Quadratic, smoothed * y.Margins[index].Scale()})
+		k.soft = append(k.soft, softLimit{index, weight * s.Linear, weight * s.Quadratic, smoothingReach * size, smoothingWidth / math.Sqrt(weight)})
 	}
 	margins, room := []domain.Variable(nil), []float64(nil)
 	for i, v := range y.Margins {
@@ -113,6 +124,18 @@ func (k *declared) takeSoftLimits(y *System) error {
 		y.Solver.Room = room
 	}
 	return nil
+}
+
+// marginSize is the range of a margin, or its mean size at the trials of the inner problem.
+func (k *declared) marginSize(index int) (float64, error) {
+	inner, err := k.innerProblem()
+	if err != nil {
+		return 0, err
+	}
+	if v := k.inner.Margins[index]; v.Bounded() {
+		return v.Scale(), nil
+	}
+	return inner.marginSizes[index], nil
 }
 
 // addRates adds the margins of rates and the previous actions to y.
@@ -249,11 +272,17 @@ func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 	return y
 }
 
-// softPenalty is the penalty of a soft limit at a margin.
+// softPenalty is the penalty of a soft limit at a margin m. With R(x) = √(x² + width²) and x = |m|/reach, the second
+// derivative of the excess e is proportional to R(x)⁻³ − R(1)⁻³ within reach and zero beyond, where e is max(0, −m). A
+// bend like a hyperbola's is what a solver sees ahead of a limit. Its end leaves an optimum with room as it is.
 func softPenalty[T dual.Scalar](l softLimit, m T) T {
-	width := dual.Const[T](l.width)
-	e := dual.Const[T](0.5) * (dual.Sqrt(m*m+width*width) - m)
-	return dual.Const[T](l.linear)*e + dual.Const[T](l.quadratic)*(e*e)
+	number, end := dual.Const[T], math.Hypot(1, l.width)
+	size := dual.Abs(m)
+	x := dual.Min(1, size*number(1/l.reach))
+	root := dual.Sqrt(x*x + number(l.width*l.width))
+	bend := number(end*end)*(1+x)/((number(end)+root)*(root+number(end)*x)) - 0.5
+	e := number(l.reach*l.width*l.width/2)*(1-x)*(1-x)*bend + 0.5*(size-m)
+	return number(l.linear)*e + number(l.quadratic)*(e*e)
 }
 
 // softLimits is domain.ProblemAbilities.Soft; nil without soft limits.

@@ -17,6 +17,7 @@ import (
 // softPuck may exceed its speed to the east at a price, and changes its first force slowly.
 func softPuck() System {
 	y := puck()
+	y.Margins[1].Lo, y.Margins[1].Hi = 0, 1
 	y.Soft = []Soft{{Margin: "east", Linear: 0.02, Quadratic: 0.03, Priority: 1}}
 	y.Rates = []float64{0.3, 0}
 	return y
@@ -41,8 +42,7 @@ func handwritten[T dual.Scalar]() Functions[T] {
 		},
 		Objectives: func(s, c, u, sNext, j []T) {
 			objectives(s, c, u, sNext, j)
-			m := number(1) - sNext[2]
-			excess := (dual.Sqrt(m*m+number(1e-6)) - m) / number(2)
+			excess := smoothExcess(number(1)-sNext[2], 0.01, 1e-4)
 			for i := range j {
 				j[i] += number(2)*excess + number(3)*excess*excess
 			}
@@ -54,6 +54,19 @@ func handwritten[T dual.Scalar]() Functions[T] {
 			m[4], m[5] = number(0.3)-(u[0]-c[2]), number(0.3)+(u[0]-c[2])
 		},
 	}
+}
+
+// smoothExcess is the excess at a margin m whose bend has that width and ends at that reach: the integral of its slope.
+func smoothExcess[T dual.Scalar](m T, reach, width float64) T {
+	number := dual.Const[T]
+	if size := math.Abs(dual.Value(m)); size >= reach {
+		return dual.Max(0, -m)
+	}
+	root := func(x T) T { return dual.Sqrt(x*x + number(width*width)) }
+	end := math.Hypot(reach, width)
+	mass := 2*reach/(width*width*end) - 2*reach/(end*end*end)
+	left := number(reach) - m
+	return (left*number(reach/(width*width*end)) - (number(end)-root(m))/number(width*width) - left*left/number(2*end*end*end)) / number(mass)
 }
 
 func close8(a, b []float64) bool {

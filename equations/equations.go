@@ -110,7 +110,8 @@ type System struct {
 	Semantic       domain.Semantic
 	// MarginTolerance is the largest violation by rounding; 0: 1e-9.
 	MarginTolerance float64
-	// StateScale is the typical size of each state; nil: half its range, or 1.
+	// StateScale is the typical size of each state; nil: half its range, or 1. Noise, estimates and feedback count a state
+	// without a range in it. The solver counts margins in their ranges, or their units.
 	StateScale []float64
 	// Solver holds options of the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is the episode.
 	// The system sets TerminalCost by Horizon; samples then look ahead two horizons and keep the first. It also sets

@@ -30,7 +30,8 @@ type Problem struct {
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
 	projectionCode       func() (*projectionCode, error)
-	stateOnly            []bool // of each of Margins: it depends on the state alone
+	stateOnly            []bool    // of each of Margins: it depends on the state alone
+	marginSizes          []float64 // of each of Margins: its mean size at random starts and actions
 	backoff              *domain.Backoff
 	// Of an infinite horizon, by its case's solver; nil: unknown.
 	terminalCost     func(s, c []float64, pref domain.Preference) float64
@@ -430,8 +431,12 @@ func (y *System) spec() domain.Spec {
 		clock = len(context)
 	}
 	context = append(context, y.last...)
+	states := slices.Clone(y.State)
+	for i, size := range y.StateScale {
+		states[i].Size = size
+	}
 	return domain.Spec{
-		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
+		Name: y.Name, Description: y.Description, Measured: states, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context:   context,
 		Enveloped: true, Clock: clock, Plan: max(1, y.plan), Steps: y.Steps, Horizon: y.Horizon, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,

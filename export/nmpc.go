@@ -60,6 +60,7 @@ type optimiser struct {
 	Third           float64   // of a substep
 	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
 	StateMiddle, StateHalf []float64
+	MarginSizes            []float64 // nil: all 1
 	// More starts than two: Own of the controller's, and the Nearest of Library.
 	Several      bool
 	Own, Nearest int
@@ -132,6 +133,11 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 			half = (v.Hi - v.Lo) / 2
 		}
 		s.StateMiddle, s.StateHalf = append(s.StateMiddle, (v.Lo+v.Hi)/2), append(s.StateHalf, half)
+	}
+	if slices.ContainsFunc(spec.Margins, func(v domain.Variable) bool { return v.Scale() != 1 }) {
+		for _, v := range spec.Margins {
+			s.MarginSizes = append(s.MarginSizes, v.Scale())
+		}
 	}
 	for _, a := range spec.Action {
 		middle := 0.0

@@ -127,7 +127,7 @@ func (q *program) differentiateDual(p *point, t int) bool {
 			}
 		}
 		for i, v := range q.zm {
-			margins[i*d+col] = imag(v) * inverse
+			margins[i*d+col] = imag(v) * inverse / q.marginSizes[i]
 		}
 		sum := 0.0
 		for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
@@ -182,7 +182,7 @@ func (q *program) differentiateStage(p *point, t int) bool {
 			}
 		}
 		for i := range q.nm {
-			margins[i*d+col] = (q.mp[i] - q.mm[i]) * inverse
+			margins[i*d+col] = (q.mp[i] - q.mm[i]) * inverse / q.marginSizes[i]
 		}
 	}
 	return complete

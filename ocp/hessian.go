@@ -105,7 +105,7 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 				}
 			}
 			for i, v := range zt {
-				sum -= v * imag(q.zm[i])
+				sum -= v * imag(q.zm[i]) / q.marginSizes[i]
 			}
 			h[i*d+k] = (sum*inverse - q.slope[k]) * inverseStep
 		}

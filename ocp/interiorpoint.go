@@ -258,7 +258,7 @@ func (p *ipm) limitViolation() float64 {
 	worst := 0.0
 	for i, g := range p.cur.g {
 		if i < q.steps*q.nm {
-			g += q.room[i%q.nm]
+			g += q.room[i%q.nm] / q.marginSizes[i%q.nm]
 		}
 		worst = math.Max(worst, -g)
 	}

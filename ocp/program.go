@@ -13,7 +13,7 @@ import (
 //
 //	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t) + V(s_N, c_N)
 //	s.t. (s_{t+1}, c_{t+1}) = F(s_t, c_t, u_t)
-//	     margins(s_t, c_t, u_t) ≥ 0             for every t
+//	     margins(s_t, c_t, u_t) ≥ 0             for every t, in their sizes (Variable.Scale)
 //	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
 // The weights ω_t are fixed, or σ(s_t, u_t; c_t) in the adaptive mode. V is the terminal cost of an infinite horizon.
@@ -66,6 +66,8 @@ type program struct {
 	blocks                      []int         // Options.Blocks; nil: every action is free
 	blocked                     []bool        // [steps]: the stage repeats the action of the previous one
 	room                        []float64     // [nm]: distance to keep from each limit; nil: none
+	marginSizes                 []float64     // [nm]
+	sizedDuals                  []float64     // z per unit of the margins, [steps][nm]
 	dx, dJ, dm                  []float64     // written by a domain.Derivatives.Stages: [nx], [no] and [nm] by the columns
 	y                           []float64     // (s, c, u)
 	fp, fm, mp, mm              []float64
@@ -125,6 +127,9 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		}
 		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
 		q.scale[q.nx+j] = half
+	}
+	for _, v := range spec.Margins {
+		q.marginSizes = append(q.marginSizes, v.Scale())
 	}
 	q.isActive, q.costate = make([]bool, q.nx), make([]float64, q.nx)
 	for _, b := range []*[]float64{&q.y, &q.plus, &q.minus, &q.step} {
@@ -280,11 +285,19 @@ func (q *program) action(p *point, t int) []float64 {
 	return u
 }
 
-// marginsBeyondRoom writes the margins less the room to keep.
+// marginsBeyondRoom writes the margins less the room to keep, in their sizes.
 func (q *program) marginsBeyondRoom(s, c, u, m []float64) {
 	q.problem.Margins(s, c, u, m)
+	q.sizeMargins(m)
+}
+
+// sizeMargins subtracts the room to keep from the margins of a stage and divides them by their sizes.
+func (q *program) sizeMargins(m []float64) {
 	for i, v := range q.room {
 		m[i] -= v
+	}
+	for i, size := range q.marginSizes {
+		m[i] /= size
 	}
 }
 

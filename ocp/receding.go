@@ -35,7 +35,7 @@ type Status struct {
 	Converged    bool    // KKT within the solver's tolerance
 	Warm         bool    // started from the previous decision
 	KKT          float64 // largest scaled residual of the optimality conditions, with that penalty
-	Violation    float64 // largest −margin of the plan
+	Violation    float64 // largest −margin of the plan, in the margin's size
 	Cost         float64 // Σσᵀ J of the plan; with TerminalCost it is the minimised value
 	TerminalCost float64 // beyond the plan (Options.TerminalCost)
 	Iterations   int
@@ -298,7 +298,7 @@ func (p *ipm) keepStates(initial []float64) {
 // and leave less to do. A large deviation needs room for another plan: a barrier parameter of at least
 // strayedBarrier.
 const (
-	brokenLimit    = 1e-3 // in the margins' own units
+	brokenLimit    = 1e-3 // in the margins' sizes
 	strayedGrowth  = 10
 	strayedBarrier = 3e-3
 )

@@ -34,7 +34,7 @@ type Options struct {
 	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5. The scale makes the objective's
 	// largest first derivative at the start one. Derivatives are by a stage's actions in halves of their box and
-	// states in StateScale. Violation is in the margins' own units.
+	// states in StateScale. Violation is in the margins' sizes (Variable.Scale).
 	Tolerance float64
 	// Iterations bounds the steps of one start; 0: 200.
 	Iterations int
@@ -232,7 +232,7 @@ type Trajectory struct {
 	// TerminalCost is its part beyond the last step.
 	Cost, TerminalCost float64
 	// KKT is the largest scaled residual of the optimality conditions, Violation
-	// the largest −margin.
+	// the largest −margin in the margin's size.
 	KKT, Violation float64
 	Iterations     int
 }

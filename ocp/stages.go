@@ -25,9 +25,7 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 	for t := range q.steps {
 		s, c := q.state(p, t)
 		q.priority(s, c, p.u[t*q.nu:(t+1)*q.nu], p.sigma[t*q.no:(t+1)*q.no])
-		for i, v := range q.room {
-			p.g[t*q.nm+i] -= v
-		}
+		q.sizeMargins(p.g[t*q.nm : (t+1)*q.nm])
 	}
 }
 
@@ -65,7 +63,7 @@ func (q *program) differentiateStages(p *point) {
 			}
 		}
 		for r := t * q.nm; r < (t+1)*q.nm; r++ {
-			scaled(q.margins[r*d:], q.dm[r*nf:], 1)
+			scaled(q.margins[r*d:], q.dm[r*nf:], 1/q.marginSizes[r-t*q.nm])
 		}
 		for r := t * q.no; r < (t+1)*q.no; r++ {
 			scaled(q.dj[r*d:], q.dJ[r*nf:], 1)
@@ -107,7 +105,11 @@ func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda 
 		copy(q.costates[t*q.nx:(t+1)*q.nx], q.dynamicsDual(t, lambda))
 		q.skipMargins[t] = q.curvedMargins(t, mu, z) == nil
 	}
-	q.staged.Curvature(q.weightings, q.costates, z, q.skipMargins, q.hs)
+	size(&q.sizedDuals, q.steps*q.nm)
+	for i := range q.sizedDuals {
+		q.sizedDuals[i] = z[i] / q.marginSizes[i%q.nm]
+	}
+	q.staged.Curvature(q.weightings, q.costates, q.sizedDuals, q.skipMargins, q.hs)
 	for t := range q.steps {
 		q.scaleHessian(t, q.stageHessian(t))
 	}

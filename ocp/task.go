@@ -244,8 +244,11 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		U:            rows(solution.u, q.steps, q.nu), Sigma: rows(solution.sigma, q.steps, q.no), J: rows(solution.j, q.steps, q.no), Margins: rows(solution.g, q.steps, q.nm),
 		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
 	}
-	for i, room := range q.room {
-		for _, m := range t.Margins {
+	for _, m := range t.Margins {
+		for i := range m {
+			m[i] *= q.marginSizes[i]
+		}
+		for i, room := range q.room {
 			m[i] += room
 		}
 	}

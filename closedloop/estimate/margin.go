@@ -235,7 +235,7 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 		u := plan[min(t, len(plan)/m.nu-1)*m.nu:][:m.nu]
 		m.problem.Margins(x, y, u, m.margins)
 		for i, v := range m.backoff.At(y) {
-			if !(m.margins[i]-v >= -keepsTolerance) {
+			if !(m.margins[i]-v >= -keepsTolerance*m.problem.Spec().Margins[i].Scale()) {
 				return false
 			}
 		}
@@ -249,7 +249,7 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 	return true
 }
 
-// keepsTolerance is that of the solver of a plan, in the unit of a margin.
+// keepsTolerance is that of the solver of a plan, in the size of a margin.
 const keepsTolerance = 1e-4
 
 // keep writes the tightening of the margins of stage t.

@@ -103,9 +103,13 @@ func unlimited(t *testing.T, y equations.System) equations.System {
 	return y
 }
 
-// slowed is a system whose actions change by a tenth of their box at most, and whose first margin may be exceeded.
+// slowed is a system whose actions change by a tenth of their box at most, and whose first margin may be exceeded. The
+// other margins have ranges.
 func slowed(y equations.System) equations.System {
-	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 10}}
+	y.Soft, y.Margins = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 10}}, slices.Clone(y.Margins)
+	for i := range y.Margins[1:] {
+		y.Margins[1+i].Lo, y.Margins[1+i].Hi = 0, 5
+	}
 	for _, a := range y.Action {
 		y.Rates = append(y.Rates, (a.Hi-a.Lo)/10)
 	}

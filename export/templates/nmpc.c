@@ -39,7 +39,8 @@ typedef double along[D];
 static const double size[NU] = { {{row .HalfBox}} }, middle[NU] = { {{row .Solver.Middle}} };
 static const int moving[NA] = { {{range .Solver.Moving}}{{.}}, {{end}} };
 static const double typical[NA] = { {{row .Solver.Typical}} };
-{{- if .Solver.Blocked}}
+{{if .Solver.MarginSizes}}static const double margin_size[ALL] = { {{row .Solver.MarginSizes}} };
+{{end}}{{- if .Solver.Blocked}}
 static const unsigned char blocked[N + 1] = { {{range .Solver.Blocked}}{{if .}}1{{else}}0{{end}}, {{end}}0 }; /* steps of a plan whose actions are those of the step before */
 {{- end}}
 
@@ -373,6 +374,11 @@ static void differentiate(loop *p)
         const struct block *b = blocks;
 
         linearise_step(at, t, ESCAPES, m, p->margins[t]);
+{{- if .Solver.MarginSizes}}
+        for (i = 0; i < ALL; i++)
+            for (a = 0; a < D; a++)
+                p->margins[t][i][a] /= margin_size[i];
+{{- end}}
         for (i = 0; i < NA; i++)
             for (a = 0; a < D; a++)
                 p->next[t][i][a] = t < (LASTS ? p->steps : p->steps - 1) ? (moving[i] < NS ? b->x[AT_NEXT + moving[i]][a] : b->after_by[moving[i] - NS][a]) / typical[i] : 0.0;
@@ -433,7 +439,7 @@ static void curvature(loop *p)
                 double weight[NM], value[MARGINS_CURVES] = { 0.0 };
 
                 for (i = 0; i < NM; i++)
-                    weight[i] = -p->z[t][k * NM + i];
+                    weight[i] = -p->z[t][k * NM + i]{{if .Solver.MarginSizes}} / margin_size[k * NM + i]{{end}};
                 margins_hessian(q->s, q->c, q->u, q->next, weight, gradient, value);
                 curve(p->h[t], MARGINS_CURVED, margins_hrow, margins_hcol, value, q->x);
                 add_gradient(MARGINS_BY, margins_by, gradient, to_in, to_next);
@@ -551,6 +557,10 @@ static void evaluate(loop *p, iterate *at, int rolled)
         gpc_{{.Symbol}}_evaluate(s, c, at->u[t], at->image[t], at->image[t] + NS, at->j[t], at->g[t]);
 {{- if .KeepsOff}}
         keep_off(off_limits, c, at->g[t]);
+{{- end}}
+{{- if .Solver.MarginSizes}}
+        for (i = 0; i < ALL; i++)
+            at->g[t][i] /= margin_size[i];
 {{- end}}
         if (rolled)
             memcpy(at->x[t + 1], at->image[t], sizeof at->image[t]);

@@ -183,7 +183,7 @@ class System:
     margins and, as needed, memory, escape, initial, urgency, failed, measured and picture.
 
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
-    box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
+    box, of a scenario's parameter the range that an episode draws it from; those of a state or a margin, optional, its typical range.
     gpc.on_off, gpc.one_of and gpc.integer are actions that take one of a few values. So does an action between whole numbers lo and hi
     that discrete marks, a list of True and False in the order of the actions, as CasADi's nlpsol has it.
     steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan

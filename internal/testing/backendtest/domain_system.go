@@ -90,8 +90,8 @@ func checkStarts(p domain.Problem, points []point) (errs []error) {
 		switch {
 		case beyond > len(points)/2:
 			errs = append(errs, fmt.Errorf("%s has the range [%g, %g] %s and is about %.3g at the starts: is one of them in another unit?", name(spec.Measured, "state", i), v.Lo, v.Hi, v.Unit, sum))
-		case !v.Bounded() && (sum > bigState || sum > 0 && sum < smallState):
-			errs = append(errs, fmt.Errorf("%s is about %.3g %s at the starts and has no range, so that its scale is taken to be 1: give it Lo and Hi, or another unit", name(spec.Measured, "state", i), sum, v.Unit))
+		case !v.Bounded() && (sum > bigState*v.Scale() || sum > 0 && sum < smallState*v.Scale()):
+			errs = append(errs, fmt.Errorf("%s is about %.3g %s at the starts and has no range, so that its scale is taken to be %g: give it Lo and Hi, a StateScale, or another unit", name(spec.Measured, "state", i), sum, v.Unit, v.Scale()))
 		}
 	}
 	return errs
