@@ -26,6 +26,7 @@ type Problem struct {
 	declared             *declared    // nil: neither Soft nor Rates
 	switching            *switching   // nil: no Switches
 	relaxation           *shareSystem // of a relaxed problem; nil: it is none
+	remark               string       // on the integrator; "": none
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
@@ -121,6 +122,14 @@ func (p *Problem) System() System {
 	y := p.original
 	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
 	return y
+}
+
+// Remarks say what of the system is accepted and may not be meant; nil: nothing.
+func (p *Problem) Remarks() []string {
+	if p.remark == "" {
+		return nil
+	}
+	return []string{p.remark}
 }
 
 // StateScale is the System's, completed where it was nil.

@@ -17,6 +17,10 @@ import (
 
 // New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
+	y, err := y.chooseSubsteps()
+	if err != nil {
+		return nil, err
+	}
 	original := y
 	y, switching, err := y.applySwitches()
 	if err != nil {
@@ -56,7 +60,11 @@ func New(y System) (*Problem, error) {
 			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
 		}
 	}
-	if err := p.tryFunctions(); err != nil {
+	failed := p.tryFunctions()
+	if p.remark, err = original.checkIntegrator(); err == nil {
+		err = failed
+	}
+	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return p, nil
@@ -131,11 +139,11 @@ func (y *System) validate() error {
 	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
 		fail("Real.Escape is given: %t, Dual.Escape is given: %t, EscapeSteps is %d; want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
 	}
-	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
-		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d; want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
+	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 0 || !(stiff.Error >= 0)) {
+		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d, Error is %v; want a function, a finite time above 0, at least 1 or dual.Auto, and an error ≥ 0", stiff.ODE == nil, stiff.Span, stiff.Substeps, stiff.Error)
 	}
-	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 1) {
-		fail("ODE: Real is nil: %t, Dual is nil: %t, Span is %v, Substeps is %d; want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
+	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 0 || !(ode.Error >= 0)) {
+		fail("ODE: Real is nil: %t, Dual is nil: %t, Span is %v, Substeps is %d, Error is %v; want both functions, a finite time above 0, at least 1 or dual.Auto, and an error ≥ 0", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps, ode.Error)
 	}
 	if y.ODE != nil && y.Stiff != nil {
 		fail("ODE and Stiff exclude each other: give one of them")
