@@ -16,7 +16,9 @@ import (
 const (
 	remarkedError = 0.01
 	refusedError  = 0.1
-	chosenError   = 1e-3 // what dual.Auto keeps unless Error says otherwise
+	// An implicit step damps what it does not resolve, so that its error passes.
+	refusedImplicit = 0.5
+	chosenError     = 1e-3 // what dual.Auto keeps unless Error says otherwise
 	// A step is unstable where it enlarges deviations, by a factor that halved steps differ from by this share.
 	unstableShare = 0.1
 	squarings     = 6 // of a step's Jacobian: its power 64 shows its spectral radius
@@ -25,11 +27,13 @@ const (
 	walkSteps     = 64 // of a walk at most
 	jacobianEvery = 16 // steps of walks
 	heldAction    = 4  // steps in the mean
+	narrowings    = 6  // of an action that violates a limit, towards Rest
 	mostSubsteps  = 1024
+	mostImplicit  = 64
 	mostDoublings = 8  // in search of a number of substeps that would do
-	finest        = 64 // halvings of a step that is not finite
+	finest        = 16 // implicit substeps where explicit ones are not finite
 	// A walk ends so many widths of a state's range beyond it, or at so many times the largest start.
-	widthsBeyond  = 0.5
+	widthsBeyond  = 0.25
 	timesTheStart = 4.0
 )
 
@@ -139,7 +143,7 @@ func (k *integration) with(substeps int, implicit bool) System {
 // worst walks with an integrator and returns its worst step. It ends at the first one that is unstable or off by more
 // than enough.
 func (k *integration) worst(substeps int, implicit bool, enough float64) (w worstStep) {
-	step, halved, fine := k.with(substeps, implicit), k.with(2*substeps, implicit), k.with(finest*substeps, implicit)
+	step, halved, fine := k.with(substeps, implicit), k.with(2*substeps, implicit), k.with(max(finest, 4*substeps), true)
 	rng, visited := k.random(), 0
 	next, better, m := make([]float64, len(k.scale)), make([]float64, len(k.scale)), make([]float64, len(k.hard))
 	u := make([]float64, len(k.y.Action))
@@ -149,26 +153,44 @@ func (k *integration) worst(substeps int, implicit bool, enough float64) (w wors
 			if t == 0 || rng.IntN(heldAction) == 0 {
 				k.draw(rng, u)
 			}
-			integrate(&step, s, c, u, next)
-			integrate(&halved, s, c, u, better)
-			if !tensor.Finite(next) && !tensor.Finite(better) {
-				if integrate(&fine, s, c, u, better); !tensor.Finite(better) {
-					break // so are the equations
-				}
-			}
-			w.compare(k, s, u, next, better)
 			if visited++; t == 0 || visited%jacobianEvery == 0 {
 				w.destabilise(k, &step, &halved, s, c, u)
+			}
+			var sNext, cNext []float64
+			for try := 0; sNext == nil && try <= narrowings; try++ {
+				if try > 0 {
+					k.narrow(rng, u)
+				}
+				integrate(&step, s, c, u, next)
+				integrate(&halved, s, c, u, better)
+				if !tensor.Finite(next) && !tensor.Finite(better) {
+					if integrate(&fine, s, c, u, better); !tensor.Finite(better) {
+						continue // so are the equations
+					}
+				}
+				w.compare(k, s, u, next, better)
+				sNext, cNext = k.advance(s, c, u, better, m)
 			}
 			if w.size > enough || w.growth > 0 {
 				return w
 			}
-			if s, c = k.advance(s, c, u, better, m); s == nil {
+			if s, c = sNext, cNext; s == nil {
 				break
 			}
 		}
 	}
 	return w
+}
+
+// narrow halves an action's distance to Rest, and draws the switched ones anew.
+func (k *integration) narrow(rng *rand.Rand, u []float64) {
+	for i, rest := range k.y.Rest {
+		if values := k.values[i]; values != nil {
+			u[i] = values[rng.IntN(len(values))]
+		} else {
+			u[i] = (u[i] + rest) / 2
+		}
+	}
 }
 
 // compare counts a step, next, that is better by halved ones.
@@ -322,7 +344,7 @@ func (k *integration) remedy(substeps int) string {
 		ways = append(ways, fmt.Sprintf("substeps=%d", n))
 	}
 	if !implicit {
-		if n := k.doubled(1, mostSubsteps>>mostDoublings, true, remarkedError); n == 1 {
+		if n := k.doubled(1, mostImplicit, true, remarkedError); n == 1 {
 			ways = append(ways, "stiff=True")
 		} else if n > 0 {
 			ways = append(ways, fmt.Sprintf("stiff=True with substeps=%d", n))
@@ -342,10 +364,13 @@ func (y *System) checkIntegrator() (remark string, err error) {
 		return "", nil
 	}
 	recovered(func() {
-		k := newIntegration(*y)
-		w := k.worst(*substeps, y.Stiff != nil, refusedError)
+		k, refused := newIntegration(*y), refusedError
+		if y.Stiff != nil {
+			refused = refusedImplicit
+		}
+		w := k.worst(*substeps, y.Stiff != nil, refused)
 		switch {
-		case w.growth > 0 || w.size > refusedError:
+		case w.growth > 0 || w.size > refused:
 			err = fmt.Errorf("%s: %s", w.describe(y), k.remedy(*substeps))
 		case w.size > remarkedError:
 			remark = fmt.Sprintf("%s: %s", w.describe(y), k.remedy(*substeps))
@@ -374,22 +399,25 @@ func (y System) chooseSubsteps() (System, error) {
 	if err := y.validate(); err != nil {
 		return y, err
 	}
-	size, implicit, n := chosenError, y.Stiff != nil, 1
+	size, implicit, most, n := chosenError, y.Stiff != nil, mostSubsteps, 1
+	if implicit {
+		most = mostImplicit
+	}
 	if requested := y.requestedError(); requested > 0 {
 		size = requested
 	}
 	var k *integration
 	failed := recovered(func() {
 		k = newIntegration(y)
-		n = k.doubled(1, mostSubsteps, implicit, size)
+		n = k.doubled(1, most, implicit, size)
 	})
 	switch {
 	case failed != nil:
 		n = 1 // tryFunctions says what is wrong
-	case n == 0 && !implicit && k.doubled(1, mostSubsteps, true, size) > 0:
-		return y, fmt.Errorf("system %q: no number of substeps up to %d keeps the error of a step below %v of the scale of each state, but stiff=True does (in Go, Stiff in place of ODE)", y.Name, mostSubsteps, size)
+	case n == 0 && !implicit && k.doubled(1, mostImplicit, true, size) > 0:
+		return y, fmt.Errorf("system %q: no number of substeps up to %d keeps the error of a step below %v of the scale of each state, but stiff=True does (in Go, Stiff in place of ODE)", y.Name, most, size)
 	case n == 0:
-		return y, fmt.Errorf("system %q: no number of substeps up to %d keeps the error of a step below %v of the scale of each state: are the equations smooth, and are the scales the usual sizes?", y.Name, mostSubsteps, size)
+		return y, fmt.Errorf("system %q: no number of substeps up to %d keeps the error of a step below %v of the scale of each state: are the equations smooth, and are the scales the usual sizes?", y.Name, most, size)
 	}
 	z := (&integration{y: y}).with(n, implicit)
 	y.ODE, y.Stiff = z.ODE, z.Stiff

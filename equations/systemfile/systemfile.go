@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
@@ -164,7 +165,28 @@ func unmarshal(text []byte) (*File, error) {
 	if f.program, err = program.Unmarshal(code); err != nil {
 		return nil, err
 	}
-	return f, f.validate()
+	if err := f.validate(); err != nil {
+		return nil, err
+	}
+	return f, f.chooseSubsteps()
+}
+
+// chooseSubsteps writes the number in place of "auto", so that the canonical form is the same wherever it is read.
+func (f *File) chooseSubsteps() error {
+	if f.header.Integrator == nil || f.header.Integrator.Substeps != dual.Auto {
+		return nil
+	}
+	p, err := equations.New(f.System())
+	if err != nil {
+		return err
+	}
+	y := p.System()
+	h, err := headerOf(&y)
+	if err != nil {
+		return err
+	}
+	f.header.Integrator = h.Integrator
+	return f.validate()
 }
 
 // recognise refuses files of another kind or version first.

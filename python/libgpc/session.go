@@ -85,7 +85,9 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Fallbacks []string `json:"fallbacks"`
 			// Outputs is how many values are measured for loops that do not say otherwise, 0 where they have no estimator.
 			Outputs int `json:"outputs"`
-		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs()})
+			// Remarks are those on the case.
+			Remarks []string `json:"remarks"`
+		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs(), s.catalogued.Remarks()})
 	})
 }
 
