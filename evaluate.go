@@ -122,6 +122,9 @@ func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Cont
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
+	if err == nil {
+		r.Integration, err = c.integration(ctx, newController, opt)
+	}
 	return r, asBadInput(err)
 }
 
@@ -267,6 +270,8 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 	p, err := closedloop.Pair(ctx, &c.def, all, opt)
 	if err == nil {
 		p.Map = record
+		opt.Method = all[0].Method
+		p.Integration, err = c.integration(ctx, all[0].New, opt)
 	}
 	return p, asBadInput(err)
 }

@@ -244,6 +244,9 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	if out.Plant != "" {
 		fmt.Fprintf(w, "the model is not the plant: %s; the reference knows it, map and solver do not\n", out.Plant)
 	}
+	if out.Integration != nil {
+		fmt.Fprintln(w, out.Integration)
+	}
 	if out.Advice != "" {
 		fmt.Fprintf(w, "what would help: %s\n", out.Advice)
 	}

@@ -50,7 +50,7 @@ episodes side by side, which changes latencies alone.`,
 			if opt.Limit, err = limit(); err != nil {
 				return err
 			}
-			opt.Progress = a.Progress(c.Name() + " " + setup.Method)
+			opt.Progress, opt.CheckIntegration = a.Progress(c.Name()+" "+setup.Method), true
 			if c, err = guard(c); err != nil {
 				return err
 			}
@@ -136,6 +136,9 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
+		if r.Integration != nil {
+			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
+		}
 		renderBeyond(w, r.Excursions)
 	}
 }

@@ -76,6 +76,8 @@ type Result struct {
 	Flagged    int             `json:"flagged"`    // of them: some guard acted
 	// Gap says how far decisions may be above their optima; absent for a case that knows no bound.
 	Gap *GapBounds `json:"gap_bound,omitempty"`
+	// Integration is absent unless Options.CheckIntegration asks for it, and without an integrator.
+	Integration *Integration `json:"integration,omitempty"` // a few of the episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures

@@ -202,8 +202,10 @@ type Report struct {
 	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
 	Plant    string  `json:"plant,omitempty"`    // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
 	Delay    float64 `json:"delay,omitempty"`    // of the plant's actions behind what they are decided by, in periods; absent: 0
-	Met      bool    `json:"met"`                // whether the test meets target and tail
-	Target   struct {
+	// Integration is that of the chosen method from the first starts of the test.
+	Integration *closedloop.Integration `json:"integration,omitempty"` // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	Met         bool                    `json:"met"`                   // whether the test meets target and tail
+	Target      struct {
 		Mean float64 `json:"mean_pct"` // mean regret asked for
 		Max  float64 `json:"max_pct"`  // largest regret asked for
 	} `json:"target"`
@@ -400,7 +402,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err != nil {
 		return nil, err
 	}
-	test.episodes, test.threads = timedStarts(tests), 1
+	test.episodes, test.threads, test.integration = timedStarts(tests), 1, &out.Integration
 	alone, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err

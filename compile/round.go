@@ -325,8 +325,10 @@ type loops struct {
 	purpose  purpose // with the round, the seed of the starts
 	round    int
 	episodes int
-	threads  int                             // 0: the run's
-	visit    func(*closedloop.EpisodeRecord) // called after each episode; nil: none
+	threads  int // 0: the run's
+	// integration is written; nil: it is not looked at.
+	integration **closedloop.Integration
+	visit       func(*closedloop.EpisodeRecord) // called after each episode; nil: none
 }
 
 // decisions is the clock of decisions; nil: wall time.
@@ -343,7 +345,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	floored, capped, n := 0.0, 0.0, 0
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
 	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(),
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(), CheckIntegration: l.integration != nil,
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
@@ -366,6 +368,9 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	})
 	if err != nil {
 		return out, err
+	}
+	if l.integration != nil {
+		*l.integration = result.Integration
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
 	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90

@@ -124,6 +124,18 @@ func (p *Problem) System() System {
 	return y
 }
 
+// Finer is the problem with so many times the substeps of its integrator; nil where it has none.
+func (p *Problem) Finer(factor int) (*Problem, error) {
+	y := p.original
+	substeps := y.substeps()
+	if substeps == nil {
+		return nil, nil
+	}
+	z := (&integration{y: y}).with(factor**substeps, false)
+	z.checked = true
+	return New(z)
+}
+
 // Remarks say what of the system is accepted and may not be meant; nil: nothing.
 func (p *Problem) Remarks() []string {
 	if p.remark == "" {

@@ -42,7 +42,7 @@ class Evaluation(Result):
             rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
-            ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
+            ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
             ("decision p50 / p99 (first), µs", _latency(self["latency_us"])),
         ]
         return [(k, v) for k, v in rows if v]
@@ -70,7 +70,7 @@ class CompileReport(Result):
             ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
             ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
             ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
-            ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
+            ("integration", _integration(self)), ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
         ]
         return [(k, v) for k, v in rows if v]
 
@@ -91,6 +91,15 @@ def _number(v: float | None) -> str:
 
 def _share(share: float | None, n: int) -> str:
     return "" if share is None else f"{round(share * n)} of {n}"
+
+
+def _integration(r: Mapping[str, Any]) -> str:
+    """What episodes cost more with finer steps of the integrator, %; "" where that was not looked at."""
+    i = r.get("integration")
+    if not i:
+        return ""
+    safe = "" if i["safe"] == i["safe_finer"] else f", safe in {i['safe']} of {i['episodes']}, in {i['safe_finer']} with steps of 1/{i['factor']}"
+    return f"{_number(i['cost_pct'])} %{safe}"
 
 
 def _count(n: int | None, of: int) -> str:
