@@ -89,6 +89,8 @@ type Result struct {
 	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
 	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
+	// OracleFailure is the first of them.
+	OracleFailure *UnsafeEpisode `json:"oracle_failure,omitempty"` // the first of them, with its cause; absent: all solved
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int     `json:"excluded"`
@@ -142,10 +144,10 @@ type StartStatistics struct {
 	GapPct    RegretStatistics `json:"gap"`       // over episodes, of the worst above it
 }
 
-// UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
+// UnsafeEpisode is one entry of Result.Unsafe, or Result.OracleFailure; with the result's seed it can be
 // run again.
 type UnsafeEpisode struct {
-	Episode int    `json:"episode"` // number of one that was not safe
+	Episode int    `json:"episode"` // its number
 	Cause   string `json:"cause"`   // what is known of why
 }
 

@@ -36,8 +36,10 @@ class Evaluation(Result):
         rows = [
             ("case", self["case"]), ("method", self["method"]), ("episodes", f"{episodes}, seed {self['seed']}"), ("driven with", _driven(self)), ("safe", _share(self["safe"], episodes)),
             ("limits broken", ", ".join(f"{v['limit']} in {v['episodes']}" for v in self.get("limits") or () if v["episodes"])),
-            ("goal reached", _share(self.get("reached"), episodes)),
+            ("first unsafe", "".join(f"episode {v['episode']}: {v['cause']}" for v in (self.get("unsafe") or ())[:1])), ("goal reached", _share(self.get("reached"), episodes)),
         ]
+        if failure := self.get("oracle_failure"):
+            rows.append(("no optimum", f"in {self['oracle_failures']} of {episodes}, first in episode {failure['episode']}: {failure['cause']}"))
         if regret["n"]:
             rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
         rows += [
