@@ -147,7 +147,7 @@ type StartStatistics struct {
 // UnsafeEpisode is one entry of Result.Unsafe, or Result.OracleFailure; with the result's seed it can be
 // run again.
 type UnsafeEpisode struct {
-	Episode int    `json:"episode"` // its number
+	Episode int    `json:"episode"` // its number of the seed
 	Cause   string `json:"cause"`   // what is known of why
 }
 
