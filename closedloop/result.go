@@ -147,7 +147,7 @@ type StartStatistics struct {
 // UnsafeEpisode is one entry of Result.Unsafe, or Result.OracleFailure; with the result's seed it can be
 // run again.
 type UnsafeEpisode struct {
-	Episode int    `json:"episode"` // its number of the seed
+	Episode int    `json:"episode"` // number of the episode
 	Cause   string `json:"cause"`   // what is known of why
 }
 

@@ -310,12 +310,20 @@ func (k *integration) spectralRadius(y *System, s, c, u []float64) (radius float
 
 // describe says what a step is off by.
 func (w *worstStep) describe(y *System) string {
-	text := fmt.Sprintf("one step of the integrator, of %.4g s, is off by %.3g %% of the scale of %s", y.StepSeconds, 100*w.size, y.State[w.state].Name)
+	span, name := 0.0, y.State[w.state].Name
+	if y.ODE != nil {
+		span = y.ODE.Span
+	} else {
+		span = y.Stiff.Span
+	}
+	text := fmt.Sprintf("one step of the integrator, %d × %.4g in the time of ode, ", *y.substeps(), span/float64(*y.substeps()))
 	if math.IsInf(w.size, 1) {
-		text = fmt.Sprintf("one step of the integrator, of %.4g s, is not finite in %s", y.StepSeconds, y.State[w.state].Name)
+		text += "is not finite in " + name
+	} else {
+		text += fmt.Sprintf("is off by %.3g %% of the scale of %s", 100*w.size, name)
 	}
 	if w.growth > 0 {
-		text += fmt.Sprintf(", and unstable: a deviation of %s grows %.3g times in it, %.3g in two of half its length", y.State[w.state].Name, w.growth, w.refined)
+		text += fmt.Sprintf(", and unstable: a deviation of %s grows %.3g times in it, %.3g in two of half its length", name, w.growth, w.refined)
 	}
 	return text + fmt.Sprintf(" (at the state %.4g and the action %.4g)", w.s, w.u)
 }
