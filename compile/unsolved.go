@@ -18,10 +18,9 @@ const startsExamined = 32
 // unsolved says why the scenarios at points have too few samples: how the solver failed, at which start, and what
 // would help.
 func (r *run) unsolved(points [][]float64, total *dataset.Counters) error {
-	solver := r.c.Definition().Solver
 	text := fmt.Sprintf("compile: %d of %d scenarios have samples, want at least %d; %s", total.Retained, total.Scenarios, leastScenarios, total.Missing())
 	help := "a longer budget, or a system whose solves take less time"
-	if _, err := solver.Solve(0, points[0], domain.Preference{Adaptive: true}, domain.WeightedSum, r.opt.Seed); err != nil {
+	if _, err := r.c.Definition().Solver.Solve(0, points[0], domain.Preference{Adaptive: true}, domain.WeightedSum, r.opt.Seed); err != nil {
 		text += fmt.Sprintf("; of the scenario %.4g: %v", points[0], err)
 		if help = "equations whose slopes do not jump (√(x² + ε²) for |x|), with costs and states of usual size (docs/how-to/fix-your-equations.md)"; errors.Is(err, domain.ErrInfeasible) {
 			help = "limits that some plan keeps to the end of the episode from every start, or soft ones"

@@ -58,7 +58,7 @@ func (y System) applyDeclarations() (System, *declared, error) {
 	if y.Horizon == 0 {
 		d.ownContext++
 	}
-	d.inner.Soft, d.inner.Rates, d.inner.checked = nil, nil, true
+	d.inner.Soft, d.inner.Rates = nil, nil
 	d.innerProblem = sync.OnceValues(func() (*Problem, error) { return New(d.inner) })
 	if err := d.takeSoftLimits(&y); err != nil {
 		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)

@@ -138,7 +138,7 @@ type System struct {
 	plan int
 	// snapAction moves a random action of a test of the functions to one that they are for; nil: any is.
 	snapAction func(u []float64)
-	checked    bool // the integrator is, or is checked with the system that this one is a part of
+	unchecked  bool // the integrator is not checked
 }
 
 // Plants are systems of the same names and sizes with other parameters.

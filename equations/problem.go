@@ -131,9 +131,7 @@ func (p *Problem) Finer(factor int) (*Problem, error) {
 	if substeps == nil {
 		return nil, nil
 	}
-	z := (&integration{y: y}).with(factor**substeps, false)
-	z.checked = true
-	return New(z)
+	return New(y.integrated(factor**substeps, false))
 }
 
 // Remarks say what of the system is accepted and may not be meant; nil: nothing.

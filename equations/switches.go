@@ -133,7 +133,7 @@ func (y System) applySwitches() (System, *switching, error) {
 		a := &inner.Action[d.Action]
 		a.Lo, a.Hi = d.Values[0], d.Values[len(d.Values)-1]
 	}
-	inner.snapAction, inner.checked = k.draw, true
+	inner.snapAction = k.draw
 	var err error
 	if k.inner, err = New(inner); err != nil {
 		return y, nil, err

@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,9 +18,8 @@ import (
 
 // New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
-	y, err := y.chooseSubsteps()
-	if err != nil {
-		return nil, err
+	if n := y.substeps(); n != nil && *n == dual.Auto && y.validate() == nil {
+		return y.chooseSubsteps()
 	}
 	original := y
 	y, switching, err := y.applySwitches()
@@ -61,10 +61,7 @@ func New(y System) (*Problem, error) {
 		}
 	}
 	failed := p.tryFunctions()
-	if p.remark, err = original.checkIntegrator(); err == nil {
-		err = failed
-	}
-	if err != nil {
+	if err := cmp.Or(p.checkIntegrator(), failed); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return p, nil
