@@ -68,5 +68,10 @@ func TestRemarksOnASystemAreSaid(t *testing.T) {
 			t.Errorf("a span of %s ends with %d: %s", length, code, log)
 		}
 	}
+	for _, command := range [][]string{{"eval", craneFile, "--method", "nmpc"}, {"eval", "pair", craneFile, "--methods", "nmpc"}} {
+		if code, out, log := run(app, append(command, "--episodes", "2", "--seed", "9001")...); code != 0 || !strings.Contains(out, "integration: ") {
+			t.Errorf("%v ends with %d, %s: %s", command, code, log, out)
+		}
+	}
 	refused(t, app, "--budget 0s", "compile", craneFile, "--out", filepath.Join(t.TempDir(), "a.safetensors"), "--budget", "0s")
 }

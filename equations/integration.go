@@ -25,7 +25,6 @@ const (
 	iterations    = 16 // of a deviation, the second half of which counts
 
 	walks, walkSteps = 16, 64
-	widthsBeyond     = 0.25 // of a state's range, to where walks go
 	heldAction       = 4    // steps in the mean
 	narrowings       = 6    // of an action that violates a limit, towards Rest
 	stabilityEvery   = 16   // steps
@@ -169,7 +168,7 @@ func (p *Problem) within(s, c, u, next []float64) (sNext, cNext []float64) {
 		m = m[:len(p.declared.hard)] // without rates
 	}
 	for i, v := range y.State {
-		if beyond := widthsBeyond * (v.Hi - v.Lo); !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo-beyond || next[i] > v.Hi+beyond) {
+		if !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo || next[i] > v.Hi) {
 			return nil, nil
 		}
 	}
