@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/names"
@@ -126,6 +127,44 @@ func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Cont
 		r.Integration, err = c.integration(ctx, newController, opt)
 	}
 	return r, asBadInput(err)
+}
+
+// finerEpisodes are driven in a plant of finerFactor times the substeps of its integrator.
+const finerEpisodes, finerFactor = 4, 8
+
+// integration drives a few of an evaluation's episodes in its plant and in one that is integrated in finer steps; nil
+// where the plant is another than the model, or has no integrator.
+func (c *Case) integration(ctx context.Context, newController func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Integration, error) {
+	p, ok := c.def.Problem.(*equations.Problem)
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	if !opt.CheckIntegration || !ok || !generic || c.def.Other != nil || opt.Scenes != nil || opt.ShardCount > 1 || p.Substeps() == 0 {
+		return nil, nil
+	}
+	finer, err := p.Finer(finerFactor)
+	if err != nil {
+		return nil, err
+	}
+	opt.Episodes, opt.WithoutOptima, opt.Progress = min(opt.Episodes, finerEpisodes), true, nil
+	opt.TracePath, opt.Resume, opt.Limit = "", false, closedloop.LoadLimit{}
+	drive := func(plant domain.Plant) (cost float64, safe int, err error) {
+		def := c.def
+		def.Plant = plant
+		opt.Visit = func(e *closedloop.EpisodeRecord) {
+			if cost += float64(e.End.Cost); e.End.Safe {
+				safe++
+			}
+		}
+		_, err = closedloop.Evaluate(ctx, &def, newController, opt)
+		return cost, safe, err
+	}
+	cost, safe, err := drive(plant)
+	if err != nil {
+		return nil, err
+	}
+	simulation := *plant
+	simulation.Problem = finer
+	finerCost, finerSafe, err := drive(&simulation)
+	return &closedloop.Integration{Episodes: opt.Episodes, Factor: finerFactor, CostPct: closedloop.Number(100 * (finerCost - cost) / cost), Safe: safe, SafeFiner: finerSafe}, err
 }
 
 // options says what in options for this case cannot be.

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -111,6 +112,23 @@ type Result struct {
 	// Amended says which fields a later run added, of records that an earlier program wrote: of all others Commit, Device and
 	// Load are those of the first.
 	Amended []Amendment `json:"amended,omitempty"`
+}
+
+// Integration says what the integrator of a plant is worth: the same episodes in the plant, and in one of finer steps.
+type Integration struct {
+	Episodes  int    `json:"episodes"`   // driven in both plants
+	Factor    int    `json:"factor"`     // of the substeps of the finer one
+	CostPct   Number `json:"cost_pct"`   // of the mean cost in the finer plant above that in the plant, %
+	Safe      int    `json:"safe"`       // episodes in the plant
+	SafeFiner int    `json:"safe_finer"` // episodes in the finer one
+}
+
+func (i *Integration) String() string {
+	text := fmt.Sprintf("integration: %s %%", i.CostPct.Text("%.2g"))
+	if i.Safe != i.SafeFiner {
+		text += fmt.Sprintf(", safe in %d of %d episodes, and in %d with steps of 1/%d: the equations are not integrated well enough", i.Safe, i.Episodes, i.SafeFiner, i.Factor)
+	}
+	return text
 }
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.

@@ -2,6 +2,7 @@ package equations
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,8 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Errors of a step of the integrator are against two steps of half its length, in units of each state's scale; of a state
-// without a range, or of its size where that is larger.
+// Errors of a step of the integrator are in units of each state's scale, by two steps of half its length.
 const (
 	remarkedError   = 0.01
 	refusedError    = 0.1
@@ -30,7 +30,7 @@ const (
 	stabilityEvery   = 16   // steps
 	mostExplicit     = 1024 // substeps that are tried
 	mostImplicit     = 64
-	fineSubsteps     = 16 // implicit, at least, where explicit ones are not finite
+	fineImplicit     = 16 // at least, where explicit substeps are not finite
 )
 
 // badStep is the worst step that walks with an integrator have found.
@@ -41,15 +41,15 @@ type badStep struct {
 	growth, refined float64 // of deviations where the step is unstable, by the step and by halved ones; else 0
 }
 
-// substeps are those of ODE or Stiff; nil without either.
-func (y *System) substeps() *int {
+// substeps are those of ODE or Stiff; 0 without either.
+func (y *System) substeps() int {
 	switch {
 	case y.ODE != nil:
-		return &y.ODE.Substeps
+		return y.ODE.Substeps
 	case y.Stiff != nil:
-		return &y.Stiff.Substeps
+		return y.Stiff.Substeps
 	}
-	return nil
+	return 0
 }
 
 // integrated is the system with another integrator: of a number of substeps, or implicit.
@@ -66,14 +66,14 @@ func (y System) integrated(substeps int, implicit bool) System {
 }
 
 // worstStep walks with an integrator by random actions from random starts and clocks, to where limits are violated or
-// states leave their ranges. It ends at a step that is unstable or off by more than enough.
-func (p *Problem) worstStep(substeps int, implicit bool, enough float64) (w badStep) {
-	y, nc := &p.system, len(p.spec.Context)
-	step, halved, fine := y.integrated(substeps, implicit), y.integrated(2*substeps, implicit), y.integrated(max(fineSubsteps, 4*substeps), true)
-	rng, visited := rand.New(rand.NewPCG(2, 0x696e7465677261)), 0 // "integra"
-	u := make([]float64, len(y.Action))
+// states leave their ranges. It ends at a step that is unstable or off by more than limit.
+func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badStep) {
+	y, visited := &p.system, 0
+	step, halved, fine := y.integrated(substeps, implicit), y.integrated(2*substeps, implicit), y.integrated(max(fineImplicit, 4*substeps), true)
+	rng := rand.New(rand.NewPCG(2, 0x696e7465677261)) // "integra"
+	u, parameters := make([]float64, len(y.Action)), make([]float64, len(y.Scenario))
 	for range walks {
-		parameters, s, c := make([]float64, len(y.Scenario)), make([]float64, len(y.State)), make([]float64, nc)
+		s, c := make([]float64, len(y.State)), make([]float64, len(p.spec.Context))
 		for i, v := range y.Scenario {
 			parameters[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
 		}
@@ -85,34 +85,27 @@ func (p *Problem) worstStep(substeps int, implicit bool, enough float64) (w badS
 				p.drawAction(rng, u)
 			}
 			if visited++; t == 0 || visited%stabilityEvery == 0 {
-				if growth, state := p.growth(&step, s, c, u); growth > 1 {
-					if refined, _ := p.growth(&halved, s, c, u); math.Abs(growth/refined-1) > unstableShare {
-						w = badStep{w.size, state, s, slices.Clone(u), growth, refined}
+				w.destabilise(p, &step, &halved, s, c, u)
+			}
+			var sNext, cNext []float64
+			for try := 0; sNext == nil && try <= narrowings; try++ {
+				if try > 0 {
+					p.narrowAction(rng, u)
+				}
+				next, better := make([]float64, len(s)), make([]float64, len(s))
+				integrate(&step, s, c, u, next)
+				integrate(&halved, s, c, u, better)
+				if !tensor.Finite(next) && !tensor.Finite(better) {
+					if integrate(&fine, s, c, u, better); !tensor.Finite(better) {
+						continue // so are the equations
 					}
 				}
-			}
-			from, context := s, c
-			for try := 0; ; try++ {
-				next, better := make([]float64, len(from)), make([]float64, len(from))
-				integrate(&step, from, c, u, next)
-				integrate(&halved, from, c, u, better)
-				if !tensor.Finite(next) && !tensor.Finite(better) { // where finer steps are not either, the equations are not
-					integrate(&fine, from, c, u, better)
-				}
-				if w.compare(p, from, u, next, better); w.size > enough || w.growth > 0 {
+				if w.compare(p, s, u, next, better); w.size > limit || w.growth > 0 {
 					return w
 				}
-				if s, c = p.within(from, context, u, better); s != nil || try == narrowings {
-					break
-				}
-				c = context
-				for i, rest := range y.Rest {
-					u[i] = (u[i] + rest) / 2
-				}
-				if y.snapAction != nil {
-					p.drawAction(rng, u)
-				}
+				sNext, cNext = p.permitted(s, c, u, better)
 			}
+			s, c = sNext, cNext
 		}
 	}
 	return w
@@ -131,11 +124,19 @@ func (p *Problem) drawAction(rng *rand.Rand, u []float64) {
 	}
 }
 
-// compare counts a step, next, of which better is more accurate.
-func (w *badStep) compare(p *Problem, s, u, next, better []float64) {
-	if !tensor.Finite(better) && !tensor.Finite(next) {
+// narrowAction halves an action's distance to Rest; with switches it draws another.
+func (p *Problem) narrowAction(rng *rand.Rand, u []float64) {
+	if p.system.snapAction != nil {
+		p.drawAction(rng, u)
 		return
 	}
+	for i, rest := range p.system.Rest {
+		u[i] = (u[i] + rest) / 2
+	}
+}
+
+// compare counts a step, next, of which better is more accurate. A large state without a range is its own scale.
+func (w *badStep) compare(p *Problem, s, u, next, better []float64) {
 	for i, v := range p.system.State {
 		scale := p.system.StateScale[i]
 		if !v.Bounded() {
@@ -146,16 +147,26 @@ func (w *badStep) compare(p *Problem, s, u, next, better []float64) {
 			size = math.Inf(1)
 		}
 		if size > w.size {
-			w.size, w.state, w.s, w.u = size, i, slices.Clone(s), slices.Clone(u)
+			w.size, w.state, w.s, w.u = size, i, s, slices.Clone(u)
 		}
 	}
 }
 
-// within is the state and context after an action, where that is within limits and ranges; else nil.
-func (p *Problem) within(s, c, u, next []float64) (sNext, cNext []float64) {
+// destabilise tests a step for stability.
+func (w *badStep) destabilise(p *Problem, step, halved *System, s, c, u []float64) {
+	growth, state := p.growth(step, s, c, u)
+	if !(growth > 1) {
+		return
+	}
+	if refined, _ := p.growth(halved, s, c, u); math.Abs(growth/refined-1) > unstableShare {
+		w.state, w.s, w.u, w.growth, w.refined = state, s, slices.Clone(u), growth, refined
+	}
+}
+
+// permitted is the state and context after an action, nil beyond limits, ranges and the episode's end.
+func (p *Problem) permitted(s, c, u, next []float64) (sNext, cNext []float64) {
 	y, m := &p.system, make([]float64, len(p.system.Margins))
-	cNext = slices.Clone(c)
-	if y.Real.Step != nil {
+	if cNext = slices.Clone(c); y.Real.Step != nil {
 		y.Real.Step(s, c, u, next, cNext)
 	}
 	if p.clock >= 0 {
@@ -167,12 +178,11 @@ func (p *Problem) within(s, c, u, next []float64) (sNext, cNext []float64) {
 	if p.declared != nil {
 		m = m[:len(p.declared.hard)] // without rates
 	}
+	outside := len(m) > 0 && !(slices.Min(m) >= 0) || p.clock >= 0 && cNext[p.clock] >= 1
 	for i, v := range y.State {
-		if !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo || next[i] > v.Hi) {
-			return nil, nil
-		}
+		outside = outside || !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo || next[i] > v.Hi)
 	}
-	if len(m) > 0 && !(slices.Min(m) >= 0) || p.clock >= 0 && cNext[p.clock] >= 1 {
+	if outside {
 		return nil, nil
 	}
 	return next, cNext
@@ -180,32 +190,32 @@ func (p *Problem) within(s, c, u, next []float64) (sNext, cNext []float64) {
 
 // growth is how many times a step enlarges a deviation of the state, at last, in units of the states' scales.
 func (p *Problem) growth(y *System, s, c, u []float64) (factor float64, state int) {
-	z, next, v := make([]complex128, len(s)+len(c)+len(u)), make([]complex128, len(s)), make([]float64, len(s))
+	z, next, deviation := make([]complex128, len(s)+len(c)+len(u)), make([]complex128, len(s)), make([]float64, len(s))
 	for i, x := range slices.Concat(s, c, u) {
 		z[i] = complex(x, 0)
 	}
 	zs, zc, zu := split(p, z)
-	for i := range v {
-		v[i] = 1 / float64(1+i)
+	for i := range deviation {
+		deviation[i] = 1 / float64(1+i)
 	}
 	factor = 1
 	for k := range iterations {
-		largest := 0.0
 		for i, scale := range y.StateScale {
-			zs[i] = dual.Seed(s[i], v[i]*scale)
+			zs[i] = dual.Seed(s[i], deviation[i]*scale)
 		}
 		integrate(y, zs, zc, zu, next)
+		largest := 0.0
 		for i, scale := range y.StateScale {
-			v[i] = dual.Derivative(next[i]) / scale
-			if size := math.Abs(v[i]); !(size <= largest) {
+			deviation[i] = dual.Derivative(next[i]) / scale
+			if size := math.Abs(deviation[i]); !(size <= largest) {
 				largest, state = size, i
 			}
 		}
 		if largest == 0 || !isFinite(largest) {
 			return largest, state
 		}
-		for i := range v {
-			v[i] /= largest
+		for i := range deviation {
+			deviation[i] /= largest
 		}
 		if k >= iterations/2 {
 			factor *= math.Pow(largest, 2./iterations)
@@ -214,8 +224,12 @@ func (p *Problem) growth(y *System, s, c, u []float64) (factor float64, state in
 	return factor, state
 }
 
-// enoughSubsteps is the first of first, 2·first, … to last with which no step is unstable or off by more than size; 0: none.
-func (p *Problem) enoughSubsteps(first, last int, implicit bool, size float64) int {
+// leastSubsteps is the first of first, 2·first, … with which no step is unstable or off by more than size; 0: none.
+func (p *Problem) leastSubsteps(first int, implicit bool, size float64) int {
+	last := mostExplicit
+	if implicit {
+		last = mostImplicit
+	}
 	for n := first; n <= last; n *= 2 {
 		if w := p.worstStep(n, implicit, size); w.size <= size && w.growth == 0 {
 			return n
@@ -227,36 +241,35 @@ func (p *Problem) enoughSubsteps(first, last int, implicit bool, size float64) i
 // checkIntegrator walks with the system's integrator. It writes a remark on steps that are not accurate, and returns an
 // error for those that are wrong. Functions that fail are reported by tryFunctions.
 func (p *Problem) checkIntegrator() (err error) {
-	y, n := &p.system, p.system.substeps()
-	if n == nil || y.unchecked {
-		return nil
-	}
 	if p.switching != nil {
 		p.remark = p.switching.inner.remark
+	}
+	y, n := &p.system, p.system.substeps()
+	if n == 0 || y.unchecked || p.switching != nil {
 		return nil
 	}
 	recovered(func() {
-		stiff, refused, most := y.ODE == nil, refusedError, mostExplicit
+		stiff, refused, help := y.ODE == nil, refusedError, ""
 		if stiff {
-			refused, most = refusedImplicit, mostImplicit
+			refused = refusedImplicit
 		}
-		w := p.worstStep(*n, stiff, refused)
+		w := p.worstStep(n, stiff, refused)
 		if w.size <= remarkedError && w.growth == 0 {
 			return
 		}
-		var ways []string
-		if n := p.enoughSubsteps(2**n, most, stiff, remarkedError); n > 0 {
-			ways = append(ways, fmt.Sprintf("substeps=%d", n))
+		if n := p.leastSubsteps(2*n, stiff, remarkedError); n > 0 {
+			help = fmt.Sprintf(" or substeps=%d", n)
 		}
-		if n := p.enoughSubsteps(1, mostImplicit, true, remarkedError); n > 0 && !stiff {
-			ways = append(ways, strings.TrimSuffix(fmt.Sprintf("stiff=True with substeps=%d", n), " with substeps=1"))
+		if n := p.leastSubsteps(1, true, remarkedError); n > 0 && !stiff {
+			help += strings.TrimSuffix(fmt.Sprintf(" or stiff=True with substeps=%d", n), " with substeps=1")
 		}
-		help := fmt.Sprintf("give ode %s, with which it is at most 1 %% (in Go, Substeps of ODE, or Stiff; in a file, integrator)", strings.Join(ways, " or "))
-		if ways == nil {
-			help = fmt.Sprintf("no number of substeps up to %d is enough: are the equations smooth, and is the scale of the state its usual size?", most)
+		if help == "" {
+			help = "more substeps are no better: are the equations smooth, and is the scale of the state its usual size?"
+		} else {
+			help = fmt.Sprintf("give ode %s, with which it is at most 1 %% (in Go, Substeps of ODE, or Stiff; in a file, integrator)", strings.TrimPrefix(help, " or "))
 		}
 		if text := w.describe(y) + ": " + help; w.growth > 0 || w.size > refused {
-			err = fmt.Errorf("%s", text)
+			err = errors.New(text)
 		} else {
 			p.remark = text
 		}
@@ -266,14 +279,11 @@ func (p *Problem) checkIntegrator() (err error) {
 
 // describe says what a step is off by.
 func (w *badStep) describe(y *System) string {
-	name, n, span := y.State[w.state].Name, *y.substeps(), 0.0
-	if y.ODE != nil {
-		span = y.ODE.Span
-	} else {
-		span = y.Stiff.Span
+	name := y.State[w.state].Name
+	text := fmt.Sprintf("one step of the integrator, in %d substeps a period, is off by %.3g %% of the scale of %s", y.substeps(), 100*w.size, name)
+	if math.IsInf(w.size, 1) {
+		text = fmt.Sprintf("one step of the integrator, in %d substeps a period, is not finite in %s", y.substeps(), name)
 	}
-	text := fmt.Sprintf("one step of the integrator, %d × %.4g in the time of ode, is off by %.3g %% of the scale of %s", n, span/float64(n), 100*w.size, name)
-	text = strings.Replace(text, "off by +Inf % of the scale of", "not finite in", 1)
 	if w.growth > 0 {
 		text += fmt.Sprintf(", and unstable: a deviation of %s grows %.3g times in it, %.3g in two of half its length", name, w.growth, w.refined)
 	}
@@ -281,17 +291,18 @@ func (w *badStep) describe(y *System) string {
 }
 
 // chooseSubsteps makes the problem with the least number of substeps, in doublings, that keeps the Error of ODE or Stiff.
-func (y System) chooseSubsteps() (*Problem, error) {
-	most, size := mostExplicit, chosenError
-	if y.ODE != nil {
-		size = cmp.Or(y.ODE.Error, size)
+func (y System) chooseSubsteps() (p *Problem, err error) {
+	stiff, size := y.ODE == nil, chosenError
+	if stiff {
+		size = cmp.Or(y.Stiff.Error, size)
 	} else {
-		most, size = mostImplicit, cmp.Or(y.Stiff.Error, size)
+		size = cmp.Or(y.ODE.Error, size)
 	}
 	y.unchecked = true
-	p, err := New(y.integrated(1, false))
-	if err != nil { // nor may the finest be finite
-		p, err = New(y.integrated(most, false))
+	for _, n := range [2]int{1, mostImplicit} { // one of them may not be finite
+		if p, err = New(y.integrated(n, false)); err == nil {
+			break
+		}
 	}
 	if y.unchecked = false; err != nil {
 		return nil, err
@@ -299,8 +310,8 @@ func (y System) chooseSubsteps() (*Problem, error) {
 	if p.switching != nil {
 		p = p.switching.inner
 	}
-	if n := p.enoughSubsteps(1, most, y.ODE == nil, size); n > 0 {
+	if n := p.leastSubsteps(1, stiff, size); n > 0 {
 		return New(y.integrated(n, false))
 	}
-	return nil, fmt.Errorf("system %q: no number of substeps up to %d keeps the error of a step below %v of the scale of each state: try stiff=True (in Go, Stiff), or smooth equations", y.Name, most, size)
+	return nil, fmt.Errorf("system %q: no number of substeps keeps the error of a step below %v of the scale of each state: try stiff=True (in Go, Stiff), or smooth equations", y.Name, size)
 }

@@ -124,14 +124,12 @@ func (p *Problem) System() System {
 	return y
 }
 
-// Finer is the problem with so many times the substeps of its integrator; nil where it has none.
+// Substeps are those of the integrator; 0: there is none.
+func (p *Problem) Substeps() int { return p.original.substeps() }
+
+// Finer is the problem with so many times the substeps of its integrator.
 func (p *Problem) Finer(factor int) (*Problem, error) {
-	y := p.original
-	substeps := y.substeps()
-	if substeps == nil {
-		return nil, nil
-	}
-	return New(y.integrated(factor**substeps, false))
+	return New(p.original.integrated(factor*p.Substeps(), false))
 }
 
 // Remarks say what of the system is accepted and may not be meant; nil: nothing.

@@ -18,7 +18,7 @@ import (
 
 // New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
-	if n := y.substeps(); n != nil && *n == dual.Auto && y.validate() == nil {
+	if (y.ODE != nil || y.Stiff != nil) && y.substeps() == dual.Auto && y.validate() == nil {
 		return y.chooseSubsteps()
 	}
 	original := y
@@ -218,6 +218,12 @@ func (p *Problem) tryFunctions() error {
 		return v.Lo + (v.Hi-v.Lo)*rng.Float64()
 	}
 	clocks := rand.New(rand.NewPCG(1, 0x636c6f636b73)) // "clocks"
+	hint := "does a conversion to float64, dual.Value or a step lose it?"
+	if source := p.original.Source; source != nil {
+		if _, exact := source.sourceText.(givenProgram); exact {
+			hint = "is it too steep there, or does it jump?"
+		}
+	}
 	suspects := map[string]int{}
 	example := map[string]string{}
 	scale := make([]float64, len(spec.Objectives))
@@ -282,15 +288,15 @@ func (p *Problem) tryFunctions() error {
 				if math.Abs(real(number)-v) > 1e-9*(1+math.Abs(v)) {
 					return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.argument, i, real(number))
 				}
-				ahead, behind := (plus[k].values[i]-v)/h, (v-minus[k].values[i])/h
-				d := (ahead + behind) / 2
+				forward, backward := (plus[k].values[i]-v)/h, (v-minus[k].values[i])/h
+				d := (forward + backward) / 2
 				agrees := func(difference float64) bool {
 					return math.Abs(dual.Derivative(number)-difference) <= 1e-4*(1+math.Abs(d)+math.Abs(v))
 				}
-				if !agrees(d) && !agrees(ahead) && !agrees(behind) { // at a corner it is that of one side
+				if !agrees(d) && !agrees(forward) && !agrees(backward) { // at a corner it is that of one side
 					key := fmt.Sprintf("%s[%d]", o.argument, i)
 					suspects[key]++
-					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: %s", o.name, key, dual.Derivative(number), d, p.derivativeHint())
+					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: %s", o.name, key, dual.Derivative(number), d, hint)
 				}
 			}
 		}
@@ -317,16 +323,6 @@ func (p *Problem) tryFunctions() error {
 		return err
 	}
 	return p.digestBehaviour(trialRows)
-}
-
-// derivativeHint says what makes derivatives differ from differences.
-func (p *Problem) derivativeHint() string {
-	if source := p.original.Source; source != nil {
-		if _, given := source.sourceText.(givenProgram); given {
-			return "is it too steep there, or does it jump?"
-		}
-	}
-	return "does a conversion to float64, dual.Value or a step lose it?"
 }
 
 // maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations. The

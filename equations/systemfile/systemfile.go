@@ -165,28 +165,16 @@ func unmarshal(text []byte) (*File, error) {
 	if f.program, err = program.Unmarshal(code); err != nil {
 		return nil, err
 	}
-	if err := f.validate(); err != nil {
-		return nil, err
+	err = f.validate()
+	if i := f.header.Integrator; err == nil && i != nil && i.Substeps == dual.Auto {
+		p, err := equations.New(f.System())
+		if err != nil {
+			return nil, err
+		}
+		i.Substeps, i.Error = substeps(p.Substeps()), 0 // the canonical form holds the number
+		return f, f.validate()
 	}
-	return f, f.chooseSubsteps()
-}
-
-// chooseSubsteps writes the number in place of "auto", so that the canonical form is the same wherever it is read.
-func (f *File) chooseSubsteps() error {
-	if f.header.Integrator == nil || f.header.Integrator.Substeps != dual.Auto {
-		return nil
-	}
-	p, err := equations.New(f.System())
-	if err != nil {
-		return err
-	}
-	y := p.System()
-	h, err := headerOf(&y)
-	if err != nil {
-		return err
-	}
-	f.header.Integrator = h.Integrator
-	return f.validate()
+	return f, err
 }
 
 // recognise refuses files of another kind or version first.
