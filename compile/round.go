@@ -173,7 +173,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 		scenarios = min(first+opt.Chunk, len(points))
 		opt.Shard.Index++
 	}
-	if nothing := total.Samples == 0 && scenarios == len(points); policy == "" && (nothing || len(r.journal.Rounds) == 0 && total.Retained < leastScenarios) {
+	if useless := total.Samples == 0 && scenarios == len(points); policy == "" && (useless || len(r.journal.Rounds) == 0 && total.Retained < leastScenarios) {
 		return 0, total, r.unsolved(points[0], &total)
 	}
 	return scenarios, total, nil

@@ -28,7 +28,7 @@ func TestUnsolvedScenariosAreExplained(t *testing.T) {
 		if err == nil {
 			t.Fatal("a limit that no start keeps is compiled")
 		}
-		for _, says := range []string{"0 of " + scenarios + " scenarios have samples", "infeasible", "ocp: from state [", "there no action keeps the limits for one step: margin speed is -3.", "what would help: margins that are ≥ 0"} {
+		for _, says := range []string{"0 of " + scenarios + " scenarios have samples", "infeasible", "ocp: from state [", "there no action keeps the limits for one step: margin speed is -2.", "what would help: margins that are ≥ 0"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v a look at the clock: %q is not said of %v", tick, says, err)
 			}

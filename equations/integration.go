@@ -147,7 +147,9 @@ func (w *badStep) compare(p *Problem, s, u, next, better []float64) {
 			size = math.Inf(1)
 		}
 		if size > w.size {
-			w.size, w.state, w.s, w.u = size, i, s, slices.Clone(u)
+			if w.size = size; w.growth == 0 {
+				w.state, w.s, w.u = i, s, slices.Clone(u)
+			}
 		}
 	}
 }
@@ -159,7 +161,7 @@ func (w *badStep) destabilise(p *Problem, step, halved *System, s, c, u []float6
 		return
 	}
 	if refined, _ := p.growth(halved, s, c, u); math.Abs(growth/refined-1) > unstableShare {
-		w.state, w.s, w.u, w.growth, w.refined = state, s, slices.Clone(u), growth, refined
+		*w = badStep{size: w.size, state: state, s: s, u: slices.Clone(u), growth: growth, refined: refined}
 	}
 }
 
@@ -178,11 +180,11 @@ func (p *Problem) permitted(s, c, u, next []float64) (sNext, cNext []float64) {
 	if p.declared != nil {
 		m = m[:len(p.declared.hard)] // without rates
 	}
-	outside := len(m) > 0 && !(slices.Min(m) >= 0) || p.clock >= 0 && cNext[p.clock] >= 1
+	ends := len(m) > 0 && !(slices.Min(m) >= 0) || p.clock >= 0 && cNext[p.clock] >= 1
 	for i, v := range y.State {
-		outside = outside || !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo || next[i] > v.Hi)
+		ends = ends || !isFinite(next[i]) || v.Bounded() && (next[i] < v.Lo || next[i] > v.Hi)
 	}
-	if outside {
+	if ends {
 		return nil, nil
 	}
 	return next, cNext
@@ -280,9 +282,9 @@ func (p *Problem) checkIntegrator() (err error) {
 // describe says what a step is off by.
 func (w *badStep) describe(y *System) string {
 	name := y.State[w.state].Name
-	text := fmt.Sprintf("one step of the integrator, in %d substeps a period, is off by %.3g %% of the scale of %s", y.substeps(), 100*w.size, name)
+	text := fmt.Sprintf("one step of the integrator (substeps=%d) is off by %.3g %% of the scale of %s", y.substeps(), 100*w.size, name)
 	if math.IsInf(w.size, 1) {
-		text = fmt.Sprintf("one step of the integrator, in %d substeps a period, is not finite in %s", y.substeps(), name)
+		text = fmt.Sprintf("one step of the integrator (substeps=%d) is not finite in %s", y.substeps(), name)
 	}
 	if w.growth > 0 {
 		text += fmt.Sprintf(", and unstable: a deviation of %s grows %.3g times in it, %.3g in two of half its length", name, w.growth, w.refined)
