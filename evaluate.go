@@ -144,27 +144,23 @@ func (c *Case) integration(ctx context.Context, newController func() (domain.Con
 	if err != nil {
 		return nil, err
 	}
-	opt.Episodes, opt.WithoutOptima, opt.Progress = min(opt.Episodes, finerEpisodes), true, nil
+	opt.Episodes, opt.WithoutOptima = min(opt.Episodes, finerEpisodes), true
+	opt.Progress, opt.Visit = nil, nil
 	opt.TracePath, opt.Resume, opt.Limit = "", false, closedloop.LoadLimit{}
-	drive := func(plant domain.Plant) (cost float64, safe int, err error) {
-		def := c.def
-		def.Plant = plant
-		opt.Visit = func(e *closedloop.EpisodeRecord) {
-			if cost += float64(e.End.Cost); e.End.Safe {
-				safe++
-			}
-		}
-		_, err = closedloop.Evaluate(ctx, &def, newController, opt)
-		return cost, safe, err
-	}
-	cost, safe, err := drive(plant)
+	def, simulation := c.def, *plant
+	simulation.Problem, def.Plant = finer, &simulation
+	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
 	if err != nil {
 		return nil, err
 	}
-	simulation := *plant
-	simulation.Problem = finer
-	finerCost, finerSafe, err := drive(&simulation)
-	return &closedloop.Integration{Episodes: opt.Episodes, Factor: finerFactor, CostPct: closedloop.Number(100 * (finerCost - cost) / cost), Safe: safe, SafeFiner: finerSafe}, err
+	better, err := closedloop.Evaluate(ctx, &def, newController, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &closedloop.Integration{
+		Episodes: opt.Episodes, Factor: finerFactor, CostPct: 100 * (better.CostMean - r.CostMean) / r.CostMean,
+		Safe: r.Safe, SafeFiner: better.Safe, MarginFiner: better.MarginMin,
+	}, nil
 }
 
 // options says what in options for this case cannot be.

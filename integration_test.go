@@ -27,7 +27,7 @@ func TestEvaluationChecksIntegration(t *testing.T) {
 		}
 		opt.CheckIntegration = true
 		i := require.Get(c.Evaluate(context.Background(), s, engine.Options{}, opt))(t).Integration
-		if i == nil || i.Episodes != 2 || i.Factor != 8 || i.Safe != 2 || i.SafeFiner != 2 {
+		if i == nil || i.Episodes != 2 || i.Factor != 8 || i.Safe != 1 || i.SafeFiner != 1 {
 			t.Fatalf("integration %+v", i)
 		}
 		return math.Abs(float64(i.CostPct))

@@ -119,14 +119,16 @@ type Integration struct {
 	Episodes  int    `json:"episodes"`   // driven in both plants
 	Factor    int    `json:"factor"`     // of the substeps of the finer one
 	CostPct   Number `json:"cost_pct"`   // of the mean cost in the finer plant above that in the plant, %
-	Safe      int    `json:"safe"`       // episodes in the plant
-	SafeFiner int    `json:"safe_finer"` // episodes in the finer one
+	Safe      Number `json:"safe"`       // share in the plant
+	SafeFiner Number `json:"safe_finer"` // share in the finer one
+	// MarginFiner is ordinarily a little below zero where plans touch a limit.
+	MarginFiner Number `json:"margin_min_finer"` // least margin of all episodes in the finer one
 }
 
 func (i *Integration) String() string {
 	text := fmt.Sprintf("integration: %s %%", i.CostPct.Text("%.2g"))
 	if i.Safe != i.SafeFiner {
-		text += fmt.Sprintf(", safe in %d of %d episodes, and in %d with steps of 1/%d: the equations are not integrated well enough", i.Safe, i.Episodes, i.SafeFiner, i.Factor)
+		text += fmt.Sprintf(", safe %s, and %s with steps of 1/%d, where a margin comes to %s", i.Safe.Text("%.2g"), i.SafeFiner.Text("%.2g"), i.Factor, i.MarginFiner.Text("%.2g"))
 	}
 	return text
 }

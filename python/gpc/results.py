@@ -100,7 +100,7 @@ def _integration(r: Mapping[str, Any]) -> str:
     i = r.get("integration")
     if not i:
         return ""
-    safe = "" if i["safe"] == i["safe_finer"] else f", safe in {i['safe']} of {i['episodes']}, in {i['safe_finer']} with steps of 1/{i['factor']}"
+    safe = "" if i["safe"] == i["safe_finer"] else f", safe {i['safe']:.2g}, and {i['safe_finer']:.2g} with steps of 1/{i['factor']}, where a margin comes to {_number(i['margin_min_finer'])}"
     return f"{_number(i['cost_pct'])} %{safe}"
 
 
