@@ -42,6 +42,8 @@ class Evaluation(Result):
             rows.append(("no optimum", f"in {self['oracle_failures']} of {episodes}, first in episode {failure['episode']}: {failure['cause']}"))
         if regret["n"]:
             rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
+        elif self["safe"] and self.get("oracle_failures", 0) < episodes and self.get("reached") is None:
+            rows.append(("cost above the optimum, %", "none: it is relative to the optimum, which costs more than nothing in no safe episode"))
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
             ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
