@@ -20,9 +20,9 @@ const (
 	refusedError    = 0.1
 	refusedImplicit = 0.5  // an implicit step damps what it does not resolve, so that its error passes
 	chosenError     = 1e-3 // what dual.Auto keeps unless Error says otherwise
-	// A step is unstable where it enlarges deviations, by a factor that halved steps differ from by this share.
+	// A step is unstable where it enlarges deviations by this share, and halved steps enlarge them otherwise by it.
 	unstableShare = 0.1
-	iterations    = 16 // of a deviation, the second half of which counts
+	iterations    = 64 // of a deviation, the second half of which counts
 
 	walks, walkSteps = 16, 64
 	heldAction       = 4    // steps in the mean
@@ -157,7 +157,7 @@ func (w *badStep) compare(p *Problem, s, u, next, better []float64) {
 // destabilise tests a step for stability.
 func (w *badStep) destabilise(p *Problem, step, halved *System, s, c, u []float64) {
 	growth, state := p.growth(step, s, c, u)
-	if !(growth > 1) {
+	if !(growth > 1+unstableShare) {
 		return
 	}
 	if refined, _ := p.growth(halved, s, c, u); math.Abs(growth/refined-1) > unstableShare {
