@@ -232,6 +232,14 @@ func NewCase(c domain.Case) (*Case, error) {
 	return cs, nil
 }
 
+// Remarks say what of the case's system is accepted and may not be meant, such as an integrator that is not accurate.
+func (c *Case) Remarks() []string {
+	if p, ok := c.def.Problem.(*equations.Problem); ok {
+		return p.Remarks()
+	}
+	return nil
+}
+
 // Definition is what the case was made of.
 func (c *Case) Definition() *domain.Case { return &c.def }
 

@@ -266,6 +266,17 @@ func BackendLine(description gpc.About, driver bool) string {
 	return line
 }
 
+// Find is Catalogue.Find, with the remarks on the case on stderr.
+func (a *App) Find(name string) (*gpc.Case, error) {
+	c, err := a.Catalogue.Find(name)
+	if err == nil {
+		for _, remark := range c.Remarks() {
+			a.notice(fmt.Sprintf("a remark on %s: %s", c.Name(), remark))
+		}
+	}
+	return c, err
+}
+
 // notice says on stderr what the program itself has to say: an error, or that a GPU
 // failed and where work goes on.
 func (a *App) notice(text string) { a.say("%s: %s", a.Name, text) }

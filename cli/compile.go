@@ -71,6 +71,9 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 					return BadInputf("--%s 0: want a percentage above 0, such as 0.5%%", name)
 				}
 			}
+			if cmd.Flags().Changed("budget") && opt.Budget <= 0 {
+				return BadInputf("--budget %v: want a time above 0, such as 15m", opt.Budget)
+			}
 			opt.Target, opt.Tail, opt.Seed = float64(target), float64(tail), a.seed
 			opt.Threads, opt.Command = a.threads, a.CommandLine()
 			bars, lines := a.Stages(), a.logged(time.Now)
@@ -249,6 +252,9 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	}
 	if out.Plant != "" {
 		fmt.Fprintf(w, "the model is not the plant: %s; the reference knows it, map and solver do not\n", out.Plant)
+	}
+	if out.Integration != nil {
+		fmt.Fprintln(w, out.Integration)
 	}
 	if out.Advice != "" {
 		fmt.Fprintf(w, "what would help: %s\n", out.Advice)

@@ -50,7 +50,7 @@ episodes side by side, which changes latencies alone.`,
 			if opt.Limit, err = limit(); err != nil {
 				return err
 			}
-			opt.Progress = a.Progress(c.Name() + " " + setup.Method)
+			opt.Progress, opt.CheckIntegration = a.Progress(c.Name()+" "+setup.Method), true
 			if c, err = guard(c); err != nil {
 				return err
 			}
@@ -136,6 +136,15 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
+		if r.Regret.N == 0 && r.Safe > 0 && r.OracleFailures < r.Episodes && r.GoalReached == nil {
+			fmt.Fprintf(w, "%s: no regret: it is relative to the optimum, which costs more than nothing in no safe episode\n", r.Method)
+		}
+		if f := r.OracleFailure; f != nil {
+			fmt.Fprintf(w, "%s: no optimum to compare with in %d of %d episodes, first in episode %d: %s\n", r.Method, r.OracleFailures, r.Episodes, f.Episode, f.Cause)
+		}
+		if r.Integration != nil {
+			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
+		}
 		renderBeyond(w, r.Excursions)
 	}
 }

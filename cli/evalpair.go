@@ -70,7 +70,7 @@ func (a *App) pairCommand() *cobra.Command {
 			if opt.Limit, err = limit(); err != nil {
 				return err
 			}
-			opt.Progress = a.Progress(c.Name())
+			opt.Progress, opt.CheckIntegration = a.Progress(c.Name()), true
 			result, err := c.Pair(cmd.Context(), methods, modelFile, a.Engine(), opt)
 			if err != nil {
 				return err
@@ -215,6 +215,9 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
+	}
+	if result.Integration != nil {
+		fmt.Fprintln(w, result.Integration)
 	}
 	renderBeyond(w, result.Excursions)
 }

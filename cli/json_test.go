@@ -33,6 +33,7 @@ var printed = []pages.Section{
 	{Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
 	{Title: "Object `band`", Note: "A quantity at each point along the episodes, over those that came so far.", Value: closedloop.Band{}},
 	{Title: "Object `latency`", Value: closedloop.Latency{}}, {Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
+	{Title: "Object `integration`", Value: closedloop.Integration{}},
 	{Title: "Object `manifold losses`", Value: backend.ManifoldLosses{}}, {Title: "Object `rollout losses`", Value: backend.RolloutLosses{}},
 	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}},
 	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}},

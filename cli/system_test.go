@@ -51,3 +51,27 @@ func TestASystemsFileIsACase(t *testing.T) {
 	require.OK(t, os.WriteFile(file, []byte(`{"format":"gpc-system","version":3}`), 0o644))
 	refused(t, app, "version is 3, this program reads 1", "serve", file, "--stdin")
 }
+
+// What of a system's integrator is not accurate is said on stderr by every command, and what is wrong is refused.
+func TestRemarksOnASystemAreSaid(t *testing.T) {
+	text := string(require.Get(os.ReadFile(craneFile))(t))
+	app, _ := cart(t)
+	for length, want := range map[string]string{"0.1": "", "0.6": "a remark on crane: one step of the integrator", "2": "want: refused"} {
+		file := filepath.Join(t.TempDir(), "crane.json")
+		require.OK(t, os.WriteFile(file, []byte(strings.Replace(text, `"span_s":0.1`, `"span_s":`+length, 1)), 0o644))
+		switch code, _, log := run(app, "system", file); {
+		case want == "want: refused":
+			if code != 2 || !strings.Contains(log, "give ode substeps=") {
+				t.Errorf("a span of %s ends with %d: %s", length, code, log)
+			}
+		case code != 0 || !strings.Contains(log, want) || want == "" && log != "":
+			t.Errorf("a span of %s ends with %d: %s", length, code, log)
+		}
+	}
+	for _, command := range [][]string{{"eval", craneFile, "--method", "nmpc"}, {"eval", "pair", craneFile, "--methods", "nmpc"}} {
+		if code, out, log := run(app, append(command, "--episodes", "2", "--seed", "9001")...); code != 0 || !strings.Contains(out, "integration: ") {
+			t.Errorf("%v ends with %d, %s: %s", command, code, log, out)
+		}
+	}
+	refused(t, app, "--budget 0s", "compile", craneFile, "--out", filepath.Join(t.TempDir(), "a.safetensors"), "--budget", "0s")
+}

@@ -54,6 +54,8 @@ type Options struct {
 	Scenes *Scenes
 	// WithoutOptima leaves out what takes the longest: episodes have no regret.
 	WithoutOptima bool
+	// CheckIntegration adds Integration to the result of a case that package gpc evaluates.
+	CheckIntegration bool
 
 	optima *optima // known of the same episodes already; nil: each is asked
 }

@@ -53,6 +53,8 @@ type Pairing struct {
 	// ScenesSHA256 and Excursions are as in Result.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
+	// Integration is as in Result, of the first method.
+	Integration *Integration `json:"integration,omitempty"` // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -76,6 +77,8 @@ type Result struct {
 	Flagged    int             `json:"flagged"`    // of them: some guard acted
 	// Gap says how far decisions may be above their optima; absent for a case that knows no bound.
 	Gap *GapBounds `json:"gap_bound,omitempty"`
+	// Integration is absent unless Options.CheckIntegration asks for it, and without an integrator.
+	Integration *Integration `json:"integration,omitempty"` // a few of the episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures
@@ -87,6 +90,8 @@ type Result struct {
 	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
 	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
+	// OracleFailure is the first of them.
+	OracleFailure *UnsafeEpisode `json:"oracle_failure,omitempty"` // the first of them, with its cause; absent: all solved
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int     `json:"excluded"`
@@ -107,6 +112,25 @@ type Result struct {
 	// Amended says which fields a later run added, of records that an earlier program wrote: of all others Commit, Device and
 	// Load are those of the first.
 	Amended []Amendment `json:"amended,omitempty"`
+}
+
+// Integration says what the integrator of a plant is worth: the same episodes in the plant, and in one of finer steps.
+type Integration struct {
+	Episodes  int    `json:"episodes"`   // driven in both plants
+	Factor    int    `json:"factor"`     // of the substeps of the finer one
+	CostPct   Number `json:"cost_pct"`   // of the mean cost in the finer plant above that in the plant, %
+	Safe      Number `json:"safe"`       // share in the plant
+	SafeFiner Number `json:"safe_finer"` // share in the finer one
+	// MarginFiner is ordinarily a little below zero where plans touch a limit.
+	MarginFiner Number `json:"margin_min_finer"` // least margin of all episodes in the finer one
+}
+
+func (i *Integration) String() string {
+	text := fmt.Sprintf("integration: %s %%", i.CostPct.Text("%.2g"))
+	if i.Safe != i.SafeFiner {
+		text += fmt.Sprintf(", safe %s, and %s with steps of 1/%d, where a margin comes to %s", i.Safe.Text("%.2g"), i.SafeFiner.Text("%.2g"), i.Factor, i.MarginFiner.Text("%.2g"))
+	}
+	return text
 }
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.
@@ -140,10 +164,10 @@ type StartStatistics struct {
 	GapPct    RegretStatistics `json:"gap"`       // over episodes, of the worst above it
 }
 
-// UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
+// UnsafeEpisode is one entry of Result.Unsafe, or Result.OracleFailure; with the result's seed it can be
 // run again.
 type UnsafeEpisode struct {
-	Episode int    `json:"episode"` // number of one that was not safe
+	Episode int    `json:"episode"` // number of the episode
 	Cause   string `json:"cause"`   // what is known of why
 }
 

@@ -24,8 +24,9 @@ type tally struct {
 	displacements                            int
 	shares                                   [3]float64
 	shared, oracleFailures, excluded         int
-	lowest                                   []float64 // sums of the named margins' minima
-	withMargins                              int       // episodes that have them
+	oracleFailure                            *UnsafeEpisode // the first
+	lowest                                   []float64      // sums of the named margins' minima
+	withMargins                              int            // episodes that have them
 	limits                                   limits
 	soft                                     softLimits
 	goals, goalsReached, atEnd               int
@@ -72,7 +73,9 @@ func (a *tally) add(e *EpisodeRecord) {
 		}
 	}
 	if e.End.OracleFailure != "" {
-		a.oracleFailures++
+		if a.oracleFailures++; a.oracleFailure == nil {
+			a.oracleFailure = &UnsafeEpisode{e.Episode, e.End.OracleFailure}
+		}
 	}
 	if e.End.GoalReached != nil {
 		a.goals++
@@ -194,7 +197,7 @@ func (a *tally) result(h *Header) *Result {
 		Failed: a.failed,
 		Unsafe: a.unsafe,
 		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
-		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
+		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, OracleFailure: a.oracleFailure, Excluded: a.excluded,
 		Latency:      a.times.latency(),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{

@@ -207,8 +207,10 @@ type Report struct {
 	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
 	Plant    string  `json:"plant,omitempty"`    // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
 	Delay    float64 `json:"delay,omitempty"`    // of the plant's actions behind what they are decided by, in periods; absent: 0
-	Met      bool    `json:"met"`                // whether the test meets target and tail
-	Target   struct {
+	// Integration is that of the chosen method from the first starts of the test.
+	Integration *closedloop.Integration `json:"integration,omitempty"` // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	Met         bool                    `json:"met"`                   // whether the test meets target and tail
+	Target      struct {
 		Mean float64 `json:"mean_pct"` // mean regret asked for
 		Max  float64 `json:"max_pct"`  // largest regret asked for
 	} `json:"target"`
@@ -427,13 +429,13 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	}
 	out.Test = result.Score
 	// Times are those of a single loop; the optima of its starts are known by now.
-	test.name, test.episodes = file+" single", timedStarts(test.episodes)
+	test.name, test.episodes, test.integration = file+" single", timedStarts(test.episodes), true
 	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err
 	}
 	timed := &single.Score
-	out.TimesLoad, out.Test.Clock, out.Test.P50, out.Test.P99 = single.Load, timed.Clock, timed.P50, timed.P99
+	out.Integration, out.TimesLoad, out.Test.Clock, out.Test.P50, out.Test.P99 = single.Integration, single.Load, timed.Clock, timed.P50, timed.P99
 	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
 	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err

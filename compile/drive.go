@@ -30,6 +30,8 @@ type loops struct {
 	episodes int
 	threads  int    // 0: the run's
 	clock    string // of decisions: "cpu", or "" for the run's
+	// integration is looked at.
+	integration bool
 }
 
 // drive is the result of closed loops.
@@ -38,6 +40,8 @@ type drive struct {
 	Starts  []start          `json:"starts"` // by episode
 	Seconds float64          `json:"seconds"`
 	Load    *closedloop.Load `json:"load"` // of the machine meanwhile; nil where unknown
+	// Integration is that of the plant; nil where it was not looked at.
+	Integration *closedloop.Integration `json:"integration,omitempty"`
 	durable.Seal
 }
 
@@ -110,7 +114,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	floored, capped, n := 0.0, 0.0, 0
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
 	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(&l),
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(&l), CheckIntegration: l.integration,
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
@@ -145,7 +149,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	if result.Guard != nil {
 		out.Rescued = 100 * result.Guard.RescueRate
 	}
-	d.Seconds = r.since(begin)
+	d.Integration, d.Seconds = result.Integration, r.since(begin)
 	d.Load, err = watch.End()
 	return d, err
 }

@@ -162,11 +162,12 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	opt.Chunk = max((len(points)+maxParts-1)/maxParts, minPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	start := r.clock()
-	for first := 0; first < len(points); first += opt.Chunk {
+	for scenarios < len(points) {
+		first := scenarios
 		opt.OutDir = part(folder, opt.Shard.Index)
 		if k := float64(opt.Shard.Index); k > 0 && r.since(start)*(k+1)/k > limit {
 			if _, err := os.Stat(opt.OutDir); err != nil {
-				return first, total, nil
+				break
 			}
 		}
 		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p dataset.Progress) {
@@ -179,12 +180,13 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 			return 0, total, err
 		}
 		total.Add(*counters)
+		scenarios = min(first+opt.Chunk, len(points))
 		opt.Shard.Index++
 	}
-	if total.Samples == 0 && policy == "" {
-		return 0, total, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
+	if useless := total.Samples == 0 && scenarios == len(points); policy == "" && (useless || len(r.journal.Rounds) == 0 && total.Retained < leastScenarios) {
+		return 0, total, r.unsolved(points[0], &total)
 	}
-	return len(points), total, nil
+	return scenarios, total, nil
 }
 
 // part is the folder of a part of a round's data.

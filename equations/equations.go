@@ -139,6 +139,7 @@ type System struct {
 	plan int
 	// snapAction moves a random action of a test of the functions to one that they are for; nil: any is.
 	snapAction func(u []float64)
+	unchecked  bool // the integrator is not checked
 }
 
 // Plants are systems of the same names and sizes with other parameters.

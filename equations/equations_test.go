@@ -369,3 +369,25 @@ func TestRescue(t *testing.T) {
 		t.Error("a rescue where no action keeps the limits")
 	}
 }
+
+// A signal with equally spaced knots over the episode has a corner at the clock of every start; a derivative that is lost
+// is still found.
+func TestKnotsAtTheStartAreNoLostDerivative(t *testing.T) {
+	y := puck()
+	known := func(f func(c complex128) complex128) System {
+		y := y
+		y.Context, y.Real.Step, y.Dual.Step = slices.Clone(y.Context), step[float64], step[complex128]
+		y.Real.Objectives = func(_, c, u, n, j []float64) {
+			j[0], j[1] = real(f(complex(c[2], 0)))*(5+u[0]), n[0]*n[0]
+		}
+		y.Dual.Objectives = func(_, c, u, n, j []complex128) { j[0], j[1] = f(c[2])*(5+u[0]), n[0]*n[0] }
+		return y
+	}
+	prices := []complex128{20, 300, 100, 250, 30, 80, 290}
+	if _, err := New(known(func(clock complex128) complex128 { return dual.Along(prices, clock) })); err != nil {
+		t.Error(err)
+	}
+	if _, err := New(known(func(clock complex128) complex128 { return dual.Along(prices, complex(real(clock), 0)) })); err == nil || !strings.Contains(err.Error(), "the derivative of j[0]") {
+		t.Errorf("a derivative by the clock that is lost: %v", err)
+	}
+}

@@ -61,12 +61,12 @@ func (y System) withActuator(real func(c, u []float64) []float64, dualOf func(c,
 		y.ODE = &dual.Explicit{
 			Real: func(s, c, u, ds []float64) { ode.Real(s, c, real(c, u), ds) },
 			Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c, dualOf(c, u), ds) },
-			Span: ode.Span, Substeps: ode.Substeps,
+			Span: ode.Span, Substeps: ode.Substeps, Error: ode.Error,
 		}
 	case y.Stiff != nil:
 		stiff := y.Stiff
 		y.Stiff = &dual.Stiff{
-			ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c, dualOf(c, u), ds) }, Span: stiff.Span, Substeps: stiff.Substeps,
+			ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c, dualOf(c, u), ds) }, Span: stiff.Span, Substeps: stiff.Substeps, Error: stiff.Error,
 		}
 	default:
 		step, dualStep := y.Real.Step, y.Dual.Step
@@ -190,7 +190,7 @@ func odeWithGainContext(inner *dual.Explicit, nc, gains int) *dual.Explicit {
 	return &dual.Explicit{
 		Real: func(s, c, u, ds []float64) { inner.Real(s, ownContext(c, nc, gains), u, ds) },
 		Dual: func(s, c, u, ds []complex128) { inner.Dual(s, ownContext(c, nc, gains), u, ds) },
-		Span: inner.Span, Substeps: inner.Substeps,
+		Span: inner.Span, Substeps: inner.Substeps, Error: inner.Error,
 	}
 }
 
@@ -198,5 +198,5 @@ func stiffWithGainContext(inner *dual.Stiff, nc, gains int) *dual.Stiff {
 	if inner == nil {
 		return nil
 	}
-	return &dual.Stiff{ODE: func(s, c, u, ds []complex128) { inner.ODE(s, ownContext(c, nc, gains), u, ds) }, Span: inner.Span, Substeps: inner.Substeps}
+	return &dual.Stiff{ODE: func(s, c, u, ds []complex128) { inner.ODE(s, ownContext(c, nc, gains), u, ds) }, Span: inner.Span, Substeps: inner.Substeps, Error: inner.Error}
 }

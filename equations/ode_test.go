@@ -63,7 +63,7 @@ func TestODERefuses(t *testing.T) {
 		"ODE: Real is nil: true":           func(y *System) { y.ODE = &dual.Explicit{Dual: springODE[complex128], Span: 1, Substeps: 1} },
 		"Dual is nil: true":                func(y *System) { y.ODE = &dual.Explicit{Real: springODE[float64], Span: 1, Substeps: 1} },
 		"Span is 0":                        func(y *System) { y.ODE.Span = 0 },
-		"Substeps is 0":                    func(y *System) { y.ODE.Substeps = 0 },
+		"Substeps is -1":                   func(y *System) { y.ODE.Substeps = -1 },
 		"ODE and Stiff exclude each other": func(y *System) { y.Stiff = &dual.Stiff{ODE: springODE[complex128], Span: 0.1, Substeps: 1} },
 		"Dual.Step is nil":                 func(y *System) { y.Dual.Step = nil },
 		"which ODE or Stiff has written":   func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },

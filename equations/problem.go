@@ -26,6 +26,7 @@ type Problem struct {
 	declared             *declared    // nil: neither Soft nor Rates
 	switching            *switching   // nil: no Switches
 	relaxation           *shareSystem // of a relaxed problem; nil: it is none
+	remark               string       // on the integrator; "": none
 	program              func() (*program.Program, error)
 	valueCode            func() (*valueCode, error)
 	derivativeCode       func() (*derivativeCode, error)
@@ -122,6 +123,22 @@ func (p *Problem) System() System {
 	y := p.original
 	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
 	return y
+}
+
+// Substeps are those of the integrator; 0: there is none.
+func (p *Problem) Substeps() int { return p.original.substeps() }
+
+// Finer is the problem with so many times the substeps of its integrator.
+func (p *Problem) Finer(factor int) (*Problem, error) {
+	return New(p.original.integrated(factor*p.Substeps(), false))
+}
+
+// Remarks say what of the system is accepted and may not be meant; nil: nothing.
+func (p *Problem) Remarks() []string {
+	if p.remark == "" {
+		return nil
+	}
+	return []string{p.remark}
 }
 
 // StateScale is the System's, completed where it was nil.

@@ -80,7 +80,7 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 		Inner  any `json:"own"`
 		Shares int `json:"shares"`
 	}{y.Constants, k.size}
-	y.snapAction, y.plan = k.drawShares, plan
+	y.snapAction, y.plan, y.unchecked = k.drawShares, plan, true
 	y.Blocks, y.Switches = nil, nil
 	if plan > 1 { // a map of whole plans, which depend on what was before as well
 		fill(&y.Training.Hidden, planHidden)

@@ -74,7 +74,7 @@ func TestStiffRefuses(t *testing.T) {
 	for says, change := range map[string]func(*System){
 		"Stiff: ODE is nil: true":        func(y *System) { y.Stiff = &dual.Stiff{Span: 1, Substeps: 1} },
 		"Span is 0":                      func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Substeps: 1} },
-		"Substeps is 0":                  func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Span: 1} },
+		"Substeps is -1":                 func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Span: 1, Substeps: -1} },
 		"Dual.Step is nil":               func(y *System) { y.Dual.Step = nil },
 		"Real.Step is nil":               func(y *System) { y.Real.Step = nil },
 		"which ODE or Stiff has written": func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },

@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,9 @@ import (
 
 // New checks a system, completes its optional parts and makes its problem. It keeps the system's slices.
 func New(y System) (*Problem, error) {
+	if (y.ODE != nil || y.Stiff != nil) && y.substeps() == dual.Auto && y.validate() == nil {
+		return y.chooseSubsteps()
+	}
 	original := y
 	y, switching, err := y.applySwitches()
 	if err != nil {
@@ -56,7 +60,8 @@ func New(y System) (*Problem, error) {
 			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
 		}
 	}
-	if err := p.tryFunctions(); err != nil {
+	failed := p.tryFunctions()
+	if err := cmp.Or(p.checkIntegrator(), failed); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return p, nil
@@ -131,11 +136,11 @@ func (y *System) validate() error {
 	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
 		fail("Real.Escape is given: %t, Dual.Escape is given: %t, EscapeSteps is %d; want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
 	}
-	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
-		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d; want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
+	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 0 || !(stiff.Error >= 0)) {
+		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d, Error is %v; want a function, a finite time above 0, at least 1 or dual.Auto, and an error ≥ 0", stiff.ODE == nil, stiff.Span, stiff.Substeps, stiff.Error)
 	}
-	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 1) {
-		fail("ODE: Real is nil: %t, Dual is nil: %t, Span is %v, Substeps is %d; want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
+	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 0 || !(ode.Error >= 0)) {
+		fail("ODE: Real is nil: %t, Dual is nil: %t, Span is %v, Substeps is %d, Error is %v; want both functions, a finite time above 0, at least 1 or dual.Auto, and an error ≥ 0", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps, ode.Error)
 	}
 	if y.ODE != nil && y.Stiff != nil {
 		fail("ODE and Stiff exclude each other: give one of them")
@@ -212,6 +217,13 @@ func (p *Problem) tryFunctions() error {
 		}
 		return v.Lo + (v.Hi-v.Lo)*rng.Float64()
 	}
+	clocks := rand.New(rand.NewPCG(1, 0x636c6f636b73)) // "clocks"
+	hint := "does a conversion to float64, dual.Value or a step lose it?"
+	if source := p.original.Source; source != nil {
+		if _, exact := source.sourceText.(givenProgram); exact {
+			hint = "is it too steep there, or does it jump?"
+		}
+	}
 	suspects := map[string]int{}
 	example := map[string]string{}
 	scale := make([]float64, len(spec.Objectives))
@@ -248,6 +260,19 @@ func (p *Problem) tryFunctions() error {
 		for _, o := range outputs {
 			trialRows[len(trialRows)-1] = append(trialRows[len(trialRows)-1], o.values...)
 		}
+		for i, j := range outputs[1].values {
+			scale[i] += math.Abs(j) / trials
+		}
+		for i, m := range outputs[2].values {
+			p.marginSizes[i] += math.Abs(m) / trials
+		}
+		if p.clock >= 0 { // derivatives are compared away from the start, where what is known ahead often has a knot
+			x = slices.Clone(x)
+			x[ns+p.clock] = clocks.Float64()
+			if outputs, err = p.outputs(x); err != nil {
+				return err
+			}
+		}
 		const h = 1e-6
 		plus, err := p.outputs(perturbed(x, direction, h))
 		if err != nil {
@@ -270,19 +295,17 @@ func (p *Problem) tryFunctions() error {
 				if o.argument == "j" && p.declared != nil && len(p.declared.soft) > 0 {
 					continue // the inner problem's are compared, and differences step over the bend of a penalty
 				}
-				d := (plus[k].values[i] - minus[k].values[i]) / (2 * h)
-				if size := 1 + math.Abs(d) + math.Abs(v); !(math.Abs(dual.Derivative(number)-d) <= 1e-4*size) {
+				forward, backward := (plus[k].values[i]-v)/h, (v-minus[k].values[i])/h
+				d := (forward + backward) / 2
+				agrees := func(difference float64) bool {
+					return math.Abs(dual.Derivative(number)-difference) <= 1e-4*(1+math.Abs(d)+math.Abs(v))
+				}
+				if !agrees(d) && !agrees(forward) && !agrees(backward) { // at a corner it is that of one side
 					key := fmt.Sprintf("%s[%d]", o.argument, i)
 					suspects[key]++
-					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: does a conversion to float64, dual.Value or a step lose it?", o.name, key, dual.Derivative(number), d)
+					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: %s", o.name, key, dual.Derivative(number), d, hint)
 				}
 			}
-		}
-		for i, j := range outputs[1].values {
-			scale[i] += math.Abs(j) / trials
-		}
-		for i, m := range outputs[2].values {
-			p.marginSizes[i] += math.Abs(m) / trials
 		}
 	}
 	for key, n := range suspects {

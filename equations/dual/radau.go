@@ -22,11 +22,12 @@ const (
 )
 
 // Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with constant c and u. Span is in the ode's unit of
-// time; Substeps are equal steps. The fields are set once.
+// time; Substeps are equal steps. Auto and Error are those of Explicit. The fields are set once.
 type Stiff struct {
 	ODE      func(s, c, u, ds []complex128)
 	Span     float64
 	Substeps int
+	Error    float64
 
 	spaces sync.Pool // of *collocation
 }

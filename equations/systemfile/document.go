@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/ocp"
 )
 
@@ -100,9 +101,28 @@ func (s *switched) equations() equations.Switch {
 
 // integrator makes the state after an action of the function ode.
 type integrator struct {
-	Method   string  `json:"method"`
-	Span     float64 `json:"span_s"`
-	Substeps int     `json:"substeps"`
+	Method   string   `json:"method"`
+	Span     float64  `json:"span_s"`
+	Substeps substeps `json:"substeps"`
+	Error    float64  `json:"error,omitempty"`
+}
+
+// substeps is a number, or "auto" for dual.Auto.
+type substeps int
+
+func (n substeps) MarshalJSON() ([]byte, error) {
+	if n == dual.Auto {
+		return []byte(`"auto"`), nil
+	}
+	return json.Marshal(int(n))
+}
+
+func (n *substeps) UnmarshalJSON(text []byte) error {
+	if string(text) == `"auto"` {
+		*n = dual.Auto
+		return nil
+	}
+	return json.Unmarshal(text, (*int)(n))
 }
 
 // Methods of an integrator.
@@ -224,9 +244,9 @@ func headerOf(y *equations.System) (h header, err error) {
 	h.Training.Design = domain.WeightDesign{}
 	switch {
 	case y.ODE != nil:
-		h.Integrator = &integrator{explicit, y.ODE.Span, y.ODE.Substeps}
+		h.Integrator = &integrator{explicit, y.ODE.Span, substeps(y.ODE.Substeps), 0}
 	case y.Stiff != nil:
-		h.Integrator = &integrator{implicit, y.Stiff.Span, y.Stiff.Substeps}
+		h.Integrator = &integrator{implicit, y.Stiff.Span, substeps(y.Stiff.Substeps), 0}
 	}
 	if y.Constants != nil {
 		if h.Constants, err = json.Marshal(y.Constants); err != nil {

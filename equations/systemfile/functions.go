@@ -21,10 +21,10 @@ func (f *File) bind(y *equations.System) {
 		ode := widened(function("ode"))
 		odeDual := func(s, c, u, ds []complex128) { ode(ds, s, c, u) }
 		if i.Method == implicit {
-			y.Stiff = &dual.Stiff{ODE: odeDual, Span: i.Span, Substeps: i.Substeps}
+			y.Stiff = &dual.Stiff{ODE: odeDual, Span: i.Span, Substeps: int(i.Substeps), Error: i.Error}
 		} else {
 			plain := real(function("ode"))
-			y.ODE = &dual.Explicit{Real: func(s, c, u, ds []float64) { plain(ds, s, c, u) }, Dual: odeDual, Span: i.Span, Substeps: i.Substeps}
+			y.ODE = &dual.Explicit{Real: func(s, c, u, ds []float64) { plain(ds, s, c, u) }, Dual: odeDual, Span: i.Span, Substeps: int(i.Substeps), Error: i.Error}
 		}
 	}
 	initial := real(function("initial"))

@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
@@ -164,7 +165,16 @@ func unmarshal(text []byte) (*File, error) {
 	if f.program, err = program.Unmarshal(code); err != nil {
 		return nil, err
 	}
-	return f, f.validate()
+	err = f.validate()
+	if i := f.header.Integrator; err == nil && i != nil && i.Substeps == dual.Auto {
+		p, err := equations.New(f.System())
+		if err != nil {
+			return nil, err
+		}
+		i.Substeps, i.Error = substeps(p.Substeps()), 0 // the canonical form holds the number
+		return f, f.validate()
+	}
+	return f, err
 }
 
 // recognise refuses files of another kind or version first.

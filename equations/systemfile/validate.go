@@ -1,6 +1,7 @@
 package systemfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
@@ -19,6 +21,7 @@ const (
 	maxEntries   = 4096    // of a list
 	maxSteps     = 1 << 20 // of an episode, and of the escape
 	maxSubsteps  = 1 << 16
+	autoWork     = 64      // substeps that "auto" counts as, until they are chosen
 	maxLimits    = 1 << 16 // margins of an action and of the escape after it
 	maxWork      = 1 << 21 // operations of an action's margins
 	maxHint      = 1 << 24 // of an integer of training and solver
@@ -174,8 +177,10 @@ func (h *header) sizes() error {
 			return fmt.Errorf("integrator.method is %.64q, want %q or %q", i.Method, explicit, implicit)
 		case !(i.Span > 0):
 			return fmt.Errorf("integrator.span_s is %v, want it above 0", i.Span)
-		case i.Substeps < 1 || i.Substeps > maxSubsteps:
-			return fmt.Errorf("integrator.substeps is %d, want 1 to %d", i.Substeps, maxSubsteps)
+		case i.Substeps < 0 || i.Substeps > maxSubsteps:
+			return fmt.Errorf("integrator.substeps is %d, want 1 to %d, or \"auto\"", int(i.Substeps), maxSubsteps)
+		case !(i.Error >= 0) || i.Error > 0 && i.Substeps != dual.Auto:
+			return fmt.Errorf("integrator.error is %v, want it above 0, and with it \"auto\" as the substeps", i.Error)
 		}
 	}
 	return h.shapes()
@@ -333,7 +338,7 @@ func (f *File) checkCost() error {
 		times := 1.0
 		if g.Name() == "ode" {
 			// Radau's stages are solved for by a few rounds, and differentiated by every state.
-			times = float64(f.header.Integrator.Substeps) * 4
+			times = float64(cmp.Or(f.header.Integrator.Substeps, autoWork)) * 4
 			if f.header.Integrator.Method == implicit {
 				times *= 4 * (1 + float64(len(f.header.State)))
 			}

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
-    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "text", "with_options",
+    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "remark", "text", "with_options",
 ]
 
 
@@ -379,6 +380,15 @@ def address(a: NDArray[Any] | None) -> int | None: ...
 def address(a: NDArray[Any] | None) -> int | None:
     """What ARRAY takes: where the entries are; None for no array, with the length 0."""
     return None if a is None else a.__array_interface__["data"][0]
+
+
+def remark(name: str, remarks: Sequence[str] | None) -> None:
+    """Warns of what is accepted and may not be meant, at the user's line."""
+    frame, depth = sys._getframe(), 1
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "gpc":
+        frame, depth = frame.f_back, depth + 1
+    for r in remarks or ():
+        warnings.warn(f"{name}: {r}", stacklevel=depth)
 
 
 declare("gpc_cancel_new", OUT)

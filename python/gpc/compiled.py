@@ -56,6 +56,9 @@ def compile(
         "out": file, "target_pct": number(target, "target", _PERCENT), "tail_pct": 0.0 if tail is None else number(tail, "tail", _PERCENT), "budget_s": seconds(budget), "rounds": rounds,
         "scenarios": scenarios, "starts": starts, "test_starts": test_starts, "seed": seed, "threads": threads,
     }
+    for given, value in (("target", target), ("tail", tail), ("budget", budget)):
+        if value is not None and not options[{"budget": "budget_s"}.get(given, f"{given}_pct")] > 0:
+            raise InputError(f"{given} is {value!r}, want it above 0")
     events, bars = _watcher(progress, name)
     try:
         report = ask(lib.gpc_compile, text(options), long=True, progress=None if bars is None else bars.progress, events=events)

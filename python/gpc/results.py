@@ -36,13 +36,17 @@ class Evaluation(Result):
         rows = [
             ("case", self["case"]), ("method", self["method"]), ("episodes", f"{episodes}, seed {self['seed']}"), ("driven with", _driven(self)), ("safe", _share(self["safe"], episodes)),
             ("limits broken", ", ".join(f"{v['limit']} in {v['episodes']}" for v in self.get("limits") or () if v["episodes"])),
-            ("goal reached", _share(self.get("reached"), episodes)),
+            ("first unsafe", "".join(f"episode {v['episode']}: {v['cause']}" for v in (self.get("unsafe") or ())[:1])), ("goal reached", _share(self.get("reached"), episodes)),
         ]
+        if failure := self.get("oracle_failure"):
+            rows.append(("no optimum", f"in {self['oracle_failures']} of {episodes}, first in episode {failure['episode']}: {failure['cause']}"))
         if regret["n"]:
             rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
+        elif self["safe"] and self.get("oracle_failures", 0) < episodes and self.get("reached") is None:
+            rows.append(("cost above the optimum, %", "none: it is relative to the optimum, which costs more than nothing in no safe episode"))
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
-            ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
+            ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
             ("decision p50 / p99 (first), µs", _latency(self["latency_us"])),
         ]
         return [(k, v) for k, v in rows if v]
@@ -70,7 +74,7 @@ class CompileReport(Result):
             ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
             ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
             ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
-            ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
+            ("integration", _integration(self)), ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
         ]
         return [(k, v) for k, v in rows if v]
 
@@ -91,6 +95,15 @@ def _number(v: float | None) -> str:
 
 def _share(share: float | None, n: int) -> str:
     return "" if share is None else f"{round(share * n)} of {n}"
+
+
+def _integration(r: Mapping[str, Any]) -> str:
+    """What episodes cost more with finer steps of the integrator, %; "" where that was not looked at."""
+    i = r.get("integration")
+    if not i:
+        return ""
+    safe = "" if i["safe"] == i["safe_finer"] else f", safe {i['safe']:.2g}, and {i['safe_finer']:.2g} with steps of 1/{i['factor']}, where a margin comes to {_number(i['margin_min_finer'])}"
+    return f"{_number(i['cost_pct'])} %{safe}"
 
 
 def _count(n: int | None, of: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc import traces
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, empty, lib, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, empty, lib, remark, text
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
@@ -258,6 +258,7 @@ class Session(Object):
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
         self._outputs: int = specs["outputs"]
+        remark(self.spec.name, specs["remarks"])
         self._first: Loop | None = None
         self._batch: Loops | None = None
 

@@ -35,14 +35,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc._expression import Code, Expression, Vector, _objects, at, evaluate
 from gpc._jumps import jump
-from gpc._lib import OUT, TEXT, InputError, as_json, ask, declare, lib, number, text
+from gpc._lib import OUT, TEXT, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
 
 __all__ = ["Shape", "System", "box", "disc", "line"]
@@ -254,11 +254,15 @@ class System:
 
     # Decorators.
 
-    def ode(self, substeps: int = 1, *, stiff: bool = False, span: float | None = None) -> Callable[[F], F]:
+    def ode(self, substeps: int | Literal["auto"] = 1, *, stiff: bool = False, span: float | None = None, error: float | None = None) -> Callable[[F], F]:
         """The state's time derivative, of (s, c, u). The state after an action is what substeps of RK4 make of it in a period,
-        or of Radau IIA of order 3 where the equations are stiff. span is the time in the units of the derivative, where that is not the second."""
+        or of Radau IIA of order 3 where the equations are stiff. span is the time in the units of the derivative, where that is not the second.
+
+        substeps="auto" takes the number that keeps the error of a period below error, in units of each state's scale, None for 1e-3."""
         self._called("ode()", substeps)
-        self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps}
+        if error is not None and (substeps != "auto" or not 0 < error < np.inf):
+            raise InputError(f'ode(substeps={substeps!r}, error={error!r}): want an error above 0, and with it substeps="auto"')
+        self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps} | ({"error": error} if error else {})
         return self._take("ode")
 
     def step(self, f: F) -> F:
@@ -603,7 +607,9 @@ class System:
     def text(self) -> str:
         """The bytes of the file, in its one form; what is wrong with the system is an InputError."""
         if self._text is None:
-            self._text = ask(lib.gpc_system, text(self.document()))["text"]
+            answer = ask(lib.gpc_system, text(self.document()))
+            self._text = answer["text"]
+            remark(self.name, answer["remarks"])
         return self._text
 
     def identity(self) -> dict[str, str]:

@@ -85,7 +85,9 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Fallbacks []string `json:"fallbacks"`
 			// Outputs is how many values are measured for loops that do not say otherwise, 0 where they have no estimator.
 			Outputs int `json:"outputs"`
-		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs()})
+			// Remarks are those on the case.
+			Remarks []string `json:"remarks"`
+		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs(), s.catalogued.Remarks()})
 	})
 }
 
@@ -284,7 +286,7 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		evaluation := closedloop.Options{
-			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress,
+			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress, CheckIntegration: true,
 		}
 		c, err := s.run(o.Scene, o.scene, o.Episodes, &evaluation)
 		if err != nil {

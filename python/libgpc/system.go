@@ -44,7 +44,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
-		return answer(out, map[string]string{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256})
+		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()})
 	})
 }
 

@@ -81,7 +81,7 @@ def test_what_cannot_be_switched_is_refused_where_it_is_written(say, says):
 
 def compared(box=("1", -1, 1), ode=lambda s, u: u.v, memory=lambda u: {"on": u.v}, objectives=lambda u, n: n.x**2, margins=lambda n: 2 - n.x):
     """A system of a continuous and a switched action, one of whose functions compares."""
-    y = gpc.System("compared", state={"x": "m"}, context={"on": "1"}, action={"v": box, "pump": gpc.on_off()}, scenario={"x": (0, 1)}, steps=10, period=1)
+    y = gpc.System("compared", state={"x": "m"}, context={"on": "1"}, action={"v": box, "pump": gpc.on_off()}, scenario={"x": (0, 1)}, steps=10, period=0.1)
     y.ode()(ode)
     y.memory(memory)
     y.objectives(a="1")(objectives)
@@ -108,7 +108,7 @@ def test_an_action_that_is_compared_is_refused(what, change):
 @pytest.mark.parametrize("change", [
     {"ode": lambda s, u: np.where(s.x > 0.5, u.v, -u.v)}, {"ode": lambda s, u: np.minimum(u.v, 0.5) + np.maximum(u.v, -0.2) + np.abs(u.v) + np.clip(u.v, 0, 1)},
     {"ode": lambda s, u: np.where(u.v > 0, 0.9 * u.v, u.v / 0.9)}, {"ode": lambda s, u: np.arcsinh(u.v) + np.log1p(0.5 * u.v) + np.cbrt(u.v - 0.3)},
-    {"ode": lambda s, u: np.where(u.pump > 0.5, u.v, -u.v)}, {"ode": lambda s, u: np.linalg.solve(gpc.array([[u.v, 1], [1, 2 + u.v]]), gpc.array([s.x, 1]))[0]},
+    {"ode": lambda s, u: np.where(u.pump > 0.5, u.v, -u.v)}, {"ode": lambda s, u: np.linalg.solve(gpc.array([[3 + u.v, 1], [1, 2 + u.v]]), gpc.array([s.x, 1]))[0]},
     {"objectives": lambda u, n: n.x + np.where(u.v > 0, 0.2 * u.v, -0.1 * u.v)}, {"margins": lambda n: np.where(n.x > 0, 1, 2 - n.x)},
 ])
 def test_comparisons_of_states_and_switched_actions_and_kinks_stay(change):

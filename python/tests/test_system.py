@@ -622,3 +622,46 @@ def test_blocks_hold_the_actions_of_a_plan():
 def test_an_unknown_case_names_the_doors_of_one_s_own():
     with pytest.raises(gpc.InputError, match=r'its file, which ends in \.json, or by the program of its module \(in Python: door="subprocess", program=FILE\)'):
         gpc.open("insulin")
+
+
+def lagged(rate, *a, **k):
+    """A cart whose force follows the requested one at so many 1/s, at a period of 0.1 s."""
+    y = gpc.System("lagged", "a slow force", state={"x": ("m", -2, 2), "v": ("m/s", -3, 3), "f": ("N", -5, 5)}, action={"force": ("N", -5, 5)},
+                   scenario={"x": (-1, 1), "v": (-0.5, 0.5)}, steps=10, period=0.1)
+    y.ode(*a, **k)(lambda s, u: (s.v, s.f, rate * (u.force - s.f)))
+    y.objectives(position="m²", effort="N²")(lambda u, n: (n.x**2 + 0.1 * n.v**2, 0.01 * u.force**2))
+    return y
+
+
+def test_the_integrator_is_checked(tmp_path):
+    with pytest.raises(gpc.InputError, match=r"off by .* of the scale of f, and unstable: .* substeps=8 or stiff=True"):
+        lagged(80).text()
+    with pytest.warns(UserWarning, match="lagged: one step of the integrator .substeps=1. is off by .* of the scale of f") as seen:
+        lagged(12).text()
+    assert seen[0].filename == __file__
+    chosen = {error: json.loads(lagged(80, "auto", error=error).text())["integrator"] for error in (0.05, 1e-3)}
+    assert [chosen[e]["substeps"] for e in chosen] == [4, 8] and all("error" not in c for c in chosen.values())
+    for wrong in ({"error": 0.1}, {"substeps": "auto", "error": -1}, {"substeps": "few"}):
+        with pytest.raises(gpc.InputError, match="auto|substeps"):
+            lagged(1, **wrong).text()
+    file = tmp_path / "lagged.json"
+    with pytest.warns(UserWarning, match="scale of f"):
+        lagged(12).save(file)
+    with pytest.warns(UserWarning, match="scale of f"), gpc.nmpc(file, threads=1) as exact:
+        run = exact.evaluate(episodes=2, seed=9001)
+    assert run["integration"]["episodes"] == 2 and 0 < abs(run["integration"]["cost_pct"]) < 10 and "integration" in repr(run)
+
+
+def test_a_budget_and_a_target_of_nothing_are_refused(tmp_path):
+    for given in ({"budget": "0s"}, {"target": 0}, {"tail": -1}):
+        with pytest.raises(gpc.InputError, match="above 0"):
+            gpc.compile(cart(), tmp_path / "cart.safetensors", **given)
+
+
+def test_knots_at_the_start_are_taken():
+    knots = [f"p{i}" for i in range(7)]
+    y = gpc.System("battery", "a store", state={"soc": ("kWh", 0, 10)}, context={k: "1" for k in knots}, action={"u": ("kW", -4, 4)},
+                   scenario={"soc": (2, 8), **{k: (20, 300) for k in knots}}, steps=48, period=1800)
+    y.ode(span=0.5)(lambda s, u: (u.u,))
+    y.objectives(money="1", effort="N²")(lambda c, u: (np.interp(c.clock, np.linspace(0, 1, 7), [c[k] for k in knots]) * (5 + u.u), u.u**2))
+    y.text()
