@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
@@ -61,4 +63,43 @@ func (n *Network) islands() []int {
 		island[b] = parts.Root(b)
 	}
 	return island
+}
+
+// Angles are the angles of voltages without a flow, rad: from the references outwards, each bus's minus the phase
+// shifts on the path. A bus without a path has the angle of the first reference.
+func (n *Network) Angles() []float64 {
+	adjacent := make([][]int, n.Buses())
+	for k, from := range n.From {
+		adjacent[from] = append(adjacent[from], k)
+		adjacent[n.To[k]] = append(adjacent[n.To[k]], k)
+	}
+	angle, reached := slices.Repeat([]float64{n.Va0[n.Slack]}, n.Buses()), make([]bool, n.Buses())
+	queue := slices.Clone(n.References)
+	for _, r := range queue {
+		angle[r], reached[r] = n.Va0[r], true
+	}
+	for len(queue) > 0 {
+		b := queue[0]
+		queue = queue[1:]
+		for _, k := range adjacent[b] {
+			to, shift := n.To[k], -n.Shift(k)
+			if to == b {
+				to, shift = n.From[k], -shift
+			}
+			if !reached[to] {
+				angle[to], reached[to] = angle[b]+shift, true
+				queue = append(queue, to)
+			}
+		}
+	}
+	return angle
+}
+
+// Shift is the phase shift of a branch, rad.
+func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
+
+// Coupling is the susceptance of a branch in a linear power flow, 1/(x·tap), pu.
+func (n *Network) Coupling(branch int) float64 {
+	g, b := n.gs[branch], n.bs[branch]
+	return -(g*g + b*b) / (b * n.tap[branch])
 }

@@ -24,8 +24,8 @@ type Start int
 
 // The starts.
 const (
-	FromFile     Start = iota // the case file's voltages
-	Flat                      // 1 pu and the angle of the reference bus
+	FromFile     Start = iota // the case file's voltages; where all its angles are equal, those of Flat
+	Flat                      // 1 pu and the reference's angle; with phase shifts the angles of a linear power flow
 	Warm                      // the solver's last solution; the file's voltages before any, or after a failure
 	FromSolution              // Vm and Va of the solution passed to Solve
 )
@@ -143,6 +143,8 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
+	sameAngles     bool      // whether all angles of the file are equal
+	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
 	dead           []bool    // by bus: in an island; nil for none
 	rightHandSides []float64 // of solveTransposed
@@ -188,6 +190,10 @@ func New(n *network.Network) (*Solver, error) {
 		}
 	}
 	s.allocate()
+	for k := range n.From {
+		s.shifted = s.shifted || n.Shift(k) != 0
+	}
+	s.sameAngles = !slices.ContainsFunc(n.Va0, func(a float64) bool { return a != n.Va0[0] })
 	return s, s.SetAdmittance(&n.Admittance)
 }
 

@@ -80,6 +80,8 @@ class Flow:
     converged: bool
     reason: str
     """Why it did not; ""."""
+    remark: str
+    """That a network does not run at this solution, of low voltage or wide angles; ""."""
     iterations: int
     """Of Newton's method."""
     mismatch: float
@@ -109,14 +111,14 @@ class Flow:
     def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int]) -> Flow:
         arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
-            converged=a["converged"], reason=a["reason"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
+            converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
             violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays,
         )
 
     def __repr__(self) -> str:
         if not self.converged:
             return f"Flow(not converged: {self.reason})"
-        return f"Flow(converged; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
+        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
 
 
 # Fields of a solution: of the i-th size, the table and key of JSON.
