@@ -137,7 +137,7 @@ func (s *Solver) start(start Start) {
 	default:
 		copy(s.vm, n.Vm0)
 		copy(s.va, n.Va0)
-		if s.sameAngles {
+		if s.noAngles {
 			s.startAngles()
 		}
 	}

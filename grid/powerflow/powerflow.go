@@ -24,7 +24,7 @@ type Start int
 
 // The starts.
 const (
-	FromFile     Start = iota // the case file's voltages; where all its angles are equal, those of Flat
+	FromFile     Start = iota // the case file's voltages; where it has no angles, those of Flat
 	Flat                      // 1 pu and the reference's angle; with phase shifts the angles of a linear power flow
 	Warm                      // the solver's last solution; the file's voltages before any, or after a failure
 	FromSolution              // Vm and Va of the solution passed to Solve
@@ -143,7 +143,7 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
-	sameAngles     bool      // whether all angles of the file are equal
+	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
 	dead           []bool    // by bus: in an island; nil for none
@@ -193,8 +193,22 @@ func New(n *network.Network) (*Solver, error) {
 	for k := range n.From {
 		s.shifted = s.shifted || n.Shift(k) != 0
 	}
-	s.sameAngles = !slices.ContainsFunc(n.Va0, func(a float64) bool { return a != n.Va0[0] })
+	s.noAngles = fileHasNoAngles(n)
 	return s, s.SetAdmittance(&n.Admittance)
+}
+
+// fileHasNoAngles says whether the angles of all buses but references are equal. A single one has to equal a reference's.
+func fileHasNoAngles(n *network.Network) bool {
+	var angles []float64
+	for b, k := range n.Kind {
+		if k != network.Slack {
+			angles = append(angles, n.Va0[b])
+		}
+	}
+	if len(angles) == 1 {
+		angles = append(angles, n.Va0[n.Slack])
+	}
+	return len(slices.Compact(angles)) <= 1
 }
 
 // allocate allocates the results of a solve.

@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/ppc"
 )
 
 // optima is a network whose optimal power flows are solved many at a time.
@@ -42,13 +44,15 @@ type networkOptions struct {
 	Feasibility   float64 `json:"feasibility"`
 	Optimality    float64 `json:"optimality"`
 	CurrentLimits bool    `json:"current_limits"`
+	NoOptimum     string  `json:"no_optimum"` // why the tables pose no optimal power flow; "" where they do
 }
 
-// newOptima analyses a case.
-func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
-	n, err := network.New(c)
-	if err != nil {
-		return nil, gpc.BadInput(err)
+// newOptima analyses a case, or a network of it.
+func newOptima(c *matpower.Case, n *network.Network, o *networkOptions) (_ *optima, err error) {
+	if n == nil {
+		if n, err = network.New(c); err != nil {
+			return nil, gpc.BadInput(err)
+		}
 	}
 	opt := acopf.Options{Threads: o.Threads, MaxIterations: o.MaxIterations, Feasibility: o.Feasibility, Optimality: o.Optimality, CurrentLimits: o.CurrentLimits}
 	if o.Dispatchable != "" {
@@ -60,6 +64,10 @@ func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
 		return nil, gpc.BadInput(err)
 	}
 	y := &optima{n: n, c: c, o: o}
+	if o.NoOptimum != "" {
+		y.noOptimum = errors.New(o.NoOptimum)
+		return y, nil
+	}
 	y.s, y.noOptimum = acopf.New(n, opt)
 	return y, nil
 }
@@ -84,7 +92,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, &o)
+		y, err := newOptima(c, nil, &o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -93,17 +101,18 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 }
 
 // gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs may be
-// empty.
+// empty. With admittances they are arrays as gpc_grid takes them.
 //
 //export gpc_network_of
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
-	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, out *C.uintptr_t, err **C.char) C.int32_t {
+	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
 	return try(err, func() error {
 		var o networkOptions
 		if err := options(opt, &o); err != nil {
 			return err
 		}
 		var tables [4]matpower.Table
+		var err error
 		for i, t := range []struct {
 			name          string
 			p             unsafe.Pointer
@@ -115,11 +124,24 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 			}
 			tables[i] = matpower.Table{Columns: max(int(t.columns), 1), Data: data}
 		}
-		c, err := matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+		var c *matpower.Case
+		var n *network.Network
+		if admittance == nil {
+			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+		} else {
+			y, failed := table("admittance", admittance, branches, ppc.AdmittanceColumns)
+			if failed != nil {
+				return failed
+			}
+			var g *ppc.Grid
+			if g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, y); err == nil {
+				c, n = g.Case(), g.Network()
+			}
+		}
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, &o)
+		y, err := newOptima(c, n, &o)
 		if err == nil {
 			hand(out, y)
 		}

@@ -142,6 +142,7 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
+        (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "dcline: no table that gpc uses"),
         (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
         (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
         (lambda: grid.network(broken), "is not JSON"),
