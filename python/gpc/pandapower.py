@@ -100,6 +100,8 @@ def runpp(net: Any, **kwargs: Any) -> None:
             ppci["bus"], ppci["gen"], ppci["branch"] = pfsoln(
                 ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, ref, ppci["internal"]["ref_gens"],
             )
+            if options["enforce_q_lims"]:
+                _hold_at_references(ppci)
             ppci["internal"].update({"V": v, "Ybus": y, "Yf": yf, "Yt": yt, "ref": ref, "pv": pv, "pq": pq})
         return ppci
 
@@ -151,6 +153,16 @@ def runopp(net: Any, **kwargs: Any) -> None:
         except OPFNotConverged:
             raise OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations") from None
     net._ppc_opf["gpc"] = answer
+
+
+def _hold_at_references(ppci: dict[str, Any]) -> None:
+    """Units at the bus of an external grid within their reactive limits: the grid takes the rest, as pandapower has it."""
+    gen, grids = ppci["gen"], ppci["internal"]["ref_gens"]
+    for bus in np.unique(gen[grids, idx_gen.GEN_BUS]):
+        at = np.flatnonzero(gen[:, idx_gen.GEN_BUS] == bus)
+        units, balancing, total = np.setdiff1d(at, grids), np.intersect1d(at, grids), gen[at, idx_gen.QG].sum()
+        gen[units, idx_gen.QG] = np.clip(gen[units, idx_gen.QG], gen[units, idx_gen.QMIN], gen[units, idx_gen.QMAX])
+        gen[balancing, idx_gen.QG] += (total - gen[at, idx_gen.QG].sum()) / len(balancing)
 
 
 def _complex(voltages: NDArray[Any]) -> NDArray[Any]:

@@ -154,6 +154,18 @@ def test_reactive_limits():
     assert_same(ours, theirs, 1e-4)
 
 
+@pytest.mark.parametrize("limits", [[0.1], [0.1, 0.2], [1e9]])
+def test_units_at_the_external_grid_stay_within_their_limits(limits):
+    theirs = congested()
+    for q in limits:
+        pp.create_gen(theirs, 0, p_mw=5, vm_pu=1.02, min_q_mvar=-q, max_q_mvar=q)
+    ours = copy.deepcopy(theirs)
+    pp.runpp(theirs, enforce_q_lims=True, numba=False)
+    gp.runpp(ours, enforce_q_lims=True)
+    assert abs(ours.res_gen.q_mvar[1]) == pytest.approx(limits[0]) or limits[0] > 1
+    assert_same(ours, theirs, 1e-6)
+
+
 def test_no_solution_is_pandapowers_exception():
     net = pn.case9()
     net.load.p_mw *= 10
