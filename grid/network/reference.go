@@ -24,26 +24,16 @@ func (n *Network) Notes() []string {
 // moveReferences replaces the only reference of an island if it has no generator in service. The new one is the bus
 // with the largest sum of P_max, the first of equals. An island without generators keeps its own.
 func (n *Network) moveReferences() {
-	power, hasUnit := make([]float64, n.Buses()), make([]bool, n.Buses())
-	for g, b := range n.GenBus {
-		power[b] += n.PMax[g]
-		hasUnit[b] = true
-	}
-	island := n.islands()
+	island := n.Islands()
 	references := map[int]int{}
 	for _, r := range n.References {
 		references[island[r]]++
 	}
 	for k, r := range n.References {
-		if hasUnit[r] || references[island[r]] > 1 {
+		if slices.Contains(n.GenBus, r) || references[island[r]] > 1 {
 			continue
 		}
-		to := -1
-		for b := range hasUnit {
-			if hasUnit[b] && island[b] == island[r] && (to < 0 || power[b] > power[to]) {
-				to = b
-			}
-		}
+		to := n.strongest(island, island[r])
 		if to < 0 {
 			continue
 		}
@@ -52,8 +42,22 @@ func (n *Network) moveReferences() {
 	}
 }
 
-// islands numbers the connected parts by one of their buses.
-func (n *Network) islands() []int {
+// strongest is the bus of an island with the largest sum of P_max, the first of equals; −1 without units.
+func (n *Network) strongest(island []int, number int) int {
+	power, to := make([]float64, n.Buses()), -1
+	for g, b := range n.GenBus {
+		power[b] += n.PMax[g]
+	}
+	for _, b := range n.GenBus {
+		if island[b] == number && (to < 0 || power[b] > power[to] || power[b] == power[to] && b < to) {
+			to = b
+		}
+	}
+	return to
+}
+
+// Islands numbers the connected parts, by bus, by one of their buses.
+func (n *Network) Islands() []int {
 	parts := unionfind.New(n.Buses())
 	for k, from := range n.From {
 		parts.Join(from, n.To[k])

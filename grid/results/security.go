@@ -3,7 +3,9 @@ package results
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,20 +27,31 @@ type Security struct {
 	Unsolved   int           `json:"unsolved"`        // outages without a power flow
 	CutOff     int           `json:"cut_off"`         // outages that cut off load
 	Violations []Broken      `json:"violations"`      // of the base
-	Outages    []AfterOutage `json:"outages"`
+	Outages    []AfterOutage `json:"outages"`         // those without a power flow first, then by lost load, lost generation and severity
+	Elements   []Extreme     `json:"elements"`        // of each voltage, rating and unit's limit the highest loading after any outage
+
+	Base *powerflow.Solution `json:"-"`
+}
+
+// Extreme is a limit after the outage at which it is farthest exceeded, or has the least room.
+type Extreme struct {
+	Broken        // `by` is below 0 where the limit holds after every outage
+	After  Outage `json:"after"`
 }
 
 // AfterOutage is the power flow of one outage. Violations are those that the base does not have, or has less of.
 type AfterOutage struct {
 	Outage
-	Converged   bool     `json:"converged"`    // whether there is a power flow
-	Reason      string   `json:"reason"`       // why not; ""
-	Iterations  int      `json:"iterations"`   // Newton steps
-	Compensated bool     `json:"compensated"`  // whether the factors of the base served
-	Islanded    []int    `json:"islanded"`     // buses that are left without a reference; the power flow is of the rest
-	LostMW      float64  `json:"lost_load_mw"` // of these buses
-	Severity    *float64 `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow; the worst outage stands first
-	Violations  []Broken `json:"violations"`   // ratings and voltages that are broken more than in the base
+	Converged   bool     `json:"converged"`          // whether there is a power flow
+	Reason      string   `json:"reason"`             // why not; ""
+	Iterations  int      `json:"iterations"`         // Newton steps
+	Compensated bool     `json:"compensated"`        // whether the factors of the base served
+	Islanded    []int    `json:"islanded"`           // buses that are left without supply; the power flow is of the rest
+	References  []int    `json:"references"`         // buses that take up the balance of a part that has lost its reference
+	LostMW      float64  `json:"lost_load_mw"`       // of the buses without supply
+	LostUnitsMW float64  `json:"lost_generation_mw"` // of the units there, before the outage
+	Severity    *float64 `json:"severity"`           // the largest of overloads as shares of the rating or of a unit's larger limit, and of voltages tenfold their pu; null without a power flow
+	Violations  []Broken `json:"violations"`         // limits of voltages, ratings and units that are broken more than in the base
 }
 
 // SecurityOptions set the limits after an outage and the number of threads.
@@ -87,27 +100,29 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
 	y := &securityRun{n: n, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
 	w := newSecurityWatch(n, y.limits)
-	y.before = make([]float64, w.count())
-	w.measure(base, nil, y.before)
+	y.base, y.before = base, make([]float64, w.count())
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
 	flows := y.indices()
 	if opt.ShareMissing {
-		if flows, err = y.shareOutages(ctx, opt, base); err != nil {
+		if flows, err = y.shareOutages(ctx, opt, base, w); err != nil {
 			return nil, err
 		}
 	}
-	if err := y.solve(ctx, s, pr.Options, opt.Threads, base, flows); err != nil {
+	if err := y.solve(ctx, s, pr.Options, opt.Threads, w, flows); err != nil {
 		return nil, err
 	}
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
+	out.Elements, out.Base = y.elements(w), base
 	out.WallMS = float64(time.Since(start)) / 1e6
 	out.rank()
 	return out, nil
 }
 
-// brokenBefore lists the ratings and voltages that the base violates.
+// brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	w := newSecurityWatch(n, limitsAfter(n, 1, 0))
 	excesses, list := make([]float64, w.count()), []Broken{}
-	w.measure(base, nil, excesses)
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, excesses)
 	for i, x := range excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
@@ -141,26 +156,28 @@ func (y *Security) rank() {
 	}
 	slices.SortStableFunc(y.Outages, func(a, b AfterOutage) int {
 		switch {
-		case !a.Converged && !b.Converged:
-			return cmp.Compare(b.LostMW, a.LostMW)
-		case !a.Converged:
+		case !a.Converged && b.Converged:
 			return -1
-		case !b.Converged:
+		case a.Converged && !b.Converged:
 			return 1
 		}
-		return cmp.Or(cmp.Compare(*b.Severity, *a.Severity), cmp.Compare(b.LostMW, a.LostMW))
+		order := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
+		if order != 0 || !a.Converged {
+			return order
+		}
+		return cmp.Compare(*b.Severity, *a.Severity)
 	})
 }
 
 // solve solves the power flows of some outages, by their indices in the list.
-func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, base *powerflow.Solution, flows []int) error {
+func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, w *securityWatch, flows []int) error {
 	if len(flows) == 0 {
 		return nil
 	}
 	threads := min(max(1, threadLimit), len(flows))
 	errs := make([]error, threads)
 	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
-		o, err := s.Clone().NewOutages(y.input, opt, base)
+		o, err := s.Clone().NewOutages(y.input, opt, y.base)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +185,7 @@ func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerf
 	})
 	parallel.Each(threads, threads, func(_, part int) {
 		scalarSolver := s.Clone()
-		scalar, err := scalarSolver.NewOutages(y.input, opt, base)
+		scalar, err := scalarSolver.NewOutages(y.input, opt, y.base)
 		if err != nil {
 			errs[part] = err
 			return
@@ -178,7 +195,7 @@ func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerf
 			errs[part] = err
 			return
 		}
-		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, flows, part, threads)
+		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, w, flows, part, threads)
 	})
 	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
@@ -188,11 +205,12 @@ type securityRun struct {
 	n      *network.Network
 	input  powerflow.Input
 	limits limits
+	base   *powerflow.Solution
 	before []float64 // by how much the base breaks each limit after an outage
 	out    *Security
 	list   []secure.Outage
 
-	mu       sync.Mutex // of done
+	mu       sync.Mutex // of finished and the watch of all parts
 	finished int
 	progress func(done, total int)
 }
@@ -209,8 +227,13 @@ func (y *securityRun) reportProgress() {
 }
 
 // part solves every stride-th of these outages, from the index part on.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, flows []int, part, stride int) error {
+func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, all *securityWatch, flows []int, part, stride int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
+	defer func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		all.keep(w.extreme, func(limit int) int { return w.after[limit] })
+	}()
 	excesses := make([]float64, w.count())
 	var branches, positions []int
 	for k := part; k < len(flows); k += stride {
@@ -223,46 +246,147 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		y.record(i, s, outage, w, excesses)
+		if err := y.record(i, s, outage, scalar.Options(), w, excesses); err != nil {
+			return err
+		}
 	}
 	return o.Branches(branches, sol, func(k int, outage powerflow.Outage) error {
-		y.record(positions[k], s, outage, w, excesses)
-		return ctx.Err()
+		return cmp.Or(y.record(positions[k], s, outage, scalar.Options(), w, excesses), ctx.Err())
 	})
 }
 
 // record writes the result of an outage.
-func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, w *securityWatch, excesses []float64) {
+func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, opt powerflow.Options, w *securityWatch, excesses []float64) error {
 	defer y.reportProgress()
 	n, c, sol := y.n, y.list[i], outage.Solution
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, Violations: []Broken{}}
-	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
-	for _, b := range outage.Islanded {
+	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	r.Iterations, r.Compensated = sol.Iterations, outage.Compensated
+	var dark []int
+	if r.Converged = sol.Converged() || outage.Balance; !r.Converged {
+		r.Reason = s.Reason(sol)
+	} else if outage.Balance || len(outage.Islanded) > 0 {
+		var err error
+		if dark, err = y.supply(r, outage, c.Unit, opt); err != nil {
+			return err
+		}
+	}
+	for _, b := range dark {
 		r.Islanded = append(r.Islanded, n.BusID[b])
 		r.LostMW += y.input.Pd[b] * n.BaseMVA
 	}
-	slices.Sort(r.Islanded)
-	switch {
-	case outage.Balance:
-		r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
-		return
-	case !r.Converged:
-		r.Reason = s.Reason(sol)
-		return
-	}
-	w.out = c
-	w.measure(sol, outage.Islanded, excesses)
-	severity := 0.0
-	for k, excess := range excesses {
-		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
-			l := w.broken(k, excess)
-			r.Violations = append(r.Violations, l)
-			severity = max(severity, w.severity(k, excess))
+	for g, b := range n.GenBus {
+		if g != c.Unit && slices.Contains(dark, b) {
+			r.LostUnitsMW += y.base.Pg[g] * n.BaseMVA
 		}
 	}
-	r.Severity = &severity
-	slices.SortStableFunc(r.Violations, func(a, b Broken) int {
-		return cmp.Compare(b.Excess/severityUnit(&b, n), a.Excess/severityUnit(&a, n))
-	})
+	slices.Sort(r.Islanded)
+	if !r.Converged {
+		return nil
+	}
+	w.out = c
+	w.measure(sol.Vm, sol.Va, sol.Pg, sol.Qg, dark, excesses)
+	w.keep(excesses, func(int) int { return i })
+	type violation struct {
+		Broken
+		severity float64
+	}
+	violations := []violation{{}}
+	for k, excess := range excesses {
+		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
+			violations = append(violations, violation{w.broken(k, excess), w.severity(k, excess)})
+		}
+	}
+	slices.SortStableFunc(violations[1:], func(a, b violation) int { return cmp.Compare(b.severity, a.severity) })
+	for _, v := range violations[1:] {
+		r.Violations = append(r.Violations, v.Broken)
+	}
+	r.Severity = &violations[min(1, len(violations)-1)].severity
+	return nil
+}
+
+// supply solves the parts that an outage leaves without their reference: each that has load and a unit gets another one
+// and is put into the solution. It returns the buses of the others.
+func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, unit int, opt powerflow.Options) (dark []int, err error) {
+	n, sol := y.n, outage.Solution
+	var buses []int
+	for b := range n.Buses() {
+		if outage.Balance || slices.Contains(outage.Islanded, int32(b)) {
+			buses = append(buses, b)
+		}
+	}
+	whole, units, _ := n.Part(buses, unit)
+	island, hasUnit, hasLoad := whole.Islands(), map[int]bool{}, map[int]bool{}
+	for k, b := range whole.GenBus {
+		hasUnit[island[b]] = true
+		hasLoad[island[b]] = hasLoad[island[b]] || y.base.Pg[units[k]] < 0
+	}
+	for k, b := range buses {
+		hasLoad[island[k]] = hasLoad[island[k]] || y.input.Pd[b] > 0
+	}
+	var lit []int
+	for k, b := range buses {
+		if hasUnit[island[k]] && hasLoad[island[k]] {
+			lit = append(lit, b)
+		} else {
+			dark = append(dark, b)
+		}
+	}
+	if len(lit) == 0 {
+		if r.Converged = !outage.Balance; outage.Balance {
+			r.Reason = "nothing takes up the balance: it is the only unit of its part"
+		}
+		return dark, nil
+	}
+	p, units, _ := n.Part(lit, unit)
+	p.Vm0, p.Va0 = network.Pick(y.base.Vm, lit), network.Pick(y.base.Va, lit)
+	input := powerflow.Input{Pd: network.Pick(y.input.Pd, lit), Qd: network.Pick(y.input.Qd, lit), Pg: network.Pick(y.base.Pg, units)}
+	if y.input.Vg != nil {
+		input.Vg = network.Pick(y.input.Vg, units)
+	}
+	s, err := powerflow.New(p)
+	if err != nil {
+		return nil, err
+	}
+	opt.Start = powerflow.FromFile
+	found := s.NewSolution()
+	if err := s.Solve(input, opt, found); err != nil {
+		return nil, err
+	}
+	r.Iterations += found.Iterations
+	if !found.Converged() {
+		r.Reason, r.Converged = s.Reason(found), !outage.Balance
+		return append(dark, lit...), nil
+	}
+	for _, b := range p.References {
+		if n.Kind[lit[b]] != network.Slack {
+			r.References = append(r.References, p.BusID[b])
+		}
+	}
+	for k, b := range lit {
+		sol.Vm[b], sol.Va[b] = found.Vm[k], found.Va[k]
+	}
+	if outage.Balance {
+		sol.Pg[unit], sol.Qg[unit] = 0, 0
+	}
+	for k, g := range units {
+		sol.Pg[g], sol.Qg[g] = found.Pg[k], found.Qg[k]
+	}
+	return dark, nil
+}
+
+// elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.
+func (y *securityRun) elements(w *securityWatch) []Extreme {
+	out, first, nl := []Extreme{}, 2*y.n.Buses(), y.n.Branches()
+	for i, x := range w.extreme {
+		if from := i - first; math.IsInf(x, -1) || from >= 0 && from < nl && w.extreme[i+nl] > x || from >= nl && from < 2*nl && w.extreme[i-nl] >= x {
+			continue
+		}
+		e := Extreme{w.broken(i, x), NewOutage(y.n, y.list[w.after[i]])}
+		if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
+			e.Value = e.Bound - e.Excess
+		}
+		out = append(out, e)
+	}
+	return out
 }
