@@ -133,12 +133,12 @@ func (s *Solver) start(start Start) {
 		for b := range s.vm {
 			s.vm[b] = 1
 		}
-		s.startAngles()
+		s.Angles()
 	default:
 		copy(s.vm, n.Vm0)
 		copy(s.va, n.Va0)
 		if s.noAngles {
-			s.startAngles()
+			s.Angles()
 		}
 	}
 	for b, k := range s.kind {
@@ -151,10 +151,10 @@ func (s *Solver) start(start Start) {
 	}
 }
 
-// startAngles sets the angles of a start without any: the reference's, or with phase shifts those of a linear power
-// flow, without losses and with magnitudes of 1 pu. From equal angles a transformer of a vector group with 150° leads
-// Newton's method to a low-voltage solution.
-func (s *Solver) startAngles() {
+// Angles are those of a start without any, rad: the reference's, or with phase shifts those of a linear power flow of the
+// last Solve's powers, without losses and with magnitudes of 1 pu; before any Solve of none. From equal angles a
+// transformer of a vector group with 150° leads Newton's method to a low-voltage solution. The solver owns the slice.
+func (s *Solver) Angles() []float64 {
 	n := s.net
 	for b := range s.va {
 		s.va[b] = n.Va0[n.Slack]
@@ -163,7 +163,7 @@ func (s *Solver) startAngles() {
 		s.va[r] = n.Va0[r]
 	}
 	if !s.shifted {
-		return
+		return s.va
 	}
 	data, rhs := s.lu.data, s.lu.rhs
 	clear(data)
@@ -195,6 +195,7 @@ func (s *Solver) startAngles() {
 			s.va[b] = rhs[2*k]
 		}
 	}
+	return s.va
 }
 
 // evaluate computes the injections at the voltages, and the pairs' products for the Jacobian.

@@ -193,22 +193,14 @@ func New(n *network.Network) (*Solver, error) {
 	for k := range n.From {
 		s.shifted = s.shifted || n.Shift(k) != 0
 	}
-	s.noAngles = fileHasNoAngles(n)
-	return s, s.SetAdmittance(&n.Admittance)
-}
-
-// fileHasNoAngles says whether the angles of all buses but references are equal. A single one has to equal a reference's.
-func fileHasNoAngles(n *network.Network) bool {
-	var angles []float64
+	angles := make(map[float64]bool)
 	for b, k := range n.Kind {
-		if k != network.Slack {
-			angles = append(angles, n.Va0[b])
+		if k != network.Slack || buses == 2 {
+			angles[n.Va0[b]] = true
 		}
 	}
-	if len(angles) == 1 {
-		angles = append(angles, n.Va0[n.Slack])
-	}
-	return len(slices.Compact(angles)) <= 1
+	s.noAngles = len(angles) <= 1
+	return s, s.SetAdmittance(&n.Admittance)
 }
 
 // allocate allocates the results of a solve.

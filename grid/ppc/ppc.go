@@ -86,7 +86,7 @@ func (g *Grid) Network() *network.Network { return g.net }
 func (g *Grid) Case() *matpower.Case { return g.c }
 
 // PowerFlow solves the AC power flow, from the arrays' voltages with fromArrays. Otherwise magnitudes start at 1 pu,
-// or the set-point of a unit, and angles at those of network.Angles. It sets Start and Context of opt. reason is a
+// or the set-point of a unit, and angles at those of powerflow.Solver.Angles. It sets Start and Context of opt. reason is a
 // sentence where it did not converge.
 func (g *Grid) PowerFlow(ctx context.Context, fromArrays bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
 	s, err := powerflow.New(g.net)
@@ -115,7 +115,7 @@ func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
 
 // OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. With fromArrays it
 // starts from the arrays' voltages and generation. Otherwise magnitudes and generation start in the middle of their
-// limits and angles at those of network.Angles.
+// limits and angles at those of powerflow.Solver.Angles.
 func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Options) (*Optimum, error) {
 	opt.Threads = 1
 	s, err := acopf.New(g.net, opt)
@@ -125,7 +125,11 @@ func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Optio
 	n := g.net
 	start := &acopf.Result{Vm: n.Vm0, Va: n.Va0, Pg: n.Pg0, Qg: n.Qg0}
 	if !fromArrays {
-		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: n.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
+		flow, err := powerflow.New(n)
+		if err != nil {
+			return nil, err
+		}
+		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: flow.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
 	}
 	pr := acopf.Problem{Start: start}
 	results := make([]acopf.Result, 1)

@@ -246,30 +246,35 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if err := y.record(i, s, outage, scalar.Options(), w, excesses); err != nil {
+		if err := y.record(i, s, outage, scalar, w, excesses); err != nil {
 			return err
 		}
 	}
 	return o.Branches(branches, sol, func(k int, outage powerflow.Outage) error {
-		return cmp.Or(y.record(positions[k], s, outage, scalar.Options(), w, excesses), ctx.Err())
+		return cmp.Or(y.record(positions[k], s, outage, scalar, w, excesses), ctx.Err())
 	})
 }
 
 // record writes the result of an outage.
-func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, opt powerflow.Options, w *securityWatch, excesses []float64) error {
+func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, o *powerflow.Outages, w *securityWatch, excesses []float64) error {
 	defer y.reportProgress()
 	n, c, sol := y.n, y.list[i], outage.Solution
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	r.Iterations, r.Compensated = sol.Iterations, outage.Compensated
 	var dark []int
-	if r.Converged = sol.Converged() || outage.Balance; !r.Converged {
-		r.Reason = s.Reason(sol)
-	} else if outage.Balance || len(outage.Islanded) > 0 {
+	if outage.Balance || len(outage.Islanded) > 0 && sol.Converged() {
 		var err error
-		if dark, err = y.supply(r, outage, c.Unit, opt); err != nil {
+		if outage, dark, err = y.supply(r, outage, c, o); err != nil {
 			return err
 		}
+		sol = outage.Solution
+	}
+	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
+	switch {
+	case outage.Balance:
+		r.Reason = "nothing takes up the balance: it is the only unit of its part"
+	case !r.Converged:
+		r.Reason = s.Reason(sol)
 	}
 	for _, b := range dark {
 		r.Islanded = append(r.Islanded, n.BusID[b])
@@ -305,74 +310,30 @@ func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage
 	return nil
 }
 
-// supply solves the parts that an outage leaves without their reference: each that has load and a unit gets another one
-// and is put into the solution. It returns the buses of the others.
-func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, unit int, opt powerflow.Options) (dark []int, err error) {
-	n, sol := y.n, outage.Solution
-	var buses []int
-	for b := range n.Buses() {
-		if outage.Balance || slices.Contains(outage.Islanded, int32(b)) {
-			buses = append(buses, b)
-		}
-	}
-	whole, units, _ := n.Part(buses, unit)
-	island, hasUnit, hasLoad := whole.Islands(), map[int]bool{}, map[int]bool{}
-	for k, b := range whole.GenBus {
-		hasUnit[island[b]] = true
-		hasLoad[island[b]] = hasLoad[island[b]] || y.base.Pg[units[k]] < 0
-	}
-	for k, b := range buses {
-		hasLoad[island[k]] = hasLoad[island[k]] || y.input.Pd[b] > 0
-	}
-	var lit []int
-	for k, b := range buses {
-		if hasUnit[island[k]] && hasLoad[island[k]] {
-			lit = append(lit, b)
-		} else {
+// supply solves an outage with another reference for the buses that it leaves without, where they have load and a unit.
+// Otherwise these buses are dark.
+func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
+	n, without, load := y.n, make([]bool, y.n.Buses()), false
+	island := n.Islands()
+	for b := range without {
+		without[b] = outage.Balance && island[b] == island[n.GenBus[max(c.Unit, 0)]] || slices.Contains(outage.Islanded, int32(b))
+		if without[b] {
 			dark = append(dark, b)
+			load = load || y.input.Pd[b] > 0
 		}
 	}
-	if len(lit) == 0 {
-		if r.Converged = !outage.Balance; outage.Balance {
-			r.Reason = "nothing takes up the balance: it is the only unit of its part"
-		}
-		return dark, nil
+	for g, b := range n.GenBus {
+		load = load || without[b] && y.base.Pg[g] < 0
 	}
-	p, units, _ := n.Part(lit, unit)
-	p.Vm0, p.Va0 = network.Pick(y.base.Vm, lit), network.Pick(y.base.Va, lit)
-	input := powerflow.Input{Pd: network.Pick(y.input.Pd, lit), Qd: network.Pick(y.input.Qd, lit), Pg: network.Pick(y.base.Pg, units)}
-	if y.input.Vg != nil {
-		input.Vg = network.Pick(y.input.Vg, units)
+	if !load {
+		return outage, dark, nil
 	}
-	s, err := powerflow.New(p)
-	if err != nil {
-		return nil, err
+	supplied, reference, err := o.Supplied(c.Branch, c.Unit, without, &powerflow.Solution{})
+	if err != nil || reference < 0 || !supplied.Solution.Converged() && !outage.Balance {
+		return outage, dark, err
 	}
-	opt.Start = powerflow.FromFile
-	found := s.NewSolution()
-	if err := s.Solve(input, opt, found); err != nil {
-		return nil, err
-	}
-	r.Iterations += found.Iterations
-	if !found.Converged() {
-		r.Reason, r.Converged = s.Reason(found), !outage.Balance
-		return append(dark, lit...), nil
-	}
-	for _, b := range p.References {
-		if n.Kind[lit[b]] != network.Slack {
-			r.References = append(r.References, p.BusID[b])
-		}
-	}
-	for k, b := range lit {
-		sol.Vm[b], sol.Va[b] = found.Vm[k], found.Va[k]
-	}
-	if outage.Balance {
-		sol.Pg[unit], sol.Qg[unit] = 0, 0
-	}
-	for k, g := range units {
-		sol.Pg[g], sol.Qg[g] = found.Pg[k], found.Qg[k]
-	}
-	return dark, nil
+	r.References = append(r.References, n.BusID[reference])
+	return supplied, nil, nil
 }
 
 // elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.

@@ -231,7 +231,7 @@ def network(
             return Network(create(lib.gpc_network, text({**options, "name": path, "text": _read(path)})))
         else:
             return Network(create(lib.gpc_network, text({**options, "name": path})))
-    admittance, pi, rows = None, True, list[Any]()
+    admittance, pi = None, True
     if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
         from gpc.pandapower import tables as of
 
@@ -239,11 +239,15 @@ def network(
         base, tables, admittance, pi, options["no_optimum"] = of(source)
     else:
         name, base, tables = _tables(source)
-    for table in tables:
-        rows += [address(table), len(table), table.shape[1]]
-    n = Network(create(lib.gpc_network_of, text({**options, "name": name}), base, *rows, address(admittance)))
+    n = Network(made({**options, "name": name}, base, tables, admittance))
     n.pi = pi
     return n
+
+
+def made(options: dict[str, Any], base: float, tables: list[Floats], admittance: Floats | None = None) -> int:
+    """The library's handle of a network of MATPOWER's tables; admittance replaces the branches' impedances."""
+    rows = [x for t in tables for x in (address(t), len(t), t.shape[1])]
+    return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, create, declare, lib, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, text
+from gpc.grid import made
 
 try:
     import pandapower
@@ -41,7 +42,6 @@ except ImportError as e:
 
 __all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
 
-declare("gpc_grid", FLOAT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, INT, ARRAY, OUT)
 declare("gpc_grid_flow", HANDLE, TEXT, ARRAY, INT, OUT, HANDLE)
 declare("gpc_grid_optimal", HANDLE, TEXT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 
@@ -372,8 +372,5 @@ def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any
 
 def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
     """The library's network of pandapower's arrays."""
-    bus, gen, branch, cost, admittance = _arrays(ppci, limits, costs)
-    return Object(create(
-        lib.gpc_grid, float(ppci["baseMVA"]), address(bus), len(bus), address(gen), len(gen), address(branch), len(branch),
-        address(cost), len(cost), cost.shape[1], address(admittance),
-    ))
+    *of, admittance = _arrays(ppci, limits, costs)
+    return Object(made({"name": "network", "no_optimum": "by gpc_grid_optimal"}, float(ppci["baseMVA"]), of, admittance))

@@ -23,10 +23,11 @@ import (
 
 // optima is a network whose optimal power flows are solved many at a time.
 type optima struct {
-	n *network.Network
-	c *matpower.Case
-	s *acopf.Solver // nil: noOptimum says why
-	o *networkOptions
+	n    *network.Network
+	c    *matpower.Case
+	s    *acopf.Solver // nil: noOptimum says why
+	grid *ppc.Grid     // of arrays with admittances; nil
+	o    *networkOptions
 	// noOptimum is what an optimal power flow lacks, such as costs; power flows do without.
 	noOptimum error
 	// One call at a time: results serve again.
@@ -47,12 +48,13 @@ type networkOptions struct {
 	NoOptimum     string  `json:"no_optimum"` // why the tables pose no optimal power flow; "" where they do
 }
 
-// newOptima analyses a case, or a network of it.
-func newOptima(c *matpower.Case, n *network.Network, o *networkOptions) (_ *optima, err error) {
-	if n == nil {
-		if n, err = network.New(c); err != nil {
-			return nil, gpc.BadInput(err)
-		}
+// newOptima analyses a case, or a grid of arrays.
+func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err error) {
+	var n *network.Network
+	if g != nil {
+		c, n = g.Case(), g.Network()
+	} else if n, err = network.New(c); err != nil {
+		return nil, gpc.BadInput(err)
 	}
 	opt := acopf.Options{Threads: o.Threads, MaxIterations: o.MaxIterations, Feasibility: o.Feasibility, Optimality: o.Optimality, CurrentLimits: o.CurrentLimits}
 	if o.Dispatchable != "" {
@@ -63,7 +65,7 @@ func newOptima(c *matpower.Case, n *network.Network, o *networkOptions) (_ *opti
 	if err := opt.Validate(); err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	y := &optima{n: n, c: c, o: o}
+	y := &optima{n: n, c: c, o: o, grid: g}
 	if o.NoOptimum != "" {
 		y.noOptimum = errors.New(o.NoOptimum)
 		return y, nil
@@ -101,7 +103,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 }
 
 // gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs may be
-// empty. With admittances they are arrays as gpc_grid takes them.
+// empty. With admittances, 8 to a branch, they are PYPOWER's internal arrays (package ppc).
 //
 //export gpc_network_of
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
@@ -125,7 +127,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 			tables[i] = matpower.Table{Columns: max(int(t.columns), 1), Data: data}
 		}
 		var c *matpower.Case
-		var n *network.Network
+		var g *ppc.Grid
 		if admittance == nil {
 			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
 		} else {
@@ -133,15 +135,12 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 			if failed != nil {
 				return failed
 			}
-			var g *ppc.Grid
-			if g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, y); err == nil {
-				c, n = g.Case(), g.Network()
-			}
+			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, y)
 		}
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, n, &o)
+		y, err := newOptima(c, g, &o)
 		if err == nil {
 			hand(out, y)
 		}
