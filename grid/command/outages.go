@@ -59,16 +59,18 @@ func outagesCommand(a *cli.App) *cobra.Command {
 		Long: `Takes out one branch or unit at a time: every branch in service (branches), every
 unit (units), both (all), or those of a file. Each outage is a power flow that starts
 from the solution without outage. The reference takes up the power of a unit. A part that
-loses its reference gets another one, the bus with the most P_max; without a unit or
-without load it is left without supply. The table lists limits of voltages, ratings and
-units that are exceeded further than without outage. Outages without a power flow stand
-first, then the most lost load, the most generation lost with a part, and severity: an
-overload counts as its share of the rating, or of the unit's larger limit, and 0.01 pu of
-voltage as a tenth. A second table has the branches that are loaded most after any outage.
+loses its reference gets another one: its bus with the most P_max. Without a unit, or
+without load, the part is left without supply.
 
---csv writes outages.csv, violations.csv and elements.csv: of each voltage, rating and
-unit's limit the highest loading and the outage after which it is. --out writes the case
-with the solution without outage.
+The table lists limits of voltages, ratings and units that are exceeded further than
+without outage. Outages without a power flow stand first. The others are sorted by lost
+load, by generation lost with a part, and by severity. An overload counts as its share of
+the rating, or of the unit's larger limit, and 0.01 pu of voltage as a tenth. A second
+table has the branches with the highest loading after any outage.
+
+--csv writes outages.csv, violations.csv and elements.csv. The last has the highest
+loading of each limit, and the outage after which it is. --out writes the case with the
+solution without outage.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.

@@ -302,7 +302,7 @@ def pf(
     loads [buses] in MW at the case's power factors, or a pair of arrays (active, reactive). dispatch
     replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
     A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
-    reactive limits but at the reference, flat starts from 1 pu and equal angles, tolerance is the
+    reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
     largest mismatch that counts as solved, pu.
     """
     n = _network(source)

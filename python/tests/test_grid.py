@@ -239,7 +239,7 @@ def test_outages_are_those_of_the_command(command, tmp_path):
         assert all(a.outages[e["k"]]["row"] == e["out_row"] for e in a.elements)
         frames = a.frames()
         assert [len(frames[k]) for k in ("outages", "violations", "elements")] == [len(a), len(a.violations), len(a.elements)]
-        assert frames["outages"].lost_generation.max() == 830 and (frames["outages"].secure == a.secure).all()
+        assert frames["outages"].lost_generation.max() == pytest.approx(830) and (frames["outages"].secure == a.secure).all()
     file = tmp_path / "outages"
     file.write_text("branch 35 # the worst\nunit 3\n")
     for outages in (file, str(file), ["branch 35", "unit 3"]):
@@ -268,7 +268,7 @@ def test_outages_of_an_optimum_and_of_other_loads():
     n = grid.network("case39")
     optimum = grid.opf(n)
     a, b = grid.outages(n, "branches", dispatch=optimum), grid.outages(n, "branches")
-    assert len(a.before) == 0 < len(b.before) and a.secure.sum() != b.secure.sum()
+    assert len(a.before) == 0 < len(b.before) and len(a.violations) != len(b.violations)
     light = grid.outages(n, "branches", 0.5 * n.pd, dispatch=(0.5 * optimum.pg[0], optimum.vm[0]))
     assert (light.violations["limit"] == "rating").sum() < (a.violations["limit"] == "rating").sum()
     one, two = (grid.outages(grid.network("case39", threads=t), "all") for t in (1, 2))
