@@ -402,28 +402,21 @@ const LowVoltage = 0.5
 // method can converge but at which no network runs; "" for any other. Between such a solution and the usual one the
 // determinant of the Jacobian changes its sign.
 func (s *Solver) Remark(sol *Solution) string {
-	low := 0
-	for b, v := range sol.Vm {
-		if v < sol.Vm[low] {
-			low = b
-		}
-	}
 	what := ""
-	if sol.Vm[low] < LowVoltage {
-		what = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[low], sol.Vm[low])
+	if low := slices.Min(sol.Vm); low < LowVoltage {
+		what = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[slices.Index(sol.Vm, low)], low)
 	} else {
 		s.evaluate()
 		regular := s.Linearise()
 		negative := s.lu.negative()
 		s.start(Flat)
 		s.evaluate()
-		s.warm = false
-		if regular && s.Linearise() && s.lu.negative() != negative {
+		if s.warm = false; regular && s.Linearise() && s.lu.negative() != negative {
 			what = "the determinant of the Jacobian has the other sign than at a flat start"
 		}
 	}
-	if what == "" {
-		return ""
+	if what != "" {
+		what += ": this is another solution of the equations than the one that a network runs at, of low voltage or wide angles; try another start"
 	}
-	return what + ": this is another solution of the equations than the one that a network runs at, of low voltage or wide angles; try another start"
+	return what
 }

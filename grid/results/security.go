@@ -289,43 +289,47 @@ func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage
 	if !r.Converged {
 		return nil
 	}
-	w.out = c
-	w.measure(sol.Vm, sol.Va, sol.Pg, sol.Qg, dark, excesses)
+	y.measure(i, w, sol.Vm, sol.Va, sol.Pg, sol.Qg, dark, excesses)
+	return nil
+}
+
+// measure writes what the power flow of an outage breaks, the worst first.
+func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int, excesses []float64) {
+	r, worst := &y.out.Outages[i], 0.0
+	w.out = y.list[i]
+	w.measure(vm, va, pg, qg, dark, excesses)
 	w.keep(excesses, func(int) int { return i })
-	type violation struct {
-		Broken
-		severity float64
-	}
-	violations := []violation{{}}
+	var broken []int
 	for k, excess := range excesses {
 		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
-			violations = append(violations, violation{w.broken(k, excess), w.severity(k, excess)})
+			broken = append(broken, k)
 		}
 	}
-	slices.SortStableFunc(violations[1:], func(a, b violation) int { return cmp.Compare(b.severity, a.severity) })
-	for _, v := range violations[1:] {
-		r.Violations = append(r.Violations, v.Broken)
+	severity := func(k int) float64 { return w.severity(k, excesses[k]) }
+	slices.SortStableFunc(broken, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
+	for _, k := range broken {
+		r.Violations, worst = append(r.Violations, w.broken(k, excesses[k])), max(worst, severity(k))
 	}
-	r.Severity = &violations[min(1, len(violations)-1)].severity
-	return nil
+	r.Severity = &worst
 }
 
 // supply solves an outage with another reference for the buses that it leaves without, where they have load and a unit.
 // Otherwise these buses are dark.
 func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
-	n, without, load := y.n, make([]bool, y.n.Buses()), false
+	n, without, load := y.n, make([]bool, y.n.Buses()), 0.0
 	island := n.Islands()
 	for b := range without {
 		without[b] = outage.Balance && island[b] == island[n.GenBus[max(c.Unit, 0)]] || slices.Contains(outage.Islanded, int32(b))
 		if without[b] {
-			dark = append(dark, b)
-			load = load || y.input.Pd[b] > 0
+			dark, load = append(dark, b), max(load, y.input.Pd[b])
 		}
 	}
 	for g, b := range n.GenBus {
-		load = load || without[b] && y.base.Pg[g] < 0
+		if without[b] {
+			load = max(load, -y.base.Pg[g])
+		}
 	}
-	if !load {
+	if load == 0 {
 		return outage, dark, nil
 	}
 	supplied, reference, err := o.Supplied(c.Branch, c.Unit, without, &powerflow.Solution{})

@@ -42,34 +42,8 @@ func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	defer y.reportProgress()
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	if !c.Solved {
-		return
+	if c.Solved {
+		vm, va := c.Voltages()
+		y.measure(i, w, vm, va, nil, nil, nil, make([]float64, w.count()))
 	}
-	w.out = c.Outage
-	vm, va := c.Voltages()
-	excesses := make([]float64, w.count())
-	w.measure(vm, va, nil, nil, nil, excesses)
-	w.keep(excesses, func(int) int { return i })
-	severity := 0.0
-	for _, v := range c.Violations {
-		if v.Excess > max(y.before[y.limitIndex(v)], 0)+minViolation {
-			r.Violations = append(r.Violations, broken(y.n, v))
-			severity = max(severity, v.Severity)
-		}
-	}
-	r.Severity = &severity
-}
-
-// limitIndex is the index of a limit in securityWatch.
-func (y *securityRun) limitIndex(v secure.Violation) int {
-	nb, nl := y.n.Buses(), y.n.Branches()
-	switch v.Kind {
-	case secure.LowVoltage:
-		return v.Element
-	case secure.HighVoltage:
-		return nb + v.Element
-	case secure.FromRating:
-		return 2*nb + v.Element
-	}
-	return 2*nb + nl + v.Element
 }

@@ -29,14 +29,23 @@ type securityWatch struct {
 	n      *network.Network
 	limits limits
 	p      Point
+	units  [4]unitLimit
 	out    secure.Outage
 	// extreme is the largest excess over each limit after any outage, and after the number of that outage.
 	extreme []float64
 	after   []int
 }
 
+// unitLimit are the limits of a kind of all units.
+type unitLimit struct {
+	kind, unit string
+	sign       float64
+	bound      []float64
+}
+
 func newSecurityWatch(n *network.Network, l limits) *securityWatch {
 	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
+	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
 	w.extreme, w.after = slices.Repeat([]float64{math.Inf(-1)}, w.count()), make([]int, w.count())
 	return w
 }
@@ -59,14 +68,13 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	if k := w.out.Branch; k >= 0 {
 		excess[2*nb+k], excess[2*nb+nl+k] = none, none
 	}
-	units := excess[2*(nb+nl):]
-	for g, b := range n.GenBus {
-		if pg == nil || g == w.out.Unit || slices.Contains(dark, b) {
-			units[g], units[ng+g], units[2*ng+g], units[3*ng+g] = none, none, none, none
-			continue
+	for i, u := range w.units {
+		units, values := excess[2*(nb+nl)+i*ng:], w.outputs(i)
+		for g, b := range n.GenBus {
+			if units[g] = none; pg != nil && g != w.out.Unit && !slices.Contains(dark, b) {
+				units[g] = u.sign * (values[g] - u.bound[g])
+			}
 		}
-		units[g], units[ng+g] = n.PMin[g]-pg[g], pg[g]-n.PMax[g]
-		units[2*ng+g], units[3*ng+g] = n.QMin[g]-qg[g], qg[g]-n.QMax[g]
 	}
 	for _, b := range dark {
 		excess[b], excess[nb+b] = none, none
@@ -95,42 +103,34 @@ func (w *securityWatch) broken(i int, excess float64) Broken {
 	case unit < 0:
 		return Broken{w.rating("to", i-2*nb-nl), excess * n.BaseMVA}
 	}
-	values, bounds, kind, of := w.p.Pg, n.PMin, "pmin", "MW"
-	switch unit / ng {
-	case 1:
-		bounds, kind = n.PMax, "pmax"
-	case 2:
-		values, bounds, kind, of = w.p.Qg, n.QMin, "qmin", "MVAr"
-	case 3:
-		values, bounds, kind, of = w.p.Qg, n.QMax, "qmax", "MVAr"
-	}
-	return Broken{w.p.Gen(kind, of, values, bounds)(unit % ng), excess * n.BaseMVA}
+	u := w.units[unit/ng]
+	return Broken{w.p.Gen(u.kind, u.unit, w.outputs(unit/ng), u.bound)(unit % ng), excess * n.BaseMVA}
 }
 
-// severity of an excess: as a share of the rating, or of a unit's limit that is farther from 0, and of voltages tenfold.
+// outputs are the values of limits of units: P of the first two kinds, Q of the others.
+func (w *securityWatch) outputs(kind int) []float64 {
+	if kind < 2 {
+		return w.p.Pg
+	}
+	return w.p.Qg
+}
+
+// severity of an excess: as a share of the rating, or of a unit's finite limit that is farther from 0, and of voltages tenfold.
 func (w *securityWatch) severity(i int, excess float64) float64 {
 	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	unit, ng := i-2*(nb+nl), n.Gens()
+	unit, ng, size := i-2*(nb+nl), n.Gens(), 0.01
 	switch {
 	case i < 2*nb:
 		return voltageSeverity * excess
 	case unit < 0:
 		return excess / max(w.limits.rate[(i-2*nb)%nl], 1e-9)
-	case unit < 2*ng:
-		return excess / unitRange(n.PMin[unit%ng], n.PMax[unit%ng])
 	}
-	return excess / unitRange(n.QMin[unit%ng], n.QMax[unit%ng])
-}
-
-// unitRange is the finite limit that is farther from 0, a hundredth pu or more.
-func unitRange(lo, hi float64) float64 {
-	size := 0.01
-	for _, x := range []float64{math.Abs(lo), math.Abs(hi)} {
-		if !math.IsInf(x, 1) {
+	for _, u := range w.units[unit/ng&^1 : unit/ng|1+1] {
+		if x := math.Abs(u.bound[unit%ng]); !math.IsInf(x, 1) {
 			size = max(size, x)
 		}
 	}
-	return size
+	return excess / size
 }
 
 // rating is the rating of a branch's end after an outage.

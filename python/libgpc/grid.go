@@ -113,13 +113,18 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		var tables [4]matpower.Table
+		var tables [5]matpower.Table
+		admittances := branches
+		if admittance == nil {
+			admittances = 0
+		}
 		var err error
 		for i, t := range []struct {
 			name          string
 			p             unsafe.Pointer
 			rows, columns C.int64_t
-		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns}} {
+		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns},
+			{"admittance", admittance, admittances, ppc.AdmittanceColumns}} {
 			data, err := table(t.name, t.p, t.rows, int(t.columns))
 			if err != nil {
 				return err
@@ -131,11 +136,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		if admittance == nil {
 			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
 		} else {
-			y, failed := table("admittance", admittance, branches, ppc.AdmittanceColumns)
-			if failed != nil {
-				return failed
-			}
-			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, y)
+			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, tables[4].Data)
 		}
 		if err != nil {
 			return gpc.BadInput(err)
