@@ -198,7 +198,7 @@ func (p *parsed) costs(c *Case, k *checker) {
 	}
 }
 
-// costRow reads model, startup, shutdown, n and n parameters (or 2n). Without any the cost is zero.
+// costRow reads model, startup, shutdown, n and n parameters (or 2n).
 func costRow(r []float64) (Cost, string) {
 	cost := Cost{Startup: r[1], Shutdown: r[2]}
 	n, take := r[3], 1
@@ -211,12 +211,8 @@ func costRow(r []float64) (Cost, string) {
 	default:
 		return cost, fmt.Sprintf("the cost model is %g: want 1 (piecewise linear) or 2 (polynomial)", r[0])
 	}
-	if n != math.Trunc(n) || n < 0 || n > maxColumns {
-		return cost, fmt.Sprintf("the number of cost parameters is %g: want a whole number of 0 or more", n)
-	}
-	if n == 0 {
-		cost.Model, cost.Coefficients = Polynomial, []float64{0}
-		return cost, ""
+	if n != math.Trunc(n) || n < 0 || n == 0 && take == 2 || n > maxColumns { // a polynomial without any is zero
+		return cost, fmt.Sprintf("the number of cost parameters is %g: want a positive whole number", n)
 	}
 	count := int(n) * take
 	if count > len(r)-4 {

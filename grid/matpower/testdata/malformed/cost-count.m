@@ -18,4 +18,4 @@ mpc.gencost = [
 	2 0 0 3 0.02 2 0;
 	2 0 0 2.5 0.0175 1.75 0;
 ];
-% expect 19: whole number
+% expect 19: positive whole number
