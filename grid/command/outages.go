@@ -226,7 +226,7 @@ func printLoadings(w io.Writer, elements []results.Extreme) {
 	slices.SortStableFunc(rated, func(a, b results.Extreme) int { return cmp.Compare(loading(b), loading(a)) })
 	rows := [][]string{{"loaded most after any outage", "at", "value", "limit", "%", "after"}}
 	for _, e := range rated[:min(len(rated), printedElements)] {
-		rows = append(rows, []string{"rating", e.Where(), fmt.Sprintf("%.2f", e.Value), fmt.Sprintf("%.2f", e.Bound), fmt.Sprintf("%.1f", loading(e)), e.After.Where()})
+		rows = append(rows, []string{"rating", e.Where(), fmt.Sprintf("%.2f", e.Value), fmt.Sprintf("%.2f", e.Bound), fmt.Sprintf("%.1f", loading(e)), e.Outage.Where()})
 	}
 	if len(rated) > 0 {
 		fmt.Fprintln(w)
@@ -242,7 +242,7 @@ func writeSecurity(folder string, y *results.Security) error {
 	violations := []results.Extreme{}
 	for _, r := range y.Outages {
 		for _, v := range r.Violations {
-			violations = append(violations, results.Extreme{Broken: v, After: r.Outage})
+			violations = append(violations, results.Extreme{Broken: v, Outage: r.Outage})
 		}
 	}
 	return cmp.Or(writeCSV(filepath.Join(folder, "outages.csv"), cells(y.Outages)), writeCSV(filepath.Join(folder, "violations.csv"), cells(violations)),
@@ -253,8 +253,8 @@ func writeSecurity(folder string, y *results.Security) error {
 // stands in one cell, and of a list of structs its length.
 func cells[T any](list []T) [][]string {
 	rows := [][]string{nil}
-	var put func(key string, v reflect.Value, header bool) []string
-	put = func(key string, v reflect.Value, header bool) (row []string) {
+	var flatten func(key string, v reflect.Value, header bool) []string
+	flatten = func(key string, v reflect.Value, header bool) (row []string) {
 		switch {
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
@@ -262,7 +262,7 @@ func cells[T any](list []T) [][]string {
 				if !field.Anonymous {
 					name = strings.TrimPrefix(key+"_"+field.Tag.Get("json"), "_")
 				}
-				row = append(row, put(name, v.Field(i), header)...)
+				row = append(row, flatten(name, v.Field(i), header)...)
 			}
 			return row
 		case header:
@@ -274,9 +274,9 @@ func cells[T any](list []T) [][]string {
 		}
 		return []string{strings.Trim(fmt.Sprint(reflect.Indirect(v)), "[]")}
 	}
-	rows[0] = put("", reflect.ValueOf(*new(T)), true)
+	rows[0] = flatten("", reflect.ValueOf(*new(T)), true)
 	for _, x := range list {
-		rows = append(rows, put("", reflect.ValueOf(x), false))
+		rows = append(rows, flatten("", reflect.ValueOf(x), false))
 	}
 	return rows
 }

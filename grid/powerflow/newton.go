@@ -170,12 +170,12 @@ func (s *Solver) Angles() []float64 {
 	for k, b := range s.unknown {
 		data[4*k+3], rhs[2*k], rhs[2*k+1] = 1, s.ps[b], 0
 	}
-	for k, from := range n.From {
+	for k, start := range n.From {
 		w, shift := n.Coupling(k), n.Shift(k)
 		if math.IsInf(w, 0) {
 			continue
 		}
-		for _, end := range [2][2]int{{from, n.To[k]}, {n.To[k], from}} {
+		for _, end := range [2][2]int{{start, n.To[k]}, {n.To[k], start}} {
 			if i, j := s.position[end[0]], s.position[end[1]]; i >= 0 {
 				data[4*i] += w
 				rhs[2*i] += w * shift
@@ -402,9 +402,9 @@ const LowVoltage = 0.5
 // method can converge but at which no network runs; "" for any other. Between such a solution and the usual one the
 // determinant of the Jacobian changes its sign.
 func (s *Solver) Remark(sol *Solution) string {
-	what := ""
+	reason := ""
 	if low := slices.Min(sol.Vm); low < LowVoltage {
-		what = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[slices.Index(sol.Vm, low)], low)
+		reason = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[slices.Index(sol.Vm, low)], low)
 	} else {
 		s.evaluate()
 		regular := s.Linearise()
@@ -412,11 +412,11 @@ func (s *Solver) Remark(sol *Solution) string {
 		s.start(Flat)
 		s.evaluate()
 		if s.warm = false; regular && s.Linearise() && s.lu.negative() != negative {
-			what = "the determinant of the Jacobian has the other sign than at a flat start"
+			reason = "the determinant of the Jacobian has the other sign than at a flat start"
 		}
 	}
-	if what != "" {
-		what += ": this is another solution of the equations than the one that a network runs at, of low voltage or wide angles; try another start"
+	if reason != "" {
+		reason += ": this is another solution of the equations than the one that a network runs at, of low voltage or wide angles; try another start"
 	}
-	return what
+	return reason
 }

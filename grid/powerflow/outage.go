@@ -276,16 +276,16 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	return result, err
 }
 
-// Supplied is an outage that leaves buses without a reference, with another one for them: of these buses the one with
-// the largest sum of P_max is, from the base's voltage and power. reference is −1 where none of them has a unit.
-func (o *Outages) Supplied(branch, unit int, without []bool, out *Solution) (result Outage, reference int, err error) {
+// Supplied is an outage that leaves the buses of mask without a reference, with another one for them. That is the bus with
+// the largest sum of P_max, at the base's angle. It is −1 where none of them has a unit.
+func (o *Outages) Supplied(branch, unit int, mask []bool, out *Solution) (result Outage, reference int, err error) {
 	n, power := *o.s.net, make([]float64, o.s.net.Buses())
 	for g, b := range n.GenBus {
 		power[b] += n.PMax[g]
 	}
 	reference = -1
 	for g, b := range n.GenBus {
-		if g != unit && without[b] && (reference < 0 || power[b] > power[reference]) {
+		if g != unit && mask[b] && (reference < 0 || power[b] > power[reference]) {
 			reference = b
 		}
 	}
@@ -305,14 +305,14 @@ func (o *Outages) Supplied(branch, unit int, without []bool, out *Solution) (res
 	}
 	input := o.input
 	input.Pg = o.base.Pg
-	again, err := s.NewOutages(input, o.opt, o.base)
+	outages, err := s.NewOutages(input, o.opt, o.base)
 	if err != nil {
 		return result, reference, err
 	}
 	if unit >= 0 {
-		result, err = again.Unit(unit, out)
+		result, err = outages.Unit(unit, out)
 	} else {
-		result, err = again.Branch(branch, out)
+		result, err = outages.Branch(branch, out)
 	}
 	return result, reference, err
 }

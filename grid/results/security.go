@@ -36,7 +36,7 @@ type Security struct {
 // Extreme is a limit after the outage at which it is farthest exceeded, or has the least room.
 type Extreme struct {
 	Broken        // `by` is below 0 where the limit holds after every outage
-	After  Outage `json:"after"`
+	Outage Outage `json:"after"`
 }
 
 // AfterOutage is the power flow of one outage. Violations are those that the base does not have, or has less of.
@@ -232,7 +232,7 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 	defer func() {
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		all.keep(w.extreme, func(limit int) int { return w.after[limit] })
+		all.keep(w.extreme, func(limit int) int { return w.outage[limit] })
 	}()
 	excesses := make([]float64, w.count())
 	var branches, positions []int
@@ -299,15 +299,15 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 	w.out = y.list[i]
 	w.measure(vm, va, pg, qg, dark, excesses)
 	w.keep(excesses, func(int) int { return i })
-	var broken []int
+	var violated []int
 	for k, excess := range excesses {
 		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
-			broken = append(broken, k)
+			violated = append(violated, k)
 		}
 	}
 	severity := func(k int) float64 { return w.severity(k, excesses[k]) }
-	slices.SortStableFunc(broken, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
-	for _, k := range broken {
+	slices.SortStableFunc(violated, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
+	for _, k := range violated {
 		r.Violations, worst = append(r.Violations, w.broken(k, excesses[k])), max(worst, severity(k))
 	}
 	r.Severity = &worst
@@ -316,23 +316,23 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 // supply solves an outage with another reference for the buses that it leaves without, where they have load and a unit.
 // Otherwise these buses are dark.
 func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
-	n, without, load := y.n, make([]bool, y.n.Buses()), 0.0
+	n, mask, load := y.n, make([]bool, y.n.Buses()), 0.0
 	island := n.Islands()
-	for b := range without {
-		without[b] = outage.Balance && island[b] == island[n.GenBus[max(c.Unit, 0)]] || slices.Contains(outage.Islanded, int32(b))
-		if without[b] {
+	for b := range mask {
+		mask[b] = outage.Balance && island[b] == island[n.GenBus[max(c.Unit, 0)]] || slices.Contains(outage.Islanded, int32(b))
+		if mask[b] {
 			dark, load = append(dark, b), max(load, y.input.Pd[b])
 		}
 	}
 	for g, b := range n.GenBus {
-		if without[b] {
+		if mask[b] {
 			load = max(load, -y.base.Pg[g])
 		}
 	}
 	if load == 0 {
 		return outage, dark, nil
 	}
-	supplied, reference, err := o.Supplied(c.Branch, c.Unit, without, &powerflow.Solution{})
+	supplied, reference, err := o.Supplied(c.Branch, c.Unit, mask, &powerflow.Solution{})
 	if err != nil || reference < 0 || !supplied.Solution.Converged() && !outage.Balance {
 		return outage, dark, err
 	}
@@ -344,10 +344,10 @@ func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.O
 func (y *securityRun) elements(w *securityWatch) []Extreme {
 	out, first, nl := []Extreme{}, 2*y.n.Buses(), y.n.Branches()
 	for i, x := range w.extreme {
-		if from := i - first; math.IsInf(x, -1) || from >= 0 && from < nl && w.extreme[i+nl] > x || from >= nl && from < 2*nl && w.extreme[i-nl] >= x {
+		if row := i - first; math.IsInf(x, -1) || row >= 0 && row < nl && w.extreme[i+nl] > x || row >= nl && row < 2*nl && w.extreme[i-nl] >= x {
 			continue
 		}
-		e := Extreme{w.broken(i, x), NewOutage(y.n, y.list[w.after[i]])}
+		e := Extreme{w.broken(i, x), NewOutage(y.n, y.list[w.outage[i]])}
 		if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
 			e.Value = e.Bound - e.Excess
 		}

@@ -24,16 +24,16 @@ func limitsAfter(n *network.Network, emergency, band float64) limits {
 }
 
 // securityWatch measures a solution against the limits of voltages, ratings and units. Limits are numbered V lower, V
-// upper by bus, |S| from and to by branch, P lower, P upper, Q lower and Q upper by unit.
+// upper by bus, then |S| from and to by branch. P lower, P upper, Q lower and Q upper by unit follow.
 type securityWatch struct {
 	n      *network.Network
 	limits limits
 	p      Point
 	units  [4]unitLimit
 	out    secure.Outage
-	// extreme is the largest excess over each limit after any outage, and after the number of that outage.
+	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
 	extreme []float64
-	after   []int
+	outage  []int
 }
 
 // unitLimit are the limits of a kind of all units.
@@ -46,7 +46,7 @@ type unitLimit struct {
 func newSecurityWatch(n *network.Network, l limits) *securityWatch {
 	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
 	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
-	w.extreme, w.after = slices.Repeat([]float64{math.Inf(-1)}, w.count()), make([]int, w.count())
+	w.extreme, w.outage = slices.Repeat([]float64{math.Inf(-1)}, w.count()), make([]int, w.count())
 	return w
 }
 
@@ -58,7 +58,7 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	w.p.Vm, w.p.Va = vm, va
 	w.p.Pg, w.p.Qg = pg, qg
 	n.BranchFlows(&n.Admittance, vm, va, w.p.Flows)
-	f, none := w.p.Flows, math.Inf(-1)
+	f, lowest := w.p.Flows, math.Inf(-1)
 	for b, v := range vm {
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
 	}
@@ -66,26 +66,26 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 		excess[2*nb+k], excess[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
 	}
 	if k := w.out.Branch; k >= 0 {
-		excess[2*nb+k], excess[2*nb+nl+k] = none, none
+		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
 	}
 	for i, u := range w.units {
 		units, values := excess[2*(nb+nl)+i*ng:], w.outputs(i)
 		for g, b := range n.GenBus {
-			if units[g] = none; pg != nil && g != w.out.Unit && !slices.Contains(dark, b) {
+			if units[g] = lowest; pg != nil && g != w.out.Unit && !slices.Contains(dark, b) {
 				units[g] = u.sign * (values[g] - u.bound[g])
 			}
 		}
 	}
 	for _, b := range dark {
-		excess[b], excess[nb+b] = none, none
+		excess[b], excess[nb+b] = lowest, lowest
 	}
 }
 
 // keep keeps the excess over each limit after an outage that is the largest so far; the first of equals.
-func (w *securityWatch) keep(excess []float64, outage func(limit int) int) {
+func (w *securityWatch) keep(excess []float64, number func(limit int) int) {
 	for i, x := range excess {
-		if k := outage(i); x > w.extreme[i] || x == w.extreme[i] && k < w.after[i] {
-			w.extreme[i], w.after[i] = x, k
+		if k := number(i); x > w.extreme[i] || x == w.extreme[i] && k < w.outage[i] {
+			w.extreme[i], w.outage[i] = x, k
 		}
 	}
 }
