@@ -63,7 +63,7 @@ loses its reference gets another one: its bus with the most P_max. Without a uni
 without load, the part is left without supply.
 
 The table lists limits of voltages, ratings and units that are exceeded further than
-without outage. Outages without a power flow stand first. The others are sorted by lost
+without outage: reactive ones of most units only without --enforce-q. Outages without a power flow stand first. The others are sorted by lost
 load, by generation lost with a part, and by severity. An overload counts as its share of
 the rating, or of the unit's larger limit, and 0.01 pu of voltage as a tenth. A second
 table has the branches with the highest loading after any outage.

@@ -51,7 +51,7 @@ type AfterOutage struct {
 	LostMW      float64  `json:"lost_load_mw"`       // of the buses without supply
 	LostUnitsMW float64  `json:"lost_generation_mw"` // of the units there, before the outage
 	Severity    *float64 `json:"severity"`           // the largest of overloads as shares of the rating or of a unit's larger limit, and of voltages tenfold their pu; null without a power flow
-	Violations  []Broken `json:"violations"`         // limits of voltages, ratings and units that are broken more than in the base
+	Violations  []Broken `json:"violations"`         // limits of voltages, ratings and units that are broken more than in the base, those of units by a hundredth of the larger
 }
 
 // SecurityOptions set the limits after an outage and the number of threads.
@@ -72,6 +72,10 @@ type SecurityOptions struct {
 // voltageSeverity: an overload counts relative to its rating, a voltage tenfold its pu, so that 0.01 pu equals a
 // tenth of a rating.
 const voltageSeverity = 10
+
+// minUnitChange is the smallest change of a unit's limit that is broken before the outage, as its severity: every outage
+// moves the powers of most units a little.
+const minUnitChange = 0.01
 
 // minViolation is the smallest violation that counts, pu.
 const minViolation = 1e-6
@@ -301,7 +305,11 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 	w.keep(excesses, func(int) int { return i })
 	var violated []int
 	for k, excess := range excesses {
-		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
+		more := minViolation
+		if k >= 2*(y.n.Buses()+y.n.Branches()) && y.before[k] > minViolation {
+			more = minUnitChange / w.severity(k, 1)
+		}
+		if excess > minViolation && excess > max(y.before[k], 0)+more {
 			violated = append(violated, k)
 		}
 	}
