@@ -63,7 +63,7 @@ loses its reference gets another one: its bus with the most P_max. Without a uni
 without load, the part is left without supply.
 
 The table lists limits of voltages, ratings and units that are exceeded further than
-without outage: reactive ones of most units only without --enforce-q. Outages without a power flow stand first. The others are sorted by lost
+without outage. With --enforce-q units keep their reactive limits. Outages without a power flow stand first. The others are sorted by lost
 load, by generation lost with a part, and by severity. An overload counts as its share of
 the rating, or of the unit's larger limit, and 0.01 pu of voltage as a tenth. A second
 table has the branches with the highest loading after any outage.
@@ -216,17 +216,14 @@ func outageRow(r *results.AfterOutage) []string {
 		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded))}
 }
 
-// printedElements is how many branches the table of loadings has.
-const printedElements = 10
-
-// printLoadings lists the branches with the highest loading after any outage.
+// printLoadings lists the ten branches with the highest loading after any outage.
 func printLoadings(w io.Writer, elements []results.Extreme) {
 	loading := func(e results.Extreme) float64 { return 100 * e.Value / e.Bound }
 	rated := slices.DeleteFunc(slices.Clone(elements), func(e results.Extreme) bool { return e.Branch == 0 })
 	slices.SortStableFunc(rated, func(a, b results.Extreme) int { return cmp.Compare(loading(b), loading(a)) })
-	rows := [][]string{{"loaded most after any outage", "at", "value", "limit", "%", "after"}}
-	for _, e := range rated[:min(len(rated), printedElements)] {
-		rows = append(rows, []string{"rating", e.Where(), fmt.Sprintf("%.2f", e.Value), fmt.Sprintf("%.2f", e.Bound), fmt.Sprintf("%.1f", loading(e)), e.Outage.Where()})
+	rows := [][]string{{"loaded most after any outage", "MVA", "rating", "%", "after"}}
+	for _, e := range rated[:min(len(rated), 10)] {
+		rows = append(rows, []string{e.Where(), fmt.Sprintf("%.2f", e.Value), fmt.Sprintf("%.2f", e.Bound), fmt.Sprintf("%.1f", loading(e)), e.Outage.Where()})
 	}
 	if len(rated) > 0 {
 		fmt.Fprintln(w)
