@@ -395,15 +395,13 @@ func (s *Solver) Reason(sol *Solution) string {
 	return fmt.Sprintf("not solved in %d iterations: a mismatch of %.3g pu is left at bus %d; the load may be beyond what the network can carry, or the start too far away", sol.Iterations, sol.Mismatch, bus)
 }
 
-// LowVoltage is the magnitude (pu) below which no network runs.
-const LowVoltage = 0.5
-
 // Remark says in a sentence that the converged solution of the last Solve is one of the equations to which Newton's
 // method can converge but at which no network runs; "" for any other. Between such a solution and the usual one the
 // determinant of the Jacobian changes its sign.
 func (s *Solver) Remark(sol *Solution) string {
+	const lowVoltage = 0.5 // pu, below which no network runs
 	reason := ""
-	if low := slices.Min(sol.Vm); low < LowVoltage {
+	if low := slices.Min(sol.Vm); low < lowVoltage {
 		reason = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[slices.Index(sol.Vm, low)], low)
 	} else {
 		s.evaluate()

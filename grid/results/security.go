@@ -159,11 +159,8 @@ func (y *Security) rank() {
 		}
 	}
 	slices.SortStableFunc(y.Outages, func(a, b AfterOutage) int {
-		switch {
-		case !a.Converged && b.Converged:
-			return -1
-		case a.Converged && !b.Converged:
-			return 1
+		if a.Converged != b.Converged {
+			return cmp.Compare(len(b.Reason), len(a.Reason)) // of one the reason is empty
 		}
 		order := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
 		if order != 0 || !a.Converged {

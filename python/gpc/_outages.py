@@ -194,7 +194,8 @@ class OutageFlows:
         number = {(o["outage"], o["row"]): i for i, o in enumerate(rows)}
         return cls(
             _records(rows, OUTAGE), out["branch"], out["unit"], np.array([o["converged"] for o in rows], bool), [o["reason"] for o in rows], _column(rows, "severity", 0),
-            _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), *([np.array(o[k], int) for o in rows] for k in ("islanded", "references")),
+            _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
+            [np.array(o["references"], int) for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
             _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
