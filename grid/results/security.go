@@ -322,12 +322,19 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 // Otherwise these buses are dark.
 func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
 	n, mask, load := y.n, make([]bool, y.n.Buses()), 0.0
-	island := n.Islands()
-	for b := range mask {
-		mask[b] = outage.Balance && island[b] == island[n.GenBus[max(c.Unit, 0)]] || slices.Contains(outage.Islanded, int32(b))
-		if mask[b] {
-			dark, load = append(dark, b), max(load, y.input.Pd[b])
+	for _, b := range outage.Islanded {
+		dark = append(dark, int(b))
+	}
+	if outage.Balance {
+		island := n.Islands()
+		for b, i := range island {
+			if i == island[n.GenBus[c.Unit]] {
+				dark = append(dark, b)
+			}
 		}
+	}
+	for _, b := range dark {
+		mask[b], load = true, max(load, y.input.Pd[b])
 	}
 	for g, b := range n.GenBus {
 		if mask[b] {
