@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,15 +52,25 @@ type outageFlags struct {
 // outagesCommand is gpc pf outages.
 func outagesCommand(a *cli.App) *cobra.Command {
 	var y outageFlags
+	var files outputs
 	cmd := &cobra.Command{
 		Use:   "outages FILE.m",
 		Short: "AC power flows after each outage of a branch or unit, and the limits that they break",
 		Long: `Takes out one branch or unit at a time: every branch in service (branches), every
 unit (units), both (all), or those of a file. Each outage is a power flow that starts
-from the solution without outage; parts that are cut off without a reference bus are
-left out. The reference takes up the power of a unit. The table lists limits that are
-exceeded further than without outage, the worst outage first. An overload counts as
-its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
+from the solution without outage. The reference takes up the power of a unit. A part that
+loses its reference gets another one: its bus with the most P_max. Without a unit, or
+without load, the part is left without supply.
+
+The table lists limits of voltages, ratings and units that are exceeded further than
+without outage. With --enforce-q units keep their reactive limits. Outages without a power flow stand first. The others are sorted by lost
+load, by generation lost with a part, and by severity. An overload counts as its share of
+the rating, or of the unit's larger limit, and 0.01 pu of voltage as a tenth. A second
+table has the branches with the highest loading after any outage.
+
+--csv writes outages.csv, violations.csv and elements.csv. The last has the highest
+loading of each limit, and the outage after which it is. --out writes the case with the
+solution without outage.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
@@ -72,12 +85,19 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if y.participation != "" && !y.opt.EnforceQ {
 				return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
 			}
-			_, n, err := readNetwork(cmd.Context(), a, args[0])
+			if err := files.check(args[0]); err != nil {
+				return err
+			}
+			c, n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
 			r, err := y.run(cmd.Context(), n, a)
 			if err != nil {
+				return err
+			}
+			solved := solvedCase(c, n, y.scale, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg)
+			if err := cmp.Or((&outputs{out: files.out}).write(solved, origin(c, "AC power flow")), writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
 			return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
@@ -89,6 +109,8 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f.StringVar(&y.participation, "participation", "", "with --enforce-q: "+participationWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
 	y.flags(f)
+	files.flags(f)
+	f.Lookup("csv").Usage = "`folder` to write outages.csv, violations.csv and elements.csv to"
 	return cmd
 }
 
@@ -155,7 +177,7 @@ func printSecurity(w io.Writer, y *results.Security) {
 		printBroken(w, "broken before any outage", y.Violations)
 		fmt.Fprintln(w)
 	}
-	rows, hidden := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "limits broken", "buses cut off", "load lost MW"}}, 0
+	rows, hidden := [][]string{{"outage", "row", "at", "load lost MW", "generation lost MW", "severity", "worst", "by", "unit", "limits broken", "buses cut off"}}, 0
 	for _, r := range y.Outages {
 		if r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
 			continue
@@ -166,11 +188,11 @@ func printSecurity(w io.Writer, y *results.Security) {
 		}
 		rows = append(rows, outageRow(&r))
 	}
-	if len(rows) == 1 {
-		return
+	if len(rows) > 1 {
+		cli.Table(w, rows)
+		printMore(w, hidden)
 	}
-	cli.Table(w, rows)
-	printMore(w, hidden)
+	printLoadings(w, y.Elements)
 }
 
 // outageRow is an outage in the table.
@@ -190,8 +212,70 @@ func outageRow(r *results.AfterOutage) []string {
 	if r.Severity != nil {
 		severity = fmt.Sprintf("%.3f", *r.Severity)
 	}
-	return []string{r.Kind, strconv.Itoa(r.Row), place, severity, worst, excess, unit,
-		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)}
+	return []string{r.Kind, strconv.Itoa(r.Row), place, fmt.Sprintf("%.1f", r.LostMW), fmt.Sprintf("%.1f", r.LostUnitsMW), severity, worst, excess, unit,
+		strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded))}
+}
+
+// printLoadings lists the ten branches with the highest loading after any outage.
+func printLoadings(w io.Writer, elements []results.Extreme) {
+	loading := func(e results.Extreme) float64 { return 100 * e.Value / e.Bound }
+	rated := slices.DeleteFunc(slices.Clone(elements), func(e results.Extreme) bool { return e.Branch == 0 })
+	slices.SortStableFunc(rated, func(a, b results.Extreme) int { return cmp.Compare(loading(b), loading(a)) })
+	rows := [][]string{{"loaded most after any outage", "MVA", "rating", "%", "after"}}
+	for _, e := range rated[:min(len(rated), 10)] {
+		rows = append(rows, []string{e.Where(), fmt.Sprintf("%.2f", e.Value), fmt.Sprintf("%.2f", e.Bound), fmt.Sprintf("%.1f", loading(e)), e.Outage.Where()})
+	}
+	if len(rated) > 0 {
+		fmt.Fprintln(w)
+		cli.Table(w, rows)
+	}
+}
+
+// writeSecurity writes the tables of --csv.
+func writeSecurity(folder string, y *results.Security) error {
+	if folder == "" {
+		return nil
+	}
+	violations := []results.Extreme{}
+	for _, r := range y.Outages {
+		for _, v := range r.Violations {
+			violations = append(violations, results.Extreme{Broken: v, Outage: r.Outage})
+		}
+	}
+	return cmp.Or(writeCSV(filepath.Join(folder, "outages.csv"), cells(y.Outages)), writeCSV(filepath.Join(folder, "violations.csv"), cells(violations)),
+		writeCSV(filepath.Join(folder, "elements.csv"), cells(y.Elements)))
+}
+
+// cells is a table of structs under their keys of JSON: a struct in one has its columns behind its key, a list of numbers
+// stands in one cell, and of a list of structs its length.
+func cells[T any](list []T) [][]string {
+	rows := [][]string{nil}
+	var flatten func(key string, v reflect.Value, header bool) []string
+	flatten = func(key string, v reflect.Value, header bool) (row []string) {
+		switch {
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				field, name := v.Type().Field(i), key
+				if !field.Anonymous {
+					name = strings.TrimPrefix(key+"_"+field.Tag.Get("json"), "_")
+				}
+				row = append(row, flatten(name, v.Field(i), header)...)
+			}
+			return row
+		case header:
+			return []string{key}
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+			return []string{strconv.Itoa(v.Len())}
+		case v.Kind() == reflect.Pointer && v.IsNil():
+			return []string{""}
+		}
+		return []string{strings.Trim(fmt.Sprint(reflect.Indirect(v)), "[]")}
+	}
+	rows[0] = flatten("", reflect.ValueOf(*new(T)), true)
+	for _, x := range list {
+		rows = append(rows, flatten("", reflect.ValueOf(x), false))
+	}
+	return rows
 }
 
 // printMore counts the rows that a table leaves out.

@@ -26,7 +26,7 @@ type flowFlags struct {
 }
 
 func (y *flowFlags) flags(f *pflag.FlagSet) {
-	f.BoolVar(&y.flat, "flat", false, "start from 1 pu and equal angles instead of the file's voltages")
+	f.BoolVar(&y.flat, "flat", false, "start from 1 pu, at angles that follow the phase shifts, instead of the file's voltages")
 	f.BoolVar(&y.opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits, except at the reference bus")
 	f.Float64Var(&y.opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
 	f.IntVar(&y.opt.MaxIterations, "max-iterations", 30, "largest number of Newton steps")
@@ -62,6 +62,7 @@ A file with the name of the command below is given with its folder: ./outages.
 --out writes the case with its solution, --csv its tables; both only if it converges.
 
 A power flow keeps no limit by itself: those that it breaks are listed at the end.
+A remark says that the equations have been solved by voltages at which no network runs.
 
 Exit code 1 says that it does not converge.`,
 		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
@@ -122,6 +123,9 @@ func printPowerFlow(w io.Writer, r *results.PowerFlow) {
 		fmt.Fprintf(w, ", %s to a reactive limit", countOf(r.Switches, "switch", "switches"))
 	}
 	fmt.Fprintln(w)
+	if r.Remark != "" {
+		fmt.Fprintln(w, "remark:", r.Remark)
+	}
 	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit"}}
 	for _, b := range r.Bus {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})

@@ -54,17 +54,16 @@ func (o *outputs) write(c *matpower.Case, comment string) error {
 		return nil
 	}
 	for _, t := range tables {
-		if err := durable.Create(filepath.Join(o.csv, t.file), func(w io.Writer) error {
-			all := csv.NewWriter(w)
-			if err := all.WriteAll(t.rows(c)); err != nil {
-				return err
-			}
-			return all.Error()
-		}); err != nil {
+		if err := writeCSV(filepath.Join(o.csv, t.file), t.rows(c)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeCSV writes a table, its header first.
+func writeCSV(path string, rows [][]string) error {
+	return durable.Create(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 }
 
 // solvedCase is a case with a solution (pu and rad) at scale times its loads: voltages, loads, generation, flows.

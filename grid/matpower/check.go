@@ -157,9 +157,6 @@ func (k *checker) cost(c *Case, gen int, kind string, cost Cost) {
 	}
 	switch cost.Model {
 	case Polynomial:
-		if len(cost.Coefficients) == 0 {
-			k.fail(line, "%s: no coefficient", owner)
-		}
 		for _, a := range cost.Coefficients {
 			k.finite(line, owner, quantity{"a coefficient", a})
 		}

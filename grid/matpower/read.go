@@ -212,7 +212,7 @@ func costRow(r []float64) (Cost, string) {
 	default:
 		return cost, fmt.Sprintf("the cost model is %g: want 1 (piecewise linear) or 2 (polynomial)", r[0])
 	}
-	if n != math.Trunc(n) || n < 1 || n > maxColumns {
+	if n != math.Trunc(n) || n < 0 || n == 0 && take == 2 || n > maxColumns { // a polynomial without any is zero
 		return cost, fmt.Sprintf("the number of cost parameters is %g: want a positive whole number", n)
 	}
 	count := int(n) * take

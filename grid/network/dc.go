@@ -2,7 +2,6 @@ package network
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -40,9 +39,7 @@ func NewDC(n *Network) (*DC, error) {
 		}
 	}
 	for k, f := range n.From {
-		// Of y = 1/(r + jx): −b/(g² + b²) is x.
-		weight[k] = -(n.gs[k]*n.gs[k] + n.bs[k]*n.bs[k]) / (n.bs[k] * n.tap[k])
-		shift[k] = math.Atan2(n.sinφ[k], n.cosφ[k])
+		weight[k], shift[k] = n.Coupling(k), n.Shift(k)
 		i, j := row[f], row[n.To[k]]
 		add(i, i, weight[k])
 		add(j, j, weight[k])

@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/cmplx"
@@ -451,5 +452,26 @@ func TestAWalkStaysNearItsLevel(t *testing.T) {
 	}
 	if again, _ := draw(); !moved || !slices.Equal(again[steps-1], pd[steps-1]) {
 		t.Errorf("moved: %v; again it ends at %v, not at %v", moved, again[steps-1], pd[steps-1])
+	}
+}
+
+// A polynomial without parameters is no cost, and is written as it is read.
+func TestACostWithoutParametersIsNone(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.Gen[0].Cost.Coefficients = nil
+	var text bytes.Buffer
+	if err := matpower.Write(&text, "case9", "", c); err != nil {
+		t.Fatal(err)
+	}
+	again, err := matpower.Read("case9", &text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := networktest.Of(t, again)
+	if v, slope, _ := n.Cost[0].At(1); v != 0 || slope != 0 || n.RequireCosts() != nil {
+		t.Errorf("cost %g with slope %g", v, slope)
+	}
+	if v, _, _ := n.Cost[1].At(1); v == 0 {
+		t.Error("another unit has no cost either")
 	}
 }

@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
@@ -27,7 +28,7 @@ func (n *Network) moveReferences() {
 		power[b] += n.PMax[g]
 		hasUnit[b] = true
 	}
-	island := n.islands()
+	island := n.Islands()
 	references := map[int]int{}
 	for _, r := range n.References {
 		references[island[r]]++
@@ -50,8 +51,8 @@ func (n *Network) moveReferences() {
 	}
 }
 
-// islands numbers the connected parts by one of their buses.
-func (n *Network) islands() []int {
+// Islands numbers the connected parts, by bus, by one of their buses.
+func (n *Network) Islands() []int {
 	parts := unionfind.New(n.Buses())
 	for k, from := range n.From {
 		parts.Join(from, n.To[k])
@@ -61,4 +62,13 @@ func (n *Network) islands() []int {
 		island[b] = parts.Root(b)
 	}
 	return island
+}
+
+// Shift is the phase shift of a branch, rad.
+func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
+
+// Coupling is the susceptance of a branch in a linear power flow, 1/(x·tap), pu.
+func (n *Network) Coupling(branch int) float64 {
+	g, b := n.gs[branch], n.bs[branch]
+	return -(g*g + b*b) / (b * n.tap[branch])
 }

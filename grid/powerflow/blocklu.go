@@ -126,6 +126,16 @@ func (f *blockLU) factorise() bool {
 	return true
 }
 
+// negative says whether the determinant of the factorised matrix is below 0.
+func (f *blockLU) negative() bool {
+	sign := false
+	for k := range f.n {
+		d := f.inverse[4*k : 4*k+4 : 4*k+4]
+		sign = sign != (d[0]*d[3] < d[1]*d[2])
+	}
+	return sign
+}
+
 // solve overwrites rhs, two numbers a position, with the solution.
 func (f *blockLU) solve() {
 	f.forward()

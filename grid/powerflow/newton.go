@@ -131,11 +131,15 @@ func (s *Solver) start(start Start) {
 	case start == FromSolution || start == Warm && s.warm:
 	case start == Flat:
 		for b := range s.vm {
-			s.vm[b], s.va[b] = 1, n.Va0[n.Slack]
+			s.vm[b] = 1
 		}
+		s.Angles()
 	default:
 		copy(s.vm, n.Vm0)
 		copy(s.va, n.Va0)
+		if s.noAngles {
+			s.Angles()
+		}
 	}
 	for b, k := range s.kind {
 		if k != network.PQ {
@@ -145,6 +149,53 @@ func (s *Solver) start(start Start) {
 	for _, r := range n.References {
 		s.va[r] = n.Va0[r]
 	}
+}
+
+// Angles are those of a start without any, rad: the reference's, or with phase shifts those of a linear power flow of the
+// last Solve's powers, without losses and with magnitudes of 1 pu; before any Solve of none. From equal angles a
+// transformer of a vector group with 150° leads Newton's method to a low-voltage solution. The solver owns the slice.
+func (s *Solver) Angles() []float64 {
+	n := s.net
+	for b := range s.va {
+		s.va[b] = n.Va0[n.Slack]
+	}
+	for _, r := range n.References {
+		s.va[r] = n.Va0[r]
+	}
+	if !s.shifted {
+		return s.va
+	}
+	data, rhs := s.lu.data, s.lu.rhs
+	clear(data)
+	for k, b := range s.unknown {
+		data[4*k+3], rhs[2*k], rhs[2*k+1] = 1, s.ps[b], 0
+	}
+	for k, start := range n.From {
+		w, shift := n.Coupling(k), n.Shift(k)
+		if math.IsInf(w, 0) {
+			continue
+		}
+		for _, end := range [2][2]int{{start, n.To[k]}, {n.To[k], start}} {
+			if i, j := s.position[end[0]], s.position[end[1]]; i >= 0 {
+				data[4*i] += w
+				rhs[2*i] += w * shift
+				if j >= 0 {
+					data[4*s.lu.find(i, j)] -= w
+				} else {
+					rhs[2*i] += w * s.va[end[1]]
+				}
+			}
+			shift = -shift
+		}
+	}
+	s.factorKinds = s.factorKinds[:0]
+	if s.lu.factorise() {
+		s.lu.solve()
+		for k, b := range s.unknown {
+			s.va[b] = rhs[2*k]
+		}
+	}
+	return s.va
 }
 
 // evaluate computes the injections at the voltages, and the pairs' products for the Jacobian.
@@ -342,4 +393,28 @@ func (s *Solver) Reason(sol *Solution) string {
 		return fmt.Sprintf("diverged: a mismatch of %.3g pu at bus %d after %d iterations", sol.Mismatch, bus, sol.Iterations)
 	}
 	return fmt.Sprintf("not solved in %d iterations: a mismatch of %.3g pu is left at bus %d; the load may be beyond what the network can carry, or the start too far away", sol.Iterations, sol.Mismatch, bus)
+}
+
+// Remark says in a sentence that the converged solution of the last Solve is one of the equations to which Newton's
+// method can converge but at which no network runs; "" for any other. Between such a solution and the usual one the
+// determinant of the Jacobian changes its sign.
+func (s *Solver) Remark(sol *Solution) string {
+	const lowVoltage = 0.5 // pu, below which no network runs
+	reason := ""
+	if low := slices.Min(sol.Vm); low < lowVoltage {
+		reason = fmt.Sprintf("the voltage of bus %d is %.3g pu", s.net.BusID[slices.Index(sol.Vm, low)], low)
+	} else {
+		s.evaluate()
+		regular := s.Linearise()
+		negative := s.lu.negative()
+		s.start(Flat)
+		s.evaluate()
+		if s.warm = false; regular && s.Linearise() && s.lu.negative() != negative {
+			reason = "the determinant of the Jacobian has the other sign than at a flat start"
+		}
+	}
+	if reason != "" {
+		reason += ": this is another solution of the equations than the one that a network runs at, of low voltage or wide angles; try another start"
+	}
+	return reason
 }

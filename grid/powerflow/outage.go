@@ -276,6 +276,47 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	return result, err
 }
 
+// Supplied is an outage that leaves the buses of mask without a reference, with another one for them. That is the bus with
+// the largest sum of P_max, at the base's angle. It is −1 where none of them has a unit.
+func (o *Outages) Supplied(branch, unit int, mask []bool, out *Solution) (result Outage, reference int, err error) {
+	n, power := *o.s.net, make([]float64, o.s.net.Buses())
+	for g, b := range n.GenBus {
+		power[b] += n.PMax[g]
+	}
+	reference = -1
+	for g, b := range n.GenBus {
+		if g != unit && mask[b] && (reference < 0 || power[b] > power[reference]) {
+			reference = b
+		}
+	}
+	if reference < 0 {
+		return result, reference, nil
+	}
+	n.Kind, n.Va0, n.References = slices.Clone(n.Kind), slices.Clone(n.Va0), slices.Clone(n.References)
+	if unit >= 0 { // at the reference that is lost, which holds its voltage in the base
+		n.References = slices.DeleteFunc(n.References, func(r int) bool { return r == n.GenBus[unit] })
+		n.Kind[n.GenBus[unit]] = network.PV
+	}
+	n.Kind[reference], n.Va0[reference], n.References = network.Slack, o.base.Va[reference], append(n.References, reference)
+	n.Slack = n.References[0]
+	s, err := New(&n)
+	if err != nil {
+		return result, reference, err
+	}
+	input := o.input
+	input.Pg = o.base.Pg
+	outages, err := s.NewOutages(input, o.opt, o.base)
+	if err != nil {
+		return result, reference, err
+	}
+	if unit >= 0 {
+		result, err = outages.Unit(unit, out)
+	} else {
+		result, err = outages.Branch(branch, out)
+	}
+	return result, reference, err
+}
+
 // markIsland marks the buses of an island, whose balances later solves ignore.
 func (o *Outages) markIsland(islanded []int32) {
 	for _, b := range islanded {

@@ -24,8 +24,8 @@ type Start int
 
 // The starts.
 const (
-	FromFile     Start = iota // the case file's voltages
-	Flat                      // 1 pu and the angle of the reference bus
+	FromFile     Start = iota // the case file's voltages; where it has no angles, those of Flat
+	Flat                      // 1 pu and the reference's angle; with phase shifts the angles of a linear power flow
 	Warm                      // the solver's last solution; the file's voltages before any, or after a failure
 	FromSolution              // Vm and Va of the solution passed to Solve
 )
@@ -143,6 +143,8 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
+	noAngles       bool      // whether the file has no angles: they are equal, but for references
+	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
 	dead           []bool    // by bus: in an island; nil for none
 	rightHandSides []float64 // of solveTransposed
@@ -188,6 +190,16 @@ func New(n *network.Network) (*Solver, error) {
 		}
 	}
 	s.allocate()
+	for k := range n.From {
+		s.shifted = s.shifted || n.Shift(k) != 0
+	}
+	angles := make(map[float64]bool)
+	for b, k := range n.Kind {
+		if k != network.Slack || buses == 2 {
+			angles[n.Va0[b]] = true
+		}
+	}
+	s.noAngles = len(angles) <= 1
 	return s, s.SetAdmittance(&n.Admittance)
 }
 

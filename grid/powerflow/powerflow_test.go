@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
@@ -263,6 +264,33 @@ func BenchmarkSolve(b *testing.B) {
 				}
 				b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 			})
+		}
+	}
+}
+
+// A load of 0.9 pu behind x = 0.5 pu has two solutions, V² = (1 ± √0.19)/2. The lower one is above 0.5 pu, and has the other
+// sign of the Jacobian's determinant.
+func TestTheLowSolutionHasARemark(t *testing.T) {
+	const text = `function mpc = two
+mpc.version = '2';
+mpc.baseMVA = 100;
+mpc.bus = [ 1 3 0 0 0 0 1 1 0 110 1 1.1 0.9; 2 1 90 0 0 0 1 %VM% -%VA% 110 1 1.1 0.4 ];
+mpc.gen = [ 1 0 0 900 -900 1 100 1 900 0 ];
+mpc.branch = [ 1 2 0 0.5 0 0 0 0 0 0 1 -360 360 ];
+`
+	for _, c := range []struct {
+		vm, va string
+		want   float64
+		remark bool
+	}{{"0.85", "30", math.Sqrt((1 + math.Sqrt(0.19)) / 2), false}, {"0.55", "58", math.Sqrt((1 - math.Sqrt(0.19)) / 2), true}} {
+		file, err := matpower.Read("two", strings.NewReader(strings.NewReplacer("%VM%", c.vm, "%VA%", c.va).Replace(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := solver(t, networktest.Of(t, file))
+		sol := solved(t, s, powerflow.Input{}, powerflow.Options{})
+		if math.Abs(sol.Vm[1]-c.want) > 1e-8 || (s.Remark(sol) != "") != c.remark {
+			t.Errorf("%g pu, want %g; remark %q", sol.Vm[1], c.want, s.Remark(sol))
 		}
 	}
 }

@@ -28,8 +28,8 @@ const (
 // Grid is a network of arrays, without the ratings that its voltages cannot reach. Other programs use such ratings
 // for no limit, and their squares would drown limits in rounding.
 type Grid struct {
-	net   *network.Network
-	shift []float64 // by branch, rad
+	c   *matpower.Case
+	net *network.Network
 }
 
 // New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
@@ -54,7 +54,7 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 	case len(admittance) != AdmittanceColumns*n.Branches():
 		return nil, fmt.Errorf("%s: %d admittances for %d branches: want %d each", name, len(admittance), n.Branches(), AdmittanceColumns)
 	}
-	g := &Grid{net: n}
+	g := &Grid{c: c, net: n}
 	y := &n.Admittance
 	for k := range n.Branches() {
 		row := admittance[AdmittanceColumns*k : AdmittanceColumns*(k+1)]
@@ -67,7 +67,6 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 		y.Gft[k], y.Bft[k] = row[2], row[3]
 		y.Gtf[k], y.Btf[k] = row[4], row[5]
 		y.Gtt[k], y.Btt[k] = row[6], row[7]
-		g.shift = append(g.shift, c.Branch[k].ShiftDeg*math.Pi/180)
 		if n.Rate[k] > n.Reach(k) {
 			n.Rate[k] = math.Inf(1)
 		}
@@ -83,54 +82,22 @@ func (g *Grid) Branches() int { return g.net.Branches() }
 // Network is the grid in per unit, whose slices are the grid's own.
 func (g *Grid) Network() *network.Network { return g.net }
 
-// Angles are the angles of voltages without a flow, rad: from the references outwards, each bus's minus the phase
-// shifts on the path.
-func (g *Grid) Angles() []float64 {
-	n := g.net
-	adjacent := make([][]int, n.Buses())
-	for k, from := range n.From {
-		adjacent[from] = append(adjacent[from], k)
-		adjacent[n.To[k]] = append(adjacent[n.To[k]], k)
-	}
-	angle, reached := make([]float64, n.Buses()), make([]bool, n.Buses())
-	queue := append([]int(nil), n.References...)
-	for _, r := range queue {
-		angle[r], reached[r] = n.Va0[r], true
-	}
-	for len(queue) > 0 {
-		b := queue[0]
-		queue = queue[1:]
-		for _, k := range adjacent[b] {
-			to, shift := n.To[k], -g.shift[k]
-			if to == b {
-				to, shift = n.From[k], g.shift[k]
-			}
-			if !reached[to] {
-				angle[to], reached[to] = angle[b]+shift, true
-				queue = append(queue, to)
-			}
-		}
-	}
-	return angle
-}
+// Case are the arrays. The impedances of its branches are those of the arrays, not of the admittances.
+func (g *Grid) Case() *matpower.Case { return g.c }
 
 // PowerFlow solves the AC power flow, from the arrays' voltages with fromArrays. Otherwise magnitudes start at 1 pu,
-// or the set-point of a unit, and angles at those of Angles. It sets Start and Context of opt. reason is a sentence
-// where it did not converge.
+// or the set-point of a unit, and angles at those of powerflow.Solver.Angles. It sets Start and Context of opt. reason is a
+// sentence where it did not converge.
 func (g *Grid) PowerFlow(ctx context.Context, fromArrays bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
 	s, err := powerflow.New(g.net)
 	if err != nil {
 		return nil, "", err
 	}
-	opt.Start, opt.Context = powerflow.FromFile, ctx
-	sol = s.NewSolution()
-	if !fromArrays {
-		opt.Start = powerflow.FromSolution
-		copy(sol.Va, g.Angles())
-		for b := range sol.Vm {
-			sol.Vm[b] = 1
-		}
+	opt.Start, opt.Context = powerflow.Flat, ctx
+	if fromArrays {
+		opt.Start = powerflow.FromFile
 	}
+	sol = s.NewSolution()
 	if err := s.Solve(powerflow.Input{}, opt, sol); err != nil {
 		return nil, "", err
 	}
@@ -148,7 +115,7 @@ func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
 
 // OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. With fromArrays it
 // starts from the arrays' voltages and generation. Otherwise magnitudes and generation start in the middle of their
-// limits and angles at those of Angles.
+// limits and angles at those of powerflow.Solver.Angles.
 func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Options) (*Optimum, error) {
 	opt.Threads = 1
 	s, err := acopf.New(g.net, opt)
@@ -158,7 +125,11 @@ func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Optio
 	n := g.net
 	start := &acopf.Result{Vm: n.Vm0, Va: n.Va0, Pg: n.Pg0, Qg: n.Qg0}
 	if !fromArrays {
-		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: g.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
+		flow, err := powerflow.New(n)
+		if err != nil {
+			return nil, err
+		}
+		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: flow.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
 	}
 	pr := acopf.Problem{Start: start}
 	results := make([]acopf.Result, 1)

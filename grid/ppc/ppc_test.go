@@ -131,7 +131,11 @@ func TestAnglesFollowPhaseShifts(t *testing.T) {
 	c := networktest.Case(t, "case9")
 	c.Branch[0].ShiftDeg, c.Branch[3].ShiftDeg = 150, -30 // 1–4 and 3–6
 	g := grid(t, of(c, networktest.Of(t, c)))
-	got := g.Angles()
+	flow, err := powerflow.New(g.Network())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := flow.Angles()
 	for bus, want := range map[int]float64{0: 0, 3: -150, 5: -150, 2: -180, 1: -150} {
 		if !(math.Abs(got[bus]*180/math.Pi-want) < 1e-9) {
 			t.Errorf("bus %d at %g°, want %g°", bus+1, got[bus]*180/math.Pi, want)

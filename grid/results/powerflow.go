@@ -15,6 +15,7 @@ type PowerFlow struct {
 	Converged  bool      `json:"converged"`       // whether it did
 	Status     string    `json:"status"`          // in a word
 	Reason     string    `json:"reason"`          // in a sentence
+	Remark     string    `json:"remark"`          // that a network does not run at this solution, of low voltage or wide angles; ""
 	Iterations int       `json:"iterations"`      // Newton steps
 	Mismatch   float64   `json:"max_mismatch_pu"` // largest power mismatch
 	WallMS     float64   `json:"wall_ms"`         // of the solve
@@ -92,6 +93,7 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 			Pd: input.Pd[b] * n.BaseMVA, Qd: input.Qd[b] * n.BaseMVA, Limit: limit})
 	}
 	r.Dispatch = NewDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
+	r.Remark = s.Remark(sol)
 	loss := r.Dispatch.Loss()
 	r.LossMW = &loss
 	r.Violations = NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg).Broken()

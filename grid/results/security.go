@@ -3,7 +3,9 @@ package results
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,20 +27,31 @@ type Security struct {
 	Unsolved   int           `json:"unsolved"`        // outages without a power flow
 	CutOff     int           `json:"cut_off"`         // outages that cut off load
 	Violations []Broken      `json:"violations"`      // of the base
-	Outages    []AfterOutage `json:"outages"`
+	Outages    []AfterOutage `json:"outages"`         // those without a power flow first, then by lost load, lost generation and severity
+	Elements   []Extreme     `json:"elements"`        // of each voltage, rating and unit's limit the highest loading after any outage
+
+	Base *powerflow.Solution `json:"-"`
+}
+
+// Extreme is a limit after the outage at which it is farthest exceeded, or has the least room.
+type Extreme struct {
+	Broken        // `by` is below 0 where the limit holds after every outage
+	Outage Outage `json:"after"`
 }
 
 // AfterOutage is the power flow of one outage. Violations are those that the base does not have, or has less of.
 type AfterOutage struct {
 	Outage
-	Converged   bool     `json:"converged"`    // whether there is a power flow
-	Reason      string   `json:"reason"`       // why not; ""
-	Iterations  int      `json:"iterations"`   // Newton steps
-	Compensated bool     `json:"compensated"`  // whether the factors of the base served
-	Islanded    []int    `json:"islanded"`     // buses that are left without a reference; the power flow is of the rest
-	LostMW      float64  `json:"lost_load_mw"` // of these buses
-	Severity    *float64 `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow; the worst outage stands first
-	Violations  []Broken `json:"violations"`   // ratings and voltages that are broken more than in the base
+	Converged   bool     `json:"converged"`          // whether there is a power flow
+	Reason      string   `json:"reason"`             // why not; ""
+	Iterations  int      `json:"iterations"`         // Newton steps
+	Compensated bool     `json:"compensated"`        // whether the factors of the base served
+	Islanded    []int    `json:"islanded"`           // buses that are left without supply; the power flow is of the rest
+	References  []int    `json:"references"`         // buses that take up the balance of a part that has lost its reference
+	LostMW      float64  `json:"lost_load_mw"`       // of the buses without supply
+	LostUnitsMW float64  `json:"lost_generation_mw"` // of the units there, before the outage
+	Severity    *float64 `json:"severity"`           // the largest of overloads as shares of the rating or of a unit's larger limit, and of voltages tenfold their pu; null without a power flow
+	Violations  []Broken `json:"violations"`         // limits of voltages, ratings and units that are broken more than in the base, those of units by a hundredth of the larger
 }
 
 // SecurityOptions set the limits after an outage and the number of threads.
@@ -59,6 +72,10 @@ type SecurityOptions struct {
 // voltageSeverity: an overload counts relative to its rating, a voltage tenfold its pu, so that 0.01 pu equals a
 // tenth of a rating.
 const voltageSeverity = 10
+
+// minUnitChange is the smallest change of a unit's limit that is broken before the outage, as its severity: every outage
+// moves the powers of most units a little.
+const minUnitChange = 0.01
 
 // minViolation is the smallest violation that counts, pu.
 const minViolation = 1e-6
@@ -87,27 +104,29 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
 	y := &securityRun{n: n, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
 	w := newSecurityWatch(n, y.limits)
-	y.before = make([]float64, w.count())
-	w.measure(base, nil, y.before)
+	y.base, y.before = base, make([]float64, w.count())
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
 	flows := y.indices()
 	if opt.ShareMissing {
-		if flows, err = y.shareOutages(ctx, opt, base); err != nil {
+		if flows, err = y.shareOutages(ctx, opt, base, w); err != nil {
 			return nil, err
 		}
 	}
-	if err := y.solve(ctx, s, pr.Options, opt.Threads, base, flows); err != nil {
+	if err := y.solve(ctx, s, pr.Options, opt.Threads, w, flows); err != nil {
 		return nil, err
 	}
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
+	out.Elements, out.Base = y.elements(w), base
 	out.WallMS = float64(time.Since(start)) / 1e6
 	out.rank()
 	return out, nil
 }
 
-// brokenBefore lists the ratings and voltages that the base violates.
+// brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	w := newSecurityWatch(n, limitsAfter(n, 1, 0))
 	excesses, list := make([]float64, w.count()), []Broken{}
-	w.measure(base, nil, excesses)
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, excesses)
 	for i, x := range excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
@@ -140,27 +159,26 @@ func (y *Security) rank() {
 		}
 	}
 	slices.SortStableFunc(y.Outages, func(a, b AfterOutage) int {
-		switch {
-		case !a.Converged && !b.Converged:
-			return cmp.Compare(b.LostMW, a.LostMW)
-		case !a.Converged:
-			return -1
-		case !b.Converged:
-			return 1
+		if a.Converged != b.Converged {
+			return cmp.Compare(len(b.Reason), len(a.Reason)) // of one the reason is empty
 		}
-		return cmp.Or(cmp.Compare(*b.Severity, *a.Severity), cmp.Compare(b.LostMW, a.LostMW))
+		order := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
+		if order != 0 || !a.Converged {
+			return order
+		}
+		return cmp.Compare(*b.Severity, *a.Severity)
 	})
 }
 
 // solve solves the power flows of some outages, by their indices in the list.
-func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, base *powerflow.Solution, flows []int) error {
+func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, w *securityWatch, flows []int) error {
 	if len(flows) == 0 {
 		return nil
 	}
 	threads := min(max(1, threadLimit), len(flows))
 	errs := make([]error, threads)
 	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
-		o, err := s.Clone().NewOutages(y.input, opt, base)
+		o, err := s.Clone().NewOutages(y.input, opt, y.base)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +186,7 @@ func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerf
 	})
 	parallel.Each(threads, threads, func(_, part int) {
 		scalarSolver := s.Clone()
-		scalar, err := scalarSolver.NewOutages(y.input, opt, base)
+		scalar, err := scalarSolver.NewOutages(y.input, opt, y.base)
 		if err != nil {
 			errs[part] = err
 			return
@@ -178,7 +196,7 @@ func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerf
 			errs[part] = err
 			return
 		}
-		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, flows, part, threads)
+		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, w, flows, part, threads)
 	})
 	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
@@ -188,11 +206,12 @@ type securityRun struct {
 	n      *network.Network
 	input  powerflow.Input
 	limits limits
+	base   *powerflow.Solution
 	before []float64 // by how much the base breaks each limit after an outage
 	out    *Security
 	list   []secure.Outage
 
-	mu       sync.Mutex // of done
+	mu       sync.Mutex // of finished and the watch of all parts
 	finished int
 	progress func(done, total int)
 }
@@ -209,8 +228,13 @@ func (y *securityRun) reportProgress() {
 }
 
 // part solves every stride-th of these outages, from the index part on.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, flows []int, part, stride int) error {
+func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, all *securityWatch, flows []int, part, stride int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
+	defer func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		all.keep(w.extreme, func(limit int) int { return w.outage[limit] })
+	}()
 	excesses := make([]float64, w.count())
 	var branches, positions []int
 	for k := part; k < len(flows); k += stride {
@@ -223,46 +247,123 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		y.record(i, s, outage, w, excesses)
+		if err := y.record(i, s, outage, scalar, w, excesses); err != nil {
+			return err
+		}
 	}
 	return o.Branches(branches, sol, func(k int, outage powerflow.Outage) error {
-		y.record(positions[k], s, outage, w, excesses)
-		return ctx.Err()
+		return cmp.Or(y.record(positions[k], s, outage, scalar, w, excesses), ctx.Err())
 	})
 }
 
 // record writes the result of an outage.
-func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, w *securityWatch, excesses []float64) {
+func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, o *powerflow.Outages, w *securityWatch, excesses []float64) error {
 	defer y.reportProgress()
 	n, c, sol := y.n, y.list[i], outage.Solution
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, Violations: []Broken{}}
+	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	var dark []int
+	if outage.Balance || len(outage.Islanded) > 0 && sol.Converged() {
+		var err error
+		if outage, dark, err = y.supply(r, outage, c, o); err != nil {
+			return err
+		}
+		sol = outage.Solution
+	}
 	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
-	for _, b := range outage.Islanded {
+	switch {
+	case outage.Balance:
+		r.Reason = "nothing takes up the balance: it is the only unit of its part"
+	case !r.Converged:
+		r.Reason = s.Reason(sol)
+	}
+	for _, b := range dark {
 		r.Islanded = append(r.Islanded, n.BusID[b])
 		r.LostMW += y.input.Pd[b] * n.BaseMVA
 	}
-	slices.Sort(r.Islanded)
-	switch {
-	case outage.Balance:
-		r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
-		return
-	case !r.Converged:
-		r.Reason = s.Reason(sol)
-		return
-	}
-	w.out = c
-	w.measure(sol, outage.Islanded, excesses)
-	severity := 0.0
-	for k, excess := range excesses {
-		if excess > minViolation && excess > max(y.before[k], 0)+minViolation {
-			l := w.broken(k, excess)
-			r.Violations = append(r.Violations, l)
-			severity = max(severity, w.severity(k, excess))
+	for g, b := range n.GenBus {
+		if g != c.Unit && slices.Contains(dark, b) {
+			r.LostUnitsMW += y.base.Pg[g] * n.BaseMVA
 		}
 	}
-	r.Severity = &severity
-	slices.SortStableFunc(r.Violations, func(a, b Broken) int {
-		return cmp.Compare(b.Excess/severityUnit(&b, n), a.Excess/severityUnit(&a, n))
-	})
+	slices.Sort(r.Islanded)
+	if !r.Converged {
+		return nil
+	}
+	y.measure(i, w, sol.Vm, sol.Va, sol.Pg, sol.Qg, dark, excesses)
+	return nil
+}
+
+// measure writes what the power flow of an outage breaks, the worst first.
+func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int, excesses []float64) {
+	r, worst := &y.out.Outages[i], 0.0
+	w.out = y.list[i]
+	w.measure(vm, va, pg, qg, dark, excesses)
+	w.keep(excesses, func(int) int { return i })
+	var violated []int
+	for k, excess := range excesses {
+		more := minViolation
+		if k >= 2*(y.n.Buses()+y.n.Branches()) && y.before[k] > minViolation {
+			more = minUnitChange / w.severity(k, 1)
+		}
+		if excess > minViolation && excess > max(y.before[k], 0)+more {
+			violated = append(violated, k)
+		}
+	}
+	severity := func(k int) float64 { return w.severity(k, excesses[k]) }
+	slices.SortStableFunc(violated, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
+	for _, k := range violated {
+		r.Violations, worst = append(r.Violations, w.broken(k, excesses[k])), max(worst, severity(k))
+	}
+	r.Severity = &worst
+}
+
+// supply solves an outage with another reference for the buses that it leaves without, where they have load and a unit.
+// Otherwise these buses are dark.
+func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
+	n, mask, load := y.n, make([]bool, y.n.Buses()), 0.0
+	for _, b := range outage.Islanded {
+		dark = append(dark, int(b))
+	}
+	if outage.Balance {
+		island := n.Islands()
+		for b, i := range island {
+			if i == island[n.GenBus[c.Unit]] {
+				dark = append(dark, b)
+			}
+		}
+	}
+	for _, b := range dark {
+		mask[b], load = true, max(load, y.input.Pd[b])
+	}
+	for g, b := range n.GenBus {
+		if mask[b] {
+			load = max(load, -y.base.Pg[g])
+		}
+	}
+	if load == 0 {
+		return outage, dark, nil
+	}
+	supplied, reference, err := o.Supplied(c.Branch, c.Unit, mask, &powerflow.Solution{})
+	if err != nil || reference < 0 || !supplied.Solution.Converged() && !outage.Balance {
+		return outage, dark, err
+	}
+	r.References = append(r.References, n.BusID[reference])
+	return supplied, nil, nil
+}
+
+// elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.
+func (y *securityRun) elements(w *securityWatch) []Extreme {
+	out, first, nl := []Extreme{}, 2*y.n.Buses(), y.n.Branches()
+	for i, x := range w.extreme {
+		if row := i - first; math.IsInf(x, -1) || row >= 0 && row < nl && w.extreme[i+nl] > x || row >= nl && row < 2*nl && w.extreme[i-nl] >= x {
+			continue
+		}
+		e := Extreme{w.broken(i, x), NewOutage(y.n, y.list[w.outage[i]])}
+		if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
+			e.Value = e.Bound - e.Excess
+		}
+		out = append(out, e)
+	}
+	return out
 }

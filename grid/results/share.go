@@ -9,7 +9,7 @@ import (
 )
 
 // shareOutages checks the outages after which units share the missing power, and returns the indices of the others.
-func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, base *powerflow.Solution) (remaining []int, err error) {
+func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, base *powerflow.Solution, w *securityWatch) (remaining []int, err error) {
 	var list []secure.Outage
 	var positions []int
 	bridges := y.n.Bridges()
@@ -32,39 +32,18 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 		return nil, err
 	}
 	for k, c := range checks {
-		y.recordCheck(positions[k], c)
+		y.recordCheck(positions[k], c, w)
 	}
 	return remaining, nil
 }
 
 // recordCheck writes the result of an outage after which units share the missing power.
-func (y *securityRun) recordCheck(i int, c *secure.Check) {
+func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	defer y.reportProgress()
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, Violations: []Broken{}}
-	if !c.Solved {
-		return
+	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	if c.Solved {
+		vm, va := c.Voltages()
+		y.measure(i, w, vm, va, nil, nil, nil, make([]float64, w.count()))
 	}
-	severity := 0.0
-	for _, v := range c.Violations {
-		if v.Excess > max(y.before[y.limitIndex(v)], 0)+minViolation {
-			r.Violations = append(r.Violations, broken(y.n, v))
-			severity = max(severity, v.Severity)
-		}
-	}
-	r.Severity = &severity
-}
-
-// limitIndex is the index of a limit in securityWatch.
-func (y *securityRun) limitIndex(v secure.Violation) int {
-	nb, nl := y.n.Buses(), y.n.Branches()
-	switch v.Kind {
-	case secure.LowVoltage:
-		return v.Element
-	case secure.HighVoltage:
-		return nb + v.Element
-	case secure.FromRating:
-		return 2*nb + v.Element
-	}
-	return 2*nb + nl + v.Element
 }

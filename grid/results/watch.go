@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
@@ -24,52 +23,76 @@ func limitsAfter(n *network.Network, emergency, band float64) limits {
 	return l
 }
 
-// severityUnit is the divisor of a violation that makes it comparable with others.
-func severityUnit(l *Broken, n *network.Network) float64 {
-	if l.Unit == "pu" {
-		return 1.0 / voltageSeverity
-	}
-	return max(l.Bound, 1e-9*n.BaseMVA)
-}
-
-// securityWatch measures a solution against ratings and voltages. Limits are numbered V lower, V upper by bus, |S|
-// from and to by branch.
+// securityWatch measures a solution against the limits of voltages, ratings and units. Limits are numbered V lower, V
+// upper by bus, then |S| from and to by branch. P lower, P upper, Q lower and Q upper by unit follow.
 type securityWatch struct {
 	n      *network.Network
 	limits limits
 	p      Point
+	units  [4]unitLimit
 	out    secure.Outage
+	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
+	extreme []float64
+	outage  []int
+}
+
+// unitLimit are the limits of a kind of all units.
+type unitLimit struct {
+	kind, unit string
+	sign       float64
+	bound      []float64
 }
 
 func newSecurityWatch(n *network.Network, l limits) *securityWatch {
-	return &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
+	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
+	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
+	w.extreme, w.outage = slices.Repeat([]float64{math.Inf(-1)}, w.count()), make([]int, w.count())
+	return w
 }
 
-func (w *securityWatch) count() int { return 2 * (w.n.Buses() + w.n.Branches()) }
+func (w *securityWatch) count() int { return 2*(w.n.Buses()+w.n.Branches()) + 4*w.n.Gens() }
 
-// measure writes the excess over each limit, pu; 0 for buses and branches that are out.
-func (w *securityWatch) measure(sol *powerflow.Solution, islanded []int32, excess []float64) {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	w.p.Vm, w.p.Va = sol.Vm, sol.Va
-	w.p.Pg, w.p.Qg = sol.Pg, sol.Qg
-	n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, w.p.Flows)
-	f := w.p.Flows
-	for b, v := range sol.Vm {
+// measure writes the excess over each limit, pu; −Inf for what is out or without supply, and for units without pg.
+func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []float64) {
+	n, nb, nl, ng := w.n, w.n.Buses(), w.n.Branches(), w.n.Gens()
+	w.p.Vm, w.p.Va = vm, va
+	w.p.Pg, w.p.Qg = pg, qg
+	n.BranchFlows(&n.Admittance, vm, va, w.p.Flows)
+	f, lowest := w.p.Flows, math.Inf(-1)
+	for b, v := range vm {
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
-	}
-	for _, b := range islanded {
-		excess[b], excess[nb+int(b)] = 0, 0
 	}
 	for k, rate := range w.limits.rate {
 		excess[2*nb+k], excess[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
 	}
 	if k := w.out.Branch; k >= 0 {
-		excess[2*nb+k], excess[2*nb+nl+k] = 0, 0
+		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
+	}
+	for i, u := range w.units {
+		units, values := excess[2*(nb+nl)+i*ng:], w.outputs(i)
+		for g, b := range n.GenBus {
+			if units[g] = lowest; pg != nil && g != w.out.Unit && !slices.Contains(dark, b) {
+				units[g] = u.sign * (values[g] - u.bound[g])
+			}
+		}
+	}
+	for _, b := range dark {
+		excess[b], excess[nb+b] = lowest, lowest
+	}
+}
+
+// keep keeps the excess over each limit after an outage that is the largest so far; the first of equals.
+func (w *securityWatch) keep(excess []float64, number func(limit int) int) {
+	for i, x := range excess {
+		if k := number(i); x > w.extreme[i] || x == w.extreme[i] && k < w.outage[i] {
+			w.extreme[i], w.outage[i] = x, k
+		}
 	}
 }
 
 func (w *securityWatch) broken(i int, excess float64) Broken {
 	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
+	unit, ng := i-2*(nb+nl), n.Gens()
 	switch {
 	case i < nb:
 		return Broken{w.p.Bus("vmin", w.limits.vmin)(i), excess}
@@ -77,15 +100,37 @@ func (w *securityWatch) broken(i int, excess float64) Broken {
 		return Broken{w.p.Bus("vmax", w.limits.vmax)(i - nb), excess}
 	case i < 2*nb+nl:
 		return Broken{w.rating("from", i-2*nb), excess * n.BaseMVA}
+	case unit < 0:
+		return Broken{w.rating("to", i-2*nb-nl), excess * n.BaseMVA}
 	}
-	return Broken{w.rating("to", i-2*nb-nl), excess * n.BaseMVA}
+	u := w.units[unit/ng]
+	return Broken{w.p.Gen(u.kind, u.unit, w.outputs(unit/ng), u.bound)(unit % ng), excess * n.BaseMVA}
 }
 
-func (w *securityWatch) severity(i int, excess float64) float64 {
-	if nb, nl := w.n.Buses(), w.n.Branches(); i >= 2*nb {
-		return excess / w.limits.rate[(i-2*nb)%nl]
+// outputs are the values of limits of units: P of the first two kinds, Q of the others.
+func (w *securityWatch) outputs(kind int) []float64 {
+	if kind < 2 {
+		return w.p.Pg
 	}
-	return voltageSeverity * excess
+	return w.p.Qg
+}
+
+// severity of an excess: as a share of the rating, or of a unit's finite limit that is farther from 0, and of voltages tenfold.
+func (w *securityWatch) severity(i int, excess float64) float64 {
+	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
+	unit, ng, size := i-2*(nb+nl), n.Gens(), 0.01
+	switch {
+	case i < 2*nb:
+		return voltageSeverity * excess
+	case unit < 0:
+		return excess / max(w.limits.rate[(i-2*nb)%nl], 1e-9)
+	}
+	for _, u := range w.units[unit/ng&^1 : unit/ng|1+1] {
+		if x := math.Abs(u.bound[unit%ng]); !math.IsInf(x, 1) {
+			size = max(size, x)
+		}
+	}
+	return excess / size
 }
 
 // rating is the rating of a branch's end after an outage.

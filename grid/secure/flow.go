@@ -59,6 +59,9 @@ type Check struct {
 	reference int       // reference bus of the power flow; −1: none
 }
 
+// Voltages are the magnitudes (pu) and angles (rad) by bus, where there is a power flow.
+func (c *Check) Voltages() (vm, va []float64) { return c.vm, c.va }
+
 // Severity is that of the worst violation: 0 without any, +Inf without a power flow.
 func (c *Check) Severity() float64 {
 	switch {

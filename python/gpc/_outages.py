@@ -80,6 +80,8 @@ class Flow:
     converged: bool
     reason: str
     """Why it did not; ""."""
+    remark: str
+    """That a network does not run at this solution, of low voltage or wide angles; ""."""
     iterations: int
     """Of Newton's method."""
     mismatch: float
@@ -109,14 +111,14 @@ class Flow:
     def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int]) -> Flow:
         arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
-            converged=a["converged"], reason=a["reason"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
+            converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
             violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays,
         )
 
     def __repr__(self) -> str:
         if not self.converged:
             return f"Flow(not converged: {self.reason})"
-        return f"Flow(converged; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
+        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
 
 
 # Fields of a solution: of the i-th size, the table and key of JSON.
@@ -160,15 +162,23 @@ class OutageFlows:
     reason: list[str]
     """[n]: why not; ""."""
     severity: Floats
-    """[n]: the largest of overloads as shares of the rating, and of voltages tenfold their pu; NaN without a power flow."""
+    """[n]: the largest of overloads as shares of the rating or of a unit's larger limit, and of voltages tenfold their pu; NaN
+    without a power flow."""
     lost_load: Floats
-    """[n], MW: the load of buses that are cut off from any reference."""
+    """[n], MW: the load of buses that are left without supply."""
+    lost_generation: Floats
+    """[n], MW: of the units there, before the outage."""
     islanded: list[NDArray[Any]]
     """[n]: numbers of these buses."""
+    references: list[NDArray[Any]]
+    """[n]: numbers of buses that take up the balance of a part that has lost its reference."""
     violations: Records
     """What each breaks more than is broken before any outage: dtype BROKEN behind the number i of the outage."""
+    elements: Records
+    """Of every voltage, rating and unit's limit the highest loading after any outage, below 0 in "by" what is left: dtype BROKEN
+    behind the number k of that outage, and it as out, out_row, out_from, out_to."""
     before: Records
-    """Ratings and voltages that are broken before any outage, of dtype BROKEN."""
+    """Limits that are broken before any outage, of dtype BROKEN."""
     emergency: float
     """Factor on ratings after an outage."""
     voltage_band: float
@@ -181,10 +191,13 @@ class OutageFlows:
         rows = a["outages"]
         place = {"branch": {int(r) + 1: k for k, r in enumerate(branch_row)}, "unit": {int(r) + 1: k for k, r in enumerate(gen_row)}}
         out = {kind: np.array([at[o["row"]] if o["outage"] == kind else -1 for o in rows], np.int32) for kind, at in place.items()}
+        number = {(o["outage"], o["row"]): i for i, o in enumerate(rows)}
         return cls(
             _records(rows, OUTAGE), out["branch"], out["unit"], np.array([o["converged"] for o in rows], bool), [o["reason"] for o in rows], _column(rows, "severity", 0),
-            _column(rows, "lost_load_mw", 0), [np.array(o["islanded"], int) for o in rows],
-            _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)), _records(a["violations"], BROKEN),
+            _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
+            [np.array(o["references"], int) for o in rows],
+            _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
+            _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
         )
 
@@ -206,6 +219,13 @@ class OutageFlows:
         """[n]: which have a power flow that breaks no limit, and cut off no load."""
         return self.converged & ~self.breaking & ~self.cut_off
 
+    def frames(self) -> dict[str, Any]:
+        """Outages, violations and elements as pandas' DataFrames."""
+        import pandas
+
+        columns = {k: getattr(self, k) for k in ("converged", "lost_load", "lost_generation", "severity", "secure", "reason")}
+        return {"outages": pandas.DataFrame(self.outages).assign(**columns), "violations": pandas.DataFrame(self.violations), "elements": pandas.DataFrame(self.elements)}
+
     def of(self, i: int) -> Records:
         """What outage i breaks, the worst first."""
         return self.violations[self.violations["i"] == i]
@@ -214,7 +234,7 @@ class OutageFlows:
         worst = ""
         if len(self) and not self.secure[0]:
             broken = self.of(0)
-            why = _limit(broken[0]) if len(broken) else f"{self.lost_load[0]:.6g} MW cut off" if self.converged[0] else self.reason[0].partition(":")[0]
+            why = self.reason[0].partition(":")[0] or (f"{self.lost_load[0]:.6g} MW cut off" if self.lost_load[0] else _limit(broken[0]))
             worst = f"; the worst: {_where(self.outages[0])}, {why}"
         return (
             f"OutageFlows({len(self)} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "

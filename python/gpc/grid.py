@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 declare("gpc_network", TEXT, OUT)
-declare("gpc_network_of", TEXT, FLOAT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, OUT)
+declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 4, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
@@ -167,6 +167,9 @@ class Optima:
 class Network(Object):
     """A network whose analysis is done: make it once with network(), and give it to opf()."""
 
+    pi = True
+    """Whether every branch is the π equivalent of branch_table: one of a pandapower net may have iron losses or differ by direction."""
+
     def __init__(self, handle: int) -> None:
         super().__init__(handle)
         about = ask(lib.gpc_network_about, self.handle)
@@ -228,11 +231,23 @@ def network(
             return Network(create(lib.gpc_network, text({**options, "name": path, "text": _read(path)})))
         else:
             return Network(create(lib.gpc_network, text({**options, "name": path})))
-    name, base, tables = _tables(source)
-    rows: list[Any] = []
-    for table in tables:
-        rows += [address(table), len(table), table.shape[1]]
-    return Network(create(lib.gpc_network_of, text({**options, "name": name}), base, *rows))
+    admittance, pi = None, True
+    if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
+        from gpc.pandapower import tables as of
+
+        name = str(source.name or "pandapower")
+        base, tables, admittance, pi, options["no_optimum"] = of(source)
+    else:
+        name, base, tables = _tables(source)
+    n = Network(made({**options, "name": name}, base, tables, admittance))
+    n.pi = pi
+    return n
+
+
+def made(options: dict[str, Any], base: float, tables: list[Floats], admittance: Floats | None = None) -> int:
+    """The library's handle of a network of MATPOWER's tables; admittance replaces the branches' impedances."""
+    rows = [x for t in tables for x in (address(t), len(t), t.shape[1])]
+    return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:
@@ -287,7 +302,7 @@ def pf(
     loads [buses] in MW at the case's power factors, or a pair of arrays (active, reactive). dispatch
     replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
     A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
-    reactive limits but at the reference, flat starts from 1 pu and equal angles, tolerance is the
+    reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
     largest mismatch that counts as solved, pu.
     """
     n = _network(source)
@@ -446,17 +461,21 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     return Scenarios(n.pd * p, n.qd * q, branch, gen)
 
 
+# Of a mapping: MATPOWER's tables, and what says nothing about the flows.
+_KEYS = {"baseMVA", "bus", "gen", "branch", "gencost", "name", "version", "bus_name", "areas", "gentype", "genfuel", "order", "success", "et", "iterations", "f"}
+
+
 def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     """Name, base and MATPOWER's four tables of what network() takes."""
     if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
         return _powermodels(source)
-    if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
-        return _pandapower(source)
     if not isinstance(source, Mapping):
         raise InputError(f"network: a {type(source).__name__}, want a name, a path, a mapping of tables, PowerModels' data or a pandapower net")
     missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
     if missing:
         raise InputError(f"network: {', '.join(missing)} missing: want MATPOWER's baseMVA, bus, gen, branch and gencost")
+    if unknown := [str(k) for k in source if k not in _KEYS]:
+        raise InputError(f"network: {', '.join(unknown)}: no table that gpc uses: leave out what does not change the network")
     tables = [_numbers(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
     tables.append(_numbers(source.get("gencost", np.zeros((0, 1))), "network: gencost"))
     for k, t in zip(("bus", "gen", "branch", "gencost"), tables):
@@ -471,31 +490,6 @@ def _numbers(x: Any, name: str) -> Floats:
         return np.ascontiguousarray(np.asarray(x, dtype=float))
     except (TypeError, ValueError) as e:
         raise InputError(f"{name}: want numbers: {e}") from None
-
-
-def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:
-    """A pandapower net by its own converter."""
-    from pandapower.converter.pypower.to_ppc import to_ppc
-    from pandapower.pypower import idx_brch
-
-    ppc = to_ppc(net, init="flat", mode="opf", calculate_voltage_angles=True, check_connectivity=False)
-    branch = ppc["branch"]
-    for name in ("BR_G", "BR_R_ASYM", "BR_X_ASYM", "BR_G_ASYM", "BR_B_ASYM"):
-        k = getattr(idx_brch, name, None)
-        if k is not None and branch.shape[1] > k and np.any(np.nan_to_num(branch[:, k].real) != 0):
-            raise InputError(f"network: a branch of the pandapower net has {name}, which a branch of MATPOWER cannot have: use gpc.pandapower.runopp")
-    bus, gen = np.array(ppc["bus"][:, :13], float), np.array(ppc["gen"][:, :10], float)
-    branch = np.array(branch[:, :13].real, float)
-    bus[:, 0] += 1
-    gen[:, 0] += 1
-    branch[:, :2] += 1
-    limits = gen[:, [3, 4, 8, 9]]
-    gen[:, [3, 4, 8, 9]] = np.where(np.abs(limits) >= 0.999e9, np.sign(limits) * np.inf, limits)
-    rating = branch[:, 5]
-    branch[:, 5] = np.where(np.isfinite(rating) & (rating < 1e10), rating, 0)
-    branch[:, 6:8] = 0
-    bus[:, [6, 10]] = 1
-    return str(net.name or "pandapower"), float(ppc["baseMVA"]), [np.ascontiguousarray(t) for t in (bus, gen, branch, np.array(ppc["gencost"], float))]
 
 
 def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:

@@ -32,6 +32,8 @@ def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[
     what is out left out."""
     if not n.quadratic:
         raise InputError("opfdata: want costs that are polynomials of degree 2, this network has others")
+    if not n.pi:
+        raise InputError("opfdata: want branches that are π equivalents, as the layout has them; this pandapower net has others")
     base, rad = n.base_mva, np.pi / 180
     at = {int(b): i for i, b in enumerate(n.bus)}
     b, g, r = n.bus_table, n.gen_table, n.branch_table

@@ -13,6 +13,7 @@ has the list, and how results and times compare.
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import threading
 import time
@@ -23,12 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, create, declare, lib, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, text
+from gpc.grid import made
 
 try:
     import pandapower
     import pandapower.optimal_powerflow
     import pandapower.powerflow
+    import pandapower.run
     from pandapower.auxiliary import LoadflowNotConverged, OPFNotConverged
     from pandapower.pypower import idx_brch, idx_bus, idx_gen
     from pandapower.pypower.bustypes import bustypes
@@ -39,7 +42,6 @@ except ImportError as e:
 
 __all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
 
-declare("gpc_grid", FLOAT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, INT, ARRAY, OUT)
 declare("gpc_grid_flow", HANDLE, TEXT, ARRAY, INT, OUT, HANDLE)
 declare("gpc_grid_optimal", HANDLE, TEXT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 
@@ -72,12 +74,6 @@ def runpp(net: Any, **kwargs: Any) -> None:
     does not solve. net._ppc["gpc"] has iterations, largest mismatch and times.
     """
     _check(net, "runpp", kwargs)
-    if kwargs.get("voltage_depend_loads", True):
-        columns = [c for c in net.load if c.startswith(("const_z_", "const_i_"))]
-        dependent = net.load.index[net.load.in_service.astype(bool) & (net.load[columns] != 0).any(axis=1)]
-        if len(dependent):
-            raise InputError(f"runpp: load {_names(dependent)}: const_z_… and const_i_… make it depend on its voltage, which gpc does not solve; "
-                             "voltage_depend_loads=False takes it as constant")
     rounds = kwargs.get("max_iteration", "auto")
     answer: dict[str, Any] = {}
 
@@ -104,6 +100,8 @@ def runpp(net: Any, **kwargs: Any) -> None:
             ppci["bus"], ppci["gen"], ppci["branch"] = pfsoln(
                 ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, ref, ppci["internal"]["ref_gens"],
             )
+            if options["enforce_q_lims"]:
+                _hold_at_references(ppci)
             ppci["internal"].update({"V": v, "Ybus": y, "Yf": yf, "Yt": yt, "ref": ref, "pv": pv, "pq": pq})
         return ppci
 
@@ -128,8 +126,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     _check(net, "runopp", kwargs)
     if kwargs.get("OPF_FLOW_LIM", 2) not in (0, 2):
         raise InputError(f"runopp: OPF_FLOW_LIM {kwargs['OPF_FLOW_LIM']}, want 2 (currents) or 0 (apparent powers)")
-    if len(net.dcline) and net.dcline.in_service.any():
-        raise InputError(f"runopp: dcline {_names(net.dcline.index[net.dcline.in_service.astype(bool)])} couples the active powers of two units, which gpc does not solve")
+    if reason := _no_optimum(net):
+        raise InputError(f"runopp: {reason}")
     answer: dict[str, Any] = {}
 
     def solve(ppci: dict[str, Any], ppopt: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +153,16 @@ def runopp(net: Any, **kwargs: Any) -> None:
         except OPFNotConverged:
             raise OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations") from None
     net._ppc_opf["gpc"] = answer
+
+
+def _hold_at_references(ppci: dict[str, Any]) -> None:
+    """Units at the bus of an external grid within their reactive limits: the grid takes the rest, as pandapower has it."""
+    gen, grids = ppci["gen"], ppci["internal"]["ref_gens"]
+    for bus in np.unique(gen[grids, idx_gen.GEN_BUS]):
+        at = np.flatnonzero(gen[:, idx_gen.GEN_BUS] == bus)
+        units, balancing, total = np.setdiff1d(at, grids), np.intersect1d(at, grids), gen[at, idx_gen.QG].sum()
+        gen[units, idx_gen.QG] = np.clip(gen[units, idx_gen.QG], gen[units, idx_gen.QMIN], gen[units, idx_gen.QMAX])
+        gen[balancing, idx_gen.QG] += (total - gen[at, idx_gen.QG].sum()) / len(balancing)
 
 
 def _complex(voltages: NDArray[Any]) -> NDArray[Any]:
@@ -211,16 +219,19 @@ _PARAMETERS = {
 }
 
 
+_PARAMETERS["network"] = _PARAMETERS["runpp"]
+
+
 def _check(net: Any, function: str, kwargs: dict[str, Any]) -> None:
     """Refuses what gpc does not solve, by the name of the keyword or the element."""
-    given = {**getattr(net, "user_pf_options", {}), **kwargs} if function == "runpp" else kwargs
+    given = kwargs if function == "runopp" else {**getattr(net, "user_pf_options", {}), **kwargs}
     for name, what in _REFUSED.items():
         if given.get(name):
             raise InputError(f"{function}: {name}: gpc does not solve {what}")
     for name in given:
         if name not in _PARAMETERS[function] and name not in _REFUSED:
             raise InputError(f"{function}: no keyword {name}")
-    starts = ("auto", "flat", "dc", "results") if function == "runpp" else ("flat", "pf", "results")
+    starts = ("auto", "flat", "dc", "results") if function != "runopp" else ("flat", "pf", "results")
     if isinstance(given.get("init"), str) and given["init"] not in starts:
         raise InputError(f"{function}: init {given['init']!r}, want {', '.join(starts)}")
     if given.get("algorithm", "nr") != "nr":
@@ -231,15 +242,104 @@ def _check(net: Any, function: str, kwargs: dict[str, Any]) -> None:
             on = elements.index[elements.in_service.astype(bool)] if "in_service" in elements else elements.index
             if len(on):
                 raise InputError(f"{function}: {table} {_names(on)}: gpc does not solve networks with such elements")
+    if function != "runopp" and given.get("voltage_depend_loads", True):
+        columns = [c for c in net.load if c.startswith(("const_z_", "const_i_"))]
+        dependent = net.load.index[net.load.in_service.astype(bool) & (net.load[columns] != 0).any(axis=1)]
+        if len(dependent):
+            raise InputError(f"{function}: load {_names(dependent)}: const_z_… and const_i_… make it depend on its voltage, which gpc does not solve; "
+                             "voltage_depend_loads=False takes it as constant")
+
+
+def _no_optimum(net: Any) -> str:
+    """Which elements in service pose no optimal power flow, and why; ""."""
+    for table, why in (
+        ("dcline", "couples the active powers of two units, which gpc does not solve"),
+        ("asymmetric_load", "pandapower's optimal power flow leaves it out"), ("asymmetric_sgen", "pandapower's optimal power flow leaves it out"),
+    ):
+        on = net[table].index[net[table].in_service.astype(bool)]
+        if len(on):
+            return f"{table} {_names(on)}: {why}"
+    return ""
+
+
+def tables(net: Any) -> tuple[float, list[NDArray[Any]], NDArray[Any], bool, str]:
+    """Base, MATPOWER's four tables and admittances of a net as pandapower's power flow has it, with the units, limits and
+    costs of its optimal power flow; whether the admittances are those of the tables' impedances; and why there is no
+    optimal power flow, or "". net gets the lookups of the tables' rows."""
+    _check(net, "network", {})
+    copied = copy.deepcopy(net)
+    flow = _captured(pandapower.powerflow, "_run_pf_algorithm", pandapower.runpp, copied)
+    reason, ppci, lookups = _no_optimum(net), flow, copied._pd2ppc_lookups
+    check = pandapower.run._check_necessary_opf_parameters
+
+    def required(*args: Any) -> None:
+        nonlocal reason
+        try:
+            check(*args)
+        except KeyError as e:
+            reason = str(e.args[0])
+
+    if not reason:
+        copied = copy.deepcopy(net)
+        try:
+            with _instead(pandapower.run, "_check_necessary_opf_parameters", required):
+                optimal = _captured(pandapower.optimal_powerflow, "opf", pandapower.runopp, copied)
+            if difference := _difference(flow, optimal):
+                reason = f"pandapower's has other {difference} than its power flow"
+            else:
+                ppci, lookups = optimal, copied._pd2ppc_lookups
+        except (UserWarning, ValueError, NotImplementedError) as e:
+            reason = str(e)
+    bus, gen, branch, cost, admittance = _arrays(ppci, limits=True, costs=ppci is not flow)
+    gen[:, idx_gen.VG] = bus[gen[:, idx_gen.GEN_BUS].astype(int) - 1, idx_bus.VM]  # a unit without a set-point may stand at the bus of one
+    if ppci is flow:  # which has no limits of external grids
+        gen[np.ix_(flow["internal"]["ref_gens"], [idx_gen.QMAX, idx_gen.QMIN])] = np.inf, -np.inf
+    net._pd2ppc_lookups = lookups
+    pi = not ppci["branch"][:, [idx_brch.BR_G, idx_brch.BR_R_ASYM, idx_brch.BR_X_ASYM, idx_brch.BR_G_ASYM, idx_brch.BR_B_ASYM]].any()
+    return float(ppci["baseMVA"]), [bus, gen, branch, cost], admittance, pi, f"no optimal power flow of this net: {reason}" if reason else ""
+
+
+def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwargs: Any) -> dict[str, Any]:
+    """The arrays that pandapower gives to its solver."""
+    given: dict[str, Any] = {}
+
+    def keep(ppci: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        given.update(ppci)
+        return {**ppci, "success": False, "iterations": 0, "et": 0.0}
+
+    with _instead(module, name, keep):
+        try:
+            run(net, numba=_NUMBA, **kwargs)
+        except (LoadflowNotConverged, OPFNotConverged):
+            pass
+    return given
+
+
+def _difference(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """What two networks' power flows differ in, of equal buses."""
+    def parts(p: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        bus, gen, branch = p["bus"], p["gen"], p["branch"]
+        power, at = bus[:, [idx_bus.PD, idx_bus.QD]].copy(), gen[:, idx_gen.GEN_BUS].astype(int)
+        np.subtract.at(power, at, gen[:, [idx_gen.PG, idx_gen.QG]])
+        kind = bus[:, idx_bus.BUS_TYPE]
+        held = kind != idx_bus.PQ
+        power[np.column_stack([kind == idx_bus.REF, held])] = 0
+        return {
+            "types of buses": kind, "shunts": bus[:, [idx_bus.GS, idx_bus.BS]], "voltages": bus[held][:, [idx_bus.VM, idx_bus.VA]], "loads": power,
+            "branches": np.column_stack([branch[:, [idx_brch.F_BUS, idx_brch.T_BUS]], *branch_vectors(branch, len(branch))]),
+        }
+
+    ours, theirs = parts(a), parts(b)
+    return next((k for k in ours if ours[k].shape != theirs[k].shape or not np.allclose(ours[k], theirs[k], rtol=1e-12, atol=1e-9)), "")
 
 
 def _names(index: Any) -> str:
     return ", ".join(str(i) for i in index[:5]) + (f" and {len(index) - 5} more" if len(index) > 5 else "")
 
 
-def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
-    """The library's network of pandapower's arrays. Without limits generators have none, and
-    branches no ratings."""
+def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any]]:
+    """MATPOWER's four tables and the admittances of pandapower's arrays. Without limits generators have none, and
+    without costs buses have none and branches no ratings."""
     bus = np.zeros((len(ppci["bus"]), _BUS))
     bus[:] = ppci["bus"][:, :_BUS].real
     bus[:, 0] += 1
@@ -267,7 +367,10 @@ def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
     parts = [part for y in (yff, yft, ytf, ytt) for part in (y.real, y.imag)]
     admittance = np.ascontiguousarray(np.column_stack(parts)) if len(branch) else np.zeros((0, 8))
     cost = np.ascontiguousarray(ppci["gencost"].real, dtype=float) if costs else np.zeros((0, 1))
-    return Object(create(
-        lib.gpc_grid, float(ppci["baseMVA"]), address(bus), len(bus), address(gen), len(gen), address(branch), len(branch),
-        address(cost), len(cost), cost.shape[1], address(admittance),
-    ))
+    return [bus, gen, branch, cost, admittance]
+
+
+def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
+    """The library's network of pandapower's arrays."""
+    *of, admittance = _arrays(ppci, limits, costs)
+    return Object(made({"name": "network", "no_optimum": "by gpc_grid_optimal"}, float(ppci["baseMVA"]), of, admittance))

@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -17,14 +18,16 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/ppc"
 )
 
 // optima is a network whose optimal power flows are solved many at a time.
 type optima struct {
-	n *network.Network
-	c *matpower.Case
-	s *acopf.Solver // nil: noOptimum says why
-	o *networkOptions
+	n    *network.Network
+	c    *matpower.Case
+	s    *acopf.Solver // nil: noOptimum says why
+	grid *ppc.Grid     // of arrays with admittances; nil
+	o    *networkOptions
 	// noOptimum is what an optimal power flow lacks, such as costs; power flows do without.
 	noOptimum error
 	// One call at a time: results serve again.
@@ -42,12 +45,15 @@ type networkOptions struct {
 	Feasibility   float64 `json:"feasibility"`
 	Optimality    float64 `json:"optimality"`
 	CurrentLimits bool    `json:"current_limits"`
+	NoOptimum     string  `json:"no_optimum"` // why the tables pose no optimal power flow; "" where they do
 }
 
-// newOptima analyses a case.
-func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
-	n, err := network.New(c)
-	if err != nil {
+// newOptima analyses a case, or a grid of arrays.
+func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err error) {
+	var n *network.Network
+	if g != nil {
+		c, n = g.Case(), g.Network()
+	} else if n, err = network.New(c); err != nil {
 		return nil, gpc.BadInput(err)
 	}
 	opt := acopf.Options{Threads: o.Threads, MaxIterations: o.MaxIterations, Feasibility: o.Feasibility, Optimality: o.Optimality, CurrentLimits: o.CurrentLimits}
@@ -59,7 +65,11 @@ func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	y := &optima{n: n, c: c, o: o}
+	y := &optima{n: n, c: c, o: o, grid: g}
+	if o.NoOptimum != "" {
+		y.noOptimum = errors.New(o.NoOptimum)
+		return y, nil
+	}
 	y.s, y.noOptimum = acopf.New(n, opt)
 	return y, nil
 }
@@ -84,7 +94,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, &o)
+		y, err := newOptima(c, nil, &o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -93,33 +103,45 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 }
 
 // gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs may be
-// empty.
+// empty. With admittances, 8 to a branch, they are PYPOWER's internal arrays (package ppc).
 //
 //export gpc_network_of
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
-	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, out *C.uintptr_t, err **C.char) C.int32_t {
+	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
 	return try(err, func() error {
 		var o networkOptions
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		var tables [4]matpower.Table
+		var tables [5]matpower.Table
+		admittances := branches
+		if admittance == nil {
+			admittances = 0
+		}
+		var err error
 		for i, t := range []struct {
 			name          string
 			p             unsafe.Pointer
 			rows, columns C.int64_t
-		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns}} {
+		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns},
+			{"admittance", admittance, admittances, ppc.AdmittanceColumns}} {
 			data, err := table(t.name, t.p, t.rows, int(t.columns))
 			if err != nil {
 				return err
 			}
 			tables[i] = matpower.Table{Columns: max(int(t.columns), 1), Data: data}
 		}
-		c, err := matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+		var c *matpower.Case
+		var g *ppc.Grid
+		if admittance == nil {
+			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+		} else {
+			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, tables[4].Data)
+		}
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, &o)
+		y, err := newOptima(c, g, &o)
 		if err == nil {
 			hand(out, y)
 		}

@@ -32,41 +32,12 @@ func table(name string, p unsafe.Pointer, count C.int64_t, columns int) ([]float
 	return view[float64](name, p, C.int64_t(n), n)
 }
 
-// gpc_grid makes a network of PYPOWER's internal arrays: bus with 13 columns, gen with 21,
-// branch with 13, cost with cost_columns, admittance with 8 and the branches' rows
-// (package ppc).
-//
-//export gpc_grid
-func gpc_grid(base C.double, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
-	cost unsafe.Pointer, costs, costColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var a [5][]float64
-		for i, t := range []struct {
-			name    string
-			p       unsafe.Pointer
-			rows    C.int64_t
-			columns int
-		}{{"bus", bus, buses, ppc.BusColumns}, {"gen", gen, gens, ppc.GenColumns}, {"branch", branch, branches, ppc.BranchColumns},
-			{"cost", cost, costs, int(costColumns)}, {"admittance", admittance, branches, ppc.AdmittanceColumns}} {
-			var err error
-			if a[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
-				return err
-			}
-		}
-		g, err := ppc.New("network", float64(base), a[0], a[1], a[2], a[3], int(costColumns), a[4])
-		if err != nil {
-			return gpc.BadInput(err)
-		}
-		hand(out, g)
-		return nil
-	})
-}
-
-// gpc_grid_flow solves the power flow and writes Vm (pu) and Va (degrees) of every bus.
+// gpc_grid_flow solves the power flow of a network with admittances and writes Vm (pu) and Va (degrees) of every bus.
 //
 //export gpc_grid_flow
 func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(g *ppc.Grid) error {
+	return onHandle(h, err, func(y *optima) error {
+		g := y.grid
 		v, err := table("voltages", voltages, buses, 2)
 		if err != nil {
 			return err
@@ -105,13 +76,14 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 	})
 }
 
-// gpc_grid_optimal solves the optimal power flow and, where there is an optimum, writes what
+// gpc_grid_optimal solves its optimal power flow and, where there is an optimum, writes what
 // busResults, genResults and branchResults say.
 //
 //export gpc_grid_optimal
 func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(g *ppc.Grid) error {
+	return onHandle(h, err, func(y *optima) error {
+		g := y.grid
 		var tables [3][]float64
 		var err error
 		for i, t := range []struct {

@@ -142,6 +142,7 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
+        (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "dcline: no table that gpc uses"),
         (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
         (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
         (lambda: grid.network(broken), "is not JSON"),
@@ -231,15 +232,20 @@ def test_outages_are_those_of_the_command(command, tmp_path):
         for i, o in enumerate(want["outages"]):
             assert (a.outages[i]["outage"], a.outages[i]["row"]) == (o["outage"], o["row"]) and a.reason[i] == o["reason"] and a.lost_load[i] == o["lost_load_mw"]
             assert a.severity[i] == o["severity"] or np.isnan(a.severity[i]) and o["severity"] is None
-            assert list(a.islanded[i]) == o["islanded"]
+            assert list(a.islanded[i]) == o["islanded"] and list(a.references[i]) == o["references"] and a.lost_generation[i] == o["lost_generation_mw"]
             assert [(v["limit"], v["bus"], v["branch"], v["by"]) for v in a.of(i)] == [(v["limit"], v["bus"], v["branch"], v["by"]) for v in o["violations"]]
         assert [v["by"] for v in a.before] == [v["by"] for v in want["violations"]]
+        assert [(v["limit"], v["value"], v["out"], v["out_row"]) for v in a.elements] == [(e["limit"], e["value"], e["after"]["outage"], e["after"]["row"]) for e in want["elements"]]
+        assert all(a.outages[e["k"]]["row"] == e["out_row"] for e in a.elements)
+        frames = a.frames()
+        assert [len(frames[k]) for k in ("outages", "violations", "elements")] == [len(a), len(a.violations), len(a.elements)]
+        assert frames["outages"].lost_generation.max() == pytest.approx(830) and (frames["outages"].secure == a.secure).all()
     file = tmp_path / "outages"
     file.write_text("branch 35 # the worst\nunit 3\n")
     for outages in (file, str(file), ["branch 35", "unit 3"]):
         a = grid.outages(n, outages)
-        assert repr(a).startswith("OutageFlows(2 outages: ") and "the worst: branch 35, bus 21 to 22, rating at branch 38 from bus 23 to bus 24 by 370.9 MVA" in repr(a)
-        assert list(a.branch_out) == [34, -1] and list(a.gen_out) == [-1, 2]
+        assert repr(a).startswith("OutageFlows(2 outages: ") and "the worst: unit 3 at bus 32, pmax at unit 2 at bus 31 by 682.5 MW" in repr(a)
+        assert list(a.branch_out) == [-1, 34] and list(a.gen_out) == [2, -1]
 
 
 def test_an_outage_is_the_power_flow_without_the_branch():
@@ -262,7 +268,7 @@ def test_outages_of_an_optimum_and_of_other_loads():
     n = grid.network("case39")
     optimum = grid.opf(n)
     a, b = grid.outages(n, "branches", dispatch=optimum), grid.outages(n, "branches")
-    assert len(a.before) == 0 < len(b.before) and a.secure.sum() != b.secure.sum()
+    assert len(a.before) == 0 < len(b.before) and len(a.violations) != len(b.violations)
     light = grid.outages(n, "branches", 0.5 * n.pd, dispatch=(0.5 * optimum.pg[0], optimum.vm[0]))
     assert (light.violations["limit"] == "rating").sum() < (a.violations["limit"] == "rating").sum()
     one, two = (grid.outages(grid.network("case39", threads=t), "all") for t in (1, 2))
@@ -293,7 +299,8 @@ def test_a_secure_dispatch_is_secure_when_looked_at_again():
     assert a.secure.all() and len(a) == r.outages == 44 and repr(a) == "OutageFlows(44 outages: 44 secure, 0 break a limit, 0 cut off load, 0 without a power flow)"
     by_factors = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, participation=n.gen_table[:, 8] - n.gen_table[:, 9], **limits)
     assert by_factors.secure.all()
-    assert (~grid.outages(n, keep, 0.9 * n.pd, dispatch=r, **limits).converged).sum() == 1  # the reference's only unit
+    alone = grid.outages(n, keep, 0.9 * n.pd, dispatch=r, **limits)  # the reference takes up what a unit leaves
+    assert alone.converged.all() and not alone.secure.all()
     plain = grid.outages(n, keep, 0.9 * n.pd, dispatch=grid.opf(n, 0.9 * n.pd), participation="range", **limits)
     assert {(o["outage"], int(o["row"])) for o in plain.outages[~plain.secure]} == {(str(v["out"]), int(v["out_row"])) for v in r.before}
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gpc
+import gpc.grid as grid
 
 pp = pytest.importorskip("pandapower")
 pn = pytest.importorskip("pandapower.networks")
@@ -17,7 +18,8 @@ warnings.simplefilter("ignore")
 FLOWS = {
     "case9": pn.case9, "case14": pn.case14, "case30": pn.case30, "case39": pn.case39, "case118": pn.case118, "case300": pn.case300,
     "example_simple": pn.example_simple, "example_multivoltage": pn.example_multivoltage, "mv_oberrhein": pn.mv_oberrhein,
-    "cigre_mv": lambda: pn.create_cigre_network_mv(with_der="all"),
+    "cigre_mv": lambda: pn.create_cigre_network_mv(with_der="all"), "four_loads": pn.panda_four_load_branch, "kerber": pn.create_kerber_dorfnetz,
+    "open_ring": pn.simple_mv_open_ring_net, "case89pegase": pn.case89pegase,
 }
 OPTIMA = {"case9": pn.case9, "case14": pn.case14, "case30": pn.case30, "case39": pn.case39, "case118": pn.case118}
 
@@ -37,6 +39,23 @@ def assert_same(ours, theirs, tolerance):
             np.testing.assert_allclose(a[name][column].to_numpy(float), b[name][column].to_numpy(float), rtol=tolerance, atol=tolerance, err_msg=f"{name}.{column}")
 
 
+def assert_same_flow(theirs):
+    """grid.pf has the voltages of a solved net, and what its references inject."""
+    net = copy.deepcopy(theirs)
+    n = grid.network(net)
+    flow = grid.pf(n)
+    on = theirs.res_bus.index[theirs.res_bus.vm_pu.notna()]
+    rows = net._pd2ppc_lookups["bus"][on]
+    assert flow.converged and not flow.remark
+    np.testing.assert_allclose(flow.vm[rows], theirs.res_bus.vm_pu[on], rtol=0, atol=1e-8)
+    np.testing.assert_allclose((flow.va[rows] - theirs.res_bus.va_degree[on] + 180) % 360 - 180, 0, atol=1e-6)
+    if len(net.dcline):  # whose power pandapower does not count at its bus
+        return
+    at = np.isin(n.bus, n.reference)
+    injected = flow.pg[np.isin(n.gen_bus, n.reference)].sum() - n.pd[at].sum()
+    assert injected == pytest.approx(-theirs.res_bus.p_mw[on][np.isin(rows, np.flatnonzero(at))].sum(), abs=1e-6)
+
+
 @pytest.mark.parametrize("name", FLOWS)
 def test_power_flows_are_pandapowers(name):
     theirs = FLOWS[name]()
@@ -45,6 +64,7 @@ def test_power_flows_are_pandapowers(name):
     gp.runpp(ours)
     assert ours.converged
     assert_same(ours, theirs, 1e-5)
+    assert_same_flow(theirs)
     again = copy.deepcopy(ours)
     gp.runpp(again, init="results")
     assert again._ppc["gpc"]["iterations"] <= 1
@@ -134,6 +154,18 @@ def test_reactive_limits():
     assert_same(ours, theirs, 1e-4)
 
 
+@pytest.mark.parametrize("limits", [[0.1], [0.1, 0.2], [1e9]])
+def test_units_at_the_external_grid_stay_within_their_limits(limits):
+    theirs = congested()
+    for q in limits:
+        pp.create_gen(theirs, 0, p_mw=5, vm_pu=1.02, min_q_mvar=-q, max_q_mvar=q)
+    ours = copy.deepcopy(theirs)
+    pp.runpp(theirs, enforce_q_lims=True, numba=False)
+    gp.runpp(ours, enforce_q_lims=True)
+    assert abs(ours.res_gen.q_mvar[1]) == pytest.approx(limits[0]) or limits[0] > 1
+    assert_same(ours, theirs, 1e-6)
+
+
 def test_no_solution_is_pandapowers_exception():
     net = pn.case9()
     net.load.p_mw *= 10
@@ -147,34 +179,100 @@ def test_no_solution_is_pandapowers_exception():
     assert not net.OPF_converged
 
 
-def with_dcline():
-    net = congested()
+def with_trafo(**columns):
+    """A standard transformer of vector group YNd5, and its load."""
+    def add(net):
+        bus = pp.create_bus(net, 20, min_vm_pu=0.9, max_vm_pu=1.1)
+        pp.create_transformer(net, 1, bus, "25 MVA 110/20 kV", max_loading_percent=100)
+        for k, v in columns.items():
+            net.trafo[k] = v
+        pp.create_load(net, bus, p_mw=12, q_mvar=3)
+    return add
+
+
+def with_trafo3w(net):
+    m, low = (pp.create_bus(net, kv, min_vm_pu=0.9, max_vm_pu=1.1) for kv in (20, 10))
+    pp.create_transformer3w(net, 1, m, low, "63/25/38 MVA 110/20/10 kV", max_loading_percent=100)
+    pp.create_load(net, m, p_mw=12, q_mvar=3)
+    pp.create_load(net, low, p_mw=9, q_mvar=2)
+
+
+def with_switches(net):
+    bus = pp.create_bus(net, 110, min_vm_pu=0.9, max_vm_pu=1.1)
+    pp.create_switch(net, 1, bus, "b")
+    pp.create_load(net, bus, p_mw=3, q_mvar=1)
+    pp.create_load(net, pp.create_bus(net, 110), p_mw=3)  # at no line
+    pp.create_switch(net, 0, 2, "l", closed=False)
+
+
+def with_flexible_sgen(bus):
+    def add(net):
+        pp.create_sgen(net, bus, p_mw=6, q_mvar=2, controllable=True, min_p_mw=0, max_p_mw=8, min_q_mvar=0, max_q_mvar=0)
+    return add
+
+
+def with_uncontrolled_gen(net):
+    pp.create_gen(net, 1, p_mw=5, vm_pu=1.0, min_p_mw=0, max_p_mw=15, min_q_mvar=-50, max_q_mvar=50, controllable=False)
+
+
+def with_dcline(net):
     pp.create_dcline(net, 0, 1, p_mw=10, loss_percent=1, loss_mw=0.1, vm_from_pu=1.02, vm_to_pu=1.0, max_p_mw=20)
-    return net
 
 
-def with_svc():
-    net = congested()
-    pp.create_svc(net, 1, x_l_ohm=1, x_cvar_ohm=-10, set_vm_pu=1.0, thyristor_firing_angle_degree=90)
-    return net
-
-
-def with_dependent_load():
-    net = congested()
-    pp.create_load(net, 1, p_mw=1, const_z_p_percent=50, const_z_q_percent=50)
-    return net
-
-
-def with_flexible_load():
+def with_flexible_load(net):
     """A load that is worth less than the power that it would take."""
-    net = congested()
     pp.create_load(net, 1, p_mw=20, q_mvar=5, controllable=True, min_p_mw=0, max_p_mw=20, min_q_mvar=0, max_q_mvar=5)
     pp.create_poly_cost(net, 1, "load", cp1_eur_per_mw=-10)
+
+
+ELEMENTS = {
+    "trafo": with_trafo(), "iron losses": with_trafo(pfe_kw=500.0, i0_percent=5.0, shift_degree=0.0), "trafo3w": with_trafo3w, "switches": with_switches, "dcline": with_dcline,
+    "asymmetric_load": lambda net: pp.create_asymmetric_load(net, 1, 1, 2, 1, 0.1, 0.2, 0.3), "asymmetric_sgen": lambda net: pp.create_asymmetric_sgen(net, 1, 1, 2, 1, 0.1, 0.2, 0.3),
+    "ward": lambda net: pp.create_ward(net, 1, 2, 0.5, 3, 0.2), "xward": lambda net: pp.create_xward(net, 1, 2, 0.5, 0.3, 0.2, 0.5, 5, 1.0),
+    "shunt": lambda net: pp.create_shunt(net, 1, q_mvar=-8, p_mw=0.1, step=2), "storage": lambda net: pp.create_storage(net, 1, 3, 10, q_mvar=1),
+    "motor": lambda net: pp.create_motor(net, 1, 3, 0.9), "impedance": lambda net: pp.create_impedance(net, 0, 2, 0.01, 0.05, 100, rtf_pu=0.02, xtf_pu=0.06),
+    "flexible load": with_flexible_load, "flexible sgen": with_flexible_sgen(1), "flexible sgen at a gen": with_flexible_sgen(2), "flexible sgen at the grid": with_flexible_sgen(0),
+    "uncontrolled gen": with_uncontrolled_gen, "second grid": lambda net: pp.create_ext_grid(net, 2, vm_pu=1.0, va_degree=-1),
+    "scaled sgen": lambda net: pp.create_sgen(net, 1, 6, 2, scaling=0.5), "no limits": lambda net: net.gen.drop(columns="max_q_mvar", inplace=True),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_every_element_by_both_doors(name):
+    """runpp and grid.pf are pandapower's power flow; grid.opf is runopp, or says what it lacks."""
+    net = congested()
+    ELEMENTS[name](net)
+    theirs, ours = copy.deepcopy(net), copy.deepcopy(net)
+    pp.runpp(theirs, numba=False)
+    gp.runpp(ours)
+    assert_same(ours, theirs, 1e-6)
+    assert_same_flow(theirs)
+    refused = {"dcline": "dcline 0", "asymmetric_load": "asymmetric_load 0", "asymmetric_sgen": "asymmetric_sgen 0", "no limits": "OPF parameters", "second grid": "other types of buses"}
+    if name in refused:
+        with pytest.raises(gpc.InputError, match=refused[name]):
+            grid.opf(net)
+        if name in ("dcline", "asymmetric_load", "asymmetric_sgen"):
+            with pytest.raises(gpc.InputError, match=refused[name]):
+                gp.runopp(ours)
+        return
+    gp.runopp(ours)
+    assert grid.opf(net, current_limits=True).objective[0] == pytest.approx(ours.res_cost, rel=1e-7)
+
+
+def elements(add):
+    def net():
+        n = congested()
+        add(n)
+        return n
     return net
+
+
+with_svc = elements(lambda net: pp.create_svc(net, 1, x_l_ohm=1, x_cvar_ohm=-10, set_vm_pu=1.0, thyristor_firing_angle_degree=90))
+with_dependent_load = elements(lambda net: pp.create_load(net, 1, p_mw=1, const_z_p_percent=50, const_z_q_percent=50))
 
 
 @pytest.mark.parametrize("run, net, keywords, what", [
-    ("runopp", with_dcline, {}, "dcline 0"),
+    ("runopp", elements(with_dcline), {}, "dcline 0"),
     ("runpp", with_svc, {}, "svc 0"),
     ("runopp", with_svc, {}, "svc 0"),
     ("runpp", with_dependent_load, {}, "load 1: .*depend"),
@@ -190,19 +288,21 @@ def test_what_is_not_solved_is_named(run, net, keywords, what):
         getattr(gp, run)(net(), **keywords)
 
 
+@pytest.mark.parametrize("net, what", [(with_svc, "svc 0"), (with_dependent_load, "load 1: .*depend")])
+def test_a_network_refuses_what_runpp_refuses(net, what):
+    with pytest.raises(gpc.InputError, match=what):
+        grid.network(net())
+
+
 def test_flexible_loads():
-    theirs, ours = with_flexible_load(), with_flexible_load()
+    theirs, ours = elements(with_flexible_load)(), elements(with_flexible_load)()
     pp.runopp(theirs, numba=False)
     gp.runopp(ours)
     assert theirs.res_load.p_mw[1] < 19
     assert_same(ours, theirs, 5e-3)
 
 
-def test_dclines_and_dependent_loads_where_they_can_be_solved():
-    theirs, ours = with_dcline(), with_dcline()
-    pp.runpp(theirs, numba=False)
-    gp.runpp(ours)
-    assert_same(ours, theirs, 1e-5)
+def test_dependent_loads_as_constant():
     theirs, ours = with_dependent_load(), with_dependent_load()
     pp.runpp(theirs, numba=False, voltage_depend_loads=False)
     gp.runpp(ours, voltage_depend_loads=False)
