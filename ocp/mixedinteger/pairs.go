@@ -84,8 +84,8 @@ func (s *Search) changes(p *Plan) (all []change) {
 	return all
 }
 
-// changed are the plans that one change makes of a plan, best first.
-func (s *Search) changed(plan *Plan) (all []Plan) {
+// variants are the plans that one change makes of a plan, best first.
+func (s *Search) variants(plan *Plan) (all []Plan) {
 	for _, c := range s.changes(plan) {
 		p := plan.clone()
 		s.apply(p, c)

@@ -102,11 +102,13 @@ func (s *Solver) relaxed(state, c []float64, steps int, pref domain.Preference, 
 	return t.U
 }
 
-// effort is what finds a best known plan: most searches, of which so many find nothing better in a row before it ends, the candidates of
-// their rounds, the decisions of a period of the sweep that the first one begins with, and whether they try pairs of changes.
+// effort of finding a best known plan.
 type effort struct {
-	starts, patience, round, sweep int
-	pairs                          bool
+	starts   int  // most searches
+	patience int  // searches in a row that find nothing better, after which it ends
+	round    int  // candidates of a round
+	sweep    int  // decisions of a period in the sweep that the first search begins with
+	pairs    bool // of changes are tried
 }
 
 // efforts of a reference and of a scenario of a dataset. Where there are actions without a switch, solving these finds more than candidates.
@@ -197,14 +199,14 @@ func (s *Solver) improve(search *Search, state, c []float64, steps int, pref dom
 			}
 		}
 		search.rank(plans)
-		found := len(plans) > 0 && search.rollout.gains(&plans[0], best, gain)
-		if found {
+		better := len(plans) > 0 && search.rollout.gains(&plans[0], best, gain)
+		if better {
 			best = plans[0].clone()
 		}
-		if pass > 0 && !found {
+		if pass > 0 && !better {
 			break
 		}
-		candidates = search.changed(best)
+		candidates = search.variants(best)
 	}
 	search.Offer(best.Actions)
 	search.Run(againCandidates, 0)

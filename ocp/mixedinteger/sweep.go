@@ -18,8 +18,8 @@ const (
 	counterTrials              = 16 // states and contexts at which Counters tries
 )
 
-// Swept are the decisions of each period that a Controller's sweep evaluates instead of as many of its candidates: half of many. Few cells
-// miss what candidates find.
+// Swept is the number of decisions of each period that a Controller's sweep evaluates, in place of as many of its candidates. It is half of
+// them, or 0 where they are few: few cells miss what candidates find.
 func Swept(candidates int) int {
 	if candidates < leastSwept {
 		return 0
@@ -27,18 +27,18 @@ func Swept(candidates int) int {
 	return candidates / 2
 }
 
-// sweep is dynamic programming forward in time. The states that a period ends in are put into cells, of neighbouring states with the same
-// state of the rules, and the cheapest of each cell is kept.
+// sweep is dynamic programming forward in time. A cell holds neighbouring states with the same state of the rules. Of the states of each
+// cell that a period ends in, the cheapest is kept.
 type sweep struct {
-	nodes    [][]node // kept after each period
-	children []node
-	kept     []branch
-	table    []int32 // of cells, by hash: the row of the cheapest state, from 1
-	keys     []uint64
-	used     []int32   // entries of the table
-	low      []float64 // of the states of a period
-	size     []float64 // of a cell, 0: the state does not count
-	cells    float64   // in the range of a state
+	nodes     [][]node // kept after each period
+	children  []node
+	survivors []branch
+	table     []int32 // of cells, by hash: the row of the cheapest state, from 1
+	keys      []uint64
+	entries   []int32   // of the table that are full
+	low       []float64 // of the states of a period
+	size      []float64 // of a cell, 0: the state does not count
+	cells     float64   // in the range of a state
 }
 
 // node is a state that was kept: the one before, and the places of the switches that led to it, as a number.
@@ -69,7 +69,7 @@ func (s *Search) Sweep(n int) {
 		}
 	}
 	r.real = real
-	if len(w.kept) > 0 {
+	if len(w.survivors) > 0 {
 		s.offerSwept()
 	}
 }
@@ -115,20 +115,20 @@ func (s *Search) combine(k int, u []float64) bool {
 func (s *Search) keepCheapest(h, width int) bool {
 	r, w := s.rollout, &s.sweep
 	s.measureStates()
-	for s.fillCells(); len(w.used) > width && w.cells > 1; s.fillCells() {
+	for s.fillCells(); len(w.entries) > width && w.cells > 1; s.fillCells() {
 		w.cells *= coarser
 	}
-	if len(w.used) < width*3/4 {
+	if len(w.entries) < width*3/4 {
 		w.cells = math.Min(mostCells, w.cells*finer)
 	}
-	w.kept = w.kept[:0]
-	for _, entry := range w.used {
+	w.survivors = w.survivors[:0]
+	for _, entry := range w.entries {
 		row := w.table[entry] - 1
 		b := r.children[row]
 		b.from = row
-		w.kept = append(w.kept, b)
+		w.survivors = append(w.survivors, b)
 	}
-	slices.SortFunc(w.kept, func(a, b branch) int {
+	slices.SortFunc(w.survivors, func(a, b branch) int {
 		p, o := Plan{Cost: a.cost, Violation: a.violation}, Plan{Cost: b.cost, Violation: b.violation}
 		switch {
 		case r.better(&p, &o):
@@ -138,14 +138,14 @@ func (s *Search) keepCheapest(h, width int) bool {
 		}
 		return int(a.from - b.from)
 	})
-	w.kept = w.kept[:min(width, len(w.kept))]
-	r.branches = append(r.branches[:0], w.kept...)
+	w.survivors = w.survivors[:min(width, len(w.survivors))]
+	r.branches = append(r.branches[:0], w.survivors...)
 	w.nodes[h] = w.nodes[h][:0]
-	for i, b := range w.kept {
+	for i, b := range w.survivors {
 		copy(r.x[i*r.nx:(i+1)*r.nx], r.next[int(b.from)*r.nx:][:r.nx])
 		w.nodes[h] = append(w.nodes[h], w.children[b.from])
 	}
-	return len(w.kept) > 0
+	return len(w.survivors) > 0
 }
 
 // measureStates finds where the states of the period begin, and how far they reach.
@@ -176,12 +176,12 @@ func (s *Search) fillCells() {
 		size *= 2
 	}
 	if len(w.table) < size {
-		w.table, w.keys, w.used = make([]int32, size), make([]uint64, size), w.used[:0]
+		w.table, w.keys, w.entries = make([]int32, size), make([]uint64, size), w.entries[:0]
 	}
-	for _, entry := range w.used {
+	for _, entry := range w.entries {
 		w.table[entry] = 0
 	}
-	w.used = w.used[:0]
+	w.entries = w.entries[:0]
 	for row, b := range r.children {
 		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) {
 			continue
@@ -192,7 +192,7 @@ func (s *Search) fillCells() {
 			entry = (entry + 1) & (len(w.table) - 1)
 		}
 		if w.table[entry] == 0 {
-			w.used = append(w.used, int32(entry))
+			w.entries = append(w.entries, int32(entry))
 		} else if best := &r.children[w.table[entry]-1]; !r.better(&Plan{Cost: b.cost, Violation: b.violation}, &Plan{Cost: best.cost, Violation: best.violation}) {
 			continue
 		}
@@ -218,10 +218,10 @@ func (s *Search) cell(x []float64) (key uint64) {
 // offerSwept offers the plans that lead to the cheapest states at the end.
 func (s *Search) offerSwept() {
 	w, ns, nu := &s.sweep, len(s.spec.Switches), s.spec.ActionSize()
-	for at := range min(sweptPlans, len(w.kept)) {
-		p, at := s.blank(), int32(at)
+	for last := range min(sweptPlans, len(w.survivors)) {
+		p, row := s.blank(), int32(last)
 		for h := s.steps - 1; h >= 0; h-- {
-			n := w.nodes[h][at]
+			n := w.nodes[h][row]
 			k := int(n.places)
 			for i := range s.spec.Switches {
 				values := len(s.spec.Switches[i].Values)
@@ -231,7 +231,7 @@ func (s *Search) offerSwept() {
 			for j, a := range s.continuous {
 				p.Actions[h*nu+a] = s.mean[h*len(s.continuous)+j]
 			}
-			at = n.parent
+			row = n.parent
 		}
 		s.offered = append(s.offered, p)
 	}
@@ -242,26 +242,26 @@ func (s *Search) offerSwept() {
 func Counters(p domain.Problem, axes []domain.Variable, initial func(p, s, c []float64)) []bool {
 	spec := p.Spec()
 	rng := rand.New(rand.NewPCG(1, 0x636f756e74)) // "count"
-	of := func(v domain.Variable) float64 { return v.Lo + rng.Float64()*(v.Hi-v.Lo) }
+	draw := func(v domain.Variable) float64 { return v.Lo + rng.Float64()*(v.Hi-v.Lo) }
 	counters := make([]bool, spec.MeasuredSize())
 	for i := range counters {
 		counters[i] = true
 	}
-	at, u := make([]float64, len(axes)), make([]float64, spec.ActionSize())
+	scenario, u := make([]float64, len(axes)), make([]float64, spec.ActionSize())
 	for range counterTrials {
 		for i, v := range axes {
-			at[i] = of(v)
+			scenario[i] = draw(v)
 		}
 		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
-		initial(at, s, c)
+		initial(scenario, s, c)
 		for i, v := range spec.Measured {
 			if v.Bounded() {
-				s[i] = of(v)
+				s[i] = draw(v)
 			}
 		}
 		for i, v := range spec.Action {
 			if u[i] = 0; v.Bounded() {
-				u[i] = of(v)
+				u[i] = draw(v)
 			}
 		}
 		for i := range spec.Switches {
