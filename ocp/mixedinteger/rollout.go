@@ -333,6 +333,14 @@ func (r *rollout) better(p, o *Plan) bool {
 	return r.rounded(p.Cost) < r.rounded(o.Cost)
 }
 
+// cheaper is better for branches.
+func (r *rollout) cheaper(b, o *branch) bool {
+	if v, w := r.rounded(b.violation), r.rounded(o.violation); v != w {
+		return v < w
+	}
+	return r.rounded(b.cost) < r.rounded(o.cost)
+}
+
 // gains reports whether p is better than o, where neither breaks a limit by more than share of the cost.
 func (r *rollout) gains(p, o *Plan, share float64) bool {
 	return r.better(p, o) && (r.rounded(p.Violation) != r.rounded(o.Violation) || !(p.Cost >= o.Cost-share*math.Abs(o.Cost)))

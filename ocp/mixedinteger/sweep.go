@@ -35,6 +35,7 @@ type sweep struct {
 	survivors []branch
 	table     []int32 // of cells, by hash: the row of the cheapest state, from 1
 	keys      []uint64
+	rules     []uint64  // keys of the state of the rules of each row
 	entries   []int32   // of the table that are full
 	low       []float64 // of the states of a period
 	size      []float64 // of a cell, 0: the state does not count
@@ -111,10 +112,19 @@ func (s *Search) combine(k int, u []float64) bool {
 	return true
 }
 
-// keepCheapest keeps the cheapest state of each cell after period h, at most width of them, best first. It reports whether there is any.
+// keepCheapest keeps the cheapest state of each cell after period h, at most width of them, the cheapest. After the last period they are in the order of costs. It reports whether there is any.
 func (s *Search) keepCheapest(h, width int) bool {
 	r, w := s.rollout, &s.sweep
 	s.measureStates()
+	w.rules = w.rules[:0]
+	for row := range r.children {
+		s.rules.read(r.next[row*r.nx+r.ns:(row+1)*r.nx], s.state)
+		key := uint64(0)
+		for _, v := range s.state {
+			key = mix(key, uint64(v)+1)
+		}
+		w.rules = append(w.rules, key)
+	}
 	for s.fillCells(); len(w.entries) > width && w.cells > 1; s.fillCells() {
 		w.cells *= coarser
 	}
@@ -128,17 +138,18 @@ func (s *Search) keepCheapest(h, width int) bool {
 		b.from = row
 		w.survivors = append(w.survivors, b)
 	}
-	slices.SortFunc(w.survivors, func(a, b branch) int {
-		p, o := Plan{Cost: a.cost, Violation: a.violation}, Plan{Cost: b.cost, Violation: b.violation}
-		switch {
-		case r.better(&p, &o):
-			return -1
-		case r.better(&o, &p):
-			return 1
-		}
-		return int(a.from - b.from)
-	})
-	w.survivors = w.survivors[:min(width, len(w.survivors))]
+	if len(w.survivors) > width || h == s.steps-1 {
+		slices.SortFunc(w.survivors, func(a, b branch) int {
+			switch {
+			case r.cheaper(&a, &b):
+				return -1
+			case r.cheaper(&b, &a):
+				return 1
+			}
+			return int(a.from - b.from)
+		})
+		w.survivors = w.survivors[:min(width, len(w.survivors))]
+	}
 	r.branches = append(r.branches[:0], w.survivors...)
 	w.nodes[h] = w.nodes[h][:0]
 	for i, b := range w.survivors {
@@ -160,7 +171,7 @@ func (s *Search) measureStates() {
 		high := math.Inf(-1)
 		for row := range r.children {
 			v := r.next[row*r.nx+i]
-			w.low[i], high = math.Min(w.low[i], v), math.Max(high, v)
+			w.low[i], high = min(w.low[i], v), max(high, v)
 		}
 		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) {
 			w.size[i] = size
@@ -186,27 +197,22 @@ func (s *Search) fillCells() {
 		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) {
 			continue
 		}
-		key := s.cell(r.next[row*r.nx : (row+1)*r.nx])
+		key := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.rules[row])
 		entry := int(key>>32) & (len(w.table) - 1)
 		for w.table[entry] != 0 && w.keys[entry] != key {
 			entry = (entry + 1) & (len(w.table) - 1)
 		}
 		if w.table[entry] == 0 {
 			w.entries = append(w.entries, int32(entry))
-		} else if best := &r.children[w.table[entry]-1]; !r.better(&Plan{Cost: b.cost, Violation: b.violation}, &Plan{Cost: best.cost, Violation: best.violation}) {
+		} else if !r.cheaper(&b, &r.children[w.table[entry]-1]) {
 			continue
 		}
 		w.table[entry], w.keys[entry] = int32(row+1), key
 	}
 }
 
-// cell is the key of the cell of a state and context.
-func (s *Search) cell(x []float64) (key uint64) {
-	w, ns := &s.sweep, s.rollout.ns
-	s.rules.read(x[ns:], s.state)
-	for _, v := range s.state {
-		key = mix(key, uint64(v)+1)
-	}
+// cell is the key of the cell of a state and context, of which key is that of the rules.
+func (w *sweep) cell(x []float64, key uint64) uint64 {
 	for i, size := range w.size {
 		if size > 0 {
 			key = mix(key, uint64((x[i]-w.low[i])/size*w.cells)+1)
