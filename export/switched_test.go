@@ -57,6 +57,9 @@ func TestASearchDecidesTheSameInC(t *testing.T) {
 		{switched.Fishing(), "direct", false},
 		{switched.Fishing(), "refine-64", false},
 		{switched.Fishing(), "refine-512", true},
+		{held, "search-4096", false},
+		{wide(switched.ThreeTank(), 3), "refine-4096", true},
+		{switched.HeatPump(), "search-4096", true},
 		{held, "search-64", false},
 		{running, "search-64", false},
 		{wide(switched.ThreeTank(), 3), "refine-64", false},
@@ -108,6 +111,9 @@ func holdSearch(t *testing.T, y equations.System, method string, o order) {
 		episodes, bound = 3, 1e-8 // where a projection ends, 1e-9 of half a box, elementary functions of their own lead to other bits
 	} else if o.kernels != isa.Generic.String() {
 		bound = 1e-6
+	}
+	if strings.HasSuffix(method, "-4096") {
+		episodes = 2
 	}
 	dir, r := exportSearch(t, y, method, episodes)
 	got := run(t, dir, append([]string{"-O2", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"}, o.flags...)...)
