@@ -593,6 +593,7 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 		return nil, err
 	}
 	setup, switched := Setup{Method: method.Name}, export.Switched{Method: method.Name, Controller: search, Half: opt.Half, FMU: opt.FMU, Start: c.middleScenario()}
+	switched.Counters = mixedinteger.Counters(c.def.Problem, c.def.Solver.Parameters(), domain.AbilitiesOfSolver(c.def.Solver).Start)
 	if needsMap {
 		setup.Model, switched.Map, switched.Shares = m, m, c.mapped()
 		if opt.Half {

@@ -25,6 +25,8 @@ type Switched struct {
 	Map    *model.Model
 	Shares domain.Problem
 	Half   bool
+	// Counters are the states that a sweep does not tell apart (mixedinteger.Counters).
+	Counters []bool
 	// As Whole has them.
 	FMU      bool
 	Start    []float64
@@ -35,7 +37,11 @@ type Switched struct {
 type search struct {
 	Map               *unit // nil: without
 	GuessOnly         bool
-	Candidates        int  // of a decision
+	Swept, Width      int // decisions of a period that a sweep evaluates, and states of it that are kept; 0: without
+	Cells             int // slots of their hash table
+	Combinations      int // of the places of all switches
+	Counters          string
+	Candidates        int  // of a decision, behind the sweep
 	Round             int  // most plans of a round
 	Elites, Offered   int  // most plans that are kept, and that the next decision begins with
 	Keys              int  // slots of a hash table
@@ -80,8 +86,6 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 		return nil, fmt.Errorf("export: case %s is not given by equations: C has no roll-outs of it", spec.Name)
 	case o.Ahead || o.Polish || o.Relaxed || o.Seed != 0 || o.Round != 0:
 		return nil, fmt.Errorf("export: method %s solves or searches between decisions, which C does not", opt.Method)
-	case mixedinteger.Swept(o.Candidates) > 0:
-		return nil, fmt.Errorf("export: method %s begins with a sweep by dynamic programming, which C has not: want one of fewer candidates", opt.Method)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	}
@@ -91,11 +95,13 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 	}
 	symbol := identifier(spec.Name)
 	u := &unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Half: opt.Half, Spec: spec}
-	s := &search{GuessOnly: o.GuessOnly, Candidates: o.Candidates, Inputs: spec.MeasuredSize() + spec.ContextSize(), RuleSize: len(spec.Switches)}
-	s.Round, s.Elites, s.Offered = mixedinteger.Sizes(o.Candidates)
+	swept := mixedinteger.Swept(o.Candidates)
+	s := &search{GuessOnly: o.GuessOnly, Candidates: o.Candidates - swept, Combinations: 1, Inputs: spec.MeasuredSize() + spec.ContextSize(), RuleSize: len(spec.Switches)}
+	s.Round, s.Elites, s.Offered = mixedinteger.Sizes(s.Candidates)
 	s.Bits, s.InWord = mixedinteger.Packing(spec.Switches)
-	s.Keys = 1 << bits.Len(uint(2*o.Candidates-1))
+	s.Keys = 1 << bits.Len(uint(2*s.Candidates-1))
 	s.rules(spec)
+	s.sweeps(swept, spec.MeasuredSize(), opt.Counters)
 	if opt.Map != nil {
 		zero := Record{S: make([]float32, spec.MeasuredSize()), C: make([]float32, spec.ContextSize()), Plan: make([]float32, opt.Shares.Spec().PlanSize())}
 		if s.Map, err = newUnit(opt.Map, opt.Shares, opt.Half, []Record{zero}); err != nil {
@@ -112,8 +118,24 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 	return w, nil
 }
 
-// Offers are the most plans that a decision begins with: those of the one before, and two of the map.
-func (s *search) Offers() int { return s.Offered + 2 }
+// Offers are the most plans that a decision begins with: those of the one before, two of the map, and those of a sweep.
+func (s *search) Offers() int { return s.Offered + 2 + min(s.Width, mixedinteger.SweptPlans) }
+
+// sweeps sizes a sweep of at most n decisions in a period.
+func (s *search) sweeps(n, states int, counters []bool) {
+	if s.Width = n / s.Combinations; s.Width < 2 {
+		s.Width = 0
+		return
+	}
+	s.Swept, s.Cells = n, 1<<bits.Len(uint(2*n-1))
+	counts := make([]int, states)
+	for i, is := range counters {
+		if is {
+			counts[i] = 1
+		}
+	}
+	s.Counters = commas(counts)
+}
 
 // rules are the switches as C reads them, and the other actions.
 func (s *search) rules(spec *domain.Spec) {
@@ -135,6 +157,7 @@ func (s *search) rules(spec *domain.Spec) {
 		}
 		s.Rules = append(s.Rules, commas([]int{a, len(w.Values), len(s.Values), w.Last, w.Ages, w.Changes(), s.RuleSize, w.Most, w.Window, w.Saturation(), free, share}))
 		s.Values = append(s.Values, w.Values...)
+		s.Combinations = min(s.Combinations*len(w.Values), mixedinteger.MaxCandidates)
 		s.RuleSize += w.Changes()
 		share += len(w.Values) - 1
 	}
@@ -192,12 +215,17 @@ func (w *whole) searchOperations() int {
 	step := w.step() + w.operationsOf("objectives") + w.operationsOf("margins") + 2*w.operationsOf("urgency") + 40*w.NJ
 	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to four plans that are known already for one that is not
 	rounds := (s.Candidates + s.Round - 1) / s.Round
-	return 2*w.mapMulAdds() + s.Candidates*(n*step+5*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
+	swept := n * s.Swept * (step + 25*(6*s.Inputs+3*s.Chances+6*s.RuleSize)) // cells of at most 25 sizes in a period
+	return 2*w.mapMulAdds() + swept + s.Candidates*(n*step+5*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
 }
 
 func (w *whole) searchBounds() []string {
+	swept := ""
+	if w.Search.Width > 0 {
+		swept = fmt.Sprintf(" behind a sweep of at most %d decisions a step,", w.Search.Swept)
+	}
 	return []string{
-		fmt.Sprintf("at most %d plans a decision, of %d steps each;", w.Search.Candidates, w.Horizon),
+		fmt.Sprintf("at most %d plans a decision,%s of %d steps each;", w.Search.Candidates, swept, w.Horizon),
 		fmt.Sprintf("and so at most %d arithmetic operations for a decision. Most decisions take a part of it: plans that fall behind are given up.", w.searchOperations()),
 	}
 }
@@ -206,12 +234,13 @@ func (w *whole) searchBounds() []string {
 func (w *whole) searchBytes() int {
 	s, places := w.Search, w.Horizon*len(w.Spec.Switches)
 	aligned := func(n, to int) int { return (n + to - 1) / to * to }
-	others, ints := len(s.Others)*w.Horizon, 5
+	others, ints := len(s.Others)*w.Horizon, 5+s.Cells+s.Swept+w.Horizon*s.Width
 	n := 8 * (w.Horizon*s.Chances + s.Round*s.Inputs + 1 + 4 + s.Keys)
 	if others > 0 {
-		n, ints = n+8*(others+len(s.Others)+8+s.Offers()*others), 6
+		n, ints = n+8*(others+len(s.Others)+8+s.Offers()*others), ints+1
 	}
 	n += (s.Elites + s.Round) * aligned(24+8*others+places, 8)
+	n += 8 * (s.Cells + (s.Width+s.Swept)*(s.Inputs+3))
 	n += s.Offers()*places + s.Round
 	if s.Map != nil {
 		n = aligned(n, 4) + 4*s.Map.Spec.PlanSize()

@@ -40,6 +40,12 @@ func wide(y equations.System, times float64) equations.System {
 	return y
 }
 
+// brief are episodes of a few steps.
+func brief(y equations.System, steps int) equations.System {
+	y.Steps = steps
+	return y
+}
+
 // A search in C takes every decision of the same episodes as the one in Go: by the map's chances and without, of one switch and of
 // several, with least times and bounded changes, beside actions without a switch, of episodes that end and of a plant that runs on, and
 // where no plan keeps the limits. Where all actions are switched, Go's vector instructions may round otherwise, so that of two plans of
@@ -57,6 +63,9 @@ func TestASearchDecidesTheSameInC(t *testing.T) {
 		{switched.Fishing(), "direct", false},
 		{switched.Fishing(), "refine-64", false},
 		{switched.Fishing(), "refine-512", true},
+		{held, "search-4096", false},
+		{brief(wide(switched.ThreeTank(), 3), 20), "search-4096", true},
+		{brief(switched.HeatPump(), 12), "search-4096", true},
 		{held, "search-64", false},
 		{running, "search-64", false},
 		{wide(switched.ThreeTank(), 3), "refine-64", false},
@@ -108,6 +117,9 @@ func holdSearch(t *testing.T, y equations.System, method string, o order) {
 		episodes, bound = 3, 1e-8 // where a projection ends, 1e-9 of half a box, elementary functions of their own lead to other bits
 	} else if o.kernels != isa.Generic.String() {
 		bound = 1e-6
+	}
+	if strings.HasSuffix(method, "-4096") {
+		episodes = 2
 	}
 	dir, r := exportSearch(t, y, method, episodes)
 	got := run(t, dir, append([]string{"-O2", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"}, o.flags...)...)

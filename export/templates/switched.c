@@ -13,13 +13,17 @@ enum {
     NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, STEPS = GPC_{{.Macro}}_STEPS,
     SWITCHES = GPC_{{.Macro}}_SWITCHES, CHANCES = GPC_{{.Macro}}_CHANCES, HORIZON = GPC_{{.Macro}}_HORIZON, KEYS = GPC_{{.Macro}}_KEYS,
     {{if .Search.Map}}SHARES = {{.Search.Map.Spec.ActionSize}}, {{end}}ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
-    SETS = 64{{if .Search.Others}}, OTHERS = GPC_{{.Macro}}_OTHERS, KNOTS = 8, CONTEXT = NC, ROWS = ALL + 2 * NU, WIDE = NU + 1, RELINEARISATIONS = 10{{end}} /* SETS of values are tried by a projection */
+    {{if .Search.Width}}SWEPT_PLANS = {{.Search.Offers}} - OFFERED - 2, WIDTH = GPC_{{.Macro}}_WIDTH, CELLS = GPC_{{.Macro}}_CELLS, COMBINATIONS = {{.Search.Combinations}},
+    {{end}}SETS = 64{{if .Search.Others}}, OTHERS = GPC_{{.Macro}}_OTHERS, KNOTS = 8, CONTEXT = NC, ROWS = ALL + 2 * NU, WIDE = NU + 1, RELINEARISATIONS = 10{{end}} /* SETS of values are tried by a projection */
 };
 
 #define LEAST_CHANCE 0.01
 
 typedef gpc_{{.Symbol}}_loop loop_type;
 typedef gpc_{{.Symbol}}_plan plan_type;
+{{- if .Search.Width}}
+typedef gpc_{{.Symbol}}_reached reached_type;
+{{- end}}
 
 /* Each switch: its action, its values, the first of them, the entries of the context of the value and the ages before, of how many changes
  * and the first of them in a state of the rules; most changes in a window; the age from which on a change does not matter; whether it may always
@@ -690,12 +694,177 @@ static void into_limits(const double *s, const double *c, double *u)
     memcpy(u, best, sizeof best);
 }
 
+{{end}}/* Adds a decision in x, which leads to next, to the cost and the violation of what led to it. */
+static void score(loop_type *p, const double *x, const double *next, const double *j, double margin, const double *w, double *costs, double *violation)
+{
+    double own[NJ], cost = 0.0;
+    int i;
+
+    if (!keeps(margin))
+        *violation -= margin;
+    if (!w) {
+{{- if eq .NJ 1}}
+        (void)x;
+        own[0] = 1.0;
+{{- else}}
+        gpc_{{.Symbol}}_priority(x, x + NS, own);
+{{- end}}
+        w = own;
+    }
+    for (i = 0; i < NJ; i++)
+        cost += w[i] * j[i];
+    p->cheapest = cost < p->cheapest || cost != cost ? cost : p->cheapest;
+    *costs += cost;
+    if (gpc_{{.Symbol}}_failed(next, next + NS))
+        *violation = (double)INFINITY;
+}
+
+{{if .Search.Width}}/* Makes the states that may follow those kept in period h: how many. The actions without a switch are at their mean. */
+static int branch_out(loop_type *p, int kept, int h, const double *w)
+{
+    double u[NU], j[NJ], m[ALL];
+    int count = 0, b, i, k;
+{{if not .Search.Others}}
+    (void)h;
+{{- end}}
+    for (b = 0; b < kept; b++) {
+        const reached_type *from = &p->kept[b];
+
+        read(from->x + NS, p->state);
+        for (k = 0; k < COMBINATIONS; k++) {
+            reached_type *to = &p->reached[count];
+            int rest = k;
+
+            for (i = 0; i < SWITCHES && (rest % rules[i].values == p->state[i] || may_change(i, p->state)); i++) {
+                u[rules[i].action] = value[rules[i].first + rest % rules[i].values];
+                rest /= rules[i].values;
+            }
+            if (i < SWITCHES)
+                continue;
+{{- if .Search.Others}}
+            for (i = 0; i < OTHERS; i++)
+                u[others[i].action] = p->mean[h][i];
+{{- end}}
+            to->cost = from->cost, to->violation = from->violation, to->way = b * COMBINATIONS + k;
+            gpc_{{.Symbol}}_evaluate(from->x, from->x + NS, u, to->x, to->x + NS, j, m);
+            score(p, from->x, to->x, j, gpc_{{.Symbol}}_least(m), w, &to->cost, &to->violation);
+            count++;
+        }
+    }
+    return count;
+}
+
+static int cheaper(const reached_type *a, const reached_type *b) { return a->violation != b->violation ? a->violation < b->violation : a->cost < b->cost; }
+
+/* Puts the states into cells, of which each keeps the cheapest: how many cells. */
+static int fill_cells(loop_type *p, int count, const double *low, const double *size, double cells)
+{
+    int used = 0, i, row;
+
+    memset(p->table, 0, sizeof p->table);
+    for (row = 0; row < count; row++) {
+        const reached_type *r = &p->reached[row];
+        uint64_t at, key = 0;
+
+        if (r->violation == (double)INFINITY || r->cost + r->violation != r->cost + r->violation)
+            continue;
+        read(r->x + NS, p->state);
+        for (i = 0; i < {{.Search.RuleSize}}; i++)
+            key = mix(key, (uint64_t)p->state[i] + 1);
+        for (i = 0; i < NS; i++)
+            if (size[i] > 0.0)
+                key = mix(key, (uint64_t)((r->x[i] - low[i]) / size[i] * cells) + 1);
+        for (at = (key >> 32) % CELLS; p->table[at] != 0 && p->cells[at] != key;)
+            at = (at + 1) % CELLS;
+        if (p->table[at] == 0)
+            p->order[used++] = (int)at;
+        else if (!cheaper(r, &p->reached[p->table[at] - 1]))
+            continue;
+        p->table[at] = row + 1, p->cells[at] = key;
+    }
+    return used;
+}
+
+/* Keeps the cheapest state of each cell after period h, at most WIDTH of them, the cheapest: how many. Those of
+ * the last period are in the order of costs. */
+static int keep_cheapest(loop_type *p, int count, int h, double *cells)
+{
+    static const unsigned char counts[NS] = { {{.Search.Counters}} }; /* the states that only count */
+    double low[NS], size[NS];
+    int used, gap, i, k;
+
+    for (i = 0; i < NS; i++) {
+        double high = -(double)INFINITY;
+
+        low[i] = (double)INFINITY;
+        for (k = 0; k < count; k++) {
+            const double v = p->reached[k].x[i];
+
+            low[i] = v < low[i] || v != v ? v : low[i];
+            high = v > high || v != v ? v : high;
+        }
+        size[i] = high - low[i];
+        if (counts[i] || !(size[i] > 0.0) || size[i] == (double)INFINITY)
+            size[i] = 0.0;
+    }
+    while ((used = fill_cells(p, count, low, size, *cells)) > WIDTH && *cells > 1.0)
+        *cells *= 0.7;
+    if (used < WIDTH * 3 / 4)
+        *cells = *cells * 1.3 < 4096.0 ? *cells * 1.3 : 4096.0;
+    for (i = 0; i < used; i++)
+        p->order[i] = p->table[p->order[i]] - 1;
+    for (gap = used > WIDTH || h == p->steps - 1 ? CELLS - 1 : 0; gap > 0; gap /= 2)
+        for (i = gap; i < used; i++) {
+            const int row = p->order[i];
+            const reached_type *r = &p->reached[row];
+
+            for (k = i - gap; k >= 0 && (cheaper(r, &p->reached[p->order[k]]) || (!cheaper(&p->reached[p->order[k]], r) && row < p->order[k])); k -= gap)
+                p->order[k + gap] = p->order[k];
+            p->order[k + gap] = row;
+        }
+    used = used < WIDTH ? used : WIDTH;
+    for (i = 0; i < used; i++) {
+        p->kept[i] = p->reached[p->order[i]];
+        p->ways[h][i] = p->kept[i].way;
+    }
+    return used;
+}
+
+/* Offers the best plans of a sweep: dynamic programming forward in time, over cells of neighbouring states. */
+static void sweep(loop_type *p, const double *s, const double *c, const double *w)
+{
+    double cells = 16.0;
+    int kept = 1, h, i, k;
+
+    memcpy(p->kept[0].x, s, NS * sizeof *s);
+    memcpy(p->kept[0].x + NS, c, NC * sizeof *c);
+    p->kept[0].cost = p->kept[0].violation = 0.0;
+    for (h = 0; h < p->steps && kept > 0; h++)
+        kept = keep_cheapest(p, branch_out(p, kept, h, w), h, &cells);
+    for (k = 0; k < SWEPT_PLANS && k < kept; k++, p->offers++) {
+        int at = k;
+
+        for (h = p->steps - 1; h >= 0; h--) {
+            int rest = p->ways[h][at] % COMBINATIONS;
+
+            for (i = 0; i < SWITCHES; i++) {
+                p->offered[p->offers][h * SWITCHES + i] = (unsigned char)(rest % rules[i].values);
+                rest /= rules[i].values;
+            }
+{{- if .Search.Others}}
+            memcpy(p->offered_others[p->offers] + h * OTHERS, p->mean[h], sizeof p->mean[h]);
+{{- end}}
+            at = p->ways[h][at] / COMBINATIONS;
+        }
+    }
+}
+
 {{end}}/* Rolls out n plans, side by side, and gives up what is worse than the worst that is kept, where costs only grow. */
 static void roll(loop_type *p, int n, const double *s, const double *c, const double *w)
 {
     const int bounded = p->best >= LEAST_ELITES;
     const plan_type *bound = &p->elites[bounded ? p->best - 1 : 0];
-    int h, i, k;
+    int h, {{if .Search.Others}}i, {{end}}k;
 
     for (k = 0; k < n; k++) {
         memcpy(p->x[k], s, NS * sizeof *s);
@@ -705,41 +874,24 @@ static void roll(loop_type *p, int n, const double *s, const double *c, const do
     }
     for (h = 0; h < p->steps; h++) {
         for (k = 0; k < n; k++) {
-            double u[NU], s_next[NS], c_next[NC], j[NJ], m[ALL], own[NJ], margin, cost = 0.0;
-            const double *weight = w;
+            double u[NU], next[NS + NC], j[NJ], m[ALL], margin;
 
             if (p->given_up[k])
                 continue;
             act_of(&p->batch[k], h, u);
-            gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, s_next, c_next, j, m);
+            gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, next, next + NS, j, m);
             margin = gpc_{{.Symbol}}_least(m);
 {{- if .Search.Others}}
             if (!keeps(margin)) {
                 into_limits(p->x[k], p->x[k] + NS, u);
                 for (i = 0; i < OTHERS; i++)
                     p->batch[k].others[h * OTHERS + i] = u[others[i].action];
-                gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, s_next, c_next, j, m);
+                gpc_{{.Symbol}}_evaluate(p->x[k], p->x[k] + NS, u, next, next + NS, j, m);
                 margin = gpc_{{.Symbol}}_least(m);
             }
 {{- end}}
-            if (!keeps(margin))
-                p->batch[k].violation -= margin;
-            if (!weight) {
-{{- if eq .NJ 1}}
-                own[0] = 1.0;
-{{- else}}
-                gpc_{{.Symbol}}_priority(p->x[k], p->x[k] + NS, own);
-{{- end}}
-                weight = own;
-            }
-            for (i = 0; i < NJ; i++)
-                cost += weight[i] * j[i];
-            p->cheapest = cost < p->cheapest || cost != cost ? cost : p->cheapest;
-            p->batch[k].cost += cost;
-            if (gpc_{{.Symbol}}_failed(s_next, c_next))
-                p->batch[k].violation = (double)INFINITY;
-            memcpy(p->x[k], s_next, sizeof s_next);
-            memcpy(p->x[k] + NS, c_next, sizeof c_next);
+            score(p, p->x[k], next, j, margin, w, &p->batch[k].cost, &p->batch[k].violation);
+            memcpy(p->x[k], next, sizeof next);
         }
         for (k = 0; k < n && bounded && p->cheapest >= 0.0; k++) {
             plan_type *b = &p->batch[k];
@@ -1025,6 +1177,9 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
     gpc_{{.Symbol}}_direct(state, context, {{if gt .NJ 1}}w ? narrow : NULL{{else}}NULL{{end}}, loop->shares);
     guess(loop, {{if .Search.GuessOnly}}1 || {{end}}first);
     offer_shares(loop);
+{{- end}}
+{{- if .Search.Width}}
+    sweep(loop, s, c, w);
 {{- end}}
     search(loop, s, c, w);
     if (loop->best == 0 || !(loop->elites[0].cost + loop->elites[0].violation == loop->elites[0].cost + loop->elites[0].violation)) {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// sweptPlans are offered by a sweep.
-	sweptPlans = 16
+	// SweptPlans are offered by a sweep.
+	SweptPlans = 16
 	// Cells in the range of a state: at first, and what they are multiplied by where there are too many or too few.
 	firstCells, coarser, finer = 16, 0.7, 1.3
 	mostCells                  = 4096
@@ -224,7 +224,7 @@ func (w *sweep) cell(x []float64, key uint64) uint64 {
 // offerSwept offers the plans that lead to the cheapest states at the end.
 func (s *Search) offerSwept() {
 	w, ns, nu := &s.sweep, len(s.spec.Switches), s.spec.ActionSize()
-	for last := range min(sweptPlans, len(w.survivors)) {
+	for last := range min(SweptPlans, len(w.survivors)) {
 		p, row := s.blank(), int32(last)
 		for h := s.steps - 1; h >= 0; h-- {
 			n := w.nodes[h][row]
