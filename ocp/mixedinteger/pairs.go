@@ -100,6 +100,9 @@ func (s *Search) variants(plan *Plan) (all []Plan) {
 
 // rank rolls plans out to their end and sorts them, best first.
 func (s *Search) rank(plans []Plan) {
+	if len(plans) == 0 {
+		return
+	}
 	s.rollout.run(s.s, s.c, s.pref, s.steps, plans, Plan{Cost: math.Inf(1), Violation: math.Inf(1)})
 	slices.SortStableFunc(plans, s.compare)
 }
