@@ -435,7 +435,8 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 		return nil, err
 	}
 	timed := &single.Score
-	out.Integration, out.TimesLoad, out.Test.Clock, out.Test.P50, out.Test.P99 = single.Integration, single.Load, timed.Clock, timed.P50, timed.P99
+	out.Integration, out.TimesLoad = single.Integration, single.Load
+	out.Test.Clock, out.Test.P50, out.Test.P99 = timed.Clock, timed.P50, timed.P99
 	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
 	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err

@@ -322,18 +322,15 @@ func (r *rollout) prune() {
 	r.x, r.next = r.next, r.x
 }
 
-// better is safe before cheap.
+// better is cheaper for plans; a number that is none comes last.
 func (r *rollout) better(p, o *Plan) bool {
-	switch {
-	case math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation):
+	if math.IsNaN(p.Cost+p.Violation) || math.IsNaN(o.Cost+o.Violation) {
 		return math.IsNaN(o.Cost+o.Violation) && !math.IsNaN(p.Cost+p.Violation)
-	case r.rounded(p.Violation) != r.rounded(o.Violation):
-		return p.Violation < o.Violation
 	}
-	return r.rounded(p.Cost) < r.rounded(o.Cost)
+	return r.cheaper(&branch{cost: p.Cost, violation: p.Violation}, &branch{cost: o.Cost, violation: o.Violation})
 }
 
-// cheaper is better for branches.
+// cheaper is safe before cheap.
 func (r *rollout) cheaper(b, o *branch) bool {
 	if v, w := r.rounded(b.violation), r.rounded(o.violation); v != w {
 		return v < w
@@ -341,7 +338,7 @@ func (r *rollout) cheaper(b, o *branch) bool {
 	return r.rounded(b.cost) < r.rounded(o.cost)
 }
 
-// gains reports whether p is better than o, where neither breaks a limit by more than share of the cost.
+// gains reports whether p is better than o: it breaks limits less, or as little at a cost that is lower by more than a share of it.
 func (r *rollout) gains(p, o *Plan, share float64) bool {
 	return r.better(p, o) && (r.rounded(p.Violation) != r.rounded(o.Violation) || !(p.Cost >= o.Cost-share*math.Abs(o.Cost)))
 }
