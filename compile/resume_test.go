@@ -129,6 +129,33 @@ func TestAKilledRunKeepsItsTrainingAndItsTime(t *testing.T) {
 	}
 }
 
+// A run that asks for no more rounds than there are ends where another round was begun.
+func TestARunEndsBeforeARoundThatWasInterrupted(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Target, opt.Rounds = 1e-9, 2
+	ctx, cancel := context.WithCancel(context.Background())
+	rounds := 0
+	opt.Progress = func(p Progress) {
+		if p.Round != nil {
+			rounds++
+		} else if rounds == 1 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, sled(t), opt); !errors.Is(err, context.Canceled) || rounds != 1 {
+		t.Fatalf("interrupted in round %d: %v", rounds+1, err)
+	}
+	opt.Progress = func(p Progress) {
+		if p.Round != nil {
+			t.Errorf("round %d was made", p.Number)
+		}
+	}
+	opt.Rounds = 1
+	if got := require.Get(Run(context.Background(), sled(t), opt))(t); got.Ended != "1 rounds" || len(got.Rounds) != 1 {
+		t.Errorf("%d rounds, ended by %q", len(got.Rounds), got.Ended)
+	}
+}
+
 // A file of optima that a process was killed in is read to its last whole line.
 func TestOptimaSurviveATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "optima.jsonl")

@@ -24,13 +24,11 @@ import (
 // rounds makes one round after another, and returns the reason for stopping.
 func (r *run) rounds(ctx context.Context) (reason string, err error) {
 	for {
-		if r.journal.Current == nil {
-			task, reason := r.nextRound()
-			if reason != "" {
-				return reason, nil
-			}
-			r.journal.Current = &task
+		task, reason := r.nextRound()
+		if reason != "" {
+			return reason, nil
 		}
+		r.journal.Current = &task
 		if err := r.makeRound(ctx, len(r.journal.Rounds)); err != nil {
 			r.save() // for the spent time
 			return "", err
@@ -59,17 +57,18 @@ const (
 // noTimeLeft is the reason for stopping where the remaining time is too short for a round.
 const noTimeLeft = "the budget has no room for another"
 
-// nextRound decides by the rounds so far on a task, or returns the reason for stopping.
+// nextRound is the round in progress, else one that the rounds so far suggest, or the reason for stopping.
 func (r *run) nextRound() (Round, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
-	if len(rounds) == 0 {
-		return Round{Kind: First, Why: "the case's own size", From: 0, Wanted: r.opt.Scenarios, Epochs: t.ManifoldEpochs}, ""
-	}
-	if r.confirmed(&rounds[len(rounds)-1]) {
+	switch n := len(rounds); {
+	case n > 0 && r.confirmed(&rounds[n-1]):
 		return Round{}, "target met"
-	}
-	if len(rounds) == r.opt.Rounds {
-		return Round{}, fmt.Sprintf("%d rounds", len(rounds))
+	case n > 0 && r.opt.Rounds > 0 && n >= r.opt.Rounds:
+		return Round{}, fmt.Sprintf("%d rounds", n)
+	case r.journal.Current != nil:
+		return *r.journal.Current, ""
+	case n == 0:
+		return Round{Kind: First, Why: "the case's own size", From: 0, Wanted: r.opt.Scenarios, Epochs: t.ManifoldEpochs}, ""
 	}
 	w, reason := r.fitBudget(r.idealRound())
 	if reason == "" && w.From < len(rounds)-1 {
