@@ -35,7 +35,9 @@ type sweep struct {
 	survivors []branch
 	table     []int32 // of cells, by hash: the row of the cheapest state, from 1
 	keys      []uint64
-	rules     []uint64  // keys of the state of the rules of each row
+	rules     []int     // state of the rules of each kept state
+	after     []int     // the same of each row, after the period
+	ruleKeys  []uint64  // of each row of after
 	entries   []int32   // of the table that are full
 	low       []float64 // of the states of a period
 	size      []float64 // of a cell, 0: the state does not count
@@ -58,6 +60,7 @@ func (s *Search) Sweep(n int) {
 	w.nodes, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], firstCells
 	r.branches = append(r.branches[:0], branch{})
 	r.grow(n)
+	w.rules = append(w.rules[:0], s.start...)
 	copy(r.x, s.s)
 	copy(r.x[r.ns:], s.c)
 	for h := range s.steps {
@@ -77,14 +80,14 @@ func (s *Search) Sweep(n int) {
 
 // branchOut makes the rows of the decisions that may follow the kept states in period h.
 func (s *Search) branchOut(h int) {
-	r, w := s.rollout, &s.sweep
-	r.children, w.children = r.children[:0], w.children[:0]
+	r, w, size := s.rollout, &s.sweep, s.rules.size
+	r.children, w.children, w.after = r.children[:0], w.children[:0], w.after[:0]
 	for b := range r.branches {
 		x := r.x[b*r.nx : (b+1)*r.nx]
-		s.rules.read(x[r.ns:], s.state)
 		for k := range s.rules.combinations {
 			row := len(r.children)
-			if !s.combine(k, r.u[row*r.nu:(row+1)*r.nu]) {
+			w.after = append(w.after[:row*size], w.rules[b*size:(b+1)*size]...)
+			if !s.combine(k, w.after[row*size:], r.u[row*r.nu:(row+1)*r.nu]) {
 				continue
 			}
 			for j, a := range s.continuous {
@@ -98,15 +101,16 @@ func (s *Search) branchOut(h int) {
 	r.x, r.next = r.next, r.x
 }
 
-// combine writes the values of combination k of the places, and reports whether the rules allow them in the state of the search.
-func (s *Search) combine(k int, u []float64) bool {
+// combine writes the values of combination k of the places, moves the state of the rules one period on, and reports whether they allow it.
+func (s *Search) combine(k int, state []int, u []float64) bool {
 	for i := range s.spec.Switches {
 		w := &s.spec.Switches[i]
 		place := k % len(w.Values)
 		k /= len(w.Values)
-		if place != s.state[i] && !s.rules.mayChange(i, s.state) {
+		if place != state[i] && !s.rules.mayChange(i, state) {
 			return false
 		}
+		s.rules.take(i, place, state)
 		u[w.Action] = w.Values[place]
 	}
 	return true
@@ -116,14 +120,14 @@ func (s *Search) combine(k int, u []float64) bool {
 func (s *Search) keepCheapest(h, width int) bool {
 	r, w := s.rollout, &s.sweep
 	s.measureStates()
-	w.rules = w.rules[:0]
+	size := s.rules.size
+	w.ruleKeys = w.ruleKeys[:0]
 	for row := range r.children {
-		s.rules.read(r.next[row*r.nx+r.ns:(row+1)*r.nx], s.state)
 		key := uint64(0)
-		for _, v := range s.state {
+		for _, v := range w.after[row*size : (row+1)*size] {
 			key = mix(key, uint64(v)+1)
 		}
-		w.rules = append(w.rules, key)
+		w.ruleKeys = append(w.ruleKeys, key)
 	}
 	for s.fillCells(); len(w.entries) > width && w.cells > 1; s.fillCells() {
 		w.cells *= coarser
@@ -151,8 +155,9 @@ func (s *Search) keepCheapest(h, width int) bool {
 		w.survivors = w.survivors[:min(width, len(w.survivors))]
 	}
 	r.branches = append(r.branches[:0], w.survivors...)
-	w.nodes[h] = w.nodes[h][:0]
+	w.nodes[h], w.rules = w.nodes[h][:0], w.rules[:0]
 	for i, b := range w.survivors {
+		w.rules = append(w.rules, w.after[int(b.from)*size:][:size]...)
 		copy(r.x[i*r.nx:(i+1)*r.nx], r.next[int(b.from)*r.nx:][:r.nx])
 		w.nodes[h] = append(w.nodes[h], w.children[b.from])
 	}
@@ -197,7 +202,7 @@ func (s *Search) fillCells() {
 		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) {
 			continue
 		}
-		key := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.rules[row])
+		key := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.ruleKeys[row])
 		entry := int(key>>32) & (len(w.table) - 1)
 		for w.table[entry] != 0 && w.keys[entry] != key {
 			entry = (entry + 1) & (len(w.table) - 1)
