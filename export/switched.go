@@ -213,10 +213,10 @@ func (w *whole) mapMulAdds() int {
 func (w *whole) searchOperations() int {
 	s, n := w.Search, w.Horizon
 	step := w.step() + w.operationsOf("objectives") + w.operationsOf("margins") + 2*w.operationsOf("urgency") + 40*w.NJ
-	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to four plans that are known already for one that is not
+	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to seven plans that are known already for one that is not
 	rounds := (s.Candidates + s.Round - 1) / s.Round
 	swept := n * s.Swept * (step + 25*(6*s.Inputs+3*s.Chances+6*s.RuleSize)) // cells of at most 25 sizes in a period
-	return 2*w.mapMulAdds() + swept + s.Candidates*(n*step+5*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
+	return 2*w.mapMulAdds() + swept + s.Candidates*(n*step+8*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
 }
 
 func (w *whole) searchBounds() []string {

@@ -756,9 +756,11 @@ static int branch_out(loop_type *p, int kept, int h, const double *w)
 
 static int cheaper(const reached_type *a, const reached_type *b) { return a->violation != b->violation ? a->violation < b->violation : a->cost < b->cost; }
 
-/* Puts the states into cells, of which each keeps the cheapest: how many cells. */
+/* Puts the states into cells, of which each keeps the cheapest: how many cells. Left out is what is dearer than the best plan, where costs only grow. */
 static int fill_cells(loop_type *p, int count, const double *low, const double *size, double cells)
 {
+    const plan_type *best = &p->elites[0];
+    const int known = p->best > 0 && best->cost + best->violation == best->cost + best->violation;
     int used = 0, i, row;
 
     memset(p->table, 0, sizeof p->table);
@@ -767,6 +769,8 @@ static int fill_cells(loop_type *p, int count, const double *low, const double *
         uint64_t at, key = 0;
 
         if (r->violation == (double)INFINITY || r->cost + r->violation != r->cost + r->violation)
+            continue;
+        if (p->cheapest >= 0.0 && known && (r->violation != best->violation ? r->violation > best->violation : r->cost > best->cost))
             continue;
         read(r->x + NS, p->state);
         for (i = 0; i < {{.Search.RuleSize}}; i++)
@@ -828,35 +832,6 @@ static int keep_cheapest(loop_type *p, int count, int h, double *cells)
         p->ways[h][i] = p->kept[i].way;
     }
     return used;
-}
-
-/* Offers the best plans of a sweep: dynamic programming forward in time, over cells of neighbouring states. */
-static void sweep(loop_type *p, const double *s, const double *c, const double *w)
-{
-    double cells = 16.0;
-    int kept = 1, h, i, k;
-
-    memcpy(p->kept[0].x, s, NS * sizeof *s);
-    memcpy(p->kept[0].x + NS, c, NC * sizeof *c);
-    p->kept[0].cost = p->kept[0].violation = 0.0;
-    for (h = 0; h < p->steps && kept > 0; h++)
-        kept = keep_cheapest(p, branch_out(p, kept, h, w), h, &cells);
-    for (k = 0; k < SWEPT_PLANS && k < kept; k++, p->offers++) {
-        int at = k;
-
-        for (h = p->steps - 1; h >= 0; h--) {
-            int rest = p->ways[h][at] % COMBINATIONS;
-
-            for (i = 0; i < SWITCHES; i++) {
-                p->offered[p->offers][h * SWITCHES + i] = (unsigned char)(rest % rules[i].values);
-                rest /= rules[i].values;
-            }
-{{- if .Search.Others}}
-            memcpy(p->offered_others[p->offers] + h * OTHERS, p->mean[h], sizeof p->mean[h]);
-{{- end}}
-            at = p->ways[h][at] / COMBINATIONS;
-        }
-    }
 }
 
 {{end}}/* Rolls out n plans, side by side, and gives up what is worse than the worst that is kept, where costs only grow. */
@@ -973,7 +948,7 @@ static int round_of(loop_type *p, int n, const double *s, const double *c, const
 {{- end}}
         count += is_new(p, &p->batch[count]);
     }
-    for (try = 0; count < n && try < 4 * n; try++) {
+    for (try = 0; count < n && try < 2 * n; try++) {
         plan_type *plan = &p->batch[count];
 
         if (p->best == 0 ? try % 4 == 3 : try % 20 < 2 && rounded > 0) {
@@ -994,15 +969,47 @@ static int round_of(loop_type *p, int n, const double *s, const double *c, const
     return count;
 }
 
-/* Searches the plans of a decision. */
+{{if .Search.Width}}/* Offers the best plans of a sweep: dynamic programming forward in time, over cells of neighbouring states. What is known is rolled out before: how many plans. */
+static int sweep(loop_type *p, const double *s, const double *c, const double *w)
+{
+    const int known = p->offers > 32 ? p->offers : 32, rolled = round_of(p, known < ROUND ? known : ROUND, s, c, w);
+    double cells = 16.0;
+    int kept = 1, h, i, k;
+
+    memcpy(p->kept[0].x, s, NS * sizeof *s);
+    memcpy(p->kept[0].x + NS, c, NC * sizeof *c);
+    p->kept[0].cost = p->kept[0].violation = 0.0;
+    for (h = 0; h < p->steps && kept > 0; h++)
+        kept = keep_cheapest(p, branch_out(p, kept, h, w), h, &cells);
+    for (k = 0; k < SWEPT_PLANS && k < kept; k++, p->offers++) {
+        int at = k;
+
+        for (h = p->steps - 1; h >= 0; h--) {
+            int rest = p->ways[h][at] % COMBINATIONS;
+
+            for (i = 0; i < SWITCHES; i++) {
+                p->offered[p->offers][h * SWITCHES + i] = (unsigned char)(rest % rules[i].values);
+                rest /= rules[i].values;
+            }
+{{- if .Search.Others}}
+            memcpy(p->offered_others[p->offers] + h * OTHERS, p->mean[h], sizeof p->mean[h]);
+{{- end}}
+            at = p->ways[h][at] / COMBINATIONS;
+        }
+    }
+    return rolled;
+}
+
+{{end}}/* Searches the plans of a decision, until few of a round are new. */
 static void search(loop_type *p, const double *s, const double *c, const double *w)
 {
     const int size = ROUND < CANDIDATES ? ROUND : CANDIDATES;
-    int total, n;
+    int total = {{if .Search.Width}}sweep(p, s, c, w){{else}}0{{end}}, wanted, n;
 
-    for (total = 0; total < CANDIDATES; total += n) {
-        n = round_of(p, CANDIDATES - total < size ? CANDIDATES - total : size, s, c, w);
-        if (n == 0)
+    for (; total < CANDIDATES; total += n) {
+        wanted = CANDIDATES - total < size ? CANDIDATES - total : size;
+        n = round_of(p, wanted, s, c, w);
+        if (n == 0 || n < wanted / 4)
             return;
     }
 }
@@ -1177,9 +1184,6 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
     gpc_{{.Symbol}}_direct(state, context, {{if gt .NJ 1}}w ? narrow : NULL{{else}}NULL{{end}}, loop->shares);
     guess(loop, {{if .Search.GuessOnly}}1 || {{end}}first);
     offer_shares(loop);
-{{- end}}
-{{- if .Search.Width}}
-    sweep(loop, s, c, w);
 {{- end}}
     search(loop, s, c, w);
     if (loop->best == 0 || !(loop->elites[0].cost + loop->elites[0].violation == loop->elites[0].cost + loop->elites[0].violation)) {

@@ -183,7 +183,7 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		k.search.Sweep(n)
 		candidates -= n
 	}
-	best := k.search.Run(candidates, 0)
+	best := k.search.Run(candidates-k.search.Candidates, 0)
 	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {
 		if plan := k.solver.Others(best, s, c, steps, pref); plan != nil {
 			k.search.Offer(plan)

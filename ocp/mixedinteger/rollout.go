@@ -309,9 +309,8 @@ func (r *rollout) score(b *branch, i, first int) {
 // the other branches become those of the next step.
 func (r *rollout) prune() {
 	r.branches = r.branches[:0]
-	cost, violation := r.rounded(r.bound.Cost), r.rounded(r.bound.Violation)
 	for row, b := range r.children {
-		if v := r.rounded(b.violation); r.least >= 0 && (v > violation || v == violation && r.rounded(b.cost) > cost) {
+		if r.exceeds(&b) {
 			continue
 		}
 		if target := len(r.branches); target != row {
@@ -320,6 +319,11 @@ func (r *rollout) prune() {
 		r.branches = append(r.branches, b)
 	}
 	r.x, r.next = r.next, r.x
+}
+
+// exceeds reports whether a branch is worse than the bound, whatever follows.
+func (r *rollout) exceeds(b *branch) bool {
+	return r.least >= 0 && r.cheaper(&branch{cost: r.bound.Cost, violation: r.bound.Violation}, b)
 }
 
 // better is cheaper for plans; a number that is none comes last.

@@ -23,6 +23,7 @@ const (
 	leastRound  = 32
 	mostRound   = 512
 	rounds      = 8    // of a run
+	fewNew      = 4    // a run ends with a round that finds less than this part of the candidates that it wants
 	eliteShare  = 16   // candidates of a round for one elite, at least leastElites
 	leastElites = 16   //
 	learn       = 0.6  // how far a round moves the chances towards those of the elites
@@ -277,15 +278,16 @@ func (s *Search) blank() Plan {
 }
 
 // Run rolls at most n candidates out and returns the best of the decision, nil where none was finite. It ends early
-// where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
+// where few of a round's candidates are new, or where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
 func (s *Search) Run(n int, limit time.Duration) *Plan {
 	start, total := time.Now(), 0
-	size := roundSize(n, s.opt.Round)
+	size := roundSize(n+s.Candidates, s.opt.Round)
 	for round := 0; total < n; round++ {
 		if limit > 0 && round > 0 && time.Since(start)*time.Duration(round+1)/time.Duration(round) > limit {
 			break
 		}
-		if !s.round(min(size, n-total)) {
+		wanted := min(size, n-total)
+		if !s.round(wanted) || len(s.batch) < wanted/fewNew {
 			break
 		}
 		total += len(s.batch)
@@ -347,7 +349,7 @@ func (s *Search) round(n int) bool {
 		s.add(p)
 	}
 	draws, roundings := int(drawnShare*float64(n)), int(roundedShare*float64(n))
-	for try := 0; len(s.batch) < n && try < 4*n; try++ {
+	for try := 0; len(s.batch) < n && try < 2*n; try++ {
 		p := s.blank()
 		switch {
 		case len(s.elites) == 0 && try%4 == 3 || len(s.elites) > 0 && try%20 < 2 && roundings > 0:
@@ -375,10 +377,13 @@ func (s *Search) rollOut() {
 	s.adapt()
 }
 
+// worst is worse than any plan.
+var worst = Plan{Cost: math.Inf(1), Violation: math.Inf(1)}
+
 // bound is the worst plan that would still be an elite.
 func (s *Search) bound() Plan {
 	if len(s.elites) < leastElites {
-		return Plan{Cost: math.Inf(1), Violation: math.Inf(1)}
+		return worst
 	}
 	return s.elites[len(s.elites)-1]
 }
@@ -451,9 +456,9 @@ func (s *Search) complete(p *Plan) {
 // adapt merges the round into the elites and moves the chances towards them.
 func (s *Search) adapt() {
 	keep := max(leastElites, len(s.batch)/eliteShare)
-	full, worst := len(s.elites) >= keep, len(s.elites)-1
+	full, last := len(s.elites) >= keep, len(s.elites)-1
 	for i := range s.batch {
-		if p := s.batch[i]; full && !s.rollout.better(&p, &s.elites[worst]) {
+		if p := s.batch[i]; full && !s.rollout.better(&p, &s.elites[last]) {
 			s.spare = append(s.spare, p)
 		} else {
 			s.elites = append(s.elites, p)

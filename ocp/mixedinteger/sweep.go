@@ -14,7 +14,7 @@ const (
 	// Cells in the range of a state: at first, and what they are multiplied by where there are too many or too few.
 	firstCells, coarser, finer = 16, 0.7, 1.3
 	mostCells                  = 4096
-	leastSwept                 = 1024
+	leastSwept                 = 512
 	counterTrials              = 16 // states and contexts at which Counters tries
 )
 
@@ -48,14 +48,20 @@ type sweep struct {
 type node struct{ parent, places int32 }
 
 // Sweep offers the best plans of a sweep that evaluates at most n decisions in a period. The actions without a switch are at their mean.
+// What is known is rolled out before: where costs only grow, a state that was dearer to reach than a whole plan of these leads to nothing better.
 func (s *Search) Sweep(n int) {
 	r, w := s.rollout, &s.sweep
 	width := n / s.rules.combinations
 	if width < 2 {
 		return
 	}
+	s.round(min(roundSize(n, s.opt.Round), max(leastRound, len(s.offered))))
 	real := r.real
-	r.real = false
+	r.real, r.bound = false, worst
+	if best := s.Best(); best != nil {
+		r.bound = *best
+	}
+
 	r.begin(s.pref)
 	w.nodes, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], firstCells
 	r.branches = append(r.branches[:0], branch{})
@@ -199,7 +205,7 @@ func (s *Search) fillCells() {
 	}
 	w.entries = w.entries[:0]
 	for row, b := range r.children {
-		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) {
+		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) || r.exceeds(&b) {
 			continue
 		}
 		key := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.ruleKeys[row])
