@@ -69,9 +69,9 @@ def draw(rng):
     return {"p": start + goal, "s": [*start, 0, 0], "c": [*goal, 0]}
 
 
-def cost(state, goal, u):
-    """Their formula for a plan [STEPS, 2] from a state, and the most that it breaks a limit by."""
-    p, v, g, total, excess = np.array(state[:2], float), np.array(state[2:], float), np.array(goal, float), 0.0, [0.0]
+def cost(state, context, u):
+    """Their formula for a plan [STEPS, 2] from a state to the goal of a context, and the most that it breaks a limit by."""
+    p, v, g, total, excess = np.array(state[:2], float), np.array(state[2:], float), np.array(context[:2], float), 0.0, [0.0]
     for a in np.asarray(u, float):
         total += ((p - g) ** 2).sum() + (a * a).sum()
         p, v = p + PERIOD * v + PERIOD**2 / 2 * a, v + PERIOD * a

@@ -16,6 +16,7 @@ import numpy as np
 from program import MARGIN
 
 SECONDS = 60  # of CPU
+GAP = 0.0  # between SCIP's plan and its bound, relative to them, that ends its search
 WHOLE = 1e-4  # how far from a whole number a binary may be
 COMBINATIONS = 32  # of the values of switches that are convexified, at most
 
@@ -253,7 +254,7 @@ def scip(p):
     h, q, r, a, b = p.matrices()
     model = pyscipopt.Model()
     model.hideOutput()
-    model.setParams({"limits/time": SECONDS, "timing/clocktype": 1, "limits/gap": 0.0})
+    model.setParams({"limits/time": SECONDS, "timing/clocktype": 1, "limits/gap": GAP})
     w = [model.addVar(vtype="I" if d else "C", lb=None if lo == -np.inf else lo, ub=None if hi == np.inf else hi) for d, lo, hi in zip(p.discrete, p.low, p.high)]
     rows = [[] for _ in p.lowest]
     for row, column, value in zip(*a.sparsity().get_triplet(), a.nonzeros()):
@@ -272,10 +273,12 @@ def scip(p):
     model.optimize()
     cpu, status = time.process_time() - start, model.getStatus()
     found = np.array([model.getVal(v) for v in w]) if model.getNSols() else None
-    return {"cpu_s": cpu, "status": status, "ended": status == "optimal", "proven": status == "optimal"}, found
+    proven = status in ("optimal", "gaplimit")
+    return {"cpu_s": cpu, "status": status, "ended": proven, "proven": proven, "bound": model.getDualbound()}, found
 
 
 LINEAR = {"highs": highs, "scip": scip}
+SOLVERS = {"bonmin": bonmin, **LINEAR}
 
 
 def versions():
@@ -303,7 +306,7 @@ def _answer(name, p, pipe):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # bonmin has no option for silence
     resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, resource.RLIM_INFINITY))
     try:
-        answer, w = {"bonmin": bonmin, **LINEAR}[name](p)
+        answer, w = SOLVERS[name](p)
     except (NotImplementedError, ImportError) as e:
         pipe.send({"left_out": str(e)})
         return

@@ -75,11 +75,12 @@ def system():
     return y
 
 
-def cost(state, losses, u):
-    """Their formula for a plan [STEPS, 3] from a state, with the price of states and inputs beyond their limits, and the sizes of those excesses."""
+def cost(state, context, u):
+    """Their formula for a plan [STEPS, 3] from a state under the losses of a context, with the price of states and inputs beyond their limits, and the
+    largest of these excesses."""
     x, total, excess = np.array(state[:2], float), 0.0, []
     a, b, e = np.array([[KEEPS[0], PASSES], [0, KEEPS[1] - PASSES]]), np.diag([HEATS, HEATS]), -LEAKS * np.eye(2)
-    for (u1, u2, delta), d in zip(np.asarray(u, float), np.asarray(losses, float)):
+    for (u1, u2, delta), d in zip(np.asarray(u, float), np.reshape(context[: 2 * STEPS], (2, STEPS)).T):
         beyond = [np.maximum(0, -x), np.maximum(0, x - MOST), np.maximum(0, [-u1, -u2, u1 + u2 - TOGETHER])]
         excess.append(max(v.max() for v in beyond))
         total += ((x - REFERENCE) ** 2).sum() + 0.5 * (u1 * u1 + u2 * u2) + 0.1 * delta * delta + PRICE * sum(v.sum() for v in beyond)
