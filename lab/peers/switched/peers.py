@@ -1,5 +1,6 @@
 """The mixed-integer problem of a whole episode for other solvers: multiple shooting by CasADi, a binary for each switch of two values, an integer for
-one of equal steps without rules whose equations are at most quadratic in it, and a binary for each value of the others, of which one is 1. States whose typical range has nothing below 0, such as levels and concentrations, stay above it.
+one of equal steps without rules whose equations are at most quadratic in it, and a binary for each value of the others, of which one is 1. States
+whose typical range has nothing below 0, such as levels and concentrations, stay above it.
 
 Where the equations are more than quadratic in a switched action, each function is the mean of what it is at the values, by their binaries (outer
 convexification): the same at whole numbers, and a tighter relaxation."""
@@ -22,7 +23,8 @@ COMBINATIONS = 32  # of the values of switches that are convexified, at most
 
 
 class Problem:
-    """minimize f(w) with bounds of w and of g(w); discrete says which of w are whole. more adds to it, given the problem and the states after each decision."""
+    """minimize f(w) with bounds of w and of g(w); discrete says which of w are whole. more adds to it, given the problem and
+    the states after each decision."""
 
     def __init__(self, system, s, c, weights, more=None):
         self.system, self.s, self.c, self.weights = system, list(s), list(c), weights
