@@ -221,6 +221,21 @@ peers-switched: build python build/peers-switched/ready
 .PHONY: record-switched-peers
 record-switched-peers: bin/record build python build/peers-switched/ready
 	OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/switched-peers.json build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
+.PHONY: peers-l2o record-l2o
+## peers-l2o: costs, limits and times of two benchmarks of learning to optimize (Le, Xie and Mangharam, L4DC 2026) by SCIP, bonmin, our methods and a map of ten minutes of CPU, in the environment of peers-switched (PEERS_L2O_FLAGS="--episodes 6")
+PEERS_L2O ?= out/l2o.json
+PEERS_L2O_FLAGS ?= --seed 7
+L2O_MAP = build/peers-switched/tanks.safetensors
+peers-l2o: $(L2O_MAP)
+	mkdir -p $(dir $(PEERS_L2O))
+	OMP_NUM_THREADS=1 build/peers-switched/bin/python lab/peers/switched/l2o.py --out $(PEERS_L2O) --map $(L2O_MAP) $(PEERS_L2O_FLAGS)
+## record-l2o: the same as a table of docs/results/switched.md, into RESULTS/l2o.json
+record-l2o: bin/record $(L2O_MAP)
+	mkdir -p $(dir $(PEERS_L2O))
+	OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/l2o.json build/peers-switched/bin/python lab/peers/switched/l2o.py --out $(PEERS_L2O) --map $(L2O_MAP) $(PEERS_L2O_FLAGS)
+$(L2O_MAP): lab/peers/switched/tanks.py | build python build/peers-switched/ready
+	PYTHONPATH=python:lab/peers/switched build/peers-switched/bin/python -c "import tanks; tanks.system().save('$(L2O_MAP:safetensors=json)')"
+	bin/gpc compile $(L2O_MAP:safetensors=json) --out $@ --budget 10m --budget-cpu --threads 1
 build/peers-switched/ready: lab/peers/switched/requirements.txt
 	$(PYTHON) -m venv build/peers-switched
 	build/peers-switched/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<

@@ -281,6 +281,12 @@ var (
 		{"system", "`{0}`"}, {"periods × inputs", "{periods %.0f} × {inputs %.0f}"}, {"plan of", "`{1}`"}, {"plans that keep the limits", "{kept %.0f}/{starts %.0f}"},
 		{"% above the best", "{above_% %.3g}"}, {"worst", "{worst_% %.3g}"}, {"searches that ended", "{ended %.0f}"}, {"CPU, s", "{cpu_s %.3g}"},
 	}}
+	// learnedToOptimize are the two benchmarks of a paper on learning to optimize by solvers and our methods, lab/peers/switched/l2o.py.
+	learnedToOptimize = benchmarkTable{"BenchmarkL2O", true, report.Columns{
+		{"problem", "`{0}`"}, {"plan of", "`{1}`"}, {"breaks a hard limit", "{broken %.0f}/{instances %.0f}"}, {"leaves a soft one", "{beyond %.0f}"},
+		{"gap, mean, %", "{gap_% %.3g}"}, {"median", "{gap_median_% %.3g}"}, {"worst", "{gap_worst_% %.3g}"}, {"below 0.01 %", "{optimal %.0f}/{compared %.0f}"},
+		{"a solve, median CPU, ms", "{solve_median_ms %.3g}"}, {"the first decision, CPU, ms", "{first_ms %.3g}"}, {"all 20", "{episode_ms %.3g}"}, {"SCIP's by the first decision's", "{times %.3g}"},
+	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
 	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},

@@ -63,6 +63,7 @@ var documents = []document{
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
 	{switchedPage, "every method", devices.switchedInFull},
 	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
+	{switchedPage, "learning to optimize", learnedToOptimize.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},

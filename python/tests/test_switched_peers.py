@@ -134,3 +134,31 @@ def test_solvers_find_the_optimum_of_a_house(limits, method, tmp_path):
         answer = peers.solve(solver, p)
         if "left_out" not in answer:
             assert answer["proven"] and answer["kept"] and abs(answer["cost"] - best) < 1e-9, (solver, answer, best)
+
+
+@pytest.mark.parametrize("name", ["tanks", "navigation"])
+def test_benchmarks_of_learning_to_optimize(name, tmp_path):
+    """A system's cost of a plan that keeps the limits is that of the benchmark's formula, and SCIP's bound is above the cost of none of our plans."""
+    l2o = pytest.importorskip("l2o", reason="no CasADi")
+    pytest.importorskip("pyscipopt")
+    module, method = {"tanks": (l2o.tanks, "relaxed-512"), "navigation": (l2o.navigation, "nmpc-from-8")}[name]
+    module.system().save(tmp_path / "system.json")
+    linear = y = program.System(tmp_path / "system.json")
+    if name == "navigation":
+        module.system(boxes=False).save(tmp_path / "linear.json")
+        linear = program.System(tmp_path / "linear.json")
+    rng = np.random.default_rng(9001)
+    with gpc.open(module.system(), method=method, threads=1) as session:
+        for k in range(2):
+            scene = module.draw(rng) if name == "navigation" else None
+            s, c = (np.array(scene["s"], float), np.array(scene["c"], float)) if scene else session.observe(k, seed=9001)
+            ours = l2o.driven(y, session, s, c)
+            assert ours["kept"]
+            cost, beyond = module.cost(s, c, ours["plan"])
+            assert abs(cost - ours["cost"]) <= l2o.ALIKE * cost and beyond < 1
+            p = l2o.peers.Problem(linear, s, c, [1.0], module.binaries if scene else None)
+            p.system = y
+            answer = l2o.peers.solve("scip", p)
+            assert answer["proven"] and answer["kept"]
+            assert abs(module.cost(s, c, answer["plan"])[0] - answer["cost"]) <= l2o.ALIKE * cost
+            assert answer["bound"] <= ours["cost"] + l2o.ALIKE * cost and answer["cost"] <= 1.5 * ours["cost"]

@@ -1,5 +1,6 @@
-"""The mixed-integer problem of a whole episode for other solvers: multiple shooting by CasADi, a binary for each switch of two values and one for
-each value of the others, of which one is 1. States whose typical range has nothing below 0, such as levels and concentrations, stay above it.
+"""The mixed-integer problem of a whole episode for other solvers: multiple shooting by CasADi, a binary for each switch of two values, an integer for
+one of equal steps without rules whose equations are at most quadratic in it, and a binary for each value of the others, of which one is 1. States
+whose typical range has nothing below 0, such as levels and concentrations, stay above it.
 
 Where the equations are more than quadratic in a switched action, each function is the mean of what it is at the values, by their binaries (outer
 convexification): the same at whole numbers, and a tighter relaxation."""
@@ -16,18 +17,20 @@ import numpy as np
 from program import MARGIN
 
 SECONDS = 60  # of CPU
+GAP = 0.0  # between SCIP's plan and its bound, relative to them, that ends its search
 WHOLE = 1e-4  # how far from a whole number a binary may be
 COMBINATIONS = 32  # of the values of switches that are convexified, at most
 
 
 class Problem:
-    """minimize f(w) with bounds of w and of g(w); discrete says which of w are binaries."""
+    """minimize f(w) with bounds of w and of g(w); discrete says which of w are whole. more adds to it, given the problem and
+    the states after each decision."""
 
-    def __init__(self, system, s, c, weights):
+    def __init__(self, system, s, c, weights, more=None):
         self.system, self.s, self.c, self.weights = system, list(s), list(c), weights
         self.w, self.low, self.high, self.guess, self.discrete = [], [], [], [], []
         self.g, self.lowest, self.highest, self.f = [], [], [], ca.SX(0)
-        self.u = []
+        self.u, nodes = [], []
         self.curved = self._curved()
         shares = [[] for _ in system.switches]
         x, context, guess, period = ca.SX(s), ca.SX(list(c[: system.contexts])), list(s), self._period()
@@ -38,7 +41,8 @@ class Problem:
             stages = [self._variable(-np.inf, np.inf, v) for v in guess * (period.size1_in("stages") // len(guess))]
             node = ca.vertcat(*(self._variable(0 if low >= 0 else -np.inf, np.inf, v) for (low, _), v in zip(system.ranges, guess)))
             shared = ca.vertcat(*(v for share in here for v in share))
-            n, context, left, j, margins = period(x, context, ca.vertcat(*u), shared, ca.vertcat(*stages), node)
+            slacks = [self._variable(0, np.inf, 0) for _ in system.soft]
+            n, context, left, j, margins = period(x, context, ca.vertcat(*u), shared, ca.vertcat(*stages), node, ca.vertcat(*slacks))
             if not context.is_constant():
                 raise NotImplementedError(f"{system.name}: the context depends on the state or the action, which the peers do not know")
             for equal in ca.vertsplit(ca.vertcat(n - node, left)):
@@ -46,8 +50,10 @@ class Problem:
             for margin in ca.vertsplit(margins):
                 self._hold(margin, 0)
             self.f += ca.dot(ca.DM(self.weights), j)
-            x = node
+            nodes.append(x := node)
         self._rules(shares)
+        if more:
+            more(self, nodes)
         self.w, self.g, self.u = ca.vertcat(*self.w), ca.vertcat(*self.g), ca.horzcat(*self.u).T
 
     def _variable(self, low, high, guess, discrete=False):
@@ -69,11 +75,12 @@ class Problem:
         self.highest.append(high)
 
     def _period(self):
-        """A function of state, context, action, the shares of the values of each switch, the stages of an implicit integrator and the node behind: the
-        state that the decision leads to, the context, what is left of the stages' equations, objectives and margins."""
+        """A function of state, context, action, the shares of the values of each switch, the stages of an implicit integrator, the node behind and
+        the excesses of soft limits: the state that the decision leads to, the context, what is left of the stages' equations, objectives and margins."""
         y = self.system
         s, c, u, n = (ca.SX.sym(name, size) for name, size in (("s", len(self.s)), ("c", y.contexts), ("u", len(y.boxes)), ("n", len(self.s))))
         shares, stages, left = [ca.vertsplit(ca.SX.sym("share", len(w.values))) for w in y.switches], [], []
+        slacks, priced = ca.SX.sym("slack", len(y.soft)), []
 
         def root(residual, guess):
             here = ca.vertsplit(ca.SX.sym("stages", len(guess)))
@@ -81,13 +88,17 @@ class Problem:
             left.extend(residual(here))
             return here
 
+        def excess(margin):
+            priced.append(margin + slacks[len(priced)])
+            return slacks[len(priced) - 1]
+
         at, before, action, node = (ca.vertsplit(v) for v in (s, c, u, n))
         choices = self._choices(action, shares)
         end = y.step(at, before, choices, of=ca, root=root)
-        j, margins = y.outcome(at, before, choices, node, of=ca)
-        inputs = [s, c, u, ca.vertcat(*(v for share in shares for v in share)), ca.vertcat(*stages) if stages else ca.SX(0, 1), n]
-        outputs = [end, y.context(at, before, action, node, of=ca), left, j, margins]
-        names = ["s", "c", "u", "shares", "stages", "n"]
+        j, margins = y.outcome(at, before, choices, node, of=ca, excess=excess)
+        inputs = [s, c, u, ca.vertcat(*(v for share in shares for v in share)), ca.vertcat(*stages) if stages else ca.SX(0, 1), n, slacks]
+        outputs = [end, y.context(at, before, action, node, of=ca), left, j, margins + priced]
+        names = ["s", "c", "u", "shares", "stages", "n", "slacks"]
         return ca.Function("period", inputs, [ca.vertcat(*o) if o else ca.SX(0, 1) for o in outputs], names, ["end", "after", "left", "j", "margins"])
 
     def _curved(self):
@@ -112,6 +123,10 @@ class Problem:
                 b = self._variable(0, 1, 0.5, True)
                 share = [1 - b, b]
                 u[w.action] = w.values[0] + (w.values[1] - w.values[0]) * b
+            elif self._counts(i):
+                whole = self._variable(0, len(w.values) - 1, (len(w.values) - 1) / 2, True)
+                share = [ca.SX(0)] * len(w.values)  # nothing reads them
+                u[w.action] = w.values[0] + (w.values[1] - w.values[0]) * whole
             else:
                 share = [self._variable(0, 1, 1 / len(w.values), True) for _ in w.values]
                 self._hold(sum(share), 1, 1)
@@ -120,6 +135,11 @@ class Problem:
             shares[i].append(share)
         self.u.append(ca.vertcat(*u))
         return u, here
+
+    def _counts(self, i):
+        """Whether a switch is an integer that no share is needed of."""
+        w = self.system.switches[i]
+        return i not in self.curved and np.ptp(np.diff(w.values)) == 0 and max(w.least) == 1 and not w.most and not w.cost
 
     def _middle(self):
         """The action that the guess is made by: switches at their means."""
@@ -236,8 +256,8 @@ def scip(p):
     h, q, r, a, b = p.matrices()
     model = pyscipopt.Model()
     model.hideOutput()
-    model.setParams({"limits/time": SECONDS, "timing/clocktype": 1, "limits/gap": 0.0})
-    w = [model.addVar(vtype="B" if d else "C", lb=None if lo == -np.inf else lo, ub=None if hi == np.inf else hi) for d, lo, hi in zip(p.discrete, p.low, p.high)]
+    model.setParams({"limits/time": SECONDS, "timing/clocktype": 1, "limits/gap": GAP})
+    w = [model.addVar(vtype="I" if d else "C", lb=None if lo == -np.inf else lo, ub=None if hi == np.inf else hi) for d, lo, hi in zip(p.discrete, p.low, p.high)]
     rows = [[] for _ in p.lowest]
     for row, column, value in zip(*a.sparsity().get_triplet(), a.nonzeros()):
         rows[row].append(value * w[column])
@@ -255,10 +275,12 @@ def scip(p):
     model.optimize()
     cpu, status = time.process_time() - start, model.getStatus()
     found = np.array([model.getVal(v) for v in w]) if model.getNSols() else None
-    return {"cpu_s": cpu, "status": status, "ended": status == "optimal", "proven": status == "optimal"}, found
+    proven = status in ("optimal", "gaplimit")
+    return {"cpu_s": cpu, "status": status, "ended": proven, "proven": proven, "bound": model.getDualbound()}, found
 
 
 LINEAR = {"highs": highs, "scip": scip}
+SOLVERS = {"bonmin": bonmin, **LINEAR}
 
 
 def versions():
@@ -286,7 +308,7 @@ def _answer(name, p, pipe):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # bonmin has no option for silence
     resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, resource.RLIM_INFINITY))
     try:
-        answer, w = {"bonmin": bonmin, **LINEAR}[name](p)
+        answer, w = SOLVERS[name](p)
     except (NotImplementedError, ImportError) as e:
         pipe.send({"left_out": str(e)})
         return

@@ -75,13 +75,18 @@ class System:
             d = json.load(f)
         self.name, self.steps, self.rest = d["name"], d["steps"], d.get("rest") or [0.0] * len(d["action"])
         self.integrator, self.functions = d.get("integrator"), {f["name"]: f for f in d["program"]["functions"]}
-        for key in ("soft", "rates", "blocks", "delay", "measurement", "escape_steps"):
+        for key in ("rates", "blocks", "delay", "measurement", "escape_steps"):
             if d.get(key):
                 raise NotImplementedError(f"{self.name} has {key}, which the peers do not know")
+        self.soft, margins = {}, [m["name"] for m in d.get("margins", [])]  # prices of an excess and of its square, by the places of margins
+        for soft in d.get("soft") or []:
+            if soft.get("priority"):
+                raise NotImplementedError(f"{self.name} has priorities of soft limits, which the peers do not know")
+            self.soft[margins.index(soft["margin"])] = soft.get("linear", 0.0), soft.get("quadratic", 0.0)
         self.ranges = [(v["lo"], v["hi"]) if "lo" in v else (-math.inf, math.inf) for v in d["state"]]  # typical ones
         self.boxes = [(a.get("lo", -math.inf), a.get("hi", math.inf)) for a in d["action"]]
         names, self.objectives = [a["name"] for a in d["action"]], [j["name"] for j in d["objectives"]]
-        self.switches = sorted((Switch(w, names.index(w["action"])) for w in d["switches"]), key=lambda w: w.action)
+        self.switches = sorted((Switch(w, names.index(w["action"])) for w in d.get("switches", [])), key=lambda w: w.action)
         self.free = [i for i in range(len(names)) if all(w.action != i for w in self.switches)]
         self.contexts = len(d.get("context", [])) + (0 if d.get("horizon") else 1)
 
@@ -136,9 +141,12 @@ class System:
         """The context after an action that leads to the state n, without what is of switches."""
         return self.call("step", s, c, u, n, of=of) if self.integrator else self.call("step", s, c, u, of=of)[len(s) :]
 
-    def outcome(self, s, c, choices, n, of=np):
-        """Objectives, without the cost of changes, and the margins that are not of switches."""
-        return self.mixed("objectives", s, c, choices, n, of=of), self.mixed("margins", s, c, choices, n, of=of) if "margins" in self.functions else []
+    def outcome(self, s, c, choices, n, of=np, excess=lambda margin: max(0.0, -margin)):
+        """Objectives with the prices of soft limits but not of changes, and the hard margins that are not of switches."""
+        margins = self.mixed("margins", s, c, choices, n, of=of) if "margins" in self.functions else []
+        beyond = [(*prices, excess(margins[i])) for i, prices in self.soft.items()]
+        price = sum(linear * e + quadratic * e * e for linear, quadratic, e in beyond)
+        return [j + price for j in self.mixed("objectives", s, c, choices, n, of=of)], [m for i, m in enumerate(margins) if i not in self.soft]
 
     def started(self, c):
         """The states of the switches in a context; one without them is before an episode."""
