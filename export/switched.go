@@ -38,8 +38,10 @@ type search struct {
 	Map               *unit // nil: without
 	GuessOnly         bool
 	Swept, Width      int // decisions of a period that a sweep evaluates, and states of it that are kept; 0: without
-	Cells             int // slots of their hash table
-	Combinations      int // of the places of all switches
+	Sweeps            int
+	Tube              float64 // mixedinteger.Tube
+	Cells             int     // slots of their hash table
+	Combinations      int     // of the places of all switches
 	Counters          string
 	Candidates        int  // of a decision, behind the sweep
 	Round             int  // most plans of a round
@@ -118,11 +120,13 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 	return w, nil
 }
 
-// Offers are the most plans that a decision begins with: those of the one before, two of the map, and those of a sweep.
-func (s *search) Offers() int { return s.Offered + 2 + min(s.Width, mixedinteger.SweptPlans) }
+// Offers are the most plans that a decision begins with: those of the one before, two of the map, and those of sweeps.
+func (s *search) Offers() int { return s.Offered + 2 + s.Sweeps*min(s.Width, mixedinteger.SweptPlans) }
 
-// sweeps sizes a sweep of at most n decisions in a period.
+// sweeps sizes sweeps of at most n decisions in a period, all together.
 func (s *search) sweeps(n, states int, counters []bool) {
+	s.Sweeps, s.Tube = mixedinteger.SweepsOfADecision, mixedinteger.Tube
+	n /= s.Sweeps
 	if s.Width = n / s.Combinations; s.Width < 2 {
 		s.Width = 0
 		return

@@ -13,7 +13,7 @@ enum {
     NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, STEPS = GPC_{{.Macro}}_STEPS,
     SWITCHES = GPC_{{.Macro}}_SWITCHES, CHANCES = GPC_{{.Macro}}_CHANCES, HORIZON = GPC_{{.Macro}}_HORIZON, KEYS = GPC_{{.Macro}}_KEYS,
     {{if .Search.Map}}SHARES = {{.Search.Map.Spec.ActionSize}}, {{end}}ROUND = GPC_{{.Macro}}_ROUND, ELITES = GPC_{{.Macro}}_ELITES, LEAST_ELITES = 16, OFFERED = {{.Search.Offered}}, CANDIDATES = {{.Search.Candidates}}, ROUNDS = 8, LEAST_ROUND = 32,
-    {{if .Search.Width}}SWEPT_PLANS = {{.Search.Offers}} - OFFERED - 2, WIDTH = GPC_{{.Macro}}_WIDTH, CELLS = GPC_{{.Macro}}_CELLS, COMBINATIONS = {{.Search.Combinations}},
+    {{if .Search.Width}}SWEEPS = {{.Search.Sweeps}}, SWEPT_PLANS = ({{.Search.Offers}} - OFFERED - 2) / SWEEPS, WIDTH = GPC_{{.Macro}}_WIDTH, CELLS = GPC_{{.Macro}}_CELLS, COMBINATIONS = {{.Search.Combinations}},
     {{end}}SETS = 64{{if .Search.Others}}, OTHERS = GPC_{{.Macro}}_OTHERS, KNOTS = 8, CONTEXT = NC, ROWS = ALL + 2 * NU, WIDE = NU + 1, RELINEARISATIONS = 10{{end}} /* SETS of values are tried by a projection */
 };
 
@@ -756,7 +756,8 @@ static int branch_out(loop_type *p, int kept, int h, const double *w)
 
 static int cheaper(const reached_type *a, const reached_type *b) { return a->violation != b->violation ? a->violation < b->violation : a->cost < b->cost; }
 
-/* Puts the states into cells, of which each keeps the cheapest: how many cells. Left out is what is dearer than the best plan, where costs only grow. */
+/* Puts the states into cells, of which each keeps the cheapest: how many cells. Left out is what is outside of a sweep about the best plan,
+ * and what is dearer than that plan, where costs only grow. */
 static int fill_cells(loop_type *p, int count, const double *low, const double *size, double cells)
 {
     const plan_type *best = &p->elites[0];
@@ -774,10 +775,18 @@ static int fill_cells(loop_type *p, int count, const double *low, const double *
             continue;
         read(r->x + NS, p->state);
         for (i = 0; i < {{.Search.RuleSize}}; i++)
-            key = mix(key, (uint64_t)p->state[i] + 1);
-        for (i = 0; i < NS; i++)
+            if (i >= SWITCHES || !rules[i].free) /* what a change of a free one costs is little */
+                key = mix(key, (uint64_t)p->state[i] + 1);
+        for (i = 0; i < NS; i++) {
+            const double place = size[i] > 0.0 ? (r->x[i] - low[i]) / size[i] : 0.0;
+
+            if (!(place >= 0.0 && place <= 1.0))
+                break;
             if (size[i] > 0.0)
-                key = mix(key, (uint64_t)((r->x[i] - low[i]) / size[i] * cells) + 1);
+                key = mix(key, (uint64_t)(place * cells) + 1);
+        }
+        if (i < NS)
+            continue;
         for (at = (key >> 32) % CELLS; p->table[at] != 0 && p->cells[at] != key;)
             at = (at + 1) % CELLS;
         if (p->table[at] == 0)
@@ -791,7 +800,7 @@ static int fill_cells(loop_type *p, int count, const double *low, const double *
 
 /* Keeps the cheapest state of each cell after period h, at most WIDTH of them, the cheapest: how many. Those of
  * the last period are in the order of costs. */
-static int keep_cheapest(loop_type *p, int count, int h, double *cells)
+static int keep_cheapest(loop_type *p, int count, int h, int about, double *cells)
 {
     static const unsigned char counts[NS] = { {{.Search.Counters}} }; /* the states that only count */
     double low[NS], size[NS];
@@ -800,6 +809,11 @@ static int keep_cheapest(loop_type *p, int count, int h, double *cells)
     for (i = 0; i < NS; i++) {
         double high = -(double)INFINITY;
 
+        if (about && p->reach[h][i] > 0.0) {
+            size[i] = p->reach[h][i] *= {{.Search.Tube}};
+            low[i] = p->path[h + 1][i] - size[i] / 2.0;
+            continue;
+        }
         low[i] = (double)INFINITY;
         for (k = 0; k < count; k++) {
             const double v = p->reached[k].x[i];
@@ -810,6 +824,7 @@ static int keep_cheapest(loop_type *p, int count, int h, double *cells)
         size[i] = high - low[i];
         if (counts[i] || !(size[i] > 0.0) || size[i] == (double)INFINITY)
             size[i] = 0.0;
+        p->reach[h][i] = size[i];
     }
     while ((used = fill_cells(p, count, low, size, *cells)) > WIDTH && *cells > 1.0)
         *cells *= 0.7;
@@ -969,10 +984,28 @@ static int round_of(loop_type *p, int n, const double *s, const double *c, const
     return count;
 }
 
-{{if .Search.Width}}/* Offers the best plans of a sweep: dynamic programming forward in time, over cells of neighbouring states. What is known is rolled out before: how many plans. */
-static int sweep(loop_type *p, const double *s, const double *c, const double *w)
+{{if .Search.Width}}/* Makes the states along the best plan the middle of the next sweep. */
+static void follow(loop_type *p, const double *s, const double *c)
 {
-    const int known = p->offers > 32 ? p->offers : 32, rolled = round_of(p, known < ROUND ? known : ROUND, s, c, w);
+    double context[NC], next[NC], u[NU], j[NJ], m[ALL];
+    int h;
+
+    memcpy(p->path[0], s, sizeof p->path[0]);
+    memcpy(context, c, sizeof context);
+    for (h = 0; h < p->steps; h++) {
+        act_of(&p->elites[0], h, u);
+{{- if .Search.Others}}
+        memcpy(p->mean[h], p->elites[0].others + h * OTHERS, sizeof p->mean[h]);
+{{- end}}
+        gpc_{{.Symbol}}_evaluate(p->path[h], context, u, p->path[h + 1], next, j, m);
+        memcpy(context, next, sizeof context);
+    }
+}
+
+/* Offers the best plans of a sweep: dynamic programming forward in time, over cells of neighbouring states, of all states or of those
+ * about the best plan. */
+static void sweep_once(loop_type *p, const double *s, const double *c, const double *w, int about)
+{
     double cells = 16.0;
     int kept = 1, h, i, k;
 
@@ -980,7 +1013,7 @@ static int sweep(loop_type *p, const double *s, const double *c, const double *w
     memcpy(p->kept[0].x + NS, c, NC * sizeof *c);
     p->kept[0].cost = p->kept[0].violation = 0.0;
     for (h = 0; h < p->steps && kept > 0; h++)
-        kept = keep_cheapest(p, branch_out(p, kept, h, w), h, &cells);
+        kept = keep_cheapest(p, branch_out(p, kept, h, w), h, about, &cells);
     for (k = 0; k < SWEPT_PLANS && k < kept; k++, p->offers++) {
         int at = k;
 
@@ -996,6 +1029,22 @@ static int sweep(loop_type *p, const double *s, const double *c, const double *w
 {{- end}}
             at = p->ways[h][at] / COMBINATIONS;
         }
+    }
+}
+
+/* Makes the sweeps of a decision. What is known is rolled out before each: how many plans. */
+static int sweep(loop_type *p, const double *s, const double *c, const double *w)
+{
+    int rolled = 0, i;
+
+    memset(p->reach, 0, sizeof p->reach);
+    for (i = 0; i < SWEEPS; i++) {
+        const int known = p->offers - p->taken > 32 ? p->offers - p->taken : 32;
+
+        rolled += round_of(p, known < ROUND ? known : ROUND, s, c, w);
+        if (i > 0 && p->best > 0)
+            follow(p, s, c);
+        sweep_once(p, s, c, w, i > 0 && p->best > 0);
     }
     return rolled;
 }

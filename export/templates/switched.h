@@ -70,6 +70,7 @@ typedef struct {
 {{- if .Search.Width}}
     uint64_t cells[GPC_{{.Macro}}_CELLS];
     gpc_{{.Symbol}}_reached kept[GPC_{{.Macro}}_WIDTH], reached[GPC_{{.Macro}}_SWEPT];
+    double path[GPC_{{.Macro}}_HORIZON + 1][{{.Spec.MeasuredSize}}], reach[GPC_{{.Macro}}_HORIZON][{{.Spec.MeasuredSize}}]; /* states along the best plan, and how far a sweep reaches */
 {{- end}}
     gpc_{{.Symbol}}_plan elites[GPC_{{.Macro}}_ELITES], batch[GPC_{{.Macro}}_ROUND];
     unsigned char offered[GPC_{{.Macro}}_OFFERS][GPC_{{.Macro}}_PLACES], given_up[GPC_{{.Macro}}_ROUND];

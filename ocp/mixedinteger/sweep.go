@@ -16,6 +16,9 @@ const (
 	mostCells                  = 4096
 	leastSwept                 = 512
 	counterTrials              = 16 // states and contexts at which Counters tries
+	// Sweeps of a decision, the first over all states. The others are about the best plan, in the part Tube of the range before.
+	SweepsOfADecision = 2
+	Tube              = 0.3
 )
 
 // Swept is the number of decisions of each period that a Controller's sweep evaluates, in place of as many of its candidates. It is half of
@@ -39,33 +42,65 @@ type sweep struct {
 	after     []int     // the same of each row, after the period
 	ruleKeys  []uint64  // of each row of after
 	entries   []int32   // of the table that are full
-	low       []float64 // of the states of a period
-	size      []float64 // of a cell, 0: the state does not count
+	low, size []float64 // where the states of a period begin and how far they reach, 0: the state does not count
+	reach     []float64 // size of each period, [steps][states]
+	path      []float64 // states along the best plan, [steps+1][states]; empty: the sweep is over all states
 	cells     float64   // in the range of a state
 }
 
 // node is a state that was kept: the one before, and the places of the switches that led to it, as a number.
 type node struct{ parent, places int32 }
 
-// Sweep offers the best plans of a sweep that evaluates at most n decisions in a period. The actions without a switch are at their mean.
-// What is known is rolled out before: where costs only grow, a state that was dearer to reach than a whole plan of these leads to nothing better.
+// Sweep offers the best plans of sweeps that evaluate at most n decisions in a period, all together. The actions without a switch are at their
+// mean, and in the sweeps about the best plan at those of it. What is known is rolled out before each: where costs only grow, a state that
+// was dearer to reach than a whole plan of these leads to nothing better.
 func (s *Search) Sweep(n int) {
-	r, w := s.rollout, &s.sweep
-	width := n / s.rules.combinations
+	width := n / SweepsOfADecision / s.rules.combinations
 	if width < 2 {
 		return
 	}
-	s.round(min(roundSize(n, s.opt.Round), max(leastRound, len(s.offered))))
+	r, w := s.rollout, &s.sweep
+	w.reach = resize(w.reach, s.steps*r.ns)
+	clear(w.reach) // also of the periods that no sweep comes to
 	real := r.real
-	r.real, r.bound = false, worst
-	if best := s.Best(); best != nil {
-		r.bound = *best
+	for i := range SweepsOfADecision {
+		s.round(min(roundSize(n, s.opt.Round), max(leastRound, len(s.offered))))
+		best := s.Best()
+		if r.bound = worst; best != nil {
+			r.bound = *best
+		}
+		if w.path = w.path[:0]; i > 0 && best != nil {
+			s.follow(best)
+		}
+		r.real = false
+		s.sweepOnce(width)
+		r.real = real
 	}
+}
 
+// follow makes the states along a plan the middle of the next sweep.
+func (s *Search) follow(p *Plan) {
+	r, w := s.rollout, &s.sweep
+	c, nextC, u := slices.Clone(s.c), slices.Clone(s.c), make([]float64, r.nu)
+	w.path = resize(w.path, (s.steps+1)*r.ns)
+	copy(w.path, s.s)
+	for h := range s.steps {
+		p.act(s.spec, h, true, u)
+		for j, a := range s.continuous {
+			s.mean[h*len(s.continuous)+j] = u[a]
+		}
+		s.problem.Step(w.path[h*r.ns:(h+1)*r.ns], c, u, w.path[(h+1)*r.ns:], nextC)
+		c, nextC = nextC, c
+	}
+}
+
+// sweepOnce offers the best plans of one sweep that keeps at most width states.
+func (s *Search) sweepOnce(width int) {
+	r, w := s.rollout, &s.sweep
 	r.begin(s.pref)
 	w.nodes, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], firstCells
 	r.branches = append(r.branches[:0], branch{})
-	r.grow(n)
+	r.grow(width * s.rules.combinations)
 	w.rules = append(w.rules[:0], s.start...)
 	copy(r.x, s.s)
 	copy(r.x[r.ns:], s.c)
@@ -75,13 +110,10 @@ func (s *Search) Sweep(n int) {
 			r.evaluate(first, min(len(r.children), first+groupSize), h)
 		}
 		if !s.keepCheapest(h, width) {
-			break
+			return
 		}
 	}
-	r.real = real
-	if len(w.survivors) > 0 {
-		s.offerSwept()
-	}
+	s.offerSwept()
 }
 
 // branchOut makes the rows of the decisions that may follow the kept states in period h.
@@ -125,13 +157,15 @@ func (s *Search) combine(k int, state []int, u []float64) bool {
 // keepCheapest keeps the cheapest state of each cell after period h, at most width of them, the cheapest. After the last period they are in the order of costs. It reports whether there is any.
 func (s *Search) keepCheapest(h, width int) bool {
 	r, w := s.rollout, &s.sweep
-	s.measureStates()
+	s.measureStates(h)
 	size := s.rules.size
 	w.ruleKeys = w.ruleKeys[:0]
 	for row := range r.children {
 		key := uint64(0)
-		for _, v := range w.after[row*size : (row+1)*size] {
-			key = mix(key, uint64(v)+1)
+		for i, v := range w.after[row*size : (row+1)*size] {
+			if i >= len(s.spec.Switches) || !s.rules.free[i] { // what a change of a free one costs is little
+				key = mix(key, uint64(v)+1)
+			}
 		}
 		w.ruleKeys = append(w.ruleKeys, key)
 	}
@@ -170,27 +204,32 @@ func (s *Search) keepCheapest(h, width int) bool {
 	return len(w.survivors) > 0
 }
 
-// measureStates finds where the states of the period begin, and how far they reach.
-func (s *Search) measureStates() {
+// measureStates finds where the states after period h begin, and how far they reach. About the best plan this is a part of what it was in the
+// sweep before, if that came so far.
+func (s *Search) measureStates(h int) {
 	r, w := s.rollout, &s.sweep
 	w.low, w.size = resize(w.low, r.ns), resize(w.size, r.ns)
 	for i := range r.ns {
-		w.low[i], w.size[i] = math.Inf(1), 0
-		if i < len(s.opt.Counters) && s.opt.Counters[i] {
+		reach := &w.reach[h*r.ns+i]
+		if len(w.path) > 0 && *reach > 0 {
+			*reach *= Tube
+			w.low[i], w.size[i] = w.path[(h+1)*r.ns+i]-*reach/2, *reach
 			continue
 		}
+		w.low[i], w.size[i] = math.Inf(1), 0
 		high := math.Inf(-1)
 		for row := range r.children {
 			v := r.next[row*r.nx+i]
 			w.low[i], high = min(w.low[i], v), max(high, v)
 		}
-		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) {
+		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) && !(i < len(s.opt.Counters) && s.opt.Counters[i]) {
 			w.size[i] = size
 		}
+		*reach = w.size[i]
 	}
 }
 
-// fillCells puts the rows into cells.
+// fillCells puts the rows into cells, but for those outside of a sweep about the best plan.
 func (s *Search) fillCells() {
 	r, w := s.rollout, &s.sweep
 	size := 1
@@ -208,7 +247,10 @@ func (s *Search) fillCells() {
 		if math.IsInf(b.violation, 1) || math.IsNaN(b.cost+b.violation) || r.exceeds(&b) {
 			continue
 		}
-		key := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.ruleKeys[row])
+		key, inside := w.cell(r.next[row*r.nx:(row+1)*r.nx], w.ruleKeys[row])
+		if !inside {
+			continue
+		}
 		entry := int(key>>32) & (len(w.table) - 1)
 		for w.table[entry] != 0 && w.keys[entry] != key {
 			entry = (entry + 1) & (len(w.table) - 1)
@@ -222,14 +264,18 @@ func (s *Search) fillCells() {
 	}
 }
 
-// cell is the key of the cell of a state and context, of which key is that of the rules.
-func (w *sweep) cell(x []float64, key uint64) uint64 {
+// cell is the key of the cell of a state and context, of which key is that of the rules, and whether it is one of the sweep.
+func (w *sweep) cell(x []float64, key uint64) (uint64, bool) {
 	for i, size := range w.size {
 		if size > 0 {
-			key = mix(key, uint64((x[i]-w.low[i])/size*w.cells)+1)
+			place := (x[i] - w.low[i]) / size
+			if !(place >= 0 && place <= 1) {
+				return 0, false
+			}
+			key = mix(key, uint64(place*w.cells)+1)
 		}
 	}
-	return key
+	return key, true
 }
 
 // offerSwept offers the plans that lead to the cheapest states at the end.
