@@ -219,14 +219,14 @@ func (w *whole) searchOperations() int {
 	step := w.step() + w.operationsOf("objectives") + w.operationsOf("margins") + 2*w.operationsOf("urgency") + 40*w.NJ
 	made := n * (40*len(w.Spec.Switches) + 3*s.Chances) // up to seven plans that are known already for one that is not
 	rounds := (s.Candidates + s.Round - 1) / s.Round
-	swept := n * s.Swept * (step + 25*(6*s.Inputs+3*s.Chances+6*s.RuleSize)) // cells of at most 25 sizes in a period
+	swept := n * s.Sweeps * s.Swept * (step + 25*(6*s.Inputs+3*s.Chances+6*s.RuleSize)) // cells of at most 25 sizes in a period
 	return 2*w.mapMulAdds() + swept + s.Candidates*(n*step+8*made) + rounds*n*(4*s.Chances+s.Elites*len(w.Spec.Switches)) + 64*(step+s.Chances)
 }
 
 func (w *whole) searchBounds() []string {
 	swept := ""
 	if w.Search.Width > 0 {
-		swept = fmt.Sprintf(" behind a sweep of at most %d decisions a step,", w.Search.Swept)
+		swept = fmt.Sprintf(" behind %d sweeps of at most %d decisions a step,", w.Search.Sweeps, w.Search.Swept)
 	}
 	return []string{
 		fmt.Sprintf("at most %d plans a decision,%s of %d steps each;", w.Search.Candidates, swept, w.Horizon),
@@ -244,7 +244,9 @@ func (w *whole) searchBytes() int {
 		n, ints = n+8*(others+len(s.Others)+8+s.Offers()*others), ints+1
 	}
 	n += (s.Elites + s.Round) * aligned(24+8*others+places, 8)
-	n += 8 * (s.Cells + (s.Width+s.Swept)*(s.Inputs+3))
+	if s.Width > 0 {
+		n += 8 * (s.Cells + (s.Width+s.Swept)*(s.Inputs+3) + (2*w.Horizon+1)*w.Spec.MeasuredSize())
+	}
 	n += s.Offers()*places + s.Round
 	if s.Map != nil {
 		n = aligned(n, 4) + 4*s.Map.Spec.PlanSize()
