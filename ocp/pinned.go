@@ -7,11 +7,41 @@ import (
 )
 
 // MinimisePinned is Minimise of a weighted sum with some actions given: the entries of pinned, [steps·action], that are
-// no NaN. It finds the best of the other actions of a plan of switches.
+// no NaN. It finds the best of the other actions of a plan of switches, and their gains.
 func (s *Solver) MinimisePinned(state, ctx []float64, steps int, pref domain.Preference, pinned []float64, seed uint64, starts ...[][]float64) (*Trajectory, error) {
 	t := s.taskFrom(state, ctx, steps, seed, starts...)
 	t.pinned = pinned
 	return t.minimise(pref, domain.WeightedSum)
+}
+
+// gains are how the actions of a plan answer to other states than its own, to first order, [steps][action][state]; nil where that is not
+// known. The barrier of the method keeps the answer's distance from the limits.
+func (p *ipm) gains() []float64 {
+	q := p.q
+	q.initialFree = true
+	defer q.fixInitialState()
+	q.differentiate(p.cur)
+	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
+	p.assemble()
+	if !p.factor() {
+		return nil
+	}
+	out, xi, v := make([]float64, q.steps*q.nu*q.ns), make([]float64, q.nX), make([]float64, q.nu)
+	for t := range q.steps {
+		for i, a := range q.active {
+			if q.blocked[t] || a >= q.ns {
+				continue
+			}
+			clear(xi)
+			clear(v)
+			xi[i] = 1 / q.scale[a]
+			p.r.feedback(t, xi, v)
+			for j, g := range v {
+				out[(t*q.nu+j)*q.ns+a] = q.half[j] * g
+			}
+		}
+	}
+	return out
 }
 
 // isPinned reports whether action j of stage t is given.

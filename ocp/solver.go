@@ -235,6 +235,7 @@ type Trajectory struct {
 	// the largest −margin in the margin's size.
 	KKT, Violation float64
 	Iterations     int
+	Gains          []float64 // [steps][action][state] of MinimisePinned: how the actions answer to another state
 }
 
 // Total is each objective summed over the trajectory.

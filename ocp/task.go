@@ -56,6 +56,8 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	for k := first; k < startCount || k < startCount+t.retries && found == nil && infeasible < runs; k++ {
 		mu, hold := firstBarrier, k == len(t.starts)
 		switch {
+		case k < len(t.starts) && t.pinned != nil:
+			mu = polishedBarrier
 		case k < len(t.starts):
 			mu = plannedBarrier
 		case hold:
@@ -251,6 +253,9 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		for i, room := range q.room {
 			m[i] += room
 		}
+	}
+	if q.pinned != nil {
+		t.Gains = p.gains()
 	}
 	for _, x := range rows(solution.x, q.steps+1, q.nx) {
 		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])

@@ -106,6 +106,9 @@ func (s *Search) roundUp(p *Plan, h, i int, sum []float64) {
 // drawOthers draws the actions without a switch about their mean, with noise that is linear between knots.
 func (s *Search) drawOthers(p *Plan, scale float64) {
 	nu := s.spec.ActionSize()
+	if !s.rollout.own() {
+		return
+	}
 	for k, a := range s.continuous {
 		s.knots()
 		for h := range s.steps {
@@ -275,6 +278,9 @@ func (s *Search) moveChange(p *Plan) {
 
 // disturb adds noise to the actions without a switch of every other neighbour.
 func (s *Search) disturb(p *Plan) {
+	if !s.rollout.own() {
+		return
+	}
 	nu := s.spec.ActionSize()
 	for k, a := range s.continuous {
 		if s.rng.IntN(2) == 0 {

@@ -25,6 +25,8 @@ const (
 	aheadCandidates = 64
 	// offers are the best plans of a decision that the next one begins with, one step on.
 	offers = 32
+	// solvedElites are the best plans of a polished decision that are solved at its end.
+	solvedElites = 4
 	// trust in the guess of a map or of a relaxed plan; the rest is that of the chances of the decision before.
 	trust = 0.5
 )
@@ -45,6 +47,7 @@ type Controller struct {
 	// Of the decision before: plans, [steps·action] each, and chances.
 	plans          [][]float64
 	chances        []float64
+	feedback       *Feedback // of that decision's plan; nil: none
 	executed       []float64
 	s, c           []float64 // what was expected, of Ahead
 	prepared       bool
@@ -71,7 +74,7 @@ func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (
 
 // Reset implements domain.Controller.
 func (k *Controller) Reset(domain.Episode) error {
-	k.plans, k.chances, k.prepared = nil, k.chances[:0], false
+	k.plans, k.chances, k.feedback, k.prepared = nil, k.chances[:0], nil, false
 	k.search.Restart(0)
 	return nil
 }
@@ -179,16 +182,21 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		}
 		k.takeGuess()
 	}
+	if k.opt.Polish {
+		if k.prepared { // the plan is solved
+			k.search.Follow(k.feedback)
+		} else {
+			k.search.Solve = k.solver.solve(k.search, s, c, pref)
+		}
+	}
 	if n := Swept(candidates); n > 0 {
 		k.search.Sweep(n)
 		candidates -= n
 	}
-	best := k.search.Run(candidates-k.search.Candidates, 0)
-	if k.opt.Polish && best != nil && best.Safe() && !k.prepared {
-		if plan := k.solver.Others(best, s, c, steps, pref); plan != nil {
-			k.search.Offer(plan)
-			k.search.Run(1, 0)
-		}
+	k.search.FollowBest()
+	k.search.Run(candidates-k.search.Candidates, 0)
+	if k.opt.Polish {
+		k.feedback = k.search.solveElites(solvedElites)
 	}
 	k.remember()
 	return nil

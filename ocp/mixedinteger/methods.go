@@ -39,6 +39,12 @@ func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
 	return opt, needsMap, ok
 }
 
+// polished is the end of the name of a method that solves the actions without a switch, and what it adds to the text about it.
+const (
+	polished = "-polish"
+	solved   = ", the actions without a switch solved for the best ones' switches and followed by the candidates"
+)
+
 // eachMethod calls add with every method; polished ones where there are actions without a switch.
 func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions)) {
 	add(domain.Method{Name: "direct", About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true})
@@ -52,7 +58,7 @@ func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions))
 				for _, ahead := range []bool{false, true} {
 					m := domain.Method{Name: fmt.Sprintf("%s-%d", name, n), About: fmt.Sprintf(format, n), Group: group, Needs: needs, Brief: n == 4096 && !polish}
 					if polish {
-						m.Name, m.About = m.Name+"-polish", m.About+", the actions without a switch solved for the best one's switches"
+						m.Name, m.About = m.Name+polished, m.About+solved
 					}
 					if ahead {
 						m.Name, m.About = m.Name+"-ahead", m.About+", searched between decisions"
@@ -65,5 +71,11 @@ func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions))
 	searches("refine", "the best of %d candidates about the map's chances and the plan before", domain.GroupOwn, domain.NeedsMap)
 	searches("search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0)
 	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true})
-	add(domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}, ControllerOptions{Candidates: 512, Relaxed: true})
+	for _, polish := range polishes {
+		m := domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}
+		if polish {
+			m.Name, m.About = m.Name+polished, m.About+solved
+		}
+		add(m, ControllerOptions{Candidates: 512, Relaxed: true, Polish: polish})
+	}
 }

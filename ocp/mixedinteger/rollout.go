@@ -18,11 +18,13 @@ const groupSize = 256
 // rollout scores candidates by the problem's equations. Candidates that begin alike are one as long as they do: they are
 // sorted, and a step has one decision for each beginning.
 type rollout struct {
-	problem   domain.Problem
-	spec      *domain.Spec
-	abilities *domain.ProblemAbilities
-	values    *domain.ManyValues // nil: one decision at a time
-	real      bool               // an action without a switch can be projected
+	problem    domain.Problem
+	spec       *domain.Spec
+	abilities  *domain.ProblemAbilities
+	values     *domain.ManyValues // nil: one decision at a time
+	real       bool               // an action without a switch can be projected
+	continuous []int              // entries of the action without a switch
+	feedback   *Feedback          // that these follow; nil: a plan has its own
 
 	delta      []float64
 	sigma      []float64 // weights of the objectives of each row of a group
@@ -32,11 +34,13 @@ type rollout struct {
 	shared     []int   // with the one before: steps in which they are alike
 	branches   []branch
 	children   []branch
-	x, next, u []float64 // one row for each branch
-	j, m       []float64 // of a group
-	least      float64   // cost of a decision since Begin: below zero no candidate is given up early
-	bound      Plan      // what is worse than this is given up where costs only grow
-	Decisions  int       // evaluated so far
+	x, next, u []float64    // one row for each branch
+	j, m       []float64    // of a group
+	projected  [5][]float64 // rows that are projected: x, u, next, j, m
+	chosen     []bool       // rows of a sweep whose actions stay as they are; empty: none
+	least      float64      // cost of a decision since Begin: below zero no candidate is given up early
+	bound      Plan         // what is worse than this is given up where costs only grow
+	Decisions  int          // evaluated so far
 	nx, ns, nu int
 	nj, nm     int
 	adaptive   bool // weights follow from the state
@@ -128,7 +132,7 @@ func (r *rollout) sort(plans []Plan) {
 		if d := cmp.Compare(a.first, b.first); d != 0 {
 			return d
 		}
-		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.real {
+		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.own() {
 			return d
 		}
 		return slices.Compare(a.plan.Actions, b.plan.Actions)
@@ -141,6 +145,9 @@ func (r *rollout) sort(plans []Plan) {
 	}
 }
 
+// own reports whether plans have actions that do not follow from their switches.
+func (r *rollout) own() bool { return r.real && r.feedback == nil }
+
 // stepsShared are the steps in which two plans begin alike.
 func (r *rollout) stepsShared(a, b *Plan) int {
 	places := 0
@@ -148,7 +155,7 @@ func (r *rollout) stepsShared(a, b *Plan) int {
 		places++
 	}
 	steps := places / len(r.spec.Switches)
-	if !r.real {
+	if !r.own() {
 		return steps
 	}
 	actions := 0
@@ -168,7 +175,7 @@ func (r *rollout) split(h int) {
 				to++
 			}
 			row := len(r.children)
-			r.plans[from].act(r.spec, h, r.real, r.u[row*r.nu:(row+1)*r.nu])
+			r.plans[from].act(r.spec, h, r.own(), r.u[row*r.nu:(row+1)*r.nu])
 			r.children = append(r.children, branch{from, to, b.cost, b.violation})
 			r.parents = append(r.parents, int32(i))
 			from = to
@@ -180,6 +187,15 @@ func (r *rollout) split(h int) {
 		copy(r.next[row*r.nx:(row+1)*r.nx], r.x[parent*r.nx:(parent+1)*r.nx])
 	}
 	r.x, r.next = r.next, r.x
+	if r.feedback != nil {
+		for row, b := range r.children {
+			s, _, u := r.row(row, 0)
+			r.feedback.follow(r.spec, r.continuous, h, s, u)
+			for _, p := range r.plans[b.from:b.to] {
+				copy(p.Actions[h*r.nu:], u)
+			}
+		}
+	}
 }
 
 // act writes the action of step h: the values of the places, and the continuous entries if asked for.
@@ -244,7 +260,7 @@ func (r *rollout) margin(i int) float64 { return domain.Smallest(r.m[i*r.nm : (i
 func (r *rollout) project(first, n, h int) {
 	r.violating = r.violating[:0]
 	for i := range n {
-		if !r.spec.Keeps(r.margin(i)) {
+		if !r.spec.Keeps(r.margin(i)) && (len(r.chosen) == 0 || r.hasWay(first, i, n)) {
 			r.violating = append(r.violating, i)
 		}
 	}
@@ -258,8 +274,7 @@ func (r *rollout) project(first, n, h int) {
 			r.evaluateRow(i, first)
 		}
 	} else {
-		x, u, next := r.group(first, n)
-		r.values.Project(n, x, u, next, r.j, r.m)
+		r.projectRows(first, n)
 	}
 	for _, i := range r.violating {
 		_, _, u := r.row(i, first)
@@ -271,6 +286,42 @@ func (r *rollout) project(first, n, h int) {
 			}
 		}
 	}
+}
+
+// projectRows projects the violating rows of a group, all together.
+func (r *rollout) projectRows(first, n int) {
+	x, u, next := r.group(first, n)
+	blocks := [...]struct {
+		all   []float64
+		width int
+	}{{x, r.nx}, {u, r.nu}, {next, r.nx}, {r.j, r.nj}, {r.m, r.nm}}
+	for k, b := range blocks {
+		r.projected[k] = r.projected[k][:0]
+		for _, i := range r.violating {
+			r.projected[k] = append(r.projected[k], b.all[i*b.width:(i+1)*b.width]...)
+		}
+	}
+	p := &r.projected
+	r.values.Project(len(r.violating), p[0], p[1], p[2], p[3], p[4])
+	for k, b := range blocks {
+		for row, i := range r.violating {
+			copy(b.all[i*b.width:(i+1)*b.width], p[k][row*b.width:])
+		}
+	}
+}
+
+// hasWay reports whether row i of a group follows a plan, and one of the choices in its place, which are the rows after it, keeps the
+// limits. Others would be projected in vain.
+func (r *rollout) hasWay(first, i, n int) bool {
+	if r.chosen[first+i] {
+		return false
+	}
+	for i++; i < n && r.chosen[first+i]; i++ {
+		if r.spec.Keeps(r.margin(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // prioritise writes the adaptive weights of the objectives of a group.

@@ -81,6 +81,7 @@ type Search struct {
 	mean        []float64 // of the other actions, [steps·continuous]
 	spread      []float64 // [continuous]
 	offered     []Plan
+	followed    bool   // a plan that is followed waits to be rolled out
 	elites      []Plan // best first
 	spare       []Plan // of the decision's size
 	keys        keySet
@@ -94,6 +95,8 @@ type Search struct {
 	noise       []float64
 	accumulated []float64
 	Candidates  int // rolled out in the decision
+	// Solve solves the actions without a switch for the switches of a plan of the decision, which the candidates then follow; nil: none.
+	Solve func(*Plan) *Feedback
 }
 
 // NewSearch prepares searches of a problem with switches.
@@ -127,6 +130,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 		s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, half), append(s.mid, mid)
 	}
 	s.accumulated = make([]float64, s.rules.chances)
+	r.continuous = s.continuous
 	return s, nil
 }
 
@@ -166,7 +170,8 @@ func (s *Search) Begin(state, c []float64, pref domain.Preference, steps int) {
 		s.spare = append(s.spare, s.elites...)
 	}
 	s.offered, s.elites, s.Candidates = s.offered[:0], s.elites[:0], 0
-	s.rollout.least = 0
+	s.rollout.least, s.rollout.feedback, s.followed = 0, nil, false
+	s.Solve = nil
 	s.keys.clear()
 	s.neighbours.clear()
 }
@@ -341,13 +346,11 @@ func (s *Search) Elites() []Plan { return s.elites }
 
 // round makes one round, and reports whether there was anything new.
 func (s *Search) round(n int) bool {
-	s.batch = s.batch[:0]
-	for len(s.offered) > 0 && len(s.batch) < n {
-		p := s.offered[0]
-		s.offered = s.offered[1:]
-		s.rules.repair(s.start, p.Places, s.state)
-		s.add(p)
+	if s.rollout.feedback != nil {
+		n -= s.runOffered()
 	}
+	s.batch = s.batch[:0]
+	s.takeOffered(n)
 	draws, roundings := int(drawnShare*float64(n)), int(roundedShare*float64(n))
 	for try := 0; len(s.batch) < n && try < 2*n; try++ {
 		p := s.blank()
@@ -368,6 +371,34 @@ func (s *Search) round(n int) bool {
 	}
 	s.rollOut()
 	return true
+}
+
+// takeOffered makes candidates of what was offered, in a batch of at most n.
+func (s *Search) takeOffered(n int) {
+	for len(s.offered) > 0 && len(s.batch) < n {
+		p := s.offered[0]
+		s.offered = s.offered[1:]
+		s.rules.repair(s.start, p.Places, s.state)
+		s.add(p)
+	}
+}
+
+// runOffered rolls out what was offered with its own actions, whatever is followed, then what is followed. It returns how many of these are
+// new.
+func (s *Search) runOffered() (count int) {
+	f := s.rollout.feedback
+	for _, s.rollout.feedback = range []*Feedback{nil, f} {
+		s.batch = s.batch[:0]
+		if s.takeOffered(MaxCandidates); len(s.batch) > 0 {
+			s.rollOut()
+		}
+		if count += len(s.batch); s.followed {
+			p := s.blank()
+			copy(p.Places, f.places)
+			s.offered, s.followed = append(s.offered, p), false
+		}
+	}
+	return count
 }
 
 // rollOut rolls the candidates of a round out.
@@ -391,7 +422,7 @@ func (s *Search) bound() Plan {
 // add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
 func (s *Search) add(p Plan) {
 	s.pack(&p)
-	if len(s.continuous) > 0 {
+	if s.rollout.own() {
 		s.complete(&p)
 		for h := range s.steps {
 			for k, a := range s.continuous {

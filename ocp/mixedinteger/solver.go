@@ -22,8 +22,7 @@ const (
 	gain, notable = 1e-9, 1e-6
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
 	sampleCandidates = 384
-	aroundCandidates = 128 // after the other actions were solved
-	samplesPerDrive  = 24  // at most, spread at random over its steps
+	samplesPerDrive  = 24 // at most, spread at random over its steps
 	strayChance      = 0.2
 	// temperature is of the weights of elites in a sample's plan, as a share of their mean distance from the best.
 	temperature = 0.5
@@ -114,7 +113,7 @@ type effort struct {
 // efforts of a reference and of a scenario of a dataset. Where there are actions without a switch, solving these finds more than candidates.
 func (s *Solver) efforts() (reference, scenario effort) {
 	if len(s.spec.Switches) < s.spec.ActionSize() {
-		return effort{8, 4, 1024, 0, true}, effort{2, 2, 256, 0, false}
+		return effort{12, 6, 256, 1 << 13, false}, effort{2, 2, 256, 1 << 12, false}
 	}
 	return effort{8, 2, 4096, 1 << 15, true}, effort{2, 2, 1024, 1 << 12, false}
 }
@@ -131,19 +130,14 @@ func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference
 
 func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, e effort) (*Plan, error) {
 	guess := slices.Concat(s.relaxed(state, c, steps, pref, 1)...)
-	mixed := len(search.continuous) > 0
 	var best *Plan
 	for k, vain := 0, 0; k < e.starts && vain < e.patience; k++ {
 		search.Begin(state, c, pref, steps)
-		if mixed || k%2 == 0 {
-			search.Guess(guess)
-			search.OfferShares(guess)
-		}
-		if best != nil && (mixed && k%2 == 1 || !mixed && k == 2) { // others begin without what is known
-			search.Offer(best.Actions)
-		}
-		if k == 0 {
-			search.Sweep(e.sweep)
+		if len(search.continuous) > 0 {
+			search.Solve = s.solve(search, state, c, pref)
+			search.beginMixed(k, guess, best, e)
+		} else {
+			search.beginSwitched(k, guess, best, e)
 		}
 		plan := search.runPatiently(e)
 		if err := s.ctx.Err(); err != nil {
@@ -169,6 +163,36 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 	return best, nil
 }
 
+// beginSwitched begins search k of a reference: every other one about the relaxed plan, the third from the best plan too.
+func (s *Search) beginSwitched(k int, guess []float64, best *Plan, e effort) {
+	if k%2 == 0 {
+		s.Guess(guess)
+		s.OfferShares(guess)
+	}
+	if k == 2 && best != nil { // others begin without what is known
+		s.Offer(best.Actions)
+	}
+	if k == 0 {
+		s.Sweep(e.sweep)
+	}
+}
+
+// beginMixed is beginSwitched where there are actions without a switch. Of three searches one follows what comes of the relaxed plan, one
+// the best plan, and one draws these actions.
+func (s *Search) beginMixed(k int, guess []float64, best *Plan, e effort) {
+	s.Guess(guess)
+	s.OfferShares(guess)
+	switch {
+	case k%3 == 2:
+		s.Solve = nil
+		return
+	case k%3 == 1 && best != nil:
+		s.Offer(best.Actions)
+	}
+	s.Sweep(e.sweep)
+	s.FollowBest()
+}
+
 func (p *Plan) clone() *Plan {
 	copied := *p
 	copied.Places, copied.Actions = slices.Clone(p.Places), slices.Clone(p.Actions)
@@ -176,7 +200,7 @@ func (p *Plan) clone() *Plan {
 }
 
 // improve solves the actions without a switch, if there are any, for the best plans of the search. Then it solves them for those changes of
-// the best plan that are cheapest with its other actions, until none of these is better.
+// the best plan that are cheapest where its answer is followed, until none of these is better.
 func (s *Solver) improve(search *Search, state, c []float64, steps int, pref domain.Preference) (*Plan, error) {
 	best := search.Best().clone()
 	if len(search.continuous) == 0 {
@@ -186,6 +210,7 @@ func (s *Solver) improve(search *Search, state, c []float64, steps int, pref dom
 	candidates := search.Elites()
 	for pass := range mostPasses {
 		var plans []Plan
+		answers := map[string]*Feedback{}
 		for i := 0; i < len(candidates) && len(plans) < mostSolved; i++ {
 			if err := s.ctx.Err(); err != nil {
 				return nil, fmt.Errorf("mixedinteger: %w", err)
@@ -193,11 +218,13 @@ func (s *Solver) improve(search *Search, state, c []float64, steps int, pref dom
 			p := &candidates[i]
 			if key := string(p.Places); !solved[key] {
 				solved[key] = true
-				if actions := s.Others(p, state, c, steps, pref); actions != nil {
-					plans = append(plans, search.planOf(actions))
+				if f := s.Others(p, state, c, steps, pref); f != nil {
+					plans = append(plans, search.planOf(f.actions))
+					answers[key] = f
 				}
 			}
 		}
+		search.Follow(nil)
 		search.rank(plans)
 		better := len(plans) > 0 && search.rollout.gains(&plans[0], best, gain)
 		if better {
@@ -206,47 +233,53 @@ func (s *Solver) improve(search *Search, state, c []float64, steps int, pref dom
 		if pass > 0 && !better {
 			break
 		}
+		search.Follow(answers[string(best.Places)])
 		candidates = search.variants(best)
 	}
-	search.Offer(best.Actions)
-	search.Run(againCandidates, 0)
-	return search.Best().clone(), nil
+	return best, nil
 }
 
-// Others are the actions of a plan, [steps·action], those without a switch solved for its switches; nil where that was
-// not found.
-func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Preference) []float64 {
-	nu, width := s.spec.ActionSize(), s.shares.Problem.Spec().ActionSize()
+// solve solves the actions without a switch of plans of a search's decision; nil where there are none.
+func (s *Solver) solve(search *Search, state, c []float64, pref domain.Preference) func(*Plan) *Feedback {
+	if len(search.continuous) == 0 {
+		return nil
+	}
+	return func(p *Plan) *Feedback { return s.Others(p, state, c, search.steps, pref) }
+}
+
+// Others is a plan with its actions without a switch solved for its switches; nil where that was not found.
+func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Preference) *Feedback {
+	nu, ns, width := s.spec.ActionSize(), s.spec.MeasuredSize(), s.shares.Problem.Spec().ActionSize()
 	pinned, start := make([]float64, steps*width), make([][]float64, steps)
 	for h := range steps {
 		start[h] = pinned[h*width : (h+1)*width]
 		s.shares.Share(p.Actions[h*nu:(h+1)*nu], start[h])
 	}
 	pinned = slices.Clone(pinned)
-	entry := 0
-	s.eachAction(func(action, shares int, switched bool) {
-		for h := range steps {
-			if !switched {
-				pinned[h*width+entry] = math.NaN()
+	eachOther := func(f func(h, action, entry int)) {
+		entry := 0
+		s.eachAction(func(action, shares int, switched bool) {
+			for h := 0; h < steps && !switched; h++ {
+				f(h, action, entry)
 			}
-		}
-		entry += shares
-	})
+			entry += shares
+		})
+	}
+	eachOther(func(h, _, entry int) { pinned[h*width+entry] = math.NaN() })
 	t, err := s.shares.Solver.MinimisePinned(state, c, steps, pref, pinned, 1, start)
-	if err != nil {
+	if err != nil || t.Gains == nil {
 		return nil
 	}
-	out := slices.Clone(p.Actions[:steps*nu])
-	entry = 0
-	s.eachAction(func(action, shares int, switched bool) {
-		for h := range steps {
-			if !switched {
-				out[h*nu+action] = t.U[h][entry]
-			}
-		}
-		entry += shares
+	f := &Feedback{places: slices.Clone(p.Places), actions: slices.Clone(p.Actions[:steps*nu]), states: slices.Concat(t.S...)}
+	others := nu - len(s.spec.Switches)
+	f.gains = make([]float64, steps*others*ns)
+	k := 0 // of the others, each of all steps after the one before
+	eachOther(func(h, action, entry int) {
+		f.actions[h*nu+action] = t.U[h][entry]
+		copy(f.gains[(h*others+k/steps)*ns:][:ns], t.Gains[(h*width+entry)*ns:])
+		k++
 	})
-	return out
+	return f
 }
 
 // eachAction calls f with every action and the number of its shares.
@@ -361,15 +394,14 @@ func (s *Solver) searched(search *Search, state, c []float64, pref domain.Prefer
 	for _, plan := range offers {
 		search.Offer(plan)
 	}
-	best := search.Run(sampleCandidates, 0)
+	search.Solve = s.solve(search, state, c, pref)
+	search.FollowBest()
+	search.Run(sampleCandidates, 0)
+	search.FollowBest()
+	search.runOffered()
+	best := search.Best()
 	if best == nil || !best.Safe() {
 		return nil
-	}
-	if len(search.continuous) > 0 {
-		if plan := s.Others(best, state, c, s.steps(c), pref); plan != nil {
-			search.Offer(plan)
-			best = search.Run(aroundCandidates, 0)
-		}
 	}
 	if stray {
 		elites := search.Elites()

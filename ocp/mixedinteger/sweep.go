@@ -33,7 +33,8 @@ func Swept(candidates int) int {
 // sweep is dynamic programming forward in time. A cell holds neighbouring states with the same state of the rules. Of the states of each
 // cell that a period ends in, the cheapest is kept.
 type sweep struct {
-	nodes     [][]node // kept after each period
+	nodes     [][]node    // kept after each period
+	actions   [][]float64 // without a switch that led to each of them, [states·continuous]
 	children  []node
 	survivors []branch
 	table     []int32 // of cells, by hash: the row of the cheapest state, from 1
@@ -51,11 +52,48 @@ type sweep struct {
 // node is a state that was kept: the one before, and the places of the switches that led to it, as a number.
 type node struct{ parent, places int32 }
 
-// Sweep offers the best plans of sweeps that evaluate at most n decisions in a period, all together. The actions without a switch are at their
-// mean, and in the sweeps about the best plan at those of it. What is known is rolled out before each: where costs only grow, a state that
+// choices of the actions without a switch in a sweep: as all candidates have them, and where these follow a plan also each at both ends of
+// its box.
+func (s *Search) choices() int {
+	if s.rollout.feedback == nil {
+		return 1
+	}
+	return 1 + 2*len(s.continuous)
+}
+
+// choose writes choice k of them, unless it is one that another is.
+func (s *Search) choose(k, h int, x, u []float64) bool {
+	f := s.rollout.feedback
+	if f == nil {
+		for j, a := range s.continuous {
+			u[a] = s.mean[h*len(s.continuous)+j]
+		}
+		return true
+	}
+	if f.follow(s.spec, s.continuous, h, x, u); k == 0 {
+		return true
+	}
+	a := s.continuous[(k-1)/2]
+	b := &s.spec.Action[a]
+	if !b.Bounded() {
+		return false
+	}
+	v := b.Lo
+	if k%2 == 0 {
+		v = b.Hi
+	}
+	if u[a] == v {
+		return false
+	}
+	u[a] = v
+	return true
+}
+
+// Sweep offers the best plans of sweeps that evaluate at most n decisions in a period, all together. Where no plan is followed the actions
+// without a switch are at their mean, and in the sweeps about the best plan at those of it. What is known is rolled out before each: where costs only grow, a state that
 // was dearer to reach than a whole plan of these leads to nothing better.
 func (s *Search) Sweep(n int) {
-	width := n / SweepsOfADecision / s.rules.combinations
+	width := n / SweepsOfADecision / (s.rules.combinations * s.choices())
 	if width < 2 {
 		return
 	}
@@ -64,22 +102,23 @@ func (s *Search) Sweep(n int) {
 	clear(w.reach) // also of the periods that no sweep comes to
 	real := r.real
 	for i := range SweepsOfADecision {
+		s.FollowBest()
 		s.round(min(roundSize(n, s.opt.Round), max(leastRound, len(s.offered))))
 		best := s.Best()
 		if r.bound = worst; best != nil {
 			r.bound = *best
 		}
 		if w.path = w.path[:0]; i > 0 && best != nil {
-			s.follow(best)
+			s.centre(best)
 		}
-		r.real = false
+		r.real = real && r.feedback != nil
 		s.sweepOnce(width)
-		r.real = real
+		r.real, r.chosen = real, r.chosen[:0]
 	}
 }
 
-// follow makes the states along a plan the middle of the next sweep.
-func (s *Search) follow(p *Plan) {
+// centre makes the states along a plan the middle of the next sweep.
+func (s *Search) centre(p *Plan) {
 	r, w := s.rollout, &s.sweep
 	c, nextC, u := slices.Clone(s.c), slices.Clone(s.c), make([]float64, r.nu)
 	w.path = resize(w.path, (s.steps+1)*r.ns)
@@ -98,9 +137,9 @@ func (s *Search) follow(p *Plan) {
 func (s *Search) sweepOnce(width int) {
 	r, w := s.rollout, &s.sweep
 	r.begin(s.pref)
-	w.nodes, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], firstCells
+	w.nodes, w.actions, w.cells = slices.Grow(w.nodes[:0], s.steps)[:s.steps], slices.Grow(w.actions[:0], s.steps)[:s.steps], firstCells
 	r.branches = append(r.branches[:0], branch{})
-	r.grow(width * s.rules.combinations)
+	r.grow(width * s.rules.combinations * s.choices())
 	w.rules = append(w.rules[:0], s.start...)
 	copy(r.x, s.s)
 	copy(r.x[r.ns:], s.c)
@@ -118,21 +157,25 @@ func (s *Search) sweepOnce(width int) {
 
 // branchOut makes the rows of the decisions that may follow the kept states in period h.
 func (s *Search) branchOut(h int) {
-	r, w, size := s.rollout, &s.sweep, s.rules.size
-	r.children, w.children, w.after = r.children[:0], w.children[:0], w.after[:0]
+	r, w, size, choices := s.rollout, &s.sweep, s.rules.size, s.choices()
+	r.children, w.children, w.after, r.chosen = r.children[:0], w.children[:0], w.after[:0], r.chosen[:0]
 	for b := range r.branches {
 		x := r.x[b*r.nx : (b+1)*r.nx]
-		for k := range s.rules.combinations {
+		for k := range s.rules.combinations * choices {
+			k, choice := k/choices, k%choices
 			row := len(r.children)
 			w.after = append(w.after[:row*size], w.rules[b*size:(b+1)*size]...)
 			if !s.combine(k, w.after[row*size:], r.u[row*r.nu:(row+1)*r.nu]) {
 				continue
 			}
-			for j, a := range s.continuous {
-				r.u[row*r.nu+a] = s.mean[h*len(s.continuous)+j]
+			if !s.choose(choice, h, x[:r.ns], r.u[row*r.nu:(row+1)*r.nu]) {
+				continue
 			}
 			copy(r.next[row*r.nx:(row+1)*r.nx], x)
 			r.children = append(r.children, branch{cost: r.branches[b].cost, violation: r.branches[b].violation})
+			if r.feedback != nil {
+				r.chosen = append(r.chosen, choice > 0)
+			}
 			w.children = append(w.children, node{int32(b), int32(k)})
 		}
 	}
@@ -195,11 +238,14 @@ func (s *Search) keepCheapest(h, width int) bool {
 		w.survivors = w.survivors[:min(width, len(w.survivors))]
 	}
 	r.branches = append(r.branches[:0], w.survivors...)
-	w.nodes[h], w.rules = w.nodes[h][:0], w.rules[:0]
+	w.nodes[h], w.actions[h], w.rules = w.nodes[h][:0], w.actions[h][:0], w.rules[:0]
 	for i, b := range w.survivors {
 		w.rules = append(w.rules, w.after[int(b.from)*size:][:size]...)
 		copy(r.x[i*r.nx:(i+1)*r.nx], r.next[int(b.from)*r.nx:][:r.nx])
 		w.nodes[h] = append(w.nodes[h], w.children[b.from])
+		for _, a := range s.continuous {
+			w.actions[h] = append(w.actions[h], r.u[int(b.from)*r.nu+a])
+		}
 	}
 	return len(w.survivors) > 0
 }
@@ -292,7 +338,7 @@ func (s *Search) offerSwept() {
 				k /= values
 			}
 			for j, a := range s.continuous {
-				p.Actions[h*nu+a] = s.mean[h*len(s.continuous)+j]
+				p.Actions[h*nu+a] = w.actions[h][int(row)*len(s.continuous)+j]
 			}
 			row = n.parent
 		}

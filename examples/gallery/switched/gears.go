@@ -98,7 +98,7 @@ func Gears() equations.System {
 		},
 		Steps: gearsSteps, StepSeconds: gearsDt,
 		Switches: []equations.Switch{shift},
-		ODE:      &dual.Explicit{Real: gearsODE[float64], Dual: gearsODE[complex128], Span: gearsDt, Substeps: 2},
+		ODE:      &dual.Explicit{Real: gearsODE[float64], Dual: gearsODE[complex128], Span: gearsDt, Substeps: 4},
 		Real:     gearsFunctions[float64](), Dual: gearsFunctions[complex128](),
 		Source: equations.From(source, "Gears"),
 		Rest:   []float64{3, 0.2, 0},
