@@ -106,7 +106,7 @@ func (s *Search) roundUp(p *Plan, h, i int, sum []float64) {
 // drawOthers draws the actions without a switch about their mean, with noise that is linear between knots.
 func (s *Search) drawOthers(p *Plan, scale float64) {
 	nu := s.spec.ActionSize()
-	if !s.rollout.own() {
+	if !s.rollout.independent() {
 		return
 	}
 	for k, a := range s.continuous {
@@ -278,7 +278,7 @@ func (s *Search) moveChange(p *Plan) {
 
 // disturb adds noise to the actions without a switch of every other neighbour.
 func (s *Search) disturb(p *Plan) {
-	if !s.rollout.own() {
+	if !s.rollout.independent() {
 		return
 	}
 	nu := s.spec.ActionSize()

@@ -74,7 +74,8 @@ func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (
 
 // Reset implements domain.Controller.
 func (k *Controller) Reset(domain.Episode) error {
-	k.plans, k.chances, k.feedback, k.prepared = nil, k.chances[:0], nil, false
+	k.plans, k.chances = nil, k.chances[:0]
+	k.feedback, k.prepared = nil, false
 	k.search.Restart(0)
 	return nil
 }

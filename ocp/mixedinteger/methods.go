@@ -39,7 +39,7 @@ func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
 	return opt, needsMap, ok
 }
 
-// polished is the end of the name of a method that solves the actions without a switch, and what it adds to the text about it.
+// What the name of a method that solves the actions without a switch ends in, and what the text about it adds.
 const (
 	polished = "-polish"
 	solved   = ", the actions without a switch solved for the best ones' switches and followed by the candidates"

@@ -37,7 +37,7 @@ type rollout struct {
 	x, next, u []float64    // one row for each branch
 	j, m       []float64    // of a group
 	projected  [5][]float64 // rows that are projected: x, u, next, j, m
-	chosen     []bool       // rows of a sweep whose actions stay as they are; empty: none
+	extreme    []bool       // whether a row of a sweep has an action at an end of its box, and stays as it is; empty: none
 	least      float64      // cost of a decision since Begin: below zero no candidate is given up early
 	bound      Plan         // what is worse than this is given up where costs only grow
 	Decisions  int          // evaluated so far
@@ -132,7 +132,7 @@ func (r *rollout) sort(plans []Plan) {
 		if d := cmp.Compare(a.first, b.first); d != 0 {
 			return d
 		}
-		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.own() {
+		if d := bytes.Compare(a.plan.Places, b.plan.Places); d != 0 || !r.independent() {
 			return d
 		}
 		return slices.Compare(a.plan.Actions, b.plan.Actions)
@@ -145,8 +145,8 @@ func (r *rollout) sort(plans []Plan) {
 	}
 }
 
-// own reports whether plans have actions that do not follow from their switches.
-func (r *rollout) own() bool { return r.real && r.feedback == nil }
+// independent reports whether plans have actions that do not follow from their switches.
+func (r *rollout) independent() bool { return r.real && r.feedback == nil }
 
 // stepsShared are the steps in which two plans begin alike.
 func (r *rollout) stepsShared(a, b *Plan) int {
@@ -155,7 +155,7 @@ func (r *rollout) stepsShared(a, b *Plan) int {
 		places++
 	}
 	steps := places / len(r.spec.Switches)
-	if !r.own() {
+	if !r.independent() {
 		return steps
 	}
 	actions := 0
@@ -175,7 +175,7 @@ func (r *rollout) split(h int) {
 				to++
 			}
 			row := len(r.children)
-			r.plans[from].act(r.spec, h, r.own(), r.u[row*r.nu:(row+1)*r.nu])
+			r.plans[from].act(r.spec, h, r.independent(), r.u[row*r.nu:(row+1)*r.nu])
 			r.children = append(r.children, branch{from, to, b.cost, b.violation})
 			r.parents = append(r.parents, int32(i))
 			from = to
@@ -260,7 +260,7 @@ func (r *rollout) margin(i int) float64 { return domain.Smallest(r.m[i*r.nm : (i
 func (r *rollout) project(first, n, h int) {
 	r.violating = r.violating[:0]
 	for i := range n {
-		if !r.spec.Keeps(r.margin(i)) && (len(r.chosen) == 0 || r.hasWay(first, i, n)) {
+		if !r.spec.Keeps(r.margin(i)) && (len(r.extreme) == 0 || r.hasWay(first, i, n)) {
 			r.violating = append(r.violating, i)
 		}
 	}
@@ -310,13 +310,13 @@ func (r *rollout) projectRows(first, n int) {
 	}
 }
 
-// hasWay reports whether row i of a group follows a plan, and one of the choices in its place, which are the rows after it, keeps the
-// limits. Others would be projected in vain.
+// hasWay reports whether row i of a group follows a plan and one of its extremes, which are the rows after it, keeps the limits. Others
+// would be projected in vain.
 func (r *rollout) hasWay(first, i, n int) bool {
-	if r.chosen[first+i] {
+	if r.extreme[first+i] {
 		return false
 	}
-	for i++; i < n && r.chosen[first+i]; i++ {
+	for i++; i < n && r.extreme[first+i]; i++ {
 		if r.spec.Keeps(r.margin(i)) {
 			return true
 		}

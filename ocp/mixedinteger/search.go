@@ -422,7 +422,7 @@ func (s *Search) bound() Plan {
 // add makes p a candidate of the round, unless one of its places was rolled out before with no other actions.
 func (s *Search) add(p Plan) {
 	s.pack(&p)
-	if s.rollout.own() {
+	if s.rollout.independent() {
 		s.complete(&p)
 		for h := range s.steps {
 			for k, a := range s.continuous {

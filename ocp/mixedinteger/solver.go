@@ -271,12 +271,12 @@ func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Pref
 		return nil
 	}
 	f := &Feedback{places: slices.Clone(p.Places), actions: slices.Clone(p.Actions[:steps*nu]), states: slices.Concat(t.S...)}
-	others := nu - len(s.spec.Switches)
-	f.gains = make([]float64, steps*others*ns)
-	k := 0 // of the others, each of all steps after the one before
+	continuous := nu - len(s.spec.Switches)
+	f.gains = make([]float64, steps*continuous*ns)
+	k := 0 // counts the actions without a switch, each of all steps after the one before
 	eachOther(func(h, action, entry int) {
 		f.actions[h*nu+action] = t.U[h][entry]
-		copy(f.gains[(h*others+k/steps)*ns:][:ns], t.Gains[(h*width+entry)*ns:])
+		copy(f.gains[(h*continuous+k/steps)*ns:][:ns], t.Gains[(h*width+entry)*ns:])
 		k++
 	})
 	return f

@@ -52,7 +52,7 @@ type sweep struct {
 // node is a state that was kept: the one before, and the places of the switches that led to it, as a number.
 type node struct{ parent, places int32 }
 
-// choices of the actions without a switch in a sweep: as all candidates have them, and where these follow a plan also each at both ends of
+// choices of the actions without a switch in a sweep: those of all candidates. Where these follow a plan, also each action at both ends of
 // its box.
 func (s *Search) choices() int {
 	if s.rollout.feedback == nil {
@@ -89,8 +89,8 @@ func (s *Search) choose(k, h int, x, u []float64) bool {
 	return true
 }
 
-// Sweep offers the best plans of sweeps that evaluate at most n decisions in a period, all together. Where no plan is followed the actions
-// without a switch are at their mean, and in the sweeps about the best plan at those of it. What is known is rolled out before each: where costs only grow, a state that
+// Sweep offers the best plans of sweeps that evaluate at most n decisions in a period, all together. Where no plan is followed, actions
+// without a switch are at their mean, in sweeps about the best plan at those of it. What is known is rolled out before each: where costs only grow, a state that
 // was dearer to reach than a whole plan of these leads to nothing better.
 func (s *Search) Sweep(n int) {
 	width := n / SweepsOfADecision / (s.rules.combinations * s.choices())
@@ -113,7 +113,7 @@ func (s *Search) Sweep(n int) {
 		}
 		r.real = real && r.feedback != nil
 		s.sweepOnce(width)
-		r.real, r.chosen = real, r.chosen[:0]
+		r.real, r.extreme = real, r.extreme[:0]
 	}
 }
 
@@ -157,8 +157,10 @@ func (s *Search) sweepOnce(width int) {
 
 // branchOut makes the rows of the decisions that may follow the kept states in period h.
 func (s *Search) branchOut(h int) {
-	r, w, size, choices := s.rollout, &s.sweep, s.rules.size, s.choices()
-	r.children, w.children, w.after, r.chosen = r.children[:0], w.children[:0], w.after[:0], r.chosen[:0]
+	r, w := s.rollout, &s.sweep
+	size, choices := s.rules.size, s.choices()
+	r.children, r.extreme = r.children[:0], r.extreme[:0]
+	w.children, w.after = w.children[:0], w.after[:0]
 	for b := range r.branches {
 		x := r.x[b*r.nx : (b+1)*r.nx]
 		for k := range s.rules.combinations * choices {
@@ -174,7 +176,7 @@ func (s *Search) branchOut(h int) {
 			copy(r.next[row*r.nx:(row+1)*r.nx], x)
 			r.children = append(r.children, branch{cost: r.branches[b].cost, violation: r.branches[b].violation})
 			if r.feedback != nil {
-				r.chosen = append(r.chosen, choice > 0)
+				r.extreme = append(r.extreme, choice > 0)
 			}
 			w.children = append(w.children, node{int32(b), int32(k)})
 		}
