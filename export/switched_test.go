@@ -114,7 +114,8 @@ func holdSearch(t *testing.T, y equations.System, method string, o order) {
 	t.Setenv(isa.Environment, o.kernels)
 	bound, episodes := 1e-12, 10
 	if len(y.Switches) < len(y.Action) {
-		episodes, bound = 3, 1e-8 // where a projection ends, 1e-9 of half a box, elementary functions of their own lead to other bits
+		// In each decision elementary functions of its own may end a projection elsewhere by 1e-9 of half a box.
+		episodes, bound = 3, 1e-9*float64(y.Steps)
 	} else if o.kernels != isa.Generic.String() {
 		bound = 1e-6
 	}
