@@ -27,14 +27,17 @@ func (r *run) candidates() []candidate {
 // equally small, while 256 and 512 have larger ones. In several basins it is no better.
 var searches = []int{64, 256, 512}
 
-// switchedSearches are those of a case with switches, whose roll-outs ask no network.
-var switchedSearches = []int{512, 4096}
+// switchedSearches are those of a case with switches, whose roll-outs ask no network; mixedSearches where other actions follow a solved plan.
+var switchedSearches, mixedSearches = []int{512, 4096}, []int{64, 512}
 
 func (r *run) searches() []int {
-	if len(r.c.Spec().Switches) > 0 {
-		return switchedSearches
+	switch spec := r.c.Spec(); {
+	case len(spec.Switches) == 0:
+		return searches
+	case len(spec.Switches) < spec.ActionSize():
+		return mixedSearches
 	}
-	return searches
+	return switchedSearches
 }
 
 // searchMethod is the method with the given number of roll-outs between decisions; the problem's solver polishes the

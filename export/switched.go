@@ -37,8 +37,8 @@ type Switched struct {
 type search struct {
 	Map               *unit // nil: without
 	GuessOnly         bool
-	Swept, Width      int // decisions of a period that a sweep evaluates, and states of it that are kept; 0: without
-	Sweeps            int
+	Swept, Width      int     // decisions of a period that a sweep evaluates, and states of it that are kept; 0: without
+	Sweeps            int     // of a decision
 	Tube              float64 // mixedinteger.Tube
 	Cells             int     // slots of their hash table
 	Combinations      int     // of the places of all switches

@@ -37,6 +37,10 @@ func (d devices) switchedInBrief() string {
 				cell = meanAndWorst(m)
 				unsafe += m.Episodes - m.Safe
 			}
+			if m := pairedMethod(p, name+"-polish"); m != nil {
+				cell = meanAndWorst(m) + "\\*"
+				unsafe += m.Episodes - m.Safe
+			}
 			row = append(row, cell)
 		}
 		s.Rows = append(s.Rows, row)
@@ -44,7 +48,7 @@ func (d devices) switchedInBrief() string {
 	if len(s.Rows) < 2 {
 		return noRecord
 	}
-	s.Note = fmt.Sprintf("Episodes of all rows that broke a limit or a least time: %d.", unsafe)
+	s.Note = fmt.Sprintf("Episodes of all rows that broke a limit or a least time: %d. \\*: `-polish`, with the actions without a switch solved.", unsafe)
 	return report.Tables(s)
 }
 
