@@ -14,7 +14,6 @@ import (
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -103,7 +102,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 		if round.OnDevice() != byItself {
 			t.Errorf("the backend rolls out by itself: %v, want %v", round.OnDevice(), byItself)
 		}
-		twin, rng := ref.NewRollouts(cfg), rand.New(rand.NewPCG(5, 6))
+		twin, rng := backendtest.NewRollouts(cfg), rand.New(rand.NewPCG(5, 6))
 		episode := require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		for decision, steps := range []int{1, 2, 3, 7} {
@@ -155,7 +154,7 @@ func TestSearchIsTheReferences(t *testing.T) {
 		o := batchnav.Options{Search: batchnav.SearchOptions{Candidates: total, LookAhead: steps, Seed: 7}}
 		_, cfg, err := batchnav.NewRound(host, m, c.Problem, o)
 		require.OK(t, err)
-		n, twin := require.Get(batchnav.NewNavigator(host, m, c.Problem, o))(t), ref.NewRollouts(cfg)
+		n, twin := require.Get(batchnav.NewNavigator(host, m, c.Problem, o))(t), backendtest.NewRollouts(cfg)
 		unit := slices.Repeat([]float64{m.Calibration.LatentSpread / math.Sqrt(float64(m.Latent()))}, m.Latent())
 		sampler := crossentropy.New(crossentropy.Options{Unit: unit, Round: size, Payload: spec.ActionSize(), Tolerance: spec.MarginTolerance, Seed: 7})
 		memory := sampler.NewMemory()
@@ -223,7 +222,7 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		p := slippery{c.Problem.(*integrator.System), s[0] + ahead}
 		round, cfg, err := batchnav.NewRound(host, m, p, batchnav.Options{Search: batchnav.SearchOptions{Candidates: rows}})
 		require.OK(t, err)
-		twin, offsets := ref.NewRollouts(cfg), candidates(rng, &cfg, rows, steps)
+		twin, offsets := backendtest.NewRollouts(cfg), candidates(rng, &cfg, rows, steps)
 		got := require.Get(round.Score(batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}, offsets, steps))(t)
 		for i := range rows {
 			o := make([]float64, offsets.Cols)

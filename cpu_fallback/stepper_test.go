@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -182,7 +183,7 @@ func (r reference) determined(rng *rand.Rand, in backend.StepInput) {
 			}
 			z := widened(in.Z.Row(b))
 			smooth := func(z []float64) bool {
-				return r.energy.DecoderS.KinkMargin(z) > kink && r.energy.DecoderU.KinkMargin(z) > kink
+				return backendtest.KinkMargin(r.energy.DecoderS, z) > kink && backendtest.KinkMargin(r.energy.DecoderU, z) > kink
 			}
 			f, _ := r.energy.Field(z, widened(in.X.Row(b)), widened(in.Ctx.Row(b)), widened(in.Weights.Row(b)))
 			mid := slices.Clone(z)

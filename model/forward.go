@@ -1,28 +1,8 @@
 package model
 
 import (
-	"fmt"
-
 	"github.com/gpc-engine/gpc/tensor"
 )
-
-// FillDecoded sets CodesDecoded to D_s of Codes, normalised, [N][n_s]. forward
-// evaluates a network on a batch, out = net(z), as a backend does; nil is
-// MLP.Forward, plain Go and far slower. It is called once, before the model is
-// shared.
-func (m *Model) FillDecoded(forward func(net *MLP, z, out tensor.Matrix) error) error {
-	if forward == nil {
-		forward = (*MLP).Forward
-	}
-	out := tensor.New(m.Codes.Rows, m.DecoderS.Out())
-	if m.Codes.Rows > 0 {
-		if err := forward(m.DecoderS, m.Codes, out); err != nil {
-			return fmt.Errorf("model: decoding the codes: %w", err)
-		}
-	}
-	m.CodesDecoded = out
-	return nil
-}
 
 // Forward writes net(in) to out, one row after another: in is [B][In], out
 // [B][Out]. Sums are accumulated in float64 and rounded once per output.

@@ -128,8 +128,7 @@ func (m *Model) SHA256() (string, error) {
 // Read loads a model that Write stored. It refuses, naming the tensor or field
 // and what it expects, anything truncated, beyond the size limits, of another
 // format or version, with a checksum that does not hold, with unknown tensors or metadata,
-// with a parameter that is not finite, or that Validate refuses. CodesDecoded is left empty, see
-// FillDecoded.
+// with a parameter that is not finite, or that Validate refuses. CodesDecoded is left empty.
 func Read(r io.Reader) (*Model, error) {
 	metadata, tensors, err := files.Read(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {

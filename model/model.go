@@ -67,7 +67,7 @@ type Model struct {
 	DecoderUManifold *MLP
 	// Codes are M*: [N][n_z], the encoder image of training samples chosen to
 	// cover. CodesDecoded are D_s of them, normalised, [N][n_s]; they are not
-	// stored, FillDecoded computes them.
+	// stored.
 	Codes, CodesDecoded tensor.Matrix
 	Calibration         Calibration
 	Provenance          Provenance

@@ -40,3 +40,11 @@ func (m *Margin) Planned(t int) (s, u, k, now []float64) {
 
 // Held are the derivatives that stage t is followed by.
 func (m *Margin) Held(t int) []float64 { return m.tube.flow[t] }
+
+// Unsolved is how many estimates of the episode are the filter's own, as the solve of their window did not converge.
+func (f *Filter) Unsolved() int {
+	if f.window == nil {
+		return 0
+	}
+	return f.window.unsolved
+}

@@ -66,9 +66,6 @@ func (l *Loop) prepare() error {
 	return l.abilities.Prepare()
 }
 
-// Filter is the estimator of the loop, nil where the state is measured.
-func (l *Loop) Filter() *Filter { return l.filter }
-
 // Reset implements domain.Controller.
 func (l *Loop) Reset(ep domain.Episode) error {
 	if l.filter != nil {

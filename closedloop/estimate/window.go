@@ -59,14 +59,6 @@ func newWindow(f *Filter) (*window, error) {
 	return w, err
 }
 
-// Unsolved is how many estimates of the episode are the filter's own, as the solve of their window did not converge.
-func (f *Filter) Unsolved() int {
-	if f.window == nil {
-		return 0
-	}
-	return f.window.unsolved
-}
-
 // clear begins an episode.
 func (w *window) clear() { w.decisions, w.plan, w.unsolved = w.decisions[:0], w.plan[:0], 0 }
 

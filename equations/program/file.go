@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 
@@ -136,17 +135,8 @@ func list[T any](w *writer, items []T, write func(T)) {
 	w.WriteByte(']')
 }
 
-// Read is the program of a file. Every field must be there exactly once, no other, and every list within its bound.
-// An error names the place, such as functions[1].code[17].
-func Read(r io.Reader) (*Program, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	return Unmarshal(text)
-}
-
-// Unmarshal is Read of a file's bytes. They may have spaces and another order of fields than Marshal.
+// Unmarshal is the program of a file's bytes. Every field must be there exactly once, no other, and every list within its bound.
+// An error names the place, such as functions[1].code[17]. The bytes may have spaces and another order of fields than Marshal.
 func Unmarshal(text []byte) (*Program, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("program: more than %d bytes", maxBytes)

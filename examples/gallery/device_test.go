@@ -286,7 +286,7 @@ func TestRoundsOfSystemsAreTheReferences(t *testing.T) {
 			EncoderX: m.EncoderX, NormX: m.NormX, InverseRange: []float64{1, 1},
 			Step: backend.StepperConfig{DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: p, MaxBatch: rows, Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 1, LieGain: 0.1, LieScale: 0.1}},
 		}}
-		rounds, twin := require.Get(device.NewRollouts(cfg))(t), ref.NewRollouts(cfg)
+		rounds, twin := require.Get(device.NewRollouts(cfg))(t), backendtest.NewRollouts(cfg)
 		counts := map[int]int{}
 		for _, angle := range []float64{0.2, 0.9, 1.2} {
 			in := backend.RolloutsInput{S: []float64{0.1, 0, angle, 0.5}, C: []float64{0.5, 0}[:spec.ContextSize()], Preference: domain.Preference{Adaptive: true}, Offsets: tensor.New(rows, steps*cfg.Width()), Steps: steps}

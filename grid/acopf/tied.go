@@ -27,6 +27,3 @@ func (p *plan) addPowerFactors(d network.Dispatchable) error {
 	}
 	return nil
 }
-
-// PowerFactors lists the units whose Q follows their P.
-func (s *Solver) PowerFactors() []network.PowerFactor { return s.plan.powerFactors }

@@ -13,7 +13,7 @@ import (
 // RolloutsBackend is implemented by a backend that scores a round of the search along
 // roll-outs by itself: from the offsets of the candidates to their costs, without the
 // host between steps. Package batchnav uses it where it can and rolls out by the
-// problem's own methods otherwise; ref.Rollouts says what a score is.
+// problem's own methods otherwise; backendtest.Rollouts says what a score is.
 type RolloutsBackend interface {
 	// NewRollouts prepares roll-outs of one map. ErrNoRollouts says that those of this
 	// problem, or of a model of these sizes, are the caller's.

@@ -21,7 +21,7 @@ func (x *machine) unary(instruction *ssa.UnOp, a value) value {
 		case int64:
 			return wrap(instruction.Type(), -a)
 		case uint64:
-			return wrapUnsigned(instruction.Type(), -a)
+			return wrap(instruction.Type(), -a)
 		}
 	case token.NOT:
 		return x.negate(a)
@@ -30,7 +30,7 @@ func (x *machine) unary(instruction *ssa.UnOp, a value) value {
 		case int64:
 			return wrap(instruction.Type(), ^a)
 		case uint64:
-			return wrapUnsigned(instruction.Type(), ^a)
+			return wrap(instruction.Type(), ^a)
 		}
 	case token.ARROW:
 		x.fail("channels and goroutines are not followed")
@@ -40,26 +40,20 @@ func (x *machine) unary(instruction *ssa.UnOp, a value) value {
 }
 
 // wrap keeps an integer in its type.
-func wrap(t types.Type, v int64) value {
+func wrap[T int64 | uint64](t types.Type, v T) value {
 	switch t.Underlying().(*types.Basic).Kind() {
 	case types.Int8:
-		return int64(int8(v))
+		return T(int8(v))
 	case types.Int16:
-		return int64(int16(v))
+		return T(int16(v))
 	case types.Int32:
-		return int64(int32(v))
-	}
-	return v
-}
-
-func wrapUnsigned(t types.Type, v uint64) value {
-	switch t.Underlying().(*types.Basic).Kind() {
+		return T(int32(v))
 	case types.Uint8:
-		return uint64(uint8(v))
+		return T(uint8(v))
 	case types.Uint16:
-		return uint64(uint16(v))
+		return T(uint16(v))
 	case types.Uint32:
-		return uint64(uint32(v))
+		return T(uint32(v))
 	}
 	return v
 }
@@ -67,28 +61,12 @@ func wrapUnsigned(t types.Type, v uint64) value {
 func (x *machine) binary(o token.Token, t types.Type, a, b value) value {
 	switch p := a.(type) {
 	case int64:
-		if o == token.SHL || o == token.SHR {
-			return shifted(x, o, t, p, b)
-		}
-		if q, ok := b.(int64); ok {
-			if r, ok := integers(x, o, p, q); ok {
-				if v, ok := r.(int64); ok {
-					return wrap(t, v)
-				}
-				return r
-			}
+		if r, ok := whole(x, o, t, p, b); ok {
+			return r
 		}
 	case uint64:
-		if o == token.SHL || o == token.SHR {
-			return shifted(x, o, t, p, b)
-		}
-		if q, ok := b.(uint64); ok {
-			if r, ok := integers(x, o, p, q); ok {
-				if v, ok := r.(uint64); ok {
-					return wrapUnsigned(t, v)
-				}
-				return r
-			}
+		if r, ok := whole(x, o, t, p, b); ok {
+			return r
 		}
 	case string:
 		if q, ok := b.(string); ok {
@@ -119,6 +97,22 @@ func (x *machine) binary(o token.Token, t types.Type, a, b value) value {
 	return nil
 }
 
+// whole is an operation whose first operand is an integer, in the type of that where the result is one too.
+func whole[T int64 | uint64](x *machine, o token.Token, t types.Type, p T, b value) (value, bool) {
+	if o == token.SHL || o == token.SHR {
+		return shifted(x, o, t, p, b), true
+	}
+	q, ok := b.(T)
+	if !ok {
+		return nil, false
+	}
+	r, ok := integers(x, o, p, q)
+	if v, isWhole := r.(T); isWhole {
+		return wrap(t, v), ok
+	}
+	return r, ok
+}
+
 func shifted[T int64 | uint64](x *machine, o token.Token, t types.Type, p T, b value) value {
 	n := x.index(b)
 	if n < 0 {
@@ -129,10 +123,7 @@ func shifted[T int64 | uint64](x *machine, o token.Token, t types.Type, p T, b v
 	} else {
 		p <<= n
 	}
-	if v, ok := any(p).(int64); ok {
-		return wrap(t, v)
-	}
-	return wrapUnsigned(t, uint64(p))
+	return wrap(t, p)
 }
 
 func integers[T int64 | uint64](x *machine, o token.Token, p, q T) (value, bool) {
@@ -282,11 +273,11 @@ func (x *machine) convert(from, to types.Type, a value) value {
 	case info&types.IsUnsigned != 0:
 		switch a := a.(type) {
 		case int64:
-			return wrapUnsigned(to, uint64(a))
+			return wrap(to, uint64(a))
 		case uint64:
-			return wrapUnsigned(to, a)
+			return wrap(to, a)
 		case float64:
-			return wrapUnsigned(to, uint64(a))
+			return wrap(to, uint64(a))
 		}
 	case info&types.IsInteger != 0:
 		switch a := a.(type) {

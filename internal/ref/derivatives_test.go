@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
@@ -100,7 +101,7 @@ func TestKinkHasZeroSlopeAndNaNPropagates(t *testing.T) {
 			t.Errorf("slope at %v is %v, want %v", c.x, got, c.slope)
 		}
 	}
-	if got := net.KinkMargin([]float64{1}); got != 0 {
+	if got := backendtest.KinkMargin(net, []float64{1}); got != 0 {
 		t.Errorf("kink margin on the kink is %v, want 0", got)
 	}
 	nan := []float64{math.NaN()}

@@ -177,26 +177,6 @@ func PullbackMetric(jac []float64, n int, lambda float64) []float64 {
 	return g
 }
 
-// KinkMargin is the smallest |a|/(Σ|w||h| + |b|) over the hidden pre-activations
-// a = Σ w h + b at x: how far, relative to what rounding can move it, the row is
-// from a point where the derivative jumps. +Inf without a hidden layer.
-func (m *MLP) KinkMargin(x []float64) float64 {
-	p := m.Run(x)
-	margin := math.Inf(1)
-	for l, layer := range m.Layers[:len(m.Layers)-1] {
-		for o, a := range p.Pre[l] {
-			size := math.Abs(layer.B[o])
-			for i, w := range layer.W[o*layer.In : (o+1)*layer.In] {
-				size += math.Abs(w * p.Input[l][i])
-			}
-			if size > 0 {
-				margin = math.Min(margin, math.Abs(a)/size)
-			}
-		}
-	}
-	return margin
-}
-
 func dot(a, b []float64) float64 {
 	s := 0.0
 	for i, v := range a {

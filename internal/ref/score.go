@@ -20,9 +20,9 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 		if !tensor.Finite(s) || !tensor.Finite(c) || !tensor.Finite(u) {
 			return projected, cost, math.Inf(-1)
 		}
-		added, low := scoreAction(p, may, s, c, pref, u, project)
+		added, low := ScoreAction(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		if s, c = next(p, s, c, u); may.Lost(s, c) {
+		if s, c = Next(p, s, c, u); may.Lost(s, c) {
 			margin = math.Inf(-1)
 		}
 	}
@@ -32,9 +32,9 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 	return projected, cost, margin
 }
 
-// scoreAction projects the action u of state s in place, unless project is false, and
+// ScoreAction projects the action u of state s in place, unless project is false, and
 // returns σᵀJ and the smallest margin there.
-func scoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
+func ScoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
 	spec := p.Spec()
 	J, delta, sigma, m := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
 	if project {
@@ -53,8 +53,8 @@ func scoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64,
 	return dot(sigma, J), domain.Smallest(m)
 }
 
-// next is the state and context that an action leads to.
-func next(p domain.Problem, s, c, u []float64) (sNext, cNext []float64) {
+// Next is the state and context that an action leads to.
+func Next(p domain.Problem, s, c, u []float64) (sNext, cNext []float64) {
 	sNext, cNext = make([]float64, len(s)), make([]float64, len(c))
 	p.Step(s, c, u, sNext, cNext)
 	return sNext, cNext

@@ -51,7 +51,8 @@ func Untrained(rng *rand.Rand, spec *domain.Spec, latent, codes int, hidden ...i
 	for i := range m.Codes.Data {
 		m.Codes.Data[i] = float32(rng.NormFloat64())
 	}
-	if err := m.FillDecoded(nil); err != nil {
+	m.CodesDecoded = tensor.New(codes, ns)
+	if err := m.DecoderS.Forward(m.Codes, m.CodesDecoded); err != nil {
 		panic(err)
 	}
 	return m

@@ -1,4 +1,4 @@
-package ref_test
+package backendtest_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
@@ -27,7 +27,7 @@ func TestOffsetsAreAddedToLatents(t *testing.T) {
 			want += 0.5 * u * u
 			offsets = append(offsets, u, 0)
 		}
-		first, cost, margin, _ := ref.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, len(actions), true)
+		first, cost, margin, _ := backendtest.NewRollouts(cfg).Score([]float64{0, 0}, []float64{0}, effort, offsets, len(actions), true)
 		if math.Abs(cost-want) > 1e-12 || first[0] != actions[0] || !(margin > 0) {
 			t.Errorf("offsets %v cost %v from the action %v, want %v", actions, cost, first[0], want)
 		}

@@ -1,10 +1,11 @@
-package ref
+package backendtest
 
 import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -13,16 +14,16 @@ import (
 //	z_h = E_x([s_h, c_h, slot]) + o_h,  u_h = Project(s_h, c_h, Clip(Base(s_h, c_h) + D_u(z_h)))
 //	(s_{h+1}, c_{h+1}) = Step(s_h, c_h, u_h)
 type Rollouts struct {
-	energy   Energy
-	encoderX *MLP
-	normX    Normalizer
+	energy   ref.Energy
+	encoderX *ref.MLP
+	normX    ref.Normalizer
 	floor    float64
 	width    int
 }
 
 // NewRollouts widens a map.
 func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
-	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
+	return &Rollouts{energy: ref.NewEnergy(cfg.Step), encoderX: ref.Widen(cfg.EncoderX), normX: ref.WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
 }
 
 // Score rolls out the candidate of these offsets, [steps·width]. Where all is a number
@@ -43,12 +44,12 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		if !tensor.Finite(u) {
 			return first, cost, math.Inf(-1), steps
 		}
-		added, low := scoreAction(p, may, s, c, pref, u, project)
+		added, low := ref.ScoreAction(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
 		if h == steps-1 && may.Score != nil && !ends {
 			return first, cost, margin, steps
 		}
-		switch s, c = next(p, s, c, u); {
+		switch s, c = ref.Next(p, s, c, u); {
 		case !tensor.Finite(s) || !tensor.Finite(c):
 			return first, cost, math.Inf(-1), steps
 		case may.Lost(s, c):
@@ -66,6 +67,8 @@ func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) [
 	slot := make([]float64, r.energy.Problem.Spec().PreferenceSize())
 	pref.Slot(slot, r.floor)
 	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
-	axpy(z, 1, o)
+	for i, v := range o {
+		z[i] += v
+	}
 	return r.energy.DecodeAction(z, s, c)
 }
