@@ -1,8 +1,6 @@
 package model
 
-import (
-	"github.com/gpc-engine/gpc/tensor"
-)
+import "github.com/gpc-engine/gpc/tensor"
 
 // Forward writes net(in) to out, one row after another: in is [B][In], out
 // [B][Out]. Sums are accumulated in float64 and rounded once per output.
