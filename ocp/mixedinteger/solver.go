@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	patience        = 8 // rounds that find nothing better, after which a search ends, and
-	mostRounds      = 60
-	mostSolved      = 8    // plans of a pass whose actions without a switch are solved
-	againCandidates = 1024 // after that
+	patience   = 8 // rounds that find nothing better, after which a search ends, and
+	mostRounds = 60
+	mostSolved = 8 // plans of a pass whose actions without a switch are solved
 	// gain is the least share of a cost by which a plan is better, and notable is one for which searches go on.
 	gain, notable = 1e-9, 1e-6
 	// Of a dataset: candidates of one sample, and the chance that a drive leaves its plan at a step.
