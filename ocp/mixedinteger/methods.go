@@ -39,11 +39,12 @@ func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
 	return opt, needsMap, ok
 }
 
-// What the name of a method that solves the actions without a switch ends in, and what the text about it adds.
-const (
-	polished = "-polish"
-	solved   = ", the actions without a switch solved for the best ones' switches and followed by the candidates"
-)
+// polished is a method that solves the actions without a switch.
+func polished(m domain.Method) domain.Method {
+	m.Name += "-polish"
+	m.About += ", the actions without a switch solved for the best ones' switches and followed by the candidates"
+	return m
+}
 
 // eachMethod calls add with every method; polished ones where there are actions without a switch.
 func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions)) {
@@ -58,7 +59,7 @@ func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions))
 				for _, ahead := range []bool{false, true} {
 					m := domain.Method{Name: fmt.Sprintf("%s-%d", name, n), About: fmt.Sprintf(format, n), Group: group, Needs: needs, Brief: n == 4096 && !polish}
 					if polish {
-						m.Name, m.About = m.Name+polished, m.About+solved
+						m = polished(m)
 					}
 					if ahead {
 						m.Name, m.About = m.Name+"-ahead", m.About+", searched between decisions"
@@ -74,7 +75,7 @@ func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions))
 	for _, polish := range polishes {
 		m := domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}
 		if polish {
-			m.Name, m.About = m.Name+polished, m.About+solved
+			m = polished(m)
 		}
 		add(m, ControllerOptions{Candidates: 512, Relaxed: true, Polish: polish})
 	}
