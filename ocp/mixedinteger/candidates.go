@@ -33,12 +33,12 @@ var renewals = [...]uint64{256, 128, 51, 20, 8, 0}
 // draw makes a candidate by chance. Neighbouring periods share a random number, which changes with a chance that each
 // candidate draws. Plans of few changes are then as likely as others.
 func (s *Search) draw(p *Plan) {
-	ns := len(s.spec.Switches)
+	ns, width := len(s.spec.Switches), s.rules.chances
 	renew := renewals[s.rng.IntN(len(renewals))]
 	copy(s.state, s.start)
 	for i := range ns {
 		chances, values := s.chances[s.rules.first[i]:], len(s.spec.Switches[i].Values)
-		u, bytes := s.rng.Float64(), uint64(0) // of which each decides on a period
+		u, bytes, free := s.rng.Float64(), uint64(0), s.rules.free[i] // each of bytes decides on a period
 		for h := range s.steps {
 			if h%8 == 0 {
 				bytes = s.rng.Uint64()
@@ -48,11 +48,13 @@ func (s *Search) draw(p *Plan) {
 			}
 			bytes >>= 8
 			place := s.state[i]
-			if s.rules.mayChange(i, s.state) {
-				place = quantile(chances[h*s.rules.chances:][:values], u)
+			if free || s.rules.mayChange(i, s.state) {
+				place = quantile(chances[h*width:][:values], u)
 			}
 			p.Places[h*ns+i] = uint8(place)
-			s.rules.take(i, place, s.state)
+			if !free {
+				s.rules.take(i, place, s.state)
+			}
 		}
 	}
 	s.drawOthers(p, 1)

@@ -163,22 +163,24 @@ func (s *Search) branchOut(h int) {
 	w.children, w.after = w.children[:0], w.after[:0]
 	for b := range r.branches {
 		x := r.x[b*r.nx : (b+1)*r.nx]
-		for k := range s.rules.combinations * choices {
-			k, choice := k/choices, k%choices
-			row := len(r.children)
-			w.after = append(w.after[:row*size], w.rules[b*size:(b+1)*size]...)
-			if !s.combine(k, w.after[row*size:], r.u[row*r.nu:(row+1)*r.nu]) {
-				continue
+		for k := range s.rules.combinations {
+			for choice := range choices {
+				row := len(r.children)
+				w.after = append(w.after[:row*size], w.rules[b*size:(b+1)*size]...)
+				u := r.u[row*r.nu : (row+1)*r.nu]
+				if !s.combine(k, w.after[row*size:], u) {
+					break
+				}
+				if !s.choose(choice, h, x[:r.ns], u) {
+					continue
+				}
+				copy(r.next[row*r.nx:(row+1)*r.nx], x)
+				r.children = append(r.children, branch{cost: r.branches[b].cost, violation: r.branches[b].violation})
+				if r.feedback != nil {
+					r.extreme = append(r.extreme, choice > 0)
+				}
+				w.children = append(w.children, node{int32(b), int32(k)})
 			}
-			if !s.choose(choice, h, x[:r.ns], r.u[row*r.nu:(row+1)*r.nu]) {
-				continue
-			}
-			copy(r.next[row*r.nx:(row+1)*r.nx], x)
-			r.children = append(r.children, branch{cost: r.branches[b].cost, violation: r.branches[b].violation})
-			if r.feedback != nil {
-				r.extreme = append(r.extreme, choice > 0)
-			}
-			w.children = append(w.children, node{int32(b), int32(k)})
 		}
 	}
 	r.x, r.next = r.next, r.x
@@ -266,11 +268,11 @@ func (s *Search) measureStates(h int) {
 		}
 		w.low[i], w.size[i] = math.Inf(1), 0
 		high := math.Inf(-1)
-		for row := range r.children {
+		for row := 0; row < len(r.children) && !(i < len(s.opt.Counters) && s.opt.Counters[i]); row++ {
 			v := r.next[row*r.nx+i]
 			w.low[i], high = min(w.low[i], v), max(high, v)
 		}
-		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) && !(i < len(s.opt.Counters) && s.opt.Counters[i]) {
+		if size := high - w.low[i]; size > 0 && !math.IsInf(size, 1) {
 			w.size[i] = size
 		}
 		*reach = w.size[i]
