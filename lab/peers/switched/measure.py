@@ -1,7 +1,7 @@
 """Systems with switched inputs beside solvers of mixed-integer problems: bonmin (of CasADi's wheel) and, where all limits are linear and the cost is
 at most quadratic, HiGHS and SCIP.
 
-    measure.py --out out/peers-switched.json [CASE or FILE.json …] [--episodes 5] [--seed 9001] [--method search-512]
+    measure.py --out out/peers-switched.json [CASE or FILE.json …] [--episodes 5] [--seed 9001] [--method search-4096] [--mixed relaxed-512-polish]
     measure.py --out FILE --scaling [--inputs 1,2,4,8] [--periods 10,30,100,300] [--limits]
     measure.py --out FILE CASE --state 0.5,0.7,0 --context 0 [--steps 30]
 
@@ -36,7 +36,8 @@ def main():
     parser.add_argument("systems", nargs="*", help="cases, or files of systems")
     parser.add_argument("--out", required=True, help="file for the record; results in it stay")
     parser.add_argument("--gpc", default="bin/gpc", help="the gpc program")
-    parser.add_argument("--method", default="search-512", help="that drives our episodes")
+    parser.add_argument("--method", default="search-4096", help="that drives our episodes")
+    parser.add_argument("--mixed", default="relaxed-512-polish", help="that drives them where there are other actions beside the switches")
     parser.add_argument("--episodes", type=int, default=5, help="starts of each system")
     parser.add_argument("--seed", type=int, default=9001, help="of the starts")
     parser.add_argument("--weights", type=numbers, help="of the objectives; equal ones")
@@ -53,7 +54,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, file in files(options, folder):
             record.add(name, lambda: measured(file, name, options, folder))
-            summarise(name, record.record["systems"][name], options.method)
+            summarise(name, record.record["systems"][name])
 
 
 class Record:
@@ -123,13 +124,14 @@ def measured(file, name, options, folder):
     except NotImplementedError as e:
         return {"left_out": str(e)}
     weights = options.weights or [1 / len(y.objectives)] * len(y.objectives)
+    method = options.mixed if y.free else options.method
     if options.state:
         if len(options.context) < y.contexts:
             sys.exit(f"{name}: --context has {len(options.context)} entries, want {y.contexts}, the clock last, and then what was before of each switch or nothing")
         starts = [{"state": options.state, "context": options.context}]
     else:
-        starts = episodes(y, file if name.endswith(".json") or options.scaling else name, weights, options, folder)
-    result = {"periods": y.steps, "inputs": len(y.switches), "weights": weights, "starts": starts}
+        starts = episodes(y, file if name.endswith(".json") or options.scaling else name, method, weights, options, folder)
+    result = {"periods": y.steps, "method": method, "inputs": len(y.switches), "weights": weights, "starts": starts}
     for start in starts:
         try:
             problem = peers.Problem(y, start["state"], start["context"], weights)
@@ -143,12 +145,12 @@ def measured(file, name, options, folder):
     return result
 
 
-def episodes(y, case, weights, options, folder):
+def episodes(y, case, method, weights, options, folder):
     """Our episodes with their starts, held to what NumPy makes of their actions."""
     from gpc import traces
 
     file = os.path.join(folder, f"{y.name}.jsonl")
-    run(options.gpc, "eval", case, "--method", options.method, "--episodes", str(options.episodes), "--seed", str(options.seed),
+    run(options.gpc, "eval", case, "--method", method, "--episodes", str(options.episodes), "--seed", str(options.seed),
         "--preference", ",".join(map(repr, weights)), "--threads", "1", "--trace", file)
     trace, starts = traces.read(file), []
     for episode, scene, end in zip(trace.episodes, trace.scenes, trace.ends):
@@ -158,7 +160,7 @@ def episodes(y, case, weights, options, folder):
             sys.exit(f"{y.name}, episode {episode}: the cost is {end['cost']} in the trace and {driven['cost']} by its actions")
         latency = trace["latency_us"][rows]
         ours = driven | {"kept": end["completed"] and driven["kept"], "safe": end["safe"], "cpu_s": float(latency.sum()) * 1e-6, "first_decision_s": float(latency[0]) * 1e-6}
-        starts.append({"episode": episode, "state": scene["s"], "context": scene["c"], options.method: ours, "reference": end["oracle_cost"]})
+        starts.append({"episode": episode, "state": scene["s"], "context": scene["c"], method: ours, "reference": end["oracle_cost"]})
     return starts
 
 
@@ -172,10 +174,10 @@ def compare(start):
         start["regret_pct"] = {k: 100 * (v - best) / best if best > 0 else None for k, v in costs.items()}
 
 
-def summarise(name, result, ours):
+def summarise(name, result):
     """Prints a line for each method as a benchmark does: of what starts it has a plan that keeps the limits, and its cost above the best."""
     starts = result.get("starts", [])
-    for method in ["reference", ours, "bonmin", *peers.LINEAR]:
+    for method in ["reference", result.get("method"), "bonmin", *peers.LINEAR]:
         answers = [start.get("solvers", {}).get(method) or start.get(method) for start in starts]
         answers = [a for a in answers if a is not None and not (isinstance(a, dict) and "left_out" in a)]
         if not answers:
