@@ -8,7 +8,7 @@ import (
 // withBackoff is the same problem with margins reduced by the backoff of their stage, a constant to every derivative.
 func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
 	copied := &Problem{
-		system: p.system, original: p.original, declared: p.declared, switching: p.switching, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
+		system: p.system, original: p.original, declared: p.declared, switching: p.switching, relaxation: p.relaxation, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
 		program: p.program, valueCode: p.valueCode, derivativeCode: p.derivativeCode, projectionCode: p.projectionCode,
 		stateOnly: p.stateOnly, backoff: b,
 	}
@@ -29,7 +29,8 @@ func subtractBackoff[T dual.Scalar](p *Problem, clock float64, m []T) {
 	if p.backoff == nil {
 		return
 	}
-	for i, v := range p.backoff.Row(clock) {
-		m[i] -= dual.Const[T](v)
+	row := p.backoff.Row(clock)
+	for i := range m { // a relaxed problem has the margins of the system alone
+		m[i] -= dual.Const[T](row[i])
 	}
 }

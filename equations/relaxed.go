@@ -81,7 +81,7 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 		Shares int `json:"shares"`
 	}{y.Constants, k.size}
 	y.snapAction, y.plan, y.unchecked = k.drawShares, plan, true
-	y.Blocks, y.Switches = nil, nil
+	y.Blocks, y.Switches, y.Measurement, y.Delay = nil, nil, nil, 0
 	if plan > 1 { // a map of whole plans, which depend on what was before as well
 		fill(&y.Training.Hidden, planHidden)
 		fill(&y.Training.Latent, planLatent)

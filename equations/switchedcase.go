@@ -12,8 +12,8 @@ import (
 // switchedCase is the case of a system with switches. Its map is about the relaxed problem of the shares. Its solver and
 // its methods search.
 func (y System) switchedCase(p *Problem) (domain.Case, error) {
-	if p.system.Measurement != nil || y.Delay > 0 || y.Blocks != nil {
-		return domain.Case{}, fmt.Errorf("system %q: Switches with Measurement, Delay or Blocks are not supported: leave them out", y.Name)
+	if y.Blocks != nil {
+		return domain.Case{}, fmt.Errorf("system %q: Switches with Blocks are not supported: leave Blocks out", y.Name)
 	}
 	if p.spec.Steps < p.spec.Horizon {
 		return domain.Case{}, fmt.Errorf("system %q: an episode of Steps %d decisions is shorter than Horizon %d", y.Name, p.spec.Steps, p.spec.Horizon)
@@ -35,12 +35,25 @@ func (y System) switchedCase(p *Problem) (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
-	search, err := mixedinteger.NewSolver(p, mixedinteger.Shares{Problem: learned, Solver: solver, Share: relaxed.relaxation.share}, y.Scenario, p.initial,
-		mixedinteger.SolverOptions{Perturbed: opt.Perturbed, PerturbScale: opt.PerturbScale, StateScale: opt.StateScale})
+	plant := closedloop.Simulated(p, y.Scenario, p.initial)
+	plant.Measurement, plant.Delay = y.Measurement, p.delay()
+	searching := func(p *Problem, solver *ocp.Solver) (*mixedinteger.Solver, domain.Case, error) {
+		search, err := mixedinteger.NewSolver(p, mixedinteger.Shares{Problem: learned, Solver: solver, Share: relaxed.relaxation.share}, y.Scenario, p.initial,
+			mixedinteger.SolverOptions{Perturbed: opt.Perturbed, PerturbScale: opt.PerturbScale, StateScale: opt.StateScale})
+		if err != nil {
+			return nil, domain.Case{}, err
+		}
+		return search, domain.Case{Problem: p, Learned: learned, Solver: search, Plant: plant, Methods: mixedinteger.Methods(search), Guard: domain.Guard{Off: true},
+			Measurement: y.Measurement, Delay: p.delay(), Shifts: p.shifts()}, nil
+	}
+	search, c, err := searching(p, solver)
 	if err != nil {
 		return domain.Case{}, err
 	}
-	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle = search.Oracle
-	return domain.Case{Problem: p, Learned: learned, Solver: search, Plant: plant, Methods: mixedinteger.Methods(search), Guard: domain.Guard{Off: true}, Shifts: p.shifts()}, nil
+	c.Tightened = func(b *domain.Backoff) (domain.Case, error) {
+		_, c, err := searching(p.withBackoff(b), solver.WithProblem(relaxed.withBackoff(b)))
+		return c, err
+	}
+	return c, nil
 }

@@ -56,6 +56,7 @@ type linearised struct {
 	n, ns, nc   int
 	nu, nm      int
 	width       int       // numbers of a row of derivatives
+	switched    []int     // entries of the action with a switch
 	unit        bool      // states are measured by themselves
 	rows        []float64 // [outputs][n]
 	duals       duals
@@ -74,6 +75,9 @@ func newLinearised(problem domain.Problem, f *Filter) (*linearised, error) {
 	l := &linearised{
 		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.measurement.Dual == nil, rows: make([]float64, f.ny*f.n),
 		duals: newDuals(f.measurement, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, len(spec.Margins)),
+	}
+	for i := range spec.Switches {
+		l.switched = append(l.switched, spec.Switches[i].Action)
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives
 	if d.Dual() {
@@ -162,9 +166,21 @@ func (l *linearised) derive(all *stages, count int) bool {
 			if !tensor.Finite(st.d[:l.n*l.width]) || !tensor.Finite(st.dm) {
 				return false
 			}
+			l.holdSwitches(st)
 		}
 	}
 	return true
+}
+
+// holdSwitches clears the derivatives by the actions that have a switch: no feedback moves these by a little.
+func (l *linearised) holdSwitches(x *stage) {
+	for _, action := range l.switched {
+		for _, rows := range [][]float64{x.d[:l.n*l.width], x.dm} {
+			for at := action; at < len(rows); at += l.width {
+				rows[at] = 0
+			}
+		}
+	}
 }
 
 // differentiate differentiates a stage by the inputs that dual numbers vary.

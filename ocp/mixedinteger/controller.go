@@ -51,6 +51,7 @@ type Controller struct {
 	executed       []float64
 	s, c           []float64 // what was expected, of Ahead
 	prepared       bool
+	again          bool // the next decision is in the state of the last one
 	decision       domain.Decision
 	choice         domain.Chosen
 	state, context []float64
@@ -75,7 +76,7 @@ func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (
 // Reset implements domain.Controller.
 func (k *Controller) Reset(domain.Episode) error {
 	k.plans, k.chances = nil, k.chances[:0]
-	k.feedback, k.prepared = nil, false
+	k.feedback, k.prepared, k.again = nil, false, false
 	k.search.Restart(0)
 	return nil
 }
@@ -86,6 +87,7 @@ func (k *Controller) Abilities() *domain.ControllerAbilities {
 		Executed: func(u []float64) { k.executed = append(k.executed[:0], u...) },
 		Missed:   func(_, _, _ []float64) { k.shift() },
 		Chosen:   func() domain.Chosen { return k.choice },
+		Again:    func(plan []float64) { k.again, k.plans = true, append(k.plans, slices.Clone(plan)) },
 	}
 	if k.opt.Ahead {
 		a.Prepare = k.prepare
@@ -141,9 +143,10 @@ func (k *Controller) Decide(s, c []float64, pref domain.Preference, u []float64)
 	candidates := k.opt.Candidates
 	if k.prepared {
 		candidates = min(candidates, aheadCandidates)
-	} else if len(k.plans) > 0 {
+	} else if len(k.plans) > 0 && !k.again {
 		k.shift()
 	}
+	k.again = false
 	if err := k.find(s, c, pref, candidates); err != nil {
 		return domain.Decision{}, err
 	}
