@@ -172,13 +172,12 @@ func (l *linearised) derive(all *stages, count int) bool {
 	return true
 }
 
-// holdSwitches clears the derivatives by the actions that have a switch: no feedback moves these by a little.
+// holdSwitches clears the derivatives of the margins by the actions that have a switch: none moves by a little. Later decisions search
+// anew, so the way off the plan is held by these as by any action.
 func (l *linearised) holdSwitches(x *stage) {
 	for _, action := range l.switched {
-		for _, rows := range [][]float64{x.d[:l.n*l.width], x.dm} {
-			for at := action; at < len(rows); at += l.width {
-				rows[at] = 0
-			}
+		for at := action; at < len(x.dm); at += l.width {
+			x.dm[at] = 0
 		}
 	}
 }
