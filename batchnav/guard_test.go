@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
@@ -526,7 +527,7 @@ func TestGuardOfASearch(t *testing.T) {
 		if bits[0] != 0 || !plan.safe() || math.Abs(plan.margin-best.Margin) > 1e-5 {
 			t.Errorf("%+v: %v, margin %g; the search's is %g", o, bits, plan.margin, best.Margin)
 		}
-		_, cost, _ := ref.ScorePlan(p.finite, []float64{-1, 0.4}, []float64{0}, adaptively, plan.actions, cartSteps, true)
+		_, cost, _ := planscore.Plan(p.finite, []float64{-1, 0.4}, []float64{0}, adaptively, plan.actions, cartSteps, true)
 		if math.Abs(cost-best.Cost) > 1e-5*(1+best.Cost) {
 			t.Errorf("%+v: the plan costs %g, the search's best %g", o, cost, best.Cost)
 		}

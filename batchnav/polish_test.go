@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
@@ -54,7 +55,7 @@ func TestPolishIsNeverWorseThanTheSearch(t *testing.T) {
 		d := require.Get(n.Decide(s, c, pref))(t)
 		search := require.Get(searcher(t, ref.New(), finite{cart}, SearchOptions{Candidates: candidates}).Decide(s, c, pref))(t)
 		m, steps := n.batch.loops[0].memory, finite{cart}.Remaining(c)
-		_, cost, margin := ref.ScorePlan(cart, s, c, pref, m.plan, steps, true)
+		_, cost, margin := planscore.Plan(cart, s, c, pref, m.plan, steps, true)
 		best := m.Best()
 		if best.Margin >= 0 && (margin < 0 || cost > best.Cost+1e-9*(1+best.Cost)) {
 			rt.Fatalf("cost %g, margin %g; the best roll-out has %g, %g", cost, margin, best.Cost, best.Margin)

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -202,7 +203,7 @@ func TestRefineOfLongerPlans(t *testing.T) {
 		t.Fatalf("plan of %d actions over %d decisions, want %d", len(got.U), got.LookAhead, length)
 	}
 	// Executed as it is, the projected plan needs no projection.
-	executed, cost, margin := ref.ScorePlan(cart, []float64{1.2, 0.5}, []float64{0}, pref, got.U, length, true)
+	executed, cost, margin := planscore.Plan(cart, []float64{1.2, 0.5}, []float64{0}, pref, got.U, length, true)
 	if !slices.Equal(executed, got.U) {
 		t.Errorf("the plan %v is not projected, the projection gives %v", got.U, executed)
 	}
@@ -234,7 +235,7 @@ func TestRefineChoosesAmongProposals(t *testing.T) {
 		for row, source := range a.Sources {
 			plan := make([]float64, p.Spec().PlanSize())
 			tensor.Widen(plan, a.Plans.Row(row))
-			executed, cost, margin := ref.ScorePlan(p, q.S, q.C, q.Preference, plan, len(plan), true)
+			executed, cost, margin := planscore.Plan(p, q.S, q.C, q.Preference, plan, len(plan), true)
 			if p.Spec().Keeps(margin) {
 				best = math.Min(best, cost)
 			}
@@ -282,7 +283,7 @@ func (p scoring) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 	for i := range b.Cost {
 		plan := make([]float64, np)
 		tensor.Widen(plan, b.Plans.Row(i))
-		plan, b.Cost[i], b.Margin[i] = ref.ScorePlan(p.Cart, b.S, b.C, b.Preference, plan, b.Steps, !b.NoProjection)
+		plan, b.Cost[i], b.Margin[i] = planscore.Plan(p.Cart, b.S, b.C, b.Preference, plan, b.Steps, !b.NoProjection)
 		copy(b.Projected[i*np:], plan)
 	}
 	return ctx.Err()

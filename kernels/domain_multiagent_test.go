@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/paper/multiagent"
 	"github.com/gpc-engine/gpc/tensor"
@@ -138,7 +139,7 @@ func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, 
 	})
 	require.OK(t, err)
 	for i := range rows {
-		plan, wantCost, wantMargin := ref.ScorePlan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
+		plan, wantCost, wantMargin := planscore.Plan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
 		if math.IsInf(wantMargin, -1) {
 			if margin[i] != wantMargin {
 				t.Errorf("%s, plan %d: margin %v of a plan that is lost", spec.Name, i, margin[i])

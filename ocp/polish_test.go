@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
@@ -28,10 +28,10 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 		if !solver.Polish(s, c, pref, plan, iterations) {
 			t.Fatalf("%d iterations change nothing", iterations)
 		}
-		_, cost, _ := ref.ScorePlan(problem, s, c, pref, plan, testdomain.PoleSteps, true)
+		_, cost, _ := planscore.Plan(problem, s, c, pref, plan, testdomain.PoleSteps, true)
 		return plan, cost
 	}
-	_, before, _ := ref.ScorePlan(problem, s, c, pref, given, testdomain.PoleSteps, true)
+	_, before, _ := planscore.Plan(problem, s, c, pref, given, testdomain.PoleSteps, true)
 	whole, least := polish(50)
 	once, towards := polish(1)
 	if math.Abs(least-best.Cost) > 1e-6*best.Cost || !(towards < before) || !(least < towards) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -39,8 +39,8 @@ func BenchmarkPolish(b *testing.B) {
 					for _, iterations := range []int{0, 1, 3, 5, 10} {
 						plan := slices.Clone(given)
 						polish(first, ctx, adaptive.Preference, plan, iterations)
-						_, before, _ := ref.ScorePlan(c.Problem, first, ctx, adaptive.Preference, given, spec.Steps, true)
-						_, after, margin := ref.ScorePlan(c.Problem, first, ctx, adaptive.Preference, plan, spec.Steps, true)
+						_, before, _ := planscore.Plan(c.Problem, first, ctx, adaptive.Preference, given, spec.Steps, true)
+						_, after, margin := planscore.Plan(c.Problem, first, ctx, adaptive.Preference, plan, spec.Steps, true)
 						if !spec.Keeps(margin) || !(after < before) {
 							after = before
 						}

@@ -62,6 +62,7 @@ var documents = []document{
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
 	{switchedPage, "every method", devices.switchedInFull},
+	{switchedPage, "switches under noise", devices.switchedNoisy},
 	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
 	{switchedPage, "learning to optimize", learnedToOptimize.text},
 	{waysPage, "several ways round", devices.waysRound},

@@ -16,7 +16,7 @@ var switchedMethods = []string{"direct", "refine-512", "refine-4096", "search-51
 // switchedPlans is the record of each system with switched inputs; nil: there is none.
 func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {
 	for _, y := range gallery.Switched() {
-		if p := d.undisturbed(y.Name, func(*closedloop.Pairing) bool { return true }); p != nil {
+		if p := d.undisturbed(y.Name, func(p *closedloop.Pairing) bool { return !p.Estimated }); p != nil {
 			visit(p)
 		}
 	}
@@ -60,4 +60,24 @@ func (d devices) switchedInFull() string {
 		return noRecord
 	}
 	return report.Tables(report.BesideMaps(all, nil))
+}
+
+// switchedNoisy is what estimates and limits that are kept off are worth beside switches.
+func (d devices) switchedNoisy() string {
+	var shown []closedloop.Pairing
+	s := report.Section{Rows: [][]string{{"system", "noise, %", "kept off, σ", "method", "safe", "cost above the best, % (worst)"}}}
+	for _, y := range gallery.Switched() {
+		for _, p := range d.foreign(func(p *closedloop.Pairing) bool { return p.Case == y.Name && p.MeasuredNoise > 0 }) {
+			shown = append(shown, p)
+			for i := range p.Pairs {
+				m := &p.Pairs[i]
+				s.Rows = append(s.Rows, []string{"`" + p.Case + "`", fmt.Sprintf("%g", 100*p.MeasuredNoise), fmt.Sprintf("%g", p.Tightening), "`" + m.Method + "`", safeShare(m), meanAndWorst(m)})
+			}
+		}
+	}
+	if len(shown) == 0 {
+		return noRecord
+	}
+	s.Provenance = report.RecordedBy(shown)
+	return report.Tables(s)
 }

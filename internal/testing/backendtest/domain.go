@@ -44,7 +44,7 @@ const (
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Score, if there is one, gives finite objectives and the margins of Margins.
 //   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
-//     action (ref.ScorePlan) in every row and on any number of threads; a plan that is
+//     action (planscore.Plan) in every row and on any number of threads; a plan that is
 //     not finite spoils no other, and a cancelled context ends it.
 //   - Polish, if there is one, writes finite plans, the same again and beside others,
 //     leaves one that it reports no change of, and more than once its projected roll-out

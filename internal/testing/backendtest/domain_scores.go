@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -89,7 +89,7 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 			if r == lost {
 				continue
 			}
-			plan, cost, margin := ref.ScorePlan(p, at.s, at.c, b.Preference, row64(b.Plans.Row(r)), b.Steps, !b.NoProjection)
+			plan, cost, margin := planscore.Plan(p, at.s, at.c, b.Preference, row64(b.Plans.Row(r)), b.Steps, !b.NoProjection)
 			want := append(plan, cost, margin)
 			got := slices.Concat(one.Projected[r*np:(r+1)*np], one.Cost[r:r+1], one.Margin[r:r+1])
 			if !slices.Equal(got, slices.Concat(three.Projected[r*np:(r+1)*np], three.Cost[r:r+1], three.Margin[r:r+1])) {
@@ -132,7 +132,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 		if i%2 == 1 {
 			pref = domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
 		}
-		given, cost, margin := ref.ScorePlan(p, at.s, at.c, pref, slices.Repeat(at.u, steps), steps, true)
+		given, cost, margin := planscore.Plan(p, at.s, at.c, pref, slices.Repeat(at.u, steps), steps, true)
 		before, plans, changed := at.clone(), [3][]float64{}, [3]bool{}
 		var beside sync.WaitGroup
 		for k := range plans {
@@ -155,7 +155,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 		case !changed[0] && !slices.Equal(plans[0], given):
 			errs = append(errs, fmt.Errorf("point %d: Polish reports no change and gives %v for %v", i, plans[0], given))
 		}
-		_, polished, kept := ref.ScorePlan(p, at.s, at.c, pref, plans[0], steps, true)
+		_, polished, kept := planscore.Plan(p, at.s, at.c, pref, plans[0], steps, true)
 		if spec.Keeps(kept) && (polished < cost || !spec.Keeps(margin)) {
 			gained++
 		}

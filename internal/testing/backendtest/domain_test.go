@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -148,7 +148,7 @@ func (b broken) NewPlanScorer(domain.Accelerator) (domain.PlanScorer, error) { r
 func (b broken) ScorePlans(ctx context.Context, p domain.PlanBatch) error {
 	for r := range p.Cost {
 		var plan []float64
-		plan, p.Cost[r], p.Margin[r] = ref.ScorePlan(b, p.S, p.C, p.Preference, row64(p.Plans.Row(r)), p.Steps, !p.NoProjection)
+		plan, p.Cost[r], p.Margin[r] = planscore.Plan(b, p.S, p.C, p.Preference, row64(p.Plans.Row(r)), p.Steps, !p.NoProjection)
 		copy(p.Projected[r*len(plan):], plan)
 	}
 	if b.plans != nil {

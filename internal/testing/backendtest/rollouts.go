@@ -6,6 +6,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -44,12 +45,12 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		if !tensor.Finite(u) {
 			return first, cost, math.Inf(-1), steps
 		}
-		added, low := ref.ScoreAction(p, may, s, c, pref, u, project)
+		added, low := planscore.Action(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
 		if h == steps-1 && may.Score != nil && !ends {
 			return first, cost, margin, steps
 		}
-		switch s, c = ref.Next(p, s, c, u); {
+		switch s, c = planscore.Next(p, s, c, u); {
 		case !tensor.Finite(s) || !tensor.Finite(c):
 			return first, cost, math.Inf(-1), steps
 		case may.Lost(s, c):

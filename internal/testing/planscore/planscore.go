@@ -1,4 +1,5 @@
-package ref
+// Package planscore scores plans by a problem's functions alone, one decision after another: what every roll-out has to agree with.
+package planscore
 
 import (
 	"math"
@@ -7,12 +8,12 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// ScorePlan executes a decoded plan, one action after another, for steps decisions:
+// Plan executes a decoded plan, one action after another, for steps decisions:
 // each is projected in the state it is taken in, unless project is false, and adds σᵀJ
 // (with the weights of ProblemAbilities.Weights where it has some for σ) and its smallest margin, with
 // Score where the problem has it. A plan that leaves the numbers, or meets a state that is
 // lost (domain.ProblemAbilities.Failed), has the margin −Inf. It is what a domain.PlanScorer must agree with.
-func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
+func Plan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
 	nu, may := p.Spec().ActionSize(), domain.AbilitiesOfProblem(p)
 	projected, margin = append([]float64(nil), plan...), math.Inf(1)
 	for h := range steps {
@@ -20,7 +21,7 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 		if !tensor.Finite(s) || !tensor.Finite(c) || !tensor.Finite(u) {
 			return projected, cost, math.Inf(-1)
 		}
-		added, low := ScoreAction(p, may, s, c, pref, u, project)
+		added, low := Action(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
 		if s, c = Next(p, s, c, u); may.Lost(s, c) {
 			margin = math.Inf(-1)
@@ -32,9 +33,9 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 	return projected, cost, margin
 }
 
-// ScoreAction projects the action u of state s in place, unless project is false, and
+// Action projects the action u of state s in place, unless project is false, and
 // returns σᵀJ and the smallest margin there.
-func ScoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
+func Action(p domain.Problem, may *domain.ProblemAbilities, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
 	spec := p.Spec()
 	J, delta, sigma, m := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
 	if project {
@@ -50,7 +51,7 @@ func ScoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64,
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, m)
 	}
-	return dot(sigma, J), domain.Smallest(m)
+	return tensor.DotInOrder(sigma, J), domain.Smallest(m)
 }
 
 // Next is the state and context that an action leads to.
