@@ -16,7 +16,7 @@ var switchedMethods = []string{"direct", "refine-512", "refine-4096", "search-51
 // switchedPlans is the record of each system with switched inputs; nil: there is none.
 func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {
 	for _, y := range gallery.Switched() {
-		if p := d.undisturbed(y.Name, func(p *closedloop.Pairing) bool { return !p.Estimated }); p != nil {
+		if p := d.undisturbed(y.Name, func(*closedloop.Pairing) bool { return true }); p != nil {
 			visit(p)
 		}
 	}

@@ -24,7 +24,7 @@ func WaysRound(p *closedloop.Pairing) bool {
 
 // UndisturbedPlant tells whether a pairing is of the case's own plant, measured without error, and of its own scenes.
 func UndisturbedPlant(p *closedloop.Pairing) bool {
-	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == "" && !Estimated(p)
+	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.MeasuredNoise == 0 && p.ScenesSHA256 == "" && !Estimated(p)
 }
 
 // What stands behind the loads of a dispatch that withholds the admittances of its network, and of one that gives what measured flows
