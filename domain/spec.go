@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -163,11 +164,16 @@ func (s *Spec) Fingerprint(constants []byte) [32]byte {
 	return [32]byte(sum.Sum(nil))
 }
 
-// CheckSizes says what is wrong with the lengths of an observation, or with its clock, in words
-// that follow its name. A clock that is no number is a sensor's fault, which is answered.
+// CheckSizes says what is wrong with the lengths of an observation, with its clock, or with what was before of its
+// switches, in words that follow its name. An entry that is no number is a sensor's fault, which is answered.
 func (s *Spec) CheckSizes(state, context []float64) error {
 	if len(state) != s.MeasuredSize() || len(context) != s.ContextSize() {
 		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(state), len(context), s.Name, s.MeasuredSize(), s.ContextSize())
+	}
+	for i := range s.Switches {
+		if wrong := s.Switches[i].wrong(s, context); wrong != "" {
+			return errors.New(wrong)
+		}
 	}
 	if s.Clock == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -41,4 +42,19 @@ func (w *Switch) MayChange(c []float64) bool {
 	const half = 0.5 // ages are counts, in whatever arithmetic
 	last := w.Nearest(c[w.Last])
 	return c[w.Ages] > float64(w.Least[last])-half && (w.Most == 0 || c[w.Ages+w.Most-1] > float64(w.Window)-half)
+}
+
+// wrong says what is no value and no age in what context c says was before, "" where nothing is.
+func (w *Switch) wrong(s *Spec, c []float64) string {
+	const rounding = 1e-3 // of the distance of two values: c may have been kept in other arithmetic
+	v, near := c[w.Last], w.Values[w.Nearest(c[w.Last])]
+	if math.Abs(v-near) > rounding*(w.Values[1]-w.Values[0]) {
+		return fmt.Sprintf("has %s %v in c[%d], want one of %v", s.Context[w.Last].Name, v, w.Last, w.Values)
+	}
+	for i := range w.Changes() {
+		if age := c[w.Ages+i]; age < 0 {
+			return fmt.Sprintf("has %s %v in c[%d], want the number of periods since that change, 0 or more", s.Context[w.Ages+i].Name, age, w.Ages+i)
+		}
+	}
+	return ""
 }

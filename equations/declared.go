@@ -225,7 +225,7 @@ func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 		inner.Margins(s, c[:nc], u, sNext, *row)
 		penalty := dual.Const[T](0)
 		for _, limit := range k.soft {
-			penalty += softPenalty(limit, (*row)[limit.margin])
+			penalty += softPenalty(numbers[T]{}, limit, (*row)[limit.margin])
 		}
 		rows.Put(row)
 		for i := range j {
@@ -275,14 +275,16 @@ func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 // softPenalty is the penalty of a soft limit at a margin m. With R(x) = √(x² + width²) and x = |m|/reach, the second
 // derivative of the excess e is proportional to R(x)⁻³ − R(1)⁻³ within reach and zero beyond, where e is max(0, −m). A
 // bend like a hyperbola's is what a solver sees ahead of a limit. Its end leaves an optimum with room as it is.
-func softPenalty[T dual.Scalar](l softLimit, m T) T {
-	number, end := dual.Const[T], math.Hypot(1, l.width)
-	size := dual.Abs(m)
-	x := dual.Min(1, size*number(1/l.reach))
-	root := dual.Sqrt(x*x + number(l.width*l.width))
-	bend := number(end*end)*(1+x)/((number(end)+root)*(root+number(end)*x)) - 0.5
-	e := number(l.reach*l.width*l.width/2)*(1-x)*(1-x)*bend + 0.5*(size-m)
-	return number(l.linear)*e + number(l.quadratic)*(e*e)
+func softPenalty[T any](a algebra[T], l softLimit, m T) T {
+	number, end := a.Const, math.Hypot(1, l.width)
+	size := a.Abs(m)
+	x := a.Min(number(1), a.Mul(size, number(1/l.reach)))
+	root := a.Sqrt(a.Add(a.Mul(x, x), number(l.width*l.width)))
+	slope := a.Mul(a.Add(number(end), root), a.Add(root, a.Mul(number(end), x)))
+	bend := a.Sub(a.Div(a.Mul(number(end*end), a.Add(number(1), x)), slope), number(0.5))
+	rest := a.Sub(number(1), x)
+	e := a.Add(a.Mul(a.Mul(a.Mul(number(l.reach*l.width*l.width/2), rest), rest), bend), a.Mul(number(0.5), a.Sub(size, m)))
+	return a.Add(a.Mul(number(l.linear), e), a.Mul(number(l.quadratic), a.Mul(e, e)))
 }
 
 // softLimits is domain.ProblemAbilities.Soft; nil without soft limits.

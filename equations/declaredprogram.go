@@ -2,7 +2,6 @@ package equations
 
 import (
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/equations/program"
@@ -65,7 +64,10 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 		}
 	case objectivesFunction:
 		if len(k.soft) > 0 {
-			penalty := k.penalty(b, b.Inline(read.Function(marginsFunction), w.inputs))
+			margins, penalty := b.Inline(read.Function(marginsFunction), w.inputs), b.Const(0)
+			for _, limit := range k.soft {
+				penalty = b.Apply(program.Add, penalty, softPenalty(instructions{b}, limit, margins[limit.margin]))
+			}
 			for i, j := range results {
 				results[i] = b.Apply(program.Add, j, penalty)
 			}
@@ -88,27 +90,6 @@ func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *pr
 		}
 	}
 	return b.Function(w.out, results)
-}
-
-// penalty is the penalty of the soft limits, the operations of softPenalty.
-func (k *declared) penalty(b *program.Builder, margins []program.Value) program.Value {
-	number := b.Const
-	add := func(x, y program.Value) program.Value { return b.Apply(program.Add, x, y) }
-	sub := func(x, y program.Value) program.Value { return b.Apply(program.Sub, x, y) }
-	mul := func(x, y program.Value) program.Value { return b.Apply(program.Mul, x, y) }
-	sum := number(0)
-	for _, l := range k.soft {
-		m, end := margins[l.margin], math.Hypot(1, l.width)
-		size := b.Apply(program.Abs, m)
-		x := b.Apply(program.Min, number(1), mul(size, number(1/l.reach)))
-		root := b.Apply(program.Sqrt, add(mul(x, x), number(l.width*l.width)))
-		slope := mul(add(number(end), root), add(root, mul(number(end), x)))
-		bend := sub(b.Apply(program.Div, mul(number(end*end), add(number(1), x)), slope), number(0.5))
-		rest := sub(number(1), x)
-		e := add(mul(mul(mul(number(l.reach*l.width*l.width/2), rest), rest), bend), mul(number(0.5), sub(size, m)))
-		sum = add(sum, add(mul(number(l.linear), e), mul(number(l.quadratic), mul(e, e))))
-	}
-	return sum
 }
 
 // outputs is the function of inner's Measurement with p's context.

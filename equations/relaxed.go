@@ -128,7 +128,7 @@ func (k *shareSystem) drawShares(u []float64) {
 }
 
 // mix calls f with the action of each set of values and its weight.
-func mix[T dual.Scalar](k *shareSystem, shares []T, f func(weight T, u []T)) {
+func mix[T any](k *shareSystem, a algebra[T], shares []T, f func(weight T, u []T)) {
 	u := make([]T, len(k.shares))
 	sharesOf := func(d *switched) []T { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
 	for i, entry := range k.shares {
@@ -139,28 +139,28 @@ func mix[T dual.Scalar](k *shareSystem, shares []T, f func(weight T, u []T)) {
 	if k.combinations == nil {
 		for i := range k.switches {
 			d := &k.switches[i]
-			u[d.Action] = dual.Const[T](d.Values[0])
+			u[d.Action] = a.Const(d.Values[0])
 			for v, share := range sharesOf(d) {
-				u[d.Action] += share * dual.Const[T](d.Values[v+1]-d.Values[0])
+				u[d.Action] = a.Add(u[d.Action], a.Mul(share, a.Const(d.Values[v+1]-d.Values[0])))
 			}
 		}
-		f(dual.Const[T](1), u)
+		f(a.Const(1), u)
 		return
 	}
 	for _, c := range k.combinations {
-		weight := dual.Const[T](1)
+		weight := a.Const(1)
 		for i := range k.switches {
 			d := &k.switches[i]
-			u[d.Action] = dual.Const[T](d.Values[c[i]])
-			share := dual.Const[T](1)
+			u[d.Action] = a.Const(d.Values[c[i]])
+			share := a.Const(1)
 			if list := sharesOf(d); c[i] > 0 {
 				share = list[c[i]-1]
 			} else {
 				for _, s := range list {
-					share -= s
+					share = a.Sub(share, s)
 				}
 			}
-			weight *= share
+			weight = a.Mul(weight, share)
 		}
 		f(weight, u)
 	}
@@ -169,7 +169,7 @@ func mix[T dual.Scalar](k *shareSystem, shares []T, f func(weight T, u []T)) {
 // mean writes the mean of what f writes for the sets of values.
 func mean[T dual.Scalar](k *shareSystem, shares, out []T, f func(u, out []T)) {
 	sum, one := make([]T, len(out)), make([]T, len(out))
-	mix(k, shares, func(weight T, u []T) {
+	mix(k, numbers[T]{}, shares, func(weight T, u []T) {
 		copy(one, out)
 		f(u, one)
 		for i, v := range one {
@@ -267,7 +267,7 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 				results = slices.Clone(b.Inline(f, inputs(nil)))
 			}
 		} else {
-			k.mixProgram(b, shares, func(weight program.Value, u []program.Value) {
+			mix(k, instructions{b}, shares, func(weight program.Value, u []program.Value) {
 				one := b.Inline(f, inputs(u))
 				if results == nil {
 					results = make([]program.Value, len(one))
@@ -286,7 +286,7 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 			case stepFunction:
 				results = append(results, arguments["c"][d.Last:d.Ages+d.Changes()]...)
 			case initialFunction:
-				results = append(results, switchProgram{b: b, d: d}.begin(len(p.spec.Context))...)
+				results = d.appendInitial(b, len(p.spec.Context), results)
 			case marginsFunction:
 				if len(d.Values) == 2 {
 					continue
@@ -300,45 +300,6 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 		}
 		return b.Function(out, results)
 	})
-}
-
-// mixProgram is mix in a program.
-func (k *shareSystem) mixProgram(b *program.Builder, shares []program.Value, f func(weight program.Value, u []program.Value)) {
-	u := make([]program.Value, len(k.shares))
-	sharesOf := func(d *switched) []program.Value { return shares[k.shares[d.Action]:][:len(d.Values)-1] }
-	for i, entry := range k.shares {
-		if entry < len(shares) {
-			u[i] = shares[entry]
-		}
-	}
-	if k.combinations == nil {
-		for i := range k.switches {
-			d := &k.switches[i]
-			u[d.Action] = b.Const(d.Values[0])
-			for v, share := range sharesOf(d) {
-				u[d.Action] = b.Apply(program.Add, u[d.Action], b.Apply(program.Mul, share, b.Const(d.Values[v+1]-d.Values[0])))
-			}
-		}
-		f(b.Const(1), u)
-		return
-	}
-	for _, c := range k.combinations {
-		weight := b.Const(1)
-		for i := range k.switches {
-			d := &k.switches[i]
-			u[d.Action] = b.Const(d.Values[c[i]])
-			share := b.Const(1)
-			if list := sharesOf(d); c[i] > 0 {
-				share = list[c[i]-1]
-			} else {
-				for _, s := range list {
-					share = b.Apply(program.Sub, share, s)
-				}
-			}
-			weight = b.Apply(program.Mul, weight, share)
-		}
-		f(weight, u)
-	}
 }
 
 // share writes the shares of an action of the system into one of the relaxed problem.

@@ -89,17 +89,17 @@ func TestSoftPenalty(t *testing.T) {
 		for range 1000 {
 			size := l.reach * math.Exp(5*rng.NormFloat64())
 			m := math.Copysign(size, rng.Float64()-0.5)
-			got, excess := softPenalty(l, m), math.Max(0, -m)
+			got, excess := softPenalty(numbers[float64]{}, l, m), math.Max(0, -m)
 			want := l.linear*excess + l.quadratic*excess*excess
 			switch {
 			case size >= l.reach && math.Abs(got-want) > 1e-12*want:
 				t.Fatalf("priority %d: the penalty at a margin of %v is %v, want %v", priority, m, got, want)
-			case got < want*(1-1e-12) || got > softPenalty(l, 0.0)*(1+1e-12) && m > 0:
-				t.Fatalf("priority %d: the penalty at a margin of %v is %v, want %v to %v", priority, m, got, want, softPenalty(l, 0.0))
+			case got < want*(1-1e-12) || got > softPenalty(numbers[float64]{}, l, 0.0)*(1+1e-12) && m > 0:
+				t.Fatalf("priority %d: the penalty at a margin of %v is %v, want %v to %v", priority, m, got, want, softPenalty(numbers[float64]{}, l, 0.0))
 			}
 			h := 1e-4 * (size + l.reach*l.width)
-			below, above := softPenalty(l, m-h), softPenalty(l, m+h)
-			slope := dual.Derivative(softPenalty(l, complex(m, dual.Step)))
+			below, above := softPenalty(numbers[float64]{}, l, m-h), softPenalty(numbers[float64]{}, l, m+h)
+			slope := dual.Derivative(softPenalty(numbers[complex128]{}, l, complex(m, dual.Step)))
 			if difference := (above - below) / (2 * h); math.Abs(slope-difference) > 1e-4*(l.linear+l.quadratic*size) {
 				t.Fatalf("priority %d: the slope at a margin of %v is %v, by differences %v", priority, m, slope, difference)
 			}
@@ -107,7 +107,7 @@ func TestSoftPenalty(t *testing.T) {
 				t.Fatalf("priority %d: the penalty is not convex at a margin of %v", priority, m)
 			}
 		}
-		if at := dual.Derivative(softPenalty(softLimit{linear: 1, reach: l.reach, width: l.width}, complex(0, dual.Step))); math.Abs(at+0.5) > 1e-12 {
+		if at := dual.Derivative(softPenalty(numbers[complex128]{}, softLimit{linear: 1, reach: l.reach, width: l.width}, complex(0, dual.Step))); math.Abs(at+0.5) > 1e-12 {
 			t.Errorf("priority %d: the slope at the limit is %v, want −1/2", priority, at)
 		}
 	}

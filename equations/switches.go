@@ -82,6 +82,9 @@ func (w *Switch) check(y *System) (wrong string) {
 	if w.Most < 0 || w.Most > maxChanges || w.Window < 0 || w.Window > horizon || (w.Most == 0) != (w.Window == 0) {
 		return fmt.Sprintf("Most is %d changes in a Window of %d periods, want neither, or 1 to %d in 1 to %d", w.Most, w.Window, maxChanges, horizon)
 	}
+	if w.Most > 0 && w.Most >= w.Window {
+		return fmt.Sprintf("Most is %d changes in a Window of %d periods, in which there are no more: want fewer changes than periods", w.Most, w.Window)
+	}
 	if !(w.Cost >= 0) || math.IsInf(w.Cost, 0) || (w.Cost > 0) != (w.Objective != "") {
 		return fmt.Sprintf("Cost is %v in the objective %q, want a finite number above 0 with the name of an objective, or neither", w.Cost, w.Objective)
 	}
@@ -245,96 +248,42 @@ func (d *switched) begin(c []float64) {
 }
 
 // changeOf is 1 where the value is another one than before, else 0.
-func changeOf[T dual.Scalar](d *switched, c, u []T) T {
-	return dual.Min(dual.Const[T](1), dual.Abs(u[d.Action]-c[d.Last])*dual.Const[T](1/d.gap))
+func changeOf[T any](a algebra[T], d *switched, c, u []T) T {
+	return a.Min(a.Const(1), a.Mul(a.Abs(a.Sub(u[d.Action], c[d.Last])), a.Const(1/d.gap)))
 }
 
-// advanceSwitch writes the context of a switch after an action.
-func advanceSwitch[T dual.Scalar](d *switched, c, u, cNext []T) {
-	change, one := changeOf(d, c, u), dual.Const[T](1)
-	younger := dual.Const[T](0)
+// appendNext appends the context of a switch after an action, Last first.
+func appendNext[T any](a algebra[T], d *switched, c, u, out []T) []T {
+	change, one, younger := changeOf(a, d, c, u), a.Const(1), a.Const(0)
+	out = append(out, u[d.Action])
 	for i := range d.Changes() {
 		age := c[d.Ages+i]
-		cNext[d.Ages+i] = dual.Min(dual.Const[T](float64(d.Saturation())), one+age+change*(younger-age))
-		younger = age
-	}
-	cNext[d.Last] = u[d.Action]
-}
-
-// switchMargins writes the margins of a switch.
-func switchMargins[T dual.Scalar](d *switched, c, u, m []T) {
-	distance := dual.Abs(u[d.Action] - dual.Const[T](d.Values[0]))
-	for _, v := range d.Values[1:] {
-		distance = dual.Min(distance, dual.Abs(u[d.Action]-dual.Const[T](v)))
-	}
-	m[0] = dual.Const[T](0) - distance
-	m = m[1:]
-	change := changeOf(d, c, u)
-	if d.holds {
-		least := dual.Const[T](0)
-		for i, v := range d.Values {
-			indicator := dual.Max(dual.Const[T](0), dual.Const[T](1)-dual.Abs(c[d.Last]-dual.Const[T](v))*dual.Const[T](1/d.gap))
-			least += indicator * dual.Const[T](float64(d.Least[i]))
-		}
-		m[0] = c[d.Ages] - least*change
-		m = m[1:]
-	}
-	if d.Most > 0 {
-		m[0] = c[d.Ages+d.Most-1] - dual.Const[T](float64(d.Window))*change
-	}
-}
-
-// switchProgram writes the functions of a switch into a program, as the functions above compute them.
-type switchProgram struct {
-	b    *program.Builder
-	d    *switched
-	c, u []program.Value
-}
-
-func (w switchProgram) apply(o program.Op, x ...program.Value) program.Value {
-	return w.b.Apply(o, x...)
-}
-
-func (w switchProgram) distance(x program.Value, v float64) program.Value {
-	return w.apply(program.Abs, w.apply(program.Sub, x, w.b.Const(v)))
-}
-
-func (w switchProgram) change() program.Value {
-	difference := w.apply(program.Abs, w.apply(program.Sub, w.u[w.d.Action], w.c[w.d.Last]))
-	return w.apply(program.Min, w.b.Const(1), w.apply(program.Mul, difference, w.b.Const(1/w.d.gap)))
-}
-
-// next are the entries of the context after an action, Last first.
-func (w switchProgram) next() []program.Value {
-	change, one, younger := w.change(), w.b.Const(1), w.b.Const(0)
-	out := []program.Value{w.u[w.d.Action]}
-	for i := range w.d.Changes() {
-		age := w.c[w.d.Ages+i]
-		older := w.apply(program.Add, w.apply(program.Add, one, age), w.apply(program.Mul, change, w.apply(program.Sub, younger, age)))
-		out = append(out, w.apply(program.Min, w.b.Const(float64(w.d.Saturation())), older))
+		older := a.Add(a.Add(one, age), a.Mul(change, a.Sub(younger, age)))
+		out = append(out, a.Min(a.Const(float64(d.Saturation())), older))
 		younger = age
 	}
 	return out
 }
 
-func (w switchProgram) margins() []program.Value {
-	d, u := w.d, w.u[w.d.Action]
-	distance := w.distance(u, d.Values[0])
+// appendMargins appends the margins of a switch.
+func appendMargins[T any](a algebra[T], d *switched, c, u, out []T) []T {
+	distanceOf := func(x T, v float64) T { return a.Abs(a.Sub(x, a.Const(v))) }
+	distance := distanceOf(u[d.Action], d.Values[0])
 	for _, v := range d.Values[1:] {
-		distance = w.apply(program.Min, distance, w.distance(u, v))
+		distance = a.Min(distance, distanceOf(u[d.Action], v))
 	}
-	out := []program.Value{w.apply(program.Sub, w.b.Const(0), distance)}
-	change := w.change()
+	out = append(out, a.Sub(a.Const(0), distance))
+	change := changeOf(a, d, c, u)
 	if d.holds {
-		least := w.b.Const(0)
+		least := a.Const(0)
 		for i, v := range d.Values {
-			indicator := w.apply(program.Max, w.b.Const(0), w.apply(program.Sub, w.b.Const(1), w.apply(program.Mul, w.distance(w.c[d.Last], v), w.b.Const(1/d.gap))))
-			least = w.apply(program.Add, least, w.apply(program.Mul, indicator, w.b.Const(float64(d.Least[i]))))
+			indicator := a.Max(a.Const(0), a.Sub(a.Const(1), a.Mul(distanceOf(c[d.Last], v), a.Const(1/d.gap))))
+			least = a.Add(least, a.Mul(indicator, a.Const(float64(d.Least[i]))))
 		}
-		out = append(out, w.apply(program.Sub, w.c[d.Ages], w.apply(program.Mul, least, change)))
+		out = append(out, a.Sub(c[d.Ages], a.Mul(least, change)))
 	}
 	if d.Most > 0 {
-		out = append(out, w.apply(program.Sub, w.c[d.Ages+d.Most-1], w.apply(program.Mul, w.b.Const(float64(d.Window)), change)))
+		out = append(out, a.Sub(c[d.Ages+d.Most-1], a.Mul(a.Const(float64(d.Window)), change)))
 	}
 	return out
 }
@@ -369,14 +318,14 @@ func withSwitches[T dual.Scalar](k *switching, inner Functions[T], nc int) Funct
 			inner.Step(s, c[:nc], u, sNext, cNext[:nc])
 		}
 		for i := range k.switches {
-			advanceSwitch(&k.switches[i], c, u, cNext)
+			appendNext(numbers[T]{}, &k.switches[i], c, u, cNext[:k.switches[i].Last])
 		}
 	}
 	y.Objectives = func(s, c, u, sNext, j []T) {
 		inner.Objectives(s, c[:nc], u, sNext, j)
 		for i := range k.switches {
 			if d := &k.switches[i]; d.cost > 0 {
-				j[d.objective] += dual.Const[T](d.cost) * changeOf(d, c, u)
+				j[d.objective] += dual.Const[T](d.cost) * changeOf(numbers[T]{}, d, c, u)
 			}
 		}
 	}
@@ -386,7 +335,7 @@ func withSwitches[T dual.Scalar](k *switching, inner Functions[T], nc int) Funct
 			inner.Margins(s, c[:nc], u, sNext, m[:nm])
 		}
 		for i := range k.switches {
-			switchMargins(&k.switches[i], c, u, m[k.switches[i].firstMargin:])
+			appendMargins(numbers[T]{}, &k.switches[i], c, u, m[:k.switches[i].firstMargin])
 		}
 	}
 	return y
@@ -402,29 +351,30 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 		inner := g.rewriting(f, k.inner.spec.ContextSize())
 		b, results := inner.b, inner.results
 		for i := range k.switches {
-			w := switchProgram{b, &k.switches[i], inner.arguments["c"], inner.arguments["u"]}
+			d, a, c, u := &k.switches[i], instructions{b}, inner.arguments["c"], inner.arguments["u"]
 			switch g.name {
 			case stepFunction:
-				results = append(results, w.next()...)
+				results = appendNext(a, d, c, u, results)
 			case initialFunction:
-				results = append(results, w.begin(len(p.spec.Context))...)
+				results = d.appendInitial(b, len(p.spec.Context), results)
 			case objectivesFunction:
-				if d := w.d; d.cost > 0 {
-					results[d.objective] = w.apply(program.Add, results[d.objective], w.apply(program.Mul, b.Const(d.cost), w.change()))
+				if d.cost > 0 {
+					results[d.objective] = a.Add(results[d.objective], a.Mul(b.Const(d.cost), changeOf(a, d, c, u)))
 				}
 			case marginsFunction:
-				results = append(results, w.margins()...)
+				results = appendMargins(a, d, c, u, results)
 			}
 		}
 		return b.Function(inner.out, results)
 	})
 }
 
-func (w switchProgram) begin(size int) (out []program.Value) {
+// appendInitial appends what begin writes.
+func (d *switched) appendInitial(b *program.Builder, size int, out []program.Value) []program.Value {
 	c := make([]float64, size)
-	w.d.begin(c)
-	for _, v := range c[w.d.Last : w.d.Ages+w.d.Changes()] {
-		out = append(out, w.b.Const(v))
+	d.begin(c)
+	for _, v := range c[d.Last : d.Ages+d.Changes()] {
+		out = append(out, b.Const(v))
 	}
 	return out
 }

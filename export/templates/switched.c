@@ -114,6 +114,23 @@ static int place_of(const struct rule *r, double v)
     return best;
 }
 
+/* Whether c has a value of each switch, and ages of its changes. */
+static int told(const double *c)
+{
+    int i, k;
+
+    for (i = 0; i < SWITCHES; i++) {
+        const struct rule *r = &rules[i];
+
+        if (fabs(c[r->last] - value[r->first + place_of(r, c[r->last])]) > 1e-3 * (value[r->first + 1] - value[r->first]))
+            return 0;
+        for (k = 0; k < r->changes; k++)
+            if (c[r->ages + k] < 0.0)
+                return 0;
+    }
+    return 1;
+}
+
 /* The state of the rules in a context: the place of each switch, then ages. */
 static void read(const double *c, int *state)
 {
@@ -1216,7 +1233,7 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
     float state[NS], context[NC]{{if gt .NJ 1}}, narrow[NJ]{{end}};
 {{- end}}
 
-    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[{{clock .Spec}}] < -0.5 / STEPS || c[{{clock .Spec}}] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w))) {
+    if (!finite_all(s, NS) || !finite_all(c, NC) || !told(c) ||{{if not .Spec.Horizon}} c[{{clock .Spec}}] < -0.5 / STEPS || c[{{clock .Spec}}] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w))) {
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;
     }

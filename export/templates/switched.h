@@ -31,7 +31,7 @@ enum {
     GPC_{{.Macro}}_PROJECTED = 1,   /* no plan was found that keeps the limits: executed are the values next to the best plan's that keep the margins now */
     GPC_{{.Macro}}_MARGIN = 2,      /* no values do: those of the least violation */
     GPC_{{.Macro}}_UNSAFE = 128,    /* no plan was found that keeps the limits */
-    GPC_{{.Macro}}_BAD_INPUT = 256, /* an entry of s, c or w is not finite, w no preference, or the episode over: the rest, nothing is checked */
+    GPC_{{.Macro}}_BAD_INPUT = 256, /* an entry of s, c or w is not finite, w no preference, c has no value or age of a switch, or the episode over: the rest, nothing is checked */
     GPC_{{.Macro}}_BAD_ACTION = 512 /* no plan has a finite cost: the rest in its place */
 };
 

@@ -2,7 +2,7 @@
  *
  * The plant of {{.Symbol}}, in double: {{title .Spec.Description}}
  *
- * State s, context c{{if not .Spec.Horizon}} (the clock, the share of an episode that has passed, is its {{if clockLast .Spec}}last entry{{else}}entry {{clock .Spec}} from 0, and the last actions are behind it{{end}}){{end}}{{if not .NC}} (there is none: c is not read){{end}}, action u:
+ * State s, context c{{if not .Spec.Horizon}} (the clock, the share of an episode that has passed, is its {{if clockLast .Spec}}last entry{{else}}entry {{clock .Spec}} from 0, behind it is what was before{{end}}){{end}}{{if not .NC}} (there is none: c is not read){{end}}, action u:
 {{- range $i, $v := .Spec.Measured}}
  *   {{variable "s" $i $v}}
 {{- end}}

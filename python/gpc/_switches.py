@@ -38,6 +38,8 @@ class Switched:
             if not isinstance(most, Sequence) or isinstance(most, str) or len(most) != 2:
                 raise InputError(f"most is {most!r}, want (changes, periods), such as (2, 12) for two changes in any twelve periods")
             self.most = _count(most[0], "most[0]", "changes"), _count(most[1], "most[1]")
+            if self.most[0] >= self.most[1]:
+                raise InputError(f"most is {most!r}, and there are no more changes than periods: want fewer changes than periods")
         self.cost: tuple[float, str] | None = None
         if cost is not None:
             if not isinstance(cost, Sequence) or isinstance(cost, str) or len(cost) != 2 or not isinstance(cost[1], str):
@@ -133,7 +135,9 @@ def integer(
             raise InputError(f"{name} is {v!r}, want a whole number")
         ends.append(int(v))
     if not 1 <= ends[1] - ends[0] < _MOST_VALUES:
-        raise InputError(f"the whole numbers from {ends[0]} to {ends[1]} are {max(0, ends[1] - ends[0] + 1)}, want 2 to {_MOST_VALUES}")
+        if ends[0] >= ends[1]:
+            raise InputError(f"lo is {ends[0]} and hi {ends[1]}, want lo below hi")
+        raise InputError(f"there are {ends[1] - ends[0] + 1} whole numbers from {ends[0]} to {ends[1]}, want at most {_MOST_VALUES}")
     return Switched(range(ends[0], ends[1] + 1), unit, least=least, most=most, cost=cost, before=before)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TextIO
@@ -106,9 +107,9 @@ class Controller(Session):
         """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
         plant (docs/how-to/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
 
-        The answer has the keys of `gpc export --json`. method is what leaves, None "direct-no-rescue", which is what C has of a map, or "direct"
-        with switched actions; "nmpc" is the exact controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
-        alone, which keeps no limit, with a test against recorded decisions.
+        The answer has the keys of `gpc export --json`. method is what leaves. None is "direct-no-rescue", which is what C has of a map; with
+        switched actions it is what the map was compiled for less what C does not have, "refine-512" of "refine-512-polish". "nmpc" is the exact
+        controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map alone, which keeps no limit, with a test against recorded decisions.
         """
         options = {
             "dir": os.fspath(folder), "method": "" if map_only else self._c_method(method), "episodes": episodes, "seed": seed, "half": half, "fmu": fmu, "map_only": map_only,
@@ -117,7 +118,12 @@ class Controller(Session):
         return ask(lib.gpc_export_c, self.handle, text(options), long=True)
 
     def _c_method(self, method: str | None) -> str:
-        return ("direct" if self.spec.switches else "direct-no-rescue") if method is None else method
+        if method is not None:
+            return method
+        if not self.spec.switches:
+            return "direct-no-rescue"
+        candidates = re.match(r"(?:refine|search|relaxed)-(\d+)", self.report["test"]["method"])
+        return f"refine-{candidates[1]}" if candidates else "direct"
 
     def export_fmu(self, folder: str | os.PathLike[str], *, method: str | None = None, episodes: int = 100, seed: int = 1) -> list[str]:
         """export_c with the controller and its plant as units of FMI 2.0 for co-simulation; returns the units' files."""

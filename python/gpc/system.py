@@ -165,7 +165,7 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                 try:
                     v[bound] = float(v[bound])
                 except (TypeError, ValueError):
-                    raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}") from None
+                    raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}{_SWITCHED if field == 'action' else ''}") from None
                 if not np.isfinite(v[bound]):
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]}, want a finite number")
         if "lo" in v and "hi" in v and v["lo"] > v["hi"]:

@@ -51,7 +51,7 @@ def test_discrete_is_casadi_s():
     for action, discrete, says in (
         ({"pump": ("1", 0, 1)}, [True, False], "discrete is .*, want True or False for each of the actions pump"), ({"pump": ("1", 0, 1)}, [1], "want True or False"),
         ({"pump": "1"}, [True], r"action\['pump'\] is discrete and has no bounds"), ({"pump": ("1", 0, 1.5)}, [True], r"action\['pump'\] is discrete: hi is 1.5"),
-        ({"pump": ("1", 0, 1e6)}, [True], "are 1000001, want 2 to 64"),
+        ({"pump": ("1", 0, 1e6)}, [True], "there are 1000001 whole numbers from 0 to 1000000, want at most 64"),
     ):
         with pytest.raises(gpc.InputError, match=says):
             tank(action, discrete=discrete)
@@ -61,10 +61,10 @@ def test_discrete_is_casadi_s():
     (lambda: gpc.one_of(), "values are none, want 2 to 64 numbers"), (lambda: gpc.one_of(3), "values are 3, want 2 to 64"), (lambda: gpc.one_of([]), "values are none"),
     (lambda: gpc.one_of(1, 1, 2), "values has 1 twice"), (lambda: gpc.one_of(2, 1), "values has 1 after 2, want numbers in ascending order"),
     (lambda: gpc.one_of(0, "a"), r"values\[1\] is 'a', want a number"), (lambda: gpc.one_of(0, np.inf), r"values\[1\] is inf, want a finite number"),
-    (lambda: gpc.integer(3, 3), "from 3 to 3 are 1, want 2 to 64"), (lambda: gpc.integer(0.5, 3), "lo is 0.5, want a whole number"), (lambda: gpc.integer(0, 99), "are 100"),
+    (lambda: gpc.integer(3, 3), "lo is 3 and hi 3, want lo below hi"), (lambda: gpc.integer(0.5, 3), "lo is 0.5, want a whole number"), (lambda: gpc.integer(0, 99), "there are 100"),
     (lambda: gpc.on_off(least=0), "least is 0, want a number of periods, at least 1"), (lambda: gpc.on_off(least=[1, 2, 3]), "least has 3 entries"),
     (lambda: gpc.one_of(1, 2, least=[1, 1.5]), r"least\[1\] is 1.5"), (lambda: gpc.on_off(least_on=True), "least_on is True"), (lambda: gpc.on_off(least=2, least_on=3), "least is given beside"),
-    (lambda: gpc.on_off(most=3), r"most is 3, want \(changes, periods\)"), (lambda: gpc.on_off(most=(0, 3)), r"most\[0\] is 0, want a number of changes"),
+    (lambda: gpc.on_off(most=3), r"most is 3, want \(changes, periods\)"), (lambda: gpc.on_off(most=(4, 4)), "want fewer changes than periods"), (lambda: tank({"pump": ("1", [0, 1])}), r"\['pump'\].hi is.*gpc.one_of"), (lambda: gpc.on_off(most=(0, 3)), r"most\[0\] is 0, want a number of changes"),
     (lambda: gpc.on_off(cost=1), r"cost is 1, want \(price of a change, name of an objective\)"), (lambda: gpc.on_off(cost=(-1, "energy")), r"cost\[0\] is -1, want the price"),
     (lambda: gpc.on_off(before=0.5), "before is 0.5, want one of the values 0, 1"), (lambda: gpc.on_off(unit=3), "unit is 3"),
     (lambda: tank({"pump": gpc.on_off(least_on=13)}), r"action\['pump'\]: least has 13 periods, and a plan looks 12 ahead"),
@@ -144,6 +144,10 @@ def test_without_a_map_a_search_decides():
         gpc.open(system)
     with gpc.open(system, method="search-64") as search:
         on = search.drive()["u"][:, 0].astype(int)
+        state, context = search.observe()
+        context[search.spec.switches[0].last] = 7
+        with pytest.raises(gpc.InputError, match=r"has last pump 7 in c\[\d+\], want one of \[0 1\]"):
+            search.loop().decide(state, context)
     stays = [len(stay) for stay in np.split(on, np.flatnonzero(np.diff(on)) + 1)]
     assert set(on) <= {0, 1} and all(n >= (3, 2)[v] for n, v in zip(stays[1:-1], [on[k] for k in np.cumsum(stays)[:-2]]))
 
