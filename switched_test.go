@@ -65,6 +65,26 @@ func comfort[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
+// Where no plan keeps all of the distance to its end, the decisions that a change binds keep theirs.
+func TestTheNextDecisionsKeepTheirDistance(t *testing.T) {
+	y := boiler()
+	comfort := y.Real.Margins
+	y.Real.Margins = func(s, c, u, n, m []float64) {
+		comfort(s, c, u, n, m)
+		m[1]--
+	}
+	dual := y.Dual.Margins
+	y.Dual.Margins = func(s, c, u, n, m []complex128) {
+		dual(s, c, u, n, m)
+		m[1]--
+	}
+	opt := closedloop.Options{Episodes: 40, Seed: 5, WithoutOptima: true, Preference: domain.Preference{Adaptive: true}}
+	r := require.Get(require.Get(caseOf(t, y).Robust(3))(t).Evaluate(t.Context(), gpc.Setup{Method: "search-64"}, engine.Options{}, opt))(t)
+	if r.Safe < 1 {
+		t.Errorf("%v of the episodes are safe: %+v", r.Safe, r.Unsafe)
+	}
+}
+
 // Limits that are kept off hold under noise, what acts on the plant and a late action, as they do not without. Least times, which are
 // limits too, hold in both.
 func TestASwitchedLoopKeepsOffItsLimits(t *testing.T) {

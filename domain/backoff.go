@@ -33,10 +33,27 @@ func (b *Backoff) Scale(factor float64) {
 	}
 }
 
+// ScaleFrom is Scale by factor of so many decisions from a context on, and by rest of the others.
+func (b *Backoff) ScaleFrom(c []float64, decisions int, factor, rest float64) {
+	first := b.stage(c[b.clock])
+	last := min(b.steps, first+decisions)
+	for i := range b.rows {
+		if stage := i / b.width; first <= stage && stage < last {
+			b.rows[i] *= factor
+		} else {
+			b.rows[i] *= rest
+		}
+	}
+}
+
 // Row views what is kept off the margins of the decision at a clock's reading, [margins].
 func (b *Backoff) Row(clock float64) []float64 {
-	stage := min(b.steps-1, max(0, int(math.Round(clock*float64(b.steps)))))
+	stage := b.stage(clock)
 	return b.rows[stage*b.width : (stage+1)*b.width]
+}
+
+func (b *Backoff) stage(clock float64) int {
+	return min(b.steps-1, max(0, int(math.Round(clock*float64(b.steps)))))
 }
 
 // At is Row of a context.

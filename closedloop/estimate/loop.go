@@ -205,10 +205,10 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 	}
 	l.now(u)
 	plain := slices.Clone(l.plan)
-	for _, share := range shares {
+	for _, r := range l.margin.firstRelaxations() {
 		l.plan = append(l.plan[:0], plain...)
-		if solved, err := l.settle(share, s, c, pref, u); err != nil || solved {
-			l.way = share == 1 && (len(l.last.Ahead) == 0 || l.margin.Keeps(s, c, l.plan))
+		if solved, err := l.settle(r, s, c, pref, u); err != nil || solved {
+			l.way = r == unrelaxed && (len(l.last.Ahead) == 0 || l.margin.Keeps(s, c, l.plan))
 			return err
 		}
 	}
@@ -216,11 +216,11 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 	return l.redecide(s, c, pref, u)
 }
 
-// settle makes the first decision with a share of the tightening of the plan before it.
-func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
+// settle makes the first decision with a relaxation of the tightening of the plan before it.
+func (l *Loop) settle(r relaxation, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
 	for turn := 1; turn < Settling; turn++ {
 		l.margin.Along(s, c, l.plan, l.filter, l.queue)
-		l.margin.backoff.Scale(share)
+		l.margin.relax(r, c)
 		if err := l.redecide(s, c, pref, u); err != nil || !l.last.Keeps() {
 			return false, err
 		}
@@ -233,7 +233,7 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 const MostVain = 10
 
 // later is a decision with the tightening of the plan before it. Where no plan, or of a map no action, keeps that, the
-// tightening is a half, a quarter, or nothing. If none is found then either, a method that solves gives its last
+// tightening is a half, a quarter, or nothing. With switches it is first reduced of the decisions that no present change binds. If none is found then either, a method that solves gives its last
 // resort, and a map its best without tightening. The next 1, 3, 7, … decisions then have no tightening until one keeps
 // its limits.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
@@ -251,8 +251,8 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 	}
 	resort, last := slices.Clone(u), l.last
 	last.Ahead = slices.Clone(last.Ahead)
-	for _, factor := range [...]float64{0.5, 0.5, 0} {
-		l.margin.backoff.Scale(factor)
+	for _, r := range l.margin.laterRelaxations() {
+		l.margin.relax(r, c)
 		if err := l.redecide(s, c, pref, u); err != nil || l.last.Keeps() {
 			l.vain = 0
 			return err

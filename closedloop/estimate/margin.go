@@ -54,6 +54,7 @@ type Margin struct {
 	set          *errorSet // of a filter with stated bounds; nil: there are none
 	gain         []float64 // [n]
 	tube         *tube     // of the plan; nil: it is asked for none
+	bound        int       // decisions that a change of a switch binds, of an episode with stages; 0: none
 }
 
 // products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, and these times a
@@ -101,6 +102,11 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	}
 	if f.set != nil {
 		m.set, m.gain = newErrorSet(n), make([]float64, n)
+	}
+	for i := range spec.Switches {
+		if spec.Clock > 0 {
+			m.bound = max(m.bound, slices.Max(spec.Switches[i].Least))
+		}
 	}
 	m.feedback = newFeedback(n, halves(spec.Measured), halves(spec.Action), lin.width)
 	return m, nil
@@ -225,6 +231,36 @@ func (m *Margin) roll(s, c []float64, steps int, decide func(t int, st *stage)) 
 		if t+1 < steps {
 			m.problem.Step(st.s, st.c, st.u, list[t+1].s, list[t+1].c)
 		}
+	}
+}
+
+// relaxation scales a tightening: of the decisions that a change of a switch binds, and of the rest.
+type relaxation struct{ bound, rest float64 }
+
+var unrelaxed = relaxation{1, 1}
+
+// firstRelaxations are of an episode's first tightening, one instead of another until a plan keeps what stays.
+func (m *Margin) firstRelaxations() []relaxation {
+	if m.bound > 0 {
+		return []relaxation{unrelaxed, {1, 0.5}, {1, 0}, {0.5, 0}, {0.25, 0}}
+	}
+	return []relaxation{unrelaxed, {0.5, 0.5}, {0.25, 0.25}}
+}
+
+// laterRelaxations are of each other one, each after the ones before.
+func (m *Margin) laterRelaxations() []relaxation {
+	if m.bound > 0 {
+		return []relaxation{{1, 0.5}, {1, 0}, {0.5, 0}, {0, 0}}
+	}
+	return []relaxation{{0.5, 0.5}, {0.5, 0.5}, {0, 0}}
+}
+
+// relax scales the tightening of the decisions from a context on.
+func (m *Margin) relax(r relaxation, c []float64) {
+	if r.bound == r.rest {
+		m.backoff.Scale(r.rest)
+	} else {
+		m.backoff.ScaleFrom(c, m.bound, r.bound, r.rest)
 	}
 }
 
