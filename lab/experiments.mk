@@ -221,6 +221,10 @@ peers-switched: build python build/peers-switched/ready
 .PHONY: record-switched-peers
 record-switched-peers: bin/record build python build/peers-switched/ready
 	OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/switched-peers.json build/peers-switched/bin/python lab/peers/switched/measure.py --out $(PEERS_SWITCHED) $(PEERS_SWITCHED_FLAGS)
+## record-switched-scaling: rooms of 1 to 8 heaters and 10 to 300 periods, one start each, as a table of that page, into RESULTS/switched-scaling.json
+.PHONY: record-switched-scaling
+record-switched-scaling: bin/record build python build/peers-switched/ready
+	OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/switched-scaling.json build/peers-switched/bin/python lab/peers/switched/measure.py --out out/switched-scaling.json --scaling --episodes 1 --seed 7
 .PHONY: peers-l2o record-l2o
 ## peers-l2o: costs, limits and times of two benchmarks of learning to optimize (Le, Xie and Mangharam, L4DC 2026) by SCIP, bonmin, our methods and a map of ten minutes of CPU, in the environment of peers-switched (PEERS_L2O_FLAGS="--episodes 6")
 PEERS_L2O ?= out/l2o.json

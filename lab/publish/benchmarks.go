@@ -281,6 +281,8 @@ var (
 		{"system", "`{0}`"}, {"periods × inputs", "{periods %.0f} × {inputs %.0f}"}, {"plan of", "`{1}`"}, {"plans that keep the limits", "{kept %.0f}/{starts %.0f}"},
 		{"% above the best", "{above_% %.3g}"}, {"worst", "{worst_% %.3g}"}, {"searches that ended", "{ended %.0f}"}, {"CPU, s", "{cpu_s %.3g}"},
 	}}
+	// switchedScaling is the same of rooms with heaters, of more periods and inputs.
+	switchedScaling = benchmarkTable{"BenchmarkSwitchedScaling", true, switchedPeers.columns}
 	// learnedToOptimize are the two benchmarks of a paper on learning to optimize by solvers and our methods, lab/peers/switched/l2o.py.
 	learnedToOptimize = benchmarkTable{"BenchmarkL2O", true, report.Columns{
 		{"problem", "`{0}`"}, {"plan of", "`{1}`"}, {"breaks a hard limit", "{broken %.0f}/{instances %.0f}"}, {"leaves a soft one", "{beyond %.0f}"},

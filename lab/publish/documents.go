@@ -35,7 +35,7 @@ const (
 var documents = []document{
 	{"README.md", "maps beside solvers", devices.mapsInBrief},
 	{"README.md", "large optimal power flows", devices.largestFlows},
-	{"README.md", "switched inputs", devices.switchedInBrief},
+	{"README.md", "switched inputs", devices.switchedBeside},
 	{casesPage, "the paper's cases", devices.briefGlance},
 	{casesPage, "results", devices.summary},
 	{casesPage, "other loads", devices.otherLoads},
@@ -64,6 +64,7 @@ var documents = []document{
 	{switchedPage, "every method", devices.switchedInFull},
 	{switchedPage, "switches under noise", devices.switchedNoisy},
 	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
+	{switchedPage, "more periods and inputs", switchedScaling.text},
 	{switchedPage, "learning to optimize", learnedToOptimize.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/examples/gallery"
@@ -9,9 +10,6 @@ import (
 )
 
 const switchedPage = "docs/results/switched.md"
-
-// switchedMethods are the columns of the table in brief.
-var switchedMethods = []string{"direct", "refine-512", "refine-4096", "search-512", "search-4096", "sum-up", "relaxed-512"}
 
 // switchedPlans is the record of each system with switched inputs; nil: there is none.
 func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {
@@ -22,34 +20,37 @@ func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {
 	}
 }
 
-// switchedInBrief is a row for each system: the cost of each method above the best plan that is known.
-func (d devices) switchedInBrief() string {
-	s := report.Section{Rows: [][]string{{"system", "episodes"}}}
-	for _, name := range switchedMethods {
-		s.Rows[0] = append(s.Rows[0], "`"+name+"`")
-	}
-	unsafe := 0
-	d.switchedPlans(func(p *closedloop.Pairing) {
-		row := []string{"`" + p.Case + "`", fmt.Sprint(p.Pairs[0].Episodes)}
-		for _, name := range switchedMethods {
-			cell := "–"
-			if m := pairedMethod(p, name); m != nil {
-				cell = meanAndWorst(m)
-				unsafe += m.Episodes - m.Safe
-			}
-			if m := pairedMethod(p, name+"-polish"); m != nil {
-				cell = meanAndWorst(m) + "\\*"
-				unsafe += m.Episodes - m.Safe
-			}
-			row = append(row, cell)
-		}
-		s.Rows = append(s.Rows, row)
-	})
-	if len(s.Rows) < 2 {
+// switchedBeside has a row for each system: whole episodes by our search and by bonmin.
+func (d devices) switchedBeside() string {
+	b := d.printed(below(switchedPeers.of))
+	if b == nil {
 		return noRecord
 	}
-	s.Note = fmt.Sprintf("Episodes of all rows that broke a limit or a least time: %d. \\*: `-polish`, with the actions without a switch solved.", unsafe)
+	s := report.Section{Rows: [][]string{{"system", "periods × inputs", "decided by", "% above the best (worst)", "CPU, s", "`bonmin`: % above the best (worst)", "CPU, s"}}}
+	for _, m := range b.Benchmarks {
+		of, v := strings.Split(m.Name, "/"), m.Metrics
+		if of[0] != switchedPeers.of || of[2] == "reference" {
+			continue
+		}
+		cells := []string{excess(v["above_%"]) + " (" + excess(v["worst_%"]) + ")", fmt.Sprintf("%.3g", v["cpu_s"])}
+		if v["kept"] < v["starts"] {
+			cells = []string{fmt.Sprintf("no plan in %.0f of %.0f starts", v["starts"]-v["kept"], v["starts"]), "–"}
+		}
+		if of[2] != "bonmin" {
+			s.Rows = append(s.Rows, append([]string{"`" + of[1] + "`", fmt.Sprintf("%.0f × %.0f", v["periods"], v["inputs"]), "`" + of[2] + "`"}, cells...))
+		} else if last := len(s.Rows) - 1; last > 0 {
+			s.Rows[last] = append(s.Rows[last], cells...)
+		}
+	}
 	return report.Tables(s)
+}
+
+// excess is a percentage above a cost that is known to a millionth.
+func excess(v float64) string {
+	if v > 100 {
+		return "> 100"
+	}
+	return fmt.Sprintf("%.2g", max(0, v-1e-6))
 }
 
 // switchedInFull has a row for each method.

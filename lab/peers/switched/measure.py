@@ -188,7 +188,8 @@ def summarise(name, result):
         metrics = {"starts": len(answers), "kept": len(regret), "ended": ended, "periods": result["periods"], "inputs": result["inputs"]}
         metrics |= {"above_%": np.mean(regret), "worst_%": max(regret)} if regret else {}
         metrics |= {"cpu_s": np.mean(cpu)} if cpu else {}
-        print(f"BenchmarkSwitchedPeers/{name}/{method}-1 1 " + " ".join(f"{v:.6g} {k}" for k, v in metrics.items()), flush=True)
+        kind = "Scaling" if name.startswith("rooms") else "Peers"
+        print(f"BenchmarkSwitched{kind}/{name}/{method}-1 1 " + " ".join(f"{v:.6g} {k}" for k, v in metrics.items()), flush=True)
 
 
 def say(name, result):
