@@ -53,7 +53,7 @@ type pathIntegral struct {
 	*receding // its plan is the mean
 	opt       pathOptions
 	abilities *domain.ProblemAbilities
-	values    *domain.ManyValues // nil: one decision at a time
+	values    domain.ManyValues
 	rng       *rand.Rand
 	unit      float64 // cost of a limit that is broken by 1 at a decision
 
@@ -61,7 +61,7 @@ type pathIntegral struct {
 	costs, violations, weights []float64 // of the candidates
 	ranked                     []float64 // the costs that have weight, ascending
 	noise                      []float64 // of the candidates at one decision
-	x, next, j, m              []float64 // of a group
+	x, next, j, m, sigmas      []float64 // of a group
 }
 
 func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error) {
@@ -73,18 +73,12 @@ func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error)
 		opt:       o,
 		abilities: domain.AbilitiesOfProblem(p),
 		plans:     make([]float64, n*plan), noise: make([]float64, n*spec.ActionSize()), costs: make([]float64, n), violations: make([]float64, n), weights: make([]float64, n),
-		x: make([]float64, group*nx), next: make([]float64, group*nx), j: make([]float64, group*spec.ObjectiveSize()), m: make([]float64, group*len(spec.Margins)),
+		x: make([]float64, group*nx), next: make([]float64, group*nx), j: make([]float64, group*spec.ObjectiveSize()), sigmas: make([]float64, group*spec.ObjectiveSize()), m: make([]float64, group*len(spec.Margins)),
 	}
 	k.remaining = k.abilities.Remaining
-	if k.abilities.ManyValues != nil {
-		many, err := k.abilities.ManyValues()
-		if err != nil {
-			return nil, fmt.Errorf("closedloop: %w", err)
-		}
-		if many != nil {
-			values := many()
-			k.values = &values
-		}
+	var err error
+	if k.values, err = domain.ValuesOf(p); err != nil {
+		return nil, fmt.Errorf("closedloop: %w", err)
 	}
 	return k, nil
 }
@@ -173,27 +167,19 @@ func (k *pathIntegral) rollOut(s, c []float64, pref domain.Preference, steps, fi
 	}
 	for h := range steps {
 		actions := k.plans[(h*k.opt.candidates+first)*nu:][:n*nu]
-		if k.values != nil {
-			k.values.Evaluate(n, k.x[:n*nx], actions, k.next[:n*nx], k.j[:n*nj], k.m[:n*nm])
+		k.values.Evaluate(n, k.x[:n*nx], actions, k.next[:n*nx], k.j[:n*nj], k.m[:n*nm])
+		if pref.Adaptive {
+			k.values.Priorities(n, k.x[:n*nx], actions, k.sigmas)
 		}
 		for i := range n {
-			x, next, u := k.x[i*nx:][:nx], k.next[i*nx:][:nx], actions[i*nu:][:nu]
-			j, m := k.j[i*nj:][:nj], k.m[i*nm:][:nm]
-			if k.values == nil {
-				k.problem.Objectives(x[:ns], u, x[ns:], j)
-				k.problem.Margins(x[:ns], x[ns:], u, m)
-				k.problem.Step(x[:ns], x[ns:], u, next[:ns], next[ns:])
-			}
-			sigma := pref.W
+			next, j, sigma := k.next[i*nx:][:nx], k.j[i*nj:][:nj], pref.W
 			if pref.Adaptive {
-				k.problem.Indicators(x[:ns], u, x[ns:], k.delta)
-				spec.Semantic.Priority(k.delta, k.sigma)
-				sigma = k.sigma
+				sigma = k.sigmas[i*nj:][:nj]
 			}
 			for l, w := range sigma {
 				k.costs[first+i] += w * j[l]
 			}
-			if margin := domain.Smallest(m); !spec.Keeps(margin) {
+			if margin := domain.Smallest(k.m[i*nm:][:nm]); !spec.Keeps(margin) {
 				k.violations[first+i] -= margin
 			}
 			if failed := k.abilities.Failed; failed != nil && failed(next[:ns], next[ns:]) {

@@ -82,16 +82,3 @@ type ManyMargins interface {
 	// agree to rounding with those of Problem.Margins, and do not depend on one another.
 	Evaluate(n int, x, u, next, margins []float64)
 }
-
-// ManyValues is what ProblemAbilities.ManyValues makes, for one goroutine at a time. It is of n decisions, rows without gaps, x being
-// (s, c) and next (sNext, cNext). Results agree to rounding with those of Problem's methods, and do not depend on one another.
-type ManyValues struct {
-	// Evaluate writes next, J and margins.
-	Evaluate func(n int, x, u, next, j, margins []float64)
-	// Project moves the actions whose margins, as Evaluate has written them, break a limit, in place, until they keep it, or break it
-	// about least. It leaves those of switches. Where an action keeps the limits Problem.Project may find a nearer one. Of an
-	// action that it moves next, J and margins are written anew.
-	Project func(n int, x, u, next, j, margins []float64)
-	// Priorities writes the adaptive priorities, [n][objectives].
-	Priorities func(n int, x, sigma []float64)
-}

@@ -99,7 +99,7 @@ func (e *manyValues) projection() *projectionCode {
 	return e.code
 }
 
-func (e *manyValues) prioritise(n int, x, sigma []float64) {
+func (e *manyValues) prioritise(n int, x, _, sigma []float64) {
 	e.projection()
 	for first := 0; first < n; first += e.priorities.Lanes() {
 		some := min(n-first, e.priorities.Lanes())

@@ -276,12 +276,11 @@ var (
 		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
 		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
-	// switchedPeers are whole episodes of systems with switched inputs by solvers of mixed-integer problems, lab/peers/switched.
+	// switchedPeers are whole episodes of systems with switched inputs by solvers of mixed-integer problems, lab/peers/switched, switchedScaling those of rooms.
 	switchedPeers = benchmarkTable{"BenchmarkSwitchedPeers", true, report.Columns{
 		{"system", "`{0}`"}, {"periods × inputs", "{periods %.0f} × {inputs %.0f}"}, {"plan of", "`{1}`"}, {"plans that keep the limits", "{kept %.0f}/{starts %.0f}"},
 		{"% above the best", "{above_% %.3g}"}, {"worst", "{worst_% %.3g}"}, {"searches that ended", "{ended %.0f}"}, {"CPU, s", "{cpu_s %.3g}"},
 	}}
-	// switchedScaling is the same of rooms with heaters, of more periods and inputs.
 	switchedScaling = benchmarkTable{"BenchmarkSwitchedScaling", true, switchedPeers.columns}
 	// learnedToOptimize are the two benchmarks of a paper on learning to optimize by solvers and our methods, lab/peers/switched/l2o.py.
 	learnedToOptimize = benchmarkTable{"BenchmarkL2O", true, report.Columns{

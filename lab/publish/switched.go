@@ -29,7 +29,7 @@ func (d devices) switchedBeside() string {
 	s := report.Section{Rows: [][]string{{"system", "periods × inputs", "decided by", "% above the best (worst)", "CPU, s", "`bonmin`: % above the best (worst)", "CPU, s"}}}
 	for _, m := range b.Benchmarks {
 		of, v := strings.Split(m.Name, "/"), m.Metrics
-		if of[0] != switchedPeers.of || of[2] == "reference" {
+		if of[2] == "reference" {
 			continue
 		}
 		cells := []string{excess(v["above_%"]) + " (" + excess(v["worst_%"]) + ")", fmt.Sprintf("%.3g", v["cpu_s"])}

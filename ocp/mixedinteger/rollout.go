@@ -21,12 +21,11 @@ type rollout struct {
 	problem    domain.Problem
 	spec       *domain.Spec
 	abilities  *domain.ProblemAbilities
-	values     *domain.ManyValues // nil: one decision at a time
-	real       bool               // an action without a switch can be projected
-	continuous []int              // entries of the action without a switch
-	feedback   *Feedback          // that these follow; nil: a plan has its own
+	values     domain.ManyValues
+	real       bool      // an action without a switch can be projected
+	continuous []int     // entries of the action without a switch
+	feedback   *Feedback // that these follow; nil: a plan has its own
 
-	delta      []float64
 	sigma      []float64 // weights of the objectives of each row of a group
 	violating  []int     // rows of a group to be projected
 	order      []ordered
@@ -64,17 +63,10 @@ func newRollout(p domain.Problem) (*rollout, error) {
 	r := &rollout{
 		problem: p, spec: spec, abilities: domain.AbilitiesOfProblem(p), real: len(spec.Switches) < spec.ActionSize(),
 		ns: spec.MeasuredSize(), nx: spec.MeasuredSize() + spec.ContextSize(), nu: spec.ActionSize(), nj: spec.ObjectiveSize(), nm: len(spec.Margins),
-		delta: make([]float64, spec.ObjectiveSize()),
 	}
-	if make := r.abilities.ManyValues; make != nil {
-		many, err := make()
-		if err != nil {
-			return nil, err
-		}
-		if many != nil {
-			values := many()
-			r.values = &values
-		}
+	var err error
+	if r.values, err = domain.ValuesOf(p); err != nil {
+		return nil, err
 	}
 	r.j, r.m, r.sigma = make([]float64, groupSize*r.nj), make([]float64, groupSize*r.nm), make([]float64, groupSize*r.nj)
 	return r, nil
@@ -216,31 +208,16 @@ func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
 	r.Decisions += n
 	x, u, next := r.group(from, n)
-	if r.values != nil {
-		r.values.Evaluate(n, x, u, next, r.j, r.m)
-	} else {
-		for i := range n {
-			r.evaluateRow(i, from)
-		}
-	}
+	r.values.Evaluate(n, x, u, next, r.j, r.m)
 	if r.real {
 		r.project(from, n, h)
 	}
 	if r.adaptive {
-		r.prioritise(from, n)
+		r.values.Priorities(n, x, u, r.sigma)
 	}
 	for i := range n {
 		r.score(&r.children[from+i], i, from)
 	}
-}
-
-// evaluateRow is evaluate of row i of the group that begins at first, by the problem's functions.
-func (r *rollout) evaluateRow(i, first int) {
-	s, c, u := r.row(i, first)
-	next := r.next[(first+i)*r.nx:][:r.nx]
-	r.problem.Step(s, c, u, next[:r.ns], next[r.ns:])
-	r.problem.Objectives(s, u, c, r.j[i*r.nj:(i+1)*r.nj])
-	r.problem.Margins(s, c, u, r.m[i*r.nm:(i+1)*r.nm])
 }
 
 func (r *rollout) row(i, first int) (s, c, u []float64) {
@@ -267,15 +244,7 @@ func (r *rollout) project(first, n, h int) {
 	if len(r.violating) == 0 {
 		return
 	}
-	if r.values == nil {
-		for _, i := range r.violating {
-			s, c, u := r.row(i, first)
-			r.problem.Project(s, c, u)
-			r.evaluateRow(i, first)
-		}
-	} else {
-		r.projectRows(first, n)
-	}
+	r.projectRows(first, n)
 	for _, i := range r.violating {
 		_, _, u := r.row(i, first)
 		for _, p := range r.plans[r.children[first+i].from:r.children[first+i].to] {
@@ -322,19 +291,6 @@ func (r *rollout) hasWay(first, i, n int) bool {
 		}
 	}
 	return false
-}
-
-// prioritise writes the adaptive weights of the objectives of a group.
-func (r *rollout) prioritise(first, n int) {
-	if r.values != nil {
-		r.values.Priorities(n, r.x[first*r.nx:(first+n)*r.nx], r.sigma)
-		return
-	}
-	for i := range n {
-		s, c, u := r.row(i, first)
-		r.problem.Indicators(s, u, c, r.delta)
-		r.spec.Semantic.Priority(r.delta, r.sigma[i*r.nj:(i+1)*r.nj])
-	}
 }
 
 // score adds a step to what is known of a branch.

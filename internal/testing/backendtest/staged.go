@@ -190,7 +190,7 @@ func checkManyValues(p domain.Problem, points []point) (errs []error) {
 	many.Evaluate(n, x, u, d.next, d.j, d.m)
 	errs = append(d.checkValues(p, points), checkLeftAlone(p, points)...)
 	sigma := make([]float64, n*spec.ObjectiveSize())
-	many.Priorities(n, x, sigma)
+	many.Priorities(n, x, u, sigma)
 	errs = append(errs, checkPriorities(p, points, sigma)...)
 	many.Project(n, x, u, d.next, d.j, d.m)
 	return append(errs, d.checkProjected(p, points, u)...)
