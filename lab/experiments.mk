@@ -641,16 +641,18 @@ gpu-report:
 models: build
 	lab/scripts/models.sh
 
-## switched: the maps of switched inputs next to searches without a map and to rounding, SWITCHED_EPISODES starts each, into RESULTS/switched-NAME.json; costs alone, so that the machine may be busy
+## switched: the maps of switched inputs next to searches without a map and to rounding, SWITCHED_EPISODES starts each, into RESULTS/switched-NAME.json; costs alone, so that the machine may be busy (on a quiet one SWITCHED_FLAGS= SWITCHED_RECORD=switched-times for the times of decisions)
 .PHONY: switched
 SWITCHED ?= fishing double-tank van-der-pol three-tank water-tower gears
 SWITCHED_EPISODES ?= 100
 SWITCHED_METHODS ?= direct,refine-512,refine-4096,search-512,search-4096,sum-up,relaxed-512
+SWITCHED_FLAGS ?= --parallel 2 --untimed
+SWITCHED_RECORD ?= switched
 SWITCHED_METHODS_gears ?= direct,refine-512,refine-512-polish,search-512,search-512-polish,sum-up,relaxed-512,relaxed-512-polish
 switched: build
 	for name in $(SWITCHED); do \
 		case $$name in gears) methods=$(SWITCHED_METHODS_gears);; *) methods=$(SWITCHED_METHODS);; esac; \
-		bin/gpc eval pair $$name --model examples/gallery/models/$$name.safetensors --episodes $(SWITCHED_EPISODES) --seed 7 --threads 1 --parallel 2 --untimed --json --methods $$methods > $(RESULTS)/switched-$$name.json.new && mv $(RESULTS)/switched-$$name.json.new $(RESULTS)/switched-$$name.json || exit 1; \
+		map=examples/gallery/models/$$name.safetensors; [ -e $$map ] || map=; bin/gpc eval pair $$name $${map:+--model $$map} --episodes $(SWITCHED_EPISODES) --seed 7 --threads 1 $(SWITCHED_FLAGS) --json --methods $$methods > $(RESULTS)/$(SWITCHED_RECORD)-$$name.json.new && mv $(RESULTS)/$(SWITCHED_RECORD)-$$name.json.new $(RESULTS)/$(SWITCHED_RECORD)-$$name.json || exit 1; \
 	done
 
 ## ways: maps beside searches without one, where there are several ways round, WAYS_EPISODES starts each on one core, into RESULTS/ways-NAME.json; times on a quiet machine (WAYS_FLAGS=--untimed for costs alone)

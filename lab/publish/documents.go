@@ -62,6 +62,7 @@ var documents = []document{
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
 	{switchedPage, "every method", devices.switchedInFull},
+	{switchedPage, "times of a decision", devices.switchedTimes},
 	{switchedPage, "switches under noise", devices.switchedNoisy},
 	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
 	{switchedPage, "more periods and inputs", switchedScaling.text},

@@ -11,15 +11,6 @@ import (
 
 const switchedPage = "docs/results/switched.md"
 
-// switchedPlans is the record of each system with switched inputs; nil: there is none.
-func (d devices) switchedPlans(visit func(p *closedloop.Pairing)) {
-	for _, y := range gallery.Switched() {
-		if p := d.undisturbed(y.Name, func(*closedloop.Pairing) bool { return true }); p != nil {
-			visit(p)
-		}
-	}
-}
-
 // switchedBeside has a row for each system: whole episodes by our search and by bonmin.
 func (d devices) switchedBeside() string {
 	b := d.printed(below(switchedPeers.of))
@@ -53,10 +44,17 @@ func excess(v float64) string {
 	return fmt.Sprintf("%.2g", max(0, v-1e-6))
 }
 
-// switchedInFull has a row for each method.
-func (d devices) switchedInFull() string {
+// switchedInFull has a row for each method, and switchedTimes one for each whose decisions were timed.
+func (d devices) switchedInFull() string { return switchedMethods(d.manyEpisodes) }
+func (d devices) switchedTimes() string  { return switchedMethods(d.pairing) }
+
+func switchedMethods(of func(name string) *closedloop.Pairing) string {
 	var all []closedloop.Pairing
-	d.switchedPlans(func(p *closedloop.Pairing) { all = append(all, *p) })
+	for _, y := range gallery.Switched() {
+		if p := of(y.Name); p != nil {
+			all = append(all, *p)
+		}
+	}
 	if len(all) == 0 {
 		return noRecord
 	}
