@@ -41,6 +41,8 @@ const (
 	referenceShare       = 0.15
 	// A test has as many starts as the time allows.
 	minTests, maxTests = 100, 1000
+	// fewestStarts are held out or test where the usual least would take longer than all of the budget.
+	fewestStarts = 20
 )
 
 // timedStarts is the number of a test's starts that are driven again, one after another, for their times: a tenth, 20
@@ -115,7 +117,12 @@ func (r *run) holdOut() error {
 func (r *run) affordableStarts() int {
 	p := &r.journal.Pace
 	perStart := r.sets() * (p.Reference + p.Episodes["direct"]/r.parallelEpisodes())
-	return int(min(maxStarts, max(minStarts, referenceShare*r.opt.Budget.Seconds()/perStart)))
+	return int(min(maxStarts, max(r.least(minStarts, perStart), referenceShare*r.opt.Budget.Seconds()/perStart)))
+}
+
+// least is the usual least number of starts, less where these would take longer than the budget.
+func (r *run) least(usual int, perStart float64) float64 {
+	return min(float64(usual), max(fewestStarts, r.opt.Budget.Seconds()/perStart))
 }
 
 // sets is the number of sets of starts of a round's map: held out, its own data, probed.
@@ -154,6 +161,9 @@ func (r *run) testStarts(method string) int {
 	n := maxTests
 	for n > minTests && r.testSeconds(n, perEpisode) > remaining {
 		n -= 50
+	}
+	if n == minTests {
+		n = int(r.least(minTests, r.journal.Pace.Reference+perEpisode/r.parallelEpisodes()))
 	}
 	return max(n, r.journal.Pace.Tests)
 }

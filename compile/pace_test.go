@@ -216,14 +216,14 @@ func TestALaterRoundFitsTheBudget(t *testing.T) {
 }
 
 // TestFewerAreHeldOutWhereLoopsAreSlow: references that take a moment leave 200 starts, and episodes in which a
-// guard asks a solver again and again fewer, 50 at least; only before the first round is finished, and
+// guard asks a solver again and again fewer, 50 at least, or 20 where 50 would take longer than the budget; only before the first round is finished, and
 // not where a number was asked for.
 func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 	for _, v := range []struct {
 		episode       float64
 		starts, ended int
 		want          int
-	}{{0.001, 200, 0, 200}, {0.4, 200, 0, 136}, {30, 200, 0, 50}, {30, 0, 0, 70}, {30, 200, 1, 200}} {
+	}{{0.001, 200, 0, 200}, {0.4, 200, 0, 136}, {5, 200, 0, 50}, {30, 200, 0, 20}, {30, 0, 0, 70}, {30, 200, 1, 200}} {
 		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, clock: func() time.Time { return time.Time{} }, dir: t.TempDir()}
 		r.plant = r.c.Definition().Plant.(*closedloop.Simulation)
 		if v.starts > 0 {
@@ -234,6 +234,20 @@ func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 		require.OK(t, r.reduceHeldOut())
 		if r.opt.Starts != v.want {
 			t.Errorf("%v s an episode, %d rounds: %d of %d starts, want %d", v.episode, v.ended, r.opt.Starts, v.starts, v.want)
+		}
+	}
+}
+
+// TestABudgetHoldsWhereReferencesAreSlow: a test has fewer starts where the usual least would take longer than the budget.
+func TestABudgetHoldsWhereReferencesAreSlow(t *testing.T) {
+	for _, v := range []struct {
+		reference float64
+		want      int
+	}{{0.1, 100}, {1.6, 75}, {30, 20}} {
+		r := &run{c: sled(t), opt: Options{Starts: 50, Threads: 2, Budget: 120 * time.Second}, clock: func() time.Time { return time.Time{} }, earlierSeconds: 115}
+		r.journal.Pace = pace{Reference: v.reference, Episodes: map[string]float64{"direct": 0}}
+		if got := r.testStarts("direct"); got != v.want {
+			t.Errorf("%v s a reference: %d starts, want %d", v.reference, got, v.want)
 		}
 	}
 }
