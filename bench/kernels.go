@@ -35,9 +35,6 @@ type Launch struct {
 // events. On the host shim the rows are without times.
 func kernels(ctx context.Context, r *Runner, s Shape) error {
 	tracer, ok := r.b.(backend.Tracer)
-	if r.d.Devices > 1 {
-		return fmt.Errorf("the launches of one device are timed, and these are %s: --device names one", r.d.Device)
-	}
 	if !ok {
 		return fmt.Errorf("the launches of a device are asked for, and this is %s: --backend cuda", r.d.Name)
 	}

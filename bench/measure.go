@@ -30,7 +30,6 @@ type Result struct {
 	ISA       string  `json:"isa"`               // of its kernels
 	Precision string  `json:"precision"`         // of its numbers
 	Threads   int     `json:"threads"`           // used
-	Devices   int     `json:"devices,omitempty"` // that computed together; absent for one
 	Batch     int     `json:"batch"`             // of one call
 	Size      string  `json:"size"`              // of the problem, in words
 	Outcome   string  `json:"outcome,omitempty"` // what the calls found, in words

@@ -243,7 +243,7 @@ func weightBytes(mlp *model.MLP) float64 {
 }
 
 func (r *Runner) result(op string, s Shape, size string, batch int) Result {
-	return Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Devices: r.d.Devices, Batch: batch, Size: size}
+	return Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
 }
 
 func random(rng *rand.Rand, rows, cols int) tensor.Matrix {

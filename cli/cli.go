@@ -68,7 +68,7 @@ type App struct {
 	seed    uint64
 	backend string
 	tf32    bool
-	devices []int
+	device  int
 	threads int
 }
 
@@ -125,8 +125,6 @@ func flagOf(field string) string {
 		return "--out"
 	case "Ranges":
 		return "--range"
-	case "Devices":
-		return "--device"
 	case "TracePath":
 		return "--trace"
 	}
@@ -204,7 +202,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
 	f.StringVar(&a.backend, "backend", "auto", "compute backend: auto, cuda, cpu or ref")
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
-	f.IntSliceVar(&a.devices, "device", nil, "with CUDA: the `devices` that compute together, such as 0 or 0,1; without it the first usable one")
+	f.IntVar(&a.device, "device", -1, "with CUDA: the `number` of the device, as gpc doctor has it (default: the first usable one)")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
@@ -244,7 +242,11 @@ func AtLeast(n int, usage string) cobra.PositionalArgs {
 
 // Engine says which engine the flags ask for.
 func (a *App) Engine() engine.Options {
-	return engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Devices: a.devices, Notice: a.notice}
+	o := engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice}
+	if a.device >= 0 {
+		o.Device = &a.device
+	}
+	return o
 }
 
 // OpenEngine opens that engine and says on stderr, where stdout is not JSON, which it is.

@@ -90,26 +90,22 @@ func probe() (CUDA, driver.Driver) {
 	return c, d
 }
 
-// openCUDA opens the backend on the devices that are asked for, or the first usable one,
+// openCUDA opens the backend on the device that is asked for, or the first usable one,
 // and says which.
-func openCUDA(o Options) (opened, string, error) {
+func openCUDA(o Options) (*lease, string, error) {
 	c, d := probe()
-	devices, err := c.ordinals(&o)
+	device, err := c.ordinal(&o)
 	if err != nil {
 		return nil, "", err
 	}
-	b, err := shareAll(d, devices, kernels.Options{TF32: o.TF32})
+	b, err := share(d, device, kernels.Options{TF32: o.TF32})
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("device %d: %w", device, err)
 	}
 	if o.Notice != nil {
 		b.Notify(o.Notice)
 	}
-	noun := "device"
-	if len(devices) > 1 {
-		noun = "devices"
-	}
-	reason := fmt.Sprintf("%s %s of %d, %v, CUDA %s through %s", noun, listed(devices), len(c.Devices), c.Devices[devices[0]], c.Version, c.Driver)
+	reason := fmt.Sprintf("device %d of %d, %v, CUDA %s through %s", device, len(c.Devices), c.Devices[device], c.Version, c.Driver)
 	if o.TF32 {
 		reason += ", products in TF32"
 	}
@@ -125,7 +121,7 @@ func openAuto(o Options) (Engine, string, error) {
 		return cpufallback.New(cpufallback.Options{Threads: o.Threads})
 	}
 	first, reason, err := openCUDA(o)
-	if err != nil && len(o.Devices) > 0 { // asked for by name, and so no other
+	if err != nil && o.Device != nil { // asked for by name, and so no other
 		return nil, "", err
 	}
 	if err != nil {

@@ -25,12 +25,8 @@ type Ceiling interface {
 type Options struct {
 	Backend string // "auto" (or ""), "cuda", "cpu" or "ref"
 	Threads int    // CPU threads, 0: every core
-	// Devices are the GPUs that compute together, by their places among those that
-	// CUDA_VISIBLE_DEVICES leaves, from 0; none: the first usable one. They are of one
-	// kind. Batches, loops and candidates are dealt out to them, with the results of one
-	// device to the bit; training adds up gradients in their order, so its bits are those
-	// of so many devices.
-	Devices []int
+	// Device is the GPU, by its place among those that CUDA_VISIBLE_DEVICES leaves, from 0; nil: the first usable one.
+	Device *int
 	// TF32 lets the CUDA backend round the inputs of large products to TF32, for the
 	// tensor cores (kernels.Options). The CPU backends have no such thing and refuse it.
 	TF32 bool
@@ -42,14 +38,14 @@ type Options struct {
 // Open opens the backend and says why it was chosen. "auto" is CUDA where a usable
 // device answers, with the CPU behind it: if the device fails, work goes on there
 // with the same state. Otherwise it is the CPU, and the reason says what CUDA lacks.
-// "cuda" is CUDA alone, and an error where that cannot be had; Devices under "auto" are
+// "cuda" is CUDA alone, and an error where that cannot be had; a Device under "auto" is
 // that too, as long as nothing has begun. The engines of a process share one context of a
 // device; each is closed by itself.
 func Open(o Options) (e Engine, reason string, err error) {
 	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
 		return nil, "", option.Errorf("{Backend} %s: only the CUDA backend has {TF32}", o.Backend)
 	}
-	if err := o.checkDevices(); err != nil {
+	if err := o.checkDevice(); err != nil {
 		return nil, "", err
 	}
 	switch o.Backend {

@@ -20,16 +20,3 @@ func open(t testing.TB, _ int) backend.Backend {
 }
 
 func TestConformance(t *testing.T) { backendtest.Run(t, open) }
-
-// Three devices keep the contract as one does, with batches of fewer rows too.
-func TestConformanceOfThreeDevices(t *testing.T) {
-	backendtest.RunSome(t, func(t testing.TB, _ int) backend.Backend {
-		d := shim.Device(t)
-		var members []*kernels.Backend
-		for _, ordinal := range shim.Devices(t, d, 3) {
-			context := require.Get(driver.Open(d, ordinal))(t)
-			members = append(members, require.Get(kernels.New(context, kernels.Options{}))(t))
-		}
-		return require.Get(kernels.NewGroup(members...))(t)
-	}, "net-position", "net-shapes", "eig-shapes", "index-ties", "index-shapes", "step-broadcast", "step-shapes", "loops", "trainer-resume", "trainer-shapes")
-}

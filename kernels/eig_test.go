@@ -55,3 +55,11 @@ func TestEigenpairsAreThoseOfAMatrixAlone(t *testing.T) {
 		}
 	}
 }
+
+// bits compare results to the last one, NaN with NaN.
+func bits[T float32 | float64](values []T) (all []uint64) {
+	for _, v := range values {
+		all = append(all, math.Float64bits(float64(v)))
+	}
+	return all
+}

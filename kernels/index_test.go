@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -259,5 +261,38 @@ func TestSieveAnswersAMap(t *testing.T) {
 	}
 	if _, open := searchedCodes(t, require.Get(b.NewIndex(c.codes, c.decoded))(t).(*index), c, 12); open > rows/20 {
 		t.Errorf("%d of %d queries are left to the scan, with τ = %g", open, rows, c.tau)
+	}
+}
+
+// An index that nobody holds but the search that runs keeps its codes until the search is
+// done, however often memory is collected.
+func TestSearchKeepsItsCodes(t *testing.T) {
+	b := onAny(t)
+	rng := rand.New(rand.NewPCG(51, 52))
+	const rows = 8
+	codes, z := tensor.New(200, 8), tensor.New(rows, 8)
+	for i := range codes.Data {
+		codes.Data[i] = float32(rng.NormFloat64())
+	}
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	wait.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	for range 60 {
+		near := backend.LocalizeOutput{Z: tensor.New(rows, 8)}
+		require.OK(t, require.Get(b.NewIndex(codes, tensor.New(200, 4)))(t).Localize(tensor.New(rows, 4), z, slices.Repeat([]float32{1}, rows), 3, near))
+		if !tensor.Finite(near.Z.Data) {
+			t.Fatal("codes are gone while they are searched")
+		}
 	}
 }

@@ -88,18 +88,13 @@ var loopKernels = []string{
 // NewLoops implements backend.LoopsBackend for problems with device functions.
 // Without device memory for all loops at once a decision is taken in chunks.
 func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
-	return b.newLoops(cfg, cfg.Step.MaxBatch)
-}
-
-// newLoops is NewLoops of a part of so many loops as are navigated as a whole.
-func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, error) {
 	if !mayHaveDevice(cfg.Step.Problem) || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, tile: b.tileOf(whole)}
+	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, tile: b.tileOf(cfg.Step.MaxBatch)}
 	l.graphs.memory = l.room
 	err := b.execute(func(t *driver.Thread) error {
 		if err := b.preload(t, slices.Concat(stepKernels, loopKernels, searchKernels)...); err != nil {

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 
@@ -20,7 +19,6 @@ type net struct {
 	backend *Backend
 	memory  *memory
 	packed  packedNet
-	whole   int // rows of the batch that the next call has a part of; 0: it has all
 }
 
 // NewNet implements backend.Backend: layers up to MaxWidth wide.
@@ -69,7 +67,7 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 				return err
 			}
 			q := b.queue(t)
-			q.tile = b.tileOf(cmp.Or(n.whole, z.Rows))
+			q.tile = b.tileOf(z.Rows)
 			c := netCall{queue: q, rows: rows, in: in.device, bar: cotangent.device, out: result.device, mask: mask.device, jac: jacobian.device, ldin: w.upload(q, z, from, to, in)}
 			if bar.Cols > 0 {
 				c.ldbar = w.upload(q, bar, from, to, cotangent)
@@ -137,7 +135,7 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	if n.packed.in > MaxLatent {
 		return tooWide(op, "the latent size", n.packed.in, MaxLatent)
 	}
-	if columns := n.backend.oneColumns(n.packed); columns > 0 && cmp.Or(n.whole, z.Rows) == 1 {
+	if columns := n.backend.oneColumns(n.packed); columns > 0 && z.Rows == 1 {
 		return n.run(z, tensor.Matrix{}, g, true, n.packed.out*columns, func(c netCall) {
 			c.oneMetric(n.packed, c.mask, lambda, c.jac, c.out)
 		})

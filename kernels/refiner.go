@@ -57,16 +57,11 @@ type refineSpace struct {
 	plansSpace
 }
 
-// refineKey names a graph: of all candidates the rows from first on are flowed and rolled
-// out.
+// refineKey names a graph.
 type refineKey struct {
 	candidates, perturbed, neighbours, sweep, flow, look, scales int
-	first, rows                                                  int
 	previous, project, adaptive, counted, terminal               bool
 }
-
-// whole reports whether the graph ends with the choice among all candidates.
-func (k refineKey) whole() bool { return k.rows == k.candidates }
 
 // tableKey names the preferences in pinned memory.
 type tableKey struct {
@@ -224,8 +219,8 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.list, 4*r.codes.count, false)
 	l.reserve(&s.selected, 4*n, false)
 	l.reserve(&s.selectedCount, 4, false)
-	l.reserve(&s.cost, 8*n, true) // cross where several devices share the candidates
-	l.reserve(&s.margin, 8*n, true)
+	l.reserve(&s.cost, 8*n, false)
+	l.reserve(&s.margin, 8*n, false)
 	s.reserve(&l, &r.deviceMap, n)
 	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.codes.count, false)...)
 	q := r.backend.queue(t)

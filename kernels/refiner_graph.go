@@ -13,18 +13,11 @@ import (
 )
 
 // Refine implements backend.Refiner.
-func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
-	if err := r.check(in); err != nil {
+func (r *refiner) Refine(input backend.RefineInput) (backend.RefineOutput, error) {
+	if err := r.check(input); err != nil {
 		return backend.RefineOutput{}, err
 	}
 	var out backend.RefineOutput
-	err := r.run(in, 0, in.Candidates, func(key refineKey) { out = r.result(key) })
-	return out, err
-}
-
-// run takes candidates [first, to) through the graph that it gives done the key of, while
-// the results lie in pinned memory.
-func (r *refiner) run(input backend.RefineInput, first, end int, finish func(refineKey)) error {
 	err := r.backend.execute(func(t *driver.Thread) error {
 		if err := r.grow(t, padded(input.Candidates)); err != nil {
 			return err
@@ -33,19 +26,18 @@ func (r *refiner) run(input backend.RefineInput, first, end int, finish func(ref
 		counted := r.stage(input)
 		key := refineKey{
 			candidates: input.Candidates, perturbed: input.Around, neighbours: input.Neighbours, sweep: input.Sweep, flow: input.FlowSteps, look: input.LookAhead, scales: len(input.NoiseScales),
-			first: first, rows: end - first,
 			previous: input.Previous != nil, project: !input.NoProjection, adaptive: input.Preference.Adaptive, counted: counted, terminal: input.TerminalCost != nil,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
-		finish(key)
+		out = r.result(key)
 		return nil
 	})
 	if isShort(err) {
 		err = errors.Join(backend.ErrNoRefiner, err)
 	}
-	return err
+	return out, err
 }
 
 func (r *refiner) check(input backend.RefineInput) error {
@@ -149,13 +141,7 @@ func (r *refiner) queue(q *queue, key refineKey) {
 		preference.behind = o.terminal
 	}
 	r.evaluate(q, key, &preference)
-	if key.whole() {
-		r.choose(q, key)
-		return
-	}
-	for _, p := range []piece{r.space.cost, r.space.margin} {
-		q.download(r.host, p.host+8*key.first, p.device.Offset(8*key.first), 8*key.rows)
-	}
+	r.choose(q, key)
 }
 
 // observed is where the parts of the observation lie on the device.
@@ -239,11 +225,10 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 
 // drift flows the candidates together and decodes them.
 func (r *refiner) drift(q *queue, key refineKey, o observed) {
-	f, s, rows := &r.flow, &r.space, key.rows
+	f, s, rows := &r.flow, &r.space, key.candidates
 	input := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.device, masks: r.buffers.maskS.device}
 	f.bases(q, rows, input, r.buffers.base.device)
-	skip := 4 * key.first * f.latent
-	from, to := s.z.device.Offset(skip), s.other.device.Offset(skip)
+	from, to := s.z.device, s.other.device
 	for range key.flow {
 		input.z = from
 		f.step(q, rows, input, &r.buffers, to, func() { f.gradients(q, rows, input, &r.buffers) })
@@ -263,18 +248,16 @@ func (r *refiner) flown(key refineKey) driver.Pointer {
 // evaluate rolls every plan out under the true dynamics.
 func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 	b, s, f := &r.buffers, &r.space, &r.flow
-	space := s.plansSpace
-	space.s.device, space.c.device, space.best.device = space.s.device.Offset(8*key.first*f.states), space.c.device.Offset(8*key.first*f.contexts), space.best.device.Offset(8*key.first*f.plan)
 	if r.whole.name != "" {
-		job := r.wholeJob(r.place().s, r.place().c, key.rows, key.look, key.project)
-		job.plan, job.best = b.planOut.device, space.best.device
-		job.cost, job.margin = s.cost.device.Offset(8*key.first), s.margin.device.Offset(8*key.first)
+		job := r.wholeJob(r.place().s, r.place().c, key.candidates, key.look, key.project)
+		job.plan, job.best = b.planOut.device, s.best.device
+		job.cost, job.margin = s.cost.device, s.margin.device
 		r.whole.run(q, &f.code, &job, preference)
 		return
 	}
-	r.rollOut(q, &space, &plans{
-		rows: key.rows, steps: key.look, first: b.planOut.device, next: b.planOut.device, base: b.base.device,
-		cost: s.cost.device.Offset(8 * key.first), margin: s.margin.device.Offset(8 * key.first), project: key.project,
+	r.rollOut(q, &s.plansSpace, &plans{
+		rows: key.candidates, steps: key.look, first: b.planOut.device, next: b.planOut.device, base: b.base.device,
+		cost: s.cost.device, margin: s.margin.device, project: key.project,
 	}, r.policy, preference)
 }
 

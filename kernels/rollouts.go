@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -120,7 +119,6 @@ type rollouts struct {
 	policy    packedNet // D_u of E_x, where every step is launches of its own
 	whole     policy    // the same, where a roll-out is one
 	slot      []float64 // scratch
-	shared    int       // candidates of the round that the next call has a part of; 0: it has all
 	host      *driver.HostMemory
 	space     roundSpace
 	graphs    keptGraphs[roundKey]
@@ -251,7 +249,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.execute(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.shared, rows)), project: !in.NoProjection, counted: counted, terminal: in.TerminalCost != nil}
+		key := roundKey{rows: rows, steps: in.Steps, tile: r.backend.tileOf(rows), project: !in.NoProjection, counted: counted, terminal: in.TerminalCost != nil}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}

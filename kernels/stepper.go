@@ -30,7 +30,6 @@ type Stepper struct {
 	buffers stepBuffers
 	graphs  keptGraphs[graphKey]
 	split   backend.SplitCost
-	whole   int // rows of the batch that the next call has a part of; 0: it has all
 }
 
 // flow is one model as the kernels of the step read it.

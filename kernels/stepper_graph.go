@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"cmp"
-
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -44,7 +42,7 @@ func (s *Stepper) runStep(t *driver.Thread, whole part, input backend.StepInput,
 	b.stage(input.Ctx, from, to, b.ctx)
 	b.stage(input.Weights, from, to, b.weights)
 	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 && to-from > 1 }
-	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(cmp.Or(s.whole, input.Z.Rows))), oneX: one(input.X), oneC: one(input.Ctx), oneW: one(input.Weights)}
+	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(input.Z.Rows)), oneX: one(input.X), oneC: one(input.Ctx), oneW: one(input.Weights)}
 	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
 	}

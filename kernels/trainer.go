@@ -40,7 +40,6 @@ type Trainer struct {
 	manifoldSteps, rolloutSteps int64
 	rolloutPrepared             bool
 	latents                     rolloutData
-	share                       share
 }
 
 var _ backend.Trainer = (*Trainer)(nil)
@@ -80,15 +79,6 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t, err := b.newTrainer(cfg, share{})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// newTrainer makes a trainer alone or one of a group.
-func (b *Backend) newTrainer(cfg backend.TrainerConfig, s share) (*Trainer, error) {
 	for i, mlp := range cfg.Initial.All() {
 		if w := max(mlp.In(), mlp.MaxHidden()); w > MaxWidth {
 			return nil, tooWide("trainer", "the widest layer of "+backend.NetworkNames[i], w, MaxWidth)
@@ -99,7 +89,7 @@ func (b *Backend) newTrainer(cfg backend.TrainerConfig, s share) (*Trainer, erro
 	}
 	t := &Trainer{
 		backend: b, cfg: cfg, layout: newTrainLayout(cfg), tf32: b.options.TF32,
-		memory: &trainMemory{stream: b.stream}, share: s,
+		memory: &trainMemory{stream: b.stream},
 	}
 	t.cfg.Initial = backend.Networks{}
 	t.cfg.Data = backend.TrainingSet{
@@ -155,7 +145,6 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 	start := t.layout.begin(cfg.Initial)
 	t.parameters, t.first = upload(t, q, start.parameters), upload(t, q, start.first)
 	t.second, t.power = upload(t, q, start.second), upload(t, q, start.power)
-	t.share.slots = q.alloc(m, 4*t.share.count*t.layout.size)
 	q.enqueue(func() error { return t.allocateSpace(th) })
 	t.slotWords = batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
 	t.slots = max(1, min(mostSlots, slotsWords/t.slotWords))
@@ -222,11 +211,7 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		t.fillSlot(0, key, header, fill)
 		q := t.backend.queue(th)
 		t.launchPlan(q, plan)
-		if t.share.count > 0 { // the gradient too is waited for
-			q.enqueue(func() error { return th.Wait(q.stream) })
-		} else {
-			q.enqueue(func() error { return th.WaitEvent(t.memory.ready) })
-		}
+		q.enqueue(func() error { return th.WaitEvent(t.memory.ready) })
 		if q.err != nil {
 			return q.err
 		}
@@ -317,8 +302,6 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 		p := &planner{t: t}
 		p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
 		switch {
-		case key.fromSlots:
-			p.updateFromSlots(key)
 		case key.rollout:
 			p.rollout(key)
 		default:

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -14,7 +13,7 @@ import (
 // side by side, the weight gradients, Adam and the spectral bound.
 func (p *planner) manifold(key planKey) {
 	t, m := p.t, &p.t.cfg.Manifold
-	share := 1 / float32(cmp.Or(key.whole, key.rows))
+	share := 1 / float32(key.rows)
 	index := floats(t.batch, batchHeader)
 	kernel := floats(index, key.rows*(1+key.kappa))
 	nz, nu := t.layout.nets[0].outputSize(), t.layout.nets[2].outputSize()
@@ -66,7 +65,7 @@ func (p *planner) manifold(key planKey) {
 			driver.Float32(m.IsometryAlpha), driver.Address(floats(p.partial, consistency.offset)))
 		// One micro-batch alone: the losses are added up beside the way back, and so is the
 		// update of the decoders, which are done with.
-		p.side = key.train && n == key.rows && t.share.count == 0
+		p.side = key.train && n == key.rows
 		// In the order of backend.ManifoldLosses.
 		p.sums(start > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
 		p.plan.early = len(p.plan.launches)
@@ -75,7 +74,7 @@ func (p *planner) manifold(key planKey) {
 			if p.side {
 				list := p.parts(decoders...)
 				p.gradients(list, false, decoders...)
-				p.finish(list)
+				p.update(list)
 				p.side = false
 				decoders = nil
 			}
@@ -89,7 +88,7 @@ func (p *planner) manifold(key planKey) {
 		index = floats(index, neighbours+n)
 	}
 	if key.train {
-		p.finish(parts)
+		p.update(parts)
 	}
 }
 

@@ -11,9 +11,7 @@ import (
 type planKey struct {
 	rollout     bool
 	rows, kappa int
-	whole       int // rows of the batch that these are a part of; 0: all
 	train       bool
-	fromSlots   bool // the update by the gradients of rows trainers, see planner.updateFromSlots
 }
 
 // trainPlan is one kind of call as launches and as two captured graphs. The first

@@ -121,6 +121,6 @@ func (l trainLayer) splits(k int) int {
 }
 
 // bytesOf views entries as the bytes that the device reads.
-func bytesOf[T trainProduct | layerEntry | trainTerms | int32](list []T) []byte {
+func bytesOf[T trainProduct | layerEntry | int32](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&list[0])), len(list)*int(unsafe.Sizeof(list[0])))
 }

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +25,7 @@ type rolloutData struct {
 // bound.
 func (p *planner) rollout(key planKey) {
 	t, c := p.t, &p.t.cfg.Rollout
-	share := 1 / float32(cmp.Or(key.whole, key.rows))
+	share := 1 / float32(key.rows)
 	nz, latents := t.layout.nets[2].inputSize(), t.layout.rolloutLatents()
 	var parts []layerParts
 	for start := 0; start < key.rows; start += t.micro {
@@ -59,7 +58,7 @@ func (p *planner) rollout(key planKey) {
 		}
 	}
 	if key.train {
-		p.finish(parts)
+		p.update(parts)
 	}
 }
 

@@ -286,9 +286,6 @@ func (b *Backend) Notify(f func(string)) {
 	b.notice = f
 }
 
-// Notify is that of the first member: all have the same to say.
-func (g *Group) Notify(f func(string)) { g.members[0].Notify(f) }
-
 // Tell implements backend.Teller: it says what has a key that nothing had before.
 func (b *Backend) Tell(key, text string) {
 	b.mutex.Lock()
@@ -303,6 +300,3 @@ func (b *Backend) Tell(key, text string) {
 		f(text)
 	}
 }
-
-// Tell is that of the first member.
-func (g *Group) Tell(key, text string) { g.members[0].Tell(key, text) }

@@ -43,11 +43,7 @@ func (r *run) identify() error {
 // matter.
 func numericIdentity(b backend.Backend) string {
 	d := b.Describe()
-	text := strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
-	if d.Devices > 1 { // their number affects the sums of gradients
-		text += fmt.Sprintf(" on %d devices", d.Devices)
-	}
-	return text
+	return strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
 }
 
 func (r *run) resume() error {

@@ -55,7 +55,6 @@ type Description struct {
 	Name    string // "cpu", "ref", "cuda"
 	ISA     string // "avx512", "avx2", "generic"; "sm_90" and so on for a device
 	Device  string
-	Devices int // that compute together; 0: one, or the CPU
 	Threads int
 	Places  int // roll-outs that take no more time side by side than one; 0: as many as there are threads
 	// Precision is "tf32" where products round their inputs to TF32, "" for float32

@@ -99,11 +99,6 @@ type Driver interface {
 	DeviceAttribute(ordinal int, a Attribute) (int, error)
 	DeviceMemory(ordinal int) (uint64, error)
 
-	// CanAccessPeer tells whether a device reads the memory of another one directly.
-	CanAccessPeer(ordinal, peer int) (bool, error)
-	// EnablePeer lets copies of the current context do that with the memory of another.
-	EnablePeer(ContextHandle) error
-
 	// CreateContext makes a context and leaves it current on this thread.
 	CreateContext(ordinal int) (ContextHandle, error)
 	DestroyContext(ContextHandle) error
@@ -134,8 +129,6 @@ type Driver interface {
 	CopyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error
 	CopyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error
 	CopyOnDeviceAsync(dst, src Pointer, bytes int, s Stream) error
-	// CopyPeerAsync copies between memory of two contexts.
-	CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, bytes int, s Stream) error
 	Fill8Async(dst Pointer, value uint8, count int, s Stream) error
 	Fill32Async(dst Pointer, value uint32, count int, s Stream) error
 

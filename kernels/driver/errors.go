@@ -168,7 +168,6 @@ const (
 	codeStub        = 34
 	codeNoDevice    = 100
 	CodeBadOrdinal  = 101
-	CodePeerEnabled = 704
 )
 
 // fatal holds the errors after which the driver refuses every call on the context.

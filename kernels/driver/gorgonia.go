@@ -126,24 +126,6 @@ func (l linked) DeviceMemory(ordinal int) (uint64, error) {
 	return uint64(n), wrap("cuDeviceTotalMem", err)
 }
 
-func (l linked) CanAccessPeer(ordinal, peer int) (bool, error) {
-	d, err := l.device(ordinal)
-	if err != nil {
-		return false, err
-	}
-	p, err := l.device(peer)
-	if err != nil {
-		return false, err
-	}
-	var accessible C.int
-	err = result("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&accessible, C.CUdevice(d), C.CUdevice(p)))
-	return accessible != 0, err
-}
-
-func (linked) EnablePeer(h ContextHandle) error {
-	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(castHandle[C.CUcontext](uintptr(h)), 0))
-}
-
 // Handles are C pointers; package cu keeps each in a structure of one field.
 func handle[T any](v *T) uintptr { return *(*uintptr)(unsafe.Pointer(v)) }
 
@@ -272,11 +254,6 @@ func (linked) CopyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) 
 
 func (linked) CopyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), stream(s)))
-}
-
-func (linked) CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, n int, s Stream) error {
-	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), castHandle[C.CUcontext](uintptr(to)),
-		C.CUdeviceptr(src), castHandle[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
 }
 
 func (linked) Fill8Async(dst Pointer, value uint8, count int, s Stream) error {

@@ -72,7 +72,6 @@ var (
 	required = []string{
 		"cuGetErrorName", "cuGetErrorString", "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet",
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
-		"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
 		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
 		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
@@ -185,24 +184,6 @@ func (l *library) DeviceMemory(ordinal int) (uint64, error) {
 	var n uint64
 	err = l.call("cuDeviceTotalMem_v2", uintptr(unsafe.Pointer(&n)), d)
 	return n, err
-}
-
-func (l *library) CanAccessPeer(ordinal, peer int) (bool, error) {
-	d, err := l.device(ordinal)
-	if err != nil {
-		return false, err
-	}
-	p, err := l.device(peer)
-	if err != nil {
-		return false, err
-	}
-	var accessible int32
-	err = l.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(&accessible)), d, p)
-	return accessible != 0, err
-}
-
-func (l *library) EnablePeer(c ContextHandle) error {
-	return l.call("cuCtxEnablePeerAccess", uintptr(c), 0)
 }
 
 // Flags by which kernels reach pinned memory.
@@ -360,10 +341,6 @@ func (l *library) CopyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stre
 
 func (l *library) CopyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyDtoDAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
-}
-
-func (l *library) CopyPeerAsync(dst Pointer, to ContextHandle, src Pointer, from ContextHandle, n int, s Stream) error {
-	return l.call("cuMemcpyPeerAsync", uintptr(dst), uintptr(to), uintptr(src), uintptr(from), uintptr(n), uintptr(s))
 }
 
 func (l *library) Fill8Async(dst Pointer, value uint8, count int, s Stream) error {

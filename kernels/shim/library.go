@@ -75,7 +75,6 @@ func (l *Library) Reset() { purego.SyscallN(l.symbols["reset"]) }
 const (
 	DriverVersion = -1
 	DeviceCount   = -2
-	PeerAccess    = -3 // 0: no device reads another's memory
 )
 
 // SetAttribute sets a device attribute, by its number in CUdevice_attribute.

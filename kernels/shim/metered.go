@@ -193,11 +193,6 @@ func (m *Metered) CopyToHostAsync(dst unsafe.Pointer, src driver.Pointer, bytes 
 	return m.Driver.CopyToHostAsync(dst, src, bytes, s)
 }
 
-func (m *Metered) CopyPeerAsync(dst driver.Pointer, to driver.ContextHandle, src driver.Pointer, from driver.ContextHandle, bytes int, s driver.Stream) error {
-	m.count("cuMemcpyPeerAsync")
-	return m.Driver.CopyPeerAsync(dst, to, src, from, bytes, s)
-}
-
 func (m *Metered) RecordEvent(e driver.Event, s driver.Stream) error {
 	m.count("cuEventRecord")
 	return m.Driver.RecordEvent(e, s)

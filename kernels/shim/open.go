@@ -113,31 +113,6 @@ func SetOrder(d driver.Driver, order uint64) {
 	}
 }
 
-// Devices are the ordinals of n devices to compute on together: the shim has so many then,
-// metered or not; on a machine with fewer GPUs they are those it has, several times.
-func Devices(t testing.TB, d driver.Driver, n int) []int {
-	t.Helper()
-	inner := d
-	if m, ok := d.(*Metered); ok {
-		inner = m.Driver
-	}
-	switch l := inner.(type) {
-	case *Library:
-		l.SetAttribute(DeviceCount, n)
-	case *device.Device:
-		l.SetDevices(n)
-	}
-	count, err := d.DeviceCount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ordinals := make([]int, n)
-	for i := range ordinals {
-		ordinals[i] = i % count
-	}
-	return ordinals
-}
-
 // OpenFiles is Open with the given kernels, by their paths in the module, instead of
 // all of the module's.
 func OpenFiles(t testing.TB, sources ...string) *Library {

@@ -19,16 +19,15 @@ import (
 // skipped are the tests of the CUDA path that a GPU leaves out: those that fail calls of
 // the driver, which no device does on demand.
 var skipped = []string{
-	"engine TestALostDeviceOfSeveral",
 	"engine TestAutoSurvivesAFaultAtEveryDriverCall",
 	"engine TestWorkersLoseOneContext",
 	"kernels TestCompiledEquations", // where NVRTC is not installed, as the next
 	"kernels TestEquationsAreCompiledForTheDevice",
 	"kernels TestFaultsOfARound",
-	"kernels TestFaultsOfSeveralDevices",
 	"kernels TestFaultsSurface",
 	"paper/multiagent/plan TestFaultWhilePlanning",
 	"paper/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
+	"train TestTrainingGoesOnAfterALostDevice",
 }
 
 // TestFaultsAloneAreSkippedOnADevice finds, in every package that tests kernels on

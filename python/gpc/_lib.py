@@ -160,7 +160,7 @@ _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 
 def with_options(message: str) -> str:
     """A message of the command line with its flags as the options of this package: estimate for --estimate."""
-    return _FLAG.sub(lambda m: {"token-file": "token", "device": "devices"}.get(m[1], m[1].replace("-", "_")), message)
+    return _FLAG.sub(lambda m: {"token-file": "token"}.get(m[1], m[1].replace("-", "_")), message)
 
 
 def _raise(code: int, err: ctypes.c_void_p) -> None:

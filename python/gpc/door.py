@@ -109,9 +109,9 @@ class _Server:
 class SubprocessSession:
     """A Session behind the command line; see gpc.open and Session."""
 
-    def __init__(self, case: str, model: str, method: str, backend: str, threads: int, tf32: bool, devices: Sequence[int], program: str | None) -> None:
+    def __init__(self, case: str, model: str, method: str, backend: str, threads: int, tf32: bool, device: int | None, program: str | None) -> None:
         self._program, self._case, self._method, self._model = _program(program), case, method, model
-        self._engine = ["--backend", backend, "--threads", str(threads), *(["--tf32"] if tf32 else []), *(["--device", ",".join(map(str, devices))] if devices else [])]
+        self._engine = ["--backend", backend, "--threads", str(threads), *(["--tf32"] if tf32 else []), *([] if device is None else ["--device", str(device)])]
         self._map = ["--model", model] if model else []
         listed = self._command("methods", case)
         self.spec: Spec = _spec(listed["spec"])

@@ -208,7 +208,7 @@ def cases() -> list[dict[str, Any]]:
 
 def open(
     case: str | os.PathLike[str] | System, model: str | os.PathLike[str] | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
-    tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
+    tf32: bool = False, device: int | None = None, scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
     program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None, estimate_window: int | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
@@ -217,7 +217,7 @@ def open(
     MATPOWER case. model is the file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else the case's first. threads are
     those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
-    devices are the GPUs that compute together, none for the first usable one. scene is a
+    device is the GPU's number, None for the first usable one. scene is a
     scene file, or a folder of them, as `--scene` takes it (docs/reference/formats.md): the session is on its
     plant, whose sizes and limits spec has, and observe and evaluate are of its episodes, in the order
     of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
@@ -236,12 +236,12 @@ def open(
             raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
         if uncertain_gains or estimate is not None or estimate_window is not None:
             raise InputError("uncertain_gains and estimate need the library: leave door out, or give estimate to loops")
-        return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
+        return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, device, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
-        "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
+        "device": None if device is None else int(device), "scene": _path(scene), "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
     return Session(create(lib.gpc_open, text(options)))
 

@@ -332,7 +332,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			Backend string `json:"backend"`
 			Threads int    `json:"threads"`
 			TF32    bool   `json:"tf32"`
-			Devices []int  `json:"devices"`
+			Device  *int   `json:"device"`
 			Scene   string `json:"scene"`
 			// Gains is the share by which those of the actuators are uncertain.
 			Gains float64 `json:"uncertain_gains"`
@@ -355,7 +355,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := s.stage(o.Scene); err != nil {
 			return err
 		}
-		s.choice = engine.Options{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Devices: o.Devices, Notice: s.notices.add}
+		s.choice = engine.Options{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Device: o.Device, Notice: s.notices.add}
 		if s.engine, err = gpc.OpenEngine(s.choice); err != nil {
 			return err
 		}

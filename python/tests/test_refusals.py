@@ -86,7 +86,7 @@ def test_options_are_refused(opf, cart):
         (lambda: opf.evaluate(regime="none"), "regime"),
         (lambda: opf.evaluate(shift={"none": 2.0}), "none"),
         (lambda: gpc.open("opf30", threads=-1), "threads -1"),
-        (lambda: gpc.open("opf30", backend="cpu", devices=[0, 1]), "devices 0,1"),
+        (lambda: gpc.open("opf30", backend="cpu", device=1), "device 1"),
         (lambda: opf.loop("oracle-none"), "oracle-none"),
         (lambda: cart.loop("oracle"), "oracle"),
         (lambda: opf.loops(0), "0 closed loops"),

@@ -95,7 +95,6 @@ type softContext struct {
 	entries  map[driver.FunctionHandle]*softFunction
 	graphs   map[driver.GraphHandle]*softGraph
 	runnable map[driver.Executable]*softGraph
-	peers    map[*softContext]bool
 }
 
 type softPinned struct {
@@ -139,7 +138,6 @@ const (
 	codeInvalidImage       = 200
 	codeInvalidContext     = 201
 	codeInvalidPTX         = 218
-	codePeerUnsupported    = 217
 	codeInvalidHandle      = 400
 	codeNotFound           = 500
 	codeNotReady           = 600
@@ -154,7 +152,6 @@ const (
 var softNames = map[int]string{
 	codeInvalidValue: "CUDA_ERROR_INVALID_VALUE", driver.CodeOutOfMemory: "CUDA_ERROR_OUT_OF_MEMORY", driver.CodeBadOrdinal: "CUDA_ERROR_INVALID_DEVICE",
 	codeInvalidImage: "CUDA_ERROR_INVALID_IMAGE", codeInvalidContext: "CUDA_ERROR_INVALID_CONTEXT", codeInvalidPTX: "CUDA_ERROR_INVALID_PTX",
-	codePeerUnsupported: "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", driver.CodePeerEnabled: "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
 	codeInvalidHandle: "CUDA_ERROR_INVALID_HANDLE", codeNotFound: "CUDA_ERROR_NOT_FOUND", codeNotReady: "CUDA_ERROR_NOT_READY",
 	codeIllegalAddress: "CUDA_ERROR_ILLEGAL_ADDRESS", 716: "CUDA_ERROR_MISALIGNED_ADDRESS", codeLaunchFailed: "CUDA_ERROR_LAUNCH_FAILED",
 	codeCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", codeCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
@@ -212,12 +209,6 @@ func (s *Software) DeviceMemory(ordinal int) (uint64, error) {
 	return s.memory, s.exists(ordinal)
 }
 
-func (s *Software) CanAccessPeer(ordinal, peer int) (bool, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return ordinal != peer, errors.Join(s.exists(ordinal), s.exists(peer))
-}
-
 func (s *Software) handle() uintptr {
 	s.handles += 16
 	return s.handles
@@ -253,7 +244,7 @@ func (s *Software) CreateContext(ordinal int) (driver.ContextHandle, error) {
 	c := &softContext{
 		ordinal: ordinal, executor: e, device: map[driver.Pointer]int{}, pinned: map[uintptr]*softPinned{}, streams: map[driver.Stream]*softStream{}, events: map[driver.Event]*softEvent{},
 		modules: map[driver.ModuleHandle]Program{}, entries: map[driver.FunctionHandle]*softFunction{}, graphs: map[driver.GraphHandle]*softGraph{},
-		runnable: map[driver.Executable]*softGraph{}, peers: map[*softContext]bool{},
+		runnable: map[driver.Executable]*softGraph{},
 	}
 	h := driver.ContextHandle(s.handle())
 	s.contexts[h] = c
@@ -277,9 +268,6 @@ func (s *Software) DestroyContext(h driver.ContextHandle) error {
 			s.current[t] = list
 		}
 	}
-	for _, o := range s.contexts {
-		delete(o.peers, c)
-	}
 	return nil
 }
 
@@ -301,25 +289,6 @@ func (s *Software) SetContext(h driver.ContextHandle) error {
 	if s.current[t] = list; len(list) == 0 {
 		delete(s.current, t)
 	}
-	return nil
-}
-
-func (s *Software) EnablePeer(h driver.ContextHandle) error {
-	c, err := s.enter("cuCtxEnablePeerAccess")
-	if err != nil {
-		return err
-	}
-	defer s.mutex.Unlock()
-	peer := s.contexts[h]
-	switch {
-	case peer == nil || peer == c:
-		return softError("cuCtxEnablePeerAccess", codeInvalidContext, "no such peer")
-	case peer.ordinal == c.ordinal:
-		return softError("cuCtxEnablePeerAccess", codePeerUnsupported, "a device is no peer of itself")
-	case c.peers[peer]:
-		return softError("cuCtxEnablePeerAccess", driver.CodePeerEnabled, "enabled before")
-	}
-	c.peers[peer] = true
 	return nil
 }
 

@@ -278,34 +278,6 @@ func (s *Software) CopyOnDeviceAsync(dst, src driver.Pointer, n int, h driver.St
 	})
 }
 
-func (s *Software) CopyPeerAsync(dst driver.Pointer, to driver.ContextHandle, src driver.Pointer, from driver.ContextHandle, n int, h driver.Stream) error {
-	const call = "cuMemcpyPeerAsync"
-	return s.enqueue(call, h, func(*softContext) (func() error, error) {
-		target, source := s.contexts[to], s.contexts[from]
-		if target == nil || source == nil {
-			return nil, softError(call, codeInvalidContext, "no such context")
-		}
-		if _, err := source.bytes(call, src, n, false); err != nil {
-			return nil, err
-		}
-		if _, err := target.bytes(call, dst, n, false); err != nil {
-			return nil, err
-		}
-		return func() error {
-			if source.dead != nil {
-				return source.dead
-			}
-			a, err := source.bytes(call, src, n, false)
-			if err != nil {
-				return err
-			}
-			b, err := target.bytes(call, dst, n, true)
-			copy(b, a)
-			return err
-		}, nil
-	})
-}
-
 func (s *Software) fill(call string, p driver.Pointer, pattern []byte, count int, h driver.Stream) error {
 	n := count * len(pattern)
 	return s.enqueue(call, h, func(c *softContext) (func() error, error) {

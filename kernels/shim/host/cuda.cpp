@@ -28,7 +28,6 @@ EXPORT int cuGetErrorName(int code, const char **name) {
         {214, "CUDA_ERROR_ECC_UNCORRECTABLE"}, {218, "CUDA_ERROR_INVALID_PTX"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"}, {226, "CUDA_ERROR_CONTAINED"},
         {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"}, {600, "CUDA_ERROR_NOT_READY"},
         {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
-        {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"},
         {716, "CUDA_ERROR_MISALIGNED_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {721, "CUDA_ERROR_TENSOR_MEMORY_LEAK"}, {802, "CUDA_ERROR_SYSTEM_NOT_READY"}, {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
         {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}, {999, "CUDA_ERROR_UNKNOWN"},
@@ -108,22 +107,6 @@ EXPORT int cuCtxSynchronize() {
     for (Stream *s : c->streams)
         if (s->capture) { s->invalid = true; return CAPTURE_UNSUPPORTED; }
     return drain_all(c);
-}
-
-// Peers: devices read each other's memory unless attribute −3 is 0. A device is none of its own.
-EXPORT int cuDeviceCanAccessPeer(int *can, int device, int peer) {
-    ENTER_BARE("cuDeviceCanAccessPeer")
-    if (device < 0 || peer < 0 || std::max(device, peer) >= device_count()) return INVALID_DEVICE;
-    *can = device != peer && !(attributes.count(-3) && attributes[-3] == 0);
-    return OK;
-}
-EXPORT int cuCtxEnablePeerAccess(Handle h, unsigned flags) {
-    ENTER("cuCtxEnablePeerAccess")
-    auto *peer = static_cast<Context *>(h);
-    if (!contexts.count(peer) || peer == c) return INVALID_CONTEXT;
-    if (flags) return INVALID_VALUE;
-    if (peer->device == c->device || (attributes.count(-3) && attributes[-3] == 0)) return PEER_UNSUPPORTED;
-    return c->peers.insert(peer).second ? OK : PEER_ENABLED;
 }
 
 // Modules and functions.
@@ -270,19 +253,6 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, Handle str
     if (!inside(c->memory, to, n) || !inside(c->memory, from, n))
         return report(INVALID_VALUE, "an async copy of " + std::to_string(n) + " bytes leaves its device allocation");
     return enqueue(c, s, "cuMemcpyDtoDAsync_v2", [=] { return copy(c, to, from, n, true, true); });
-}
-EXPORT int cuMemcpyPeerAsync(uint64_t to, Handle toContext, uint64_t from, Handle fromContext, size_t n, Handle stream) {
-    ENTER("cuMemcpyPeerAsync")
-    STREAM(stream)
-    auto *target = static_cast<Context *>(toContext), *source = static_cast<Context *>(fromContext);
-    if (!contexts.count(target) || !contexts.count(source)) return INVALID_CONTEXT;
-    if (!inside(target->memory, to, n) || !inside(source->memory, from, n))
-        return report(INVALID_VALUE, "a copy of " + std::to_string(n) + " bytes between devices leaves its allocation");
-    return enqueue(c, s, "cuMemcpyPeerAsync", [=] {
-        if (!contexts.count(source) || !inside(source->memory, from, n)) return report(ILLEGAL_ADDRESS, "memory of a peer freed before its copy ran");
-        if (source->dead) return source->dead;
-        return copy(target, to, from, n, true, false);
-    });
 }
 EXPORT int cuMemsetD8Async(uint64_t p, unsigned char value, size_t n, Handle stream) {
     ENTER("cuMemsetD8Async")

@@ -26,7 +26,6 @@ enum : int {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
     INVALID_IMAGE = 200, INVALID_CONTEXT = 201, ECC = 214, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
     ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, MISALIGNED = 716, LAUNCH_FAILED = 719,
-    PEER_ENABLED = 704, PEER_UNSUPPORTED = 217,
     CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904, CAPTURE_IMPLICIT = 906,
     UNKNOWN = 999,
 };
@@ -83,7 +82,6 @@ struct Context {
     std::set<Event *> events;
     std::set<Graph *> graphs, executables;
     std::set<const Kernel **> modules;
-    std::set<Context *> peers; // whose memory copies read without the host between
     std::map<uintptr_t, Allocation> memory, pinned;
     std::map<const Kernel *, int> shared_limit;
     size_t used = 0;
@@ -310,7 +308,6 @@ inline void destroy(Context *c) {
     for (auto &[p, a] : c->memory) release(a);
     for (auto &[p, a] : c->pinned) release(a);
     contexts.erase(c);
-    for (auto *other : contexts) other->peers.erase(c);
     delete c;
 }
 

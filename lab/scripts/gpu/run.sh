@@ -235,18 +235,6 @@ else
   bench train-whole 60 train-epochs --case size:integrator --batch $one --epochs 1 --samples 12
 fi
 
-# 10. Several devices, where there are: a batch, a refinement and training dealt out to all.
-[ -s "$programs/doctor.log" ] || timeout 60 "$gpc" doctor --json --backend cuda > "$programs/doctor.log" 2> /dev/null
-count=$(grep -o '"ordinal":' "$programs/doctor.log" | wc -l)
-if [ "$count" -gt 1 ]; then
-  all=$(seq -s, 0 $((count - 1)))
-  bench devices-step 60 step --case size:opf30 --batch $one,$many --device "$all"
-  bench devices-refine 60 refine --case integrator-convex --model "$programs/integrator-convex.safetensors" --batch $one --device "$all"
-  bench devices-train 60 train --case $trained --batch $one --device "$all"
-else
-  echo 'several devices: there is one' | tee -a "$out/tools.txt"
-fi
-
 [ $failed -eq 0 ] || { echo "a step failed; see $out/logs.txt"; exit 1; }
 [ $late -eq 0 ] || { echo "time ran out; the same call with the same folder goes on"; exit 2; }
 echo "everything ran; results are in $out/results.tar.gz"
