@@ -314,6 +314,22 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	return out, nil
 }
 
+// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem.
+func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
+	switch {
+	case e == nil:
+		return nil, errNoEngine
+	case c.def.Learned != nil:
+		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
+	}
+	m, err := c.fitted(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	f, err := batchnav.NewFronts(e.backend, m, c.def.Problem, batchnav.Options{}, points)
+	return f, BadInput(err)
+}
+
 // Drive is closed loops of one method, whichever it is, that take and give rows of numbers:
 // what a caller has who holds observations in arrays. Loops of the navigator decide together,
 // as those of Case.Loops; of any other method one after another. Of a case with a Measurement each loop has an estimator, and

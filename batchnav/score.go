@@ -40,6 +40,7 @@ type rollouts struct {
 	executed []float64
 	// preferences of the rows, where they are not all the batch's.
 	preferences []domain.Preference
+	totals      []float64 // each objective summed over a roll-out, [n][objectives]; nil: nobody asks
 	// What is scored and at which action, for advanceRows: one closure for all steps of
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
@@ -262,6 +263,11 @@ func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
 	if !r.unpriced {
 		for k, w := range row(r.sigma, i, len(J)) {
 			b.Cost[i] += w * J[k]
+		}
+		if r.totals != nil {
+			for k, v := range J {
+				r.totals[i*len(J)+k] += v
+			}
 		}
 	}
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))

@@ -205,7 +205,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.IntVar(&a.device, "device", -1, "with CUDA: the `number` of the device, as gpc doctor has it (default: the first usable one)")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
-		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
+		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
 		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.benchCommand(),
 	)
 	for _, command := range a.Commands {

@@ -44,6 +44,7 @@ var topics = map[string]struct{ group, example string }{
 	"compile":       {"map", "{program} compile {case} --out map.safetensors --target 0.5% --budget 15m"},
 	"system":        {"begin", "{program} system crane.json"},
 	"export":        {"map", "{program} export {case} --map-only --c out/map\n{program} export map.safetensors --c out/c --half"},
+	"front":         {"decide", "{program} front {case} --points 1000 --csv out/front.csv"},
 	"refine":        {"decide", "{program} scene {case} --out scene.json\n{program} refine {case} --scene scene.json --candidates 4096"},
 	"serve":         {"decide", "{program} serve {case} --listen 127.0.0.1:8080 --ui"},
 	"plant":         {"decide", "{program} plant {case} --connect http://127.0.0.1:8080 --episodes 20"},

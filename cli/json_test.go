@@ -26,7 +26,7 @@ var printed = []pages.Section{
 	{Title: "`new`", Value: moduleResult{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`methods`", Value: methods{}},
 	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}}, {Title: "Object `switch`", Value: gpc.SwitchDescription{}},
 	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: dataset.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: Trained{}},
-	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}},
+	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}}, {Title: "`front`", Value: Trades{}},
 	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},
 	{Title: "`eval`, `eval join`, `plant`", Value: closedloop.Result{}}, {Title: "`eval pair`", Value: closedloop.Pairing{}},
 	{Title: "`scene`", Value: sceneResult{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: closedloop.Compared{}},

@@ -6,7 +6,10 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["CompileReport", "Drive", "Evaluation", "Refinement", "Result"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CompileReport", "Drive", "Evaluation", "Front", "Refinement", "Result"]
 
 _SHOWN = 6  # entries of a list
 
@@ -62,6 +65,60 @@ class Refinement(Result):
             ("least margin", _number(self["margin"])), ("candidates", f"{self['feasible_candidates']} of {self['candidates']} feasible"),
             ("best comes from", self["source"]), ("time, µs", _number(self["latency_us"]["total"])),
         ]
+
+
+class Front(Result):
+    """All trade-offs of a moment, with the keys of `gpc front --json` (docs/reference/json.md) and its points as arrays."""
+
+    def _rows(self, key: str) -> NDArray[Any]:
+        return np.array([p[key] for p in self["points"]])
+
+    @property
+    def w(self) -> NDArray[np.float64]:
+        """Weights of the objectives [n, M]."""
+        return self._rows("w")
+
+    @property
+    def u(self) -> NDArray[np.float64]:
+        """First actions, projected onto the limits [n, n_u]."""
+        return self._rows("u")
+
+    @property
+    def j(self) -> NDArray[np.float64]:
+        """Objectives summed over the roll-outs [n, M]."""
+        return self._rows("j")
+
+    @property
+    def margin(self) -> NDArray[np.float64]:
+        """Smallest margin of each roll-out [n]."""
+        return self._rows("margin")
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether a roll-out keeps every limit [n]."""
+        return self._rows("feasible")
+
+    @property
+    def dominated(self) -> NDArray[np.bool_]:
+        """Whether another feasible point is no dearer in any objective and cheaper in one [n]."""
+        return self._rows("dominated")
+
+    def within(self, bounds: ArrayLike) -> int | None:
+        """The point nearest to the ideal of those whose objectives are at most bounds [M], inf for none; None where no point is."""
+        if self["knee"] < 0:
+            return None
+        ideal, nadir = np.array(self["ideal"]), np.array(self["nadir"])
+        reach = np.where(nadir > ideal, nadir - ideal, np.inf)
+        kept = self.feasible & ~self.dominated & (self.j <= np.asarray(bounds)).all(axis=1)
+        return int(np.argmin(np.where(kept, ((self.j - ideal) / reach).sum(axis=1), np.inf))) if kept.any() else None
+
+    def figures(self) -> list[tuple[str, str]]:
+        """How many points there are, and the knee."""
+        rows = [("points", f"{len(self['points'])}, {int(self.feasible.sum())} keep every limit, {int(self.dominated.sum())} of these dominated")]
+        if self["knee"] >= 0:
+            knee = self["points"][self["knee"]]
+            rows += [("knee: weights", _list(knee["w"])), ("objectives", _list(knee["j"])), ("action u", _list(knee["u"]))]
+        return rows
 
 
 class CompileReport(Result):

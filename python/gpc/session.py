@@ -17,7 +17,7 @@ from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address,
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
-from gpc.results import Drive, Evaluation, Refinement
+from gpc.results import Drive, Evaluation, Front, Refinement
 from gpc.system import System
 
 __all__ = ["Session", "Spec", "Step", "Switch", "Variable", "cases", "version"]
@@ -30,6 +30,7 @@ declare("gpc_methods", HANDLE, OUT)
 declare("gpc_spec", HANDLE, OUT)
 declare("gpc_observe", HANDLE, TEXT, *(ARRAY, INT) * 2)
 declare("gpc_refine", HANDLE, TEXT, *(ARRAY, INT) * 3, OUT, HANDLE)
+declare("gpc_front", HANDLE, TEXT, *(ARRAY, INT) * 2, OUT, HANDLE)
 declare("gpc_evaluate", HANDLE, TEXT, OUT, HANDLE)
 declare("gpc_encode", HANDLE, INT, INT, *(ARRAY, INT) * 4)
 declare("gpc_decode", HANDLE, INT, *(ARRAY, INT) * 5)
@@ -377,6 +378,26 @@ class Session(Object):
         return Refinement(ask(
             lib.gpc_refine, self.handle, text(options), address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size, long=True,
         ))
+
+    def front(
+        self, state: ArrayLike, context: ArrayLike | None = None, *, points: int = 1000, weights: ArrayLike | None = None, look_ahead: int = 0, remaining: int = 0,
+    ) -> Front:
+        """The decisions of a moment under all weightings of the objectives, each with the roll-out that follows it.
+
+        weights [n, M] are those asked for, None for an even lattice of at most so many points. The answer has the keys of
+        `gpc front --json` (docs/reference/json.md), and its points as arrays: weights w [n, M], first actions u [n, n_u],
+        sums of the objectives j [n, M], smallest margins, feasible and dominated [n].
+        """
+        spec = self.spec
+        s = array(state, np.float64, (len(spec.state),), "state", finite=False)
+        c = array(() if context is None else context, np.float64, (len(spec.context),), "context", finite=False)
+        rows = None if weights is None else np.asarray(weights, np.float64)
+        if rows is not None and (rows.ndim != 2 or rows.shape[1] != len(spec.objectives)):
+            raise InputError(f"weights have shape {rows.shape}, want (n, {len(spec.objectives)})")
+        if points < 1:
+            raise InputError(f"{points} points, want 1 or more")
+        options = {"points": points, "weights": None if rows is None else rows.tolist(), "look_ahead": look_ahead, "remaining": remaining}
+        return Front(ask(lib.gpc_front, self.handle, text(options), address(s), s.size, address(c), c.size, long=True))
 
     def evaluate(
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,

@@ -278,6 +278,9 @@ type session struct {
 	notices    notices
 	mu         sync.Mutex   // of what follows
 	refiner    *gpc.Refiner // nil: none yet, as operations
+	// fronts of at most frontPoints points each; nil: none yet.
+	fronts      *batchnav.Fronts
+	frontPoints int
 	operations *batchnav.Latents
 }
 

@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"slices"
@@ -249,6 +250,50 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 			return err
 		}
 		return answer(out, r)
+	})
+}
+
+//export gpc_front
+func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return onHandle(h, err, func(s *session) error {
+		run, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		var o struct {
+			Points    int         `json:"points"`
+			Weights   [][]float64 `json:"weights"`
+			LookAhead int         `json:"look_ahead"`
+			Remaining int         `json:"remaining"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		spec := s.staged.Spec()
+		var a views
+		in := a.rows(spec, 1, state, states, ctx, contexts, nil, 0)
+		if a.err != nil {
+			return a.err
+		}
+		if err := check(spec, in, 1, false); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
+			if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
+				return err
+			}
+			s.frontPoints = n
+		}
+		f, err := s.fronts.Front(run, in.At(spec, 0), batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))})
+		if err != nil && run.Err() == nil { // what Front refuses is asked for
+			return gpc.BadInput(err)
+		}
+		if err != nil {
+			return err
+		}
+		return answer(out, f)
 	})
 }
 

@@ -54,6 +54,27 @@ def test_refine_is_the_command_line_s_to_the_bit(command, cart, opf):
             assert got == wanted
 
 
+def test_a_front_is_the_command_line_s_and_of_single_decisions(command, cart, opf):
+    for s in (cart, opf):
+        state, context = s.observe(2, seed=5)
+        code, out, err = command("front", s.spec.name, "--json", "--points", "60", "--episode", "2", "--seed", "5")
+        assert code == 0, err
+        front, wanted = s.front(state, context, points=60), json.loads(out)
+        assert {k: wanted[k] for k in front} == front
+        assert (front.w.shape, front.u.shape, front.j.shape) == tuple((len(front["points"]), n) for n in (len(s.spec.objectives), len(s.spec.action), len(s.spec.objectives)))
+        with s.loop("direct") as loop:
+            for k in (0, len(front["points"]) // 2, -1):
+                np.testing.assert_array_equal(loop.decide(state, context, front.w[k], fresh=True).u, front.u[k])
+        some = s.front(state, context, weights=front.w[[3, 1]])
+        np.testing.assert_array_equal(some.u, front.u[[3, 1]])
+        bounds = np.array(front["nadir"])
+        k = front.within(bounds)
+        assert k == front["knee"] and front.feasible[k] and not front.dominated[k] and front.within(np.array(front["ideal"]) - 1) is None
+    for wrong, says in (({"weights": [1, 0]}, r"weights have shape \(2,\), want \(n, 2\)"), ({"weights": [[1, 1]]}, "weights sum to 2"), ({"points": 0}, "0 points, want 1 or more"), ({"look_ahead": -1}, "look-ahead -1")):
+        with pytest.raises(gpc.InputError, match=says):
+            cart.front(*cart.observe(), **wrong)
+
+
 def test_evaluate_is_the_command_line_s(command, opf):
     code, out, err = command("eval", "opf30", "--method", "direct", "--episodes", "1", "--seed", "991", "--json")
     assert code == 0, err

@@ -1,0 +1,254 @@
+package batchnav
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// FrontOptions say which trade-offs of an observation are decided, and how.
+type FrontOptions struct {
+	// Weights of the objectives, one row a point, each on the simplex; nil: a lattice of at most Points, 0 for DefaultPoints.
+	Weights [][]float64
+	Points  int
+	// LookAhead, Remaining and Threads are those of RefineOptions.
+	LookAhead, Remaining, Threads int
+}
+
+const (
+	// DefaultPoints are the points of a front, MostPoints the largest number.
+	DefaultPoints = 1000
+	MostPoints    = 16384
+)
+
+// FrontPoint is one trade-off: the map's decision under one weighting, and the roll-out that follows it.
+type FrontPoint struct {
+	W         []float64 `json:"w"`         // weights of the objectives
+	U         []float64 `json:"u"`         // first action, projected onto the limits
+	J         []float64 `json:"j"`         // objectives summed over the roll-out
+	Margin    float64   `json:"margin"`    // smallest of the roll-out
+	Feasible  bool      `json:"feasible"`  // whether it keeps every limit
+	Dominated bool      `json:"dominated"` // whether another feasible point is no dearer in any objective and cheaper in one
+}
+
+// Front is all trade-offs of one observation. Its JSON keys are those of `gpc front`.
+type Front struct {
+	Points    []FrontPoint `json:"points"`
+	LookAhead int          `json:"look_ahead"` // decisions of a roll-out
+	Ideal     []float64    `json:"ideal"`      // least of each objective among the feasible points that no other dominates; null: no point is feasible
+	Nadir     []float64    `json:"nadir"`      // largest of each among them
+	Knee      int          `json:"knee"`       // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
+}
+
+// Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.
+type Fronts struct {
+	rollouts    *rollouts
+	input, z    tensor.Matrix // of E_x and D_u
+	state, ctx  tensor.Matrix
+	plans       tensor.Matrix
+	cost        []float64
+	margin      []float64
+	projected   []float64
+	preferences []domain.Preference
+	slot        []float64
+}
+
+// NewFronts prepares the fronts of a map, of at most that many points each.
+func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options, points int) (*Fronts, error) {
+	if points < 1 || points > MostPoints {
+		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
+	}
+	l, err := load(b, m, p, &opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.makeStepper(points); err != nil {
+		return nil, err
+	}
+	r := newRollouts(l)
+	if r.many, err = l.manyValues(); err != nil {
+		return nil, err
+	}
+	spec := l.spec
+	return &Fronts{
+		rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, m.Latent()), state: tensor.New(points, spec.MeasuredSize()),
+		ctx: tensor.New(points, spec.ContextSize()), plans: tensor.New(points, spec.PlanSize()), cost: make([]float64, points), margin: make([]float64, points),
+		projected: make([]float64, points*spec.PlanSize()), slot: make([]float64, spec.PreferenceSize()),
+	}, nil
+}
+
+// Front decides an observation, whose own preference is not read, under every weighting, and rolls all of them out under the true
+// dynamics. The actions are those of `direct` without its guard.
+func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
+	r := f.rollouts
+	spec := r.spec
+	m := spec.ObjectiveSize()
+	if len(opt.Weights) == 0 {
+		points := cmp.Or(opt.Points, min(DefaultPoints, len(f.cost)))
+		if points < m || points > len(f.cost) {
+			return nil, fmt.Errorf("front: %d points, want %d to the %d that there is room for", points, m, len(f.cost))
+		}
+		opt.Weights = Lattice(m, points)
+	}
+	n := len(opt.Weights)
+	if n > len(f.cost) {
+		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
+	}
+	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
+		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
+	}
+	f.preferences = f.preferences[:0]
+	for i, w := range opt.Weights {
+		pref := domain.Preference{W: w}
+		if err := spec.CheckObservation(obs.S, obs.C, pref); err != nil {
+			return nil, fmt.Errorf("front: point %d: the observation %w", i, err)
+		}
+		r.observe(obs.S, obs.C, pref, f.slot, f.input.Row(i), f.state.Row(i), f.ctx.Row(i), nil)
+		f.preferences = append(f.preferences, pref)
+	}
+	z, plans := f.z.Slice(0, n), f.plans.Slice(0, n)
+	if err := r.encoder.Forward(f.input.Slice(0, n), z); err != nil {
+		return nil, err
+	}
+	if err := r.stepper.Decode(z, f.ctx.Slice(0, n), f.state.Slice(0, n), plans, tensor.Matrix{}); err != nil {
+		return nil, err
+	}
+	front := &Front{LookAhead: lookAhead(spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining), Points: make([]FrontPoint, n)}
+	r.preferences, r.totals = f.preferences, make([]float64, n*m)
+	defer func() { r.preferences, r.totals = nil, nil }()
+	batch := domain.PlanBatch{
+		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: opt.Threads,
+		Projected: f.projected[:n*spec.PlanSize()], Cost: f.cost[:n], Margin: f.margin[:n],
+	}
+	if err := r.ScorePlans(ctx, batch); err != nil {
+		return nil, err
+	}
+	for i := range front.Points {
+		u := slices.Clone(row(f.projected, i, spec.PlanSize())[:spec.ActionSize()])
+		front.Points[i] = FrontPoint{W: opt.Weights[i], U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])}
+	}
+	front.compare(m)
+	return front, nil
+}
+
+// compare marks the dominated points, and finds what follows from the others.
+func (f *Front) compare(objectives int) {
+	f.Knee, f.Ideal, f.Nadir = -1, slices.Repeat([]float64{math.Inf(1)}, objectives), slices.Repeat([]float64{math.Inf(-1)}, objectives)
+	var order []int
+	for i := range f.Points {
+		if f.Points[i].Feasible {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(f.Points[a].J, f.Points[b].J) })
+	var nondominated []int
+	for _, i := range order { // what dominates a point stands before it
+		p := &f.Points[i]
+		p.Dominated = slices.ContainsFunc(nondominated, func(k int) bool { return dominates(f.Points[k].J, p.J) })
+		if p.Dominated {
+			continue
+		}
+		nondominated = append(nondominated, i)
+		for j, v := range p.J {
+			f.Ideal[j], f.Nadir[j] = min(f.Ideal[j], v), max(f.Nadir[j], v)
+		}
+	}
+	if len(nondominated) == 0 {
+		f.Ideal, f.Nadir = nil, nil
+	}
+	least := math.Inf(1)
+	for _, i := range nondominated {
+		if sum := f.distance(i); sum < least {
+			least, f.Knee = sum, i
+		}
+	}
+}
+
+// distance is the sum of a point's objectives, each from 0 at Ideal to 1 at Nadir.
+func (f *Front) distance(i int) (sum float64) {
+	for j, v := range f.Points[i].J {
+		if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
+			sum += (v - f.Ideal[j]) / reach
+		}
+	}
+	return sum
+}
+
+// dominates reports whether a is no dearer in any objective than b, and cheaper in one.
+func dominates(a, b []float64) bool {
+	cheaper := false
+	for j, v := range a {
+		if v > b[j] {
+			return false
+		}
+		cheaper = cheaper || v < b[j]
+	}
+	return cheaper
+}
+
+// Best is the feasible point of the least distance from Ideal, of those whose objectives are at most these bounds, +Inf for no bound.
+// It is −1 where there is none.
+func (f *Front) Best(bounds []float64) int {
+	best, least := -1, math.Inf(1)
+	for i := range f.Points {
+		p := &f.Points[i]
+		if !p.Feasible || p.Dominated {
+			continue
+		}
+		exceeds := false
+		for j, v := range p.J {
+			exceeds = exceeds || v > bounds[j]
+		}
+		if sum := f.distance(i); !exceeds && sum < least {
+			best, least = i, sum
+		}
+	}
+	return best
+}
+
+// Lattice are weightings of objectives, evenly over the simplex with its corners: those of the largest grid that has no more than points.
+func Lattice(objectives, points int) [][]float64 {
+	if objectives < 2 {
+		return [][]float64{{1}}
+	}
+	size := func(n int) int { // of the grid of steps 1/n
+		count := 1
+		for k := 1; k < objectives; k++ {
+			if count = count * (n + k) / k; count > points {
+				return count
+			}
+		}
+		return count
+	}
+	n := 1
+	for size(n+1) <= points {
+		n++
+	}
+	var all [][]float64
+	counts := make([]int, objectives)
+	var fill func(k, rest int)
+	fill = func(k, rest int) {
+		if k == objectives-1 {
+			counts[k] = rest
+			w := make([]float64, objectives)
+			for j, c := range counts {
+				w[j] = float64(c) / float64(n)
+			}
+			all = append(all, w)
+			return
+		}
+		for c := range rest + 1 {
+			counts[k] = c
+			fill(k+1, rest-c)
+		}
+	}
+	fill(0, n)
+	return all
+}

@@ -1,0 +1,107 @@
+package batchnav_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+)
+
+func fronts(t testing.TB, p domain.Problem, points int) *batchnav.Fronts {
+	t.Helper()
+	return require.Get(batchnav.NewFronts(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), p, batchnav.Options{}, points))(t)
+}
+
+// A point is the decision of a single loop under its weights, to the bit, and an independent roll-out's cost and margin.
+func TestAFrontIsOfSingleDecisions(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	s, c := []float64{0.4, -0.3}, []float64{0}
+	f := require.Get(fronts(t, cart, 21).Front(t.Context(), batchnav.Observation{S: s, C: c}, batchnav.FrontOptions{Points: 21, LookAhead: 6, Threads: 2}))(t)
+	if len(f.Points) != 21 || f.LookAhead != 6 {
+		t.Fatalf("%d points, %d decisions", len(f.Points), f.LookAhead)
+	}
+	single := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{Direct: true}))(t)
+	for i, p := range f.Points {
+		pref := domain.Preference{W: p.W}
+		single.Reset()
+		if d := require.Get(single.Decide(s, c, pref))(t); !slices.Equal(d.U, p.U) {
+			t.Errorf("point %d acts %v, a single decision %v", i, p.U, d.U)
+		}
+		cost, margin := rollout(t, cart, s, p.U, pref, 6)
+		if sum := p.W[0]*p.J[0] + p.W[1]*p.J[1]; math.Abs(sum-cost) > 1e-9*(1+math.Abs(cost)) || math.Abs(p.Margin-margin) > 1e-12 {
+			t.Errorf("point %d costs %v with a margin of %v, rolled out by itself %v and %v", i, sum, p.Margin, cost, margin)
+		}
+	}
+}
+
+// Every dominated point is one by its definition, no other is, and the knee and the point within bounds are the best of the others.
+func TestAFrontKnowsWhatIsDominated(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	f := require.Get(fronts(t, cart, 60).Front(t.Context(), batchnav.Observation{S: []float64{0.7, 0.5}, C: []float64{0}}, batchnav.FrontOptions{Points: 60}))(t)
+	sum := func(p batchnav.FrontPoint) (sum float64) {
+		for j, v := range p.J {
+			sum += (v - f.Ideal[j]) / (f.Nadir[j] - f.Ideal[j])
+		}
+		return sum
+	}
+	kept := 0
+	for i, p := range f.Points {
+		dominated := slices.ContainsFunc(f.Points, func(o batchnav.FrontPoint) bool {
+			return o.Feasible && o.J[0] <= p.J[0] && o.J[1] <= p.J[1] && (o.J[0] < p.J[0] || o.J[1] < p.J[1])
+		})
+		if p.Feasible && p.Dominated != dominated {
+			t.Errorf("point %d, %v: dominated %v", i, p.J, p.Dominated)
+		}
+		if p.Feasible && !dominated {
+			if kept++; sum(p) < sum(f.Points[f.Knee])-1e-12 {
+				t.Errorf("point %d is nearer to the ideal than the knee", i)
+			}
+		}
+	}
+	if kept < 2 {
+		t.Fatalf("%d points make a front", kept)
+	}
+	bounds := []float64{(f.Ideal[0] + f.Nadir[0]) / 2, math.Inf(1)}
+	if k := f.Best(bounds); k < 0 || f.Points[k].J[0] > bounds[0] {
+		t.Errorf("within %v: point %d", bounds, k)
+	}
+	if k := f.Best([]float64{f.Ideal[0] - 1, math.Inf(1)}); k >= 0 {
+		t.Errorf("point %d is below the least of all", k)
+	}
+}
+
+func TestLattices(t *testing.T) {
+	for _, v := range []struct{ objectives, points, want int }{{1, 9, 1}, {2, 2, 2}, {2, 1000, 1000}, {3, 3, 3}, {3, 1000, 990}, {4, 100, 84}} {
+		all := batchnav.Lattice(v.objectives, v.points)
+		if len(all) != v.want {
+			t.Errorf("%d objectives, %d points: %d weightings, want %d", v.objectives, v.points, len(all), v.want)
+		}
+		for j := range v.objectives {
+			if !slices.ContainsFunc(all, func(w []float64) bool { return w[j] == 1 }) {
+				t.Errorf("%d objectives: no corner of objective %d", v.objectives, j)
+			}
+		}
+	}
+}
+
+func TestFrontsThatCannotBe(t *testing.T) {
+	f := fronts(t, testdomain.NewCart(20), 8)
+	obs := batchnav.Observation{S: []float64{0, 0}, C: []float64{0}}
+	for says, opt := range map[string]batchnav.FrontOptions{
+		"9 points, want 2 to the 8": {Points: 9}, "1 points": {Points: 1}, "9 weightings": {Weights: batchnav.Lattice(2, 9)}, "look-ahead -1": {LookAhead: -1},
+		"point 1: the observation has a wrong preference": {Weights: [][]float64{{1, 0}, {1, 1}}},
+	} {
+		if _, err := f.Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v", opt, err)
+		}
+	}
+	if _, err := f.Front(t.Context(), batchnav.Observation{S: []float64{0, math.NaN()}, C: []float64{0}}, batchnav.FrontOptions{}); err == nil {
+		t.Error("a state that is no number has a front")
+	}
+}

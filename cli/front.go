@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+)
+
+// Trades is what `gpc front --json` prints.
+type Trades struct {
+	Case string `json:"case"` // its name
+	*batchnav.Front
+	Best   *int    `json:"within"`  // the best point within the bounds of --within; null: there are no bounds, or no such point
+	TimeUs float64 `json:"time_us"` // of the last of --repeat, µs
+}
+
+func (a *App) frontCommand() *cobra.Command {
+	var modelFile, stateFile, csvFile string
+	var texts []string
+	var points, episode, repeat int
+	opt := batchnav.FrontOptions{}
+	cmd := &cobra.Command{
+		Use:   "front CASE [--state FILE] [--points N]",
+		Short: "Decide under all weightings of the objectives at once, and show the trade-offs",
+		Long: `Asks the map for its decision under many weightings of the objectives, evenly over all of
+them. It projects each first action onto the limits, and rolls each decision out under the model, followed by
+the map under the same weighting. The table has the cheapest point of each objective, the knee, and the best
+point within the bounds of --within. A point is dominated where another one is no dearer in any objective and
+cheaper in one. The observation is the start of a test episode, or that of --state. Exit code 1: no point keeps
+every limit, or none is within the bounds.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, setup, err := a.Setup(cmd, args[0], modelFile, "")
+			if err != nil {
+				return err
+			}
+			spec := c.Spec()
+			bounds, err := objectiveBounds(spec, texts)
+			if err != nil {
+				return err
+			}
+			if points < spec.ObjectiveSize() {
+				return BadInputf("--points %d: want at least %d, one for each objective", points, spec.ObjectiveSize())
+			}
+			var obs batchnav.Observation
+			if stateFile != "" {
+				if cmd.Flags().Changed("episode") {
+					return BadInputf("--state and --episode exclude each other: give one of them")
+				}
+				obs.S, obs.C, err = a.readState(stateFile, spec)
+			} else {
+				obs, err = c.Observe(a.seed, episode, domain.EpisodeOptions{Context: cmd.Context(), Preference: domain.Preference{Adaptive: true}})
+			}
+			if err != nil {
+				return err
+			}
+			e, err := a.OpenEngine()
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			f, err := c.Fronts(e, setup, points)
+			if err != nil {
+				return err
+			}
+			opt.Points, opt.Threads = points, a.CPUThreads()
+			result := Trades{Case: spec.Name}
+			for range repeat {
+				start := time.Now()
+				if result.Front, err = f.Front(cmd.Context(), obs, opt); err != nil {
+					return err
+				}
+				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
+			}
+			holds := result.Knee >= 0
+			if len(texts) > 0 {
+				if k := result.Front.Best(bounds); k >= 0 {
+					result.Best = &k
+				}
+				holds = holds && result.Best != nil
+			}
+			if csvFile != "" {
+				if err := durable.WriteFile(csvFile, frontCSV(spec, result.Front), 0o644); err != nil {
+					return err
+				}
+			}
+			return a.PrintChecked(holds, &result, func(w io.Writer) { renderFront(w, spec, &result) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
+	f.StringVar(&stateFile, "state", "", "`file` with the observation, - for standard input (default: the start of --episode)")
+	f.IntVar(&episode, "episode", 0, "test episode of the seed whose start is the observation")
+	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most; with three and more objectives as many as an even grid has")
+	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
+	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: the table has the best point within them")
+	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
+	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
+	return cmd
+}
+
+// objectiveBounds are those of --within, +Inf for an objective without one.
+func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
+	bounds := slices.Repeat([]float64{math.Inf(1)}, spec.ObjectiveSize())
+	var names []string
+	for _, v := range spec.Objectives {
+		names = append(names, v.Name)
+	}
+	for _, text := range list {
+		name, value, _ := strings.Cut(text, "=")
+		most, err := strconv.ParseFloat(value, 64)
+		if k := slices.Index(names, name); k < 0 {
+			return nil, BadInputf("--within %s: want OBJECTIVE=MOST, with one of %s", text, strings.Join(names, ", "))
+		} else if bounds[k] = most; err != nil || math.IsNaN(most) {
+			return nil, BadInputf("--within %s: want a number after =", text)
+		}
+	}
+	return bounds, nil
+}
+
+// frontCSV has a row for each point.
+func frontCSV(spec *domain.Spec, f *batchnav.Front) []byte {
+	var b strings.Builder
+	head := []string{}
+	for _, v := range spec.Objectives {
+		head = append(head, "weight of "+v.Name)
+	}
+	for _, v := range spec.Action {
+		head = append(head, v.Name)
+	}
+	for _, v := range spec.Objectives {
+		head = append(head, v.Name)
+	}
+	fmt.Fprintln(&b, strings.Join(append(head, "margin", "feasible", "dominated"), ","))
+	for _, p := range f.Points {
+		for _, v := range slices.Concat(p.W, p.U, p.J, []float64{p.Margin}) {
+			fmt.Fprintf(&b, "%.9g,", v)
+		}
+		fmt.Fprintf(&b, "%t,%t\n", p.Feasible, p.Dominated)
+	}
+	return []byte(b.String())
+}
+
+func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
+	feasible, dominated := 0, 0
+	for _, p := range r.Points {
+		if p.Feasible {
+			feasible++
+		}
+		if p.Dominated {
+			dominated++
+		}
+	}
+	fmt.Fprintf(w, "%s: %d weightings, %d keep every limit, %d of these dominated; look-ahead %d decisions, %.2f ms\n\n", spec.Name, len(r.Points), feasible, dominated, r.LookAhead, r.TimeUs/1e3)
+	head := []string{"point", "weights"}
+	for _, v := range slices.Concat(spec.Objectives, spec.Action) {
+		head = append(head, v.Name)
+	}
+	rows := [][]string{append(head, "margin")}
+	show := func(name string, k int) {
+		if k < 0 {
+			return
+		}
+		p := &r.Points[k]
+		var weights []string
+		for _, v := range p.W {
+			weights = append(weights, fmt.Sprintf("%.3g", v))
+		}
+		row := []string{name, strings.Join(weights, ",")}
+		for _, v := range slices.Concat(p.J, p.U) {
+			row = append(row, fmt.Sprintf("%.5g", v))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.1e", p.Margin)))
+	}
+	for j, v := range spec.Objectives {
+		least := -1
+		for k, p := range r.Points {
+			if p.Feasible && !p.Dominated && (least < 0 || p.J[j] < r.Points[least].J[j]) {
+				least = k
+			}
+		}
+		show("least "+v.Name, least)
+	}
+	show("knee", r.Knee)
+	if r.Best != nil {
+		show("within", *r.Best)
+	}
+	Table(w, rows)
+}
