@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ample=86400 # s: no step is cut short on a slow machine
 fail() { echo "rehearsal: $*" >&2; exit 1; }
-run() { GPC_REHEARSAL=1 GPC_SHIM_ATTRIBUTES=-2=2 LD_LIBRARY_PATH=$driver "$bundle/run.sh" "$@" > "$work/said" 2>&1; }
+run() { GPC_REHEARSAL=1 LD_LIBRARY_PATH=$driver "$bundle/run.sh" "$@" > "$work/said" 2>&1; }
 archived() { # FOLDER: at most eight files, the archive one of them, all there
   local n
   n=$(find "$1" -type f | wc -l)
