@@ -51,6 +51,7 @@ var stopped = map[string][]string{
 	"export":  {"integrator-convex --c c --map-only --records 65536"},
 	"opf":     {"-", "silent", "batch silent", "secure silent"},
 	"pf":      {"-", "silent", "outages silent"},
+	"front":   {"integrator-convex --state -", "integrator-convex --repeat 1000000", "integrator-convex --points 16384 --repeat 1000"},
 	"refine":  {"integrator-convex", "integrator-convex --state state.json --repeat 1000000", "integrator-convex --state state.json --candidates 262144 --flow-steps 1000"},
 	"mcap":    {"silent recorded.mcap"},
 	"plant":   {"integrator-convex --connect unix:serving --episodes 10000000"},
