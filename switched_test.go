@@ -65,6 +65,20 @@ func comfort[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
+// A plant with another gain of a switched actuator is driven, with the gain in its equations alone.
+func TestASwitchedPlantHasOtherGains(t *testing.T) {
+	y := boiler()
+	y.Measurement = nil
+	opt := closedloop.Options{Episodes: 3, Seed: 5, WithoutOptima: true, Preference: domain.Preference{Adaptive: true}}
+	weak := require.Get(caseOf(t, y).Shifted(map[string]float64{"boiler": 0.7}))(t)
+	evaluated := func(c *gpc.Case) float64 {
+		return float64(require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "search-64"}, engine.Options{}, opt))(t).CostMean)
+	}
+	if whole, less := evaluated(caseOf(t, y)), evaluated(weak); !(less > whole) {
+		t.Errorf("a boiler of 70 %% costs %v, a whole one %v", less, whole)
+	}
+}
+
 // Where no plan keeps all of the distance to its end, the decisions that a change binds keep theirs.
 func TestTheNextDecisionsKeepTheirDistance(t *testing.T) {
 	y := boiler()

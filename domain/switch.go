@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Switch is an entry of the action that takes one of a few values, and how soon and how often it may change. What it
@@ -42,6 +44,15 @@ func (w *Switch) MayChange(c []float64) bool {
 	const half = 0.5 // ages are counts, in whatever arithmetic
 	last := w.Nearest(c[w.Last])
 	return c[w.Ages] > float64(w.Least[last])-half && (w.Most == 0 || c[w.Ages+w.Most-1] > float64(w.Window)-half)
+}
+
+// HoldSwitches gives switches that may not change now, by context c, the values that they have.
+func (s *Spec) HoldSwitches(c, u []float64) {
+	for i := range s.Switches {
+		if w := &s.Switches[i]; tensor.Finite(c) && !w.MayChange(c) {
+			u[w.Action] = w.Values[w.Nearest(c[w.Last])]
+		}
+	}
 }
 
 // wrong says what is no value and no age in what context c says was before, "" where nothing is.

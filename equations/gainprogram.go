@@ -21,7 +21,7 @@ func (y *System) withGains(k gainSource) *Source {
 		return nil
 	}
 	k.inner, k.nc, k.parameters = *y, len(y.Context), len(y.Scenario)
-	k.inner.Soft, k.inner.Rates = nil, nil // they belong to the system with gains
+	k.inner.Soft, k.inner.Rates, k.inner.Switches = nil, nil, nil // they belong to the system with gains
 	return &Source{&k}
 }
 

@@ -151,8 +151,11 @@ func (p *Problem) Base(_, _, plan []float64) {
 	}
 }
 
-// Fallback is Rest.
-func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
+// Fallback is Rest, but for switches that may not change now.
+func (p *Problem) Fallback(_, c, u []float64) {
+	copy(u, p.system.Rest)
+	p.spec.HoldSwitches(c, u)
+}
 
 // advance is a step of the system and of the clock, if any.
 func advance[T dual.Scalar](p *Problem, f *Functions[T], s, c, u, sNext, cNext []T) {

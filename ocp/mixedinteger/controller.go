@@ -129,7 +129,7 @@ func (k *Controller) prepare() error {
 func (k *Controller) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	k.decision = domain.Decided(true)
 	if !tensor.Finite(s) || !tensor.Finite(c) {
-		k.problem.Fallback(s, c, u)
+		k.follow(s, c, u)
 		k.decision.Fallback = domain.FallbackMethod
 		return k.decision, nil
 	}
@@ -168,6 +168,20 @@ func (k *Controller) Decide(s, c []float64, pref domain.Preference, u []float64)
 	copy(k.executed, u)
 	k.decision.Times.Step = time.Since(start)
 	return k.decision, nil
+}
+
+// follow takes the action of the plan before, as far as the rules of the switches allow it; without one the fallback.
+func (k *Controller) follow(s, c, u []float64) {
+	k.problem.Fallback(s, c, u)
+	if len(k.plans) > 0 {
+		if !k.prepared {
+			k.shift()
+		}
+		copy(u, k.plans[0])
+		k.spec.HoldSwitches(c, u)
+	}
+	k.prepared = false
+	copy(k.executed, u)
 }
 
 // find makes the search of a decision and remembers its best plans.

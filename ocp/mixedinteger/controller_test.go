@@ -102,3 +102,29 @@ func TestMoreCandidatesComeNearerToTheReference(t *testing.T) {
 		t.Errorf("regrets of %v with 16 candidates and %v with 2048, want the latter less, and at most 0.001 in the mean", few/8, many/8)
 	}
 }
+
+// Without a number for a state the plan before is followed, and without one a switch that may not change keeps its value.
+func TestWithoutAStateTheRulesHold(t *testing.T) {
+	c := require.Get(house().Case())(t)
+	spec := c.Problem.Spec()
+	w := &spec.Switches[0]
+	k := require.Get(mixedinteger.NewController(c.Solver.(*mixedinteger.Solver), nil, mixedinteger.ControllerOptions{Candidates: 64}))(t)
+	pref, lost := domain.Preference{W: []float64{1}}, []float64{math.NaN(), 2}
+	context, u := make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	context[w.Last], context[w.Ages] = 1, 1
+	require.OK(t, k.Reset(nil))
+	if d := require.Get(k.Decide(lost, context, pref, u))(t); u[w.Action] != 1 || d.Fallback&domain.FallbackMethod == 0 {
+		t.Errorf("a pump that has run for a period of three is set to %v (%+v)", u[w.Action], d)
+	}
+	state := []float64{19, 2}
+	d := require.Get(k.Decide(state, context, pref, u))(t)
+	plan := append([]float64(nil), d.Ahead...)
+	next, nextContext := make([]float64, 2), make([]float64, len(context))
+	c.Problem.Step(state, context, u, next, nextContext)
+	require.Get(k.Decide(lost, nextContext, pref, u))(t)
+	for i, v := range u {
+		if v != plan[len(u)+i] {
+			t.Errorf("action %d is %v, of the plan before %v", i, v, plan[len(u)+i])
+		}
+	}
+}

@@ -73,7 +73,7 @@ func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions))
 	searches("search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0)
 	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true})
 	for _, polish := range polishes {
-		m := domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline}
+		m := domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline, Brief: true}
 		if polish {
 			m = polished(m)
 		}
