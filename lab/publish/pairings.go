@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
 )
@@ -167,7 +168,9 @@ func (d devices) foreign(wanted func(p *closedloop.Pairing) bool) (all []closedl
 
 // besideCompiled is the same for the systems that other solvers are timed on.
 func (d devices) besideCompiled() string {
-	return report.Tables(report.BesideMaps(d.foreign(func(p *closedloop.Pairing) bool { return report.Undisturbed(p) && withTimes(p) }), d.systems()))
+	return report.Tables(report.BesideMaps(d.foreign(func(p *closedloop.Pairing) bool {
+		return report.Undisturbed(p) && withTimes(p) && !slices.ContainsFunc(gallery.Switched(), func(y gallery.Named) bool { return y.Name == p.Case })
+	}), d.systems()))
 }
 
 // latentSteps is what localization, flow and retraction do in those systems.
