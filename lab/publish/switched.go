@@ -55,9 +55,6 @@ func switchedMethods(of func(name string) *closedloop.Pairing) string {
 			all = append(all, *p)
 		}
 	}
-	if len(all) == 0 {
-		return noRecord
-	}
 	return report.Tables(report.BesideMaps(all, nil))
 }
 
