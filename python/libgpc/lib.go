@@ -281,7 +281,7 @@ type session struct {
 	// fronts of at most frontPoints points each; nil: none yet.
 	fronts      *batchnav.Fronts
 	frontPoints int
-	operations *batchnav.Latents
+	operations  *batchnav.Latents
 }
 
 // notices are what engines had to say.
