@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -95,7 +96,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 		if points < m || points > len(f.cost) {
 			return nil, fmt.Errorf("front: %d points, want %d to the %d that there is room for", points, m, len(f.cost))
 		}
-		opt.Weights = Lattice(m, points)
+		opt.Weights = dataset.Lattice(m, points)
 	}
 	n := len(opt.Weights)
 	if n > len(f.cost) {
@@ -211,44 +212,4 @@ func (f *Front) Best(bounds []float64) int {
 		}
 	}
 	return best
-}
-
-// Lattice are weightings of objectives, evenly over the simplex with its corners: those of the largest grid that has no more than points.
-func Lattice(objectives, points int) [][]float64 {
-	if objectives < 2 {
-		return [][]float64{{1}}
-	}
-	size := func(n int) int { // of the grid of steps 1/n
-		count := 1
-		for k := 1; k < objectives; k++ {
-			if count = count * (n + k) / k; count > points {
-				return count
-			}
-		}
-		return count
-	}
-	n := 1
-	for size(n+1) <= points {
-		n++
-	}
-	var all [][]float64
-	counts := make([]int, objectives)
-	var fill func(k, rest int)
-	fill = func(k, rest int) {
-		if k == objectives-1 {
-			counts[k] = rest
-			w := make([]float64, objectives)
-			for j, c := range counts {
-				w[j] = float64(c) / float64(n)
-			}
-			all = append(all, w)
-			return
-		}
-		for c := range rest + 1 {
-			counts[k] = c
-			fill(k+1, rest-c)
-		}
-	}
-	fill(0, n)
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -76,25 +77,11 @@ func TestAFrontKnowsWhatIsDominated(t *testing.T) {
 	}
 }
 
-func TestLattices(t *testing.T) {
-	for _, v := range []struct{ objectives, points, want int }{{1, 9, 1}, {2, 2, 2}, {2, 1000, 1000}, {3, 3, 3}, {3, 1000, 990}, {4, 100, 84}} {
-		all := batchnav.Lattice(v.objectives, v.points)
-		if len(all) != v.want {
-			t.Errorf("%d objectives, %d points: %d weightings, want %d", v.objectives, v.points, len(all), v.want)
-		}
-		for j := range v.objectives {
-			if !slices.ContainsFunc(all, func(w []float64) bool { return w[j] == 1 }) {
-				t.Errorf("%d objectives: no corner of objective %d", v.objectives, j)
-			}
-		}
-	}
-}
-
 func TestFrontsThatCannotBe(t *testing.T) {
 	f := fronts(t, testdomain.NewCart(20), 8)
 	obs := batchnav.Observation{S: []float64{0, 0}, C: []float64{0}}
 	for says, opt := range map[string]batchnav.FrontOptions{
-		"9 points, want 2 to the 8": {Points: 9}, "1 points": {Points: 1}, "9 weightings": {Weights: batchnav.Lattice(2, 9)}, "look-ahead -1": {LookAhead: -1},
+		"9 points, want 2 to the 8": {Points: 9}, "1 points": {Points: 1}, "9 weightings": {Weights: dataset.Lattice(2, 9)}, "look-ahead -1": {LookAhead: -1},
 		"point 1: the observation has a wrong preference": {Weights: [][]float64{{1, 0}, {1, 1}}},
 	} {
 		if _, err := f.Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), says) {

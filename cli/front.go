@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -90,7 +91,8 @@ every limit, or none is within the bounds.`,
 				holds = holds && result.Best != nil
 			}
 			if csvFile != "" {
-				if err := durable.WriteFile(csvFile, frontCSV(spec, result.Front), 0o644); err != nil {
+				rows := frontRows(spec, result.Front)
+				if err := durable.Create(csvFile, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) }); err != nil {
 					return err
 				}
 			}
@@ -128,27 +130,24 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 	return bounds, nil
 }
 
-// frontCSV has a row for each point.
-func frontCSV(spec *domain.Spec, f *batchnav.Front) []byte {
-	var b strings.Builder
-	head := []string{}
+// frontRows has a row for each point, after that of the names.
+func frontRows(spec *domain.Spec, f *batchnav.Front) [][]string {
+	var head []string
 	for _, v := range spec.Objectives {
 		head = append(head, "weight of "+v.Name)
 	}
-	for _, v := range spec.Action {
+	for _, v := range slices.Concat(spec.Action, spec.Objectives) {
 		head = append(head, v.Name)
 	}
-	for _, v := range spec.Objectives {
-		head = append(head, v.Name)
-	}
-	fmt.Fprintln(&b, strings.Join(append(head, "margin", "feasible", "dominated"), ","))
+	rows := [][]string{append(head, "margin", "feasible", "dominated")}
 	for _, p := range f.Points {
+		var row []string
 		for _, v := range slices.Concat(p.W, p.U, p.J, []float64{p.Margin}) {
-			fmt.Fprintf(&b, "%.9g,", v)
+			row = append(row, fmt.Sprintf("%.9g", v))
 		}
-		fmt.Fprintf(&b, "%t,%t\n", p.Feasible, p.Dominated)
+		rows = append(rows, append(row, strconv.FormatBool(p.Feasible), strconv.FormatBool(p.Dominated)))
 	}
-	return []byte(b.String())
+	return rows
 }
 
 func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {

@@ -235,3 +235,17 @@ func TestRangesOfAxes(t *testing.T) {
 		}
 	}
 }
+
+func TestLattices(t *testing.T) {
+	for _, v := range []struct{ objectives, points, want int }{{1, 9, 1}, {2, 2, 2}, {2, 1000, 1000}, {3, 3, 3}, {3, 1000, 990}, {4, 100, 84}} {
+		all := Lattice(v.objectives, v.points)
+		if len(all) != v.want {
+			t.Errorf("%d objectives, %d points: %d weightings, want %d", v.objectives, v.points, len(all), v.want)
+		}
+		for j := range v.objectives {
+			if !slices.ContainsFunc(all, func(w []float64) bool { return w[j] == 1 }) {
+				t.Errorf("%d objectives: no corner of objective %d", v.objectives, j)
+			}
+		}
+	}
+}

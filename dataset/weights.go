@@ -131,17 +131,31 @@ func DasDennis(m, divisions int) [][]float64 {
 	return out
 }
 
+// Lattice returns the weights of the largest Das–Dennis lattice with at most that many, of one with its corners alone otherwise.
+func Lattice(m, most int) [][]float64 {
+	d := 1
+	for m > 1 && latticeSize(m, d+1) <= float64(most)+0.5 {
+		d++
+	}
+	return DasDennis(m, d)
+}
+
 // divisions is the smallest lattice with at least count weights.
 func divisions(m, count int) int {
-	for d := 1; ; d++ {
-		n := 1.0 // C(d+m−1, m−1)
-		for i := 1; i < m; i++ {
-			n = n * float64(d+i) / float64(i)
-		}
-		if m == 1 || n >= float64(count)-0.5 {
-			return d
-		}
+	d := 1
+	for m > 1 && latticeSize(m, d) < float64(count)-0.5 {
+		d++
 	}
+	return d
+}
+
+// latticeSize is C(d+m−1, m−1), the number of weights of a lattice.
+func latticeSize(m, d int) float64 {
+	n := 1.0
+	for i := 1; i < m; i++ {
+		n = n * float64(d+i) / float64(i)
+	}
+	return n
 }
 
 // Logarithmic returns n weights of m objectives whose log10 ratios to the

@@ -48,8 +48,11 @@ func (w *Switch) MayChange(c []float64) bool {
 
 // HoldSwitches gives switches that may not change now, by context c, the values that they have.
 func (s *Spec) HoldSwitches(c, u []float64) {
+	if !tensor.Finite(c) {
+		return
+	}
 	for i := range s.Switches {
-		if w := &s.Switches[i]; tensor.Finite(c) && !w.MayChange(c) {
+		if w := &s.Switches[i]; !w.MayChange(c) {
 			u[w.Action] = w.Values[w.Nearest(c[w.Last])]
 		}
 	}

@@ -64,7 +64,7 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
-			weights = dataset.DasDennis(m, divisions(m))
+			weights = dataset.Lattice(m, mostRays-1)
 			weights = weights[:min(len(weights), mostRays-1)]
 		}
 		for _, w := range weights {
@@ -174,13 +174,4 @@ func retryBusy[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 		case <-time.After(fansEvery):
 		}
 	}
-}
-
-// divisions of the simplex's edge for a fan's preferences, by the number of objectives.
-func divisions(m int) int {
-	d := 1
-	for d < mostRays && len(dataset.DasDennis(m, d+1)) < mostRays {
-		d++
-	}
-	return d
 }

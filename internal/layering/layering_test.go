@@ -96,7 +96,7 @@ var allowed = map[string][]string{
 	"internal/loops":                       {"internal/backend", "tensor"},
 	"internal/normal":                      {},
 	"internal/crossentropy":                {"internal/normal", "tensor"},
-	"batchnav":                             {"internal/crossentropy", "internal/normal", "internal/simd/parallel", "internal/loops", "internal/backend", "model", "domain", "tensor", "internal/machine"},
+	"batchnav":                             {"dataset", "internal/crossentropy", "internal/normal", "internal/simd/parallel", "internal/loops", "internal/backend", "model", "domain", "tensor", "internal/machine"},
 	"engine":                               {"internal/option", "internal/names", "internal/loops", "kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "domain", "tensor"},
 	"dataset":                              {"internal/names", "internal/durable", "internal/simd/isa", "internal/simd/parallel", "model", "domain", "tensor"},
 	"ocp/mixedinteger":                     {"domain", "ocp", "tensor"},
