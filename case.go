@@ -537,8 +537,10 @@ func (c *Case) method(name string) (domain.Method, error) {
 		}
 		all = append(all, m.Name)
 	}
-	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
-		return m, nil
+	for _, numbered := range []func(*domain.Case, string) (domain.Method, bool){closedloop.Row, (*domain.Case).Method} { // mpc-N, search-N
+		if m, ok := numbered(&c.def, name); ok {
+			return m, nil
+		}
 	}
 	if name == exactMethod && len(c.def.Problem.Spec().Switches) > 0 {
 		return domain.Method{}, badInputf("case %s has switched actions, for which there is no exact solver %q: %q decides without a map", c.Name(), name, searchMethod)

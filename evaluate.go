@@ -123,52 +123,39 @@ func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Cont
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
-	if err == nil {
-		r.Integration, err = c.integration(ctx, newController, opt)
-	}
 	return r, asBadInput(err)
 }
 
-// finerEpisodes are driven in a plant of finerFactor times the substeps of its integrator.
-const finerEpisodes, finerFactor = 4, 8
+// finerFactor is of the substeps of the plant that an evaluation checks its integration with.
+const finerFactor = 8
 
-// integration drives a few of an evaluation's episodes in its plant and in one that is integrated in finer steps; nil
-// where the plant is another than the model, or has no integrator.
-func (c *Case) integration(ctx context.Context, newController func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Integration, error) {
+// finer is the case in a plant of finer steps of integration; nil where an evaluation does not ask for it, and where the
+// plant is another than the model, or has no integrator.
+func (c *Case) finer(opt *closedloop.Options) (*closedloop.Finer, error) {
 	p, ok := c.def.Problem.(*equations.Problem)
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	if !opt.CheckIntegration || !ok || !generic || c.def.Other != nil || opt.Scenes != nil || opt.ShardCount > 1 || p.Substeps() == 0 {
 		return nil, nil
 	}
-	finer, err := p.Finer(finerFactor)
+	problem, err := p.Finer(finerFactor)
 	if err != nil {
 		return nil, err
 	}
-	opt.Episodes, opt.WithoutOptima = min(opt.Episodes, finerEpisodes), true
-	opt.Progress, opt.Visit = nil, nil
-	opt.TracePath, opt.Resume, opt.Limit = "", false, closedloop.LoadLimit{}
 	def, simulation := c.def, *plant
-	simulation.Problem, def.Plant = finer, &simulation
-	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
-	if err != nil {
-		return nil, err
-	}
-	better, err := closedloop.Evaluate(ctx, &def, newController, opt)
-	if err != nil {
-		return nil, err
-	}
-	return &closedloop.Integration{
-		Episodes: opt.Episodes, Factor: finerFactor, CostPct: 100 * (better.CostMean - r.CostMean) / r.CostMean,
-		Safe: r.Safe, SafeFiner: better.Safe, MarginFiner: better.MarginMin,
-	}, nil
+	simulation.Problem, def.Plant = problem, &simulation
+	return &closedloop.Finer{Case: &def, Factor: finerFactor}, nil
 }
 
-// options says what in options for this case cannot be.
-func (c *Case) options(opt *closedloop.Options) error {
+// options says what in options for this case cannot be, and adds the finer plant that they ask for.
+func (c *Case) options(opt *closedloop.Options) (err error) {
 	if c.def.Measurement != nil && opt.Noise > 0 {
 		return badOptionf("case %s is measured with a noise of its own, by its Measurement or {Estimate}: leave out {Noise}", c.Name())
 	}
-	return BadInput(opt.Validate(c.Spec()))
+	if err := opt.Validate(c.Spec()); err != nil {
+		return BadInput(err)
+	}
+	opt.Finer, err = c.finer(opt)
+	return err
 }
 
 // instructionSet is isa.Name.
@@ -305,8 +292,6 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 	p, err := closedloop.Pair(ctx, &c.def, all, opt)
 	if err == nil {
 		p.Map = record
-		opt.Method = all[0].Method
-		p.Integration, err = c.integration(ctx, all[0].New, opt)
 	}
 	return p, asBadInput(err)
 }

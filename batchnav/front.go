@@ -16,7 +16,8 @@ import (
 
 // FrontOptions say which trade-offs of an observation are decided, and how.
 type FrontOptions struct {
-	// Weights of the objectives, one row a point, each on the simplex; nil: a lattice of at most Points, 0 for DefaultPoints.
+	// Weights of the objectives, one row a point, each on the simplex; nil: at most Points, 0 for DefaultPoints. Three quarters
+	// are an even lattice. The others lie between neighbours that are farthest apart in their objectives.
 	Weights [][]float64
 	Points  int
 	// LookAhead, Remaining and Threads are those of RefineOptions.
@@ -27,6 +28,8 @@ const (
 	// DefaultPoints are the points of a front, MostPoints the largest number.
 	DefaultPoints = 1000
 	MostPoints    = 16384
+	// bisections are the rounds in which a lattice is made denser, each with the same share of points.
+	bisections = 4
 )
 
 // FrontPoint is one trade-off: the map's decision under one weighting, and the roll-out that follows it.
@@ -96,47 +99,108 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 		if points < m || points > len(f.cost) {
 			return nil, fmt.Errorf("front: %d points, want %d to the %d that there is room for", points, m, len(f.cost))
 		}
-		opt.Weights = dataset.Lattice(m, points)
+		opt.Points = points
 	}
-	n := len(opt.Weights)
-	if n > len(f.cost) {
+	if n := len(opt.Weights); n > len(f.cost) {
 		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
 	}
 	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
 		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
 	}
+	front := &Front{LookAhead: lookAhead(spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining)}
+	if len(opt.Weights) > 0 {
+		if err := f.decide(ctx, front, obs, opt.Weights, opt.Threads); err != nil {
+			return nil, err
+		}
+		front.compare(m)
+		return front, nil
+	}
+	lattice := dataset.Lattice(m, max(m, opt.Points-opt.Points/4))
+	pairs := dataset.Neighbours(lattice)
+	if err := f.decide(ctx, front, obs, lattice, opt.Threads); err != nil {
+		return nil, err
+	}
+	front.compare(m)
+	for round := range bisections {
+		middles, next := front.bisect(pairs, (opt.Points-len(front.Points)+bisections-round-1)/(bisections-round))
+		if pairs = next; len(middles) == 0 {
+			break
+		}
+		if err := f.decide(ctx, front, obs, middles, opt.Threads); err != nil {
+			return nil, err
+		}
+		front.compare(m)
+	}
+	return front, nil
+}
+
+// decide adds points of these weights to a front.
+func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, threads int) error {
+	r, n := f.rollouts, len(weights)
+	spec := r.spec
+	m := spec.ObjectiveSize()
 	f.preferences = f.preferences[:0]
-	for i, w := range opt.Weights {
+	for i, w := range weights {
 		pref := domain.Preference{W: w}
 		if err := spec.CheckObservation(obs.S, obs.C, pref); err != nil {
-			return nil, fmt.Errorf("front: point %d: the observation %w", i, err)
+			return fmt.Errorf("front: point %d: the observation %w", i, err)
 		}
 		r.observe(obs.S, obs.C, pref, f.slot, f.input.Row(i), f.state.Row(i), f.ctx.Row(i), nil)
 		f.preferences = append(f.preferences, pref)
 	}
 	z, plans := f.z.Slice(0, n), f.plans.Slice(0, n)
 	if err := r.encoder.Forward(f.input.Slice(0, n), z); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.stepper.Decode(z, f.ctx.Slice(0, n), f.state.Slice(0, n), plans, tensor.Matrix{}); err != nil {
-		return nil, err
+		return err
 	}
-	front := &Front{LookAhead: lookAhead(spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining), Points: make([]FrontPoint, n)}
 	r.preferences, r.totals = f.preferences, make([]float64, n*m)
 	defer func() { r.preferences, r.totals = nil, nil }()
 	batch := domain.PlanBatch{
-		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: opt.Threads,
+		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: threads,
 		Projected: f.projected[:n*spec.PlanSize()], Cost: f.cost[:n], Margin: f.margin[:n],
 	}
 	if err := r.ScorePlans(ctx, batch); err != nil {
-		return nil, err
+		return err
 	}
-	for i := range front.Points {
+	for i, w := range weights {
 		u := slices.Clone(row(f.projected, i, spec.PlanSize())[:spec.ActionSize()])
-		front.Points[i] = FrontPoint{W: opt.Weights[i], U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])}
+		front.Points = append(front.Points, FrontPoint{W: w, U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])})
 	}
-	front.compare(m)
-	return front, nil
+	return nil
+}
+
+// bisect are the weights between the most pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
+// and the pairs as they are then.
+func (f *Front) bisect(pairs [][2]int, most int) (middles [][]float64, next [][2]int) {
+	gap := func(pair [2]int) (largest float64) {
+		a, b := &f.Points[pair[0]], &f.Points[pair[1]]
+		if !a.Feasible || !b.Feasible || a.Dominated && b.Dominated {
+			return 0
+		}
+		for j, v := range a.J {
+			if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
+				largest = max(largest, math.Abs(v-b.J[j])/reach)
+			}
+		}
+		return largest
+	}
+	next = slices.Clone(pairs)
+	slices.SortStableFunc(next, func(a, b [2]int) int { return cmp.Compare(gap(b), gap(a)) })
+	for i := range min(most, len(next)) {
+		pair, w := next[i], make([]float64, len(f.Ideal))
+		if gap(pair) == 0 {
+			break
+		}
+		for j := range w {
+			w[j] = (f.Points[pair[0]].W[j] + f.Points[pair[1]].W[j]) / 2
+		}
+		middle := len(f.Points) + len(middles)
+		middles, next[i] = append(middles, w), [2]int{pair[0], middle}
+		next = append(next, [2]int{middle, pair[1]})
+	}
+	return middles, next
 }
 
 // compare marks the dominated points, and finds what follows from the others.
@@ -151,8 +215,11 @@ func (f *Front) compare(objectives int) {
 	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(f.Points[a].J, f.Points[b].J) })
 	var nondominated []int
 	for _, i := range order { // what dominates a point stands before it
-		p := &f.Points[i]
-		p.Dominated = slices.ContainsFunc(nondominated, func(k int) bool { return dominates(f.Points[k].J, p.J) })
+		p, others := &f.Points[i], nondominated
+		if objectives == 2 { // the last has the least of the second
+			others = others[max(0, len(others)-1):]
+		}
+		p.Dominated = slices.ContainsFunc(others, func(k int) bool { return dominates(f.Points[k].J, p.J) })
 		if p.Dominated {
 			continue
 		}

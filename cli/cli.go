@@ -109,7 +109,7 @@ func Main(app *App) int {
 }
 
 // interrupted is what a command says that a signal has ended.
-const interrupted = "interrupted; what was finished is kept"
+const interrupted = "interrupted; files keep what was finished"
 
 // BadInputf is gpc.BadInput of fmt.Errorf: exit code 2.
 func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(format, args...)) }

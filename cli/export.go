@@ -127,7 +127,7 @@ func (a *App) exported(name, caseName, method string) (*gpc.Case, *model.Model, 
 		return c, m, err
 	}
 	if strings.HasSuffix(name, gpc.SystemSuffix) {
-		return nil, nil, BadInputf("%s is a system, which has no map: give the map's file and --case %s, or --method nmpc for the exact controller, or search-512 with switched inputs, which need no map", name, name)
+		return nil, nil, BadInputf("%s is a system, which has no map: give the map's file and --case %s, or --method nmpc for the exact controller, or, of switched inputs, --method search-N such as search-512. These two need no map", name, name)
 	}
 	m, err := model.ReadFile(name)
 	if err != nil {

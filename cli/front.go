@@ -33,8 +33,8 @@ func (a *App) frontCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "front CASE [--state FILE] [--points N]",
 		Short: "Decide under all weightings of the objectives at once, and show the trade-offs",
-		Long: `Asks the map for its decision under many weightings of the objectives, evenly over all of
-them. It projects each first action onto the limits, and rolls each decision out under the model, followed by
+		Long: `Asks the map for its decision under many weightings of the objectives: an even lattice, and
+more where neighbours differ most. It projects each first action onto the limits, and rolls each decision out under the model, followed by
 the map under the same weighting. The table has the cheapest point of each objective, the knee, and the best
 point within the bounds of --within. A point is dominated where another one is no dearer in any objective and
 cheaper in one. The observation is the start of a test episode, or that of --state. Exit code 1: no point keeps
@@ -103,7 +103,7 @@ every limit, or none is within the bounds.`,
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&stateFile, "state", "", "`file` with the observation, - for standard input (default: the start of --episode)")
 	f.IntVar(&episode, "episode", 0, "test episode of the seed whose start is the observation")
-	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most; with three and more objectives as many as an even grid has")
+	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
 	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: the table has the best point within them")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")

@@ -96,6 +96,7 @@ standard input and writes one answer a line, in the same order:
 
   {"op":"decide","session":"a","s":[…],"c":[…],"preference":[…],"deadline_ms":5}
   {"op":"refine","s":[…],"c":[…],"candidates":4096,"deadline_ms":20}
+  {"op":"front","s":[…],"c":[…],"points":1000}         all trade-offs
   {"op":"preference","session":"a","preference":[…]}   null: adaptive weights
   {"op":"clear","session":"a"}                         after a stale observation
   {"op":"reset","session":"a"}                         a new episode begins
@@ -107,9 +108,9 @@ that arrive together are decided as one batch. A wrong request is answered by
 {"error":…,"field":…}.
 
 With --listen or --unix the same objects without op are the bodies of POST
-/v1/decide, /v1/refine, /v1/preference, /v1/clear and /v1/reset. There are GET
-/health, /ready, /metrics and /v1/stream?session=NAME; GET /openapi.json describes
-them all. An address that other machines reach needs --token-file. --ui adds a web
+/v1/decide, /v1/refine, /v1/front, /v1/preference, /v1/clear and /v1/reset. There
+are GET /health, /ready, /metrics and /v1/stream?session=NAME; GET /openapi.json
+describes them all. An address that other machines reach needs --token-file. --ui adds a web
 page at /, to watch and steer a simulated plant (docs/how-to/view.md).
 
 The end of the input, Ctrl-C and SIGTERM end the program with exit code 0, after

@@ -95,7 +95,10 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if result.Load != nil {
 		result.Load.Partial = resumed
 	}
-	return result, nil
+	if opt.Finer != nil {
+		result.Integration, err = opt.Finer.check(ctx, result, factory, opt)
+	}
+	return result, err
 }
 
 // episode runs one episode to its end. What goes wrong inside the method or

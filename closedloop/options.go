@@ -56,6 +56,8 @@ type Options struct {
 	WithoutOptima bool
 	// CheckIntegration adds Integration to the result of a case that package gpc evaluates.
 	CheckIntegration bool
+	// Finer is what CheckIntegration stands for, which package gpc fills in.
+	Finer *Finer
 
 	optima *optima // known of the same episodes already; nil: each is asked
 }

@@ -180,6 +180,9 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if err != nil {
 			return nil, err
 		}
+		if first == nil {
+			p.Integration, opt.Finer = r.Integration, nil
+		}
 		finished += options.Episodes
 		costs = append(costs, cost)
 		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA

@@ -1,7 +1,6 @@
 package closedloop
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -112,25 +111,6 @@ type Result struct {
 	// Amended says which fields a later run added, of records that an earlier program wrote: of all others Commit, Device and
 	// Load are those of the first.
 	Amended []Amendment `json:"amended,omitempty"`
-}
-
-// Integration says what the integrator of a plant is worth: the same episodes in the plant, and in one of finer steps.
-type Integration struct {
-	Episodes  int    `json:"episodes"`   // driven in both plants
-	Factor    int    `json:"factor"`     // of the substeps of the finer one
-	CostPct   Number `json:"cost_pct"`   // of the mean cost in the finer plant above that in the plant, %
-	Safe      Number `json:"safe"`       // share in the plant
-	SafeFiner Number `json:"safe_finer"` // share in the finer one
-	// MarginFiner is ordinarily a little below zero where plans touch a limit.
-	MarginFiner Number `json:"margin_min_finer"` // least margin of all episodes in the finer one
-}
-
-func (i *Integration) String() string {
-	text := fmt.Sprintf("integration: %s %%", i.CostPct.Text("%.2g"))
-	if i.Safe != i.SafeFiner {
-		text += fmt.Sprintf(", safe %s, and %s with steps of 1/%d, where a margin comes to %s", i.Safe.Text("%.2g"), i.SafeFiner.Text("%.2g"), i.Factor, i.MarginFiner.Text("%.2g"))
-	}
-	return text
 }
 
 // Untimed leaves the times out: those of a machine that did other work say nothing.

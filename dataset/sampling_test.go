@@ -249,3 +249,40 @@ func TestLattices(t *testing.T) {
 		}
 	}
 }
+
+// Neighbours are all pairs of a lattice that are one division apart, once each.
+func TestNeighboursOfALattice(t *testing.T) {
+	for m, most := range map[int]int{1: 1, 2: 9, 3: 40, 5: 130} {
+		lattice := Lattice(m, most)
+		division := 1.0
+		for _, w := range lattice {
+			for _, v := range w {
+				if v > 0 {
+					division = min(division, v)
+				}
+			}
+		}
+		want := map[[2]int]bool{}
+		for i, a := range lattice {
+			for k, b := range lattice[:i] {
+				sum := 0.0
+				for j := range a {
+					sum += math.Abs(a[j] - b[j])
+				}
+				if sum < 2.5*division {
+					want[[2]int{k, i}] = true
+				}
+			}
+		}
+		for _, pair := range Neighbours(lattice) {
+			slices.Sort(pair[:])
+			if !want[pair] {
+				t.Errorf("%d objectives: %v and %v", m, lattice[pair[0]], lattice[pair[1]])
+			}
+			delete(want, pair)
+		}
+		if len(want) > 0 {
+			t.Errorf("%d objectives: the pairs %v are missing", m, want)
+		}
+	}
+}

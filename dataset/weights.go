@@ -140,6 +140,49 @@ func Lattice(m, most int) [][]float64 {
 	return DasDennis(m, d)
 }
 
+// Neighbours are the pairs of a Das–Dennis lattice's weights that differ by one division between two objectives.
+func Neighbours(lattice [][]float64) (pairs [][2]int) {
+	least := 1.0
+	for _, w := range lattice {
+		for _, v := range w {
+			if v > 0 {
+				least = min(least, v)
+			}
+		}
+	}
+	divisions := math.Round(1 / least)
+	key := func(w []float64, from, to int) (k uint64) {
+		for j, v := range w {
+			n := uint64(math.Round(v * divisions))
+			switch j {
+			case from:
+				n--
+			case to:
+				n++
+			}
+			k = k*uint64(divisions+1) + n
+		}
+		return k
+	}
+	at := make(map[uint64]int, len(lattice))
+	for i, w := range lattice {
+		at[key(w, -1, -1)] = i
+	}
+	for i, w := range lattice {
+		for from, v := range w {
+			for to := range w[:from] {
+				if v == 0 {
+					continue
+				}
+				if k, ok := at[key(w, from, to)]; ok {
+					pairs = append(pairs, [2]int{i, k})
+				}
+			}
+		}
+	}
+	return pairs
+}
+
 // divisions is the smallest lattice with at least count weights.
 func divisions(m, count int) int {
 	d := 1

@@ -39,6 +39,8 @@ type Case struct {
 	// Methods are the case's own, in the order of its tables. Those of the navigator
 	// stand before them where the map is about Problem itself.
 	Methods []Method
+	// Numbered, if set, is the case's own method of a name with a number that Methods need not have; false: of none.
+	Numbered func(name string) (Method, bool)
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
@@ -86,6 +88,9 @@ func (c *Case) Method(name string) (Method, bool) {
 		if m.Called(name) {
 			return m, true
 		}
+	}
+	if c.Numbered != nil {
+		return c.Numbered(name)
 	}
 	return Method{}, false
 }

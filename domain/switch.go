@@ -65,10 +65,12 @@ func (w *Switch) wrong(s *Spec, c []float64) string {
 	if math.Abs(v-near) > rounding*(w.Values[1]-w.Values[0]) {
 		return fmt.Sprintf("has %s %v in c[%d], want one of %v", s.Context[w.Last].Name, v, w.Last, w.Values)
 	}
-	for i := range w.Changes() {
-		if age := c[w.Ages+i]; age < 0 {
-			return fmt.Sprintf("has %s %v in c[%d], want the number of periods since that change, 0 or more", s.Context[w.Ages+i].Name, age, w.Ages+i)
+	least, from := 0.0, "0"
+	for i := w.Ages; i < w.Ages+w.Changes(); i++ {
+		if age := c[i]; age < least {
+			return fmt.Sprintf("has %s %v in c[%d], want the number of periods since that change, %s or more", s.Context[i].Name, age, i, from)
 		}
+		least, from = c[i], fmt.Sprintf("%v as the change after it", c[i])
 	}
 	return ""
 }

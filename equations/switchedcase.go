@@ -43,7 +43,7 @@ func (y System) switchedCase(p *Problem) (domain.Case, error) {
 		if err != nil {
 			return nil, domain.Case{}, err
 		}
-		return search, domain.Case{Problem: p, Learned: learned, Solver: search, Plant: plant, Methods: mixedinteger.Methods(search), Guard: domain.Guard{Off: true},
+		return search, domain.Case{Problem: p, Learned: learned, Solver: search, Plant: plant, Methods: mixedinteger.Methods(search), Numbered: search.Method, Guard: domain.Guard{Off: true},
 			Measurement: y.Measurement, Delay: p.delay(), Shifts: p.shifts()}, nil
 	}
 	search, c, err := searching(p, solver)

@@ -174,6 +174,9 @@ func (k *switching) check(y *System) error {
 		if len(y.Rates) > action && y.Rates[action] != 0 {
 			return fmt.Errorf("System.Rates[%d]: %s is switched, which has no rate", action, w.Action)
 		}
+		if len(y.Rest) > action && !slices.Contains(w.Values, y.Rest[action]) {
+			return fmt.Errorf("System.Rest[%d]: %s rests at %v, want one of its values %v", action, w.Action, y.Rest[action], w.Values)
+		}
 		k.switches = append(k.switches, w.complete(y, action))
 	}
 	slices.SortFunc(k.switches, func(a, b switched) int { return a.Action - b.Action })

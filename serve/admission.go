@@ -58,7 +58,7 @@ func (t *typical) learn(x float64) {
 
 // room are the requests of one kind that may be asked at once, and those that are.
 func (s *Server) room(o op) (now *atomic.Int64, most int) {
-	if o == opRefine {
+	if o == opRefine || o == opFront {
 		return &s.metrics.refining, refinements
 	}
 	return &s.queued, s.waitingMax()

@@ -9,7 +9,9 @@ type Answer struct {
 	Session string `json:"session,omitempty"` // that asked; absent for the one without a name
 	*Decision
 	Refinement *Refined `json:"refinement,omitempty"`
-	Health     *Health  `json:"health,omitempty"`
+	// Front is all trade-offs of an observation.
+	Front  *batchnav.Front `json:"front,omitempty"`
+	Health *Health         `json:"health,omitempty"`
 	*Failure
 }
 
@@ -71,7 +73,7 @@ type Health struct {
 	Threads      int     `json:"threads"`       // that it uses
 	Sessions     int64   `json:"sessions"`      // that are open
 	SessionsMax  int     `json:"sessions_max"`  // that may be
-	Decisions    int64   `json:"decisions"`     // and refinements made, late ones not among them
+	Decisions    int64   `json:"decisions"`     // with refinements and fronts, late ones not among them
 	Batches      int64   `json:"batches"`       // of decisions
 	LargestBatch int64   `json:"largest_batch"` // sessions of the largest
 	Replaced     int64   `json:"replaced"`      // decisions whose action is not the method's own

@@ -46,6 +46,12 @@ func (a Aside) Refine(ctx context.Context, session string, r Request, opt batchn
 	return answer.Refinement, err
 }
 
+// Front is Server.Front, as Refine.
+func (a Aside) Front(ctx context.Context, r Request, opt batchnav.FrontOptions) (*batchnav.Front, error) {
+	answer, err := a.ask(ctx, &job{op: opFront, request: r, front: opt})
+	return answer.Front, err
+}
+
 // Reset is Server.Reset.
 func (a Aside) Reset(ctx context.Context, session string) error {
 	_, err := a.ask(ctx, &job{op: opReset, session: session})

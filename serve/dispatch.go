@@ -76,7 +76,7 @@ func (s *Server) prepare(j *job, start time.Time) error {
 			return &FieldError{Field: "preference", Err: err}
 		}
 	}
-	if j.op != opDecide && j.op != opRefine {
+	if j.op != opDecide && j.op != opRefine && j.op != opFront {
 		return nil
 	}
 	if m := s.controlCase.Definition().Measurement; m != nil && j.op == opDecide {
@@ -101,6 +101,9 @@ func (s *Server) prepare(j *job, start time.Time) error {
 		}
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
+	}
+	if j.op == opFront {
+		return s.frontable(&j.front)
 	}
 	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {
 		r.Deadline = start.Add(limit)
@@ -224,6 +227,12 @@ func (s *Server) serve(jobs []*job) {
 				s.answerRefinement(j)
 			} else {
 				s.refining.Go(func() { s.answerRefinement(j) })
+			}
+		case opFront:
+			if j.background {
+				s.answerFront(j)
+			} else {
+				s.refining.Go(func() { s.answerFront(j) })
 			}
 		case opPreference:
 			if err := s.begin(j); err != nil {

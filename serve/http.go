@@ -70,7 +70,7 @@ func Handler(s *Server, o HTTPOptions) http.Handler {
 		"/metrics":      {http.MethodGet: h.metrics},
 		"/openapi.json": {http.MethodGet: h.openAPI},
 	}
-	for _, o := range []op{opDecide, opRefine, opPreference, opClear, opReset} {
+	for _, o := range []op{opDecide, opRefine, opFront, opPreference, opClear, opReset} {
 		h.routes["/v1/"+o.String()] = map[string]http.HandlerFunc{http.MethodPost: h.ask(o)}
 	}
 	return h

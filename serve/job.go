@@ -15,6 +15,7 @@ const (
 	opNone op = iota // not known
 	opDecide
 	opRefine
+	opFront
 	opPreference
 	opClear
 	opReset
@@ -23,7 +24,7 @@ const (
 )
 
 // ops are the operations by their names.
-var ops = []string{"", "decide", "refine", "preference", "clear", "reset", "health"}
+var ops = []string{"", "decide", "refine", "front", "preference", "clear", "reset", "health"}
 
 func (o op) String() string { return ops[o] }
 
@@ -33,6 +34,7 @@ type job struct {
 	session        string
 	request        Request
 	refine         batchnav.RefineOptions
+	front          batchnav.FrontOptions
 	start          time.Time
 	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
 	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none

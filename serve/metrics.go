@@ -46,7 +46,7 @@ type metrics struct {
 	residual            *histogram   // over its limit, where there is one
 	margin              atomic.Uint64
 	decisions           [kinds]atomic.Int64
-	refined             [2]atomic.Int64 // in time, late
+	refined             [3]atomic.Int64 // in time, late, fronts
 	fallbacks           [16]atomic.Int64
 	refused             [refusals]atomic.Int64
 	expired             atomic.Int64 // sessions that gave their place to another
@@ -71,6 +71,10 @@ func (m *metrics) countAnswer(j *job) {
 	if r := j.answer.Refinement; r != nil {
 		m.refinement.observe(latency)
 		m.refined[index(r.Late)].Add(1)
+	}
+	if j.answer.Front != nil {
+		m.refinement.observe(latency)
+		m.refined[2].Add(1)
 	}
 	d := j.answer.Decision
 	if d == nil {
@@ -235,7 +239,7 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 	e.one("gpc_waiting", "gauge", "Requests that wait or are being answered.", float64(s.queued.Load()+m.refining.Load()))
 	e.one("gpc_waiting_max", "gauge", "Requests but refinements that may wait or be answered at once.", float64(s.waitingMax()))
 	e.labelled("gpc_decisions_total", "Decisions that were answered, by whose action it is.", "kind", kindNames[:], m.decisions[:])
-	e.labelled("gpc_refinements_total", "Refinements that were answered.", "kind", []string{"own", "late"}, m.refined[:])
+	e.labelled("gpc_refinements_total", "Refinements and fronts that were answered.", "kind", []string{"own", "late", "front"}, m.refined[:])
 	e.labelled("gpc_fallbacks_total", "Decisions by the bits of their fallback.", "reason", fallbackNames[:], m.fallbacks[:])
 	e.one("gpc_late_total", "counter", "Requests answered by their deadline.", float64(h.Late))
 	e.labelled("gpc_refused_total", "Requests that ended in an error.", "reason", refusalNames[:], m.refused[:])

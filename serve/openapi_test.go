@@ -167,12 +167,12 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		}
 	}
 	// Operations of the core that are asked by a line are all asked over HTTP.
-	for _, op := range []string{"decide", "refine", "preference", "clear", "reset"} {
+	for _, op := range []string{"decide", "refine", "front", "preference", "clear", "reset"} {
 		if !slices.Contains(paths, "/v1/"+op) {
 			t.Errorf("the document lacks /v1/%s", op)
 		}
 	}
-	if line := said(t, s, serve.LineOptions{}, `{"op":"?"}`)[0]["error"]; !strings.Contains(fmt.Sprint(line), "decide, refine, preference, clear, reset, health") {
+	if line := said(t, s, serve.LineOptions{}, `{"op":"?"}`)[0]["error"]; !strings.Contains(fmt.Sprint(line), "decide, refine, front, preference, clear, reset, health") {
 		t.Errorf("the operations of a line have changed: %v", line)
 	}
 	for _, path := range paths {
@@ -229,7 +229,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 	}
 	// The keys of every answer are those of the types.
 	documented := map[string]bool{}
-	for _, name := range []string{"Done", "Decision", "Refinement", "Health", "Failure"} {
+	for _, name := range []string{"Done", "Decision", "Refinement", "Front", "Health", "Failure"} {
 		for _, key := range d.keys(t, "", d.at(t, "components", "schemas", name)) {
 			documented[key] = true
 		}

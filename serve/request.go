@@ -57,6 +57,13 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 	if j.op == opReset || j.op == opClear {
 		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
+	if j.op == opFront {
+		if err := counts(fields, count{"points", &j.front.Points, s.spec.ObjectiveSize(), batchnav.MostPoints}, count{"look_ahead", &j.front.LookAhead, 0, batchnav.MaxLookAhead}); err != nil {
+			return err
+		}
+		j.request.S, j.request.C, err = closedloop.State(fields, s.spec, false)
+		return err
+	}
 	if j.request.Preference, err = preference(fields); err != nil {
 		return err
 	}
@@ -74,7 +81,10 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 		j.request.Deadline = read.Add(time.Duration(math.Ceil(ms * float64(time.Millisecond))))
 	}
 	if j.op == opRefine {
-		if err := refinement(fields, &j.refine); err != nil {
+		if err := counts(fields, count{"candidates", &j.refine.Candidates, 1, MaxCandidates}, count{"look_ahead", &j.refine.LookAhead, 0, batchnav.MaxLookAhead}); err != nil {
+			return err
+		}
+		if _, err := jsonin.Take(fields, "seed", "a whole number from 0", &j.refine.Seed); err != nil {
 			return err
 		}
 	} else if ms, present, err = milliseconds(fields, "observed_ms", maxObserved); err != nil {
@@ -114,13 +124,16 @@ func preference(fields jsonin.Fields) (*domain.Preference, error) {
 	return &domain.Preference{W: *w}, nil
 }
 
-// refinement takes the options of a refinement.
-func refinement(fields jsonin.Fields, o *batchnav.RefineOptions) error {
-	for _, f := range []struct {
-		name     string
-		dst      *int
-		from, to int
-	}{{"candidates", &o.Candidates, 1, MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
+// count is a field of a whole number, and what it may be.
+type count struct {
+	name     string
+	dst      *int
+	from, to int
+}
+
+// counts takes the fields of numbers that a request may have.
+func counts(fields jsonin.Fields, all ...count) error {
+	for _, f := range all {
 		want := fmt.Sprintf("a whole number from %d to %d", f.from, f.to)
 		present, err := jsonin.Take(fields, f.name, want, f.dst)
 		if err != nil {
@@ -130,8 +143,7 @@ func refinement(fields jsonin.Fields, o *batchnav.RefineOptions) error {
 			return jsonin.Errorf(f.name, "field %q is %d, want %s", f.name, *f.dst, want)
 		}
 	}
-	_, err := jsonin.Take(fields, "seed", "a whole number from 0", &o.Seed)
-	return err
+	return nil
 }
 
 // FailureOf is an error as it is answered: with its field where it is a *FieldError.

@@ -114,8 +114,10 @@ type Server struct {
 	closing     sync.RWMutex  // held for reading while a group is queued
 	closed      bool
 	refining    sync.WaitGroup
-	refine      sync.Mutex // of the refiner
+	refine      sync.Mutex // of the refiner and the fronts
 	refiner     *gpc.Refiner
+	fronts      *batchnav.Fronts // of frontPoints; nil before the first
+	frontPoints int
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone
 	open        atomic.Int64        // sessions
@@ -172,6 +174,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 		}
 		opt.Setup.Candidates = n
 	}
+	s.opt = opt
 	if s.decider, err = newDecider(c, e, opt); err != nil {
 		return nil, err
 	}
@@ -227,6 +230,13 @@ func (s *Server) Decide(ctx context.Context, session string, r Request) (*Decisi
 func (s *Server) Refine(ctx context.Context, session string, r Request, opt batchnav.RefineOptions) (*Refined, error) {
 	a, err := s.ask(ctx, &job{op: opRefine, session: session, request: r, refine: opt}, time.Now())
 	return a.Refinement, err
+}
+
+// Front decides all trade-offs of one observation, whose preference is not read, at once. It changes nothing of any session, and has
+// no deadline.
+func (s *Server) Front(ctx context.Context, r Request, opt batchnav.FrontOptions) (*batchnav.Front, error) {
+	a, err := s.ask(ctx, &job{op: opFront, request: r, front: opt}, time.Now())
+	return a.Front, err
 }
 
 // SetPreference sets the preference of a session's requests that state none.

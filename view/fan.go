@@ -16,6 +16,8 @@ import (
 const (
 	// mostRays of a fan, with that of the preference in force.
 	mostRays = 22
+	// frontPoints of the map's front beside the rays: as dense as a panel shows.
+	frontPoints = 200
 	// rayCandidates of a ray whose method searches: such a slice of the server's time is as long as a
 	// decision of planner-384.
 	rayCandidates = 384
@@ -33,6 +35,9 @@ type Fan struct {
 	Ahead   int     `json:"ahead"`
 	Present int     `json:"present"`
 	Rays    []Ray   `json:"rays"`
+	// Points are the front of the map: its trade-offs under frontPoints weightings; none where the plant was changed, and for
+	// a map that is not about the case's own problem.
+	Points []Point `json:"points,omitempty"`
 	TookMs  float64 `json:"took_ms"`
 }
 
@@ -44,6 +49,14 @@ type Ray struct {
 	Feasible   bool              `json:"feasible"`
 	// Paths are those of the bodies, [body][decision], from where they are.
 	Paths [][][2]float64 `json:"paths,omitempty"`
+}
+
+// Point is one of a front.
+type Point struct {
+	W         []float64 `json:"w"`
+	J         []float64 `json:"j"` // mean over the decisions ahead, as a Ray's
+	Feasible  bool      `json:"feasible"`
+	Dominated bool      `json:"dominated"`
 }
 
 // Fan implements Source: the method's own decisions under each preference, rolled out by the
@@ -77,9 +90,33 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 				return nil, err
 			}
 		}
+		if err := l.front(ctx, fan, root); err != nil {
+			return nil, err
+		}
 		fan.TookMs = float64(time.Since(start).Nanoseconds()) / 1e6
 		return fan, nil
 	}
+}
+
+// front adds the front of the map to a fan.
+func (l *loop) front(ctx context.Context, fan *Fan, root serve.Request) error {
+	server, ok := l.decides.(serve.Aside)
+	if !ok || l.searches || root.S == nil || l.server.Health().ModelSHA256 == "" {
+		return nil
+	}
+	front, err := retryBusy(ctx, func() (*batchnav.Front, error) {
+		return server.Front(ctx, serve.Request{S: root.S, C: root.C}, batchnav.FrontOptions{Points: frontPoints, LookAhead: fan.Ahead})
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range front.Points {
+		for k := range p.J {
+			p.J[k] /= float64(front.LookAhead)
+		}
+		fan.Points = append(fan.Points, Point{W: p.W, J: p.J, Feasible: p.Feasible, Dominated: p.Dominated})
+	}
+	return nil
 }
 
 // ahead is how many decisions a fan looks ahead from a context.

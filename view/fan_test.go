@@ -33,6 +33,10 @@ func TestAFanLooksAhead(t *testing.T) {
 				t.Errorf("%s: objective %d costs %v where it alone counts, %v where another does", name, i, fan.Rays[own].J[i], fan.Rays[other].J[i])
 			}
 		}
+		kept := slices.DeleteFunc(slices.Clone(fan.Points), func(p view.Point) bool { return !p.Feasible || p.Dominated })
+		if len(fan.Points) < 150 || len(kept) < 3 || len(fan.Points[0].W) != m || len(fan.Points[0].J) != m {
+			t.Errorf("%s: a front of %d points, of which %d stand", name, len(fan.Points), len(kept))
+		}
 		for _, r := range fan.Rays {
 			if paths != (len(r.Paths) == 1) || paths && len(r.Paths[0]) != fan.Ahead+1 {
 				t.Errorf("%s: paths of %d bodies", name, len(r.Paths))

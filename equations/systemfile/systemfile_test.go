@@ -102,6 +102,7 @@ func TestAFileDeclaresSwitches(t *testing.T) {
 	y := cstr.System()
 	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 3}}
 	feed, cooling := y.Action[0], y.Action[1]
+	y.Rest = []float64{feed.Lo, cooling.Lo / 2}
 	y.Switches = []equations.Switch{
 		{Action: cooling.Name, Values: []float64{cooling.Lo, cooling.Lo / 2, cooling.Hi}, Least: []int{2, 1, 3}, Most: 2, Window: 8, Cost: 0.5, Objective: y.Objectives[0].Name, Initial: cooling.Hi},
 		equations.OneOf(feed.Name, feed.Lo, feed.Hi),

@@ -114,7 +114,7 @@ static int place_of(const struct rule *r, double v)
     return best;
 }
 
-/* Whether c has a value of each switch, and ages of its changes. */
+/* Whether c has a value of each switch, and ages of its changes, the last one first. */
 static int told(const double *c)
 {
     int i, k;
@@ -125,7 +125,7 @@ static int told(const double *c)
         if (fabs(c[r->last] - value[r->first + place_of(r, c[r->last])]) > 1e-3 * (value[r->first + 1] - value[r->first]))
             return 0;
         for (k = 0; k < r->changes; k++)
-            if (c[r->ages + k] < 0.0)
+            if (c[r->ages + k] < (k ? c[r->ages + k - 1] : 0.0))
                 return 0;
     }
     return 1;

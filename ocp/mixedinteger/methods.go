@@ -3,80 +3,109 @@ package mixedinteger
 import (
 	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Methods are the ways to decide of a case with switches, in the order of its tables.
+// maxCandidates a method's name may ask for.
+const maxCandidates = 1 << 20
+
+// family is a way to decide by N candidates.
+type family struct {
+	name, about string // about has the number
+	group       domain.Group
+	needs       domain.Needs
+	listed      []int // numbers of the tables
+	relaxed     bool
+}
+
+var families = []family{
+	{"refine", "the best of %d candidates about the map's chances and the plan before", domain.GroupOwn, domain.NeedsMap, []int{64, 512, 4096}, false},
+	{"search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0, []int{64, 512, 4096}, false},
+	{"relaxed", "the best of %d candidates about the relaxed problem's optimum and the plan before", domain.GroupBaseline, 0, []int{512}, true},
+}
+
+// Methods are the ways to decide of a case with switches, in the order of its tables. search-N, refine-N and relaxed-N
+// are there for other N too, see Solver.Method.
 func Methods(s *Solver) (all []domain.Method) {
-	eachMethod(len(s.spec.Switches) < s.spec.ActionSize(), func(m domain.Method, o ControllerOptions) {
-		m.Ahead, m.Candidates = o.Ahead, o.Candidates
-		if o.GuessOnly {
-			m.Candidates = 0
-		}
-		m.New = func(means domain.Means) (domain.Controller, error) {
-			o := o
-			if m.Candidates > 0 {
-				o.Candidates = cmp.Or(means.Candidates, o.Candidates)
-			}
-			if m.Needs&domain.NeedsMap != 0 && means.Proposer == nil {
-				return nil, errNoProposer
-			}
-			return NewController(s, means.Proposer, o)
-		}
+	suffixes := []string{"", "-ahead"}
+	if s.continuous() {
+		suffixes = append(suffixes, "-polish", "-polish-ahead")
+	}
+	add := func(name string) {
+		m, _ := s.Method(name)
+		m.Brief = !strings.HasSuffix(m.Name, "-polish") && !m.Ahead && (m.Candidates == 0 || m.Candidates == 4096 || m.Name == "relaxed-512")
 		all = append(all, m)
-	})
+	}
+	add("direct")
+	for _, f := range families {
+		if f.relaxed {
+			add("sum-up")
+		}
+		for _, n := range f.listed {
+			for _, suffix := range suffixes {
+				add(fmt.Sprintf("%s-%d%s", f.name, n, suffix))
+			}
+		}
+	}
 	return all
 }
 
-// OptionsOf are the options of a method of Methods by its name, and whether it needs a map.
+// continuous says whether there are actions without a switch.
+func (s *Solver) continuous() bool { return len(s.spec.Switches) < s.spec.ActionSize() }
+
+// Method is the one of that name: direct, sum-up, or search-N, refine-N or relaxed-N for any N from 8 on, with -polish where
+// there are actions without a switch and -ahead. False: the name is of none.
+func (s *Solver) Method(name string) (domain.Method, bool) {
+	m, o, ok := named(name)
+	if !ok || o.Polish && !s.continuous() {
+		return m, false
+	}
+	m.New = func(means domain.Means) (domain.Controller, error) {
+		o := o
+		if m.Candidates > 0 {
+			o.Candidates = cmp.Or(means.Candidates, o.Candidates)
+		}
+		if m.Needs&domain.NeedsMap != 0 && means.Proposer == nil {
+			return nil, errNoProposer
+		}
+		return NewController(s, means.Proposer, o)
+	}
+	return m, true
+}
+
+// OptionsOf are the options of a method by its name, and whether it needs a map.
 func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
-	eachMethod(true, func(m domain.Method, o ControllerOptions) {
-		if m.Name == name {
-			opt, needsMap, ok = o, m.Needs&domain.NeedsMap != 0, true
-		}
-	})
-	return opt, needsMap, ok
+	m, opt, ok := named(name)
+	return opt, m.Needs&domain.NeedsMap != 0, ok
 }
 
-// polished is a method that solves the actions without a switch.
-func polished(m domain.Method) domain.Method {
-	m.Name += "-polish"
-	m.About += ", the actions without a switch solved for the best ones' switches and followed by the candidates"
-	return m
-}
-
-// eachMethod calls add with every method; polished ones where there are actions without a switch.
-func eachMethod(continuous bool, add func(m domain.Method, o ControllerOptions)) {
-	add(domain.Method{Name: "direct", About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true})
-	polishes := []bool{false}
-	if continuous {
-		polishes = append(polishes, true)
+// named is the method of that name, which does not make controllers yet, and their options.
+func named(name string) (domain.Method, ControllerOptions, bool) {
+	switch name {
+	case "direct":
+		return domain.Method{Name: name, About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap}, ControllerOptions{Candidates: 2, GuessOnly: true}, true
+	case "sum-up":
+		return domain.Method{Name: name, About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true}, true
 	}
-	searches := func(name, format string, group domain.Group, needs domain.Needs) {
-		for _, n := range []int{64, 512, 4096} {
-			for _, polish := range polishes {
-				for _, ahead := range []bool{false, true} {
-					m := domain.Method{Name: fmt.Sprintf("%s-%d", name, n), About: fmt.Sprintf(format, n), Group: group, Needs: needs, Brief: n == 4096 && !polish}
-					if polish {
-						m = polished(m)
-					}
-					if ahead {
-						m.Name, m.About = m.Name+"-ahead", m.About+", searched between decisions"
-					}
-					add(m, ControllerOptions{Candidates: n, Polish: polish, Ahead: ahead})
-				}
-			}
+	rest, ahead := strings.CutSuffix(name, "-ahead")
+	rest, polish := strings.CutSuffix(rest, "-polish")
+	kind, number, _ := strings.Cut(rest, "-")
+	n, err := strconv.Atoi(number)
+	for _, f := range families {
+		if f.name != kind || err != nil || n < 8 || n > maxCandidates || number != strconv.Itoa(n) {
+			continue
 		}
-	}
-	searches("refine", "the best of %d candidates about the map's chances and the plan before", domain.GroupOwn, domain.NeedsMap)
-	searches("search", "the best of %d candidates about the plan before, without a map", domain.GroupBaseline, 0)
-	add(domain.Method{Name: "sum-up", About: "the relaxed problem's optimum of all remaining decisions, by sum-up rounding as far as the switches allow it", Group: domain.GroupBaseline, Brief: true}, ControllerOptions{Candidates: 2, GuessOnly: true, Relaxed: true})
-	for _, polish := range polishes {
-		m := domain.Method{Name: "relaxed-512", About: "the best of 512 candidates about the relaxed problem's optimum and the plan before", Group: domain.GroupBaseline, Brief: true}
+		m := domain.Method{Name: name, About: fmt.Sprintf(f.about, n), Group: f.group, Needs: f.needs, Ahead: ahead, Candidates: n}
 		if polish {
-			m = polished(m)
+			m.About += ", the actions without a switch solved for the best ones' switches and followed by the candidates"
 		}
-		add(m, ControllerOptions{Candidates: 512, Relaxed: true, Polish: polish})
+		if ahead {
+			m.About += ", searched between decisions"
+		}
+		return m, ControllerOptions{Candidates: n, Relaxed: f.relaxed, Polish: polish, Ahead: ahead}, true
 	}
+	return domain.Method{}, ControllerOptions{}, false
 }

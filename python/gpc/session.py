@@ -384,7 +384,7 @@ class Session(Object):
     ) -> Front:
         """The decisions of a moment under all weightings of the objectives, each with the roll-out that follows it.
 
-        weights [n, M] are those asked for, None for an even lattice of at most so many points. The answer has the keys of
+        weights [n, M] are those asked for, None for at most so many points: a lattice, denser where it bends. The answer has the keys of
         `gpc front --json` (docs/reference/json.md), and its points as arrays: weights w [n, M], first actions u [n, n_u],
         sums of the objectives j [n, M], smallest margins, feasible and dominated [n].
         """

@@ -80,7 +80,8 @@ export interface Frame {
   grid?: Operating;
 }
 export interface Ray { preference: Preference; j: Num[]; margin: Num; feasible: boolean; paths?: [number, number][][] }
-export interface Fan { k: number; ahead: number; present: number; rays: Ray[]; took_ms: number }
+export interface FrontPoint { w: number[]; j: Num[]; feasible: boolean; dominated: boolean }
+export interface Fan { k: number; ahead: number; present: number; rays: Ray[]; points?: FrontPoint[]; took_ms: number }
 export interface State {
   playing: boolean;
   hz: number;

@@ -12,6 +12,9 @@ interface Point { x: number; y: number; ray: number; feasible: boolean; beaten: 
 /** beaten: some point is no worse in either objective and better in one. */
 const beaten = (p: { x: number; y: number }, all: { x: number; y: number }[]): boolean => all.some((q) => q.x <= p.x && q.y <= p.y && (q.x < p.x || q.y < p.y));
 
+/** away is how far apart two points are on the screen, squared. */
+const away = (a: [number, number], b: [number, number]): number => (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2;
+
 /** walk moves the focus from point to point by arrows, and takes a point by Enter or space. */
 function walk(e: KeyboardEvent): void {
   const points = [...(e.currentTarget as Element).querySelectorAll<SVGGElement>(".point")];
@@ -63,14 +66,19 @@ export function FrontPanel() {
   }
   if (live) points.forEach((p) => (p.beaten = beaten(p, points.filter((q) => q.feasible))));
   const present = live ? fan?.present : s.frame && s.series ? s.frame.k - s.series.first : undefined;
+  // The map's front: a trade-off a point, which no preference has to be asked for one by one.
+  const dots = (live && fan?.points ? fan.points : []).flatMap((p) => {
+    const [x, y] = [p.j[ax], p.j[ay]];
+    return x === null || y === null || !p.feasible ? [] : [{ x, y, w: p.w, dominated: p.dominated }];
+  });
   const box = (v: number[]): [number, number] => {
     if (!v.length) return [0, 1];
     const [lo, hi] = [Math.min(...v), Math.max(...v)];
     const room = 0.08 * (hi - lo) || Math.max(1e-6, 0.01 * Math.abs(hi));
     return [lo - room, hi + room];
   };
-  const [x0, x1] = box(points.map((p) => p.x));
-  const [y0, y1] = box(points.map((p) => p.y));
+  const [x0, x1] = box([...points, ...dots].map((p) => p.x));
+  const [y0, y1] = box([...points, ...dots].map((p) => p.y));
   const X = (v: number) => inner.left + ((v - x0) / (x1 - x0)) * (width - inner.left - inner.right);
   const Y = (v: number) => height - inner.bottom - ((v - y0) / (y1 - y0)) * (height - inner.top - inner.bottom);
   const label = (i: number) => about.objectives[i].name + (about.objectives[i].unit ? `, ${about.objectives[i].unit}` : "");
@@ -86,6 +94,18 @@ export function FrontPanel() {
   const now = points.find((p) => p.ray === present);
   const [across, up] = [ticks(x0, x1, 3), ticks(y0, y1, 4)];
   const title = live ? "Front" : "Decisions";
+  const standing = dots.filter((p) => !p.dominated);
+  /** drag takes the preference of the point of the front that is nearest to the pointer. */
+  const drag = (e: PointerEvent) => {
+    if (!(e.buttons & 1) || !standing.length) return;
+    const svg = e.currentTarget as SVGSVGElement;
+    const to = svg.getScreenCTM()?.inverse();
+    if (!to) return;
+    const at = new DOMPoint(e.clientX, e.clientY).matrixTransform(to);
+    const distance = (p: { x: number; y: number }) => away([X(p.x), Y(p.y)], [at.x, at.y]);
+    const nearest = standing.reduce((best, p) => (distance(p) < distance(best) ? p : best));
+    prefer({ adaptive: false, w: nearest.w });
+  };
   return (
     <section class="panel front" aria-labelledby="front-title">
       <h2 id="front-title">
@@ -96,7 +116,7 @@ export function FrontPanel() {
           </span>
         )}
       </h2>
-      <svg viewBox={`0 0 ${width} ${height}`} role="group" onKeyDown={walk} aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
         <g class="axes">
           {across.map((v) => (
             <g key={`x${v}`}>
@@ -121,6 +141,9 @@ export function FrontPanel() {
             {label(ay)}
           </text>
         </g>
+        {dots.map((p, i) => (
+          <circle key={`dot${i}`} class={`dot${p.dominated ? " beaten" : ""}`} cx={X(p.x)} cy={Y(p.y)} r={2} />
+        ))}
         {!live && points.map((p) => <circle key={p.ray} class="past" cx={X(p.x)} cy={Y(p.y)} r={2} />)}
         {live &&
           points
@@ -142,7 +165,7 @@ export function FrontPanel() {
       <p class="hint">
         {live
           ? fan
-            ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.`
+            ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.${standing.length ? ` Dots are the map's front, ${dots.length} trade-offs at once: drag along them.` : ""}`
             : "Nothing yet: this method looks ahead from the first decision on, if at all."
           : "Every decision of the episode; the diamond is the present one."}
       </p>
