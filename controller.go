@@ -343,6 +343,8 @@ type Drive struct {
 	observations []batchnav.Observation
 	decisions    []batchnav.Decision
 	margins      []float64 // scratch of controllers
+	reaches      bool      // a goal
+	goal         *domain.Goals
 }
 
 // Driven receives n decisions; a nil slice is not written.
@@ -371,7 +373,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
-	d := &Drive{c: c, observed: *c.Spec(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	d := &Drive{c: c, observed: *c.Spec(), reaches: r.Navigates(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
 	if c.def.Measurement != nil {
 		d.observed.Measured = c.def.Measurement.Outputs
 	}
@@ -420,6 +422,22 @@ func (d *Drive) Executed(i int, u []float64) error {
 	return nil
 }
 
+// SetGoal gives every loop goals in place of the adaptive priority; nil takes them away. Decisions with weights do not follow them. The
+// method must decide by a map of the case's own problem.
+func (d *Drive) SetGoal(g *domain.Goals) error {
+	switch {
+	case g == nil:
+	case !d.reaches:
+		return badInputf("the method decides by weights or the adaptive priority alone: a goal is reached by direct, and the other methods of a map of the case's own problem")
+	default:
+		if err := g.Validate(d.c.Spec().ObjectiveSize()); err != nil {
+			return BadInput(err)
+		}
+	}
+	d.goal = g
+	return nil
+}
+
 // Reset starts an episode in every loop.
 func (d *Drive) Reset() error {
 	for i := range d.observations {
@@ -456,6 +474,9 @@ func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
 		}
 		if err := observed.CheckSizes(o.S, o.C); err != nil {
 			return badInputf("observation %d %w", i, err)
+		}
+		if o.Preference.Adaptive && d.goal != nil {
+			o.Preference = domain.Preference{Goal: d.goal}
 		}
 		d.observations[i] = o
 	}

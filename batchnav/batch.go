@@ -45,7 +45,10 @@ type Batch struct {
 	search *search // nil: none
 	ahead  *finder // nil: it does not search between decisions
 	guard  *guard  // nil: none
-	wrong  float64 // answerError of the map
+	// fronts are those that goals are reached by, weighed the observations with a goal's weights.
+	fronts  *Fronts // nil: none had a goal yet
+	weighed []Observation
+	wrong   float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -72,6 +75,7 @@ type loop struct {
 	memory                       *memory // of the search
 	prepared                     prepared
 	guard                        guardState // of the guard
+	pursuit                      pursuit    // of a goal
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -202,6 +206,7 @@ func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
 	l.history = history{}
+	l.pursuit.goal = nil
 	l.guard.forget()
 	l.prepared.forget()
 	copy(l.sigma, a.uniform.W)

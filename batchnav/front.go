@@ -20,6 +20,8 @@ type FrontOptions struct {
 	// are an even lattice. The others lie between neighbours that are farthest apart in their objectives.
 	Weights [][]float64
 	Points  int
+	// Most are bounds of the objectives, +Inf for none: the points beside the lattice lie where these are crossed. nil: there are none.
+	Most []float64
 	// LookAhead, Remaining and Threads are those of RefineOptions.
 	LookAhead, Remaining, Threads int
 }
@@ -30,6 +32,8 @@ const (
 	MostPoints    = 16384
 	// bisections are the rounds in which a lattice is made denser, each with the same share of points.
 	bisections = 4
+	// crossings are those where a bound is crossed.
+	crossings = 8
 )
 
 // FrontPoint is one trade-off: the map's decision under one weighting, and the roll-out that follows it.
@@ -73,6 +77,11 @@ func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options,
 	if err != nil {
 		return nil, err
 	}
+	return newFronts(l, points)
+}
+
+// newFronts are the fronts of a map that is loaded, whose stepper they make.
+func newFronts(l *loaded, points int) (_ *Fronts, err error) {
 	if err := l.makeStepper(points); err != nil {
 		return nil, err
 	}
@@ -82,7 +91,7 @@ func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options,
 	}
 	spec := l.spec
 	return &Fronts{
-		rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, m.Latent()), state: tensor.New(points, spec.MeasuredSize()),
+		rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
 		ctx: tensor.New(points, spec.ContextSize()), plans: tensor.New(points, spec.PlanSize()), cost: make([]float64, points), margin: make([]float64, points),
 		projected: make([]float64, points*spec.PlanSize()), slot: make([]float64, spec.PreferenceSize()),
 	}, nil
@@ -108,29 +117,31 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
 	}
 	front := &Front{LookAhead: lookAhead(spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining)}
-	if len(opt.Weights) > 0 {
-		if err := f.decide(ctx, front, obs, opt.Weights, opt.Threads); err != nil {
-			return nil, err
+	weights, rounds := opt.Weights, 0
+	var pairs [][2]int
+	if len(weights) == 0 {
+		weights, rounds = dataset.Lattice(m, max(m, opt.Points-opt.Points/4)), bisections
+		pairs = dataset.Neighbours(weights)
+		if opt.Most != nil {
+			rounds = crossings
 		}
-		front.compare(m)
-		return front, nil
 	}
-	lattice := dataset.Lattice(m, max(m, opt.Points-opt.Points/4))
-	pairs := dataset.Neighbours(lattice)
-	if err := f.decide(ctx, front, obs, lattice, opt.Threads); err != nil {
+	if err := f.decide(ctx, front, obs, weights, opt.Threads); err != nil {
 		return nil, err
 	}
-	front.compare(m)
-	for round := range bisections {
-		middles, next := front.bisect(pairs, (opt.Points-len(front.Points)+bisections-round-1)/(bisections-round))
+	if rounds > 0 { // later points count as not dominated until the end
+		front.compare(m)
+	}
+	for round := range rounds {
+		middles, next := front.bisect(pairs, opt.Most, (opt.Points-len(front.Points)+rounds-round-1)/(rounds-round))
 		if pairs = next; len(middles) == 0 {
 			break
 		}
 		if err := f.decide(ctx, front, obs, middles, opt.Threads); err != nil {
 			return nil, err
 		}
-		front.compare(m)
 	}
+	front.compare(m)
 	return front, nil
 }
 
@@ -171,12 +182,12 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 	return nil
 }
 
-// bisect are the weights between the most pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
-// and the pairs as they are then.
-func (f *Front) bisect(pairs [][2]int, most int) (middles [][]float64, next [][2]int) {
+// bisect are the weights between so many pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
+// and the pairs as they are then. With bounds only pairs count of which one point keeps them.
+func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]float64, next [][2]int) {
 	gap := func(pair [2]int) (largest float64) {
 		a, b := &f.Points[pair[0]], &f.Points[pair[1]]
-		if !a.Feasible || !b.Feasible || a.Dominated && b.Dominated {
+		if !a.Feasible || !b.Feasible || a.Dominated && b.Dominated || bounds != nil && (a.exceeds(bounds) == 0) == (b.exceeds(bounds) == 0) {
 			return 0
 		}
 		for j, v := range a.J {
@@ -241,10 +252,24 @@ func (f *Front) compare(objectives int) {
 
 // distance is the sum of a point's objectives, each from 0 at Ideal to 1 at Nadir.
 func (f *Front) distance(i int) (sum float64) {
-	for j, v := range f.Points[i].J {
-		if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
-			sum += (v - f.Ideal[j]) / reach
-		}
+	for j := range f.Ideal {
+		sum += f.share(i, j)
+	}
+	return sum
+}
+
+// share is an objective of a point, from 0 at Ideal to 1 at Nadir.
+func (f *Front) share(i, j int) float64 {
+	if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
+		return (f.Points[i].J[j] - f.Ideal[j]) / reach
+	}
+	return 0
+}
+
+// exceeds is how far the objectives of a point are above bounds, in all.
+func (p *FrontPoint) exceeds(bounds []float64) (sum float64) {
+	for j, v := range p.J {
+		sum += max(0, v-bounds[j])
 	}
 	return sum
 }
@@ -261,20 +286,55 @@ func dominates(a, b []float64) bool {
 	return cheaper
 }
 
-// Best is the feasible point of the least distance from Ideal, of those whose objectives are at most these bounds, +Inf for no bound.
-// It is −1 where there is none.
+// Best is the feasible point whose objectives are at most these bounds, +Inf for no bound, and in which the sum of those without a
+// bound, each from 0 at Ideal to 1 at Nadir, is least; of all where each has one. It is −1 where no point is within the bounds.
 func (f *Front) Best(bounds []float64) int {
+	var free []int
+	for j, b := range bounds {
+		if math.IsInf(b, 1) {
+			free = append(free, j)
+		}
+	}
+	if len(free) == 0 {
+		for j := range bounds {
+			free = append(free, j)
+		}
+	}
+	return f.least(bounds, free...)
+}
+
+// least is the point within bounds of the least sum of these objectives, each from 0 at Ideal to 1 at Nadir; −1: none is within them.
+func (f *Front) least(bounds []float64, objectives ...int) int {
 	best, least := -1, math.Inf(1)
 	for i := range f.Points {
-		p := &f.Points[i]
-		if !p.Feasible || p.Dominated {
+		p, sum := &f.Points[i], 0.0
+		if !p.Feasible || p.Dominated || p.exceeds(bounds) > 0 {
 			continue
 		}
-		exceeds := false
-		for j, v := range p.J {
-			exceeds = exceeds || v > bounds[j]
+		for _, j := range objectives {
+			sum += f.share(i, j)
 		}
-		if sum := f.distance(i); !exceeds && sum < least {
+		if sum < least {
+			best, least = i, sum
+		}
+	}
+	return best
+}
+
+// nearest is the feasible point whose objectives exceed bounds the least, each as a share of the front; −1: none is feasible.
+func (f *Front) nearest(bounds []float64) int {
+	best, least := -1, math.Inf(1)
+	for i := range f.Points {
+		p, sum := &f.Points[i], 0.0
+		if !p.Feasible {
+			continue
+		}
+		for j, v := range p.J {
+			if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
+				sum += max(0, v-bounds[j]) / reach
+			}
+		}
+		if sum < least {
 			best, least = i, sum
 		}
 	}

@@ -153,6 +153,10 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	start := time.Now()
 	a.assignRows(numbers)
 	defer func() { a.active = nil }()
+	obs, err := a.weigh(obs)
+	if err != nil {
+		return err
+	}
 	for i := range obs {
 		if err := a.admit(i, &obs[i]); err != nil {
 			return err

@@ -13,11 +13,13 @@ import (
 type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
+	// Goal stands in place of both where loops of a map decide (batchnav.Batch).
+	Goal *Goals `json:"goal,omitempty"`
 }
 
 // Equal reports whether two preferences are the same.
 func (p Preference) Equal(o Preference) bool {
-	return p.Adaptive == o.Adaptive && slices.Equal(p.W, o.W)
+	return p.Adaptive == o.Adaptive && slices.Equal(p.W, o.W) && p.Goal.Equal(o.Goal)
 }
 
 // AdaptiveText is the Text of the adaptive priority.
@@ -63,6 +65,9 @@ func (p Preference) Slot(slot []float64, floor float64) {
 
 // Validate checks that a fixed W has m entries on the simplex.
 func (p Preference) Validate(m int) error {
+	if p.Goal != nil {
+		return fmt.Errorf("the preference is a goal, which only loops that decide by a map of the case's own problem reach")
+	}
 	if p.Adaptive {
 		return nil
 	}

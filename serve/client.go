@@ -130,8 +130,11 @@ func (c *Client) Health(ctx context.Context) (*Health, error) {
 }
 
 // weightsOf is a preference as a request states it.
-func weightsOf(p *domain.Preference) []float64 {
-	if p.Adaptive {
+func weightsOf(p *domain.Preference) any {
+	switch {
+	case p.Goal != nil:
+		return p.Goal // its objectives have no names here: the server refuses it
+	case p.Adaptive:
 		return nil
 	}
 	return p.W

@@ -37,25 +37,25 @@ type outcome struct {
 }
 
 // newDecider is one batch of the navigator's loops, or a controller for each session of a
-// method that is not the navigator's.
-func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
+// method that is not the navigator's. It says whether they reach goals.
+func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (_ decider, reaches bool, err error) {
 	r, err := c.Resolve(opt.Setup)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if !r.Navigates() || c.Definition().Measurement != nil || c.Definition().Delay.Periods > 0 {
 		d := &controllers{controlCase: c, method: r, engine: e, threads: opt.Threads}
-		return d, d.open(&session{}) // what is wrong with it is said now
+		return d, r.Navigates(), d.open(&session{}) // what is wrong with it is said now
 	}
 	b, err := r.Loops(e, opt.Sessions)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	l := &loops{batch: b}
 	for i := opt.Sessions - 1; i >= 0; i-- {
 		l.free = append(l.free, i)
 	}
-	return l, nil
+	return l, true, nil
 }
 
 // loops are the places of a batch.

@@ -72,7 +72,11 @@ func (s *Server) prepare(j *job, start time.Time) error {
 	}
 	r := &j.request
 	if p := r.Preference; p != nil {
-		if err := p.Validate(s.spec.ObjectiveSize()); err != nil {
+		err := p.Validate(s.spec.ObjectiveSize())
+		if p.Goal != nil && s.reaches && j.op != opRefine {
+			err = p.Goal.Validate(s.spec.ObjectiveSize())
+		}
+		if err != nil {
 			return &FieldError{Field: "preference", Err: err}
 		}
 	}

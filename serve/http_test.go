@@ -62,7 +62,8 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 	for i, ask := range []string{
 		`{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`, `{"op":"decide","session":"a","s":[0.31,0.21],"c":[0.125],"preference":[0.25,0.75]}`,
 		`{"op":"preference","session":"a","preference":[1,0]}`, `{"op":"decide","session":"a","q":0.3,"v":null,"progress":0.25}`,
-		`{"op":"refine","session":"a","s":[0.3,0.2],"c":[0],"candidates":64,"seed":3}`, `{"op":"front","s":[0.3,0.2],"c":[0],"points":11}`, `{"op":"clear","session":"a"}`, `{"op":"reset","session":"a"}`,
+		`{"op":"refine","session":"a","s":[0.3,0.2],"c":[0],"candidates":64,"seed":3}`, `{"op":"front","s":[0.3,0.2],"c":[0],"points":11}`,
+		`{"op":"decide","session":"g","s":[0.3,0.2],"c":[0],"preference":{"regulation":"<= 0.5"}}`, `{"op":"decide","session":"g","s":[0.3,0.2],"c":[0],"preference":["effort"]}`, `{"op":"clear","session":"a"}`, `{"op":"reset","session":"a"}`,
 		`{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`, `{"op":"decide","session":"a","s":[0.3],"c":[0]}`,
 	} {
 		want := said(t, lines, serve.LineOptions{}, ask)[0]
@@ -82,7 +83,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 		}
 	}
 	status, health, _ := exchange(t, "GET", h.URL+"/health", "")
-	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 6.0 || health["op"] != "health" {
+	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 8.0 || health["op"] != "health" {
 		t.Errorf("%d %v", status, health)
 	}
 }
@@ -108,6 +109,9 @@ func TestBadRequestsHaveTheirStatus(t *testing.T) {
 		{"POST", "/v1/decide", `{"s":[0.1,0.2],"c":[0],"deadline_ms":-1}`, 400, "deadline_ms", "above 0"},
 		{"POST", "/v1/decide", `{"s":[0.1,0.2],"c":[0],"preference":[0.5,0.6]}`, 400, "preference", "sum"},
 		{"POST", "/v1/refine", `{"s":[0.1,null],"c":[0]}`, 400, "s", "finite"},
+		{"POST", "/v1/decide", `{"s":[0.1,0.2],"c":[0],"preference":{"comfort":"<= 1"}}`, 400, "preference", "no objective"},
+		{"POST", "/v1/decide", `{"s":[0.1,0.2],"c":[0],"preference":{}}`, 400, "preference", "empty"},
+		{"POST", "/v1/refine", `{"s":[0.1,0.2],"c":[0],"preference":["effort"]}`, 400, "preference", "goal"},
 		{"POST", "/v1/front", `{"s":[0.1,0.2],"c":[0],"points":1}`, 400, "points", "2 to 16384"},
 		{"POST", "/v1/front", `{"s":[0.1,0.2],"c":[0],"preference":[1,0]}`, 400, "preference", ""},
 		{"POST", "/v1/preference", `{}`, 400, "preference", "missing"},

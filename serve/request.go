@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +20,7 @@ const (
 	// example is the shortest request.
 	example = `{"session":"a"}`
 	// preferenceForm is what a preference is to be.
-	preferenceForm = "a list of weights, or null for the adaptive priority"
+	preferenceForm = `a list of weights, null for the adaptive priority, {"OBJECTIVE": "<= NUMBER"}, or a list of objectives in the order of their importance`
 )
 
 // line is the request of a line that was read at a time. What it is of is filled in even
@@ -64,7 +65,7 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 		j.request.S, j.request.C, err = closedloop.State(fields, s.spec, false)
 		return err
 	}
-	if j.request.Preference, err = preference(fields); err != nil {
+	if j.request.Preference, err = preference(fields, s.spec); err != nil {
 		return err
 	}
 	if j.op == opPreference {
@@ -113,7 +114,15 @@ func milliseconds(fields jsonin.Fields, name string, most float64) (ms float64, 
 }
 
 // preference is the one that fields state, nil for none.
-func preference(fields jsonin.Fields) (*domain.Preference, error) {
+func preference(fields jsonin.Fields, spec *domain.Spec) (*domain.Preference, error) {
+	if raw := bytes.TrimLeft(fields["preference"], " \t\r\n["); len(raw) > 0 && (raw[0] == '{' || raw[0] == '"') {
+		goal, err := spec.Goals(fields["preference"])
+		delete(fields, "preference")
+		if err != nil {
+			return nil, &FieldError{Field: "preference", Err: err}
+		}
+		return &domain.Preference{Goal: goal}, nil
+	}
 	w, present, err := jsonin.Nullable[[]float64](fields, "preference", preferenceForm)
 	switch {
 	case err != nil || !present:

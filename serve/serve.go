@@ -118,6 +118,7 @@ type Server struct {
 	refiner     *gpc.Refiner
 	fronts      *batchnav.Fronts // of frontPoints; nil before the first
 	frontPoints int
+	reaches     bool // the method reaches goals
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone
 	open        atomic.Int64        // sessions
@@ -175,7 +176,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 		opt.Setup.Candidates = n
 	}
 	s.opt = opt
-	if s.decider, err = newDecider(c, e, opt); err != nil {
+	if s.decider, s.reaches, err = newDecider(c, e, opt); err != nil {
 		return nil, err
 	}
 	description := e.About()

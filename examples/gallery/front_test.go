@@ -45,3 +45,46 @@ func TestAFrontIsDenserWhereItBends(t *testing.T) {
 		}
 	}
 }
+
+// A loop with a bound of one objective keeps it to the end of the episode, and the other costs about what the best fixed weighting that
+// keeps it does. A loop with an objective that counts first has about its least.
+func TestLoopsReachGoals(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	c := require.Get(catalogue.Find("cartpole"))(t)
+	p, spec := c.Definition().Problem, c.Spec()
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	setup := require.Get(c.Setup("direct", ""))(t)
+	f := require.Get(c.Fronts(e, setup, 200))(t)
+	k := require.Get(require.Get(c.Resolve(setup))(t).Controller(e))(t)
+	drive := func(obs batchnav.Observation, pref domain.Preference) (sums [2]float64) {
+		require.OK(t, k.Reset(nil))
+		s, cx := slices.Clone(obs.S), slices.Clone(obs.C)
+		nextS, nextC, u, J := make([]float64, len(s)), make([]float64, len(cx)), make([]float64, spec.ActionSize()), make([]float64, 2)
+		for range spec.Steps {
+			require.Get(k.Decide(s, cx, pref, u))(t)
+			p.Objectives(s, u, cx, J)
+			sums[0], sums[1] = sums[0]+J[0], sums[1]+J[1]
+			p.Step(s, cx, u, nextS, nextC)
+			s, nextS, cx, nextC = nextS, s, nextC, cx
+		}
+		return sums
+	}
+	for episode := range 3 {
+		obs := require.Get(c.Observe(9001, episode, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Points: 200}))(t)
+		for j := range 2 {
+			most := []float64{math.Inf(1), math.Inf(1)}
+			most[j] = 0.7*front.Ideal[j] + 0.3*front.Nadir[j]
+			best := front.Points[front.Best(most)].J
+			sums := drive(obs, domain.Preference{Goal: &domain.Goals{Bounds: []domain.Bound{{Objective: j, Most: most[j]}}}})
+			if !(sums[j] <= most[j]*(1+1e-3)) || !(sums[1-j] <= best[1-j]*1.02) {
+				t.Errorf("episode %d: sums of %v with objective %d at most %v, the front's point has %v", episode, sums, j, most[j], best)
+			}
+			sums = drive(obs, domain.Preference{Goal: &domain.Goals{First: []int{j}}})
+			if !(sums[j] <= front.Ideal[j]+0.03*(front.Nadir[j]-front.Ideal[j])) {
+				t.Errorf("episode %d: sums of %v where objective %d counts first, whose least is %v", episode, sums, j, front.Ideal[j])
+			}
+		}
+	}
+}

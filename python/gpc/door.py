@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from gpc._lib import Error, InputError, array, empty, with_options
 from gpc._progress import Progress
-from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, _weights
+from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, Goal, _goal, _weights
 from gpc.results import Evaluation, Refinement
 from gpc.session import Plant, Spec, _computing, _measured, _spec
 from gpc.system import System
@@ -252,7 +252,7 @@ class SubprocessLoops:
         self._server.ask({"op": "reset", "session": str(i)} for i in (range(self.n) if loop is None else (loop,)))
 
     def decide(
-        self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *,
+        self, state: Floats, context: Floats | None = None, preference: ArrayLike | Goal | None = None, *,
         out: Floats | None = None, record: Floats | bool = True, fresh: bool = False,
     ) -> Decisions:
         """One decision in every loop; see Loops.decide."""
@@ -263,13 +263,13 @@ class SubprocessLoops:
             raise InputError("state has an entry that is infinite, want numbers, or NaN where a sensor gave none")
         c = array(np.empty((n, 0)) if context is None else context, np.float64, (n, len(spec.context)), "context", finite=not self._faults and not estimates)
         m, nm = len(spec.objectives), len(spec.margins)
-        w = _weights(preference, m, n)
+        w = None if (goal := _goal(preference)) else _weights(preference, m, n)
         u = empty(out, np.float64, (n, len(spec.action)), "out")
         r = empty(None if isinstance(record, bool) else record, np.float64, (n, m + nm + _BEHIND + 2 * ns + nc), "record")
         if fresh:
             self.reset()
         answers = self._server.ask(
-            {"op": "decide", "session": str(i), "y" if estimates else "s": _null(s[i]), "c": _null(c[i]), "preference": None if w is None else w[i].tolist()}
+            {"op": "decide", "session": str(i), "y" if estimates else "s": _null(s[i]), "c": _null(c[i]), "preference": json.loads(goal) if goal else None if w is None else w[i].tolist()}
             for i in range(n)
         )
         r[:] = np.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import threading
 from dataclasses import dataclass
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ Floats = NDArray[np.float64]
 declare("gpc_drive_new", HANDLE, TEXT, INT, OUT)
 declare("gpc_drive_reset", HANDLE, INT)
 declare("gpc_drive_prepare", HANDLE)
+declare("gpc_drive_goal", HANDLE, TEXT)
 declare("gpc_drive_executed", HANDLE, INT, ARRAY, INT)
 declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
 
@@ -171,7 +173,7 @@ class Loops(Object):
         self._estimated = (len(spec.state), len(spec.context)) if outputs else (0, 0)
         self._shown, self._what = (outputs, "y, what is measured,") if outputs else (len(spec.state), "state")
         self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
-        self._flags = _FAULTS if faults else 0
+        self._flags, self._goal = _FAULTS if faults else 0, ""
 
     def reset(self, loop: int | None = None) -> None:
         """Starts an episode in one loop, or in all."""
@@ -191,14 +193,15 @@ class Loops(Object):
         call(lib.gpc_drive_prepare, self.handle)
 
     def decide(
-        self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *,
+        self, state: Floats, context: Floats | None = None, preference: ArrayLike | Goal | None = None, *,
         out: Floats | None = None, record: Floats | bool = True, fresh: bool = False,
     ) -> Decisions:
         """One decision in every loop.
 
         state [n, n_s] and context [n, n_c] are C-contiguous arrays of float64 in physical units
         (spec.state, spec.context), what is measured [n, n_y] in place of the state where it is estimated; context may be left out where a case has none. preference is
-        None for the adaptive priority, or weights on the simplex, [M] for all or an array [n, M]. The actions
+        None for the adaptive priority, or weights on the simplex, [M] for all or an array [n, M], or a goal: bounds of objectives to the
+        end of the episode, as {"energy": "<= 3"}, or a list of objectives in the order of their importance (docs/explain/front.md). The actions
         are written to out [n, n_u] and the rest to record [n, M + n_m + 8], with an estimator [n, M + n_m + 8 + n_s + n_c + n_y], arrays of float64
         of the caller's; both are new arrays otherwise, and record=False leaves the rest out. fresh
         starts an episode in every loop first.
@@ -207,7 +210,7 @@ class Loops(Object):
         _, nc, m = self._sizes
         s = array(state, np.float64, (n, self._shown), self._what, finite=False)
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
-        w = _weights(preference, m, n)
+        w = _weights(self._pursue(preference), m, n)
         u = empty(out, np.float64, (n, self._nu), "out")
         width = self._width
         r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
@@ -218,6 +221,25 @@ class Loops(Object):
         if r is None:
             r = np.broadcast_to(np.nan, (n, width))
         return Decisions(u, r, m, self._nm, self._estimated, self._tolerance)
+
+    def _pursue(self, preference: Any) -> Any:
+        """Gives the loops a preference that is a goal, and takes one away; what is left is weights or None."""
+        goal = _goal(preference)
+        if goal != self._goal:
+            call(lib.gpc_drive_goal, self.handle, text(goal))
+            self._goal = goal
+        return None if goal else preference
+
+
+Goal = Mapping[str, str] | list[str] | tuple[str, ...]
+"""Bounds of objectives, or objectives in the order of their importance."""
+
+
+def _goal(preference: Any) -> str:
+    """A preference that is a goal as JSON, "" for another."""
+    if isinstance(preference, Mapping) or (isinstance(preference, (list, tuple)) and preference and isinstance(preference[0], str)):
+        return json.dumps(dict(preference) if isinstance(preference, Mapping) else list(preference), default=str)
+    return ""
 
 
 def _weights(preference: Any, m: int, n: int | None = None) -> Floats | None:
@@ -252,12 +274,13 @@ class Loop(Loops):
         self._adaptive: tuple[Any, ...] = (*observation, None, 0, *results)
         self._steered = (*observation, address(self._w), m, *results)
 
-    def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]
+    def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | Goal | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]
         """One decision.
 
         state [n_s] and context [n_c] are arrays of float64, or lists, in physical units
         (spec.state, spec.context), finite unless the loop admits faults. Where it estimates, NaN is a sensor that gave no
-        number. preference is None for the adaptive priority, or weights [M] on the simplex. fresh starts an episode first.
+        number. preference is None for the adaptive priority, weights [M] on the simplex, or a goal (see Loops.decide). fresh starts an
+        episode first.
         """
         if _lib._forked:
             raise Error(_lib._FORKED)
@@ -265,6 +288,8 @@ class Loop(Loops):
             _put(self._s, state, self._what)
             _put(self._c, context, "context")
             arguments = self._adaptive
+            if self._goal or not (preference is None or type(preference) is np.ndarray):
+                preference = self._pursue(preference)
             if preference is not None:
                 _put(self._w, preference, "preference")
                 arguments = self._steered

@@ -85,6 +85,25 @@ func gpc_drive_executed(h C.uintptr_t, loop C.int64_t, action *C.double, actions
 	})
 }
 
+// gpc_drive_goal gives every loop goals, as a JSON text, in place of the adaptive priority; an empty text takes them away.
+//
+//export gpc_drive_goal
+func gpc_drive_goal(h C.uintptr_t, text *C.char, err **C.char) C.int32_t {
+	return onHandle(h, err, func(d *drive) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		text := C.GoString(text)
+		if text == "" {
+			return d.loops.SetGoal(nil)
+		}
+		goal, err := d.session.staged.Spec().Goals([]byte(text))
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		return d.loops.SetGoal(goal)
+	})
+}
+
 // gpc_drive_reset starts an episode in one loop, or in all for −1.
 //
 //export gpc_drive_reset

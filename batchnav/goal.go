@@ -1,0 +1,102 @@
+package batchnav
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+const (
+	// goalPoints are the weightings among which a goal's are looked for at a decision.
+	goalPoints = 64
+	// closeToLeast is how far an objective that counts first may be above its least, as a share of the front.
+	closeToLeast = 0.01
+)
+
+// pursuit is a loop on its way to a goal.
+type pursuit struct {
+	goal    *domain.Goals // nil: it has none
+	most    []float64     // what each objective may still sum to; +Inf: it has no bound
+	weights []float64     // of the last decision
+}
+
+// weigh gives observations that have a goal the weights that reach it.
+func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
+	if !slices.ContainsFunc(obs, func(o Observation) bool { return o.Preference.Goal != nil }) {
+		return obs, nil
+	}
+	a.weighed = append(a.weighed[:0], obs...)
+	for i := range obs {
+		if obs[i].Preference.Goal == nil {
+			a.loopAt(i).pursuit.goal = nil
+			continue
+		}
+		if err := a.reach(a.loopAt(i), &obs[i]); err != nil {
+			return nil, err
+		}
+		a.weighed[i].Preference = domain.Preference{W: a.loopAt(i).pursuit.weights}
+	}
+	return a.weighed, nil
+}
+
+// reach finds the weights of the front's point that reaches a goal best from here on. Of an observation that is not
+// finite they are those before.
+func (a *Batch) reach(l *loop, obs *Observation) error {
+	goal, p, m := obs.Preference.Goal, &l.pursuit, a.spec.ObjectiveSize()
+	begins := !p.goal.Equal(goal)
+	switch {
+	case begins:
+		if err := goal.Validate(m); err != nil {
+			return err
+		}
+		p.weights, p.most = slices.Clone(a.uniform.W), slices.Repeat([]float64{math.Inf(1)}, m)
+		for _, b := range goal.Bounds {
+			p.most[b.Objective] = b.Most
+		}
+	case l.history.decision:
+		J := make([]float64, m)
+		a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
+		for j, v := range J {
+			p.most[j] -= v
+		}
+	}
+	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) {
+		return nil
+	}
+	p.goal = &domain.Goals{Bounds: slices.Clone(goal.Bounds), First: slices.Clone(goal.First)}
+	if a.fronts == nil {
+		own := *a.loaded
+		var err error
+		if a.fronts, err = newFronts(&own, goalPoints); err != nil {
+			return err
+		}
+	}
+	seen, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
+	if begins && len(goal.First) > 0 { // what comes first is bounded by about its least, once
+		front, err := a.fronts.Front(context.Background(), seen, opt)
+		if err != nil {
+			return err
+		}
+		for _, j := range goal.First {
+			if k := front.least(p.most, j); k >= 0 {
+				p.most[j] = front.Points[k].J[j] + closeToLeast*(front.Nadir[j]-front.Ideal[j])
+			}
+		}
+	}
+	opt.Most = p.most
+	front, err := a.fronts.Front(context.Background(), seen, opt)
+	if err != nil {
+		return err
+	}
+	k := front.Best(p.most)
+	if k < 0 {
+		k = front.nearest(p.most)
+	}
+	if k >= 0 {
+		copy(p.weights, front.Points[k].W)
+	}
+	return nil
+}

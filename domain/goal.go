@@ -1,0 +1,103 @@
+package domain
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Goals are what decisions are to reach in place of weights. Objectives are summed from the decision that had them first to
+// the end of the episode. Those with a bound stay within it, and the others are as small as can be.
+type Goals struct {
+	Bounds []Bound `json:"bounds,omitempty"`
+	// First are objectives in the order of their importance. At the first decision each gets a bound: its least within the bounds
+	// before it, and a hundredth of the front.
+	First []int `json:"first,omitempty"`
+}
+
+// Bound is the most that an objective may sum to.
+type Bound struct {
+	Objective int     `json:"objective"`
+	Most      float64 `json:"most"`
+}
+
+// Equal reports whether two goals are the same.
+func (g *Goals) Equal(o *Goals) bool {
+	return g == o || g != nil && o != nil && slices.Equal(g.Bounds, o.Bounds) && slices.Equal(g.First, o.First)
+}
+
+// Validate says what in a goal for m objectives cannot be.
+func (g *Goals) Validate(m int) error {
+	named := make([]bool, m)
+	name := func(j int) error {
+		if j < 0 || j >= m || named[j] {
+			return fmt.Errorf("a goal names objective %d, want each of 0 to %d at most once", j, m-1)
+		}
+		named[j] = true
+		return nil
+	}
+	for _, b := range g.Bounds {
+		if err := name(b.Objective); err != nil {
+			return err
+		}
+		if math.IsNaN(b.Most) || math.IsInf(b.Most, 0) {
+			return fmt.Errorf("a goal bounds objective %d by %v, want a finite number", b.Objective, b.Most)
+		}
+	}
+	for _, j := range g.First {
+		if err := name(j); err != nil {
+			return err
+		}
+	}
+	if len(g.Bounds)+len(g.First) == 0 {
+		return fmt.Errorf("a goal is empty, want a bound of an objective, or the one that counts first")
+	}
+	return nil
+}
+
+// goalForm is what the text of goals is.
+const goalForm = `bounds as {"OBJECTIVE": "<= NUMBER"}, or a list of objectives in the order of their importance`
+
+// Goals are those of a JSON text: {"energy": "<= 3"}, or ["comfort", "energy"].
+func (s *Spec) Goals(text []byte) (*Goals, error) {
+	g, bounds := &Goals{}, map[string]string{}
+	var first []string
+	if json.Unmarshal(text, &bounds) != nil && json.Unmarshal(text, &first) != nil {
+		return nil, fmt.Errorf("the goal is %.64s, want %s", text, goalForm)
+	}
+	at := func(name string) (int, error) {
+		j := slices.IndexFunc(s.Objectives, func(v Variable) bool { return v.Name == name })
+		if j < 0 {
+			var names []string
+			for _, v := range s.Objectives {
+				names = append(names, v.Name)
+			}
+			return j, fmt.Errorf("the goal names %.64q, which is no objective of case %s (it has %s)", name, s.Name, strings.Join(names, ", "))
+		}
+		return j, nil
+	}
+	for name, bound := range bounds {
+		j, err := at(name)
+		if err != nil {
+			return nil, err
+		}
+		number, found := strings.CutPrefix(bound, "<=")
+		most, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if !found || err != nil {
+			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", name, bound, goalForm)
+		}
+		g.Bounds = append(g.Bounds, Bound{j, most})
+	}
+	slices.SortFunc(g.Bounds, func(a, b Bound) int { return a.Objective - b.Objective })
+	for _, name := range first {
+		j, err := at(name)
+		if err != nil {
+			return nil, err
+		}
+		g.First = append(g.First, j)
+	}
+	return g, g.Validate(s.ObjectiveSize())
+}
