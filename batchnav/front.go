@@ -226,11 +226,11 @@ func (f *Front) compare(objectives int) {
 	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(f.Points[a].J, f.Points[b].J) })
 	var nondominated []int
 	for _, i := range order { // what dominates a point stands before it
-		p, others := &f.Points[i], nondominated
+		p, rivals := &f.Points[i], nondominated
 		if objectives == 2 { // the last has the least of the second
-			others = others[max(0, len(others)-1):]
+			rivals = rivals[max(0, len(rivals)-1):]
 		}
-		p.Dominated = slices.ContainsFunc(others, func(k int) bool { return dominates(f.Points[k].J, p.J) })
+		p.Dominated = slices.ContainsFunc(rivals, func(k int) bool { return dominates(f.Points[k].J, p.J) })
 		if p.Dominated {
 			continue
 		}

@@ -68,15 +68,15 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 	}
 	p.goal = &domain.Goals{Bounds: slices.Clone(goal.Bounds), First: slices.Clone(goal.First)}
 	if a.fronts == nil {
-		own := *a.loaded
+		copied := *a.loaded
 		var err error
-		if a.fronts, err = newFronts(&own, goalPoints); err != nil {
+		if a.fronts, err = newFronts(&copied, goalPoints); err != nil {
 			return err
 		}
 	}
-	seen, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
+	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
 	if begins && len(goal.First) > 0 { // what comes first is bounded by about its least, once
-		front, err := a.fronts.Front(context.Background(), seen, opt)
+		front, err := a.fronts.Front(context.Background(), start, opt)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		}
 	}
 	opt.Most = p.most
-	front, err := a.fronts.Front(context.Background(), seen, opt)
+	front, err := a.fronts.Front(context.Background(), start, opt)
 	if err != nil {
 		return err
 	}

@@ -61,13 +61,13 @@ func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
 	}
 	nj, nm := r.spec.ObjectiveSize(), len(r.spec.Margins)
 	g.values.Evaluate(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
-	together := r.totals != nil && h > 0 && g.values.Project != nil // what follows a first action need not be a single loop's to the bit
-	if together {
+	inLanes := r.totals != nil && h > 0 && g.values.Project != nil // what follows a first action need not be a single loop's to the bit
+	if inLanes {
 		g.values.Project(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
 	}
 	for k, i := range g.rows {
 		margins := row(g.margins, k, nm)
-		if !together && !surelyKept(margins) {
+		if !inLanes && !surelyKept(margins) {
 			r.stepAlone(b, h, i, t)
 			continue
 		}

@@ -105,7 +105,7 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&episode, "episode", 0, "test episode of the seed whose start is the observation")
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
-	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: the table has the best point within them")
+	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: of the points within them the table has the one whose other objectives are least together")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd

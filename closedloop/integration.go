@@ -44,7 +44,7 @@ func (f *Finer) check(ctx context.Context, r *Result, factory func() (domain.Con
 	if err != nil {
 		return nil, err
 	}
-	of := func(o *Outcomes) (cost, safe Number) {
+	mean := func(o *Outcomes) (cost, safe Number) {
 		first := o.list()[:min(opt.Episodes, len(o.Episode))]
 		for _, e := range first {
 			cost += Number(e.cost / float64(len(first)))
@@ -56,8 +56,8 @@ func (f *Finer) check(ctx context.Context, r *Result, factory func() (domain.Con
 	}
 	i := &Integration{Episodes: opt.Episodes, Factor: f.Factor, MarginFiner: better.MarginMin}
 	var cost, costFiner Number
-	cost, i.Safe = of(r.Outcomes)
-	costFiner, i.SafeFiner = of(better.Outcomes)
+	cost, i.Safe = mean(r.Outcomes)
+	costFiner, i.SafeFiner = mean(better.Outcomes)
 	i.CostPct = 100 * (costFiner - cost) / cost
 	return i, nil
 }

@@ -164,9 +164,9 @@ func Neighbours(lattice [][]float64) (pairs [][2]int) {
 		}
 		return k
 	}
-	at := make(map[uint64]int, len(lattice))
+	index := make(map[uint64]int, len(lattice))
 	for i, w := range lattice {
-		at[key(w, -1, -1)] = i
+		index[key(w, -1, -1)] = i
 	}
 	for i, w := range lattice {
 		for from, v := range w {
@@ -174,7 +174,7 @@ func Neighbours(lattice [][]float64) (pairs [][2]int) {
 				if v == 0 {
 					continue
 				}
-				if k, ok := at[key(w, from, to)]; ok {
+				if k, ok := index[key(w, from, to)]; ok {
 					pairs = append(pairs, [2]int{i, k})
 				}
 			}

@@ -31,12 +31,12 @@ func (g *Goals) Equal(o *Goals) bool {
 
 // Validate says what in a goal for m objectives cannot be.
 func (g *Goals) Validate(m int) error {
-	named := make([]bool, m)
+	counted := make([]bool, m)
 	name := func(j int) error {
-		if j < 0 || j >= m || named[j] {
+		if j < 0 || j >= m || counted[j] {
 			return fmt.Errorf("a goal names objective %d, want each of 0 to %d at most once", j, m-1)
 		}
-		named[j] = true
+		counted[j] = true
 		return nil
 	}
 	for _, b := range g.Bounds {
@@ -68,7 +68,7 @@ func (s *Spec) Goals(text []byte) (*Goals, error) {
 	if json.Unmarshal(text, &bounds) != nil && json.Unmarshal(text, &first) != nil {
 		return nil, fmt.Errorf("the goal is %.64s, want %s", text, goalForm)
 	}
-	at := func(name string) (int, error) {
+	place := func(name string) (int, error) {
 		j := slices.IndexFunc(s.Objectives, func(v Variable) bool { return v.Name == name })
 		if j < 0 {
 			var names []string
@@ -80,20 +80,20 @@ func (s *Spec) Goals(text []byte) (*Goals, error) {
 		return j, nil
 	}
 	for name, bound := range bounds {
-		j, err := at(name)
+		j, err := place(name)
 		if err != nil {
 			return nil, err
 		}
-		number, found := strings.CutPrefix(bound, "<=")
+		number, bounded := strings.CutPrefix(bound, "<=")
 		most, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if !found || err != nil {
+		if !bounded || err != nil {
 			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", name, bound, goalForm)
 		}
 		g.Bounds = append(g.Bounds, Bound{j, most})
 	}
 	slices.SortFunc(g.Bounds, func(a, b Bound) int { return a.Objective - b.Objective })
 	for _, name := range first {
-		j, err := at(name)
+		j, err := place(name)
 		if err != nil {
 			return nil, err
 		}

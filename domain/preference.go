@@ -14,7 +14,7 @@ type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
 	// Goal stands in place of both where loops of a map decide (batchnav.Batch).
-	Goal *Goals `json:"goal,omitempty"`
+	Goal *Goals `json:"-"`
 }
 
 // Equal reports whether two preferences are the same.

@@ -61,16 +61,16 @@ func (s *Spec) HoldSwitches(c, u []float64) {
 // wrong says what is no value and no age in what context c says was before, "" where nothing is.
 func (w *Switch) wrong(s *Spec, c []float64) string {
 	const rounding = 1e-3 // of the distance of two values: c may have been kept in other arithmetic
-	v, near := c[w.Last], w.Values[w.Nearest(c[w.Last])]
-	if math.Abs(v-near) > rounding*(w.Values[1]-w.Values[0]) {
+	v, value := c[w.Last], w.Values[w.Nearest(c[w.Last])]
+	if math.Abs(v-value) > rounding*(w.Values[1]-w.Values[0]) {
 		return fmt.Sprintf("has %s %v in c[%d], want one of %v", s.Context[w.Last].Name, v, w.Last, w.Values)
 	}
-	least, from := 0.0, "0"
+	least, bound := 0.0, "0"
 	for i := w.Ages; i < w.Ages+w.Changes(); i++ {
 		if age := c[i]; age < least {
-			return fmt.Sprintf("has %s %v in c[%d], want the number of periods since that change, %s or more", s.Context[i].Name, age, i, from)
+			return fmt.Sprintf("has %s %v in c[%d], want the number of periods since that change, %s or more", s.Context[i].Name, age, i, bound)
 		}
-		least, from = c[i], fmt.Sprintf("%v as the change after it", c[i])
+		least, bound = c[i], fmt.Sprintf("%v as the change after it", c[i])
 	}
 	return ""
 }

@@ -97,6 +97,7 @@ func TestAnyChangeOfASessionIsOne(t *testing.T) {
 	changes := map[string]func(s *SessionState){
 		"Session":    func(s *SessionState) { s.Session = "b" },
 		"Preference": func(s *SessionState) { s.Preference.W[1] = 0.5 },
+		"Goal":       func(s *SessionState) { s.Goal = &domain.Goals{First: []int{1}} },
 		"S":          func(s *SessionState) { s.S[1] = 0 },
 		"C":          func(s *SessionState) { s.C = nil },
 		"U":          func(s *SessionState) { s.U[0] = -4 },

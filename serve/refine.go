@@ -12,8 +12,8 @@ import (
 // refinements, and fronts, may be asked for at once before the next is refused: one is made at a time.
 const refinements = 8
 
-// alone answers a request with what do makes while nothing else refines. One that was asked aside waits for no other.
-func (s *Server) alone(j *job, do func() (Answer, error)) {
+// exclusive answers a request with what answer makes while nothing else refines. One that was asked aside waits for no other.
+func (s *Server) exclusive(j *job, answer func() (Answer, error)) {
 	if !j.background {
 		s.refine.Lock()
 	} else if !s.refine.TryLock() {
@@ -30,7 +30,7 @@ func (s *Server) alone(j *job, do func() (Answer, error)) {
 	}
 	var a Answer
 	err := s.guarded(func() (err error) {
-		a, err = do()
+		a, err = answer()
 		return err
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Server) alone(j *job, do func() (Answer, error)) {
 
 // answerRefinement answers a refinement.
 func (s *Server) answerRefinement(j *job) {
-	s.alone(j, func() (Answer, error) {
+	s.exclusive(j, func() (Answer, error) {
 		opt := j.refine
 		if !j.searchDeadline.IsZero() && s.controlCase.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
 			remaining := max(1, time.Until(j.searchDeadline))
@@ -74,7 +74,7 @@ func (s *Server) frontable(o *batchnav.FrontOptions) error {
 
 // answerFront answers a front.
 func (s *Server) answerFront(j *job) {
-	s.alone(j, func() (a Answer, err error) {
+	s.exclusive(j, func() (a Answer, err error) {
 		if points := max(j.front.Points, len(j.front.Weights)); points > s.frontPoints {
 			if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup, points); err != nil {
 				return a, err

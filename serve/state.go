@@ -22,6 +22,7 @@ import (
 type SessionState struct {
 	Session    string             `json:"session"`
 	Preference *domain.Preference `json:"preference,omitempty"` // absent: the server's
+	Goal       *domain.Goals      `json:"goal,omitempty"`       // of the preference, begun anew when the session is resumed; absent: it has none
 	S          closedloop.Vector  `json:"s,omitempty"`          // of the last decision, physical units; absent: there was none
 	C          closedloop.Vector  `json:"c,omitempty"`
 	U          closedloop.Vector  `json:"u,omitempty"`           // executed then
@@ -37,7 +38,11 @@ func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 			if sess.background {
 				continue
 			}
-			state := SessionState{Session: sess.name, Preference: sess.preference, S: slices.Clone(sess.s), C: slices.Clone(sess.c), U: slices.Clone(sess.u), Stale: sess.stale}
+			var goal *domain.Goals
+			if p := sess.preference; p != nil {
+				goal = p.Goal
+			}
+			state := SessionState{Goal: goal, Session: sess.name, Preference: sess.preference, S: slices.Clone(sess.s), C: slices.Clone(sess.c), U: slices.Clone(sess.u), Stale: sess.stale}
 			if !sess.observed.IsZero() {
 				state.ObservedNs = sess.observed.UnixNano()
 			}
@@ -67,6 +72,9 @@ func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 func (s *Server) resume(state *SessionState) error {
 	wrong := func(err error) error {
 		return gpc.BadInput(fmt.Errorf("serve: session %q to resume: %w", state.Session, err))
+	}
+	if p := state.Preference; p != nil && state.Goal != nil {
+		state.Preference = &domain.Preference{Goal: state.Goal}
 	}
 	j := &job{op: opPreference, session: state.Session, request: Request{Preference: state.Preference}}
 	if err := s.prepare(j, s.start); err != nil {
@@ -174,7 +182,7 @@ func (a SessionState) equal(b SessionState) bool {
 	equal := func(v, w closedloop.Vector) bool {
 		return slices.EqualFunc(v, w, func(x, y float64) bool { return x == y || x != x && y != y })
 	}
-	return preference && a.Session == b.Session && equal(a.S, b.S) && equal(a.C, b.C) && equal(a.U, b.U) && a.ObservedNs == b.ObservedNs && a.Stale == b.Stale
+	return preference && a.Goal.Equal(b.Goal) && a.Session == b.Session && equal(a.S, b.S) && equal(a.C, b.C) && equal(a.U, b.U) && a.ObservedNs == b.ObservedNs && a.Stale == b.Stale
 }
 
 // Keep saves the sessions every so often until the context ends. What goes wrong is logged, and

@@ -14,11 +14,11 @@ const maxCandidates = 1 << 20
 
 // family is a way to decide by N candidates.
 type family struct {
-	name, about string // about has the number
-	group       domain.Group
-	needs       domain.Needs
-	listed      []int // numbers of the tables
-	relaxed     bool
+	name, format string // format has the number
+	group        domain.Group
+	needs        domain.Needs
+	listed       []int // numbers of the tables
+	relaxed      bool
 }
 
 var families = []family{
@@ -59,7 +59,7 @@ func (s *Solver) continuous() bool { return len(s.spec.Switches) < s.spec.Action
 // Method is the one of that name: direct, sum-up, or search-N, refine-N or relaxed-N for any N from 8 on, with -polish where
 // there are actions without a switch and -ahead. False: the name is of none.
 func (s *Solver) Method(name string) (domain.Method, bool) {
-	m, o, ok := named(name)
+	m, o, ok := parse(name)
 	if !ok || o.Polish && !s.continuous() {
 		return m, false
 	}
@@ -78,12 +78,12 @@ func (s *Solver) Method(name string) (domain.Method, bool) {
 
 // OptionsOf are the options of a method by its name, and whether it needs a map.
 func OptionsOf(name string) (opt ControllerOptions, needsMap, ok bool) {
-	m, opt, ok := named(name)
+	m, opt, ok := parse(name)
 	return opt, m.Needs&domain.NeedsMap != 0, ok
 }
 
-// named is the method of that name, which does not make controllers yet, and their options.
-func named(name string) (domain.Method, ControllerOptions, bool) {
+// parse is the method of that name, which does not make controllers yet, and their options.
+func parse(name string) (domain.Method, ControllerOptions, bool) {
 	switch name {
 	case "direct":
 		return domain.Method{Name: name, About: "the most probable plan of the map, as far as the switches allow it", Group: domain.GroupOwn, Needs: domain.NeedsMap}, ControllerOptions{Candidates: 2, GuessOnly: true}, true
@@ -98,7 +98,7 @@ func named(name string) (domain.Method, ControllerOptions, bool) {
 		if f.name != kind || err != nil || n < 8 || n > maxCandidates || number != strconv.Itoa(n) {
 			continue
 		}
-		m := domain.Method{Name: name, About: fmt.Sprintf(f.about, n), Group: f.group, Needs: f.needs, Ahead: ahead, Candidates: n}
+		m := domain.Method{Name: name, About: fmt.Sprintf(f.format, n), Group: f.group, Needs: f.needs, Ahead: ahead, Candidates: n}
 		if polish {
 			m.About += ", the actions without a switch solved for the best ones' switches and followed by the candidates"
 		}

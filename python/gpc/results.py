@@ -104,13 +104,14 @@ class Front(Result):
         return self._rows("dominated")
 
     def within(self, bounds: ArrayLike) -> int | None:
-        """The point nearest to the ideal of those whose objectives are at most bounds [M], inf for none; None where no point is."""
+        """The point whose objectives are at most bounds [M], inf for none, and in which those without a bound are least together; None where no point is."""
         if self["knee"] < 0:
             return None
-        ideal, nadir = np.array(self["ideal"]), np.array(self["nadir"])
-        reach = np.where(nadir > ideal, nadir - ideal, np.inf)
-        kept = self.feasible & ~self.dominated & (self.j <= np.asarray(bounds)).all(axis=1)
-        return int(np.argmin(np.where(kept, ((self.j - ideal) / reach).sum(axis=1), np.inf))) if kept.any() else None
+        ideal, nadir, most = np.array(self["ideal"]), np.array(self["nadir"]), np.asarray(bounds, np.float64)
+        shares = (self.j - ideal) / np.where(nadir > ideal, nadir - ideal, np.inf)
+        free = np.isposinf(most) if np.isposinf(most).any() else np.ones(len(most), bool)
+        kept = self.feasible & ~self.dominated & (self.j <= most).all(axis=1)
+        return int(np.argmin(np.where(kept, shares[:, free].sum(axis=1), np.inf))) if kept.any() else None
 
     def figures(self) -> list[tuple[str, str]]:
         """How many points there are, and the knee."""

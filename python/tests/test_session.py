@@ -75,6 +75,27 @@ def test_a_front_is_the_command_line_s_and_of_single_decisions(command, cart, op
             cart.front(*cart.observe(), **wrong)
 
 
+def test_a_loop_reaches_goals(cart):
+    names = [v.name for v in cart.spec.objectives]
+    state, context = cart.observe(1, seed=9001)
+    front = cart.front(state, context, points=200)
+    bound = 0.7 * front["ideal"][1] + 0.3 * front["nadir"][1]
+    goal, k = {names[1]: f"<= {bound!r}"}, front.within([np.inf, bound])
+    with cart.loop("direct") as loop, gpc.open(cart.spec.name, door="subprocess") as door, door.loop("direct") as other:
+        decided = loop.decide(state, context, goal, fresh=True)
+        np.testing.assert_allclose(decided.sigma, front.w[k], atol=0.02)
+        np.testing.assert_array_equal(other.decide(state, context, goal, fresh=True).u, decided.u)
+        steered = loop.decide(state, context, np.array([0.5, 0.5]), fresh=True)
+        np.testing.assert_array_equal(steered.sigma, [0.5, 0.5])
+        assert loop.decide(state, context, [names[0]], fresh=True).sigma[0] > decided.sigma[0]
+        np.testing.assert_array_equal(loop.decide(state, context, fresh=True).u, cart.loop("direct").decide(state, context).u)
+        for wrong, says in (({}, "goal is empty"), ({"comfort": "<= 1"}, f"no objective of case {cart.spec.name}"), ({names[0]: 3}, "bounds as"), ({names[0]: "< 3"}, "want bounds"), ([names[0], names[0]], "at most once")):
+            with pytest.raises(gpc.InputError, match=says):
+                loop.decide(state, context, wrong)
+    with cart.loop("nmpc") as loop, pytest.raises(gpc.InputError, match="by weights or the adaptive priority alone"):
+        loop.decide(state, context, goal)
+
+
 def test_evaluate_is_the_command_line_s(command, opf):
     code, out, err = command("eval", "opf30", "--method", "direct", "--episodes", "1", "--seed", "991", "--json")
     assert code == 0, err
