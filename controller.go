@@ -70,6 +70,20 @@ func (r *Resolved) setup() Setup {
 // together.
 func (r *Resolved) Navigates() bool { return r.Method.New == nil }
 
+// Goals is nil where loops of the method reach goals (domain.Goals), and says why they do not elsewhere.
+func (r *Resolved) Goals() error {
+	c, spec := r.controlCase, r.controlCase.Spec()
+	switch o := r.options; {
+	case !r.Navigates() || o.Search != batchnav.SearchOptions{} || o.NoSemantic:
+		return badInputf("method %s decides by weights or the adaptive priority alone: a goal is reached by direct and navigator, which decide by a map", r.Method.Name)
+	case spec.Horizon > 0 || spec.LookAhead() < spec.Steps:
+		return badInputf("case %s looks %d decisions ahead, and not to the end of an episode, up to which a goal counts", c.Name(), spec.LookAhead())
+	case c.def.Delay.Periods > 0:
+		return badInputf("case %s has a delay: a goal does not count what the actions under way cost", c.Name())
+	}
+	return nil
+}
+
 // mayReplace reports whether a variant of the navigator may replace what it decodes.
 func (r *Resolved) mayReplace() bool { return !r.options.NoProjection && !r.options.NoFallback }
 
@@ -319,6 +333,8 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 	switch {
 	case e == nil:
 		return nil, errNoEngine
+	case len(c.Spec().Switches) > 0:
+		return nil, badInputf("case %s has switched inputs, which a search decides: there is no front of them yet", c.Name())
 	case c.def.Learned != nil:
 		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
 	}
@@ -343,7 +359,7 @@ type Drive struct {
 	observations []batchnav.Observation
 	decisions    []batchnav.Decision
 	margins      []float64 // scratch of controllers
-	reaches      bool      // a goal
+	reaches      error     // why the loops reach no goals; nil: they do
 	goal         *domain.Goals
 }
 
@@ -373,7 +389,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
-	d := &Drive{c: c, observed: *c.Spec(), reaches: r.Navigates(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	d := &Drive{c: c, observed: *c.Spec(), reaches: r.Goals(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
 	if c.def.Measurement != nil {
 		d.observed.Measured = c.def.Measurement.Outputs
 	}
@@ -427,8 +443,8 @@ func (d *Drive) Executed(i int, u []float64) error {
 func (d *Drive) SetGoal(g *domain.Goals) error {
 	switch {
 	case g == nil:
-	case !d.reaches:
-		return badInputf("the method decides by weights or the adaptive priority alone: a goal is reached by direct, and the other methods of a map of the case's own problem")
+	case d.reaches != nil:
+		return d.reaches
 	default:
 		if err := g.Validate(d.c.Spec().ObjectiveSize()); err != nil {
 			return BadInput(err)

@@ -183,11 +183,20 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 }
 
 // bisect are the weights between so many pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
-// and the pairs as they are then. With bounds only pairs count of which one point keeps them.
+// and the pairs as they are then. With bounds only pairs count of which one point keeps them, or where no point does those of the nearest.
 func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]float64, next [][2]int) {
+	closest := -1
+	if bounds != nil && f.Best(bounds) < 0 {
+		closest = f.nearest(bounds)
+	}
 	gap := func(pair [2]int) (largest float64) {
 		a, b := &f.Points[pair[0]], &f.Points[pair[1]]
-		if !a.Feasible || !b.Feasible || a.Dominated && b.Dominated || bounds != nil && (a.exceeds(bounds) == 0) == (b.exceeds(bounds) == 0) {
+		switch {
+		case !a.Feasible || !b.Feasible || a.Dominated && b.Dominated:
+			return 0
+		case closest >= 0 && pair[0] != closest && pair[1] != closest:
+			return 0
+		case closest < 0 && bounds != nil && (a.exceeds(bounds) == 0) == (b.exceeds(bounds) == 0):
 			return 0
 		}
 		for j, v := range a.J {
@@ -321,17 +330,19 @@ func (f *Front) least(bounds []float64, objectives ...int) int {
 	return best
 }
 
-// nearest is the feasible point whose objectives exceed bounds the least, each as a share of the front; −1: none is feasible.
-func (f *Front) nearest(bounds []float64) int {
+// nearest is the point, of those that no other dominates, whose objectives exceed bounds the least, each as a share of the front. What comes
+// first outweighs all behind it. −1: none is feasible.
+func (f *Front) nearest(bounds []float64, first ...int) int {
+	const outweighs = 1e-2
 	best, least := -1, math.Inf(1)
 	for i := range f.Points {
 		p, sum := &f.Points[i], 0.0
-		if !p.Feasible {
+		if !p.Feasible || p.Dominated {
 			continue
 		}
 		for j, v := range p.J {
 			if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
-				sum += max(0, v-bounds[j]) / reach
+				sum += max(0, v-bounds[j]) / reach * math.Pow(outweighs, float64(max(0, slices.Index(first, j))))
 			}
 		}
 		if sum < least {

@@ -19,19 +19,27 @@ const (
 // pursuit is a loop on its way to a goal.
 type pursuit struct {
 	goal    *domain.Goals // nil: it has none
+	begins  bool          // the bounds of what comes first are still to be found
 	most    []float64     // what each objective may still sum to; +Inf: it has no bound
 	weights []float64     // of the last decision
 }
 
 // weigh gives observations that have a goal the weights that reach it.
 func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
-	if !slices.ContainsFunc(obs, func(o Observation) bool { return o.Preference.Goal != nil }) {
+	pursued := false
+	for i := range obs {
+		if obs[i].Preference.Goal == nil {
+			a.loopAt(i).pursuit.goal = nil
+		} else {
+			pursued = true
+		}
+	}
+	if !pursued {
 		return obs, nil
 	}
 	a.weighed = append(a.weighed[:0], obs...)
 	for i := range obs {
 		if obs[i].Preference.Goal == nil {
-			a.loopAt(i).pursuit.goal = nil
 			continue
 		}
 		if err := a.reach(a.loopAt(i), &obs[i]); err != nil {
@@ -46,12 +54,12 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 // finite they are those before.
 func (a *Batch) reach(l *loop, obs *Observation) error {
 	goal, p, m := obs.Preference.Goal, &l.pursuit, a.spec.ObjectiveSize()
-	begins := !p.goal.Equal(goal)
 	switch {
-	case begins:
+	case !p.goal.Equal(goal):
 		if err := goal.Validate(m); err != nil {
 			return err
 		}
+		p.goal, p.begins = &domain.Goals{Bounds: slices.Clone(goal.Bounds), First: slices.Clone(goal.First)}, true
 		p.weights, p.most = slices.Clone(a.uniform.W), slices.Repeat([]float64{math.Inf(1)}, m)
 		for _, b := range goal.Bounds {
 			p.most[b.Objective] = b.Most
@@ -66,7 +74,6 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) {
 		return nil
 	}
-	p.goal = &domain.Goals{Bounds: slices.Clone(goal.Bounds), First: slices.Clone(goal.First)}
 	if a.fronts == nil {
 		copied := *a.loaded
 		var err error
@@ -75,25 +82,29 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		}
 	}
 	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
-	if begins && len(goal.First) > 0 { // what comes first is bounded by about its least, once
+	first := goal.First
+	if len(goal.Bounds)+len(first) == m && len(first) > 0 { // the last of all need not be bounded
+		first = first[:len(first)-1]
+	}
+	if p.begins && len(first) > 0 { // what comes first is bounded by about its least, once
 		front, err := a.fronts.Front(context.Background(), start, opt)
 		if err != nil {
 			return err
 		}
-		for _, j := range goal.First {
+		for _, j := range first {
 			if k := front.least(p.most, j); k >= 0 {
 				p.most[j] = front.Points[k].J[j] + closeToLeast*(front.Nadir[j]-front.Ideal[j])
 			}
 		}
 	}
-	opt.Most = p.most
+	p.begins, opt.Most = false, p.most
 	front, err := a.fronts.Front(context.Background(), start, opt)
 	if err != nil {
 		return err
 	}
 	k := front.Best(p.most)
 	if k < 0 {
-		k = front.nearest(p.most)
+		k = front.nearest(p.most, first...)
 	}
 	if k >= 0 {
 		copy(p.weights, front.Points[k].W)

@@ -88,7 +88,9 @@ every limit, or none is within the bounds.`,
 				if k := result.Front.Best(bounds); k >= 0 {
 					result.Best = &k
 				}
-				holds = holds && result.Best != nil
+				if holds = holds && result.Best != nil; result.Best == nil {
+					a.notice("no point is within the bounds of --within")
+				}
 			}
 			if csvFile != "" {
 				rows := frontRows(spec, result.Front)
@@ -173,7 +175,7 @@ func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
 		p := &r.Points[k]
 		var weights []string
 		for _, v := range p.W {
-			weights = append(weights, fmt.Sprintf("%.3g", v))
+			weights = append(weights, fmt.Sprintf("%.7g", v)) // which sum to 1 as a preference has to
 		}
 		row := []string{name, strings.Join(weights, ",")}
 		for _, v := range slices.Concat(p.J, p.U) {

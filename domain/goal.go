@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -63,41 +64,44 @@ const goalForm = `bounds as {"OBJECTIVE": "<= NUMBER"}, or a list of objectives 
 
 // Goals are those of a JSON text: {"energy": "<= 3"}, or ["comfort", "energy"].
 func (s *Spec) Goals(text []byte) (*Goals, error) {
-	g, bounds := &Goals{}, map[string]string{}
-	var first []string
-	if json.Unmarshal(text, &bounds) != nil && json.Unmarshal(text, &first) != nil {
+	g, words, d := &Goals{}, []string{}, json.NewDecoder(bytes.NewReader(text))
+	begin, err := d.Token()
+	for err == nil && d.More() { // a name that appears twice is counted twice
+		var word json.Token
+		if word, err = d.Token(); err == nil {
+			words = append(words, fmt.Sprint(word))
+			if _, ok := word.(string); !ok {
+				err = fmt.Errorf("%v is no text", word)
+			}
+		}
+	}
+	if err != nil || begin != json.Delim('{') && begin != json.Delim('[') {
 		return nil, fmt.Errorf("the goal is %.64s, want %s", text, goalForm)
 	}
-	place := func(name string) (int, error) {
-		j := slices.IndexFunc(s.Objectives, func(v Variable) bool { return v.Name == name })
+	step := 1
+	if begin == json.Delim('{') {
+		step = 2
+	}
+	for i := 0; i < len(words); i += step {
+		j := slices.IndexFunc(s.Objectives, func(v Variable) bool { return v.Name == words[i] })
 		if j < 0 {
 			var names []string
 			for _, v := range s.Objectives {
 				names = append(names, v.Name)
 			}
-			return j, fmt.Errorf("the goal names %.64q, which is no objective of case %s (it has %s)", name, s.Name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("the goal names %.64q, which is no objective of case %s (it has %s)", words[i], s.Name, strings.Join(names, ", "))
 		}
-		return j, nil
-	}
-	for name, bound := range bounds {
-		j, err := place(name)
-		if err != nil {
-			return nil, err
+		if step == 1 {
+			g.First = append(g.First, j)
+			continue
 		}
-		number, bounded := strings.CutPrefix(bound, "<=")
+		number, bounded := strings.CutPrefix(strings.TrimSpace(words[i+1]), "<=")
 		most, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if !bounded || err != nil {
-			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", name, bound, goalForm)
+			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", words[i], words[i+1], goalForm)
 		}
 		g.Bounds = append(g.Bounds, Bound{j, most})
 	}
 	slices.SortFunc(g.Bounds, func(a, b Bound) int { return a.Objective - b.Objective })
-	for _, name := range first {
-		j, err := place(name)
-		if err != nil {
-			return nil, err
-		}
-		g.First = append(g.First, j)
-	}
 	return g, g.Validate(s.ObjectiveSize())
 }

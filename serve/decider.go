@@ -37,25 +37,25 @@ type outcome struct {
 }
 
 // newDecider is one batch of the navigator's loops, or a controller for each session of a
-// method that is not the navigator's. It says whether they reach goals.
-func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (_ decider, reaches bool, err error) {
+// method that is not the navigator's. It says why they reach no goals.
+func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (_ decider, reaches, err error) {
 	r, err := c.Resolve(opt.Setup)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if !r.Navigates() || c.Definition().Measurement != nil || c.Definition().Delay.Periods > 0 {
 		d := &controllers{controlCase: c, method: r, engine: e, threads: opt.Threads}
-		return d, r.Navigates(), d.open(&session{}) // what is wrong with it is said now
+		return d, r.Goals(), d.open(&session{}) // what is wrong with it is said now
 	}
 	b, err := r.Loops(e, opt.Sessions)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	l := &loops{batch: b}
 	for i := opt.Sessions - 1; i >= 0; i-- {
 		l.free = append(l.free, i)
 	}
-	return l, true, nil
+	return l, r.Goals(), nil
 }
 
 // loops are the places of a batch.

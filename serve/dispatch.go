@@ -73,8 +73,8 @@ func (s *Server) prepare(j *job, start time.Time) error {
 	r := &j.request
 	if p := r.Preference; p != nil {
 		err := p.Validate(s.spec.ObjectiveSize())
-		if p.Goal != nil && s.reaches && j.op != opRefine {
-			err = p.Goal.Validate(s.spec.ObjectiveSize())
+		if p.Goal != nil && j.op != opRefine {
+			err = cmp.Or(p.Goal.Validate(s.spec.ObjectiveSize()), s.reaches)
 		}
 		if err != nil {
 			return &FieldError{Field: "preference", Err: err}

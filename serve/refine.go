@@ -65,7 +65,10 @@ func (s *Server) answerRefinement(j *job) {
 
 // frontable completes the options of a front, or says why there is none.
 func (s *Server) frontable(o *batchnav.FrontOptions) error {
-	if s.opt.Setup.Model == nil || s.controlCase.Definition().Learned != nil {
+	switch d := s.controlCase.Definition(); {
+	case d.Delay.Periods > 0:
+		return jsonin.Errorf("op", "case %s has a delay: a front does not count the actions under way", s.spec.Name)
+	case s.opt.Setup.Model == nil || d.Learned != nil:
 		return jsonin.Errorf("op", "method %s of case %s has no map of the case's own problem, which a front needs", s.health.Method, s.spec.Name)
 	}
 	o.Points, o.Threads = cmp.Or(o.Points, batchnav.DefaultPoints), s.opt.Threads

@@ -118,7 +118,7 @@ type Server struct {
 	refiner     *gpc.Refiner
 	fronts      *batchnav.Fronts // of frontPoints; nil before the first
 	frontPoints int
-	reaches     bool // the method reaches goals
+	reaches     error // why the method reaches no goals; nil: it does
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone
 	open        atomic.Int64        // sessions

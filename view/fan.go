@@ -32,13 +32,13 @@ type Fan struct {
 	K int `json:"k"`
 	// Ahead is how many decisions each looks ahead; Present is the place of the preference in
 	// force.
-	Ahead   int     `json:"ahead"`
-	Present int     `json:"present"`
-	Rays    []Ray   `json:"rays"`
-	// Points are the front of the map: its trade-offs under frontPoints weightings; none where the plant was changed, and for
-	// a map that is not about the case's own problem.
+	Ahead   int   `json:"ahead"`
+	Present int   `json:"present"`
+	Rays    []Ray `json:"rays"`
+	// Points are the front of the map: its trade-offs under frontPoints weightings; none where the plant was changed, or where a
+	// server has no fronts.
 	Points []Point `json:"points,omitempty"`
-	TookMs  float64 `json:"took_ms"`
+	TookMs float64 `json:"took_ms"`
 }
 
 // Ray is one of a Fan.
@@ -101,12 +101,15 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 // front adds the front of the map to a fan.
 func (l *loop) front(ctx context.Context, fan *Fan, root serve.Request) error {
 	server, ok := l.decides.(serve.Aside)
-	if !ok || l.searches || root.S == nil || l.server.Health().ModelSHA256 == "" {
+	if !ok {
 		return nil
 	}
 	front, err := retryBusy(ctx, func() (*batchnav.Front, error) {
 		return server.Front(ctx, serve.Request{S: root.S, C: root.C}, batchnav.FrontOptions{Points: frontPoints, LookAhead: fan.Ahead})
 	})
+	if none := (*serve.FieldError)(nil); errors.As(err, &none) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc"
@@ -86,5 +87,42 @@ func TestLoopsReachGoals(t *testing.T) {
 				t.Errorf("episode %d: sums of %v where objective %d counts first, whose least is %v", episode, sums, j, front.Ideal[j])
 			}
 		}
+	}
+}
+
+// Where a goal would not be kept as it says, it is refused by name. A goal that weights came after begins anew.
+func TestGoalsAreRefusedOrBegin(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	c := require.Get(catalogue.Find("cartpole"))(t)
+	bound := &domain.Goals{Bounds: []domain.Bound{{Objective: 0, Most: 0.5}}}
+	drive := func(c *gpc.Case, method string) *gpc.Drive {
+		return require.Get(c.Drive(e, require.Get(c.Setup(method, ""))(t), 1))(t)
+	}
+	for _, of := range []struct {
+		c            *gpc.Case
+		method, says string
+	}{
+		{c, "refine-64", "direct and navigator"}, {c, "nmpc", "direct and navigator"},
+		{require.Get(c.Delayed(1))(t), "direct", "delay"},
+	} {
+		if err := drive(of.c, of.method).SetGoal(bound); err == nil || !strings.Contains(err.Error(), of.says) {
+			t.Errorf("%s: %v", of.method, err)
+		}
+	}
+	d, obs := drive(c, "direct"), require.Get(c.Observe(9001, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	sigma := func(rows batchnav.Rows) []float64 {
+		out := make([]float64, 2)
+		require.OK(t, d.Decide(rows, gpc.Driven{Sigma: out}))
+		return out
+	}
+	require.OK(t, d.SetGoal(bound))
+	adaptive := batchnav.Rows{S: obs.S, C: obs.C}
+	first := sigma(adaptive)
+	second := sigma(adaptive)
+	sigma(batchnav.Rows{S: obs.S, C: obs.C, W: []float64{0.5, 0.5}})
+	if again := sigma(adaptive); slices.Equal(first, second) || !slices.Equal(first, again) {
+		t.Errorf("weights %v, behind a decision %v, begun anew %v", first, second, again)
 	}
 }

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpc._lib import InputError
+
 __all__ = ["CompileReport", "Drive", "Evaluation", "Front", "Refinement", "Result"]
 
 _SHOWN = 6  # entries of a list
@@ -70,8 +72,8 @@ class Refinement(Result):
 class Front(Result):
     """All trade-offs of a moment, with the keys of `gpc front --json` (docs/reference/json.md) and its points as arrays."""
 
-    def _rows(self, key: str) -> NDArray[Any]:
-        return np.array([p[key] for p in self["points"]])
+    def _rows(self, key: str, dtype: Any = np.float64) -> NDArray[Any]:
+        return np.array([p[key] for p in self["points"]], dtype)
 
     @property
     def w(self) -> NDArray[np.float64]:
@@ -96,18 +98,20 @@ class Front(Result):
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Whether a roll-out keeps every limit [n]."""
-        return self._rows("feasible")
+        return self._rows("feasible", np.bool_)
 
     @property
     def dominated(self) -> NDArray[np.bool_]:
         """Whether another feasible point is no dearer in any objective and cheaper in one [n]."""
-        return self._rows("dominated")
+        return self._rows("dominated", np.bool_)
 
     def within(self, bounds: ArrayLike) -> int | None:
         """The point whose objectives are at most bounds [M], inf for none, and in which those without a bound are least together; None where no point is."""
         if self["knee"] < 0:
             return None
         ideal, nadir, most = np.array(self["ideal"]), np.array(self["nadir"]), np.asarray(bounds, np.float64)
+        if most.shape != ideal.shape or np.isnan(most).any():
+            raise InputError(f"bounds are {bounds!r}, want {len(ideal)} numbers, inf for none")
         shares = (self.j - ideal) / np.where(nadir > ideal, nadir - ideal, np.inf)
         free = np.isposinf(most) if np.isposinf(most).any() else np.ones(len(most), bool)
         kept = self.feasible & ~self.dominated & (self.j <= most).all(axis=1)
