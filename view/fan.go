@@ -62,7 +62,7 @@ type Point struct {
 // Fan implements Source: the method's own decisions under each preference, rolled out by the
 // known dynamics. A method that searches is asked for its plans, under fewer preferences.
 func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
-	if l.ep.Done() || l.searches && l.server.Health().ModelSHA256 == "" {
+	if l.ep.Done() || l.measured() || l.searches && l.server.Health().ModelSHA256 == "" {
 		return nil
 	}
 	return l.fan(l.request(l.preference))

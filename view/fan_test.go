@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/ocp"
@@ -105,4 +106,20 @@ func TestAPanicOfARayIsTheFans(t *testing.T) {
 	}()
 	_, err := look(t.Context())
 	t.Errorf("a fan of broken rays: %v", err)
+}
+
+// A plant of which outputs are measured decides by an estimate, and has no fan, which would be of the state.
+func TestAMeasuredPlantDecides(t *testing.T) {
+	k := bundled.Cases()
+	c := require.Get(require.Get(k.Find("cartpole"))(t).Noisy(0.01, nil))(t)
+	l, _ := liveOf(t, c, view.LiveOptions{Seed: 991}, serve.Options{})
+	if l.Fan() != nil {
+		t.Error("a fan is of a state that nobody measures")
+	}
+	for range 3 {
+		require.OK(t, l.Advance(t.Context()))
+	}
+	if _, last := l.Range(); last != 3 {
+		t.Errorf("%d decisions", last)
+	}
 }

@@ -179,9 +179,17 @@ func (l *Live) observe(f *Frame) {
 	f.Shapes = picture(l.problem, f.S, l.x)
 }
 
+// measured reports whether outputs are measured in place of the state.
+func (l *Live) measured() bool { return l.running.Definition().Measurement != nil }
+
 // request is the observation at hand under a preference.
 func (l *Live) request(p domain.Preference) serve.Request {
-	return l.requestAbout(l.s, l.x, p)
+	r := l.requestAbout(l.s, l.x, p)
+	if l.measured() {
+		r.S, r.Y = nil, make([]float64, len(l.running.Definition().Measurement.Outputs))
+		domain.AbilitiesOfEpisode(l.ep).Measure(r.Y, r.C)
+	}
+	return r
 }
 
 // Advance implements Source: one decision, and after the last of an episode the next episode.
@@ -225,7 +233,7 @@ func (l *Live) Advance(ctx context.Context) error {
 // Preview implements Source: the decision in the present state under the preference that was
 // set last, by a loop that has no past. The state is what it would be after it.
 func (l *Live) Preview(ctx context.Context) (*Frame, error) {
-	if l.ep.Done() {
+	if l.ep.Done() || l.measured() { // a loop without a past has no estimate
 		return nil, nil
 	}
 	return l.preview(ctx, l.request(l.preference))
