@@ -26,36 +26,40 @@ type pursuit struct {
 
 // weigh gives observations that have a goal the weights that reach it.
 func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
-	pursued := false
-	for i := range obs {
-		if obs[i].Preference.Goal == nil {
-			a.loopAt(i).pursuit.goal = nil
-		} else {
-			pursued = true
-		}
-	}
-	if !pursued {
-		return obs, nil
-	}
 	a.weighed = append(a.weighed[:0], obs...)
 	for i := range obs {
+		l := a.loopAt(i)
 		if obs[i].Preference.Goal == nil {
+			l.pursuit.goal = nil
 			continue
 		}
-		if err := a.reach(a.loopAt(i), &obs[i]); err != nil {
+		if err := a.reach(l, &obs[i]); err != nil {
 			return nil, err
 		}
-		a.weighed[i].Preference = domain.Preference{W: a.loopAt(i).pursuit.weights}
+		a.weighed[i].Preference = domain.Preference{W: l.pursuit.weights}
 	}
 	return a.weighed, nil
+}
+
+// spend takes what the last action of a loop costs from the bounds of its goal.
+func (a *Batch) spend(l *loop) {
+	if l.pursuit.goal == nil || !l.history.decision {
+		return
+	}
+	J := make([]float64, a.spec.ObjectiveSize())
+	a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
+	for j, v := range J {
+		l.pursuit.most[j] -= v
+	}
 }
 
 // reach finds the weights of the front's point that reaches a goal best from here on. Of an observation that is not
 // finite they are those before.
 func (a *Batch) reach(l *loop, obs *Observation) error {
 	goal, p, m := obs.Preference.Goal, &l.pursuit, a.spec.ObjectiveSize()
-	switch {
-	case !p.goal.Equal(goal):
+	if p.goal.Equal(goal) {
+		a.spend(l)
+	} else {
 		if err := goal.Validate(m); err != nil {
 			return err
 		}
@@ -63,12 +67,6 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		p.weights, p.most = slices.Clone(a.uniform.W), slices.Repeat([]float64{math.Inf(1)}, m)
 		for _, b := range goal.Bounds {
 			p.most[b.Objective] = b.Most
-		}
-	case l.history.decision:
-		J := make([]float64, m)
-		a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
-		for j, v := range J {
-			p.most[j] -= v
 		}
 	}
 	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) {

@@ -56,6 +56,7 @@ func (a *Batch) Executed(i int, u []float64) { copy(a.loops[i].lastU, u) }
 // of the loop follows no other.
 func (a *Batch) Missed(i int, obs Observation, u []float64) {
 	l := &a.loops[i]
+	a.spend(l)
 	l.noise.Interrupt()
 	l.history.latent, l.history.state = false, false
 	if tensor.Finite(obs.S) && tensor.Finite(obs.C) {
