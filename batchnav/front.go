@@ -206,11 +206,15 @@ func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]
 		}
 		return largest
 	}
+	gaps := make(map[[2]int]float64, len(pairs))
+	for _, pair := range pairs {
+		gaps[pair] = gap(pair)
+	}
 	next = slices.Clone(pairs)
-	slices.SortStableFunc(next, func(a, b [2]int) int { return cmp.Compare(gap(b), gap(a)) })
+	slices.SortStableFunc(next, func(a, b [2]int) int { return cmp.Compare(gaps[b], gaps[a]) })
 	for i := range min(most, len(next)) {
 		pair, w := next[i], make([]float64, len(f.Ideal))
-		if gap(pair) == 0 {
+		if gaps[pair] == 0 {
 			break
 		}
 		for j := range w {
@@ -299,13 +303,9 @@ func dominates(a, b []float64) bool {
 // bound, each from 0 at Ideal to 1 at Nadir, is least; of all where each has one. It is −1 where no point is within the bounds.
 func (f *Front) Best(bounds []float64) int {
 	var free []int
+	unbounded := func(b float64) bool { return math.IsInf(b, 1) }
 	for j, b := range bounds {
-		if math.IsInf(b, 1) {
-			free = append(free, j)
-		}
-	}
-	if len(free) == 0 {
-		for j := range bounds {
+		if unbounded(b) || !slices.ContainsFunc(bounds, unbounded) {
 			free = append(free, j)
 		}
 	}

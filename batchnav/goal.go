@@ -26,7 +26,7 @@ type pursuit struct {
 
 // weigh gives observations that have a goal the weights that reach it.
 func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
-	a.weighed = append(a.weighed[:0], obs...)
+	weighed := obs // a copy from the first goal on
 	for i := range obs {
 		l := a.loopAt(i)
 		if obs[i].Preference.Goal == nil {
@@ -36,9 +36,13 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 		if err := a.reach(l, &obs[i]); err != nil {
 			return nil, err
 		}
-		a.weighed[i].Preference = domain.Preference{W: l.pursuit.weights}
+		if &weighed[0] == &obs[0] {
+			a.weighed = append(a.weighed[:0], obs...)
+			weighed = a.weighed
+		}
+		weighed[i].Preference = domain.Preference{W: l.pursuit.weights}
 	}
-	return a.weighed, nil
+	return weighed, nil
 }
 
 // spend takes what the last action of a loop costs from the bounds of its goal.

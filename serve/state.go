@@ -38,11 +38,10 @@ func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 			if sess.background {
 				continue
 			}
-			var goal *domain.Goals
+			state := SessionState{Session: sess.name, Preference: sess.preference, S: slices.Clone(sess.s), C: slices.Clone(sess.c), U: slices.Clone(sess.u), Stale: sess.stale}
 			if p := sess.preference; p != nil {
-				goal = p.Goal
+				state.Goal = p.Goal
 			}
-			state := SessionState{Goal: goal, Session: sess.name, Preference: sess.preference, S: slices.Clone(sess.s), C: slices.Clone(sess.c), U: slices.Clone(sess.u), Stale: sess.stale}
 			if !sess.observed.IsZero() {
 				state.ObservedNs = sess.observed.UnixNano()
 			}

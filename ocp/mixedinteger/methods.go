@@ -30,12 +30,11 @@ var families = []family{
 // Methods are the ways to decide of a case with switches, in the order of its tables. search-N, refine-N and relaxed-N
 // are there for other N too, see Solver.Method.
 func Methods(s *Solver) (all []domain.Method) {
-	suffixes := []string{"", "-ahead"}
-	if s.continuous() {
-		suffixes = append(suffixes, "-polish", "-polish-ahead")
-	}
 	add := func(name string) {
-		m, _ := s.Method(name)
+		m, ok := s.Method(name)
+		if !ok { // there is nothing to polish
+			return
+		}
 		m.Brief = !strings.HasSuffix(m.Name, "-polish") && !m.Ahead && (m.Candidates == 0 || m.Candidates == 4096 || m.Name == "relaxed-512")
 		all = append(all, m)
 	}
@@ -45,7 +44,7 @@ func Methods(s *Solver) (all []domain.Method) {
 			add("sum-up")
 		}
 		for _, n := range f.listed {
-			for _, suffix := range suffixes {
+			for _, suffix := range []string{"", "-ahead", "-polish", "-polish-ahead"} {
 				add(fmt.Sprintf("%s-%d%s", f.name, n, suffix))
 			}
 		}
@@ -53,14 +52,11 @@ func Methods(s *Solver) (all []domain.Method) {
 	return all
 }
 
-// continuous says whether there are actions without a switch.
-func (s *Solver) continuous() bool { return len(s.spec.Switches) < s.spec.ActionSize() }
-
 // Method is the one of that name: direct, sum-up, or search-N, refine-N or relaxed-N for any N from 8 on, with -polish where
 // there are actions without a switch and -ahead. False: the name is of none.
 func (s *Solver) Method(name string) (domain.Method, bool) {
 	m, o, ok := parse(name)
-	if !ok || o.Polish && !s.continuous() {
+	if !ok || o.Polish && len(s.spec.Switches) == s.spec.ActionSize() {
 		return m, false
 	}
 	m.New = func(means domain.Means) (domain.Controller, error) {
