@@ -307,9 +307,13 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
         const obstacle = page.locator(".obstacle.movable").first();
         const [x] = await place(obstacle);
         await obstacle.focus();
+        const answer = page.waitForResponse("**/view/change");
         await page.keyboard.press("ArrowRight");
         await page.waitForFunction((x) => Number(document.querySelector(".obstacle.movable").getAttribute("cx")) > x + 1, x);
         check(true, `${look}: an arrow key moves an obstacle`);
+        // What the hand holds is drawn before it is answered: a decision is counted from the answer on.
+        await answer;
+        await drawn(page);
         const goal = page.locator(".goal.movable").first();
         await goal.scrollIntoViewIfNeeded();
         const { k } = await state(page);
