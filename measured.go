@@ -161,6 +161,19 @@ func (c *Case) Driven(steps int) (*Case, error) {
 	return c.defined(def), nil
 }
 
+// ForRobots is the case whose scenes have exactly so many robots, a crowd.
+func (c *Case) ForRobots(robots int) (*Case, error) {
+	if c.def.ForRobots == nil {
+		return nil, badInputf("case %s has no scenes of %d robots", c.Name(), robots)
+	}
+	params, err := c.def.ForRobots(robots)
+	if err != nil {
+		return nil, badInputf("case %s: %w", c.Name(), err)
+	}
+	def, _, err := closedloop.Remade(&c.def, params)
+	return &Case{def: def, models: c.models, unshifted: c.mapped()}, BadInput(err)
+}
+
 // Informed is the case whose methods are given the state of its plant, which stays as it is, late where it is.
 func (c *Case) Informed() *Case {
 	def := c.def

@@ -18,7 +18,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	var weights []float64
 	var shifts []string
 	var scene, plant string
-	var steps int
+	var steps, robots int
 	f := cmd.Flags()
 	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
@@ -28,6 +28,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	f.StringSliceVar(&shifts, "shift", nil, "multiply parameters of the plant by factors, `NAME=FACTOR`,… (names: gpc cases --json); controllers and oracle know that plant, the map does not")
 	f.StringVar(&plant, "plant", "", "drive every episode in "+plantUsage)
 	f.IntVar(&steps, "steps", 0, "decisions of an episode, of a plant that runs on (default: the case's)")
+	f.IntVar(&robots, "robots", 0, "scenes of exactly so many robots, more than 12, at the density of six (default: the case's scenes)")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed `weights` w1,w2,… of the objectives, which sum to 1 (default: the adaptive priority)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		factors, err := factorsOf(shifts)
@@ -43,6 +44,11 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 		}
 		if cmd.Flags().Changed("steps") {
 			if c, err = c.Driven(steps); err != nil {
+				return nil, err
+			}
+		}
+		if cmd.Flags().Changed("robots") {
+			if c, err = c.ForRobots(robots); err != nil {
 				return nil, err
 			}
 		}

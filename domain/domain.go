@@ -68,6 +68,8 @@ type Case struct {
 	// JSON object, of which those that it leaves out stay as they are. Names and sizes of the
 	// problem that maps are about are those of the case. nil: they are fixed.
 	Remake func(params json.RawMessage) (Case, error)
+	// ForRobots is what Remake takes for scenes of exactly so many robots; nil: the scenes of the case have their number.
+	ForRobots func(robots int) (params json.RawMessage, err error)
 	// Altered says, in a line each, in what the plant of a case that was remade is another
 	// than the one that maps and policies of the case are trained for.
 	Altered []string

@@ -18,6 +18,7 @@ package multiagent
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
@@ -48,13 +49,15 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 		return domain.Case{}, err
 	}
 	v := view.New(y)
+	plant := &world.Plant{System: y}
+	if params.Room() <= world.Few { // the joint plan of a crowd is not optimised
+		plant.Reference = func(y *world.System) (domain.Controller, error) { return plan.NewReference(y, smallBudget) }
+	}
 	return domain.Case{
 		Problem: y,
 		Learned: v,
 		Solver:  dataset.NewSolver(v),
-		Plant: &world.Plant{System: y, Reference: func(y *world.System) (domain.Controller, error) {
-			return plan.NewReference(y, smallBudget)
-		}},
+		Plant:   plant,
 		Methods: methods(y),
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
 		Remake: func(fields json.RawMessage) (domain.Case, error) {
@@ -63,6 +66,12 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 				return domain.Case{}, err
 			}
 			return caseOf(name, p, moving)
+		},
+		ForRobots: func(robots int) (json.RawMessage, error) {
+			if robots <= world.Few || robots > world.MostRobots {
+				return nil, fmt.Errorf("%d robots, want more than %d and at most %d; scenes of the case have 3 to %d", robots, world.Few, world.MostRobots, world.MaxRobots)
+			}
+			return json.Marshal(y.Params.ForRobots(robots))
 		},
 	}, nil
 }

@@ -41,7 +41,7 @@ func (r *Solver) begin(x *work, i int, w []float64) {
 	score.Stiffness *= 3 * math.Max(w[1], leastSafety)
 	score.Rest, score.Share = r.options.Score(h, i, world.Thirds).Goal, 3*w[0]
 	score.Hard += certifiedRoom
-	x.look = x.joint.Outlook(i)
+	x.joint.Outlook(i, &x.look)
 	x.search.Begin(&x.look, i, score, &x.joint.Robots[i].Plan)
 }
 

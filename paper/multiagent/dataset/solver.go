@@ -172,7 +172,7 @@ func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, scalari
 	}
 	start := x.joint
 	for k, pref := range prefs {
-		x.joint = start
+		x.joint = start.Clone()
 		x.search.Rand = rand.New(rand.NewPCG(seeds[k], 0x736f_6c76_6572))
 		samples[k], errs[k] = r.solve(x, pref)
 	}
@@ -234,7 +234,7 @@ func (r *Solver) perturb(h *world.Prediction, coordinates []float64, rng *rand.R
 			directions[i][k] = rng.NormFloat64()
 		}
 	}
-	start := h.State
+	start := slices.Clone(h.State)
 	size := 1.0
 	for range perturbTries {
 		for i := range h.Robots {
@@ -248,7 +248,7 @@ func (r *Solver) perturb(h *world.Prediction, coordinates []float64, rng *rand.R
 		}
 		size /= 2
 	}
-	h.State = start
+	copy(h.State, start)
 }
 
 // solve gives the samples of one state under one preference.
@@ -263,12 +263,11 @@ func (r *Solver) solve(x *work, pref domain.Preference) ([]domain.Sample, error)
 			for i := range n {
 				copy(u[2*i:], rows[0][i].U[:2])
 			}
-			h := *j.Scene
-			h.Obstacles = slices.Clone(h.Obstacles)
+			h := j.Scene.Clone()
 			h.Apply(u)
 			j.Obstacles = nil // the first step's, which other preferences start from too
 			j.Shift()
-			j.See(&h)
+			j.See(h)
 		}
 		weights := r.weights(j, pref)
 		r.optimise(x, &weights, (1-step)*solverDescent)
@@ -310,7 +309,8 @@ func (r *Solver) weights(j *plan.Commitments, pref domain.Preference) (w [world.
 			copy(w[i][:], pref.W)
 			continue
 		}
-		l := j.Outlook(i)
+		var l view.Outlook
+		j.Outlook(i, &l)
 		v.Observe(&l, i, s, c)
 		v.Indicators(s, nil, c, delta[:])
 		v.Spec().Semantic.Priority(delta[:], w[i][:])
@@ -346,7 +346,8 @@ func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRob
 		if !(row.KKT <= stationary) {
 			return errNotStationary
 		}
-		l := x.joint.Outlook(i)
+		var l view.Outlook
+		x.joint.Outlook(i, &l)
 		v.Observe(&l, i, row.S, row.C)
 		for k := range world.LookAhead {
 			copy(row.U[2*k:], h.Action(joint, k, i))

@@ -145,7 +145,8 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 			for k, u := range plan {
 				actions[2*k], actions[2*k+1] = float64(u[0]), float64(u[1])
 			}
-			look := x.joint.Outlook(i)
+			var look view.Outlook
+			x.joint.Outlook(i, &look)
 			a := v.Assess(&look, i, actions, r.options.Hard)
 			want := (a.J[0] + a.J[1] + a.J[2]) / 3
 			if d := math.Abs(want - cost); !(d <= 2e-3*(1+want)) {

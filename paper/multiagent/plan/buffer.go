@@ -26,14 +26,14 @@ func (p *Planner) buffer() float64 {
 // Where a wide buffer turns a robot away from a gap, its price is the detour, and
 // the others gain nothing from keeping it alone.
 func (p *Planner) choose() {
-	var grids [len(buffers)][world.MostRobots]*world.Grid
+	var grids [len(buffers)][]*world.Grid
 	var total [len(buffers)]float64
 	for i := range p.joint.Scene.Robots {
 		bodies := p.stationaryDiscs(i)
 		var upper *world.Grid
 		for level, buffer := range buffers {
 			upper = p.costs(i, bodies, buffer, upper)
-			grids[level][i] = upper
+			grids[level] = append(grids[level], upper)
 			total[level] += upper.At(p.joint.Scene.State[i][0], p.joint.Scene.State[i][1])
 		}
 	}

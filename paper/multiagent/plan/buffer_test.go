@@ -147,7 +147,8 @@ func TestWayIsThePlansPath(t *testing.T) {
 	drive(t, scene(t, y, 2), p, 3, nil)
 	p.scene.State[1] = [world.StateSize]float64{1, 2, 0.5, 0.3}
 	p.joint.Commit(1, &p.joint.Robots[1].Plan)
-	look := p.joint.Outlook(1)
+	look := p.look
+	p.joint.Outlook(1, &look)
 	p.search.Begin(&look, 1, p.options.Score(&p.scene, 1, world.Thirds), &p.joint.Robots[1].Plan)
 	p.search.Put(&p.joint.Robots[1].Plan, 5)
 	w := p.search.follow(5)

@@ -39,7 +39,7 @@ func (p *Planner) chose() domain.Chosen {
 	if c.Baseline = math.NaN(); len(p.questions) == 0 {
 		return c
 	}
-	base := p.joint
+	base := p.joint.Clone()
 	for i := range h.Robots {
 		if len(p.offers[i]) > 0 {
 			decoded := p.answers[p.offers[i][0].question].Plans.Row(0)

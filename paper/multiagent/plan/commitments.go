@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"math"
+	"slices"
+
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
@@ -11,21 +14,33 @@ type Plan [world.LookAhead][world.ActionSize]float32
 // Commitment is one robot's plan and where it leads.
 type Commitment struct {
 	Plan Plan
-	Path [world.LookAhead][2]float32
+	Path view.Path
 	end  [world.StateSize]float64
 	// Exhausted is the score that the last search, at rest at the goal, did not
 	// improve by more than worthSearching; zero where it did.
 	Exhausted float64
 }
 
-// Commitments are everyone's in one scene: the joint plan. A copy is independent as long
-// as Scene and Obstacles, which it shares, are replaced and not written to.
+// Commitments are everyone's in one scene: the joint plan.
 type Commitments struct {
 	Scene     *world.Prediction
 	Obstacles [][]world.Obstacle // after 1 to L steps
 	Planned   int                // robots that have plans others must keep clear of, the first
-	Robots    [world.MostRobots]Commitment
-	Guides    [world.MostRobots]*world.Grid // cost-to-go; nil: straight home
+	Robots    []Commitment       // room for all
+	Guides    []*world.Grid      // cost-to-go; nil: straight home
+}
+
+// newCommitments are nobody's yet, with room for so many robots.
+func newCommitments(robots int) Commitments {
+	return Commitments{Robots: make([]Commitment, robots), Guides: make([]*world.Grid, robots)}
+}
+
+// Clone is a copy that is independent as long as Scene and Obstacles, which it shares, are replaced and not
+// written to.
+func (j *Commitments) Clone() Commitments {
+	c := *j
+	c.Robots, c.Guides = slices.Clone(j.Robots), slices.Clone(j.Guides)
+	return c
 }
 
 // Shift drops the executed step of everyone's plan and brakes in the new last one.
@@ -62,13 +77,53 @@ func (j *Commitments) Commit(i int, plan *Plan) {
 	r.end = state
 }
 
-// Outlook is what robot i plans among: the others as far as they have plans.
-func (j *Commitments) Outlook(i int) view.Outlook {
-	l := view.Outlook{Scene: j.Scene, Obstacles: j.Obstacles, Guide: j.Guides[i]}
-	for k := range j.Planned {
-		l.Paths[k] = &j.Robots[k].Path
+// Outlook writes what robot i plans among, in l's memory as far as that goes: the others as far as they have
+// plans. In a crowd bodies are left out that no plan of L steps can come near.
+func (j *Commitments) Outlook(i int, l *view.Outlook) {
+	h := j.Scene
+	*l = view.Outlook{Scene: h, Obstacles: j.Obstacles, Guide: j.Guides[i], Near: l.Near[:0], Others: l.Others[:0]}
+	for n := range h.Obstacles {
+		if o := &h.Obstacles[n]; !h.Crowd() || j.near(i, o.C[0], o.C[1], math.Hypot(o.V[0], o.V[1]), o.R, func(k int) (x, y float64) {
+			return j.Obstacles[k][n].C[0], j.Obstacles[k][n].C[1]
+		}) {
+			l.Near = append(l.Near, n)
+		}
 	}
-	return l
+	fastest := h.Params.Limits.Fastest()
+	for n := range j.Planned {
+		path, s := &j.Robots[n].Path, &h.State[n]
+		if n != i && (!h.Crowd() || j.near(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
+			return float64(path[k][0]), float64(path[k][1])
+		})) {
+			l.Others = append(l.Others, view.Other{Robot: n, Path: path})
+		}
+	}
+}
+
+// nearby is the margin, m, beyond which a body has no part in a robot's plan: more than every buffer.
+const nearby = 1.0
+
+// near reports whether robot i can come nearby to a body within L steps: the body is at (x, y) now, at most so
+// fast, and after k+1 steps at later(k).
+func (j *Commitments) near(i int, x, y, speed, radius float64, later func(k int) (x, y float64)) bool {
+	h := j.Scene
+	p, s := h.Params, &h.State[i]
+	reach := radius + h.Radius[i] + p.DSafe + nearby
+	within := func(x, y, distance float64) bool {
+		dx, dy := x-s[0], y-s[1]
+		return dx*dx+dy*dy < distance*distance
+	}
+	stride := p.Dt * p.Limits.Fastest()
+	if !within(x, y, reach+world.LookAhead*(stride+p.Dt*speed)) {
+		return false
+	}
+	for k := range world.LookAhead {
+		x, y := later(k)
+		if within(x, y, reach+float64(k+1)*stride) {
+			return true
+		}
+	}
+	return false
 }
 
 // Actions writes as many first steps of everyone's plans as there is room for, as they
@@ -85,4 +140,16 @@ func (j *Commitments) Actions(dst []float64) {
 			previous = a
 		}
 	}
+}
+
+// stopping is the plan by which robot i stops as soon as its limits allow.
+func stopping(h *world.Prediction, i int) (plan Plan) {
+	state, previous := h.State[i], h.Previous[i]
+	for k := range plan {
+		u := [2]float64{-state[3] / h.Params.Dt, 0}
+		h.Params.Limits.Nearest(u[:], previous[:])
+		state, previous = h.Params.Step(&state, u[0], u[1]), u
+		plan[k] = [2]float32{float32(u[0]), float32(u[1])}
+	}
+	return plan
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
@@ -10,7 +11,7 @@ import (
 // field says what the guide of one robot was solved for: among the obstacles and the
 // robots that stand it is what the planner expects to pay after its L steps.
 type field struct {
-	stationary [world.MostRobots]bool
+	stationary []bool
 	buffer     float64 // m
 }
 
@@ -35,19 +36,19 @@ func (p *Planner) guide() {
 	if !p.started {
 		budget = h.Robots
 	}
-	var stationary, home [world.MostRobots]bool
+	stationary, home := make([]bool, h.Robots), make([]bool, h.Robots)
 	for i := range h.Robots {
 		stationary[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
 		home[i] = p.started && p.home(i)
 	}
 	for i := range h.Robots {
 		f, guide := &p.fields[i], &p.joint.Guides[i]
-		want := home
+		want := slices.Clone(home)
 		if p.waits[i].stalled() {
-			want = stationary
+			copy(want, stationary)
 		}
 		want[i] = false
-		if *guide != nil && ((f.stationary == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
+		if *guide != nil && ((slices.Equal(f.stationary, want) && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
 			continue
 		}
 		budget--
@@ -76,11 +77,18 @@ func (p *Planner) stationaryDiscs(i int) (bodies []world.Disc) {
 // whose values the solution starts.
 func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, upper *world.Grid) *world.Grid {
 	params, goal := &p.system.Params, p.joint.Scene.Goal[i]
+	window := params.Around([2]float64(p.joint.Scene.State[i][:2]), goal)
+	if p.joint.Scene.Crowd() {
+		bodies = slices.DeleteFunc(bodies, func(b world.Disc) bool {
+			reach := b.R + buffer + world.Cell
+			return b.X < window[0]-reach || b.X > window[1]+reach || b.Y < window[2]-reach || b.Y > window[3]+reach
+		})
+	}
 	blocked := make([]world.Disc, len(bodies))
 	for j, b := range bodies {
 		blocked[j] = world.Disc{X: b.X, Y: b.Y, R: b.R + fieldClearance}
 	}
-	g := world.NewGrid(params.Workspace, goal, blocked)
+	g := world.NewGrid(window, goal, blocked)
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	penalty := func(depth float64) float32 {
 		cost, _ := rollout.Huber(score.Stiffness, depth, score.Knee)

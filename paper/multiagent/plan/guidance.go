@@ -16,14 +16,14 @@ type guidance struct {
 	view           *view.View
 	questions      []domain.Question
 	answers        []domain.Answer
-	s, c           [2 * world.MostRobots][]float64 // the views
-	offers         [world.MostRobots][]offer
-	committed      [world.MostRobots][]float32 // the latent of its committed plan
-	committedImage [world.MostRobots]image     // where that latent was seen, nowhere without one
+	s, c           [][]float64 // the views, two a robot
+	offers         [][]offer
+	committed      [][]float32 // the latent of its committed plan
+	committedImage []image     // where that latent was seen, nowhere without one
 	// calm robots found at the last decision that their plan leaves nothing to
 	// search for. They are not asked about; one that turns out to need a new plan
 	// after all searches this once without latents.
-	calm [world.MostRobots]bool
+	calm []bool
 }
 
 // offer is one proposal to a robot: a row of an answer.
@@ -38,29 +38,28 @@ const (
 	mirrored
 )
 
-// newGuidance is what a planner with so many candidates asks, nothing without a
-// proposer.
-func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guidance {
-	g := guidance{proposer: proposer}
+// newGuidance is what a planner asks, nothing without a proposer.
+func newGuidance(y *world.System, proposer domain.Proposer) guidance {
+	room := y.Params.Room()
+	g := guidance{proposer: proposer, offers: make([][]offer, room), committedImage: make([]image, room), calm: make([]bool, room)}
 	if proposer == nil {
 		return g
 	}
 	g.view = view.New(y)
-	g.questions, g.answers = make([]domain.Question, 0, len(g.s)), make([]domain.Answer, len(g.s))
-	for n := range 2 * y.Params.Room() {
-		g.s[n], g.c[n] = make([]float64, g.view.Spec().MeasuredSize()), make([]float64, g.view.Spec().ContextSize())
+	g.questions, g.answers = make([]domain.Question, 0, 2*room), make([]domain.Answer, 2*room)
+	for range 2 * room {
+		g.s, g.c = append(g.s, make([]float64, g.view.Spec().MeasuredSize())), append(g.c, make([]float64, g.view.Spec().ContextSize()))
 	}
 	size := proposer.LatentSize()
-	for i := range y.Params.Room() {
-		g.committed[i] = make([]float32, size)
-		g.offers[i] = make([]offer, 0, candidates)
+	for range room {
+		g.committed = append(g.committed, make([]float32, size))
 	}
 	return g
 }
 
 func (g *guidance) reset() {
-	clear(g.committedImage[:])
-	clear(g.calm[:])
+	clear(g.committedImage)
+	clear(g.calm)
 	g.forget()
 }
 
@@ -115,7 +114,7 @@ func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 // addQuestions adds the questions for count plans of robot i: half of them in a mirror, the
 // first and the odd one straight.
 func (p *Planner) addQuestions(i int, pref domain.Preference, count int) {
-	look := p.joint.Outlook(i)
+	p.joint.Outlook(i, &p.look)
 	first := len(p.questions)
 	for k, share := range [2]int{(count + 1) / 2, count / 2} {
 		if share == 0 {
@@ -124,7 +123,7 @@ func (p *Planner) addQuestions(i int, pref domain.Preference, count int) {
 		n := first + k
 		s, c := p.s[n], p.c[n]
 		if k == 0 {
-			p.view.Observe(&look, i, s, c)
+			p.view.Observe(&p.look, i, s, c)
 		} else {
 			copy(s, p.s[first])
 			copy(c, p.c[first])

@@ -16,7 +16,7 @@ import (
 type Navigator struct {
 	planner *Planner // commitments, ways home and fields
 	view    *view.View
-	loops   [world.MostRobots]domain.Controller
+	loops   []domain.Controller
 	s, c, u []float64 // of one view
 }
 
@@ -37,17 +37,19 @@ func NewNavigator(y *world.System, means domain.Means) (*Navigator, error) {
 	n := &Navigator{planner: p, view: view.New(y)}
 	spec := n.view.Spec()
 	n.s, n.c, n.u = make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	for i := range y.Params.Room() {
-		if n.loops[i], err = means.Loop(); err != nil {
+	for range y.Params.Room() {
+		loop, err := means.Loop()
+		if err != nil {
 			return nil, err
 		}
+		n.loops = append(n.loops, loop)
 	}
 	return n, nil
 }
 
 // Reset implements domain.Controller.
 func (n *Navigator) Reset(e domain.Episode) error {
-	for _, l := range n.loops[:n.view.System().Params.Room()] {
+	for _, l := range n.loops {
 		if err := l.Reset(e); err != nil {
 			return err
 		}
@@ -89,7 +91,7 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) 
 // decide makes one decision of robot i's loop its commitment.
 func (n *Navigator) decide(i int, pref domain.Preference, all *domain.Decision) error {
 	joint, loop := &n.planner.joint, n.loops[i]
-	n.planner.look = joint.Outlook(i)
+	joint.Outlook(i, &n.planner.look)
 	n.view.Observe(&n.planner.look, i, n.s, n.c)
 	d, err := loop.Decide(n.s, n.c, pref, n.u)
 	if err != nil {

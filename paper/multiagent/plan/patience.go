@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/paper/multiagent/view"
+)
 
 // patience watches one robot's progress. A robot whose way home does not get
 // cheaper, because the soft penalty of a gap outweighs its share of the cost,
@@ -33,7 +37,7 @@ func (w *patience) update(p *Planner, i int) {
 	if p.system.Moving() {
 		limit = patienceMoving
 	}
-	l := p.joint.Outlook(i)
+	l := view.Outlook{Scene: p.joint.Scene, Guide: p.joint.Guides[i]}
 	e := ending(&l, i, 1, 1)
 	rest, _, _ := e.At(s[0], s[1])
 	if !w.started || rest < w.least*(1-progress) {

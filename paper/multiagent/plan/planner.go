@@ -129,9 +129,10 @@ type Planner struct {
 	w           [3]float64 // preference of the decision
 	sceneBuffer float64    // buffer chosen for the scene, m
 	least       float64    // smallest margin of the scene so far, m
-	fields      [world.MostRobots]field
-	waits       [world.MostRobots]patience
-	adopted     [world.MostRobots]domain.Source // that everyone's plan comes from
+	fields      []field
+	waits       []patience
+	adopted     []domain.Source // that everyone's plan comes from
+	safe        []bool          // everyone's plan of the decision
 }
 
 var _ domain.Controller = (*Planner)(nil)
@@ -152,8 +153,13 @@ func New(y *world.System, options Options, means domain.Means) (*Planner, error)
 	if err != nil {
 		return nil, err
 	}
+	room := y.Params.Room()
+	if room > world.Few {
+		options.Candidates = options.Candidates * room / world.Few
+	}
 	p := &Planner{
-		system: y, options: options, guidance: newGuidance(y, means.Proposer, options.Candidates),
+		system: y, options: options, guidance: newGuidance(y, means.Proposer), joint: newCommitments(room),
+		fields: make([]field, room), waits: make([]patience, room), adopted: make([]domain.Source, room), safe: make([]bool, room),
 		search: NewSearch(evaluator, options.LookAhead, options.Candidates+rollout.Lanes, options.Ways),
 	}
 	return p, p.Reset(nil)
@@ -164,9 +170,10 @@ func (p *Planner) Reset(domain.Episode) error {
 	p.started, p.t = false, 0
 	p.least, p.sceneBuffer = world.NoMargin, p.options.Buffer
 	p.search.Rand = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
-	p.joint = Commitments{Obstacles: p.joint.Obstacles}
-	clear(p.fields[:])
-	clear(p.waits[:])
+	clear(p.joint.Robots)
+	clear(p.joint.Guides)
+	clear(p.fields)
+	clear(p.waits)
 	p.guidance.reset()
 	return nil
 }
@@ -185,12 +192,12 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 	p.Observe(&p.scene, w)
 	// At the first decision nobody has a plan yet. In a first round everyone plans
 	// around those before it only, the ego first; in a second round around all.
-	n, rounds, single := p.scene.Robots, 1, !p.started || p.options.Forgetful
+	// In a crowd everyone has a plan at the beginning: to stop.
+	n, rounds, single := p.scene.Robots, 1, (!p.started || p.options.Forgetful) && !p.scene.Crowd()
 	p.joint.Planned = n
 	if single {
 		rounds, p.joint.Planned = 2, 0
 	}
-	var safe [world.MostRobots]bool
 	for turn := range rounds * n {
 		i := (turn + p.t) % n
 		if single {
@@ -202,14 +209,14 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 			}
 		}
 		var err error
-		if safe[i], err = p.plan(i, turn/n, rounds); err != nil {
+		if p.safe[i], err = p.plan(i, turn/n, rounds); err != nil {
 			return domain.Decision{}, err
 		}
 	}
 	p.t++
 	p.started = true
 	p.joint.Actions(u)
-	return p.guidance.decision(!slices.Contains(safe[:n], false)), nil
+	return p.guidance.decision(!slices.Contains(p.safe[:n], false)), nil
 }
 
 // see reads the scene of a decision and returns the preference that it counts with;
@@ -237,10 +244,14 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 		}
 	case p.started:
 		p.joint.Shift()
+	case h.Crowd():
+		for i := range h.Robots {
+			p.joint.Robots[i].Plan = stopping(h, i)
+		}
 	}
 	p.joint.See(h)
 	if !p.system.Moving() {
-		if !p.started && p.options.Price > 0 && !p.options.Forgetful {
+		if !p.started && p.options.Price > 0 && !p.options.Forgetful && !h.Crowd() {
 			p.choose()
 		}
 		p.guide()
@@ -251,7 +262,7 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 }
 
 // Commitments are what everyone is committed to.
-func (p *Planner) Commitments() Commitments { return p.joint }
+func (p *Planner) Commitments() Commitments { return p.joint.Clone() }
 
 // home reports whether robot i stands within its goal's radius.
 func (p *Planner) home(i int) bool {
@@ -295,7 +306,7 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
 	score.Buffer = p.buffer()
-	p.look = p.joint.Outlook(i)
+	p.joint.Outlook(i, &p.look)
 	s := p.search
 	s.Begin(&p.look, i, score, &p.joint.Robots[i].Plan)
 	n := p.split(i, round, rounds)

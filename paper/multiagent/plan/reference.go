@@ -34,7 +34,7 @@ type Reference struct {
 	samples   int // of one round, a multiple of rollout.Lanes
 	work      *rollout.Workspace
 	rng       *rand.Rand
-	mean, dev [world.MostRobots][world.Horizon * rollout.PlanFields]float64
+	mean, dev [][world.Horizon * rollout.PlanFields]float64
 	warm      bool
 	pool      []float32 // plans of a round, [block][robot][step][field][lane]
 	order     []ranked
@@ -64,6 +64,7 @@ func NewReference(y *world.System, budget int) (*Reference, error) {
 		system: y, engine: engine, samples: samples, work: rollout.NewWorkspace(y.Params.Room(), world.Horizon),
 		pool: make([]float32, samples/rollout.Lanes*y.Params.Room()*rollout.PlanSize(world.Horizon)), order: make([]ranked, samples),
 	}
+	r.mean, r.dev = make([][world.Horizon * rollout.PlanFields]float64, y.Params.Room()), make([][world.Horizon * rollout.PlanFields]float64, y.Params.Room())
 	return r, r.Reset(nil)
 }
 
@@ -99,7 +100,7 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		}
 	}
 	best := ranked{cost: float32(math.Inf(1))}
-	var plan [world.MostRobots][entries]float64
+	plan := make([][entries]float64, h.Robots)
 	for range referenceRounds {
 		r.sample(h)
 		r.score(h, problem)

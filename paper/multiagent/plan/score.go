@@ -24,7 +24,7 @@ func (o *Options) Score(h *world.Prediction, i int, w []float64) Score {
 	weights := h.Params.Weights(w)
 	s := Score{
 		Goal:   weights[world.GoalTerm] * h.GoalWeight(i),
-		Effort: weights[world.EffortTerm] / float64(h.Robots), Smooth: weights[world.SmoothnessTerm] / float64(h.Params.H),
+		Effort: weights[world.EffortTerm] / float64(h.Company()), Smooth: weights[world.SmoothnessTerm] / float64(h.Params.H),
 		Soft: o.Soft, Hard: o.Hard, Share: 1,
 	}
 	s.Stiffness *= math.Pow(h.GoalWeight(i), o.Weight)
@@ -59,14 +59,12 @@ func (s *Score) write(l *view.Outlook, i int, dst *rollout.Single) {
 	dst.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
 	dst.Discs = dst.Discs[:0]
 	for k, row := range l.Obstacles[:dst.Steps] {
-		for j := range row {
+		for _, j := range l.Near {
 			o := &row[j]
 			dst.Discs = append(dst.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
 		}
-		for j, path := range l.Paths {
-			if j != i && path != nil {
-				dst.Discs = append(dst.Discs, path[k][0], path[k][1], float32(h.Radius[j]+h.Radius[i]+p.DSafe))
-			}
+		for _, o := range l.Others {
+			dst.Discs = append(dst.Discs, o.Path[k][0], o.Path[k][1], float32(h.Radius[o.Robot]+h.Radius[i]+p.DSafe))
 		}
 	}
 	dst.Count = len(dst.Discs) / rollout.DiscFields / dst.Steps

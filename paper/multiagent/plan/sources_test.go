@@ -87,7 +87,8 @@ func BenchmarkSources(b *testing.B) {
 			for i := range p.scene.Robots {
 				score := p.options.Score(&p.scene, i, world.Thirds)
 				score.Buffer = p.buffer()
-				look := p.joint.Outlook(i)
+				var look view.Outlook
+				p.joint.Outlook(i, &look)
 				for k := range gains {
 					s.Begin(&look, i, score, &p.joint.Robots[i].Plan)
 					s.commit()

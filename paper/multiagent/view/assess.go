@@ -32,7 +32,7 @@ func (v *View) Assess(l *Outlook, i int, plan []float64, hard float64) (out Asse
 		state = p.Step(&state, u[0], u[1])
 		dx, dy := state[0]-h.Goal[i][0], state[1]-h.Goal[i][1]
 		out.J[0] += p.Lambda[world.GoalTerm] * share * share * (dx*dx + dy*dy)
-		out.J[2] += p.Lambda[world.EffortTerm] * (u[0]*u[0] + u[1]*u[1]) / float64(h.Robots)
+		out.J[2] += p.Lambda[world.EffortTerm] * (u[0]*u[0] + u[1]*u[1]) / float64(h.Company())
 		da, dw := u[0]-previous[0], u[1]-previous[1]
 		always += smooth * (da*da + dw*dw)
 		previous = [world.ActionSize]float64{u[0], u[1]}
@@ -45,14 +45,12 @@ func (v *View) Assess(l *Outlook, i int, plan []float64, hard float64) (out Asse
 				out.J[1] += cost
 			}
 		}
-		for j := range l.Obstacles[k] {
+		for _, j := range l.Near {
 			o := &l.Obstacles[k][j]
 			meet(o.C[0], o.C[1], o.R)
 		}
-		for j := range h.Robots {
-			if path := l.Paths[j]; j != i && path != nil {
-				meet(float64(path[k][0]), float64(path[k][1]), h.Radius[j])
-			}
+		for _, o := range l.Others {
+			meet(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot])
 		}
 		out.Low = math.Min(out.Low, low)
 		if alive = alive && low >= hard; alive {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
@@ -9,12 +10,22 @@ import (
 // Outlook is all that a robot's view is made of: the scene, where the obstacles
 // and the other robots will be, and the way home.
 type Outlook struct {
-	Scene     *world.Prediction
-	Obstacles [][]world.Obstacle // after 1 to LookAhead steps, [step][obstacle]
-	// Paths are the robots' committed paths, nil for a robot without a plan, whom
-	// others then do not see.
-	Paths [world.MostRobots]*[world.LookAhead][2]float32
-	Guide *world.Grid // cost-to-go of the robot that looks; nil: straight home
+	Scene *world.Prediction
+	// Obstacles are after 1 to LookAhead steps, [step][obstacle], those of Near, by their places in the scene.
+	Obstacles [][]world.Obstacle
+	Near      []int
+	// Others are the other robots that have plans; without a plan a robot is not seen.
+	Others []Other
+	Guide  *world.Grid // cost-to-go of the robot that looks; nil: straight home
+}
+
+// Path is where a committed plan leads, m.
+type Path [world.LookAhead][2]float32
+
+// Other is another robot on its committed path.
+type Other struct {
+	Robot int
+	Path  *Path
 }
 
 // Observe writes robot i's view. It allocates nothing.
@@ -28,37 +39,52 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 		return [2]float64{cos*dx + sin*dy, cos*dy - sin*dx}
 	}
 	e.speed, e.previous, e.radius = state[3], h.Previous[i], h.Radius[i]
-	e.share, e.crowd = math.Sqrt(h.GoalWeight(i)), 1/float64(h.Robots)
+	e.share, e.crowd = math.Sqrt(h.GoalWeight(i)), 1/float64(h.Company())
 	e.goal = relative(h.Goal[i][0], h.Goal[i][1])
 	v.trace(l, i, func(w int, x, y float64) { e.ways[w] = relative(x, y) })
-	for j := range h.Obstacles {
-		o := &e.bodies[e.count]
-		e.count++
-		o.radius = h.Obstacles[j].R + h.Radius[i] + h.Params.DSafe
-		for n, k := range knotSteps {
-			disc := &h.Obstacles[j]
-			if k > 0 {
-				disc = &l.Obstacles[k-1][j]
-			}
-			o.knots[n] = relative(disc.C[0], disc.C[1])
-		}
+	near := math.Inf(1)
+	if n := len(l.Near) + len(l.Others); n > viewSeen {
+		near = l.nearest(i, n)
 	}
-	for j := range h.Robots {
-		if j == i || l.Paths[j] == nil {
-			continue
+	add := func(x, y, radius float64, later func(k int) (x, y float64)) {
+		if e.count == viewSeen || math.Hypot(x-state[0], y-state[1])-radius > near {
+			return
 		}
 		o := &e.bodies[e.count]
 		e.count++
-		o.radius = h.Radius[j] + h.Radius[i] + h.Params.DSafe
+		o.radius = radius + h.Radius[i] + h.Params.DSafe
 		for n, k := range knotSteps {
-			x, y := h.State[j][0], h.State[j][1]
 			if k > 0 {
-				x, y = float64(l.Paths[j][k-1][0]), float64(l.Paths[j][k-1][1])
+				x, y = later(k - 1)
 			}
 			o.knots[n] = relative(x, y)
 		}
 	}
+	for _, j := range l.Near {
+		o := &h.Obstacles[j]
+		add(o.C[0], o.C[1], o.R, func(k int) (x, y float64) { return l.Obstacles[k][j].C[0], l.Obstacles[k][j].C[1] })
+	}
+	for _, o := range l.Others {
+		at := &h.State[o.Robot]
+		add(at[0], at[1], h.Radius[o.Robot], func(k int) (x, y float64) { return float64(o.Path[k][0]), float64(o.Path[k][1]) })
+	}
 	v.encode(&e, s, c)
+}
+
+// nearest is how far the last of the viewSeen nearest of n bodies is from robot i now, m, but for their
+// radii.
+func (l *Outlook) nearest(i, n int) float64 {
+	h, all := l.Scene, make([]float64, 0, n)
+	at := &h.State[i]
+	for _, j := range l.Near {
+		o := &h.Obstacles[j]
+		all = append(all, math.Hypot(o.C[0]-at[0], o.C[1]-at[1])-o.R)
+	}
+	for _, o := range l.Others {
+		all = append(all, math.Hypot(h.State[o.Robot][0]-at[0], h.State[o.Robot][1]-at[1])-h.Radius[o.Robot])
+	}
+	slices.Sort(all)
+	return all[viewSeen-1]
 }
 
 // trace visits the way points: along the cost-to-go where there is one, along the

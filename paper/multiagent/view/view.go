@@ -18,6 +18,7 @@ import (
 const (
 	viewWays   = 4  // way points ahead
 	viewBodies = 10 // other bodies seen, the most urgent first
+	viewSeen   = 27 // bodies that these are chosen from: where there are more, the nearest now
 	viewKnots  = 5  // positions of a body on its way, see knotSteps
 )
 
@@ -230,7 +231,7 @@ type sight struct {
 	crowd    float64 // one over the number of robots
 	goal     [2]float64
 	ways     [viewWays][2]float64
-	bodies   [world.MaxObstacles + world.MostRobots]body
+	bodies   [viewSeen]body
 	count    int // bodies
 }
 

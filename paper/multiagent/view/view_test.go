@@ -29,9 +29,12 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 		t.Fatal(err)
 	}
 	v, h := New(y), scene.Prediction(&y.Params)
-	all := make([]Outlook, h.Robots)
+	all, paths := make([]Outlook, h.Robots), make([]*Path, h.Robots)
 	for i := range all {
 		all[i].Scene = h
+		for j := range h.Obstacles {
+			all[i].Near = append(all[i].Near, j)
+		}
 		if !y.Moving() {
 			var standing []world.Disc
 			for _, o := range h.Obstacles {
@@ -51,17 +54,28 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 			v.Observe(&all[i], i, s, c)
 			v.Base(s, c, plan)
 			copy(u[2*i:], plan[:2])
-			path, state := new([world.LookAhead][2]float32), h.State[i]
+			path, state := new(Path), h.State[i]
 			for n := range path {
 				state = y.Params.Step(&state, plan[2*n], plan[2*n+1])
 				path[n] = [2]float32{float32(state[0]), float32(state[1])}
 			}
+			paths[i] = path
 			for j := range all {
-				all[j].Paths[i] = path
+				all[j].Others = others(paths, j)
 			}
 		}
 		if k < steps {
 			h.Apply(u)
+		}
+	}
+	return all
+}
+
+// others are those of the paths that are known, but for robot i's own.
+func others(paths []*Path, i int) (all []Other) {
+	for j, path := range paths {
+		if j != i && path != nil {
+			all = append(all, Other{j, path})
 		}
 	}
 	return all
@@ -92,10 +106,9 @@ func TestViewIsOfASet(t *testing.T) {
 			l := looks[0]
 			s, c := vectors(v)
 			v.Observe(&l, 0, s, c)
-			h := *l.Scene
-			h.Obstacles = slices.Clone(h.Obstacles)
+			h := l.Scene.Clone()
 			shuffled := l
-			shuffled.Scene = &h
+			shuffled.Scene, shuffled.Others = h, nil
 			shuffled.Obstacles = make([][]world.Obstacle, len(l.Obstacles))
 			order := rng.Perm(len(h.Obstacles))
 			for j, k := range order {
@@ -110,7 +123,7 @@ func TestViewIsOfASet(t *testing.T) {
 			for j, k := range rng.Perm(h.Robots - 1) {
 				j, k = j+1, k+1
 				h.State[j], h.Radius[j] = l.Scene.State[k], l.Scene.Radius[k]
-				shuffled.Paths[j] = l.Paths[k]
+				shuffled.Others = append(shuffled.Others, Other{j, l.Others[k-1].Path})
 			}
 			s2, c2 := vectors(v)
 			v.Observe(&shuffled, 0, s2, c2)
@@ -133,10 +146,9 @@ func TestViewHasNoFrame(t *testing.T) {
 	turn := 0.7
 	sin, cos := math.Sincos(turn)
 	move := func(p [2]float64) [2]float64 { return [2]float64{cos*p[0] - sin*p[1] + 3, sin*p[0] + cos*p[1] - 2} }
-	h := *l.Scene
+	h := l.Scene.Clone()
 	moved := l
-	moved.Scene = &h
-	h.Obstacles = slices.Clone(h.Obstacles)
+	moved.Scene, moved.Others = h, nil
 	for j := range h.Obstacles {
 		h.Obstacles[j].C = move(h.Obstacles[j].C)
 	}
@@ -152,12 +164,14 @@ func TestViewHasNoFrame(t *testing.T) {
 		h.State[j][0], h.State[j][1] = at[0], at[1]
 		h.State[j][2] += turn
 		h.Goal[j] = move(h.Goal[j])
-		path := *l.Paths[j]
+	}
+	for _, o := range l.Others {
+		path := *o.Path
 		for k := range path {
 			at := move([2]float64{float64(path[k][0]), float64(path[k][1])})
 			path[k] = [2]float32{float32(at[0]), float32(at[1])}
 		}
-		moved.Paths[j] = &path
+		moved.Others = append(moved.Others, Other{o.Robot, &path})
 	}
 	s2, c2 := vectors(v)
 	v.Observe(&moved, 1, s2, c2)
@@ -177,7 +191,7 @@ func TestViewStepIsThePlants(t *testing.T) {
 	for range 6 {
 		looks := seen(t, y, rng)
 		l := looks[0]
-		l.Paths = [world.MostRobots]*[world.LookAhead][2]float32{}
+		l.Others = nil
 		s, c := vectors(v)
 		v.Observe(&l, 0, s, c)
 		u := make([]float64, world.MaxRobots*world.ActionSize)
@@ -185,10 +199,9 @@ func TestViewStepIsThePlants(t *testing.T) {
 		y.Params.Limits.Nearest(u[:2], l.Scene.Previous[0][:])
 		sNext, cNext := vectors(v)
 		v.Step(s, c, u[:2], sNext, cNext)
-		h := *l.Scene
-		h.Obstacles = slices.Clone(h.Obstacles)
+		h := l.Scene.Clone()
 		h.Apply(u)
-		next := Outlook{Scene: &h, Obstacles: h.Predicted(nil, world.LookAhead)}
+		next := Outlook{Scene: h, Near: l.Near, Obstacles: h.Predicted(nil, world.LookAhead)}
 		want, context := vectors(v)
 		v.Observe(&next, 0, want, context)
 		for _, k := range []int{viewSpeed, viewDistance, viewGoal, viewGoal + 1, viewClearance} {

@@ -51,7 +51,7 @@ func (h *Prediction) Joint(w []float64) *rollout.Joint {
 	obstacles := h.Predicted(nil, Horizon)
 	for i := range h.Robots {
 		r := h.Robot(i)
-		j.Robots = append(j.Robots, r.Motion(h.Params.Dt, l.VMin, l.VMax, weights[EffortTerm]/float64(h.Robots), weights[SmoothnessTerm]/float64(h.Params.H)))
+		j.Robots = append(j.Robots, r.Motion(h.Params.Dt, l.VMin, l.VMax, weights[EffortTerm]/float64(h.Company()), weights[SmoothnessTerm]/float64(h.Params.H)))
 		goal := make([]float32, Horizon)
 		for k := range goal {
 			goal[k] = float32(weights[GoalTerm] * h.GoalWeight(i))

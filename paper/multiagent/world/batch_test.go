@@ -56,8 +56,8 @@ func TestBatchedHorizonAgreesWithFloat64(t *testing.T) {
 						t.Fatalf("trial %d, lane %d: margin %v, in float64 %v", trial, l, got.Low[l], low)
 					}
 					g := make([]float64, len(plan))
-					var gs [MostRobots][StateSize]float64
-					h.gradient(path, plan, Horizon, &weights, g, &gs)
+					gs := make([][StateSize]float64, h.Robots)
+					h.gradient(path, plan, Horizon, &weights, g, gs)
 					size := 1.0
 					for _, v := range g {
 						size = math.Max(size, math.Abs(v))

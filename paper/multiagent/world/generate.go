@@ -25,6 +25,7 @@ type Distribution struct {
 	RobotRadius    [2]float64 // uniform
 	Inset          float64    // starts and goals keep this far from the workspace's edge
 	Travel         float64    // least distance from start to goal
+	Farthest       float64    // largest; 0: any
 	HeadingError   float64    // heading is towards the goal ± this, rad, uniform
 	RobotMargin    float64    // least margin among starts, and among goals
 	Obstacles      [2]int     // fewest and most obstacles
@@ -72,6 +73,14 @@ func Frozen(moving bool) Distribution {
 	}
 }
 
+// crowd makes the scenes those of exactly as many robots as there is room for, whose goals are as far as in a
+// workspace of the usual size, so that episodes are as long, and of as many obstacles a robot.
+func (d *Distribution) crowd(p *Params) {
+	d.Robots = [2]int{p.Room(), p.Room()}
+	d.Obstacles = [2]int{p.Bodies() * d.Obstacles[0] / MaxObstacles, p.Bodies()}
+	d.Farthest = 18
+}
+
 // Rejected counts what was drawn and refused, for a geometric defect at t = 0 and
 // before any method saw it.
 type Rejected struct {
@@ -97,10 +106,11 @@ func (y *System) Draw(stream Stream, seed, index uint64) (Scene, error) {
 		switch {
 		case !ok:
 			rejected.Placement++
-		case !y.scenes.Moving && !y.connected(&scene):
+		case !y.scenes.Moving && !y.connect(&scene):
 			rejected.Disconnected++
 		default:
-			scene.Rejected = rejected
+			scene.Rejected.Placement += rejected.Placement
+			scene.Rejected.Disconnected += rejected.Disconnected
 			return scene, nil
 		}
 	}
@@ -156,6 +166,9 @@ func (y *System) placeRobot(rng *rand.Rand, scene *Scene) bool {
 	r := Robot{R: uniform(rng, d.RobotRadius)}
 	for range placementTries {
 		r.P, r.Goal = y.uniformPosition(rng, d.Inset), y.uniformPosition(rng, d.Inset)
+		if d.Farthest > 0 {
+			y.moveWithin(&r, rng)
+		}
 		ok := math.Hypot(r.P[0]-r.Goal[0], r.P[1]-r.Goal[1]) >= d.Travel
 		for i := range scene.Robots {
 			o := &scene.Robots[i]
@@ -170,6 +183,14 @@ func (y *System) placeRobot(rng *rand.Rand, scene *Scene) bool {
 		}
 	}
 	return false
+}
+
+// moveWithin draws another goal, at most Farthest from the start along each axis.
+func (y *System) moveWithin(r *Robot, rng *rand.Rand) {
+	d, w := &y.scenes, &y.Params.Workspace
+	for k := range 2 {
+		r.Goal[k] = uniform(rng, [2]float64{max(w[2*k]+d.Inset, r.P[k]-d.Farthest), min(w[2*k+1]-d.Inset, r.P[k]+d.Farthest)})
+	}
 }
 
 func (y *System) placeObstacle(rng *rand.Rand, scene *Scene) bool {
@@ -202,9 +223,12 @@ func (y *System) placeObstacle(rng *rand.Rand, scene *Scene) bool {
 		if d.Moving {
 			heading := 2 * math.Pi * rng.Float64()
 			if corridor {
-				ego := &scene.Robots[0]
+				a := &scene.Robots[0]
+				if d.Farthest > 0 {
+					a = &scene.Robots[rng.IntN(len(scene.Robots))]
+				}
 				fraction := rng.Float64()
-				heading = math.Atan2(ego.P[1]+fraction*(ego.Goal[1]-ego.P[1])-o.C[1], ego.P[0]+fraction*(ego.Goal[0]-ego.P[0])-o.C[0])
+				heading = math.Atan2(a.P[1]+fraction*(a.Goal[1]-a.P[1])-o.C[1], a.P[0]+fraction*(a.Goal[0]-a.P[0])-o.C[0])
 			}
 			speed := uniform(rng, d.Speed)
 			o.V = [2]float64{speed * math.Cos(heading), speed * math.Sin(heading)}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
 )
@@ -184,18 +185,47 @@ func (g *Grid) reachable(start, goal [2]float64) bool {
 	return connected
 }
 
+// Around is what a grid from a robot to its goal spans: the workspace, of a crowd's what lies around both.
+func (p *Params) Around(at, goal [2]float64) [4]float64 {
+	w := p.Workspace
+	if p.Room() <= Few {
+		return w
+	}
+	const beyond = 8 // m
+	for k := range 2 {
+		w[2*k] = max(w[2*k], math.Floor(min(at[k], goal[k]))-beyond)
+		w[2*k+1] = min(w[2*k+1], math.Ceil(max(at[k], goal[k]))+beyond)
+	}
+	return w
+}
+
 // connected reports whether every robot, alone, has a grid path from start to
 // goal around the obstacles inflated by its radius, d_safe and the
 // distribution's clearance.
 func (y *System) connected(scene *Scene) bool {
-	discs := make([]Disc, len(scene.Obstacles))
+	return !slices.ContainsFunc(scene.Robots, func(a Robot) bool { return !y.reaches(&a, scene.Obstacles) })
+}
+
+// reaches is connected of one robot.
+func (y *System) reaches(a *Robot, obstacles []Obstacle) bool {
+	discs := make([]Disc, len(obstacles))
+	for j, o := range obstacles {
+		discs[j] = Disc{o.C[0], o.C[1], o.R + a.R + y.Params.DSafe + y.scenes.Connectivity}
+	}
+	return NewGrid(y.Params.Around(a.P, a.Goal), a.Goal, discs).reachable(a.P, a.Goal)
+}
+
+// connect is connected, but in a crowd, of whom someone is always cut off, the obstacles near such a robot's
+// goal are taken away until it is not.
+func (y *System) connect(scene *Scene) bool {
+	if y.Params.Room() <= Few {
+		return y.connected(scene)
+	}
 	for i := range scene.Robots {
 		a := &scene.Robots[i]
-		for j, o := range scene.Obstacles {
-			discs[j] = Disc{o.C[0], o.C[1], o.R + a.R + y.Params.DSafe + y.scenes.Connectivity}
-		}
-		if !NewGrid(y.Params.Workspace, a.Goal, discs).reachable(a.P, a.Goal) {
-			return false
+		for reach := 2.0; !y.reaches(a, scene.Obstacles); reach *= 1.5 {
+			scene.Obstacles = slices.DeleteFunc(scene.Obstacles, func(o Obstacle) bool { return math.Hypot(o.C[0]-a.Goal[0], o.C[1]-a.Goal[1]) < reach })
+			scene.Rejected.Disconnected++
 		}
 	}
 	return true

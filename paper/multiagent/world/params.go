@@ -31,11 +31,17 @@ const LookAhead = 40
 // another. It is not to be changed.
 var Thirds = []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}
 
-// MostRobots is the largest room that Params can ask for: what arrays here and the shared
-// memory of a GPU's block hold for every robot.
-const MostRobots = 12
+// MostRobots and MostObstacles are the largest room that Params can ask for.
+const (
+	MostRobots    = 4096
+	MostObstacles = 16384
+)
 
-// MostWorkspace is the longest side of a workspace, m: grids of its cells are made for it.
+// Few is how many robots are no crowd: each looks at all the others, and a grid spans the workspace. In a
+// crowd a robot looks at what it can meet, and weighs itself as it does among Few.
+const Few = 12
+
+// MostWorkspace is the longest side of a workspace, m; of a crowd's it is ten times as long.
 const MostWorkspace = 100
 
 // Limits are the hard control limits of eq. multiagent-control-limits.
@@ -63,10 +69,29 @@ type Params struct {
 	// Robots is how many robots state, context and action have room for, MaxRobots < Robots ≤
 	// MostRobots; 0 is MaxRobots.
 	Robots int `json:"robots,omitempty"`
+	// Obstacles is likewise of obstacles, at least MaxObstacles.
+	Obstacles int `json:"obstacles,omitempty"`
 }
 
 // Room is how many robots state, context and action have room for.
 func (p *Params) Room() int { return cmp.Or(p.Robots, MaxRobots) }
+
+// ForRobots returns the constants of scenes of exactly n robots, more than Few, at the density of six: the
+// workspace and the room for obstacles grow with them.
+func (p Params) ForRobots(n int) Params {
+	grow := float64(n) / MaxRobots
+	for k := range p.Workspace {
+		p.Workspace[k] = math.Round(p.Workspace[k] * math.Sqrt(grow))
+	}
+	p.Robots, p.Obstacles = n, int(math.Round(MaxObstacles*grow))
+	return p
+}
+
+// Bodies is how many obstacles the context has room for.
+func (p *Params) Bodies() int { return cmp.Or(p.Obstacles, MaxObstacles) }
+
+// Fastest is the largest speed, forward or back, m/s.
+func (l *Limits) Fastest() float64 { return max(l.VMax, -l.VMin) }
 
 // Default returns the frozen constants of the static and the moving case.
 //
@@ -115,9 +140,16 @@ func (p *Params) Validate() error {
 		}
 	}
 	for k := range 2 {
-		if side := p.Workspace[2*k+1] - p.Workspace[2*k]; side > MostWorkspace {
-			return fmt.Errorf("parameter workspace has a side of %v m, want at most %d", side, MostWorkspace)
+		most := MostWorkspace
+		if p.Robots > Few {
+			most *= 10
 		}
+		if side := p.Workspace[2*k+1] - p.Workspace[2*k]; side > float64(most) {
+			return fmt.Errorf("parameter workspace has a side of %v m, want at most %d", side, most)
+		}
+	}
+	if p.Obstacles != 0 && (p.Obstacles < MaxObstacles || p.Obstacles > MostObstacles) {
+		return fmt.Errorf("parameter obstacles is %d, want %d to %d, or none for %d", p.Obstacles, MaxObstacles, MostObstacles, MaxObstacles)
 	}
 	if p.Robots != 0 && (p.Robots < MaxRobots || p.Robots > MostRobots) {
 		return fmt.Errorf("parameter robots is %d, want %d to %d, or none for %d", p.Robots, MaxRobots, MostRobots, MaxRobots)

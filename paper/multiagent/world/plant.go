@@ -83,6 +83,7 @@ func (l *Plant) Start(scene Scene) *Episode {
 	if scene.W != nil {
 		e.w = scene.W
 	}
+	e.arrived, e.closest = make([]bool, e.world.Robots), make([]float64, e.world.Robots)
 	e.arrivals()
 	return e
 }
@@ -97,9 +98,9 @@ type Episode struct {
 
 	t       int
 	world   Prediction
-	arrived [MostRobots]bool    // latched
-	closest [MostRobots]float64 // least goal distance so far, m
-	hit     string              // the first violated margin, in words
+	arrived []bool    // latched
+	closest []float64 // least goal distance so far, m
+	hit     string    // the first violated margin, in words
 }
 
 var _ domain.Episode = (*Episode)(nil)
@@ -127,7 +128,7 @@ func (e *Episode) Sizes() (state, action int) {
 // Succeeded reports whether every robot has been within the goal radius at some
 // step (joint success).
 func (e *Episode) Succeeded() bool {
-	return !slices.Contains(e.arrived[:e.world.Robots], false)
+	return !slices.Contains(e.arrived, false)
 }
 
 // Arrived reports whether every robot is within the goal radius now.
@@ -174,7 +175,7 @@ func (e *Episode) Cause() string {
 // collision names the first pair of bodies whose margin is violated after this
 // step.
 func (e *Episode) collision(t *trajectory) {
-	e.world.pairs(&t.states[1], t.obstacle[1], func(kind, i, other int, margin, _, _, _ float64) {
+	e.world.pairs(t.states[1], t.obstacle[1], func(kind, i, other int, margin, _, _, _ float64) {
 		if e.hit != "" || e.plant.System.spec.Keeps(margin) {
 			return
 		}

@@ -34,18 +34,34 @@ const NoMargin = 1000.0
 type Prediction struct {
 	Params    *Params
 	Robots    int
-	State     [MostRobots][StateSize]float64 // (x, y, θ, v)
-	Radius    [MostRobots]float64
-	Goal      [MostRobots][2]float64
-	Previous  [MostRobots][ActionSize]float64 // action
-	Obstacles []Obstacle                      // now
+	State     [][StateSize]float64 // (x, y, θ, v)
+	Radius    []float64
+	Goal      [][2]float64
+	Previous  [][ActionSize]float64 // action
+	Obstacles []Obstacle            // now
+}
+
+// hold makes h the problem of so many robots, whose numbers are what was there before or zero, in the memory
+// that it has.
+func (h *Prediction) hold(robots int) {
+	h.Robots = robots
+	h.State, h.Radius = slices.Grow(h.State[:0], robots)[:robots], slices.Grow(h.Radius[:0], robots)[:robots]
+	h.Goal, h.Previous = slices.Grow(h.Goal[:0], robots)[:robots], slices.Grow(h.Previous[:0], robots)[:robots]
+}
+
+// Clone shares no memory with h but the parameters.
+func (h *Prediction) Clone() *Prediction {
+	c := *h
+	c.State, c.Radius, c.Goal = slices.Clone(h.State), slices.Clone(h.Radius), slices.Clone(h.Goal)
+	c.Previous, c.Obstacles = slices.Clone(h.Previous), slices.Clone(h.Obstacles)
+	return &c
 }
 
 // trajectory is what a plan leads to: states[k] after k actions, and the mean
 // heading and speed of each step for the derivatives.
 type trajectory struct {
-	states   [][MostRobots][StateSize]float64
-	mean     [][MostRobots]motion
+	states   [][][StateSize]float64
+	mean     [][]motion
 	obstacle [][]Obstacle // obstacle[k] at step k; k = 0 now
 }
 
@@ -53,11 +69,11 @@ type trajectory struct {
 func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 	p := h.Params
 	t := &trajectory{
-		states:   make([][MostRobots][StateSize]float64, steps+1),
-		mean:     make([][MostRobots]motion, steps),
+		states:   rows[[StateSize]float64](steps+1, h.Robots),
+		mean:     rows[motion](steps, h.Robots),
 		obstacle: make([][]Obstacle, steps+1),
 	}
-	t.states[0] = h.State
+	copy(t.states[0], h.State)
 	t.obstacle[0] = h.Obstacles
 	for k := range steps {
 		for i := range h.Robots {
@@ -72,8 +88,17 @@ func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 	return t
 }
 
+// rows are n rows of m values in one piece of memory.
+func rows[T any](n, m int) [][]T {
+	all, values := make([][]T, n), make([]T, n*m)
+	for k := range all {
+		all[k] = values[k*m : (k+1)*m]
+	}
+	return all
+}
+
 // pairs visits every margin with the vector between the centres.
-func (h *Prediction) pairs(states *[MostRobots][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
+func (h *Prediction) pairs(states [][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
 	for i := range h.Robots {
 		s := &states[i]
 		for j := range obstacles {
@@ -98,15 +123,14 @@ func (h *Prediction) pairs(states *[MostRobots][StateSize]float64, obstacles []O
 // Margin is the smallest margin now.
 func (h *Prediction) Margin() float64 {
 	low := NoMargin
-	h.pairs(&h.State, h.Obstacles, func(_, _, _ int, m, _, _, _ float64) { low = math.Min(low, m) })
+	h.pairs(h.State, h.Obstacles, func(_, _, _ int, m, _, _, _ float64) { low = math.Min(low, m) })
 	return low
 }
 
 // Score is what a plan [step][robot][a, ω] costs under the preference w, Σ wᵀJ over its
 // steps as the plant counts them, and its smallest margin.
 func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin float64) {
-	sim := *h
-	sim.Obstacles = slices.Clone(h.Obstacles)
+	sim := h.Clone()
 	margin = NoMargin
 	width := h.Params.Room() * ActionSize
 	for k := range steps {
@@ -125,13 +149,19 @@ func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin
 }
 
 // GoalWeight is the weight of robot i's squared goal distance: 1 for the ego,
-// η_g/N for the others.
+// η_g/N for the others, of whom a crowd has as many as a Few.
 func (h *Prediction) GoalWeight(i int) float64 {
 	if i == 0 {
 		return 1
 	}
-	return h.Params.EtaG / float64(h.Robots-1)
+	return h.Params.EtaG / float64(h.Company()-1)
 }
+
+// Crowd says that there are more than a Few robots.
+func (h *Prediction) Crowd() bool { return h.Robots > Few }
+
+// Company is the number of robots that divides what they share.
+func (h *Prediction) Company() int { return min(h.Robots, Few) }
 
 // count is the number of margins at one step.
 func (h *Prediction) count() int {
@@ -155,7 +185,7 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 		if k == steps {
 			J[TerminalTerm] = distance
 		}
-		h.pairs(&t.states[k], t.obstacle[k], func(kind, _, _ int, m, _, _, _ float64) {
+		h.pairs(t.states[k], t.obstacle[k], func(kind, _, _ int, m, _, _, _ float64) {
 			J[SafetyTerm] += math.Exp(-min(max(m, -3), 3)) / count
 			if m < 0 {
 				J[ViolationTerm] += m * m
@@ -170,7 +200,7 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 				previous = h.Action(plan, k-1, i)
 			}
 			for c := range ActionSize {
-				J[EffortTerm] += u[c] * u[c] / float64(h.Robots)
+				J[EffortTerm] += u[c] * u[c] / float64(h.Company())
 				J[SmoothnessTerm] += (u[c] - previous[c]) * (u[c] - previous[c]) / float64(h.Params.H)
 			}
 		}
@@ -186,10 +216,10 @@ func (h *Prediction) Action(plan []float64, k, i int) []float64 {
 
 // gradient adds the derivatives of weightsᵀJ, by reverse mode through the
 // dynamics: in the plan, and in the initial state.
-func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights *[Terms]float64, gplan []float64, gstate *[MostRobots][StateSize]float64) {
+func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights *[Terms]float64, gplan []float64, gstate [][StateSize]float64) {
 	dt := h.Params.Dt
 	count := math.Max(float64(h.count()), 1)
-	gp := make([][MostRobots][2]float64, steps+1) // of the positions at step k
+	gp := rows[[2]float64](steps+1, h.Robots) // of the positions at step k
 	for k := 1; k <= steps; k++ {
 		weight := weights[GoalTerm]
 		if k == steps {
@@ -200,7 +230,7 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 				gp[k][i][c] += 2 * weight * h.GoalWeight(i) * (t.states[k][i][c] - h.Goal[i][c])
 			}
 		}
-		h.pairs(&t.states[k], t.obstacle[k], func(_, i, other int, m, dx, dy, d float64) {
+		h.pairs(t.states[k], t.obstacle[k], func(_, i, other int, m, dx, dy, d float64) {
 			slope := 0.0
 			if m > -3 && m < 3 {
 				slope -= weights[SafetyTerm] * math.Exp(-m) / count
@@ -243,7 +273,7 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 			}
 			for c := range ActionSize {
 				change := 2 * weights[SmoothnessTerm] * (u[c] - previous[c]) / float64(h.Params.H)
-				g[c] += 2*weights[EffortTerm]*u[c]/float64(h.Robots) + change
+				g[c] += 2*weights[EffortTerm]*u[c]/float64(h.Company()) + change
 				if k > 0 {
 					h.Action(gplan, k-1, i)[c] -= change
 				}

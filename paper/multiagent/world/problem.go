@@ -21,7 +21,7 @@ func (p *Params) contextRadius() int    { return p.contextGoal() + p.Room()*2 }
 func (p *Params) contextObstacles() int { return p.contextRadius() + p.Room() }
 
 // ContextSize is the number of entries of a context.
-func (p *Params) ContextSize() int { return p.contextObstacles() + MaxObstacles*obstacleSize }
+func (p *Params) ContextSize() int { return p.contextObstacles() + p.Bodies()*obstacleSize }
 
 // Constants of the urgency indicators: half urgency two metres from the goal,
 // and safety's falls by e within the width of a robot.
@@ -55,7 +55,13 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	if params.Robots == MaxRobots {
 		params.Robots = 0
 	}
+	if params.Obstacles == MaxObstacles {
+		params.Obstacles = 0
+	}
 	y := &System{Params: params, scenes: Frozen(moving)}
+	if params.Room() > Few {
+		y.scenes.crowd(&params)
+	}
 	count := "six"
 	if params.Robots != 0 {
 		count = fmt.Sprint(params.Robots)
@@ -99,7 +105,7 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	for i := range params.Room() {
 		add("r%d", "m", i)
 	}
-	for j := range MaxObstacles {
+	for j := range params.Bodies() {
 		add("obstacle%d_x", "m", j)
 		add("obstacle%d_y", "m", j)
 		add("obstacle%d_vx", "m/s", j)
@@ -136,20 +142,20 @@ func (y *System) Decode(s, c []float64) *Prediction {
 
 // Decode reads a state and a context, in the obstacles' memory where there is enough.
 func (h *Prediction) Decode(p *Params, s, c []float64) {
-	*h = Prediction{Params: p, Obstacles: h.Obstacles[:0]}
+	h.Params, h.Obstacles = p, h.Obstacles[:0]
 	goals, radii, obstacles := p.contextGoal(), p.contextRadius(), p.contextObstacles()
-	for i := range p.Room() {
-		r := c[radii+i]
-		if r <= 0 {
-			break
-		}
-		h.Robots++
-		h.Radius[i] = r
+	n := 0
+	for n < p.Room() && !(c[radii+n] <= 0) {
+		n++
+	}
+	h.hold(n)
+	for i := range n {
+		h.Radius[i] = c[radii+i]
 		copy(h.State[i][:], s[StateSize*i:])
 		copy(h.Previous[i][:], c[contextPrevious+ActionSize*i:])
 		copy(h.Goal[i][:], c[goals+2*i:])
 	}
-	for j := range MaxObstacles {
+	for j := range p.Bodies() {
 		o := c[obstacles+obstacleSize*j:][:obstacleSize]
 		if o[4] <= 0 {
 			break
@@ -210,9 +216,10 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 	weights[SmoothnessTerm] *= total
 	weights[TerminalTerm] = 0
 	clear(gu)
-	var gstate [MostRobots][StateSize]float64
-	h.gradient(h.simulate(u, 1), u, 1, &weights, gu, &gstate)
-	for i := range y.Params.Room() {
+	gstate := make([][StateSize]float64, h.Robots)
+	h.gradient(h.simulate(u, 1), u, 1, &weights, gu, gstate)
+	clear(gs)
+	for i := range gstate {
 		copy(gs[StateSize*i:], gstate[i][:])
 	}
 }
@@ -222,6 +229,10 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 // of the action relative to its limits).
 func (y *System) Indicators(s, u, c, delta []float64) {
 	h := y.Decode(s, c)
+	if h.Robots == 0 {
+		clear(delta)
+		return
+	}
 	dx, dy := h.State[0][0]-h.Goal[0][0], h.State[0][1]-h.Goal[0][1]
 	d := dx*dx + dy*dy
 	delta[0] = d / (d + GoalScale)

@@ -72,8 +72,8 @@ func TestHorizonGradientIsTheDerivative(t *testing.T) {
 				return sum
 			}
 			g := make([]float64, len(plan))
-			var gs [MostRobots][StateSize]float64
-			h.gradient(h.simulate(plan, Horizon), plan, Horizon, &weights, g, &gs)
+			gs := make([][StateSize]float64, h.Robots)
+			h.gradient(h.simulate(plan, Horizon), plan, Horizon, &weights, g, gs)
 			size := 1.0
 			for _, v := range g {
 				size = math.Max(size, math.Abs(v))

@@ -50,8 +50,8 @@ func (s *Scene) Validate(p *Params) error {
 	if len(s.Robots) > p.Room() {
 		return fmt.Errorf("scene has %d agents, there is room for %d; params.robots makes more, at most %d", len(s.Robots), p.Room(), MostRobots)
 	}
-	if len(s.Obstacles) > MaxObstacles {
-		return fmt.Errorf("scene has %d obstacles, want at most %d", len(s.Obstacles), MaxObstacles)
+	if len(s.Obstacles) > p.Bodies() {
+		return fmt.Errorf("scene has %d obstacles, there is room for %d; params.obstacles makes more, at most %d", len(s.Obstacles), p.Bodies(), MostObstacles)
 	}
 	for i, r := range s.Robots {
 		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]} {
@@ -116,7 +116,8 @@ func (s *Scene) Validate(p *Params) error {
 
 // Prediction is the prediction problem at the scene's start.
 func (s *Scene) Prediction(p *Params) *Prediction {
-	h := &Prediction{Params: p, Robots: len(s.Robots), Obstacles: slices.Clone(s.Obstacles)}
+	h := &Prediction{Params: p, Obstacles: slices.Clone(s.Obstacles)}
+	h.hold(len(s.Robots))
 	for i, r := range s.Robots {
 		h.State[i] = [StateSize]float64{r.P[0], r.P[1], r.Theta, r.V}
 		h.Radius[i], h.Goal[i], h.Previous[i] = r.R, r.Goal, r.Last
