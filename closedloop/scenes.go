@@ -246,13 +246,29 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 	return all, nil
 }
 
-// On is a case on the plant of a trace: shifted, or remade of the header's params where its
+// On is a case on the plant of a trace: shifted, of as many robots, or remade of the header's params where its
 // scenes were given. It says whether it is made of what the trace holds.
 func (h *Header) On(c *domain.Case) (remade domain.Case, embedded bool, err error) {
-	if remade, err = c.Shifted(h.Shift); err != nil || h.ScenesSHA256 == "" || remade.Plant == nil {
+	remade, err = c.Shifted(h.Shift)
+	switch {
+	case err != nil || remade.Plant == nil:
+		return remade, false, err
+	case h.ScenesSHA256 != "":
+		return Remade(&remade, h.Params)
+	case c.ForRobots != nil:
+		var crowd struct {
+			Robots int `json:"robots"`
+		}
+		if json.Unmarshal(h.Params, &crowd) != nil || crowd.Robots == 0 {
+			return remade, false, nil
+		}
+		params, err := c.ForRobots(crowd.Robots)
+		if err == nil {
+			remade, _, err = Remade(&remade, params)
+		}
 		return remade, false, err
 	}
-	return Remade(&remade, h.Params)
+	return remade, false, nil
 }
 
 // Remade is the case with other constants of its plant, those of params that differ, and

@@ -54,6 +54,25 @@ func methods(y *world.System) []domain.Method {
 	description := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
 	add(domain.Method{Name: "planner-no-latent-primitives", About: description + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
 	add(domain.Method{Name: "planner-no-latent-descents", About: description + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
+	for _, x := range []struct {
+		name, description string
+		plan.Exchange
+	}{
+		{"distributed", "messages within the period", plan.Exchange{}},
+		{"distributed-1", "messages take a period", plan.Exchange{Delay: 1}},
+		{"distributed-3", "messages take three periods", plan.Exchange{Delay: 3}},
+		{"distributed-3-lossy", "messages take three periods, and one in twenty is lost", plan.Exchange{Delay: 3, Lost: 0.05}},
+	} {
+		m := domain.Method{
+			Name: x.name, About: fmt.Sprintf("look-ahead and commitment without the map, %d candidates; robots plan all at once: %s", plan.Budget, x.description),
+			Group: domain.GroupOwn, Candidates: plan.Budget,
+		}
+		add(m, plan.Budget, func(n int) plan.Options {
+			o := primitives(n)
+			o.Exchange = &x.Exchange
+			return o
+		})
+	}
 	part := func(m domain.Method) {
 		m.Group, m.Needs = domain.GroupAblation, domain.NeedsMap
 		add(m, plan.Budget, guided)

@@ -58,6 +58,38 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	}
 }
 
+// The trace of a crowd names its robots, and is confirmed on a case that is made for as many.
+func TestTraceOfACrowd(t *testing.T) {
+	c := Moving()
+	params, err := c.ForRobots(14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd, _, err := closedloop.Remade(&c, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "crowd.jsonl")
+	if _, err := closedloop.Evaluate(context.Background(), &crowd, func() (domain.Controller, error) {
+		m, _ := crowd.Method("distributed-1")
+		return m.New(domain.Means{Candidates: 64})
+	}, closedloop.Options{Method: "distributed-1", Episodes: 1, Seed: 5, TracePath: path, Preference: domain.Preference{Adaptive: true}}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := closedloop.Verify(t.Context(), path, closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+		on, embedded, err := h.On(&c)
+		return &on, embedded, err
+	}})
+	if err != nil || !v.OK {
+		t.Errorf("verification %+v, error %v", v, err)
+	}
+	for _, n := range []int{0, 12, 5000} {
+		if _, err := c.ForRobots(n); err == nil {
+			t.Errorf("%d robots are a crowd", n)
+		}
+	}
+}
+
 // textBetween is the text between two marks.
 func textBetween(s, from, to string) string {
 	_, s, _ = strings.Cut(s, from)

@@ -49,6 +49,6 @@ func (p *Planner) choose() {
 	}
 	p.sceneBuffer = buffers[best]
 	for i := range p.joint.Scene.Robots {
-		p.joint.Guides[i], p.fields[i].buffer = grids[best][i], p.sceneBuffer
+		p.joint.Guides[i], p.fields[i] = grids[best][i], field{make([]bool, p.joint.Scene.Robots), p.sceneBuffer}
 	}
 }

@@ -68,13 +68,19 @@ func (j *Commitments) See(h *world.Prediction) {
 
 // Commit makes a plan robot i's.
 func (j *Commitments) Commit(i int, plan *Plan) {
-	r, state := &j.Robots[i], j.Scene.State[i]
+	r := &j.Robots[i]
 	r.Plan = *plan
-	for k, u := range r.Plan {
-		state = j.Scene.Params.Step(&state, float64(u[0]), float64(u[1]))
-		r.Path[k] = [2]float32{float32(state[0]), float32(state[1])}
+	r.Path, r.end = follow(j.Scene, i, plan)
+}
+
+// follow is where a plan leads robot i.
+func follow(h *world.Prediction, i int, plan *Plan) (path view.Path, end [world.StateSize]float64) {
+	end = h.State[i]
+	for k, u := range plan {
+		end = h.Params.Step(&end, float64(u[0]), float64(u[1]))
+		path[k] = [2]float32{float32(end[0]), float32(end[1])}
 	}
-	r.end = state
+	return path, end
 }
 
 // Outlook writes what robot i plans among, in l's memory as far as that goes: the others as far as they have

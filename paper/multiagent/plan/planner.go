@@ -39,6 +39,8 @@ type Options struct {
 	// share goes to them too.
 	Latent  float64
 	Propose domain.ProposeOptions
+	// Exchange is how robots plan all at once; nil: one after the other, each knowing what those before it plan.
+	Exchange *Exchange
 	// Raw executes the decoded plan of E_x alone, without a search.
 	Raw bool
 	// Uniform asks the map under the fixed preference (1/3, 1/3, 1/3) in place of
@@ -133,6 +135,8 @@ type Planner struct {
 	waits       []patience
 	adopted     []domain.Source // that everyone's plan comes from
 	safe        []bool          // everyone's plan of the decision
+	proposals   proposals       // of an Exchange
+	held        bool            // the robot that was searched for last is committed to a plan that is safe
 }
 
 var _ domain.Controller = (*Planner)(nil)
@@ -175,6 +179,7 @@ func (p *Planner) Reset(domain.Episode) error {
 	clear(p.fields)
 	clear(p.waits)
 	p.guidance.reset()
+	p.proposals.reset()
 	return nil
 }
 
@@ -193,8 +198,11 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 	// At the first decision nobody has a plan yet. In a first round everyone plans
 	// around those before it only, the ego first; in a second round around all.
 	// In a crowd everyone has a plan at the beginning: to stop.
-	n, rounds, single := p.scene.Robots, 1, (!p.started || p.options.Forgetful) && !p.scene.Crowd()
+	n, rounds, single := p.scene.Robots, 1, (!p.started || p.options.Forgetful) && !p.scene.Crowd() && p.options.Exchange == nil
 	p.joint.Planned = n
+	if p.options.Exchange != nil {
+		return p.exchange(pref, u)
+	}
 	if single {
 		rounds, p.joint.Planned = 2, 0
 	}
@@ -208,8 +216,7 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 				return domain.Decision{}, err
 			}
 		}
-		var err error
-		if p.safe[i], err = p.plan(i, turn/n, rounds); err != nil {
+		if err := p.plan(i, turn/n, rounds); err != nil {
 			return domain.Decision{}, err
 		}
 	}
@@ -244,7 +251,7 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 		}
 	case p.started:
 		p.joint.Shift()
-	case h.Crowd():
+	case h.Crowd() || p.options.Exchange != nil:
 		for i := range h.Robots {
 			p.joint.Robots[i].Plan = stopping(h, i)
 		}
@@ -300,9 +307,38 @@ func (p *Planner) split(i, round, rounds int) shares {
 	return n
 }
 
-// plan searches a plan for robot i and commits to it; it reports whether the
-// plan is safe for all steps.
-func (p *Planner) plan(i, round, rounds int) (bool, error) {
+// exchange decides by an Exchange.
+func (p *Planner) exchange(pref domain.Preference, u []float64) (domain.Decision, error) {
+	every := max(1, p.options.Exchange.Delay)
+	if p.t%every == 0 {
+		if p.options.Exchange.Delay > 0 {
+			p.adopt()
+		}
+		if err := p.propose(pref); err != nil {
+			return domain.Decision{}, err
+		}
+		if p.options.Exchange.Delay == 0 {
+			p.adopt()
+		}
+	}
+	p.t++
+	p.started = true
+	p.joint.Actions(u)
+	return p.guidance.decision(!slices.Contains(p.safe[:p.scene.Robots], false)), nil
+}
+
+// plan searches a plan for robot i and commits to it; where nothing has a score, the committed plan stays.
+func (p *Planner) plan(i, round, rounds int) error {
+	best, err := p.seek(i, round, rounds)
+	if best != nil {
+		p.joint.Commit(i, &best.plan)
+	}
+	return err
+}
+
+// seek is the best plan that a search finds for robot i, nil where nothing has a score; whether it is safe for all
+// steps is noted.
+func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
 	score.Buffer = p.buffer()
@@ -317,14 +353,14 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 	} else {
 		p.searchRobot(i, score.Goal, &n, offers)
 	}
-	if s.elites == 0 {
-		return false, s.err // nothing has a score: the committed plan stays
+	if p.safe[i] = false; s.elites == 0 {
+		return nil, s.err
 	}
 	best := &s.best[0]
-	p.joint.Commit(i, &best.plan)
 	p.keepLatent(i, best.origin.latent)
 	p.adopted[i] = best.origin.source
-	return best.safe == s.steps, s.err
+	p.safe[i] = best.safe == s.steps
+	return best, s.err
 }
 
 // searchRobot evaluates robot i's candidates: the committed plan, what the map and the
@@ -340,6 +376,7 @@ func (p *Planner) searchRobot(i int, goal float64, n *shares, offers int) {
 	s.primitives(0, opening)
 	p.latents(i, 0, first)
 	s.flush()
+	p.held = int(s.Results[0].Safe[0]) == s.steps
 	p.calm[i] = s.Settled(goal, r.Exhausted)
 	if p.calm[i] {
 		return

@@ -50,7 +50,8 @@ func drive(t testing.TB, e *world.Episode, c domain.Controller, steps int, check
 	if err := c.Reset(e); err != nil {
 		t.Fatal(err)
 	}
-	s, x, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	p := e.Params()
+	s, x, u := make([]float64, p.Room()*world.StateSize), make([]float64, p.ContextSize()), make([]float64, p.Room()*world.ActionSize)
 	low = math.Inf(1)
 	for range steps {
 		if e.Done() {

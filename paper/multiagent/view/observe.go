@@ -22,6 +22,17 @@ type Outlook struct {
 // Path is where a committed plan leads, m.
 type Path [world.LookAhead][2]float32
 
+// Clear reports whether two robots on their paths stay apart, m.
+func (p *Path) Clear(q *Path, apart float64) bool {
+	for k := range p {
+		dx, dy := float64(p[k][0]-q[k][0]), float64(p[k][1]-q[k][1])
+		if dx*dx+dy*dy < apart*apart {
+			return false
+		}
+	}
+	return true
+}
+
 // Other is another robot on its committed path.
 type Other struct {
 	Robot int

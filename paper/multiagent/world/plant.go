@@ -119,6 +119,9 @@ func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }
 func (e *Episode) Done() bool        { return e.t >= e.plant.System.Params.Steps }
 func (e *Episode) State(s []float64) { e.world.encodeState(s) }
 
+// Params are the constants of the episode's plant.
+func (e *Episode) Params() *Params { return &e.plant.System.Params }
+
 // Sizes are the leading components of state and action that belong to robots of
 // this scene; a trace holds only these.
 func (e *Episode) Sizes() (state, action int) {

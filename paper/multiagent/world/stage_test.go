@@ -38,7 +38,7 @@ func TestImpossibleScenesAreRefusedByField(t *testing.T) {
 	for _, moving := range []bool{false, true} {
 		plant := &Plant{System: system(t, moving)}
 		for text, says := range map[string]string{
-			crowd(7):                          "room for 6; params.robots makes more, at most 12",
+			crowd(7):                          "room for 6; params.robots makes more, at most 4096",
 			`{"agents": [], "obstacles": []}`: "no agents",
 			`{"agents": [` + fmt.Sprintf(robotText, 0, 0) + `]}`:                    "obstacles is missing",
 			strings.Replace(crowd(1), `[5, 0]`, `[5]`, 1):                           "agents[0].goal has 1 entries, want 2",

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/paper/multiagent/view"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
+)
+
+// Exchange is how robots that all plan at once tell each other of their plans, by messages that take Delay
+// periods. A robot proposes a plan that is safe among what the others are committed to. It adopts it where it is
+// safe among the proposals of all robots of higher rank too, and where every robot that it can meet has
+// acknowledged it; otherwise it keeps what it is committed to. Whatever the others do, two robots' plans are then
+// safe with each other.
+type Exchange struct {
+	Delay int     // periods from a proposal to its adoption, 0 to MostDelay; proposals are made as often
+	Lost  float64 // share of messages that are lost
+}
+
+// MostDelay leaves three quarters of a plan to be planned.
+const MostDelay = world.LookAhead / 4
+
+// repeats are how often a message is sent.
+const repeats = 3
+
+// proposals are everyone's of one exchange.
+type proposals struct {
+	rng   *rand.Rand
+	all   []proposal
+	order []int
+}
+
+// proposal is a plan that a robot would commit to.
+type proposal struct {
+	plan   Plan
+	path   view.Path
+	urgent bool // what it is committed to is not safe
+	stands bool // it is adopted
+}
+
+func (x *proposals) reset() {
+	x.rng, x.all = rand.New(rand.NewPCG(0x6578_6368_616e_6765, 1)), x.all[:0]
+}
+
+// propose plans for everyone at once, from where all will be when the proposals are adopted, and settles which
+// are.
+func (p *Planner) propose(pref domain.Preference) error {
+	x, now := &p.proposals, p.joint
+	if p.options.Exchange.Delay > 0 {
+		p.joint = now.after(p.options.Exchange.Delay)
+	}
+	if err := p.ask(pref, 0, 1); err != nil {
+		return err
+	}
+	h := p.joint.Scene
+	x.all = slices.Grow(x.all[:0], h.Robots)[:h.Robots]
+	for i := range h.Robots {
+		best, err := p.seek(i, 0, 1)
+		if err != nil {
+			return err
+		}
+		q, r := &x.all[i], &p.joint.Robots[i]
+		q.plan, q.urgent = r.Plan, !p.held
+		now.Robots[i].Exhausted = r.Exhausted
+		if best != nil {
+			q.plan = best.plan
+		}
+		q.path, _ = follow(h, i, &q.plan)
+	}
+	x.settle(p, h)
+	p.joint = now
+	return nil
+}
+
+// settle decides which proposals stand. Whose present plan is not safe is of the highest rank; the others' rank
+// changes from time to time.
+func (x *proposals) settle(p *Planner, h *world.Prediction) {
+	x.order = x.order[:0]
+	for _, urgent := range []bool{true, false} {
+		for k := range h.Robots {
+			if i := (k + p.t) % h.Robots; x.all[i].urgent == urgent {
+				x.order = append(x.order, i)
+			}
+		}
+	}
+	unheard := math.Pow(p.options.Exchange.Lost, repeats)
+	unheard = 1 - (1-unheard)*(1-unheard) // the message or its acknowledgement
+	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Limits.Fastest()
+	for rank, i := range x.order {
+		q := &x.all[i]
+		q.stands = true
+		for other, j := range x.order {
+			apart := h.Radius[i] + h.Radius[j] + h.Params.DSafe + p.options.Hard
+			if far := apart + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > far || math.Abs(h.State[i][1]-h.State[j][1]) > far {
+				continue
+			}
+			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, apart) {
+				q.stands = false
+			}
+		}
+	}
+}
+
+// adopt commits to the proposals that stand.
+func (p *Planner) adopt() {
+	for i := range p.proposals.all {
+		if q := &p.proposals.all[i]; q.stands {
+			p.joint.Commit(i, &q.plan)
+		}
+	}
+	p.proposals.all = p.proposals.all[:0]
+}
+
+// after are the commitments when so many more steps of them have been executed.
+func (j *Commitments) after(steps int) Commitments {
+	width := j.Scene.Params.Room() * world.ActionSize
+	u := make([]float64, steps*width)
+	j.Actions(u)
+	c := j.Clone()
+	c.Obstacles = nil
+	for k := range steps {
+		h := c.Scene.Clone()
+		h.Apply(u[k*width:][:width])
+		c.Shift()
+		c.See(h)
+	}
+	return c
+}

@@ -1,0 +1,51 @@
+package world
+
+import (
+	"math"
+	"reflect"
+	"testing"
+)
+
+// A crowd's scenes are at the density of six robots, the same twice, valid, and have goals that can be reached in the
+// time of an episode.
+func TestCrowdScenes(t *testing.T) {
+	for _, moving := range []bool{false, true} {
+		params := Default(moving)
+		y, err := NewSystem("test", params.ForRobots(54), moving)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := y.Params.Workspace; w != [4]float64{-30, 30, -30, 30} || y.Params.Bodies() != 135 {
+			t.Errorf("workspace %v with %d obstacles", w, y.Params.Bodies())
+		}
+		for index := range uint64(3) {
+			s, err := y.Draw(Validation, 3, index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, _ := y.Draw(Validation, 3, index); !reflect.DeepEqual(s, again) {
+				t.Fatal("the same draw gives another scene")
+			}
+			if err := s.Validate(&y.Params); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(s.Obstacles); len(s.Robots) != 54 || n > 135 || n < 80 {
+				t.Errorf("%d robots and %d obstacles", len(s.Robots), n)
+			}
+			for i, a := range s.Robots {
+				if d := math.Hypot(a.P[0]-a.Goal[0], a.P[1]-a.Goal[1]); d < 8 || d > 18*math.Sqrt2 {
+					t.Errorf("robot %d has %v m to go", i, d)
+				}
+				w := y.Params.Around(a.P, a.Goal)
+				for _, at := range [][2]float64{a.P, a.Goal} {
+					if at[0] < w[0] || at[0] > w[1] || at[1] < w[2] || at[1] > w[3] {
+						t.Errorf("robot %d: %v lies outside of its grid %v", i, at, w)
+					}
+				}
+			}
+			if !moving && !y.connected(&s) {
+				t.Error("somebody has no way")
+			}
+		}
+	}
+}
