@@ -165,7 +165,7 @@ func renderGoals(w io.Writer, results []*closedloop.Result) {
 			fmt.Fprintf(w, "%s: %d of %d draws were left out before any method ran\n", r.Case, r.Excluded, r.Episodes+r.Excluded)
 		}
 		if r.GoalReached != nil {
-			gap := "no episode to compare with the reference, which is safe in none of them"
+			gap := "no episode to compare with the reference"
 			if r.RegretN > 0 {
 				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", r.GapPct.Text("%.3f"), r.GapSEM.Text("%.3f"), r.RegretN)
 			}

@@ -38,6 +38,7 @@ var limits = map[string]limit{
 	"device":               {0, mostDevice},
 	"parallel":             {1, mostThreads},
 	"episodes":             {1, mostEpisodes},
+	"robots":               {1, 1 << 16},
 	"scenarios":            {0, mostScenarios},
 	"candidates":           {1, batchnav.MaxCandidates},
 	"estimate-window":      {0, domain.MaxWindow},

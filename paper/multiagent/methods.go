@@ -61,7 +61,7 @@ func methods(y *world.System) []domain.Method {
 		{"distributed", "messages within the period", plan.Exchange{}},
 		{"distributed-1", "messages take a period", plan.Exchange{Delay: 1}},
 		{"distributed-3", "messages take three periods", plan.Exchange{Delay: 3}},
-		{"distributed-3-lossy", "messages take three periods, and one in twenty is lost", plan.Exchange{Delay: 3, Lost: 0.05}},
+		{"distributed-3-lossy", "messages take three periods, and one in twenty is lost", plan.Exchange{Delay: 3, Loss: 0.05}},
 	} {
 		m := domain.Method{
 			Name: x.name, About: fmt.Sprintf("look-ahead and commitment without the map, %d candidates; robots plan all at once: %s", plan.Budget, x.description),

@@ -30,7 +30,7 @@ type Commitments struct {
 	Guides    []*world.Grid      // cost-to-go; nil: straight home
 }
 
-// newCommitments are nobody's yet, with room for so many robots.
+// newCommitments are empty, with room for a number of robots.
 func newCommitments(robots int) Commitments {
 	return Commitments{Robots: make([]Commitment, robots), Guides: make([]*world.Grid, robots)}
 }
@@ -87,21 +87,21 @@ func follow(h *world.Prediction, i int, plan *Plan) (path view.Path, end [world.
 // plans. In a crowd bodies are left out that no plan of L steps can come near.
 func (j *Commitments) Outlook(i int, l *view.Outlook) {
 	h := j.Scene
-	*l = view.Outlook{Scene: h, Obstacles: j.Obstacles, Guide: j.Guides[i], Near: l.Near[:0], Others: l.Others[:0]}
+	*l = view.Outlook{Scene: h, Obstacles: j.Obstacles, Guide: j.Guides[i], Visible: l.Visible[:0], Robots: l.Robots[:0]}
 	for n := range h.Obstacles {
-		if o := &h.Obstacles[n]; !h.Crowd() || j.near(i, o.C[0], o.C[1], math.Hypot(o.V[0], o.V[1]), o.R, func(k int) (x, y float64) {
+		if o := &h.Obstacles[n]; !h.Crowd() || j.meets(i, o.C[0], o.C[1], math.Hypot(o.V[0], o.V[1]), o.R, func(k int) (x, y float64) {
 			return j.Obstacles[k][n].C[0], j.Obstacles[k][n].C[1]
 		}) {
-			l.Near = append(l.Near, n)
+			l.Visible = append(l.Visible, n)
 		}
 	}
 	fastest := h.Params.Limits.Fastest()
 	for n := range j.Planned {
 		path, s := &j.Robots[n].Path, &h.State[n]
-		if n != i && (!h.Crowd() || j.near(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
+		if n != i && (!h.Crowd() || j.meets(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
 			return float64(path[k][0]), float64(path[k][1])
 		})) {
-			l.Others = append(l.Others, view.Other{Robot: n, Path: path})
+			l.Robots = append(l.Robots, view.Other{Robot: n, Path: path})
 		}
 	}
 }
@@ -109,23 +109,23 @@ func (j *Commitments) Outlook(i int, l *view.Outlook) {
 // nearby is the margin, m, beyond which a body has no part in a robot's plan: more than every buffer.
 const nearby = 1.0
 
-// near reports whether robot i can come nearby to a body within L steps: the body is at (x, y) now, at most so
-// fast, and after k+1 steps at later(k).
-func (j *Commitments) near(i int, x, y, speed, radius float64, later func(k int) (x, y float64)) bool {
+// meets reports whether robot i can come nearby to a body within L steps. The body is at (x, y) now, has at most
+// the speed, and is at later(k) after k+1 steps.
+func (j *Commitments) meets(i int, x, y, speed, radius float64, later func(k int) (x, y float64)) bool {
 	h := j.Scene
 	p, s := h.Params, &h.State[i]
 	reach := radius + h.Radius[i] + p.DSafe + nearby
-	within := func(x, y, distance float64) bool {
+	closer := func(x, y, distance float64) bool {
 		dx, dy := x-s[0], y-s[1]
 		return dx*dx+dy*dy < distance*distance
 	}
 	stride := p.Dt * p.Limits.Fastest()
-	if !within(x, y, reach+world.LookAhead*(stride+p.Dt*speed)) {
+	if !closer(x, y, reach+world.LookAhead*(stride+p.Dt*speed)) {
 		return false
 	}
 	for k := range world.LookAhead {
 		x, y := later(k)
-		if within(x, y, reach+float64(k+1)*stride) {
+		if closer(x, y, reach+float64(k+1)*stride) {
 			return true
 		}
 	}

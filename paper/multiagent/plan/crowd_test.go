@@ -27,10 +27,10 @@ func crowded(t testing.TB, moving bool, robots int) *world.System {
 // somebody has none that is safe.
 func TestCrowdsKeepApart(t *testing.T) {
 	for name, exchange := range map[string]*Exchange{
-		"in turn": nil, "at once": {}, "a period late": {Delay: 1}, "late and lossy": {Delay: 3, Lost: 0.05}, "mostly lost": {Delay: 2, Lost: 0.8},
+		"in turn": nil, "at once": {}, "a period late": {Delay: 1}, "late and lossy": {Delay: 3, Loss: 0.05}, "mostly lost": {Delay: 2, Loss: 0.8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			heard := exchange == nil || exchange.Lost < 0.5 // who is not heard cannot make way for what moves
+			heard := exchange == nil || exchange.Loss < 0.5 // who is not heard cannot make way for what moves
 			y := crowded(t, heard, 20)
 			scene, err := y.Draw(world.Validation, 41, 0)
 			if err != nil {
@@ -109,7 +109,7 @@ func TestCrowdsLookAtWhatTheyCanMeet(t *testing.T) {
 	seen, all := 0, 0
 	for i := range h.Robots {
 		j.Outlook(i, &look)
-		seen += len(look.Near) + len(look.Others)
+		seen += len(look.Visible) + len(look.Robots)
 		all += len(h.Obstacles) + h.Robots - 1
 		for range 50 {
 			plan := wild()
@@ -118,7 +118,7 @@ func TestCrowdsLookAtWhatTheyCanMeet(t *testing.T) {
 			}
 			path, _ := follow(h, i, &plan)
 			for n := range h.Robots {
-				if n == i || slices.ContainsFunc(look.Others, func(o view.Other) bool { return o.Robot == n }) {
+				if n == i || slices.ContainsFunc(look.Robots, func(o view.Other) bool { return o.Robot == n }) {
 					continue
 				}
 				if !path.Clear(&j.Robots[n].Path, h.Radius[i]+h.Radius[n]+h.Params.DSafe+nearby) {
@@ -126,7 +126,7 @@ func TestCrowdsLookAtWhatTheyCanMeet(t *testing.T) {
 				}
 			}
 			for n := range h.Obstacles {
-				if slices.Contains(look.Near, n) {
+				if slices.Contains(look.Visible, n) {
 					continue
 				}
 				for k, at := range path {

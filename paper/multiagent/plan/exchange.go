@@ -11,13 +11,13 @@ import (
 )
 
 // Exchange is how robots that all plan at once tell each other of their plans, by messages that take Delay
-// periods. A robot proposes a plan that is safe among what the others are committed to. It adopts it where it is
-// safe among the proposals of all robots of higher rank too, and where every robot that it can meet has
-// acknowledged it; otherwise it keeps what it is committed to. Whatever the others do, two robots' plans are then
+// periods. A robot proposes a plan that is safe among what the others are committed to. It adopts it where it keeps
+// clear of the proposals of all robots of higher rank too, and every robot that it can meet has acknowledged it.
+// Otherwise it keeps what it is committed to. Whatever the others do, two robots' plans are then
 // safe with each other.
 type Exchange struct {
 	Delay int     // periods from a proposal to its adoption, 0 to MostDelay; proposals are made as often
-	Lost  float64 // share of messages that are lost
+	Loss  float64 // share of messages that are lost
 }
 
 // MostDelay leaves three quarters of a plan to be planned.
@@ -50,7 +50,7 @@ func (x *proposals) reset() {
 func (p *Planner) propose(pref domain.Preference) error {
 	x, now := &p.proposals, p.joint
 	if p.options.Exchange.Delay > 0 {
-		p.joint = now.after(p.options.Exchange.Delay)
+		p.joint = now.executed(p.options.Exchange.Delay)
 	}
 	if err := p.ask(pref, 0, 1); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (p *Planner) propose(pref domain.Preference) error {
 			return err
 		}
 		q, r := &x.all[i], &p.joint.Robots[i]
-		q.plan, q.urgent = r.Plan, !p.held
+		q.plan, q.urgent = r.Plan, !p.secure
 		now.Robots[i].Exhausted = r.Exhausted
 		if best != nil {
 			q.plan = best.plan
@@ -86,18 +86,18 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 			}
 		}
 	}
-	unheard := math.Pow(p.options.Exchange.Lost, repeats)
+	unheard := math.Pow(p.options.Exchange.Loss, repeats)
 	unheard = 1 - (1-unheard)*(1-unheard) // the message or its acknowledgement
 	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Limits.Fastest()
 	for rank, i := range x.order {
 		q := &x.all[i]
 		q.stands = true
 		for other, j := range x.order {
-			apart := h.Radius[i] + h.Radius[j] + h.Params.DSafe + p.options.Hard
-			if far := apart + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > far || math.Abs(h.State[i][1]-h.State[j][1]) > far {
+			distance := h.Radius[i] + h.Radius[j] + h.Params.DSafe + p.options.Hard
+			if most := distance + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > most || math.Abs(h.State[i][1]-h.State[j][1]) > most {
 				continue
 			}
-			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, apart) {
+			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, distance) {
 				q.stands = false
 			}
 		}
@@ -114,8 +114,8 @@ func (p *Planner) adopt() {
 	p.proposals.all = p.proposals.all[:0]
 }
 
-// after are the commitments when so many more steps of them have been executed.
-func (j *Commitments) after(steps int) Commitments {
+// executed are the commitments when more steps of them have been executed.
+func (j *Commitments) executed(steps int) Commitments {
 	width := j.Scene.Params.Room() * world.ActionSize
 	u := make([]float64, steps*width)
 	j.Actions(u)

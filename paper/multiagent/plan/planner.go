@@ -136,7 +136,7 @@ type Planner struct {
 	adopted     []domain.Source // that everyone's plan comes from
 	safe        []bool          // everyone's plan of the decision
 	proposals   proposals       // of an Exchange
-	held        bool            // the robot that was searched for last is committed to a plan that is safe
+	secure      bool            // the robot that was searched for last is committed to a plan that is safe
 }
 
 var _ domain.Controller = (*Planner)(nil)
@@ -309,8 +309,7 @@ func (p *Planner) split(i, round, rounds int) shares {
 
 // exchange decides by an Exchange.
 func (p *Planner) exchange(pref domain.Preference, u []float64) (domain.Decision, error) {
-	every := max(1, p.options.Exchange.Delay)
-	if p.t%every == 0 {
+	if p.t%max(1, p.options.Exchange.Delay) == 0 {
 		if p.options.Exchange.Delay > 0 {
 			p.adopt()
 		}
@@ -336,8 +335,8 @@ func (p *Planner) plan(i, round, rounds int) error {
 	return err
 }
 
-// seek is the best plan that a search finds for robot i, nil where nothing has a score; whether it is safe for all
-// steps is noted.
+// seek is the best plan that a search finds for robot i, nil where nothing has a score. It notes whether the plan
+// is safe for all steps.
 func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
@@ -376,7 +375,7 @@ func (p *Planner) searchRobot(i int, goal float64, n *shares, offers int) {
 	s.primitives(0, opening)
 	p.latents(i, 0, first)
 	s.flush()
-	p.held = int(s.Results[0].Safe[0]) == s.steps
+	p.secure = int(s.Results[0].Safe[0]) == s.steps
 	p.calm[i] = s.Settled(goal, r.Exhausted)
 	if p.calm[i] {
 		return

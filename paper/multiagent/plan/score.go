@@ -59,11 +59,11 @@ func (s *Score) write(l *view.Outlook, i int, dst *rollout.Single) {
 	dst.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
 	dst.Discs = dst.Discs[:0]
 	for k, row := range l.Obstacles[:dst.Steps] {
-		for _, j := range l.Near {
+		for _, j := range l.Visible {
 			o := &row[j]
 			dst.Discs = append(dst.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
 		}
-		for _, o := range l.Others {
+		for _, o := range l.Robots {
 			dst.Discs = append(dst.Discs, o.Path[k][0], o.Path[k][1], float32(h.Radius[o.Robot]+h.Radius[i]+p.DSafe))
 		}
 	}

@@ -45,11 +45,11 @@ func (v *View) Assess(l *Outlook, i int, plan []float64, hard float64) (out Asse
 				out.J[1] += cost
 			}
 		}
-		for _, j := range l.Near {
+		for _, j := range l.Visible {
 			o := &l.Obstacles[k][j]
 			meet(o.C[0], o.C[1], o.R)
 		}
-		for _, o := range l.Others {
+		for _, o := range l.Robots {
 			meet(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot])
 		}
 		out.Low = math.Min(out.Low, low)

@@ -11,22 +11,22 @@ import (
 // and the other robots will be, and the way home.
 type Outlook struct {
 	Scene *world.Prediction
-	// Obstacles are after 1 to LookAhead steps, [step][obstacle], those of Near, by their places in the scene.
+	// Obstacles are after 1 to LookAhead steps, [step][obstacle]; Visible are the places of those that count.
 	Obstacles [][]world.Obstacle
-	Near      []int
-	// Others are the other robots that have plans; without a plan a robot is not seen.
-	Others []Other
+	Visible   []int
+	// Robots are the other robots that have plans; without a plan a robot is not seen.
+	Robots []Other
 	Guide  *world.Grid // cost-to-go of the robot that looks; nil: straight home
 }
 
 // Path is where a committed plan leads, m.
 type Path [world.LookAhead][2]float32
 
-// Clear reports whether two robots on their paths stay apart, m.
-func (p *Path) Clear(q *Path, apart float64) bool {
+// Clear reports whether two robots on their paths keep a distance, m.
+func (p *Path) Clear(q *Path, distance float64) bool {
 	for k := range p {
 		dx, dy := float64(p[k][0]-q[k][0]), float64(p[k][1]-q[k][1])
-		if dx*dx+dy*dy < apart*apart {
+		if dx*dx+dy*dy < distance*distance {
 			return false
 		}
 	}
@@ -53,12 +53,12 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 	e.share, e.crowd = math.Sqrt(h.GoalWeight(i)), 1/float64(h.Company())
 	e.goal = relative(h.Goal[i][0], h.Goal[i][1])
 	v.trace(l, i, func(w int, x, y float64) { e.ways[w] = relative(x, y) })
-	near := math.Inf(1)
-	if n := len(l.Near) + len(l.Others); n > viewSeen {
-		near = l.nearest(i, n)
+	horizon := math.Inf(1)
+	if n := len(l.Visible) + len(l.Robots); n > viewSeen {
+		horizon = l.nearest(i, n)
 	}
 	add := func(x, y, radius float64, later func(k int) (x, y float64)) {
-		if e.count == viewSeen || math.Hypot(x-state[0], y-state[1])-radius > near {
+		if e.count == viewSeen || math.Hypot(x-state[0], y-state[1])-radius > horizon {
 			return
 		}
 		o := &e.bodies[e.count]
@@ -71,13 +71,13 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 			o.knots[n] = relative(x, y)
 		}
 	}
-	for _, j := range l.Near {
+	for _, j := range l.Visible {
 		o := &h.Obstacles[j]
 		add(o.C[0], o.C[1], o.R, func(k int) (x, y float64) { return l.Obstacles[k][j].C[0], l.Obstacles[k][j].C[1] })
 	}
-	for _, o := range l.Others {
-		at := &h.State[o.Robot]
-		add(at[0], at[1], h.Radius[o.Robot], func(k int) (x, y float64) { return float64(o.Path[k][0]), float64(o.Path[k][1]) })
+	for _, o := range l.Robots {
+		s := &h.State[o.Robot]
+		add(s[0], s[1], h.Radius[o.Robot], func(k int) (x, y float64) { return float64(o.Path[k][0]), float64(o.Path[k][1]) })
 	}
 	v.encode(&e, s, c)
 }
@@ -86,13 +86,13 @@ func (v *View) Observe(l *Outlook, i int, s, c []float64) {
 // radii.
 func (l *Outlook) nearest(i, n int) float64 {
 	h, all := l.Scene, make([]float64, 0, n)
-	at := &h.State[i]
-	for _, j := range l.Near {
+	state := &h.State[i]
+	for _, j := range l.Visible {
 		o := &h.Obstacles[j]
-		all = append(all, math.Hypot(o.C[0]-at[0], o.C[1]-at[1])-o.R)
+		all = append(all, math.Hypot(o.C[0]-state[0], o.C[1]-state[1])-o.R)
 	}
-	for _, o := range l.Others {
-		all = append(all, math.Hypot(h.State[o.Robot][0]-at[0], h.State[o.Robot][1]-at[1])-h.Radius[o.Robot])
+	for _, o := range l.Robots {
+		all = append(all, math.Hypot(h.State[o.Robot][0]-state[0], h.State[o.Robot][1]-state[1])-h.Radius[o.Robot])
 	}
 	slices.Sort(all)
 	return all[viewSeen-1]

@@ -33,7 +33,7 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 	for i := range all {
 		all[i].Scene = h
 		for j := range h.Obstacles {
-			all[i].Near = append(all[i].Near, j)
+			all[i].Visible = append(all[i].Visible, j)
 		}
 		if !y.Moving() {
 			var standing []world.Disc
@@ -61,7 +61,7 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 			}
 			paths[i] = path
 			for j := range all {
-				all[j].Others = others(paths, j)
+				all[j].Robots = others(paths, j)
 			}
 		}
 		if k < steps {
@@ -108,7 +108,7 @@ func TestViewIsOfASet(t *testing.T) {
 			v.Observe(&l, 0, s, c)
 			h := l.Scene.Clone()
 			shuffled := l
-			shuffled.Scene, shuffled.Others = h, nil
+			shuffled.Scene, shuffled.Robots = h, nil
 			shuffled.Obstacles = make([][]world.Obstacle, len(l.Obstacles))
 			order := rng.Perm(len(h.Obstacles))
 			for j, k := range order {
@@ -123,7 +123,7 @@ func TestViewIsOfASet(t *testing.T) {
 			for j, k := range rng.Perm(h.Robots - 1) {
 				j, k = j+1, k+1
 				h.State[j], h.Radius[j] = l.Scene.State[k], l.Scene.Radius[k]
-				shuffled.Others = append(shuffled.Others, Other{j, l.Others[k-1].Path})
+				shuffled.Robots = append(shuffled.Robots, Other{j, l.Robots[k-1].Path})
 			}
 			s2, c2 := vectors(v)
 			v.Observe(&shuffled, 0, s2, c2)
@@ -148,7 +148,7 @@ func TestViewHasNoFrame(t *testing.T) {
 	move := func(p [2]float64) [2]float64 { return [2]float64{cos*p[0] - sin*p[1] + 3, sin*p[0] + cos*p[1] - 2} }
 	h := l.Scene.Clone()
 	moved := l
-	moved.Scene, moved.Others = h, nil
+	moved.Scene, moved.Robots = h, nil
 	for j := range h.Obstacles {
 		h.Obstacles[j].C = move(h.Obstacles[j].C)
 	}
@@ -165,13 +165,13 @@ func TestViewHasNoFrame(t *testing.T) {
 		h.State[j][2] += turn
 		h.Goal[j] = move(h.Goal[j])
 	}
-	for _, o := range l.Others {
+	for _, o := range l.Robots {
 		path := *o.Path
 		for k := range path {
 			at := move([2]float64{float64(path[k][0]), float64(path[k][1])})
 			path[k] = [2]float32{float32(at[0]), float32(at[1])}
 		}
-		moved.Others = append(moved.Others, Other{o.Robot, &path})
+		moved.Robots = append(moved.Robots, Other{o.Robot, &path})
 	}
 	s2, c2 := vectors(v)
 	v.Observe(&moved, 1, s2, c2)
@@ -191,7 +191,7 @@ func TestViewStepIsThePlants(t *testing.T) {
 	for range 6 {
 		looks := seen(t, y, rng)
 		l := looks[0]
-		l.Others = nil
+		l.Robots = nil
 		s, c := vectors(v)
 		v.Observe(&l, 0, s, c)
 		u := make([]float64, world.MaxRobots*world.ActionSize)
@@ -201,7 +201,7 @@ func TestViewStepIsThePlants(t *testing.T) {
 		v.Step(s, c, u[:2], sNext, cNext)
 		h := l.Scene.Clone()
 		h.Apply(u)
-		next := Outlook{Scene: h, Near: l.Near, Obstacles: h.Predicted(nil, world.LookAhead)}
+		next := Outlook{Scene: h, Visible: l.Visible, Obstacles: h.Predicted(nil, world.LookAhead)}
 		want, context := vectors(v)
 		v.Observe(&next, 0, want, context)
 		for _, k := range []int{viewSpeed, viewDistance, viewGoal, viewGoal + 1, viewClearance} {

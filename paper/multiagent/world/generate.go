@@ -73,8 +73,8 @@ func Frozen(moving bool) Distribution {
 	}
 }
 
-// crowd makes the scenes those of exactly as many robots as there is room for, whose goals are as far as in a
-// workspace of the usual size, so that episodes are as long, and of as many obstacles a robot.
+// crowd makes the scenes those of a full room of robots, at the density of obstacles of a few. Goals are no farther
+// than in a workspace of the usual size, so that episodes stay as long.
 func (d *Distribution) crowd(p *Params) {
 	d.Robots = [2]int{p.Room(), p.Room()}
 	d.Obstacles = [2]int{p.Bodies() * d.Obstacles[0] / MaxObstacles, p.Bodies()}

@@ -186,15 +186,15 @@ func (g *Grid) reachable(start, goal [2]float64) bool {
 }
 
 // Around is what a grid from a robot to its goal spans: the workspace, of a crowd's what lies around both.
-func (p *Params) Around(at, goal [2]float64) [4]float64 {
+func (p *Params) Around(start, goal [2]float64) [4]float64 {
 	w := p.Workspace
 	if p.Room() <= Few {
 		return w
 	}
-	const beyond = 8 // m
+	const border = 8 // m
 	for k := range 2 {
-		w[2*k] = max(w[2*k], math.Floor(min(at[k], goal[k]))-beyond)
-		w[2*k+1] = min(w[2*k+1], math.Ceil(max(at[k], goal[k]))+beyond)
+		w[2*k] = max(w[2*k], math.Floor(min(start[k], goal[k]))-border)
+		w[2*k+1] = min(w[2*k+1], math.Ceil(max(start[k], goal[k]))+border)
 	}
 	return w
 }
@@ -215,8 +215,8 @@ func (y *System) reaches(a *Robot, obstacles []Obstacle) bool {
 	return NewGrid(y.Params.Around(a.P, a.Goal), a.Goal, discs).reachable(a.P, a.Goal)
 }
 
-// connect is connected, but in a crowd, of whom someone is always cut off, the obstacles near such a robot's
-// goal are taken away until it is not.
+// connect is connected. In a crowd somebody is always cut off: there the obstacles near such a robot's goal are taken
+// away until it is not.
 func (y *System) connect(scene *Scene) bool {
 	if y.Params.Room() <= Few {
 		return y.connected(scene)

@@ -76,8 +76,8 @@ type Params struct {
 // Room is how many robots state, context and action have room for.
 func (p *Params) Room() int { return cmp.Or(p.Robots, MaxRobots) }
 
-// ForRobots returns the constants of scenes of exactly n robots, more than Few, at the density of six: the
-// workspace and the room for obstacles grow with them.
+// ForRobots returns the constants of scenes of exactly n robots, more than Few, at the density of six. The workspace
+// and the room for obstacles grow with them.
 func (p Params) ForRobots(n int) Params {
 	grow := float64(n) / MaxRobots
 	for k := range p.Workspace {

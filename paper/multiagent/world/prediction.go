@@ -41,8 +41,7 @@ type Prediction struct {
 	Obstacles []Obstacle            // now
 }
 
-// hold makes h the problem of so many robots, whose numbers are what was there before or zero, in the memory
-// that it has.
+// hold makes room for a number of robots in the memory that there is. Their numbers are to be written.
 func (h *Prediction) hold(robots int) {
 	h.Robots = robots
 	h.State, h.Radius = slices.Grow(h.State[:0], robots)[:robots], slices.Grow(h.Radius[:0], robots)[:robots]
@@ -149,7 +148,7 @@ func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin
 }
 
 // GoalWeight is the weight of robot i's squared goal distance: 1 for the ego,
-// η_g/N for the others, of whom a crowd has as many as a Few.
+// η_g/N for the others. In a crowd N is that of a Few.
 func (h *Prediction) GoalWeight(i int) float64 {
 	if i == 0 {
 		return 1

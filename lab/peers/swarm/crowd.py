@@ -1,0 +1,200 @@
+"""Drives gpc's planners of many robots and judges every step by arithmetic of its own.
+
+    python crowd.py --gpc bin/gpc --case multiagent-moving --robots 128 --episodes 20 --seed 7 --method distributed-1 --out FILE.jsonl
+    python crowd.py --gpc bin/gpc --robots 128 --area 8 --steps 512 --episodes 100 --seed 7 --method distributed-1 --out FILE.jsonl
+    python crowd.py --gpc bin/gpc --scenes SCENES.jsonl --area 4 --steps 256 --method distributed --out FILE.jsonl
+
+With --area alone it draws scenes as GCBF+ does: starts and goals uniform, four radii from each other and from --discs obstacles. With --scenes it takes the scenes that gcbf.py has written for GCBF+'s Dubins car. The world is the same in other units: lengths times 7 and times
+times 20/3, so that a robot of 0.05 m has 0.35 m and a period of 0.03 s is 0.2 s. Limits are those of the Dubins car but for the turn rate, which
+gpc bounds by 2.5 rad/s (16.7 rad/s there, where 60 are allowed). A robot has arrived within 0.1 m of its goal, which is 0.7 m here. Each of the two
+programs integrates the same equations by its own step: GCBF+ by Euler, gpc along the mean heading at the mean speed.
+
+The record has a header and a line for each episode, in gpc's units. Every step is checked from the states of the trace, without gpc: bodies that touch
+(radii alone, no safety distance), speeds, the step of the dynamics, and the obstacles' own motion. A path ends at the arrival, so its ratio to the
+straight line may be below one; `ratio_to_goal` adds the distance that is left. `robot_us` are the times of decisions over the number of robots.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+LENGTH, TIME = 7.0, 0.2 / 0.03
+
+
+def converted(scene: dict, area: float, steps: int) -> dict:
+    """A scene of gcbf.py as a scene file."""
+    fast, hard, side = 0.8 * LENGTH / TIME, 3.0 * LENGTH / TIME**2, area * LENGTH
+    beyond = 2 * LENGTH  # obstacles reach beyond the area, and nothing keeps robots inside
+    scaled = lambda p: [LENGTH * v for v in p]
+    params = {
+        "d_safe": 0.0, "goal_radius": 0.1 * LENGTH, "workspace": [-beyond, side + beyond] * 2, "steps": steps,
+        "limits": {"v_min": -fast, "v_max": fast, "a_min": -hard, "a_max": hard, "omega_max": 2.5, "du_max": [2 * hard, 5.0]},
+    }
+    if len(scene["agents"]) > 6:
+        params["robots"] = len(scene["agents"])
+    if len(scene["obstacles"]) > 15:
+        params["obstacles"] = len(scene["obstacles"])
+    agents = [{"p": scaled(a["p"]), "theta": a["theta"], "v": 0, "r": LENGTH * a["r"], "goal": scaled(a["goal"])} for a in scene["agents"]]
+    obstacles = [{"c": scaled(o["c"]), "v": [0, 0], "r": LENGTH * o["r"]} for o in scene["obstacles"]]
+    return {"gpc_scene": 1, "case": "multiagent-static", "params": params, "scene": {"agents": agents, "obstacles": obstacles}}
+
+
+def drawn(rng: np.random.Generator, robots: int, area: float, discs: int) -> dict:
+    """A scene in GCBF+'s units, as its environments draw them."""
+    radius, obstacles = 0.05, [{"c": rng.uniform(0, area, 2).tolist(), "r": rng.uniform(0.05, 0.25)} for _ in range(discs)]
+
+    def places() -> np.ndarray:
+        out = np.zeros((0, 2))
+        while len(out) < robots:
+            p = rng.uniform(0, area, 2)
+            free = all(np.hypot(*(p - o["c"])) > o["r"] + 4 * radius for o in obstacles)
+            if free and (np.hypot(*(out - p).T) > 4 * radius).all():
+                out = np.vstack([out, p])
+        return out
+
+    starts, goals = places(), places()
+    return {"agents": [{"p": p.tolist(), "theta": rng.uniform(-np.pi, np.pi), "r": radius, "goal": g.tolist()} for p, g in zip(starts, goals)], "obstacles": obstacles}
+
+
+def obstacle_paths(scene: dict, params: dict, steps: int) -> np.ndarray:
+    """Centres [step][obstacle][axis]: straight, mirrored at the workspace's edge inset by the radius."""
+    c = np.array([o["c"] for o in scene["obstacles"]]).reshape(-1, 2)
+    v = np.array([o["v"] for o in scene["obstacles"]]).reshape(-1, 2)
+    r = np.array([o["r"] for o in scene["obstacles"]])
+    w, out = params["workspace"], [c.copy()]
+    for _ in range(steps):
+        c = c + params["dt"] * v
+        for k in range(2):
+            lo, hi = w[2 * k] + r, w[2 * k + 1] - r
+            above, below = c[:, k] > hi, c[:, k] < lo
+            c[:, k] = np.where(above, 2 * hi - c[:, k], np.where(below, 2 * lo - c[:, k], c[:, k]))
+            v[:, k] = np.where(above | below, -v[:, k], v[:, k])
+        out.append(c.copy())
+    return np.array(out)
+
+
+def judged(header: dict, scene: dict, lines: list, end: dict) -> dict:
+    """One episode of a trace."""
+    params, n = header["params"], len(scene["agents"])
+    start = [v for a in scene["agents"] for v in (*a["p"], a["theta"], a["v"])]
+    states = np.array([start] + [line["s"][: 4 * n] for line in lines]).reshape(-1, n, 4)
+    actions = np.array([line["u"][: 2 * n] for line in lines]).reshape(-1, n, 2)
+    steps = len(actions)
+    radius = np.array([a["r"] for a in scene["agents"]])
+    goal = np.array([a["goal"] for a in scene["agents"]])
+    limits = params["limits"]
+    speed = np.clip(states[:-1, :, 3] + params["dt"] * actions[..., 0], limits["v_min"], limits["v_max"])
+    heading = states[:-1, :, 2] + params["dt"] * actions[..., 1] / 2
+    way = params["dt"] * (states[:-1, :, 3] + speed) / 2
+    predicted = np.stack([states[:-1, :, 0] + way * np.cos(heading), states[:-1, :, 1] + way * np.sin(heading),
+                          states[:-1, :, 2] + params["dt"] * actions[..., 1], speed], axis=-1)
+    off, place = float(np.abs(predicted - states[1:]).max()), states[..., :2]
+    centres = obstacle_paths(scene, params, steps)
+    around = np.array([o["r"] for o in scene["obstacles"]])
+    touching, pair, body = np.zeros(n, bool), np.inf, np.inf
+    for k in range(steps + 1):
+        gap = np.linalg.norm(place[k][:, None] - place[k][None], axis=-1) - radius[:, None] - radius[None]
+        np.fill_diagonal(gap, np.inf)
+        touching |= (gap < 0).any(axis=1)
+        pair = min(pair, float(gap.min()))
+        if len(around):
+            gap = np.linalg.norm(place[k][:, None] - centres[k][None], axis=-1) - radius[:, None] - around[None]
+            touching |= (gap < 0).any(axis=1)
+            body = min(body, float(gap.min()))
+    distance = np.linalg.norm(place - goal, axis=-1)
+    there = distance <= params["goal_radius"]
+    arrived, arrival = there.any(axis=0), there.argmax(axis=0)
+    length = np.concatenate([np.zeros((1, n)), np.linalg.norm(np.diff(place, axis=0), axis=-1).cumsum(axis=0)])
+    robots = np.arange(n)
+    moved = arrived & (arrival > 0)
+    path, left = length[arrival, robots][moved], distance[arrival, robots][moved]
+    straight = distance[0][moved]
+    each = np.array([line["latency_us"] for line in lines]) / n
+    return {
+        "robots": n, "obstacles": len(around), "steps": steps, "collided": int(touching.sum()), "arrived": int(arrived.sum()),
+        "collision_free": not bool(touching.any()), "all_arrived": bool(arrived.all()), "last_arrival": int(arrival[arrived].max()) if arrived.any() else None,
+        "smallest_gap_m": pair, "smallest_gap_obstacle_m": body if np.isfinite(body) else None,
+        "ratio": float((path / straight).mean()), "ratio_to_goal": float(((path + left) / straight).mean()), "ratio_all": float(path.sum() / straight.sum()),
+        "robot_us": {"p50": float(np.median(each)), "p99": float(np.quantile(each, 0.99)), "first": float(each[0])}, "dynamics_off": off,
+        "said": {k: end.get(k) for k in ("safe", "reached", "collision_free")},
+    }
+
+
+def episodes(path: Path):
+    """(header, scene, decisions, end) of every episode of a trace."""
+    header = scene = None
+    lines = []
+    with path.open() as file:
+        for text in file:
+            line = json.loads(text)
+            if header is None:
+                header = line
+            elif "scene" in line and "u" not in line:
+                scene, lines = line["scene"], []
+            elif "u" in line:
+                lines.append(line)
+            elif "end" in line:
+                yield header, scene, lines, line["end"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpc", default="bin/gpc")
+    parser.add_argument("--method", default="distributed")
+    parser.add_argument("--case", default="multiagent-moving")
+    parser.add_argument("--robots", type=int)
+    parser.add_argument("--episodes", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--noise", type=float, default=0)
+    parser.add_argument("--candidates", type=int)
+    parser.add_argument("--scenes")
+    parser.add_argument("--area", type=float)
+    parser.add_argument("--discs", type=int, default=0)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--out", required=True)
+    o = parser.parse_args()
+    if (o.scenes is None) == (o.robots is None) or (o.area is None) != (o.steps is None) or o.scenes and not o.area:
+        parser.error("want --robots, --robots with --area and --steps, or --scenes with these two")
+    scenes = []
+    if o.scenes:
+        scenes = [json.loads(line) for line in open(o.scenes)][: o.episodes]
+    elif o.area:
+        rng = np.random.default_rng(o.seed)
+        scenes = [drawn(rng, o.robots, o.area, o.discs) for _ in range(o.episodes)]
+    rows, header, commit = [], None, None
+    for n in range(len(scenes) or o.episodes):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / "trace.jsonl"
+            command = [o.gpc, "eval", "multiagent-static" if scenes else o.case, "--method", o.method, "--trace", str(trace), "--seed", str(o.seed), "--json"]
+            if o.noise:
+                command += ["--noise", str(o.noise)]
+            if o.candidates:
+                command += ["--candidates", str(o.candidates)]
+            if scenes:
+                file = Path(folder) / "scene.json"
+                file.write_text(json.dumps(converted(scenes[n], o.area, o.steps)))
+                command += ["--scene", str(file)]
+            else:  # one episode a run, so that no trace is larger than that
+                command += ["--robots", str(o.robots), "--episodes", str(o.episodes), "--shard", f"{n}/{o.episodes}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for header, scene, lines, end in episodes(trace):
+                commit = header["commit"]
+                rows.append({"scene": n, **judged(header, scene, lines, end)})
+                row = rows[-1]
+                print(f"scene {n}: {row['collided']} collided, {row['arrived']} of {row['robots']} arrived, ratio {row['ratio']:.3f}, "
+                      f"robot p50 {row['robot_us']['p50']:.0f} µs, p99 {row['robot_us']['p99']:.0f}", file=sys.stderr, flush=True)
+    first = {"benchmark": "peers-swarm", "method": o.method, "commit": commit, "case": header["case"], "device": header["device"], "isa": header["isa"],
+             "seed": o.seed, "noise": o.noise, "candidates": o.candidates, "area": o.area, "load": os.getloadavg()[0]}
+    temporary = Path(o.out).with_suffix(".part")
+    temporary.write_text("".join(json.dumps(row) + "\n" for row in [first, *rows]))
+    temporary.replace(o.out)
+
+
+if __name__ == "__main__":
+    main()
