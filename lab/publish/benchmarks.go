@@ -288,6 +288,12 @@ var (
 		{"gap, mean, %", "{gap_% %.3g}"}, {"median", "{gap_median_% %.3g}"}, {"worst", "{gap_worst_% %.3g}"}, {"below 0.01 %", "{optimal %.0f}/{compared %.0f}"},
 		{"a solve, median CPU, ms", "{solve_median_ms %.3g}"}, {"the first decision, CPU, ms", "{first_ms %.3g}"}, {"all 20", "{episode_ms %.3g}"}, {"SCIP's by the first decision's", "{times %.3g}"},
 	}}
+	// swarm are crowds of robots by our planners and GCBF+'s networks, judged by lab/peers/swarm/crowd.py.
+	swarm = benchmarkTable{"BenchmarkSwarm", true, report.Columns{
+		{"scenes", "`{0}`"}, {"who drives", "`{1}`"}, {"robots", "{robots %.0f}"}, {"obstacles", "{obstacles %.0f}"}, {"robots that touched something", "{touched %.0f}"},
+		{"scenes without a touch", "{clean %.0f}/{scenes %.0f}"}, {"arrived, %", "{arrived_% %.2f}"}, {"way / straight line", "{ratio %.3f}"},
+		{"a robot's decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"},
+	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
 	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},

@@ -67,6 +67,7 @@ var documents = []document{
 	{switchedPage, "solvers of mixed-integer problems", switchedPeers.text},
 	{switchedPage, "more periods and inputs", switchedScaling.text},
 	{switchedPage, "learning to optimize", learnedToOptimize.text},
+	{"docs/results/robots.md", "crowds", swarm.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},

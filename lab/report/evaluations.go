@@ -33,7 +33,7 @@ func (r *Records) evaluationSections() []Section {
 		if evals := r.InRegimes(name); len(evals) > 0 {
 			out = append(out, r.regimeSection(name, evals))
 		}
-		if evals := r.noisy(name); len(evals) > 0 {
+		if evals := r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" }); len(evals) > 0 {
 			out = append(out, r.noiseSection(name, evals))
 		}
 		if len(out) == first { // a trace alone
@@ -77,7 +77,7 @@ type runRow struct {
 // row is a run in a table beside another method.
 func (r *Records) row(e *closedloop.Result, paper published.Row, beside string) runRow {
 	row := runRow{
-		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: safeInterval(e),
+		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
 		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),
 		FailPct: 100 * (1 - float64(e.Safe)), Less: r.CostAbove(e, beside), Times: Times("%.4f", &e.Latency),
 	}

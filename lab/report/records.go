@@ -118,11 +118,6 @@ func (r *Records) Plain(name string) []closedloop.Result {
 	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
 }
 
-// noisy returns the evaluations of a case with measurement noise, by noise.
-func (r *Records) noisy(name string) []closedloop.Result {
-	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
-}
-
 // InRegimes returns the evaluations of a case that name a regime, by regime,
 // noise and method.
 func (r *Records) InRegimes(name string) []closedloop.Result {

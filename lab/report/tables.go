@@ -206,11 +206,6 @@ func SafeOf(e *closedloop.Result) string {
 	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
 }
 
-// safeInterval is the 95 % interval of their share.
-func safeInterval(e *closedloop.Result) string {
-	return fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1])
-}
-
 // TimesHeading is that of a column of Times.
 const TimesHeading = "decision p50 / p99 (first), ms"
 

@@ -100,6 +100,9 @@ func (o *Options) validate() error {
 	if o.Ways < descentBold {
 		return fmt.Errorf("multiagent: %d ways are kept, want at least %d", o.Ways, descentBold)
 	}
+	if x := o.Exchange; x != nil && (x.Delay < 0 || x.Delay > MostDelay || !(x.Loss >= 0 && x.Loss < 1)) {
+		return fmt.Errorf("multiagent: messages that take %d periods, of which %g are lost, want 0 to %d, and at least 0 and less than 1", x.Delay, x.Loss, MostDelay)
+	}
 	if sum := o.Descent + o.Noise + o.Latent; !(o.Descent >= 0 && o.Noise >= 0 && o.Latent >= 0 && sum <= 1+1e-9) {
 		return fmt.Errorf("multiagent: shares %g of descent, %g of noise and %g of latents, want them ≥ 0 with a sum ≤ 1", o.Descent, o.Noise, o.Latent)
 	}
