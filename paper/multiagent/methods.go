@@ -68,7 +68,7 @@ func methods(y *world.System) []domain.Method {
 			Group: domain.GroupOwn, Candidates: plan.Budget,
 		}
 		add(m, plan.Budget, func(n int) plan.Options {
-			o := primitives(n)
+			o := descents(n)
 			o.Exchange = &x.Exchange
 			return o
 		})

@@ -34,6 +34,7 @@ type Search struct {
 	// The robot that is searched for.
 	look      *view.Outlook
 	robot     int
+	start     rollout.Unicycle[float64]
 	committed *Plan
 	bounds    [1]rollout.Bounds[float32]
 
@@ -87,6 +88,9 @@ func NewSearch(evaluator rollout.Evaluator, steps, candidates, ways int) *Search
 // candidates are scored by score, and the plan that it is committed to is one of them.
 func (s *Search) Begin(l *view.Outlook, i int, score Score, committed *Plan) {
 	s.look, s.robot, s.committed = l, i, committed
+	state := &l.Scene.State[i]
+	s.start = rollout.Unicycle[float64]{X: state[0], Y: state[1], V: state[3]}
+	s.start.Sin, s.start.Cos = math.Sincos(state[2])
 	s.bounds[0] = l.Scene.Bounds(i)
 	score.write(l, i, &s.Problem)
 	s.filled = 0

@@ -124,9 +124,8 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 	h := s.look.Scene
 	dt, vLo, vHi := float32(h.Params.Dt), float32(h.Params.Limits.VMin), float32(h.Params.Limits.VMax)
 	limits := &s.bounds[0]
-	start := &h.State[s.robot]
-	sin64, cos64 := math.Sincos(start[2])
-	r := rollout.Unicycle[float32]{X: float32(start[0]), Y: float32(start[1]), Cos: float32(cos64), Sin: float32(sin64), V: float32(start[3])}
+	start := &s.start
+	r := rollout.Unicycle[float32]{X: float32(start.X), Y: float32(start.Y), Cos: float32(start.Cos), Sin: float32(start.Sin), V: float32(start.V)}
 	previous := limits.Previous
 	gx, gy := float32(h.Goal[s.robot][0]), float32(h.Goal[s.robot][1])
 	guide := s.look.Guide

@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
+)
 
 // way is where a plan leads after a quarter, a half and three quarters of its
 // steps: on which side of the bodies it passes, and when.
@@ -20,13 +24,13 @@ func (a *way) distance(b *way) (largest float64) {
 
 // follow rolls candidate n out and returns its way.
 func (s *Search) follow(n int) (w way) {
-	h := s.look.Scene
-	state := h.State[s.robot]
+	p, r := s.look.Scene.Params, s.start
 	quarter := s.steps / 4
 	for k := range len(w) * quarter {
-		state = h.Params.Step(&state, float64(s.Plans[s.entry(2*k, n)]), float64(s.Plans[s.entry(2*k+1, n)]))
+		sin, cos := rollout.HalfTurn(float64(s.Plans[s.entry(2*k+1, n)]) * p.Dt / 2)
+		r.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, float64(s.Plans[s.entry(2*k, n)]), sin, cos)
 		if (k+1)%quarter == 0 {
-			w[k/quarter] = [2]float64{state[0], state[1]}
+			w[k/quarter] = [2]float64{r.X, r.Y}
 		}
 	}
 	return w

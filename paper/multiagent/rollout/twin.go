@@ -25,6 +25,13 @@ func (r *Unicycle[T]) Step(dt, lo, hi, a, sin, cos T) (meanCos, meanSin, mean T)
 	return meanCos, meanSin, mean
 }
 
+// HalfTurn is sine and cosine of half a step's turn, at most 0.25 rad (see
+// world.Params.Validate), by series exact to 1e-12.
+func HalfTurn(x float64) (sin, cos float64) {
+	q := x * x
+	return x * (1 - q*(1.0/6)*(1-q*(1.0/20)*(1-q*(1.0/42)))), 1 - q*(1.0/2)*(1-q*(1.0/12)*(1-q*(1.0/30)*(1-q*(1.0/56))))
+}
+
 // Huber is weight·m·(2t − m) with m = min(t, knee) of a depth t ≥ 0, and its derivative
 // in t: weight·t² up to the knee, linear from there.
 func Huber[T real](weight, t, knee T) (cost, slope T) {

@@ -227,7 +227,7 @@ type motion struct {
 func (v *View) move(speed, a, omega float64) motion {
 	p := &v.system.Params
 	m := motion{next: pose{Cos: 1, V: speed}}
-	m.sin, m.cos = halfTurn(omega * p.Dt / 2)
+	m.sin, m.cos = rollout.HalfTurn(omega * p.Dt / 2)
 	_, _, m.mean = m.next.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, a, m.sin, m.cos)
 	return m
 }

@@ -97,17 +97,10 @@ func (v *View) pursue(e *sight, m *manoeuvre, plan []float64, path *[world.LookA
 		if plan != nil {
 			plan[2*k], plan[2*k+1] = u[0], u[1]
 		}
-		sin, cos := halfTurn(u[1] * dt / 2)
+		sin, cos := rollout.HalfTurn(u[1] * dt / 2)
 		p.Step(dt, limits.VMin, limits.VMax, u[0], sin, cos)
 		path[k+1] = p
 	}
-}
-
-// halfTurn is sine and cosine of half a step's turn, at most 0.25 rad (see
-// Params.Validate), by series exact to 1e-12.
-func halfTurn(x float64) (sin, cos float64) {
-	q := x * x
-	return x * (1 - q*(1.0/6)*(1-q*(1.0/20)*(1-q*(1.0/42)))), 1 - q*(1.0/2)*(1-q*(1.0/12)*(1-q*(1.0/30)*(1-q*(1.0/56))))
 }
 
 // clip is x, or the end of [lo, hi] it lies beyond; not for NaN.
