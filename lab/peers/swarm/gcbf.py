@@ -147,7 +147,8 @@ class Peer:
     def header(self):
         env, options = self.env, self.options
         keys = {k: v for k, v in vars(options).items() if k not in ("gcbfplus", "commit", "out", "write_scenes")}
-        sizes = {"dt_s": env.dt, "radius_m": env.params["car_radius"], "arrival_m": 2 * env.params["car_radius"], "range_m": env.params["comm_radius"], "rays": env.params["n_rays"]}
+        radius = env.params["car_radius"]
+        sizes = {"dt_s": env.dt, "radius_m": radius, "arrival_m": 2 * radius, "range_m": env.params["comm_radius"], "rays": env.params["n_rays"]}
         versions = {"python": platform.python_version()} | {n: importlib.metadata.version(n) for n in VERSIONS}
         return {"benchmark": "peers-swarm", "method": "gcbf+", "commit": commit(options), "cpu": processor()} | keys | sizes | {"versions": versions}
 
@@ -169,8 +170,9 @@ class Peer:
                 agents, obstacles = scene["agents"], scene.get("obstacles", [])
                 if len(agents) != self.options.robots:
                     sys.exit(f"{self.options.scenes}: scene {number} has {len(agents)} robots, want {self.options.robots}")
-                if any(a["r"] != self.env.params["car_radius"] for a in agents) or any(any(o.get("v", [0])) for o in obstacles):
-                    sys.exit(f"{self.options.scenes}: scene {number}: robots have a radius of {self.env.params['car_radius']} m, and obstacles stand still")
+                radius = self.env.params["car_radius"]
+                if any(a["r"] != radius for a in agents) or any(any(o.get("v", [0])) for o in obstacles):
+                    sys.exit(f"{self.options.scenes}: scene {number}: robots have a radius of {radius} m, and obstacles stand still")
                 state, goal = np.zeros((2, len(agents), 4), np.float32)
                 state[:, :2], goal[:, :2] = [a["p"] for a in agents], [a["goal"] for a in agents]
                 if self.options.env == "DubinsCar":
@@ -185,9 +187,11 @@ class Peer:
         """A line of a file of scenes."""
         state, goal, obstacle = self.jax.device_get(graph.env_states)
         if self.options.env != "DubinsCar":
-            state = 0 * state + [1, 1, 0, 0] * state
-        agents = [{"p": s[:2].tolist(), "theta": float(s[2]), "v": float(s[3]), "r": self.env.params["car_radius"], "goal": g[:2].tolist()} for s, g in zip(state, goal)]
-        return {"agents": agents, "obstacles": [{"c": c.tolist(), "v": [0, 0], "r": float(w) / 2} for c, w in zip(obstacle.center, obstacle.width)]}
+            state = state * [1, 1, 0, 0]  # its velocity, zero, is no heading
+        radius = self.env.params["car_radius"]
+        agents = [{"p": s[:2].tolist(), "theta": float(s[2]), "v": float(s[3]), "r": radius, "goal": g[:2].tolist()} for s, g in zip(state, goal)]
+        discs = [{"c": c.tolist(), "v": [0, 0], "r": float(w) / 2} for c, w in zip(obstacle.center, obstacle.width)]
+        return {"agents": agents, "obstacles": discs}
 
     def select(self, graph):
         """The graph with the edges of robots in range, and a number of edges at the padding node that makes their count a power of two."""
@@ -236,13 +240,15 @@ class Peer:
         path, straight = length[arrival, robots], np.linalg.norm(goal - positions[0], axis=1)
         left = np.linalg.norm(goal - positions[arrival, robots], axis=1)
         moved = arrival > 0
+        ratio, whole = (path / straight)[moved], ((path + left) / straight)[moved]
         cpu = [1e3 * v for v in self.cpu[first:] if v is not None]
         return result | {
             "collided": int(collided.sum()), "arrived": int(arrived.sum()), "succeeded": int((arrived & ~collided).sum()),
-            "collision_free": not collided.any(), "last_arrival": int(arrival.max()), "all_arrived": bool(arrived.all()), "smallest_distance_m": float(distance),
+            "collision_free": not collided.any(), "all_arrived": bool(arrived.all()), "last_arrival": steps(arrival[[arrival.argmax()]])[0],
+            "smallest_distance_m": float(distance) if np.isfinite(distance) else None,
             "path_m": [float(p) if a else None for p, a in zip(path, arrived)], "straight_m": straight.tolist(),
             "arrival": steps(arrival), "collision": steps(contact),
-            "ratio": float(np.mean((path / straight)[moved])) if moved.any() else None, "ratio_to_goal": float(np.mean(((path + left) / straight)[moved])) if moved.any() else None,
+            "ratio": float(ratio.mean()) if moved.any() else None, "ratio_to_goal": float(whole.mean()) if moved.any() else None,
             "act_cpu_ms": {"median": float(np.median(cpu)), "p99": float(np.quantile(cpu, 0.99)), "count": len(cpu)} if cpu else None,
             "edge_count": self.edges or int(graph.receivers.shape[0]), "wall_s": time.perf_counter() - started,
         }
@@ -300,13 +306,16 @@ def summarise(options, episodes):
     complete = [e for e in episodes if "failed" not in e]
     if not complete:
         return
-    rate = {name: 100 * np.mean([f(e) for e in complete]) for name, f in {
-        "safe": lambda e: 1 - e["collided"] / e["robots"], "reach": lambda e: e["arrived"] / e["robots"], "success": lambda e: e["succeeded"] / e["robots"]}.items()}
-    ratio = [e["ratio"] for e in complete if e["ratio"] is not None]
-    cpu = [e["act_cpu_ms"]["median"] for e in complete if e["act_cpu_ms"]]
-    print(f"{options.env}, {options.robots} robots, {options.area} m, {complete[0]['obstacles']} obstacles, {options.steps} steps, {len(complete)} of {len(episodes)} episodes: "
-          + ", ".join(f"{k} {v:.2f} %" for k, v in rate.items())
-          + f", {sum(e['collision_free'] for e in complete)} episodes without a collision, ratio {np.mean(ratio or [np.nan]):.3f}, act {np.median(cpu or [np.nan]):.2f} ms of CPU")
+    rates = {
+        "safe": [1 - e["collided"] / e["robots"] for e in complete],
+        "reach": [e["arrived"] / e["robots"] for e in complete],
+        "success": [e["succeeded"] / e["robots"] for e in complete],
+    }
+    ratio = [e["ratio"] for e in complete if e["ratio"] is not None] or [np.nan]
+    cpu = [e["act_cpu_ms"]["median"] for e in complete if e["act_cpu_ms"]] or [np.nan]
+    print(f"{options.env}, {options.robots} robots, {options.area} m, {complete[0]['obstacles']} obstacles, {options.steps} steps, "
+          f"{len(complete)} of {len(episodes)} episodes: " + ", ".join(f"{k} {100 * np.mean(v):.2f} %" for k, v in rates.items())
+          + f", {sum(e['collision_free'] for e in complete)} episodes without a collision, ratio {np.mean(ratio):.3f}, act {np.median(cpu):.2f} ms of CPU")
 
 
 if __name__ == "__main__":
