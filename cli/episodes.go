@@ -18,7 +18,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	var weights []float64
 	var shifts []string
 	var scene, plant string
-	var steps, robots int
+	var steps int
 	f := cmd.Flags()
 	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
@@ -28,7 +28,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	f.StringSliceVar(&shifts, "shift", nil, "multiply parameters of the plant by factors, `NAME=FACTOR`,… (names: gpc cases --json); controllers and oracle know that plant, the map does not")
 	f.StringVar(&plant, "plant", "", "drive every episode in "+plantUsage)
 	f.IntVar(&steps, "steps", 0, "decisions of an episode, of a plant that runs on (default: the case's)")
-	f.IntVar(&robots, "robots", 0, "scenes of exactly so many robots, more than 12, at the density of six (default: the case's scenes)")
+	crowd := robotsFlag(cmd)
 	f.Float64SliceVar(&weights, "preference", nil, "fixed `weights` w1,w2,… of the objectives, which sum to 1 (default: the adaptive priority)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		factors, err := factorsOf(shifts)
@@ -47,10 +47,8 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 				return nil, err
 			}
 		}
-		if cmd.Flags().Changed("robots") {
-			if c, err = c.ForRobots(robots); err != nil {
-				return nil, err
-			}
+		if c, err = crowd(c); err != nil {
+			return nil, err
 		}
 		if scene != "" {
 			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
@@ -72,6 +70,17 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 			return nil, BadInputf("--bias %v: want a finite number ≥ 0", opt.Bias)
 		}
 		return c, nil
+	}
+}
+
+// robotsFlag adds the flag --robots. The function that it returns gives the case with the scenes that it asks for.
+func robotsFlag(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+	robots := cmd.Flags().Int("robots", 0, "scenes of exactly so many robots, more than 12, at the density of six (default: the case's scenes)")
+	return func(c *gpc.Case) (*gpc.Case, error) {
+		if !cmd.Flags().Changed("robots") {
+			return c, nil
+		}
+		return c.ForRobots(*robots)
 	}
 }
 

@@ -29,6 +29,7 @@ type sceneResult struct {
 func (a *App) sceneCommand() *cobra.Command {
 	var weights []float64
 	var w sceneResult
+	var crowd func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "scene CASE --out FILE [--seed S] [--episode K]",
 		Short: "Write a test scene as a file that you can edit",
@@ -48,6 +49,9 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 			}
 			c, err := a.Find(args[0])
 			if err != nil {
+				return err
+			}
+			if c, err = crowd(c); err != nil {
 				return err
 			}
 			pref, err := Preference(weights, c.Spec().ObjectiveSize())
@@ -72,6 +76,7 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 			})
 		},
 	}
+	crowd = robotsFlag(cmd)
 	f := cmd.Flags()
 	f.IntVar(&w.Episode, "episode", 0, "number of the test scene")
 	f.StringVar(&w.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
@@ -85,7 +90,7 @@ const sceneUsage = "scene file, or a folder with one file an episode in the orde
 
 // readScenes reads the scenes of --scene, beside which no flag says what is drawn.
 func readScenes(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
-	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "state"} {
+	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "robots", "state"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, BadInputf("--%s and --scene %s exclude each other: the scene fixes what --%[1]s would choose", flag, path)
 		}

@@ -52,7 +52,7 @@ type serving struct {
 	lines                                        serve.LineOptions
 	doors                                        serve.ListenOptions
 	http                                         serve.HTTPOptions
-	measured                                     func(c *gpc.Case) (*gpc.Case, error)
+	measured, crowd                              func(c *gpc.Case) (*gpc.Case, error)
 }
 
 // waitingFlag is the flag --waiting of serve.Options.Waiting.
@@ -118,7 +118,7 @@ all open requests are answered. docs/reference/serve.md explains every field.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
 	}
-	f.measured = measuredFlags(cmd)
+	f.measured, f.crowd = measuredFlags(cmd), robotsFlag(cmd)
 	set := cmd.Flags()
 	set.BoolVar(&f.stdin, "stdin", false, "read requests from standard input, write answers to standard output")
 	set.StringVar(&f.doors.Address, "listen", "", "serve HTTP at this address, such as 127.0.0.1:8080; port 0 takes any free port")
@@ -212,6 +212,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 		return err
 	}
 	if c, err = f.measured(c); err != nil {
+		return err
+	}
+	if c, err = f.crowd(c); err != nil {
 		return err
 	}
 	pref, err := Preference(f.weights, c.Spec().ObjectiveSize())
