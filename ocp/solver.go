@@ -101,8 +101,6 @@ type work struct {
 	polishes                    sync.Pool // of *Receding
 }
 
-var _ domain.Solver = (*Solver)(nil)
-
 // Abilities implements domain.Able.
 func (s *Solver) Abilities() *domain.SolverAbilities {
 	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial}
