@@ -164,7 +164,7 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	}
 	var costs *terminalCosts
 	if opt.TerminalCost {
-		costs = newTerminalCosts(problem, opt.StateScale)
+		costs = &terminalCosts{problem: problem, scale: opt.StateScale, cache: map[string]*terminalCost{}}
 	}
 	return newSolver(problem, axes, initial, opt, costs), nil
 }
