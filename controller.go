@@ -61,11 +61,6 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	return r, nil
 }
 
-// setup is what resolves to the same again, in another definition of the case.
-func (r *Resolved) setup() Setup {
-	return Setup{Method: r.Method.Name, Model: r.Model, Weights: r.Weights, Candidates: r.Candidates, Navigation: r.options.Navigation}
-}
-
 // Navigates reports whether the method is the navigator or a variant of it, whose loops can decide
 // together.
 func (r *Resolved) Navigates() bool { return r.Method.New == nil }

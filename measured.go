@@ -264,7 +264,7 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	tight, err := tightCase.Resolve(r.setup())
+	tight, err := tightCase.Resolve(Setup{Method: r.Method.Name, Model: r.Model, Weights: r.Weights, Candidates: r.Candidates, Navigation: r.options.Navigation})
 	if err != nil {
 		return nil, err
 	}

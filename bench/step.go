@@ -58,12 +58,6 @@ func (r *Runner) stepper(s Shape, n int) (st repeatedStep, err error) {
 	return st, nil
 }
 
-// stepBytes are those of a step of n latents: both decoders, and what crosses the contract
-// for each latent.
-func (s Shape) stepBytes(cfg backend.StepperConfig, n int) float64 {
-	return weightBytes(cfg.DecoderS) + weightBytes(cfg.DecoderU) + float64(n*s.latentBytes())
-}
-
 // step is one fused step without localization and retraction.
 func step(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
@@ -83,7 +77,7 @@ func step(ctx context.Context, r *Runner, s Shape) error {
 		flops := cpufallback.StepFLOPs(st.cfg)
 		var host []float64 // µs of each call in the problem's own gradients, where a device steps
 		split, _ := st.stepper.(backend.SplitStepper)
-		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, s.stepBytes(st.cfg, n)}, deviation, func() error {
+		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, weightBytes(st.cfg.DecoderS) + weightBytes(st.cfg.DecoderU) + float64(n*s.latentBytes())}, deviation, func() error {
 			if split == nil {
 				return st.step()
 			}

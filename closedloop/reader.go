@@ -244,6 +244,3 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 	e.EndOffset = t.offset
 	return e, nil
 }
-
-// isEnd reports whether an error only says that there is no more to read.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }

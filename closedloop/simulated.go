@@ -48,8 +48,6 @@ type Simulation struct {
 	System json.RawMessage
 }
 
-var _ domain.Plant = (*Simulation)(nil)
-
 // Simulated returns the generic plant of a problem. parameters are the axes of
 // its scenarios; initial writes state and context for one.
 func Simulated(problem domain.Problem, parameters []domain.Variable, initial func(p, s, c []float64)) *Simulation {
@@ -209,8 +207,6 @@ type simulated struct {
 	delay              domain.Delay
 	queue              [][]float64 // actions that are decided and do not act yet, the next one first
 }
-
-var _ domain.Episode = (*simulated)(nil)
 
 func (e *simulated) Scene() any        { return e.scene }
 func (e *simulated) Steps() int        { return e.plant.steps() }

@@ -120,7 +120,7 @@ func (k *episodeLog) resume(h *Header) (last int, err error) {
 	want := h.Shard[0]
 	for {
 		e, err := r.Next()
-		if isEnd(err) {
+		if errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) {
 			break
 		}
 		if err == nil && e.Damage != "" {

@@ -15,8 +15,6 @@ import (
 // cost of that search.
 const maxRejected = 256
 
-var _ backend.Index = (*index)(nil)
-
 // index is the exact search over M*: localization restricted to the
 // measurement-consistent codes (eq. iclr-measurement-consistent and
 // iclr-localization), with the affine refinement over the nearest of them. It

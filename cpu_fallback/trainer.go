@@ -61,8 +61,6 @@ type Trainer struct {
 	runGradient, runPanel, runBound func(worker, task int)
 }
 
-var _ backend.Trainer = (*Trainer)(nil)
-
 // use is a branch with the samples it is to be summed over.
 type use struct {
 	branch *branch

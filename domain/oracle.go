@@ -11,8 +11,6 @@ type Oracle struct {
 	t    int
 }
 
-var _ Controller = (*Oracle)(nil)
-
 // Reset asks the episode for its plan.
 func (o *Oracle) Reset(ep Episode) error {
 	if ep == nil {

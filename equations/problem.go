@@ -41,8 +41,6 @@ type Problem struct {
 	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: none
 }
 
-var _ domain.Problem = (*Problem)(nil)
-
 // Abilities implements domain.Able.
 func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{

@@ -42,8 +42,6 @@ type Trainer struct {
 	latents                     rolloutData
 }
 
-var _ backend.Trainer = (*Trainer)(nil)
-
 // dataMatrix is a matrix of the data set on the device, rows of step ld.
 type dataMatrix struct {
 	base address

@@ -264,7 +264,7 @@ func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHead
 	}
 	header[batchRisk] = riskFactor(&t.cfg, rows)
 	var sums [rolloutLossCount]float64
-	if err := t.rolloutSums(planKey{rollout: true, rows: len(rows), train: train}, rows, header, sums[:]); err != nil {
+	if err := t.call(planKey{rollout: true, rows: len(rows), train: train}, header, func(words []int32, _ []float32) { copy(words, rows) }, sums[:]); err != nil {
 		return backend.RolloutLosses{}, fmt.Errorf("%s: %w", op, err)
 	}
 	return rolloutLosses(&t.cfg, sums, len(rows)), nil
@@ -284,11 +284,6 @@ func riskFactor(cfg *backend.TrainerConfig, rows []int32) float32 {
 		return float32(1 / mean)
 	}
 	return 0
-}
-
-// rolloutSums makes a call on rows and adds up its losses.
-func (t *Trainer) rolloutSums(key planKey, rows []int32, header [batchHeader]float32, sums []float64) error {
-	return t.call(key, header, func(words []int32, _ []float32) { copy(words, rows) }, sums)
 }
 
 // rolloutLosses are the means over so many rows.

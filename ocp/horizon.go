@@ -10,8 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Receding = (*Solver)(nil)
-
 // Oracle is the least cost over the given number of decisions from a scenario's start (s, c), and the plan
 // [steps][action] that attains it, for closedloop.Simulation. With an infinite horizon, the plan minimises stage
 // costs and terminal cost, and cost is that of the stages.

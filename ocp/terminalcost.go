@@ -74,10 +74,6 @@ type terminalCosts struct {
 // maxTerminalCosts bounds the memory of a loop whose context varies; a full cache is cleared.
 const maxTerminalCosts = 4096
 
-func newTerminalCosts(p domain.Problem, stateScale []float64) *terminalCosts {
-	return &terminalCosts{problem: p, scale: stateScale, cache: map[string]*terminalCost{}}
-}
-
 // forContext is the terminal cost of a context under a preference; nil where there is no steady state.
 func (l *terminalCosts) forContext(c []float64, pref domain.Preference) *terminalCost {
 	if l == nil {

@@ -196,8 +196,6 @@ type remote struct {
 	deadline time.Duration
 }
 
-var _ domain.Controller = (*remote)(nil)
-
 func (r *remote) Reset(domain.Episode) error { return r.client.Reset(r.ctx, r.session) }
 
 func (r *remote) Decide(s, c []float64, p domain.Preference, u []float64) (domain.Decision, error) {

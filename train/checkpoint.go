@@ -129,10 +129,6 @@ func parseCheckpoint(r io.Reader) (checkpoint, map[string][]float32, error) {
 	return s, arrays, nil
 }
 
-func (s checkpoint) trainerState(arrays map[string][]float32) backend.TrainerState {
-	return backend.TrainerState{Arrays: arrays, ManifoldSteps: s.ManifoldSteps, RolloutSteps: s.RolloutSteps, RolloutPrepared: s.RolloutPrepared}
-}
-
 // decoderArray names the arrays of D_u at the end of the manifold phase.
 func decoderArray(layer int, part string) string {
 	return fmt.Sprintf("manifold_phase.decoder_u.%d.%s", layer, part)

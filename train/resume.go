@@ -71,7 +71,7 @@ func (r *run) resume() error {
 			return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 		}
 	}
-	if err := r.trainer.Restore(s.trainerState(arrays)); err != nil {
+	if err := r.trainer.Restore(backend.TrainerState{Arrays: arrays, ManifoldSteps: s.ManifoldSteps, RolloutSteps: s.RolloutSteps, RolloutPrepared: s.RolloutPrepared}); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 	}
 	if s.RolloutPrepared && c.Phase < len(r.phases) {

@@ -69,8 +69,6 @@ type Live struct {
 	recorded  int
 }
 
-var _ Source = (*Live)(nil)
-
 // NewLive begins an episode of the case's plant beside a server of the case.
 func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions) (*Live, error) {
 	d, spec := c.Definition(), c.Spec()

@@ -175,7 +175,7 @@ func (p *player) watched() bool { return len(p.watchers) > 0 }
 
 // tick goes on by one frame. What was missed is not caught up on.
 func (p *player) tick() {
-	p.due = p.due.Add(p.period())
+	p.due = p.due.Add(time.Duration(float64(time.Second) / p.rate))
 	if now := time.Now(); p.due.Before(now) {
 		p.due = now
 	}
@@ -204,8 +204,6 @@ func (p *player) tick() {
 	}
 	p.sendState()
 }
-
-func (p *player) period() time.Duration { return time.Duration(float64(time.Second) / p.rate) }
 
 // forward shows the next frame, which is made where it is not there.
 func (p *player) forward() error {

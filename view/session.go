@@ -32,8 +32,6 @@ type Session struct {
 	pending []serve.Event // that are no frames yet
 }
 
-var _ Source = (*Session)(nil)
-
 // isLoopSession reports whether a session is the page's.
 func isLoopSession(name string) bool {
 	return name == loopSession || strings.HasPrefix(name, loopSession+"/")

@@ -33,8 +33,6 @@ type Trace struct {
 	warnings    []string // of the file; those of the episode come behind
 }
 
-var _ Source = (*Trace)(nil)
-
 // OpenTrace reads a trace to its end and shows the first episode. A trace that ends inside an
 // episode has those before it. No other file is opened; the case is one of the catalogue's, or
 // made of what the trace embeds.

@@ -279,7 +279,7 @@ func (l *Loop) followPlan(s, c []float64, pref domain.Preference, u []float64) (
 	if l.fresh = !(l.trusted() && b.holds(c)); l.fresh {
 		l.renew(s, c)
 	} else {
-		b.present(c)
+		copy(b.margin.backoff.At(c), b.now[b.stage])
 	}
 	l.asking, l.followed = true, false
 	d, err := l.inner.Decide(s, c, pref, u)

@@ -39,8 +39,6 @@ type keeper struct {
 	plan    []float64
 }
 
-var _ domain.Solver = (*Samples)(nil)
-
 // NewSamples is that of a case with a Tightened and a Level above 0. filter makes the estimator of one loop.
 func NewSamples(cs *domain.Case, filter func() (*Filter, error)) (*Samples, error) {
 	spec := cs.Problem.Spec()

@@ -26,8 +26,6 @@ type bounded struct {
 	limit, sign float64
 }
 
-var _ domain.Problem = (*smoothing)(nil)
-
 func newSmoothing(w *window) *smoothing {
 	f := w.tail
 	p := &smoothing{n: f.n}

@@ -143,9 +143,6 @@ func (b *tube) hasNext() bool { return b.stage+1 < b.steps }
 // Rounded is how far an entry of the context may be from the foreseen one, in its unit and relative to its size.
 const Rounded = 1e-9
 
-// present tightens the present decision by the errors of its estimate.
-func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.stage]) }
-
 // keeps reports whether the feedback keeps the limits from where an action leads. It returns the action followed by the
 // rest of the plan.
 func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {

@@ -207,12 +207,6 @@ func differentiate(g *gorgonia.ExprGraph, objective, weights, variables []*gorgo
 	return gradients, place, nil
 }
 
-func (p *program) run() {
-	if err := p.tape.run(); err != nil {
-		panic(fmt.Sprintf("gorgoniagrad: running a compiled expression: %v", err))
-	}
-}
-
 // array is a row-major matrix of a caller, its rows stride elements apart; no
 // data: not wanted.
 type array[F float32 | float64] struct {
@@ -273,7 +267,9 @@ func evaluate[F float32 | float64](o *Graph, rows int, s, u, c, sigma, J, gs, gu
 		if gradient {
 			load(p.weight, sigma, from, n)
 		}
-		p.run()
+		if err := p.tape.run(); err != nil {
+			panic(fmt.Sprintf("gorgoniagrad: running a compiled expression: %v", err))
+		}
 		store(J, p, p.objective, from, n)
 		store(gs, p, p.gs, from, n)
 		store(gu, p, p.gu, from, n)

@@ -19,8 +19,6 @@ const (
 // blocks finds the cells of the KKT matrix.
 type blocks struct{ p *plan }
 
-func (p *plan) newBlocks() *blocks { return &blocks{p} }
-
 // pair is the index of two places in pairs and offDiag.
 func (p *plan) pair(later, earlier int) (index int, ok bool) {
 	return slices.BinarySearchFunc(p.pairs, [2]int{later, earlier}, byEarlier)
@@ -69,7 +67,7 @@ func (p *plan) solCell(c lanes.Col, row int) lanes.Col {
 func (p *plan) assemble(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero, one, two := p.constant(0), p.constant(1), p.constant(2)
-	k := p.newBlocks()
+	k := &blocks{p}
 	buses := indices(p.nb)
 	b.SetDiv(c.is, one, c.s)
 	{

@@ -48,10 +48,6 @@ type frame struct {
 	defers      []func()
 }
 
-func newMachine(p *Package) *machine {
-	return &machine{p: p, globals: map[*ssa.Global]*value{}, initialized: map[*ssa.Package]bool{}, codes: map[*ssa.Function]*code{}}
-}
-
 // run calls f, and turns what cannot be followed into an error.
 func (x *machine) run(f func()) (err error) {
 	defer func() {

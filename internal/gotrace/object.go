@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/equations/program"
+	"golang.org/x/tools/go/ssa"
 )
 
 // Object is a value that a function returned, such as a struct with functions in it.
@@ -24,7 +25,7 @@ func (p *Package) Run(name string, args ...any) (*Object, error) {
 	if n := fn.Signature.Params().Len(); n != len(args) || fn.Signature.Results().Len() != 1 || fn.Signature.TypeParams().Len() > 0 {
 		return nil, fmt.Errorf("the function %s has %d parameters and %d results, want %d and one result", name, n, fn.Signature.Results().Len(), len(args))
 	}
-	x := newMachine(p)
+	x := &machine{p: p, globals: map[*ssa.Global]*value{}, initialized: map[*ssa.Package]bool{}, codes: map[*ssa.Function]*code{}}
 	o := &Object{x: x, typ: fn.Signature.Results().At(0).Type()}
 	values := make([]value, len(args))
 	for i, a := range args {

@@ -59,8 +59,6 @@ type Parts struct {
 	Stepper backend.Stepper
 }
 
-var _ backend.Loops = (*Loops)(nil)
-
 // Over makes the operations on a backend and loops of them. Networks and codes are
 // copied.
 func Over(b backend.Backend, cfg backend.LoopsConfig) (*Loops, error) {

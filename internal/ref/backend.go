@@ -10,8 +10,6 @@ import (
 // Inputs are widened, results rounded once to float32.
 type Backend struct{}
 
-var _ backend.Backend = (*Backend)(nil)
-
 // New returns the reference backend.
 func New() *Backend { return &Backend{} }
 

@@ -33,7 +33,7 @@ func Find(driver int) (*Compiler, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return Open(path)
 	}
-	candidates := append(slices.Clone(names), thisMachine().libraries()...)
+	candidates := append(slices.Clone(names), machine{os.Getenv, "/"}.libraries()...)
 	var compatible *Compiler
 	var newer error
 	for _, name := range candidates {

@@ -16,9 +16,6 @@ type machine struct {
 	root   string // "/", or that of a test
 }
 
-// thisMachine is this machine.
-func thisMachine() machine { return machine{os.Getenv, "/"} }
-
 // path is an absolute path of the machine.
 func (m machine) path(path string) string { return filepath.Join(m.root, path) }
 

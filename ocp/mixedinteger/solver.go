@@ -57,8 +57,6 @@ type SolverOptions struct {
 	StateScale   []float64
 }
 
-var _ domain.Solver = (*Solver)(nil)
-
 // NewSolver returns a solver. axes are the scenario's parameters with their ranges; initial writes state and context of one.
 func NewSolver(problem domain.Problem, shares Shares, axes []domain.Variable, initial func(p, s, c []float64), opt SolverOptions) (*Solver, error) {
 	if _, err := NewSearch(problem, Options{}); err != nil {

@@ -64,8 +64,6 @@ type recedingHorizon struct {
 	warm   bool
 }
 
-var _ domain.Controller = (*recedingHorizon)(nil)
-
 func (r *recedingHorizon) Reset(domain.Episode) error {
 	r.warm = false
 	clear(r.plan[:])

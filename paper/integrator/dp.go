@@ -49,8 +49,6 @@ type dynamicProgram struct {
 	solved  bool
 }
 
-var _ domain.Controller = (*dynamicProgram)(nil)
-
 func newDynamicProgram(y *System) *dynamicProgram {
 	d := &dynamicProgram{system: y, nodes: 1}
 	for _, axis := range gridAxes {

@@ -36,8 +36,6 @@ type Plant struct {
 	oracle *Oracle
 }
 
-var _ domain.Plant = (*Plant)(nil)
-
 // traceParams are the header constants of a trace: the system's, and those of
 // the priority σ that stages are scored with.
 type traceParams struct {
@@ -176,8 +174,6 @@ type episode struct {
 	s        [4]float64
 	previous [2]float64
 }
-
-var _ domain.Episode = (*episode)(nil)
 
 func (e *episode) Scene() any        { return e.scene }
 func (e *episode) Steps() int        { return Horizon }

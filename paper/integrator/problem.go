@@ -21,8 +21,6 @@ type System struct {
 	answers   func() []domain.Sample // made on first use
 }
 
-var _ domain.Problem = (*System)(nil)
-
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
 	a := &domain.ProblemAbilities{

@@ -37,8 +37,6 @@ type Solver struct {
 	seed      uint64      // of lib
 }
 
-var _ domain.Solver = (*Solver)(nil)
-
 // NewSolver returns a solver whose libraries will hold size scenarios each.
 func NewSolver(y *System, size int) *Solver {
 	return &Solver{system: y, size: size, clearance: DatasetClearance}

@@ -64,8 +64,6 @@ type exactController struct {
 	warm    bool
 }
 
-var _ domain.Controller = (*exactController)(nil)
-
 func newExactController(y *System, weights *[objectives]float64) (*exactController, error) {
 	_, err := y.exact()
 	return &exactController{system: y, weights: weights, results: make([]acopf.Result, 2)}, err
@@ -114,8 +112,6 @@ type holdController struct {
 	last   []float64
 }
 
-var _ domain.Controller = (*holdController)(nil)
-
 func (h *holdController) Reset(domain.Episode) error {
 	h.last = nil
 	return nil
@@ -143,8 +139,6 @@ func (h *holdController) begin(s, c, u []float64) {
 
 // meritController dispatches by the merit order.
 type meritController struct{ system *System }
-
-var _ domain.Controller = meritController{}
 
 func (meritController) Reset(domain.Episode) error { return nil }
 
@@ -206,8 +200,6 @@ func newSampleLibrary(y *System) (*sampleLibrary, error) {
 
 // nearestController looks its dispatch up.
 type nearestController struct{ library *sampleLibrary }
-
-var _ domain.Controller = nearestController{}
 
 func (nearestController) Reset(domain.Episode) error { return nil }
 

@@ -39,8 +39,6 @@ type episode struct {
 	admittance *network.Admittance
 }
 
-var _ domain.Episode = (*episode)(nil)
-
 // Abilities implements domain.Able.
 func (e *episode) Abilities() *domain.EpisodeAbilities {
 	return &domain.EpisodeAbilities{Excluded: e.Excluded, Beyond: e.Beyond, Changes: []string{"load", "branch"}, Change: e.Change}

@@ -91,8 +91,6 @@ type Plant struct {
 	order        []drawKey // of trajectories, the oldest first
 }
 
-var _ domain.Plant = (*Plant)(nil)
-
 // drawKey names a test trajectory.
 type drawKey struct {
 	seed  uint64

@@ -46,8 +46,6 @@ type recedingDispatch struct {
 	rounds      int // linearisations of the last decision
 }
 
-var _ domain.Controller = (*recedingDispatch)(nil)
-
 func newRecedingDispatch(y *System, steps, iterations int) *recedingDispatch {
 	m := &recedingDispatch{linearDispatch: newLinearDispatch(y), iterations: iterations}
 	k := len(m.control)

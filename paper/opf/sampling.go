@@ -62,8 +62,6 @@ type Solver struct {
 	system *System
 }
 
-var _ domain.Solver = (*Solver)(nil)
-
 func newSolver(y *System) *Solver { return &Solver{system: y} }
 
 // Parameters are the level and one factor a load.

@@ -69,8 +69,6 @@ type secureController struct {
 	last   *secure.Result
 }
 
-var _ domain.Controller = (*secureController)(nil)
-
 func (m *secureController) Reset(domain.Episode) error {
 	m.last = nil
 	return nil
@@ -103,8 +101,6 @@ type stepController struct {
 	way   descent
 	exact secureController
 }
-
-var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
 	y.prepare()

@@ -57,8 +57,6 @@ type System struct {
 	first           func() *secure.Result // firstDispatch
 }
 
-var _ domain.Problem = (*System)(nil)
-
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
 	abilities := &domain.ProblemAbilities{
