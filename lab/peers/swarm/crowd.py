@@ -152,7 +152,6 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--noise", type=float, default=0)
-    parser.add_argument("--candidates", type=int)
     parser.add_argument("--scenes")
     parser.add_argument("--area", type=float)
     parser.add_argument("--discs", type=int, default=0)
@@ -174,8 +173,6 @@ def main() -> None:
             command = [o.gpc, "eval", "multiagent-static" if scenes else o.case, "--method", o.method, "--trace", str(trace), "--seed", str(o.seed), "--json"]
             if o.noise:
                 command += ["--noise", str(o.noise)]
-            if o.candidates:
-                command += ["--candidates", str(o.candidates)]
             if scenes:
                 file = Path(folder) / "scene.json"
                 file.write_text(json.dumps(converted(scenes[n], o.area, o.steps)))
@@ -190,7 +187,7 @@ def main() -> None:
                 print(f"scene {n}: {row['collided']} collided, {row['arrived']} of {row['robots']} arrived, ratio {row['ratio']:.3f}, "
                       f"robot p50 {row['robot_us']['p50']:.0f} µs, p99 {row['robot_us']['p99']:.0f}", file=sys.stderr, flush=True)
     first = {"benchmark": "peers-swarm", "method": o.method, "commit": commit, "case": header["case"], "device": header["device"], "isa": header["isa"],
-             "seed": o.seed, "noise": o.noise, "candidates": o.candidates, "area": o.area, "load": os.getloadavg()[0]}
+             "seed": o.seed, "noise": o.noise, "area": o.area, "load": os.getloadavg()[0]}
     temporary = Path(o.out).with_suffix(".part")
     temporary.write_text("".join(json.dumps(row) + "\n" for row in [first, *rows]))
     temporary.replace(o.out)

@@ -47,10 +47,10 @@ func (x *proposals) reset() {
 
 // propose plans for everyone at once, from where all will be when the proposals are adopted, and settles which
 // are.
-func (p *Planner) propose(pref domain.Preference) error {
+func (p *Planner) propose(pref domain.Preference, delay int) error {
 	x, now := &p.proposals, p.joint
-	if p.options.Exchange.Delay > 0 {
-		p.joint = now.executed(p.options.Exchange.Delay)
+	if delay > 0 {
+		p.joint = now.executed(delay)
 	}
 	if err := p.ask(pref, 0, 1); err != nil {
 		return err

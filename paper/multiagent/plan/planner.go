@@ -310,17 +310,21 @@ func (p *Planner) split(i, round, rounds int) shares {
 	return n
 }
 
-// exchange decides by an Exchange.
+// exchange decides by an Exchange. The first plans are told before anybody moves.
 func (p *Planner) exchange(pref domain.Preference, u []float64) (domain.Decision, error) {
-	if p.t%max(1, p.options.Exchange.Delay) == 0 {
-		if p.options.Exchange.Delay > 0 {
+	delay := p.options.Exchange.Delay
+	if p.t%max(1, delay) == 0 {
+		p.adopt()
+		if !p.started || delay == 0 {
+			if err := p.propose(pref, 0); err != nil {
+				return domain.Decision{}, err
+			}
 			p.adopt()
 		}
-		if err := p.propose(pref); err != nil {
-			return domain.Decision{}, err
-		}
-		if p.options.Exchange.Delay == 0 {
-			p.adopt()
+		if delay > 0 {
+			if err := p.propose(pref, delay); err != nil {
+				return domain.Decision{}, err
+			}
 		}
 	}
 	p.t++
