@@ -121,7 +121,7 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 				return nil
 			}
 			l.room.rewind(t, 0, 0)
-			if !isShort(err) || rows <= 32 {
+			if !driver.IsShort(err) || rows <= 32 {
 				l.memory.rewind(t, 0, 0)
 				return err
 			}

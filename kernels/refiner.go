@@ -169,7 +169,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		}
 		return q.err
 	})
-	if isShort(err) {
+	if driver.IsShort(err) {
 		return nil, errors.Join(backend.ErrNoRefiner, err)
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func (r *refiner) Refine(input backend.RefineInput) (backend.RefineOutput, error
 		out = r.result(key)
 		return nil
 	})
-	if isShort(err) {
+	if driver.IsShort(err) {
 		err = errors.Join(backend.ErrNoRefiner, err)
 	}
 	return out, err

@@ -209,7 +209,7 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 		}
 		return q.err
 	})
-	if isShort(err) {
+	if driver.IsShort(err) {
 		return nil, errors.Join(backend.ErrNoRollouts, err)
 	}
 	if err != nil {

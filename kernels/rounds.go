@@ -145,7 +145,7 @@ func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) err
 		r.settled(key, out)
 		return nil
 	})
-	if isShort(err) {
+	if driver.IsShort(err) {
 		return errors.Join(backend.ErrNoSearch, err)
 	}
 	return err

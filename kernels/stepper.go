@@ -83,7 +83,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 				return nil
 			}
 			s.memory.rewind(t, device, pinned)
-			if !isShort(err) || rows <= 32 {
+			if !driver.IsShort(err) || rows <= 32 {
 				s.memory.rewind(t, 0, 0)
 				return err
 			}

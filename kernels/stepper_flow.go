@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"errors"
-
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -71,11 +69,6 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	// Rows of padding are computed too: let them begin as numbers.
 	q.enqueue(func() error { return t.ZeroAsync(b.workspace.base, l.device, q.stream) })
 	return b, q.err
-}
-
-func isShort(err error) bool {
-	var short *driver.MemoryError
-	return errors.As(err, &short)
 }
 
 // stage copies rows [from, to) of an input into its pinned memory: all of them, or

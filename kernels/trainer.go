@@ -158,8 +158,7 @@ func (t *Trainer) allocateSpace(th *driver.Thread) error {
 		space := 4 * t.layout.spaceFloats(rows, t.cfg.MaxNeighbours)
 		gradients := 4 * t.layout.placeGradients(rows, t.cfg.MaxNeighbours)
 		p, err := t.memory.fixed.alloc(th, space+gradients)
-		var short *driver.MemoryError
-		if errors.As(err, &short) && rows > microStep {
+		if driver.IsShort(err) && rows > microStep {
 			continue
 		}
 		if err != nil {

@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"errors"
-
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -95,8 +93,7 @@ func rowsOf(rows, most int, f func(from, to int) error) error {
 	for from := 0; from < rows; {
 		to := min(rows, from+chunk)
 		err := f(from, to)
-		var short *driver.MemoryError
-		if errors.As(err, &short) && chunk > leastChunk {
+		if driver.IsShort(err) && chunk > leastChunk {
 			chunk = max(leastChunk, chunk/2)
 			continue
 		}

@@ -121,8 +121,7 @@ func (t *Thread) check(err error) error {
 	if err == nil {
 		return nil
 	}
-	var ce *CallError
-	if errors.As(err, &ce) && fatal[ce.Code] {
+	if ce, ok := errors.AsType[*CallError](err); ok && fatal[ce.Code] {
 		t.context.loss.CompareAndSwap(nil, &LostError{Cause: err})
 		return t.context.loss.Load()
 	}

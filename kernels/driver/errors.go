@@ -198,23 +198,23 @@ func Fatal(code int) bool { return fatal[code] }
 // IsFault tells an error of the driver or of the device, one of the types above,
 // from an error about what was asked for.
 func IsFault(err error) bool {
-	var (
-		library    *LibraryError
-		symbol     *SymbolError
-		version    *VersionError
-		device     *DeviceError
-		capability *CapabilityError
-		memory     *MemoryError
-		image      *ImageError
-		call       *CallError
-		loss       *LostError
-	)
-	return errors.As(err, &library) || errors.As(err, &symbol) || errors.As(err, &version) || errors.As(err, &device) ||
-		errors.As(err, &capability) || errors.As(err, &memory) || errors.As(err, &image) || errors.As(err, &call) || errors.As(err, &loss)
+	return holds[*LibraryError](err) || holds[*SymbolError](err) || holds[*VersionError](err) || holds[*DeviceError](err) ||
+		holds[*CapabilityError](err) || IsShort(err) || holds[*ImageError](err) || holds[*CallError](err) || IsLost(err)
 }
 
 // IsLost tells that a context can no longer be used.
-func IsLost(err error) bool {
-	var loss *LostError
-	return errors.As(err, &loss)
+func IsLost(err error) bool { return holds[*LostError](err) }
+
+// IsShort tells that memory is short.
+func IsShort(err error) bool { return holds[*MemoryError](err) }
+
+func holds[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// failedWith tells a call of the driver that failed with a code.
+func failedWith(err error, code int) bool {
+	e, ok := errors.AsType[*CallError](err)
+	return ok && e.Code == code
 }

@@ -92,8 +92,7 @@ func (linked) DeviceCount() (int, error) {
 func (linked) device(ordinal int) (cu.Device, error) {
 	d, err := cu.GetDevice(ordinal)
 	err = wrap("cuDeviceGet", err)
-	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == CodeBadOrdinal {
+	if failedWith(err, CodeBadOrdinal) {
 		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return d, err
@@ -161,8 +160,7 @@ func (linked) LoadModule(image []byte) (ModuleHandle, error) {
 	pin.Pin(&image[0])
 	pin.Pin(&log[0])
 	err := result("cuModuleLoadDataEx", C.load_module(&m, unsafe.Pointer(&image[0]), (*C.char)(unsafe.Pointer(&log[0])), C.size_t(len(log))))
-	var ce *CallError
-	if errors.As(err, &ce) {
+	if ce, ok := errors.AsType[*CallError](err); ok {
 		ce.Log = C.GoString((*C.char)(unsafe.Pointer(&log[0])))
 	}
 	return ModuleHandle(handle(&m)), err

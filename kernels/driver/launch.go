@@ -33,13 +33,12 @@ func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
 		if t.alive() != nil {
 			return nil, err
 		}
+		if failedWith(err, CodeOutOfMemory) {
+			return nil, &MemoryError{Bytes: len(image), Cause: err}
+		}
 		e := &ImageError{Image: name, Cause: err}
-		var ce *CallError
-		if errors.As(err, &ce) {
+		if ce, ok := errors.AsType[*CallError](err); ok {
 			e.Log = ce.Log
-			if ce.Code == CodeOutOfMemory {
-				return nil, &MemoryError{Bytes: len(image), Cause: err}
-			}
 		}
 		return nil, e
 	}

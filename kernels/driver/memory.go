@@ -33,8 +33,7 @@ func (t *Thread) Alloc(bytes int) (Pointer, error) {
 	if err = t.check(err); err == nil {
 		return p, nil
 	}
-	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == CodeOutOfMemory {
+	if failedWith(err, CodeOutOfMemory) {
 		free, total, _ := t.driver.MemoryInfo()
 		return 0, &MemoryError{Bytes: bytes, Free: free, Total: total, Cause: err}
 	}
@@ -89,8 +88,7 @@ func (t *Thread) AllocHost(bytes int) (*HostMemory, error) {
 	}
 	p, err := t.driver.AllocHost(bytes)
 	if err = t.check(err); err != nil {
-		var ce *CallError
-		if errors.As(err, &ce) && ce.Code == CodeOutOfMemory {
+		if failedWith(err, CodeOutOfMemory) {
 			return nil, &MemoryError{Bytes: bytes, Pinned: true, Cause: err}
 		}
 		return nil, err

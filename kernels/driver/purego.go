@@ -42,16 +42,13 @@ func Load(path string) (Driver, error) {
 		if err := l.bind(); err != nil {
 			return nil, err
 		}
-		if err := l.call("cuInit", 0); err != nil {
-			var ce *CallError
-			switch {
-			case !errors.As(err, &ce):
-			case ce.Code == codeStub: // the toolkit's, to link with; the driver's own may lie further on
-				causes = append(causes, err)
-				continue
-			case ce.Code == codeNoDevice:
-				return nil, &DeviceError{Ordinal: -1, Cause: err}
-			}
+		switch err := l.call("cuInit", 0); {
+		case failedWith(err, codeStub): // the toolkit's, to link with; the driver's own may lie further on
+			causes = append(causes, err)
+			continue
+		case failedWith(err, codeNoDevice):
+			return nil, &DeviceError{Ordinal: -1, Cause: err}
+		case err != nil:
 			return nil, err
 		}
 		return l, nil
@@ -148,8 +145,7 @@ func (l *library) DeviceCount() (int, error) {
 func (l *library) device(ordinal int) (uintptr, error) {
 	var d int32
 	err := l.call("cuDeviceGet", uintptr(unsafe.Pointer(&d)), uintptr(ordinal))
-	var ce *CallError
-	if errors.As(err, &ce) && ce.Code == CodeBadOrdinal {
+	if failedWith(err, CodeBadOrdinal) {
 		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return uintptr(d), err
@@ -227,8 +223,7 @@ func (l *library) LoadModule(image []byte) (ModuleHandle, error) {
 	var m uintptr
 	err := l.call("cuModuleLoadDataEx", uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&image[0])),
 		uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(values)))
-	var ce *CallError
-	if errors.As(err, &ce) {
+	if ce, ok := errors.AsType[*CallError](err); ok {
 		if end := bytes.IndexByte(log, 0); end > 0 {
 			ce.Log = string(log[:end])
 		}
@@ -252,11 +247,10 @@ func (l *library) Parameters(f FunctionHandle) ([]Parameter, error) {
 		var offset, size uintptr
 		// Past the last parameter the call fails; that is how the end is found.
 		err := l.call(parameterInfo, uintptr(f), uintptr(i), uintptr(unsafe.Pointer(&offset)), uintptr(unsafe.Pointer(&size)))
+		if failedWith(err, 1) {
+			break
+		}
 		if err != nil {
-			var ce *CallError
-			if errors.As(err, &ce) && ce.Code == 1 {
-				break
-			}
 			return nil, err
 		}
 		p := Parameter{Size: int(size)}
