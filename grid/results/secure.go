@@ -110,51 +110,39 @@ func checks(n *network.Network, list []*secure.Check) []Check {
 	return out
 }
 
-// broken converts a violation to the file's units.
-func broken(n *network.Network, v secure.Violation) Broken {
-	switch v.Kind {
-	case secure.LowVoltage:
-		return Broken{Limit{Kind: "vmin", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value + v.Excess, Unit: "pu"}, v.Excess}
-	case secure.HighVoltage:
-		return Broken{Limit{Kind: "vmax", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value - v.Excess, Unit: "pu"}, v.Excess}
-	case secure.SetPoint:
-		return Broken{Limit{Kind: "set-point", Bus: n.BusID[v.Element], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.Excess}
-	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
-		return power(n, v)
-	}
-	end := "from"
-	if v.Kind == secure.ToRating {
-		end = "to"
-	}
-	return Broken{Limit{Kind: "rating", Branch: n.BranchRow[v.Element] + 1, From: n.BusID[n.From[v.Element]], To: n.BusID[n.To[v.Element]], End: end,
-		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.Excess) * n.BaseMVA, Unit: "MVA"}, v.Excess * n.BaseMVA}
+// kinds are the names and units of violations, and the side of the limit that the value is on: below it −1, above it 1.
+var kinds = map[secure.Kind]struct {
+	name, unit string
+	side       float64
+}{
+	secure.LowVoltage: {"vmin", "pu", -1}, secure.HighVoltage: {"vmax", "pu", 1}, secure.SetPoint: {"set-point", "pu", 0},
+	secure.LowActive: {"pmin", "MW", -1}, secure.HighActive: {"pmax", "MW", 1}, secure.ActiveBalance: {"balance", "MW", 0},
+	secure.LowReactive: {"qmin", "MVAr", -1}, secure.HighReactive: {"qmax", "MVAr", 1}, secure.ReactiveBalance: {"balance", "MVAr", 0},
+	secure.FromRating: {"rating", "MVA", 1}, secure.ToRating: {"rating", "MVA", 1},
 }
 
-// power converts a violated limit or balance of power to the file's units.
-func power(n *network.Network, v secure.Violation) Broken {
-	l := Limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
-	excess := v.Excess * n.BaseMVA
+// broken converts a violation to the file's units.
+func broken(n *network.Network, v secure.Violation) Broken {
+	kind, scale := kinds[v.Kind], n.BaseMVA
+	if kind.unit == "pu" {
+		scale = 1
+	}
+	l, excess := Limit{Kind: kind.name, Unit: kind.unit, Value: v.Value * scale}, v.Excess*scale
+	l.Bound = l.Value - kind.side*excess
 	switch v.Kind {
+	case secure.FromRating, secure.ToRating:
+		l.Branch, l.From, l.To = n.BranchRow[v.Element]+1, n.BusID[n.From[v.Element]], n.BusID[n.To[v.Element]]
+		l.Bound = (v.Value - v.Excess) * scale
+		if l.End = "from"; v.Kind == secure.ToRating {
+			l.End = "to"
+		}
+		return Broken{l, excess}
 	case secure.LowActive, secure.HighActive:
 		l.Gen, l.Bus = n.GenRow[v.Element]+1, n.BusID[n.GenBus[v.Element]]
-	default:
-		l.Bus = n.BusID[v.Element]
+		return Broken{l, excess}
+	case secure.ActiveBalance, secure.ReactiveBalance:
+		l.Bound = 0
 	}
-	switch v.Kind {
-	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:
-		l.Unit = "MVAr"
-	}
-	switch v.Kind {
-	case secure.LowActive:
-		l.Kind, l.Bound = "pmin", l.Value+excess
-	case secure.HighActive:
-		l.Kind, l.Bound = "pmax", l.Value-excess
-	case secure.LowReactive:
-		l.Kind, l.Bound = "qmin", l.Value+excess
-	case secure.HighReactive:
-		l.Kind, l.Bound = "qmax", l.Value-excess
-	default:
-		l.Kind = "balance"
-	}
+	l.Bus = n.BusID[v.Element]
 	return Broken{l, excess}
 }
