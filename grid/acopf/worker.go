@@ -192,20 +192,14 @@ func (w *worker) load(l int) bool {
 			panic(err) // checked by Solve
 		}
 		for _, b := range pr.Out.Branches {
-			for _, v := range [][]float64{y.Gff, y.Bff, y.Gft, y.Bft, y.Gtf, y.Btf, y.Gtt, y.Btt} {
-				v[b] = 0
-			}
+			y.Open(b)
 		}
 	}
 	if p.nl > 0 {
-		m.Scatter(p.gff[0], l, y.Gff)
-		m.Scatter(p.bff[0], l, y.Bff)
-		m.Scatter(p.gft[0], l, y.Gft)
-		m.Scatter(p.bft[0], l, y.Bft)
-		m.Scatter(p.gtf[0], l, y.Gtf)
-		m.Scatter(p.btf[0], l, y.Btf)
-		m.Scatter(p.gtt[0], l, y.Gtt)
-		m.Scatter(p.btt[0], l, y.Btt)
+		cells := [...]lanes.Col{p.gff, p.bff, p.gft, p.bft, p.gtf, p.btf, p.gtt, p.btt}
+		for i, v := range y.Parts() {
+			m.Scatter(cells[i][0], l, v)
+		}
 	}
 	t := pr.Tightening
 	ok := true

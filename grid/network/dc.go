@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -48,7 +49,7 @@ func NewDC(n *Network) (*DC, error) {
 	var lu mat.LU
 	lu.Factorize(matrix)
 	var inverse mat.Dense
-	if err := lu.SolveTo(&inverse, false, mat.NewDiagDense(next, ones(next))); err != nil {
+	if err := lu.SolveTo(&inverse, false, mat.NewDiagDense(next, slices.Repeat([]float64{1}, next))); err != nil {
 		return nil, fmt.Errorf("network %s: its linear model has no unique power flow: %w", n.Name, err)
 	}
 	d := &DC{Offset: make([]float64, nl), buses: nb, factors: make([]float64, nl*nb), from: n.From, to: n.To}
@@ -70,14 +71,6 @@ func NewDC(n *Network) (*DC, error) {
 		d.Offset[k] -= weight[k] * shift[k]
 	}
 	return d, nil
-}
-
-func ones(n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = 1
-	}
-	return v
 }
 
 // Factor is the power transfer distribution factor of a branch and a bus.

@@ -51,6 +51,18 @@ func NewAdmittance(n int) *Admittance {
 	return &Admittance{part(0), part(1), part(2), part(3), part(4), part(5), part(6), part(7)}
 }
 
+// Parts are the slices, in the order of the fields.
+func (y *Admittance) Parts() [8][]float64 {
+	return [8][]float64{y.Gff, y.Bff, y.Gft, y.Bft, y.Gtf, y.Btf, y.Gtt, y.Btt}
+}
+
+// Open takes a branch out.
+func (y *Admittance) Open(branch int) {
+	for _, v := range y.Parts() {
+		v[branch] = 0
+	}
+}
+
 // Network is a case in per unit. It owns its slices; after New they are read-only to everyone who shares it.
 type Network struct {
 	Name    string

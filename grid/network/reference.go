@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/unionfind"
 )
@@ -51,11 +52,13 @@ func (n *Network) moveReferences() {
 	}
 }
 
-// Islands numbers the connected parts, by bus, by one of their buses.
-func (n *Network) Islands() []int {
+// Islands numbers the parts that are connected without some branches, by bus, by one of their buses.
+func (n *Network) Islands(out ...int) []int {
 	parts := unionfind.New(n.Buses())
 	for k, from := range n.From {
-		parts.Join(from, n.To[k])
+		if !slices.Contains(out, k) {
+			parts.Join(from, n.To[k])
+		}
 	}
 	island := make([]int, len(parts))
 	for b := range island {

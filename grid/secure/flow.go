@@ -205,11 +205,12 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 	if err != nil {
 		return err
 	}
-	*f.y = *cloneAdmittance(&n.Admittance, f.y)
-	if k := o.Branch; k >= 0 {
-		for _, v := range [][]float64{f.y.Gff, f.y.Bff, f.y.Gft, f.y.Bft, f.y.Gtf, f.y.Btf, f.y.Gtt, f.y.Btt} {
-			v[k] = 0
-		}
+	source := n.Admittance.Parts()
+	for i, v := range f.y.Parts() {
+		copy(v, source[i])
+	}
+	if o.Branch >= 0 {
+		f.y.Open(o.Branch)
 	}
 	if err := solver.SetAdmittance(f.y); err != nil {
 		return err
@@ -319,18 +320,6 @@ func shareConverged(mismatch, slope float64, corrections, steps int) bool {
 	return mismatch <= shareTolerance || mismatch <= Tolerance && (slope <= 0 || corrections > 0 && steps == 0)
 }
 
-func cloneAdmittance(from, to *network.Admittance) *network.Admittance {
-	copy(to.Gff, from.Gff)
-	copy(to.Bff, from.Bff)
-	copy(to.Gft, from.Gft)
-	copy(to.Bft, from.Bft)
-	copy(to.Gtf, from.Gtf)
-	copy(to.Btf, from.Btf)
-	copy(to.Gtt, from.Gtt)
-	copy(to.Btt, from.Btt)
-	return to
-}
-
 // listViolations lists the limits that a power flow violates.
 func (f *outageFlows) listViolations(c *Check) {
 	s, n := f.sys, f.sys.net
@@ -358,15 +347,7 @@ func (f *outageFlows) listViolations(c *Check) {
 			add(kind, k, flow, flow-rate, (flow-rate)/rate)
 		}
 	}
-	slices.SortStableFunc(c.Violations, func(a, b Violation) int {
-		switch {
-		case a.Severity > b.Severity:
-			return -1
-		case a.Severity < b.Severity:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(c.Violations, func(a, b Violation) int { return cmp.Compare(b.Severity, a.Severity) })
 }
 
 // earlierChecks is where new checks start: the checks of an earlier dispatch, in the order of the outages, and its

@@ -31,16 +31,11 @@ func Units(n *network.Network) (list []Outage) {
 	return list
 }
 
-// Islands says whether a branch's outage cuts off buses from the reference.
-func Islands(n *network.Network, branch int) bool {
-	return !connected(n, branch, n.From[branch])[n.To[branch]]
-}
-
 // CutOff says which units a branch's outage cuts off from the reference.
 func CutOff(n *network.Network, branch int) []bool {
-	reached, isolated := connected(n, branch, n.Slack), make([]bool, n.Gens())
+	island, isolated := n.Islands(branch), make([]bool, n.Gens())
 	for g, b := range n.GenBus {
-		isolated[g] = !reached[b]
+		isolated[g] = island[b] != island[n.Slack]
 	}
 	return isolated
 }

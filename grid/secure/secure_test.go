@@ -242,8 +242,8 @@ func TestNothingSurvives(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	n := networktest.Load(t, "case14")
 	bridge := -1
-	for k := range n.Branches() {
-		if Islands(n, k) {
+	for k, cutsOff := range n.Bridges() {
+		if cutsOff {
 			bridge = k
 		}
 	}

@@ -365,34 +365,13 @@ func checkSupported(n *network.Network) error {
 	if len(n.References) != 1 {
 		return fmt.Errorf("network %s: %d reference buses; a secure optimal power flow takes one", n.Name, len(n.References))
 	}
-	reached := connected(n, -1, n.Slack)
-	for b, s := range reached {
-		if !s {
+	island := n.Islands()
+	for b, i := range island {
+		if i != island[n.Slack] {
 			return fmt.Errorf("network %s: bus %d is in an island without the reference bus %d; a secure optimal power flow takes one island", n.Name, n.BusID[b], n.BusID[n.Slack])
 		}
 	}
 	return nil
-}
-
-// connected says which buses are connected to one while a branch is out; −1 for none.
-func connected(n *network.Network, out, from int) []bool {
-	adjacent := make([][]int, n.Buses())
-	for k, f := range n.From {
-		if k != out {
-			adjacent[f], adjacent[n.To[k]] = append(adjacent[f], n.To[k]), append(adjacent[n.To[k]], f)
-		}
-	}
-	reached := make([]bool, n.Buses())
-	reached[from] = true
-	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-		for _, b := range adjacent[queue[0]] {
-			if !reached[b] {
-				reached[b] = true
-				queue = append(queue, b)
-			}
-		}
-	}
-	return reached
 }
 
 // finite reports whether a limit is finite.

@@ -169,18 +169,12 @@ func openedIn(n *network.Network, text string) (opened []int) {
 }
 
 // cutOff is how many buses have no way to the reference where these branches are open.
-func cutOff(n *network.Network, opened []int) int {
-	connected, growing := make([]bool, n.Buses()), true
-	connected[n.Slack] = true
-	unreached := n.Buses() - 1
-	for growing {
-		growing = false
-		for k, f := range n.From {
-			if t := n.To[k]; connected[f] != connected[t] && !slices.Contains(opened, k) {
-				connected[f], connected[t], growing = true, true, true
-				unreached--
-			}
+func cutOff(n *network.Network, opened []int) (buses int) {
+	island := n.Islands(opened...)
+	for _, i := range island {
+		if i != island[n.Slack] {
+			buses++
 		}
 	}
-	return unreached
+	return buses
 }

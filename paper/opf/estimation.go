@@ -57,9 +57,10 @@ func newAdmittances(n *network.Network, seed uint64, index int) *admittances {
 		a.information.SetSym(k, k, 1/(BranchSigma*BranchSigma))
 	}
 	a.scale(slices.Repeat([]float64{2}, n.Branches()), a.slope)
-	for _, pair := range [][2][]float64{{a.slope.Gff, n.Gff}, {a.slope.Bff, n.Bff}, {a.slope.Gft, n.Gft}, {a.slope.Bft, n.Bft}, {a.slope.Gtf, n.Gtf}, {a.slope.Btf, n.Btf}, {a.slope.Gtt, n.Gtt}, {a.slope.Btt, n.Btt}} {
-		for k, v := range pair[1] { // admittances are linear in the factors
-			pair[0][k] -= v
+	source := n.Admittance.Parts()
+	for i, part := range a.slope.Parts() {
+		for k, v := range source[i] { // admittances are linear in the factors
+			part[k] -= v
 		}
 	}
 	return a

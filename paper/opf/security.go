@@ -149,7 +149,7 @@ func ParseOutages(n *network.Network, selection string, read func(name string) (
 
 // survivable refuses the outage of a branch that cuts off a part of the network.
 func survivable(n *network.Network, o secure.Outage) error {
-	if o.Branch >= 0 && secure.Islands(n, o.Branch) {
+	if o.Branch >= 0 && n.Bridges()[o.Branch] {
 		return fmt.Errorf("the outage of branch %d cuts off a part of the network, which no dispatch survives: leave it out", n.BranchRow[o.Branch]+1)
 	}
 	return nil

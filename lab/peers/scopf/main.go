@@ -304,7 +304,7 @@ func rowsOf(n *network.Network, rows []int) (list, cut []secure.Outage, err erro
 		if err != nil {
 			return nil, nil, err
 		}
-		if secure.Islands(n, o.Branch) {
+		if n.Bridges()[o.Branch] {
 			cut = append(cut, o)
 		} else {
 			list = append(list, o)

@@ -54,10 +54,10 @@ func TestUnitsThatAreCutOffGiveNothing(t *testing.T) {
 	c := require.Get(cases.Read("case39"))(t)
 	n := require.Get(network.New(c))(t)
 	var cut, whole int
-	for k := range n.Branches() {
-		if secure.Islands(n, k) && slices.Contains(secure.CutOff(n, k), true) {
+	for k, bridge := range n.Bridges() {
+		if bridge && slices.Contains(secure.CutOff(n, k), true) {
 			cut = n.BranchRow[k] + 1
-		} else if !secure.Islands(n, k) {
+		} else if !bridge {
 			whole = n.BranchRow[k] + 1
 		}
 	}
