@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -101,10 +102,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		return nil, err
 	}
 	nu, width := l.spec.ActionSize(), l.model.Latent()
-	unit := make([]float64, width)
-	for j := range unit {
-		unit[j] = l.model.Calibration.LatentSpread / math.Sqrt(float64(width))
-	}
+	unit := slices.Repeat([]float64{l.model.Calibration.LatentSpread / math.Sqrt(float64(width))}, width)
 	sampling := crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}
 	r := &search{
 		rollouts: newRollouts(l), roundContext: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,

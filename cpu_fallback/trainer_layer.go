@@ -2,6 +2,7 @@ package cpufallback
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/adam"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
@@ -35,10 +36,7 @@ func newTrainLayer(k gemm.Kernel, l model.Layer) *trainLayer {
 	t.forward.K = in
 	size := len(t.forward.Data)
 	t.gradient, t.m, t.v = gemm.Buffer(size), gemm.Buffer(size), gemm.Buffer(size)
-	t.power, t.left, t.right = make([]float32, out), make([]float32, out), make([]float32, in)
-	for o := range t.power {
-		t.power[o] = float32(1 / math.Sqrt(float64(out)))
-	}
+	t.power, t.left, t.right = slices.Repeat([]float32{float32(1 / math.Sqrt(float64(out)))}, out), make([]float32, out), make([]float32, in)
 	t.load(t.forward.Data, l.W.Data, l.B)
 	t.repack()
 	return t

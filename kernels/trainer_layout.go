@@ -93,23 +93,21 @@ func (t trainLayout) networks(parameters []float32) backend.Networks {
 // array, to the arena if set.
 func (l trainLayer) weights(arena, dense []float32, set bool) {
 	for o := range l.out {
-		a, d := arena[l.offset+o*l.ld:][:l.in], dense[o*l.in:][:l.in]
-		if set {
-			copy(a, d)
-		} else {
-			copy(d, a)
-		}
+		exchange(arena[l.offset+o*l.ld:][:l.in], dense[o*l.in:], set)
 	}
 }
 
 // biases is weights for the biases.
 func (l trainLayer) biases(arena, dense []float32, set bool) {
-	a := arena[l.offset+l.out*l.ld:][:l.out]
-	if set {
-		copy(a, dense)
-	} else {
-		copy(dense, a)
+	exchange(arena[l.offset+l.out*l.ld:][:l.out], dense, set)
+}
+
+// exchange copies a part of an arena to the beginning of dense, or the other way if set.
+func exchange(part, dense []float32, set bool) {
+	if dense = dense[:len(part)]; set {
+		part, dense = dense, part
 	}
+	copy(dense, part)
 }
 
 // storedArray is one array of a backend.TrainerState and how it is moved between
@@ -140,12 +138,7 @@ func (t trainLayout) stored() []storedArray {
 					storedArray{prefix + "bias" + arena.suffix, l.out, func(a trainArrays, dense []float32, set bool) { l.biases(arena.arena(a), dense, set) }})
 			}
 			list = append(list, storedArray{prefix + "power", l.out, func(a trainArrays, dense []float32, set bool) {
-				power := a.power[l.power:][:l.out]
-				if set {
-					copy(power, dense)
-				} else {
-					copy(dense, power)
-				}
+				exchange(a.power[l.power:][:l.out], dense, set)
 			}})
 		}
 	}

@@ -1,6 +1,8 @@
 package ocp
 
 import (
+	"slices"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/dense"
 	"github.com/gpc-engine/gpc/tensor"
@@ -115,10 +117,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
-	q.scale = make([]float64, y)
-	for i := range q.scale {
-		q.scale[i] = 1
-	}
+	q.scale = slices.Repeat([]float64{1}, y)
 	copy(q.scale, stateScale)
 	for j, a := range spec.Action {
 		mid, half := 0.0, 1.0

@@ -74,8 +74,7 @@ func oneNetwork(cmd *cobra.Command, args []string) error {
 // suggestCommand lets a command and its subcommands name the command that has a flag they lack.
 func suggestCommand(cmd *cobra.Command, commands map[string]string) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		var unknown *pflag.NotExistError
-		if errors.As(err, &unknown) {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 			name := unknown.GetSpecifiedName()
 			if to, ok := commands[name]; ok && c.CommandPath() != c.Root().Name()+" "+to {
 				return cli.BadInputf("%s has no --%s; `%s %s` is a command of its own", c.CommandPath(), name, c.Root().Name(), to)

@@ -82,20 +82,16 @@ func ParseOutage(n *network.Network, line string) (Outage, error) {
 // NamedParticipation returns the factors of a word: "range" is in proportion to PMax − PMin (nil, as in Options),
 // "pmax" to PMax, and "equal" the same for all.
 func NamedParticipation(n *network.Network, word string) (out []float64, ok bool) {
-	out = make([]float64, n.Gens())
 	switch word {
 	case "range":
 		return nil, true
 	case "pmax":
-		for g, p := range n.PMax {
-			out[g] = max(0, p)
+		for _, p := range n.PMax {
+			out = append(out, max(0, p))
 		}
 		return out, true
 	case "equal":
-		for g := range out {
-			out[g] = 1
-		}
-		return out, true
+		return slices.Repeat([]float64{1}, n.Gens()), true
 	}
 	return nil, false
 }

@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"kernels/ptx":                          {},
 	"kernels/ptx/device":                   {"kernels/driver", "kernels/ptx"},
 	"kernels/shim":                         {"kernels/driver", "kernels/images", "kernels/ptx/device"},
-	"kernels/build":                        {"internal/durable", "kernels/shim", "kernels/images", "kernels/nvrtc"},
+	"kernels/build":                        {"internal/durable", "internal/simd/parallel", "kernels/shim", "kernels/images", "kernels/nvrtc"},
 	"kernels/images":                       {"kernels/driver"},
 	"grid/matpower":                        {"grid/internal/unionfind"},
 	"grid/matpower/cases":                  {"internal/names", "grid/matpower"},

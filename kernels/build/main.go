@@ -29,12 +29,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
+
+// atOnce is the number of sources that are compiled side by side.
+const atOnce = 2
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -175,16 +178,7 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	}
 	entries := make([]images.Entry, len(sources))
 	failures := make([]error, len(sources))
-	slots := make(chan struct{}, 2)
-	var wait sync.WaitGroup
-	for i, source := range sources {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			entries[i], failures[i] = compileSource(m, source, dir, old, verify)
-		})
-	}
-	wait.Wait()
+	parallel.Each(atOnce, len(sources), func(_, i int) { entries[i], failures[i] = compileSource(m, sources[i], dir, old, verify) })
 	if err := errors.Join(failures...); err != nil || verify {
 		return err
 	}
@@ -231,16 +225,7 @@ func compileExtra(m images.Module, dir string) error {
 			return err
 		}
 		failures := make([]error, len(manifest.Images))
-		slots := make(chan struct{}, 2)
-		var wait sync.WaitGroup
-		for i := range manifest.Images {
-			wait.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				failures[i] = extraImages(folder, dst, &manifest.Images[i], previous)
-			})
-		}
-		wait.Wait()
+		parallel.Each(atOnce, len(failures), func(_, i int) { failures[i] = extraImages(folder, dst, &manifest.Images[i], previous) })
 		if err := errors.Join(failures...); err != nil {
 			return err
 		}

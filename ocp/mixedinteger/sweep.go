@@ -356,10 +356,7 @@ func Counters(p domain.Problem, axes []domain.Variable, initial func(p, s, c []f
 	spec := p.Spec()
 	rng := rand.New(rand.NewPCG(1, 0x636f756e74)) // "count"
 	draw := func(v domain.Variable) float64 { return v.Lo + rng.Float64()*(v.Hi-v.Lo) }
-	counters := make([]bool, spec.MeasuredSize())
-	for i := range counters {
-		counters[i] = true
-	}
+	counters := slices.Repeat([]bool{true}, spec.MeasuredSize())
 	scenario, u := make([]float64, len(axes)), make([]float64, spec.ActionSize())
 	for range counterTrials {
 		for i, v := range axes {

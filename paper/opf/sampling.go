@@ -131,10 +131,7 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 		}
 	}
 	if err := y.solveChains(chains); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return samples, errs
+		return samples, slices.Repeat([]error{err}, len(prefs))
 	}
 	for _, c := range chains {
 		i := c.preference

@@ -70,8 +70,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		first := scene
 		first.Pd, first.Qd = scene.Pd[:1], scene.Qd[:1]
 		chain, err := l.system.runChain(opt.Until(), &first)
-		var out *chainError
-		if errors.As(err, &out) {
+		if out, ok := errors.AsType[*chainError](err); ok {
 			return nil, fmt.Errorf("row 0 of the loads: an episode begins at its optimum, and the exact solver finds it %s", out.reason)
 		}
 		if err != nil {
@@ -217,8 +216,8 @@ func (e *episode) Beyond() (all []string) {
 			add(fmt.Sprintf("branch_factor[%d]", k), b, 1-BranchRange, 1+BranchRange)
 		}
 	}
-	var out *chainError
-	if _, _, err := e.Oracle(); errors.As(err, &out) {
+	_, _, err := e.Oracle()
+	if out, ok := errors.AsType[*chainError](err); ok {
 		all = append(all, fmt.Sprintf("row %d of the loads: the exact solver finds it %s, so that there is no optimum to compare with", out.step+1, out.reason))
 	}
 	return all

@@ -25,6 +25,7 @@ package eig
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
@@ -96,13 +97,10 @@ func New(level isa.Level, n, k int) *Solver {
 		lambda:   make([]float32, (k+chunk-1)/chunk*chunk*l),
 		y:        make([]float32, k*n*l),
 		start:    make([]float32, k*n*l),
-		ones:     make([]float32, l),
+		ones:     slices.Repeat([]float32{1}, l),
 		scale:    make([]float32, 2*l),
 		largest:  make([]uint32, l),
 		exponent: make([]int, l),
-	}
-	for i := range s.ones {
-		s.ones[i] = 1
 	}
 	if level == isa.AVX512 {
 		s.half = New(isa.AVX2, n, k)
