@@ -88,10 +88,7 @@ func (b *Backend) DeviceStep(p domain.Problem, points backend.DeviceRows, projec
 		job := rolloutJob{
 			s: place(s, r.S), c: place(s, r.C), cost: place(s, r.Cost), margin: place(s, r.Margin), plan: place(s, plans), best: place(s, r.Plan),
 			margins: place(s, r.Margins), input: place(s, r.Input), stateOut: place(s, make([]float32, len(r.S))), contextOut: place(s, make([]float32, len(r.C))),
-			rows: int32(rows), encode: 1, workspace: place(s, make([]float64, code.workspace/8*code.inFlight(b, rows))),
-		}
-		if project {
-			job.project = 1
+			rows: int32(rows), encode: 1, project: flag(project), workspace: place(s, make([]float64, code.workspace/8*code.inFlight(b, rows))),
 		}
 		preference := preferenceJob{
 			weights: place(s, make([]float64, m)), slot: place(s, make([]float32, 1+m)), semantic: place(s, semanticOf(spec)),

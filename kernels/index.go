@@ -310,15 +310,9 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 			if err := q.wait(); err != nil {
 				return err
 			}
-			if out.Z.Rows > 0 {
-				w.give(out.Z, from, to, outZ)
-			}
-			if out.Nearest != nil {
-				copy(out.Nearest[from:to], driver.HostSlice[int32](w.host, nearest.host, rows))
-			}
-			if out.Residual != nil {
-				copy(out.Residual[from:to], driver.HostSlice[float32](w.host, residual.host, rows))
-			}
+			w.give(out.Z, from, to, outZ)
+			giveNumbers(w, out.Nearest, from, to, nearest)
+			giveNumbers(w, out.Residual, from, to, residual)
 			if out.Consistent != nil {
 				for i, v := range driver.HostSlice[uint8](w.host, consistent.host, rows) {
 					out.Consistent[from+i] = v != 0

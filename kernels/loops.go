@@ -238,10 +238,7 @@ func (l *loops) stage(input *backend.LoopsInput, start, rows int) {
 		}
 	}
 	for i := range rows {
-		hold[i] = 0
-		if input.Hold[start+i] {
-			hold[i] = 1
-		}
+		hold[i] = uint8(flag(input.Hold[start+i]))
 		steering[i] = uint8(input.Steering[start+i])
 	}
 }
@@ -256,9 +253,7 @@ func (l *loops) give(out *backend.LoopsOutput, start, rows int) {
 	copy(out.Displacement[start:], driver.HostSlice[float64](l.host, s.displacement.host, rows))
 	copy(out.Fallbacks[start:], driver.HostSlice[uint8](l.host, s.fallbacks.host, rows))
 	copy(out.Flags[start:], driver.HostSlice[uint8](l.host, s.flags.host, rows))
-	if out.Z.Rows > 0 {
-		w.give(out.Z, start, start+rows, s.z)
-	}
+	w.give(out.Z, start, start+rows, s.z)
 	if len(out.Action) > 0 {
 		l.giveActions(out, start, rows)
 	}

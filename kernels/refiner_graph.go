@@ -125,10 +125,7 @@ func (r *refiner) queue(q *queue, key refineKey) {
 		q.upload(s.preferences.device, r.host, s.preferences.host, 4*key.sweep*r.flow.objectives)
 	}
 	o := r.place()
-	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
-	if key.adaptive {
-		preference.adaptive = 1
-	}
+	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: flag(key.adaptive)}
 	r.anchor(q, o, &preference)
 	r.scatter(q, key, o)
 	q.tile = r.backend.tileOf(key.candidates)

@@ -49,10 +49,7 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 	f := &m.flow
 	job := rolloutJob{
 		s: s.s.device, c: s.c.device, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.device,
-		input: s.input.device, stateOut: s.state.device, contextOut: s.context.device, workspace: s.workspace.device, kept: p.survived, rows: int32(p.rows),
-	}
-	if p.project {
-		job.project = 1
+		input: s.input.device, stateOut: s.state.device, contextOut: s.context.device, workspace: s.workspace.device, kept: p.survived, rows: int32(p.rows), project: flag(p.project),
 	}
 	for h := range p.steps {
 		job.h, job.encode, job.base = int32(h), 0, 0
@@ -308,13 +305,7 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	q.tile = key.tile
 	input := func(offset int) driver.Pointer { return s.in.device.Offset(offset) }
 	q.upload(s.in.device, r.host, s.in.host, l.offsets+4*key.rows*key.steps*r.cfg.Width())
-	preference := preferenceJob{weights: input(l.weights), slot: input(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
-	if key.counted {
-		preference.adaptive = 0
-	}
-	if key.terminal {
-		preference.behind = input(l.terminal)
-	}
+	preference := r.preference(input, key.counted, key.terminal)
 	var survived driver.Pointer
 	if r.abilities.Failed != nil {
 		survived = s.out.device.Offset(o.survived)
@@ -334,14 +325,22 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 	q.download(r.host, s.out.host, s.out.device, o.bytes)
 }
 
+// preference are the weights of an observation, which lies where input says.
+func (r *rollouts) preference(input func(offset int) driver.Pointer, counted, terminal bool) preferenceJob {
+	l := r.roundInput()
+	job := preferenceJob{weights: input(l.weights), slot: input(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: flag(!counted)}
+	if terminal {
+		job.behind = input(l.terminal)
+	}
+	return job
+}
+
 // wholeJob is that of whole roll-outs from one state.
 func (m *deviceMap) wholeJob(s, c driver.Pointer, rows, steps int, project bool) policyJob {
 	f := &m.flow
-	job := policyJob{s: s, c: c, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi, rows: int32(rows), steps: int32(steps), n: int32(f.latent), last: f.code.last}
-	if project {
-		job.project = 1
+	return policyJob{
+		s: s, c: c, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi, rows: int32(rows), steps: int32(steps), n: int32(f.latent), project: flag(project), last: f.code.last,
 	}
-	return job
 }
 
 // planRollout are candidates of the policy bent by offsets, and what they are rolled out with.

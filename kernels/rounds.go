@@ -243,13 +243,7 @@ func (r *rollouts) queueSearch(q *queue, key searchKey) {
 	if !f.code.warp { // kernels of their own do not know a lost state
 		job.kept = s.survived.device
 	}
-	preference := preferenceJob{weights: input(observation.weights), slot: input(observation.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
-	if key.counted {
-		preference.adaptive = 0
-	}
-	if key.terminal {
-		preference.behind = input(observation.terminal)
-	}
+	preference := r.preference(input, key.counted, key.terminal)
 	if r.whole.name == "" {
 		f.bases(q, 1, inputs{x: input(observation.state), ctx: input(observation.ctx)}, s.start.device)
 	}

@@ -153,18 +153,10 @@ func (s *Stepper) Step(in backend.StepInput, out backend.StepOutput) error {
 			return err
 		}
 		b := &s.buffers
-		if out.Z.Rows > 0 {
-			b.give(out.Z, from, to, b.next)
-		}
-		if out.U.Rows > 0 {
-			b.give(out.U, from, to, b.planOut)
-		}
-		if out.Energy != nil {
-			copy(out.Energy[from:to], driver.HostSlice[float32](b.host, b.energy.host, to-from))
-		}
-		if out.Fallbacks != nil {
-			copy(out.Fallbacks[from:to], driver.HostSlice[uint8](b.host, b.flags.host, to-from))
-		}
+		b.give(out.Z, from, to, b.next)
+		b.give(out.U, from, to, b.planOut)
+		giveNumbers(&b.workspace, out.Energy, from, to, b.energy)
+		giveNumbers(&b.workspace, out.Fallbacks, from, to, b.flags)
 		return nil
 	})
 }
@@ -180,9 +172,7 @@ func (s *Stepper) Field(input backend.StepInput, f tensor.Matrix, energy []float
 		}
 		b := &s.buffers
 		b.give(f, from, to, b.field)
-		if energy != nil {
-			copy(energy[from:to], driver.HostSlice[float32](b.host, b.energy.host, to-from))
-		}
+		giveNumbers(&b.workspace, energy, from, to, b.energy)
 		return nil
 	})
 }
@@ -202,9 +192,7 @@ func (s *Stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error
 		}
 		b := &s.buffers
 		b.give(u, from, to, b.planOut)
-		if states.Rows > 0 {
-			b.give(states, from, to, b.s)
-		}
+		b.give(states, from, to, b.s)
 		return nil
 	})
 }

@@ -247,9 +247,7 @@ func (p *planner) gradients(parts []layerParts, accumulate bool, passes ...*pass
 			var ldb int
 			product.b, ldb, product.gather = s.inputOf(i, net)
 			product.ldb = int32(ldb)
-			if accumulate {
-				product.accumulate = 1
-			}
+			product.accumulate = flag(accumulate)
 			product.tiled(l.shape(), part.splits)
 			group = append(group, product)
 		}
@@ -306,10 +304,6 @@ func (p *planner) sums(accumulate bool, spans ...span) {
 	for _, s := range spans {
 		list = append(list, int32(s.offset), int32(s.count))
 	}
-	more := 0
-	if accumulate {
-		more = 1
-	}
-	p.launchWith(bytesOf(list), "gpc_train_losses", len(spans), 128, 0, driver.Address(p.partial), driver.Address(p.t.losses), driver.Int32(more))
+	p.launchWith(bytesOf(list), "gpc_train_losses", len(spans), 128, 0, driver.Address(p.partial), driver.Address(p.t.losses), driver.Int32(flag(accumulate)))
 	p.plan.losses = len(spans)
 }

@@ -135,8 +135,26 @@ func gather(to []float32, m tensor.Matrix, from, rows int) {
 // get queues the download of n float32 of a piece.
 func (w *workspace) get(q *queue, p piece, n int) { q.download(w.host, p.host, p.device, 4*n) }
 
-// give copies downloaded rows, without gaps, into rows [from, to) of a matrix.
+// giveNumbers copies downloaded numbers into those from and before to; nothing into none.
+func giveNumbers[T driver.Element](w *workspace, dst []T, from, to int, p piece) {
+	if dst != nil {
+		copy(dst[from:to], driver.HostSlice[T](w.host, p.host, to-from))
+	}
+}
+
+// flag is a truth as kernels read it.
+func flag(v bool) int32 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// give copies downloaded rows, without gaps, into rows [from, to) of a matrix; nothing into one without rows.
 func (w *workspace) give(m tensor.Matrix, from, to int, p piece) {
+	if m.Rows == 0 {
+		return
+	}
 	values := driver.HostSlice[float32](w.host, p.host, (to-from)*m.Cols)
 	if m.Stride == m.Cols {
 		copy(m.Data[from*m.Cols:to*m.Cols], values)
