@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Best is domain.ProblemAbilities.Best: what mo-opf decides, from a cold start.
 func (y *System) Best(s, c []float64, pref domain.Preference, u []float64) bool {
-	m, err := newExactController(y, nil)
+	m, err := newExactController(y, nil, acopf.Tightening{})
 	if err != nil {
 		return false
 	}

@@ -15,42 +15,38 @@ import (
 // methods are the case's own. All but the oracle see only what Decide is given. A
 // method is not solved where its dispatch breaks a limit as far as it can tell.
 func methods(y *System) []domain.Method {
-	var loading sync.Once
-	var library *sampleLibrary
-	var failed error
+	library := sync.OnceValues(func() (*sampleLibrary, error) { return newSampleLibrary(y) })
 	return []domain.Method{
 		{Name: "oracle", About: "the exact chain of the trajectory", Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
-		{Name: "mo-opf", About: "the exact optimum of every step, warm-started from the last, without tightening", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) {
-				return newExactController(y, nil)
-			}},
-		{Name: "mo-opf-tightened", About: "mo-opf within limits tightened as those of a map's samples are, where there is such a dispatch", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) {
-				m, err := newExactController(y, nil)
-				if err == nil {
-					m.tighten = DatasetTightening
-				}
-				return m, err
-			}},
-		{Name: "mpc", About: fmt.Sprintf("%d steps of the AC-OPF, coupled by the ramps, linearised again and again; the loads held, the plan before shifted; projected", recedingSteps), Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) {
+		baseline("mo-opf", "the exact optimum of every step, warm-started from the last, without tightening",
+			func() (domain.Controller, error) { return newExactController(y, nil, acopf.Tightening{}) }),
+		baseline("mo-opf-tightened", "mo-opf within limits tightened as those of a map's samples are, where there is such a dispatch",
+			func() (domain.Controller, error) { return newExactController(y, nil, DatasetTightening) }),
+		baseline("mpc", fmt.Sprintf("%d steps of the AC-OPF, coupled by the ramps, linearised again and again; the loads held, the plan before shifted; projected", recedingSteps),
+			func() (domain.Controller, error) {
 				return newRecedingDispatch(y, recedingSteps, recedingIterations), nil
-			}},
-		{Name: "runopf", About: "the exact dispatch of least cost in every step, warm-started from the last: MATPOWER's runopf within the ramp", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) {
-				return newExactController(y, &[objectives]float64{economic: 1})
-			}},
-		{Name: "hold", About: "the last dispatch, projected", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) { return &holdController{system: y}, nil }},
-		{Name: "merit", About: "the merit order (what the decoder corrects), projected", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) { return meritController{y}, nil }},
-		{Name: "nearest", About: "the dispatch of the nearest training sample, projected; adaptive priority only", Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) {
-				loading.Do(func() { library, failed = newSampleLibrary(y) })
-				return nearestController{library}, failed
-			}},
+			}),
+		baseline("runopf", "the exact dispatch of least cost in every step, warm-started from the last: MATPOWER's runopf within the ramp",
+			func() (domain.Controller, error) {
+				return newExactController(y, &[objectives]float64{economic: 1}, acopf.Tightening{})
+			}),
+		baseline("hold", "the last dispatch, projected",
+			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
+		baseline("merit", "the merit order (what the decoder corrects), projected",
+			func() (domain.Controller, error) { return meritController{y}, nil }),
+		baseline("nearest", "the dispatch of the nearest training sample, projected; adaptive priority only",
+			func() (domain.Controller, error) {
+				l, err := library()
+				return nearestController{l}, err
+			}),
 	}
+}
+
+// baseline is a method that is compared with, and that needs nothing but the system.
+func baseline(name, description string, create func() (domain.Controller, error)) domain.Method {
+	return domain.Method{Name: name, About: description, Group: domain.GroupBaseline, Brief: true,
+		New: func(domain.Means) (domain.Controller, error) { return create() }}
 }
 
 // exactController solves every step.
@@ -64,9 +60,9 @@ type exactController struct {
 	warm    bool
 }
 
-func newExactController(y *System, weights *[objectives]float64) (*exactController, error) {
+func newExactController(y *System, weights *[objectives]float64, tighten acopf.Tightening) (*exactController, error) {
 	_, err := y.exact()
-	return &exactController{system: y, weights: weights, results: make([]acopf.Result, 2)}, err
+	return &exactController{system: y, weights: weights, tighten: tighten, results: make([]acopf.Result, 2)}, err
 }
 
 func (m *exactController) Reset(domain.Episode) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -110,7 +111,7 @@ func TestEstimatesAreWorthSomething(t *testing.T) {
 	for _, regime := range []string{"envelope", "envelope-estimated", "envelope-hidden"} {
 		for index := range 2 {
 			e := uncertainEpisode(t, &c, index, regime)
-			k := require.Get(newExactController(e.system, nil))(t)
+			k := require.Get(newExactController(e.system, nil, acopf.Tightening{}))(t)
 			s, shown, u := make([]float64, len(e.s)), make([]float64, len(e.c)), make([]float64, e.system.spec.ActionSize())
 			for range 60 {
 				e.Observe(s, shown)

@@ -253,8 +253,7 @@ func TestTightenedDispatchStaysInside(t *testing.T) {
 	if inside < DatasetTightening.S-rounding || plain > DatasetTightening.S/2 {
 		t.Errorf("branches are %v pu below their limits, without tightening %v; want at least %v", inside, plain, DatasetTightening.S)
 	}
-	impossible := require.Get(newExactController(y, nil))(t)
-	impossible.tighten = acopf.Tightening{S: 1}
+	impossible := require.Get(newExactController(y, nil, acopf.Tightening{S: 1}))(t)
 	if got := nearest(impossible); got != plain {
 		t.Errorf("where nothing stays inside, branches are %v pu below their limits, without tightening %v", got, plain)
 	}

@@ -109,29 +109,25 @@ const (
 
 // secureMethods are those of a secure dispatch. All are judged by the plant, which looks at every outage.
 func secureMethods(y *System) []domain.Method {
-	method := func(name, description string, create func() (domain.Controller, error)) domain.Method {
-		return domain.Method{Name: name, About: description, Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) { return create() }}
-	}
 	return []domain.Method{
 		{Name: "oracle", About: "the exact secure chain of the trajectory", Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
-		method("secure", "the exact secure optimum of every step, begun at the last with the outages that it remembers",
+		baseline("secure", "the exact secure optimum of every step, begun at the last with the outages that it remembers",
 			func() (domain.Controller, error) { return &secureController{system: y}, nil }),
-		method("mo-opf", "the exact optimum without outages of every step, warm-started from the last",
+		baseline("mo-opf", "the exact optimum without outages of every step, warm-started from the last",
 			func() (domain.Controller, error) { return plainController(y, 0, acopf.Tightening{}) }),
-		method("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, "+
+		baseline("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, "+
 			"where there is such a dispatch: the operator's habit", 100*habitRating, habitVoltage),
 			func() (domain.Controller, error) {
 				return plainController(y, habitRating, acopf.Tightening{VLoad: habitVoltage})
 			}),
-		method("dc-secure", "active powers of least cost by the linear model, whose distribution factors keep every rating before and after outages; voltages as they are",
+		baseline("dc-secure", "active powers of least cost by the linear model, whose distribution factors keep every rating before and after outages; voltages as they are",
 			func() (domain.Controller, error) { return newDCController(y) }),
-		method("hold", "the last dispatch, projected",
+		baseline("hold", "the last dispatch, projected",
 			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
-		method("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected; the exact optimum where that breaks a limit",
+		baseline("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected; the exact optimum where that breaks a limit",
 			func() (domain.Controller, error) { return newStepController(y), nil }),
-		method("merit", "the merit order (what the decoder corrects), projected",
+		baseline("merit", "the merit order (what the decoder corrects), projected",
 			func() (domain.Controller, error) { return meritController{y}, nil }),
 	}
 }
@@ -149,9 +145,5 @@ func plainController(y *System, share float64, tightening acopf.Tightening) (dom
 	if err != nil {
 		return nil, err
 	}
-	m, err := newExactController(plain, nil)
-	if err == nil {
-		m.tighten = tightening
-	}
-	return m, err
+	return newExactController(plain, nil, tightening)
 }
