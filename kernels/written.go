@@ -214,12 +214,8 @@ func (w *writing) piece(c *nvrtc.Compiler, p export.Piece) (images.Entry, error)
 	if err != nil {
 		return images.Entry{}, err
 	}
-	blob, err := images.Pack(image)
-	if err != nil {
-		return images.Entry{}, err
-	}
 	e := images.Entry{Name: p.Name, Source: w.hash, Kernels: p.Kernels, Files: map[string]string{w.target.Name: images.Hash(image)}}
-	return e, durable.WriteFile(filepath.Join(w.dir, images.FileName(p.Name, w.target.Name)), blob, 0o644)
+	return e, images.Write(w.dir, p.Name, w.target.Name, image)
 }
 
 // WrittenCache is the folder of the user's cache that has a folder for each image of written functions.

@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"kernels/ptx/device":                   {"kernels/driver", "kernels/ptx"},
 	"kernels/shim":                         {"kernels/driver", "kernels/images", "kernels/ptx/device"},
 	"kernels/build":                        {"internal/durable", "internal/simd/parallel", "kernels/shim", "kernels/images", "kernels/nvrtc"},
-	"kernels/images":                       {"kernels/driver"},
+	"kernels/images":                       {"internal/durable", "kernels/driver"},
 	"grid/matpower":                        {"grid/internal/unionfind"},
 	"grid/matpower/cases":                  {"internal/names", "grid/matpower"},
 	"paper/*":                              {"internal/jsonin", "internal/simd/parallel", "domain", "tensor"},

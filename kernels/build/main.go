@@ -258,11 +258,7 @@ func extraImages(folder, dst string, e *images.Entry, previous images.Manifest) 
 		if err != nil {
 			return err
 		}
-		blob, err := images.Pack(image)
-		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(filepath.Join(dst, images.FileName(e.Name, target.Name)), blob, 0o644); err != nil {
+		if err := images.Write(dst, e.Name, target.Name, image); err != nil {
 			return err
 		}
 		e.Files[target.Name] = images.Hash(image)
@@ -338,14 +334,7 @@ func compileSource(m images.Module, source, dir string, old images.Manifest, ver
 			}
 			continue
 		}
-		blob, err := images.Pack(image)
-		if err != nil {
-			return entry, err
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return entry, err
-		}
-		if err := durable.WriteFile(filepath.Join(dir, images.FileName(name, target.Name)), blob, 0o644); err != nil {
+		if err := images.Write(dir, name, target.Name, image); err != nil {
 			return entry, err
 		}
 	}

@@ -11,15 +11,19 @@
 package images
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -131,20 +135,20 @@ func (s *Set) image(e Entry, d driver.Device) (name string, image []byte, err er
 	return e.Name + "." + target, image, err
 }
 
-// Pack and Unpack are the compression of a file of images.
-func Pack(image []byte) ([]byte, error) {
+// Write compresses an image into its file in a folder, which it makes.
+func Write(dir, name, target string, image []byte) error {
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, err
+	if err = cmp.Or(err, os.MkdirAll(dir, 0o755)); err != nil {
+		return err
 	}
 	defer w.Close()
-	return w.EncodeAll(image, nil), nil
+	return durable.WriteFile(filepath.Join(dir, FileName(name, target)), w.EncodeAll(image, nil), 0o644)
 }
 
 // maxImage bounds what an image may unpack to.
 const maxImage = 256 << 20
 
-// Unpack undoes Pack.
+// Unpack undoes the compression of Write.
 func Unpack(blob []byte) ([]byte, error) {
 	r, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxImage), zstd.WithDecoderConcurrency(1))
 	if err != nil {

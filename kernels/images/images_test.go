@@ -18,6 +18,16 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
+// packed is an image as its file has it.
+func packed(t testing.TB, image []byte) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	if err := images.Write(dir, "image", "ptx", image); err != nil {
+		t.Fatal(err)
+	}
+	return require.Get(os.ReadFile(filepath.Join(dir, images.FileName("image", "ptx"))))(t)
+}
+
 // Every committed image belongs to the source as it is now.
 func TestImagesAreNotStale(t *testing.T) {
 	m := require.Get(images.Find("."))(t)
@@ -44,7 +54,7 @@ func checkout(t *testing.T) string {
 	files := ""
 	for _, target := range images.Targets {
 		image := []byte("image for " + target.Name + " with gpc_add")
-		blob := require.Get(images.Pack(image))(t)
+		blob := packed(t, image)
 		write(t, root, "kernels/images/"+images.FileName("add", target.Name), blob)
 		if files != "" {
 			files += ","
@@ -106,8 +116,8 @@ func (gpu) HostShim() bool { return false }
 
 func TestModulesChooseTheImage(t *testing.T) {
 	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
-	ptx := require.Get(images.Pack([]byte("// PTX")))(t)
-	cubin := require.Get(images.Pack([]byte("\x7fELF")))(t)
+	ptx := packed(t, []byte("// PTX"))
+	cubin := packed(t, []byte("\x7fELF"))
 	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_80.cubin":"c","sm_86.cubin":"d","sm_90.cubin":"b"}}]}`
 	for name, test := range map[string]struct {
 		major, minor int
@@ -160,7 +170,7 @@ func TestTheInterpreterIsGivenPTX(t *testing.T) {
 	ptx := require.Get(os.ReadFile(images.FileName("eig", "compute_80.ptx")))(t)
 	files := fstest.MapFS{
 		"manifest.json":                          {Data: []byte(manifest)},
-		images.FileName("eig", "sm_80.cubin"):    {Data: require.Get(images.Pack([]byte("\x7fELF")))(t)},
+		images.FileName("eig", "sm_80.cubin"):    {Data: packed(t, []byte("\x7fELF"))},
 		images.FileName("eig", "compute_80.ptx"): {Data: ptx},
 	}
 	for _, there := range []bool{true, false} {
@@ -183,11 +193,7 @@ func TestTheInterpreterIsGivenPTX(t *testing.T) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	blob, err := images.Pack([]byte("an image"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(blob)
+	f.Add(packed(f, []byte("an image")))
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		image, err := images.Unpack(blob)
 		if err == nil && len(blob) == 0 && len(image) != 0 {
