@@ -69,9 +69,8 @@ func (v Variable) Scale() float64 {
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:
 // φ_i = exp(K_i δ_i / Epsilon_i) − 1 and σ_i = (φ_i + Rho)/Σ_j(φ_j + Rho).
 type Semantic struct {
-	K       []float64 `json:"k,omitempty"`
-	Epsilon []float64 `json:"epsilon,omitempty"`
-	Rho     float64   `json:"rho,omitempty"`
+	K, Epsilon []float64
+	Rho        float64
 }
 
 // Spec says what a problem's vectors are. It is constant over the life of the
@@ -205,61 +204,60 @@ func (s *Spec) CheckObservation(state, context []float64, pref Preference) error
 
 // Navigation holds the constants of Algorithm 2 (paper, alg. online).
 type Navigation struct {
-	LatentStep     float64 `json:"latent_step,omitempty"`     // Δt of the latent flow
-	VMax           float64 `json:"v_max,omitempty"`           // cap on ‖k_1‖ and ‖k_2‖, latent units per unit of Δt
-	Epsilon        float64 `json:"epsilon,omitempty"`         // ε of the energy
-	MetricLambda   float64 `json:"metric_lambda,omitempty"`   // λ_m
-	TopK           int     `json:"top_k,omitempty"`           // k, eigendirections of the Lie residual
-	LieGain        float64 `json:"lie_gain,omitempty"`        // γ_L ≥ 0; the paper's is in [0,1]
-	LieScale       float64 `json:"lie_scale,omitempty"`       // s_L
-	RetractionMix  float64 `json:"retraction_mix,omitempty"`  // μ_R ∈ [0,1]
-	Smoothing      float64 `json:"smoothing,omitempty"`       // α ∈ (0,1], used while the estimated noise is positive
-	PriorityFilter float64 `json:"priority_filter,omitempty"` // low-pass gain of σ ∈ (0,1]; 1 is no filter
-	Neighbours     int     `json:"neighbours,omitempty"`      // codes in the local affine refinement of localization; n_z + 1 or more span the latent
-	RotationBlocks int     `json:"rotation_blocks,omitempty"` // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
-	RawWeights     bool    `json:"raw_weights,omitempty"`     // the flow weighs J by σ, and not by σ over each objective's range on the dataset
+	LatentStep     float64 // Δt of the latent flow
+	VMax           float64 // cap on ‖k_1‖ and ‖k_2‖, latent units per unit of Δt
+	Epsilon        float64 // ε of the energy
+	MetricLambda   float64 // λ_m
+	TopK           int     // k, eigendirections of the Lie residual
+	LieGain        float64 // γ_L ≥ 0; the paper's is in [0,1]
+	LieScale       float64 // s_L
+	RetractionMix  float64 // μ_R ∈ [0,1]
+	Smoothing      float64 // α ∈ (0,1], used while the estimated noise is positive
+	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
+	Neighbours     int     // codes in the local affine refinement of localization; n_z + 1 or more span the latent
+	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
+	RawWeights     bool    // the flow weighs J by σ, and not by σ over each objective's range on the dataset
 }
 
 // Training holds the constants of dataset and training.
 type Training struct {
-	Latent          int          `json:"latent,omitempty"`    // n_z
-	Hidden          int          `json:"hidden,omitempty"`    // width of the hidden layers
-	Encoder         int          `json:"encoder,omitempty"`   // width of E_x's, which runs once an observation where D_u runs once a latent; 0: Hidden
-	Scenarios       int          `json:"scenarios,omitempty"` // scenarios of a full dataset
-	Weights         int          `json:"weights,omitempty"`   // fixed preferences per scenario, without the adaptive one
-	Design          WeightDesign `json:"-"`
-	ManifoldEpochs  int          `json:"manifold_epochs,omitempty"`
-	RolloutEpochs   int          `json:"rollout_epochs,omitempty"`
-	Batch           int          `json:"batch,omitempty"`
-	LearningRate    float64      `json:"learning_rate,omitempty"`
-	ActionWeight    float64      `json:"action_weight,omitempty"`    // λ_u of the action loss; 0: the trainer's default
-	Emphasis        float64      `json:"emphasis,omitempty"`         // share of an epoch drawn by decoding error, [0,1)
-	SpectralBound   float64      `json:"spectral_bound,omitempty"`   // K of each layer's spectral norm; large, as the paper says
-	Codes           int          `json:"codes,omitempty"`            // codes a bundled model carries
-	LocalNeighbours int          `json:"local_neighbours,omitempty"` // κ
+	Latent          int // n_z
+	Hidden          int // width of the hidden layers
+	Encoder         int // width of E_x's, which runs once an observation where D_u runs once a latent; 0: Hidden
+	Scenarios       int // scenarios of a full dataset
+	Weights         int // fixed preferences per scenario, without the adaptive one
+	Design          WeightDesign
+	ManifoldEpochs  int
+	RolloutEpochs   int
+	Batch           int
+	LearningRate    float64
+	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
+	Emphasis        float64 // share of an epoch drawn by decoding error, [0,1)
+	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
+	Codes           int     // codes a bundled model carries
+	LocalNeighbours int     // κ
 	// PreferenceFloor is ε of the slot in which E_x reads a user's w (Preference.Slot): about
 	// the weight at which an objective begins to matter; 0: it reads w itself. Where the
 	// objectives' ranges differ by decades the optimum is nearly a step of w at an edge of
 	// Δ, and a network that has to make the step is wrong far beyond it.
-	PreferenceFloor float64 `json:"preference_floor,omitempty"`
+	PreferenceFloor float64
 	// ActionTolerance are the errors of the entries of a plan that weigh alike in the
 	// action loss; nil: the standard deviations of the targets.
-	ActionTolerance []float64 `json:"action_tolerance,omitempty"`
+	ActionTolerance []float64
 	// Fade, for a plan of H actions: where it is positive, the plan's entries are
 	// normalised by one scale for each component of the action, that of all steps
 	// together, which grows linearly to 1 + Fade times itself at the last: what will be
 	// planned anew before it is executed weighs less in training. 0: each entry by its own.
-	Fade float64 `json:"fade,omitempty"`
+	Fade float64
 }
 
 // WeightDesign says how the fixed preferences of a full dataset are chosen: the
 // name that `--design` takes, "" for its default, with the reference objective
 // and the range of log10 w_j/w_Reference of a logarithmic or mixed one.
 type WeightDesign struct {
-	Name      string  `json:"name,omitempty"`
-	Reference int     `json:"reference,omitempty"`
-	LogLo     float64 `json:"log_lo,omitempty"`
-	LogHi     float64 `json:"log_hi,omitempty"`
+	Name         string
+	Reference    int
+	LogLo, LogHi float64
 }
 
 // Priority is eq. iclr-semantic: it writes σ ∈ Δ from the indicators δ,

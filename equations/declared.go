@@ -13,16 +13,15 @@ import (
 // Soft is a limit that may be violated at a penalty. Violating it is never unsafe.
 type Soft struct {
 	// Margin is the name of one of System.Margins. The excess is its violation.
-	Margin string `json:"margin"`
+	Margin string
 	// Linear and Quadratic are the penalties of an excess e in a decision, Linear·e + Quadratic·e². Every objective
 	// includes them, so that every weighting has the same penalty. The excess is smoothed up to a hundredth of the
 	// margin's range, or of its mean size one decision after the starts where it has no range. A margin with more room
 	// costs nothing.
-	Linear    float64 `json:"linear,omitempty"`
-	Quadratic float64 `json:"quadratic,omitempty"`
+	Linear, Quadratic float64
 	// Priority orders soft limits: where two conflict, the higher one is satisfied. Each step multiplies the penalty
 	// by 100.
-	Priority int `json:"priority,omitempty"`
+	Priority int
 }
 
 const (

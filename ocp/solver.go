@@ -24,47 +24,47 @@ import (
 type Options struct {
 	// Horizon is the number of steps optimised; 0: Spec.Steps + Spec.Plan − 1, so
 	// that every step of an episode has a whole plan.
-	Horizon int `json:"horizon,omitempty"`
+	Horizon int
 	// Keep is the number of leading steps that become samples; 0: all that have a whole plan. Where the context lacks
 	// the time, the optimal action at the horizon's end is another function of the state: keep fewer steps.
-	Keep int `json:"keep,omitempty"`
+	Keep int
 	// Starts is the number of starting points; 0: 1. The first holds the fallback action and the state. The second
 	// rolls out the base plan. Others roll out smooth random actions. One suffices for a convex problem. Two more are
 	// tried where none converges.
-	Starts int `json:"starts,omitempty"`
+	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5. The scale makes the objective's
 	// largest first derivative at the start one. Derivatives are by a stage's actions in halves of their box and
 	// states in StateScale. Violation is in the margins' sizes (Variable.Scale).
-	Tolerance float64 `json:"tolerance,omitempty"`
+	Tolerance float64
 	// Iterations bounds the steps of one start; 0: 200.
-	Iterations int `json:"iterations,omitempty"`
+	Iterations int
 	// StateScale holds the typical size of each measured component, for residuals,
 	// differences and perturbations; nil: all 1.
-	StateScale []float64 `json:"-"`
+	StateScale []float64
 	// Perturbed is the number of extra samples per trajectory, solved from a perturbed state: that of a random step
 	// plus normal noise of PerturbScale (0: 0.02) × StateScale. Its context is that of an equally perturbed scenario.
-	Perturbed    int     `json:"perturbed,omitempty"`
-	PerturbScale float64 `json:"perturb_scale,omitempty"`
+	Perturbed    int
+	PerturbScale float64
 	// Follow is the number of leading steps of each perturbed solution that become samples; 0: 1. Later steps are
 	// optimal as well and save a solve.
-	Follow int `json:"follow,omitempty"`
+	Follow int
 	// Room is the distance that samples keep from each limit, in the margin's unit, where possible; nil: none. Only
 	// the limits themselves have a higher penalty. A map that errs near a limit is projected away from it, which may
 	// cost much more than the room. Minimise and Oracle keep none.
-	Room []float64 `json:"room,omitempty"`
+	Room []float64
 	// Blocks are the numbers of steps that a plan holds each of its actions (move blocking); the last number repeats.
 	// Samples and receding horizons use them, Minimise and Oracle never do. nil: each step has an action of its own.
 	// Only weighted sums support blocks.
-	Blocks []int `json:"-"`
+	Blocks []int
 	// Library is the number of scenarios that are solved first, under the adaptive priority; 0: none. They exchange
 	// plans with their neighbours while that lowers the cost. Where the problem has several basins, solves from a
 	// scenario's start also begin from the plans of the nearest library scenarios.
-	Library int `json:"library,omitempty"`
+	Library int
 	// TerminalCost makes the horizon infinite. Weighted sums then include the cost beyond the horizon, to second
 	// order about the optimal steady state: the multipliers of that state (the gradient-correcting end penalty of
 	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. It
 	// is zero where no steady state is found. Other scalarizations are refused.
-	TerminalCost bool `json:"-"`
+	TerminalCost bool
 }
 
 // Counts are totals since the Solver was made.

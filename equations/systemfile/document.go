@@ -13,38 +13,38 @@ import (
 
 // header is a file without its program, field by field in the order of its canonical bytes.
 type header struct {
-	Format          string              `json:"format"`
-	Version         int                 `json:"version"`
-	Name            string              `json:"name"`
-	Description     string              `json:"description,omitempty"`
-	State           []variable          `json:"state"`
-	Context         []variable          `json:"context,omitempty"`
-	Action          []variable          `json:"action"`
-	Objectives      []variable          `json:"objectives"`
-	Margins         []variable          `json:"margins,omitempty"`
-	Scenario        []variable          `json:"scenario"`
-	Steps           int                 `json:"steps"`
-	StepSeconds     float64             `json:"step_s"`
-	Horizon         int                 `json:"horizon,omitempty"`
-	Delay           float64             `json:"delay,omitempty"`
-	Measurement     *measurement        `json:"measurement,omitempty"`
-	Integrator      *integrator         `json:"integrator,omitempty"`
-	EscapeSteps     int                 `json:"escape_steps,omitempty"`
-	Soft            []equations.Soft    `json:"soft,omitempty"`
-	Rates           []float64           `json:"rates,omitempty"`
-	Blocks          []int               `json:"blocks,omitempty"`
-	Switches        []switched          `json:"switches,omitempty"`
-	Rest            []float64           `json:"rest,omitempty"`
-	StateScale      []float64           `json:"state_scale,omitempty"`
-	ObjectiveScale  []float64           `json:"objective_scale,omitempty"`
-	MarginTolerance float64             `json:"margin_tolerance,omitempty"`
-	Semantic        domain.Semantic     `json:"semantic,omitzero"`
-	Solver          ocp.Options         `json:"solver,omitzero"`
-	Training        domain.Training     `json:"training,omitzero"`
-	WeightDesign    domain.WeightDesign `json:"weight_design,omitzero"`
-	Navigation      domain.Navigation   `json:"navigation,omitzero"`
-	Picture         []shape             `json:"picture,omitempty"`
-	Constants       json.RawMessage     `json:"constants,omitempty"`
+	Format          string          `json:"format"`
+	Version         int             `json:"version"`
+	Name            string          `json:"name"`
+	Description     string          `json:"description,omitempty"`
+	State           []variable      `json:"state"`
+	Context         []variable      `json:"context,omitempty"`
+	Action          []variable      `json:"action"`
+	Objectives      []variable      `json:"objectives"`
+	Margins         []variable      `json:"margins,omitempty"`
+	Scenario        []variable      `json:"scenario"`
+	Steps           int             `json:"steps"`
+	StepSeconds     float64         `json:"step_s"`
+	Horizon         int             `json:"horizon,omitempty"`
+	Delay           float64         `json:"delay,omitempty"`
+	Measurement     *measurement    `json:"measurement,omitempty"`
+	Integrator      *integrator     `json:"integrator,omitempty"`
+	EscapeSteps     int             `json:"escape_steps,omitempty"`
+	Soft            []soft          `json:"soft,omitempty"`
+	Rates           []float64       `json:"rates,omitempty"`
+	Blocks          []int           `json:"blocks,omitempty"`
+	Switches        []switched      `json:"switches,omitempty"`
+	Rest            []float64       `json:"rest,omitempty"`
+	StateScale      []float64       `json:"state_scale,omitempty"`
+	ObjectiveScale  []float64       `json:"objective_scale,omitempty"`
+	MarginTolerance float64         `json:"margin_tolerance,omitempty"`
+	Semantic        semantic        `json:"semantic,omitzero"`
+	Solver          solver          `json:"solver,omitzero"`
+	Training        training        `json:"training,omitzero"`
+	WeightDesign    weightDesign    `json:"weight_design,omitzero"`
+	Navigation      navigation      `json:"navigation,omitzero"`
+	Picture         []shape         `json:"picture,omitempty"`
+	Constants       json.RawMessage `json:"constants,omitempty"`
 }
 
 // variable is a domain.Variable; one without lo and hi is not bounded.
@@ -60,6 +60,14 @@ type variable struct {
 
 // collision is the kind of a margin that is a distance; others have none.
 const collision = "collision"
+
+// soft is an equations.Soft.
+type soft struct {
+	Margin    string  `json:"margin"`
+	Linear    float64 `json:"linear,omitempty"`
+	Quadratic float64 `json:"quadratic,omitempty"`
+	Priority  int     `json:"priority,omitempty"`
+}
 
 // switched is an equations.Switch; one without before has that of rest.
 type switched struct {
@@ -147,6 +155,75 @@ func (s *shape) numbers() int {
 	return n
 }
 
+// The types below are those of other packages under the names of fields in a file: a conversion that does not compile
+// says that a field was added there.
+
+type semantic struct {
+	K       []float64 `json:"k,omitempty"`
+	Epsilon []float64 `json:"epsilon,omitempty"`
+	Rho     float64   `json:"rho,omitempty"`
+}
+
+type solver struct {
+	Horizon      int       `json:"horizon,omitempty"`
+	Keep         int       `json:"keep,omitempty"`
+	Starts       int       `json:"starts,omitempty"`
+	Tolerance    float64   `json:"tolerance,omitempty"`
+	Iterations   int       `json:"iterations,omitempty"`
+	StateScale   []float64 `json:"-"` // the system's
+	Perturbed    int       `json:"perturbed,omitempty"`
+	PerturbScale float64   `json:"perturb_scale,omitempty"`
+	Follow       int       `json:"follow,omitempty"`
+	Room         []float64 `json:"room,omitempty"`
+	Blocks       []int     `json:"-"` // the system's
+	Library      int       `json:"library,omitempty"`
+	TerminalCost bool      `json:"-"` // the system's horizon
+}
+
+type training struct {
+	Latent          int                 `json:"latent,omitempty"`
+	Hidden          int                 `json:"hidden,omitempty"`
+	Encoder         int                 `json:"encoder,omitempty"`
+	Scenarios       int                 `json:"scenarios,omitempty"`
+	Weights         int                 `json:"weights,omitempty"`
+	Design          domain.WeightDesign `json:"-"` // weight_design
+	ManifoldEpochs  int                 `json:"manifold_epochs,omitempty"`
+	RolloutEpochs   int                 `json:"rollout_epochs,omitempty"`
+	Batch           int                 `json:"batch,omitempty"`
+	LearningRate    float64             `json:"learning_rate,omitempty"`
+	ActionWeight    float64             `json:"action_weight,omitempty"`
+	Emphasis        float64             `json:"emphasis,omitempty"`
+	SpectralBound   float64             `json:"spectral_bound,omitempty"`
+	Codes           int                 `json:"codes,omitempty"`
+	LocalNeighbours int                 `json:"local_neighbours,omitempty"`
+	PreferenceFloor float64             `json:"preference_floor,omitempty"`
+	ActionTolerance []float64           `json:"action_tolerance,omitempty"`
+	Fade            float64             `json:"fade,omitempty"`
+}
+
+type weightDesign struct {
+	Name      string  `json:"name,omitempty"`
+	Reference int     `json:"reference,omitempty"`
+	LogLo     float64 `json:"log_lo,omitempty"`
+	LogHi     float64 `json:"log_hi,omitempty"`
+}
+
+type navigation struct {
+	LatentStep     float64 `json:"latent_step,omitempty"`
+	VMax           float64 `json:"v_max,omitempty"`
+	Epsilon        float64 `json:"epsilon,omitempty"`
+	MetricLambda   float64 `json:"metric_lambda,omitempty"`
+	TopK           int     `json:"top_k,omitempty"`
+	LieGain        float64 `json:"lie_gain,omitempty"`
+	LieScale       float64 `json:"lie_scale,omitempty"`
+	RetractionMix  float64 `json:"retraction_mix,omitempty"`
+	Smoothing      float64 `json:"smoothing,omitempty"`
+	PriorityFilter float64 `json:"priority_filter,omitempty"`
+	Neighbours     int     `json:"neighbours,omitempty"`
+	RotationBlocks int     `json:"rotation_blocks,omitempty"`
+	RawWeights     bool    `json:"raw_weights,omitempty"`
+}
+
 // headerOf is a system without its functions in a file's form.
 func headerOf(y *equations.System) (h header, err error) {
 	h = header{
@@ -154,13 +231,15 @@ func headerOf(y *equations.System) (h header, err error) {
 		State: variablesOf(y.State), Context: variablesOf(y.Context), Action: variablesOf(y.Action),
 		Objectives: variablesOf(y.Objectives), Margins: variablesOf(y.Margins), Scenario: variablesOf(y.Scenario),
 		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rates: y.Rates, Blocks: y.Blocks, Rest: y.Rest, StateScale: y.StateScale,
-		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: y.Semantic, Solver: y.Solver,
-		Training: y.Training, WeightDesign: y.Training.Design, Navigation: y.Navigation, Soft: y.Soft,
+		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: semantic(y.Semantic), Solver: solver(y.Solver),
+		Training: training(y.Training), WeightDesign: weightDesign(y.Training.Design), Navigation: navigation(y.Navigation),
+	}
+	for _, s := range y.Soft {
+		h.Soft = append(h.Soft, soft(s))
 	}
 	for _, w := range y.Switches {
 		h.Switches = append(h.Switches, switchedOf(w))
 	}
-	// The system's fields say these.
 	h.Solver.StateScale, h.Solver.Blocks, h.Solver.TerminalCost = nil, nil, false
 	h.Training.Design = domain.WeightDesign{}
 	switch {
@@ -184,13 +263,16 @@ func (h *header) system() equations.System {
 		State: domainVariables(h.State), Context: domainVariables(h.Context), Action: domainVariables(h.Action),
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
 		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rates: h.Rates, Blocks: h.Blocks, Rest: h.Rest, StateScale: h.StateScale,
-		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: h.Semantic,
-		Solver: h.Solver, Training: h.Training, Navigation: h.Navigation, Soft: h.Soft,
+		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
+		Solver: ocp.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
+	}
+	for _, s := range h.Soft {
+		y.Soft = append(y.Soft, equations.Soft(s))
 	}
 	for i := range h.Switches {
 		y.Switches = append(y.Switches, h.Switches[i].equations())
 	}
-	y.Training.Design = h.WeightDesign
+	y.Training.Design = domain.WeightDesign(h.WeightDesign)
 	if h.Constants != nil {
 		y.Constants = h.Constants
 	}
