@@ -291,7 +291,7 @@ var (
 	// swarm are crowds of robots by our planners and GCBF+'s networks, judged by lab/peers/swarm/crowd.py.
 	swarm = benchmarkTable{"BenchmarkSwarm", true, report.Columns{
 		{"scenes", "`{0}`"}, {"who drives", "`{1}`"}, {"robots", "{robots %.0f}"}, {"obstacles", "{obstacles %.0f}"}, {"robots that touched something", "{touched %.0f}"},
-		{"scenes without a touch", "{clean %.0f}/{scenes %.0f}"}, {"arrived, %", "{arrived_% %.2f}"}, {"way / straight line", "{ratio %.3f}"},
+		{"scenes without a touch", "{clean %.0f}/{scenes %.0f}"}, {"with every margin kept", "{safe %.0f}"}, {"arrived, %", "{arrived_% %.2f}"}, {"way / straight line", "{ratio %.3f}"},
 		{"a robot's decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"},
 	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.

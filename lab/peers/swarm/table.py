@@ -24,7 +24,8 @@ def times(first: dict, rows: list) -> dict:
 def metrics(rows: list) -> dict:
     robots = sum(r["robots"] for r in rows)
     mean = lambda key: float(np.mean([r[key] for r in rows if r.get(key) is not None]))
-    return {
+    safe = {"safe": sum(r["said"]["safe"] for r in rows)} if "said" in rows[0] else {}
+    return safe | {
         "robots": rows[0]["robots"], "scenes": len(rows), "steps": rows[0]["steps"], "obstacles": mean("obstacles"), "touched": sum(r["collided"] for r in rows),
         "clean": sum(r["collision_free"] for r in rows), "arrived_%": 100 * sum(r["arrived"] for r in rows) / robots,
         "all_arrived": sum(r["all_arrived"] for r in rows), "ratio": mean("ratio_to_goal"),
