@@ -49,6 +49,7 @@ func (x *proposals) reset() {
 // are.
 func (p *Planner) propose(pref domain.Preference, delay int) error {
 	x, now := &p.proposals, p.joint
+	defer func() { p.joint = now }()
 	if delay > 0 {
 		p.joint = now.executed(delay)
 	}
@@ -71,7 +72,6 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 		q.path, _ = follow(h, i, &q.plan)
 	}
 	x.settle(p, h)
-	p.joint = now
 	return nil
 }
 

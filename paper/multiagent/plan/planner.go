@@ -198,14 +198,26 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 		return domain.Decided(false), nil
 	}
 	p.Observe(&p.scene, w)
+	decide := p.inTurn
+	if p.options.Exchange != nil {
+		decide = p.exchange
+	}
+	if err := decide(pref); err != nil {
+		return domain.Decision{}, err
+	}
+	p.t++
+	p.started = true
+	p.joint.Actions(u)
+	return p.guidance.decision(!slices.Contains(p.safe[:p.scene.Robots], false)), nil
+}
+
+// inTurn plans for one robot after the other.
+func (p *Planner) inTurn(pref domain.Preference) error {
 	// At the first decision nobody has a plan yet. In a first round everyone plans
 	// around those before it only, the ego first; in a second round around all.
 	// In a crowd everyone has a plan at the beginning: to stop.
-	n, rounds, single := p.scene.Robots, 1, (!p.started || p.options.Forgetful) && !p.scene.Crowd() && p.options.Exchange == nil
+	n, rounds, single := p.scene.Robots, 1, (!p.started || p.options.Forgetful) && !p.scene.Crowd()
 	p.joint.Planned = n
-	if p.options.Exchange != nil {
-		return p.exchange(pref, u)
-	}
 	if single {
 		rounds, p.joint.Planned = 2, 0
 	}
@@ -216,17 +228,14 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 		}
 		if turn%n == 0 {
 			if err := p.ask(pref, turn/n, rounds); err != nil {
-				return domain.Decision{}, err
+				return err
 			}
 		}
 		if err := p.plan(i, turn/n, rounds); err != nil {
-			return domain.Decision{}, err
+			return err
 		}
 	}
-	p.t++
-	p.started = true
-	p.joint.Actions(u)
-	return p.guidance.decision(!slices.Contains(p.safe[:n], false)), nil
+	return nil
 }
 
 // see reads the scene of a decision and returns the preference that it counts with;
@@ -310,27 +319,24 @@ func (p *Planner) split(i, round, rounds int) shares {
 	return n
 }
 
-// exchange decides by an Exchange. The first plans are told before anybody moves.
-func (p *Planner) exchange(pref domain.Preference, u []float64) (domain.Decision, error) {
+// exchange plans for everyone at once, by an Exchange. The first plans are told before anybody moves.
+func (p *Planner) exchange(pref domain.Preference) error {
 	delay := p.options.Exchange.Delay
-	if p.t%max(1, delay) == 0 {
-		p.adopt()
-		if !p.started || delay == 0 {
-			if err := p.propose(pref, 0); err != nil {
-				return domain.Decision{}, err
-			}
-			p.adopt()
-		}
-		if delay > 0 {
-			if err := p.propose(pref, delay); err != nil {
-				return domain.Decision{}, err
-			}
-		}
+	if p.t%max(1, delay) != 0 {
+		return nil
 	}
-	p.t++
-	p.started = true
-	p.joint.Actions(u)
-	return p.guidance.decision(!slices.Contains(p.safe[:p.scene.Robots], false)), nil
+	p.joint.Planned = p.scene.Robots
+	p.adopt()
+	if !p.started || delay == 0 {
+		if err := p.propose(pref, 0); err != nil {
+			return err
+		}
+		p.adopt()
+	}
+	if delay == 0 {
+		return nil
+	}
+	return p.propose(pref, delay)
 }
 
 // plan searches a plan for robot i and commits to it; where nothing has a score, the committed plan stays.
