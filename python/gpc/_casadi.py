@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +30,8 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     )},
 }
 _WHY = {
-    "CALL": "a call of another function that cannot be expanded, such as an integrator, a root finder or an interpolant: write its equations",
-    "BSPLINE": "a B-spline: write it as a polynomial, or as np.where of polynomials", "INTERPOLANT": "an interpolant: write it as np.where of formulas",
+    "CALL": "a call of another function that cannot be expanded, such as an integrator or a root finder: write its equations",
+    "BSPLINE": 'a B-spline of its own: write it by ca.interpolant(name, "bspline", grid, values), or a table by np.interp',
     "SOLVE": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded', "ERF": "the error function: there is no such operation",
     "LOGSUMEXP": "its log-sum-exp: write it by ca.exp and ca.log", "LINSOL": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded',
 }
@@ -38,6 +39,72 @@ _WHY = {
 
 def _nearest(x: Any) -> Any:
     return e.floor(e.add(x, 0.5))
+
+
+class _Interpolant:
+    """An interpolant of CasADi's, of one and more dimensions: entries of its result as a function of those of its argument.
+
+    In each dimension a point has a weight for every node of the table. The result is the table's products with them.
+    """
+
+    def __init__(self, f: Any) -> None:
+        spline = f.class_name() == "BSplineInterpolant"
+        # What the function was made of is known by what it writes for a file, in which each field has its name.
+        text = f.serialize({"debug": True})
+        written = bytes(ord(a) - 97 + 16 * (ord(b) - 97) for a, b in zip(text[::2], text[1::2]))
+
+        def field(name: str) -> Any:
+            at = written.rfind(f"{name}V".encode()) if name == "BSpline::coeffs" else written.find(f"{name}V".encode())  # those of derivatives stand before
+            start = at + len(name) + 2  # count, then a letter and a number for each
+            kind = "<f8" if written[start + 8 : start + 9] == b"d" else "<i8"
+            count = int.from_bytes(written[start : start + 8], "little") if at >= 0 else 0
+            return np.frombuffer(written, [("type", "S1"), ("value", kind)], count, start + 8)["value"] if count else np.empty(0)
+
+        points, ends, self.table = (field(k) for k in (
+            ("BSplineCommon::knots", "BSplineCommon::offset", "BSpline::coeffs") if spline else ("Interpolant::grid", "Interpolant::offset", "Interpolant::values")
+        ))
+        grids = [points[int(a) : int(b)] for a, b in zip(ends, ends[1:])]
+        degrees = field("BSplineCommon::degree") if spline else [0] * len(grids)
+        self.weights = [functools.partial(_spline, int(d), g) if spline else functools.partial(_linear, g) for d, g in zip(degrees, grids)]
+        sizes = [len(g) - int(d) - 1 if spline else len(g) for d, g in zip(degrees, grids)]
+        if f.n_in() != 1 or f.nnz_in(0) != len(grids) or self.table.size != f.nnz_out(0) * int(np.prod(sizes)):
+            raise InputError(f"{f.name()} of CasADi is an interpolant of many points at once, or of a table that is an argument: call it point by point, with numbers as its table")
+        for share in (0.1, 0.45, 0.8):
+            x = [g[0] + share * (g[-1] - g[0]) for g in grids]
+            if not np.allclose(self(x), np.array(f(x)).reshape(-1), rtol=1e-9, atol=1e-9 * np.abs(self.table).max()):
+                raise InputError(f"{f.name()} of CasADi is an interpolant that this version of CasADi writes in another form: write it by np.interp")
+
+    def __call__(self, x: list[Any]) -> list[Any]:
+        values = [float(v) for v in self.table]
+        for v, weights in reversed([*zip(x, self.weights)]):
+            w = weights(v)
+            rows = len(values) // len(w)
+            values = [functools.reduce(e.add, map(e.mul, values[i::rows], w)) for i in range(rows)]
+        return values
+
+
+def _linear(grid: Any, x: Any) -> list[Any]:
+    """The weights of the values at the grid on the lines between them, of which the first and the last go on."""
+    past = []
+    for i in range(len(grid) - 1):
+        share = e.div(e.sub(x, grid[i]), grid[i + 1] - grid[i])
+        past.append(e._clip(share, 0.0 if i else None, 1.0 if i < len(grid) - 2 else None))
+    return [e.sub(a, b) for a, b in zip([1.0, *past], [*past, 0.0])]
+
+
+def _spline(degree: int, knots: Any, x: Any) -> list[Any]:
+    """The B-splines of a degree over knots, by their recursion. Outside of the knots they are 0."""
+    # One comparison for each knot, so that two sides of it meet.
+    last = knots[-1]
+    past = {k: e.less(k, x) if k == last else e.at_most(k, x) for k in dict.fromkeys(knots)}
+    weights = [e.sub(past[a], past[b]) if a < b else 0.0 for a, b in zip(knots, knots[1:])]
+    for d in range(1, degree + 1):
+        rising = [e.mul(e.sub(x, a), 1 / (b - a)) if a < b else 0.0 for a, b in zip(knots, knots[d:])]
+        weights = [
+            e.add(e.mul(w, up), e.mul(w_next, e.sub(1.0, up_next)))
+            for w, w_next, up, up_next in zip(weights, weights[1:], rising, rising[1:])
+        ]
+    return weights
 
 
 class CasadiFunction:
@@ -70,6 +137,8 @@ class CasadiFunction:
                 results[to[0]][self._out[to[0]][1][to[1]]] = work[of[0]]
             elif name == "CONST":
                 work[to[0]] = of
+            elif callable(name):
+                work.update(zip(to, name([work[i] for i in of])))
             else:
                 f = _BINARY.get(name) or _UNARY[name]
                 work[to[0]] = f(*(work[i] for i in of))
@@ -103,7 +172,8 @@ def from_casadi(f: Any) -> CasadiFunction:
         def _(s, u):
             return f(s, u)
 
-    What does not map is an InputError that names it: interpolants, integrators, root finders, linear solves but by symbolicqr.
+    Interpolants are lookups, outside of their grid as CasADi's. What does not map is an InputError that names it: integrators,
+    root finders, linear solves but by symbolicqr.
     """
     import casadi
 
@@ -116,9 +186,16 @@ def from_casadi(f: Any) -> CasadiFunction:
         except RuntimeError as problem:
             raise InputError(f"{f.name()} of CasADi cannot be expanded to scalars: {_culprit(f, names, str(problem))}") from None
     code: list[tuple[Any, ...]] = []
+    made: dict[int, _Interpolant] = {}
     for k in range(f.n_instructions()):
-        name = names[f.instruction_id(k)]
-        if name not in ("INPUT", "OUTPUT", "CONST") and name not in _BINARY and name not in _UNARY:
+        name: Any = names[f.instruction_id(k)]
+        if name == "CALL":
+            called = f.instructions_sx()[k].which_function()
+            if called.class_name() in ("LinearInterpolant", "BSplineInterpolant"):
+                name = made[called.__hash__()] = made.get(called.__hash__()) or _Interpolant(called)
+            else:
+                raise InputError(f"{f.name()} of CasADi: instruction {k} is CALL of {called.name()} ({called.class_name()}), {_WHY['CALL']}")
+        elif name not in ("INPUT", "OUTPUT", "CONST") and name not in _BINARY and name not in _UNARY:
             raise InputError(f"{f.name()} of CasADi: instruction {k} is {name}: {_WHY.get(name, 'there is no such operation')}")
         of = f.instruction_constant(k) if name == "CONST" else f.instruction_input(k)
         code.append((name, of, f.instruction_output(k)))

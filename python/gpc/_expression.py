@@ -1,17 +1,23 @@
 """Expressions: numbers of a function that is not evaluated but written down, operation by operation.
 
-A function of a system is called once, with vectors of expressions. Python's operators and NumPy's functions on them
+A function of a system is called with vectors of expressions. Python's operators and NumPy's functions on them
 append operations to the function's code; what they are is in docs/reference/program.md of the project. Each operation remembers
 the line of the user's that it comes from.
 """
 
 from __future__ import annotations
 
+import builtins
+import dis
+import functools
+import linecache
 import math
 import operator
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,17 +25,28 @@ from numpy.typing import NDArray
 
 from gpc._lib import InputError
 
-__all__ = ["Code", "Expression", "Vector", "array", "where"]
+__all__ = ["Code", "Expression", "Vector", "array", "where", "zeros"]
 
 Line = tuple[str, int]
-_OWN = (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.abspath(np.__file__)))
+_NUMPY_S = os.path.join(os.path.dirname(os.path.abspath(np.__file__)), "")
+_OWN = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), _NUMPY_S)
+
+_LIBRARIES = (*_OWN, os.path.join(os.path.dirname(os.__file__), ""))
+
+
+def _caller() -> tuple[FrameType | None, bool]:
+    """The user's frame, and whether functions of NumPy's own stand between it and this."""
+    frame: FrameType | None = sys._getframe(1)
+    numpy = False
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        numpy = numpy or frame.f_code.co_filename.startswith(_NUMPY_S)
+        frame = frame.f_back
+    return frame, numpy
 
 
 def _line() -> Line:
     """Where the user's code is."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = frame.f_back
+    frame, _ = _caller()
     return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -46,6 +63,7 @@ class Code:
         self.nodes: list[tuple[Any, ...]] = []
         self.lines: list[Line] = []
         self._known: dict[tuple[Any, ...], int] = {}
+        self.refused: InputError | None = None  # a branch, which an except of the user's may have hidden
 
     def put(self, *node: Any) -> int:
         key = (*node, math.copysign(1, node[1])) if node[0] == "const" else node
@@ -56,13 +74,13 @@ class Code:
             self.lines.append(_line())
         return found
 
-    def value(self, x: Any) -> int:
-        """The value of an expression of this code, or of a number."""
+    def value(self, x: Any, where: str | None = None) -> int:
+        """The value of an expression of this code, or of a number; where is what errors begin with, None for the user's line."""
         if isinstance(x, Expression):
             if x._code is not self:
-                raise InputError(f"{at(_line())}this expression belongs to another function: pass it as an argument, or compute it again here")
+                raise InputError(f"{at(_line()) if where is None else where}this expression belongs to another function: pass it as an argument, or compute it again here")
             return x._value
-        return self.put("const", _number(x))
+        return self.put("const", _number(x, where))
 
     def constant(self, value: int) -> float | None:
         if value >= self.inputs and self.nodes[value - self.inputs][0] == "const":
@@ -87,19 +105,90 @@ class Code:
         return code, [place[v] for v in results], lines
 
 
-def _number(x: Any) -> float:
+def _number(x: Any, where: str | None = None) -> float:
+    where = at(_line()) if where is None else where
+    if isinstance(x, (Vector, np.ndarray)) and np.ndim(x) > 0:
+        raise InputError(f"{where}a vector of {np.size(x)} stands where a number is wanted: take an entry, such as u[0]")
     try:
-        return float(x)
+        if not isinstance(x, (str, bytes)):
+            return float(x)
     except (TypeError, ValueError):
-        raise InputError(f"{at(_line())}{x!r} is a {type(x).__name__}, want a number or an expression") from None
+        pass
+    raise InputError(f"{where}{x!r} is a {type(x).__name__}, want a number or an expression")
 
 
 _BRANCH = (
-    "a branch on a number that is not known yet: the function is traced once, for all its arguments. "
-    "In place of if and the ternary use np.where, of and, or, not the operators & | ~, of min and max np.minimum and np.maximum "
-    "(of a list by np.array: gpc.array)"
+    "a branch on a number that is not known yet: the function is traced for all its arguments. "
+    "In place of if and the ternary use np.where, of and, or, not the operators & | ~, of min and max np.minimum and np.maximum"
 )
 _CONVERT = "a number that is not known yet cannot become a Python number: use NumPy's functions in place of math's, and no index or loop that depends on it"
+_ARRAY = "np.array of unknown numbers: write gpc.array, with which NumPy's comparisons and functions work"
+_ENTRY = "an entry of a NumPy array cannot be a number that is not known yet: make the array by gpc.zeros or gpc.array"
+
+
+def _misused(python: str) -> InputError:
+    """Why a number is asked for that is not known: by NumPy, of an array that it does not know as one of expressions, or by Python."""
+    frame, numpy = _caller()
+    if frame is None:
+        return InputError(python)
+    op, flag = _instruction(frame)
+    arrays = _ENTRY if python == _CONVERT else _ARRAY
+    if op.startswith("STORE_S"):  # of an item or a slice
+        why = _ENTRY
+    elif numpy or op == "COMPARE_OP" and not flag:
+        why = arrays
+    elif "CALL" in op:
+        by = {_numpy_s(frame, name) for name in re.findall(r"([\w.]+)\(", _text(frame))} - {None}
+        why = python if by == {False} else arrays if by == {True} else f"{python}. Or {arrays}"
+    else:
+        why = python
+    return InputError(at((frame.f_code.co_filename, frame.f_lineno)) + why)
+
+
+def _instruction(frame: FrameType) -> tuple[str, int]:
+    """What the frame is at, and of a comparison whether Python asks for its truth at once, as if does since 3.13."""
+    code, i = frame.f_code.co_code, frame.f_lasti
+    return dis.opname[code[i]], code[i + 1] & 16 if sys.version_info >= (3, 13) else 0
+
+
+def _text(frame: FrameType) -> str:
+    """The call that the frame is at, up to its bracket, or the whole line before Python 3.11."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    if sys.version_info < (3, 11):
+        return line
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    call = line.encode()[positions[2] or 0 :].decode(errors="replace")
+    return call.partition("(")[0] + "("
+
+
+def _numpy_s(frame: FrameType, name: str) -> bool | None:
+    """Whether a name that is called is NumPy's, or else one of Python's functions; None where it is neither."""
+    root = name.partition(".")[0]
+    of = frame.f_locals.get(root, frame.f_globals.get(root, getattr(builtins, root, None)))
+    module = of.__name__ if isinstance(of, ModuleType) else getattr(of, "__module__", None) or type(of).__module__
+    return True if module.partition(".")[0] == "numpy" else False if module in ("builtins", "math", "cmath") else None
+
+
+def refusal(e: Exception, where: str) -> InputError:
+    """An error of NumPy's or Python's in the user's function, as one that begins with its line."""
+    line, objects, function, step = where, False, "", e.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        objects = objects or any(isinstance(v, np.ndarray) and v.dtype == object for v in frame.f_locals.values())
+        if not frame.f_code.co_filename.startswith(_LIBRARIES) and "site-packages" not in frame.f_code.co_filename:
+            line, function = at((frame.f_code.co_filename, step.tb_lineno)), ""
+        elif not function and frame.f_code.co_filename.startswith(_NUMPY_S):
+            function = frame.f_code.co_name
+        step = step.tb_next
+    said = str(e).replace("'Expression' object", "a number that is not known yet").replace("'Vector' object", "a vector of such numbers")
+    mentioned = "Expression" in said or said != str(e)
+    said = f"{type(e).__name__}: {said}"
+    if objects or "dtype('O')" in said:
+        known = not function or any(f.__name__ == function for f in (*_FUNCTIONS, *_MOVES))
+        said = f"{_ARRAY if known else _UNKNOWN.format(function)}. NumPy says: {said}"
+    elif mentioned:
+        said = said.splitlines()[0] + ": NumPy's functions work on unknown numbers, and CasADi's by gpc.from_casadi"
+    return InputError(line + said)
 
 
 class Expression:
@@ -117,10 +206,11 @@ class Expression:
         return f"<{self._code.nodes[self._value - self._code.inputs][0]}>"
 
     def __bool__(self) -> bool:
-        raise InputError(at(_line()) + _BRANCH)
+        self._code.refused = _misused(_BRANCH)
+        raise self._code.refused
 
     def __float__(self) -> float:
-        raise InputError(at(_line()) + _CONVERT)
+        raise _misused(_CONVERT)
 
     __int__ = __index__ = __complex__ = __float__
     __hash__ = object.__hash__
@@ -351,8 +441,11 @@ def _each(f: Callable[..., Any], *x: Any) -> Any:
     return _vector(out)
 
 
+_UNKNOWN = "numpy.{} does not work on expressions: write it with other functions (docs/reference/python.md lists them)"
+
+
 def _unknown(name: str) -> InputError:
-    return InputError(f"{at(_line())}numpy.{name} does not work on expressions: write it with other functions (docs/reference/python.md lists them)")
+    return InputError(at(_line()) + _UNKNOWN.format(name))
 
 
 def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
@@ -360,8 +453,15 @@ def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
     f = _UNARY.get(name) if ufunc.nin == 1 else _BINARY.get(name)
     if name == "clip":
         f = _clip  # type: ignore[assignment]
-    if kwargs.get("out") is not None:
-        raise InputError(f"{at(_line())}numpy.{name} with out=: expressions cannot be written into an array, leave out= out")
+    out = kwargs.pop("out", None)
+    if out is not None:
+        if not isinstance(out[0], Vector):
+            raise InputError(f"{at(_line())}numpy.{name} with out=, or of an operator such as +=: {_ENTRY}")
+        out[0][...] = _ufunc(ufunc, method, inputs, kwargs)
+        return out[0]
+    strange = [k for k in kwargs if k not in ("axis", "dtype", "casting")]
+    if strange:
+        raise InputError(f"{at(_line())}numpy.{name} of expressions has no {strange[0]}=")
     if name in ("matmul", "vecdot", "matvec", "vecmat") and method == "__call__":
         return _vector(_product(*(_objects(x) for x in inputs)))
     if f is None:
@@ -378,31 +478,32 @@ def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
     raise _unknown(f"{name}.{method}")
 
 
+_EMPTY: dict[Any, float] = {add: 0.0, mul: 1.0, either: 0.0, both: 1.0}
+
+
 def _reduce(f: Callable[..., Any], x: Any, axis: Any = None) -> Any:
     a = _objects(x)
     if axis is None:
         a, axis = a.reshape(-1), 0
-    if a.shape[axis] == 0:
-        return 0.0
     rows = np.moveaxis(a, axis, 0)
-    total: Any = _vector(rows[0]) if rows.ndim > 1 else rows[0]
-    for row in rows[1:]:
-        total = _each(f, total, row)
-    return total
+    if len(rows) == 0:
+        if f not in _EMPTY:
+            raise InputError(f"{at(_line())}the largest or smallest of no numbers")
+        return _vector(np.full(rows.shape[1:], _EMPTY[f], object))
+    out = np.empty(rows.shape[1:], object)
+    for i in np.ndindex(out.shape):
+        out[i] = functools.reduce(f, rows[(slice(None), *i)])
+    return _vector(out)
 
 
 def _product(a: NDArray[Any], b: NDArray[Any]) -> Any:
     """A matrix product in which zeros leave no trace."""
-    if a.ndim == 1 and b.ndim == 1:
-        if a.shape != b.shape:
-            raise InputError(f"{at(_line())}a product of {len(a)} and {len(b)} entries")
-        return _objects(_reduce(add, _each(mul, a, b)))
     left, right = a.reshape(1, -1) if a.ndim == 1 else a, b.reshape(-1, 1) if b.ndim == 1 else b
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
         raise InputError(f"{at(_line())}a product of shapes {a.shape} and {b.shape}")
     out = np.empty((left.shape[0], right.shape[1]), object)
     for i, k in np.ndindex(out.shape):
-        out[i, k] = _reduce(add, _each(mul, left[i], right[:, k]))
+        out[i, k] = functools.reduce(add, map(mul, left[i], right[:, k]), 0.0)
     return out.reshape([n for n, x in ((out.shape[0], a), (out.shape[1], b)) if x.ndim > 1])
 
 
@@ -466,7 +567,7 @@ def _interp(x: Any, xp: Any, fp: Any) -> Any:
     """The line through (xp, fp) at x, held at both ends; xp are numbers."""
     knots, values = np.asarray(xp, float), _objects(fp)
     if knots.ndim != 1 or knots.shape != values.shape or knots.size == 0 or not (np.diff(knots) > 0).all():
-        raise InputError(f"numpy.interp of expressions: xp is {xp}, want increasing numbers, as many as fp has")
+        raise InputError(f"{at(_line())}numpy.interp of expressions: xp is {xp}, want increasing numbers, as many as fp has")
 
     def one(v: Any) -> Any:
         y = values[0]
@@ -481,21 +582,24 @@ def _interp(x: Any, xp: Any, fp: Any) -> Any:
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: lambda c, x, y: where(c, x, y), np.sum: lambda x, axis=None: _reduce(add, x, axis), np.prod: lambda x, axis=None: _reduce(mul, x, axis),
     np.max: lambda x, axis=None: _reduce(maximum, x, axis), np.min: lambda x, axis=None: _reduce(minimum, x, axis), np.mean: _mean,
-    np.clip: lambda x, lo=None, hi=None: _each(_clip, x, lo, hi), np.linalg.norm: _norm, np.linalg.solve: _solve,
+    np.clip: lambda x, a_min=None, a_max=None, min=None, max=None: _each(_clip, x, a_min if min is None else min, a_max if max is None else max),
+    np.select: lambda conditions, choices, default=0.0: functools.reduce(lambda y, case: where(case[0], case[1], y), reversed([*zip(conditions, choices)]), default),
+    np.polyval: lambda p, x: functools.reduce(lambda y, a: _each(add, _each(mul, y, x), a), [*p], 0.0), np.linalg.norm: _norm, np.linalg.solve: _solve,
     np.linalg.inv: lambda a: _solve(a, np.eye(len(_objects(a)))), np.linalg.det: _det,
     np.dot: lambda a, b: _each(mul, a, b) if 0 in (_objects(a).ndim, _objects(b).ndim) else _vector(_product(_objects(a), _objects(b))),
     np.inner: lambda a, b: _vector(_product(_objects(a), _objects(b).T)), np.vdot: lambda a, b: _vector(_product(_objects(a), _objects(b))),
     np.outer: lambda a, b: _each(mul, _objects(a).reshape(-1, 1), _objects(b).reshape(1, -1)),
     np.interp: _interp,
     np.any: lambda x, axis=None: _reduce(either, x, axis), np.all: lambda x, axis=None: _reduce(both, x, axis),
-    np.zeros_like: lambda x: np.zeros(_objects(x).shape), np.ones_like: lambda x: np.ones(_objects(x).shape), np.shape: lambda x: _objects(x).shape,
+    np.zeros_like: lambda x: zeros(_objects(x).shape), np.ones_like: lambda x: array(np.ones(_objects(x).shape)), np.shape: lambda x: _objects(x).shape,
     np.ndim: lambda x: _objects(x).ndim, np.size: lambda x: _objects(x).size,
 }
 # NumPy's own on arrays of objects: they move entries, and add and multiply.
 _MOVES = {
     getattr(np, name) for name in (
         "concatenate", "stack", "hstack", "vstack", "column_stack", "reshape", "ravel", "transpose", "roll", "flip", "diff", "cumsum", "tile", "repeat", "cross", "append",
-        "atleast_1d", "atleast_2d", "squeeze", "expand_dims", "diag", "diagonal", "trace", "kron", "array_split", "split", "copy", "flatten", "insert", "delete", "take",
+        "atleast_1d", "atleast_2d", "squeeze", "expand_dims", "diag", "diagonal", "trace", "kron", "array_split", "split", "copy", "insert", "delete", "take", "swapaxes",
+        "moveaxis", "block", "tensordot", "flipud", "fliplr", "broadcast_to", "hsplit", "vsplit", "triu", "tril",
     ) if hasattr(np, name)
 }
 
@@ -505,9 +609,12 @@ def _function(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
             return _FUNCTIONS[func](*args, **kwargs)
         except TypeError as e:
-            raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions: {e}") from None
+            said = str(e).replace("<lambda>()", "it")
+            raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions: {said}") from None
     if func not in _MOVES:
         raise _unknown(func.__name__)
+    if kwargs.get("out") is not None:
+        raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions has no out=")
     return _vector(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
 
 
@@ -518,8 +625,11 @@ def _bare(x: Any) -> Any:
     return type(x)(_bare(v) for v in x) if isinstance(x, (list, tuple)) else x
 
 
-# The methods of an array that a vector has, where no entry has the name.
-_METHODS = ("sum", "prod", "min", "max", "mean", "dot", "reshape", "ravel", "transpose", "clip", "cumsum", "repeat", "take", "any", "all", "copy")
+_GIVEN = "what a function is given cannot be written: return what changes, or write into a copy by gpc.array"
+
+# The methods of an array that a vector has, where no entry has the name: functions of NumPy's, and those that move entries.
+_METHODS = ("sum", "prod", "min", "max", "mean", "dot", "clip", "any", "all")
+_MOVING = ("reshape", "ravel", "flatten", "transpose", "cumsum", "repeat", "take", "copy", "squeeze", "diagonal", "trace", "swapaxes", "tolist")
 
 
 class Vector(np.lib.mixins.NDArrayOperatorsMixin):
@@ -541,18 +651,46 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
                 return _vector(getattr(self._array, name))
             if name in _METHODS:
                 return lambda *args, **kwargs: getattr(np, name)(self, *args, **kwargs)
+            if name in _MOVING:
+                return lambda *args, **kwargs: _vector(getattr(self._array, name)(*args, **kwargs))
         return self[name]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__slots__:
+            raise InputError(at(_line()) + _GIVEN)
+        object.__setattr__(self, name, value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        key = self._key(key)
+        if not self._array.flags.writeable:
+            raise InputError(at(_line()) + _GIVEN)
+        entries = _objects(value)
+        try:
+            if not isinstance(self._array[key], np.ndarray):
+                if entries.size != 1:
+                    raise ValueError(f"a vector of {entries.size} stands where a number is wanted")
+                entries = entries.reshape(())
+            self._array[key] = entries if entries.ndim else entries[()]
+        except (IndexError, ValueError) as e:
+            raise InputError(f"{at(_line())}{e}") from None
+
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            if key not in self._names:
-                known = "want one of " + ", ".join(self._names) if self._names else "the entries have no names, use an index"
-                raise InputError(f"{at(_line())}there is no entry {key!r}, {known}")
-            key = self._names[key]
+        key = self._key(key)
         try:
             return _vector(self._array[key])
         except IndexError as e:
             raise InputError(f"{at(_line())}{e}") from None
+
+    def _key(self, key: Any) -> Any:
+        """The index that a name stands for, or as it is."""
+        if isinstance(key, (Expression, Vector)):
+            raise InputError(f"{at(_line())}an index that is not known yet: choose entries by np.where")
+        if isinstance(key, str):
+            if key not in self._names:
+                known = "want one of " + ", ".join(self._names) if self._names else "the entries have no names, use an index"
+                raise InputError(f"{at(_line())}there is no entry {key!r}, {known}")
+            return self._names[key]
+        return key
 
     def __len__(self) -> int:
         return len(self._array)
@@ -567,11 +705,11 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         return f"<vector of {', '.join(self._names) or self._array.shape}>"
 
     def __bool__(self) -> bool:
-        raise InputError(at(_line()) + _BRANCH)
+        raise _misused(_BRANCH)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         if dtype not in (None, object, np.dtype(object)):
-            raise InputError(at(_line()) + _CONVERT)
+            raise _misused(_CONVERT)
         return self._array.copy()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -582,11 +720,17 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def array(entries: Any) -> Any:
-    """Numbers and expressions as an array that every function of NumPy that is known of expressions takes.
+    """A copy of numbers and expressions as an array that every function of NumPy that is known of expressions takes, and
+    that is written as NumPy's arrays are: z[0] = s.v, z += 1.
 
     np.array of them is one too where operators and functions of one number are enough.
     """
-    return _vector(_objects(entries))
+    return _vector(_objects(entries).copy())
+
+
+def zeros(shape: int | Sequence[int]) -> Any:
+    """Zeros to write expressions into, as np.zeros is for numbers."""
+    return array(np.zeros(shape))
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

@@ -22,7 +22,7 @@
 
     controller = gpc.compile(cart, budget="2m")
 
-Each function is called once, with vectors of expressions; it asks for what it needs by the names of its parameters: s the
+Each function is called with vectors of expressions, twice, and is to write the same both times; it asks for what it needs by the names of its parameters: s the
 state, c the context (with the clock c.clock, from 0 to 1, where episodes end), u the action, n the state after it, p the scenario's
 parameters. docs/reference/python.md and docs/reference/system-file.md of the project have the rest.
 """
@@ -40,9 +40,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpc._expression import Code, Expression, Vector, _objects, at, evaluate
+from gpc._expression import Code, Expression, Vector, _objects, at, evaluate, refusal
 from gpc._jumps import jump
-from gpc._lib import OUT, TEXT, InputError, as_json, ask, declare, lib, number, remark, text
+from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
 
 __all__ = ["Shape", "System", "box", "disc", "line"]
@@ -92,7 +92,9 @@ class _Written:
 
     def __init__(self, name: str, where: str, inputs: Sequence[tuple[str, str, int]], outputs: Sequence[tuple[str, str, int]], code: Code, results: Sequence[Any]) -> None:
         self.name, self.where, self.inputs, self.outputs = name, where, inputs, outputs
-        self.code, self.results, self.lines = code.needed([code.value(v) for v in results])
+        if code.refused:
+            raise code.refused
+        self.code, self.results, self.lines = code.needed([code.value(v, f"{where}{name}[{i}]: ") for i, v in enumerate(results)])
 
     def document(self) -> dict[str, Any]:
         def arguments(of: Sequence[tuple[str, str, int]]) -> list[dict[str, Any]]:
@@ -110,6 +112,19 @@ class _Written:
             if bad.any():
                 self._refuse(i, v, values, int(np.argmax(bad)), entries)
         return np.array([values[v] for v in self.results])
+
+    def refuse_change(self, other: _Written) -> None:
+        """Refuses a function that wrote something else when it was called for the second time."""
+        where, once = "", ""
+        for line, x, y in zip(self.lines, self.code, other.code):
+            if repr(x) != repr(y):
+                where, once = at(line), f"{x[1]!r} and then {y[1]!r}" if x[0] == y[0] == "const" else "one thing and then another"
+                break
+        if once or len(self.code) != len(other.code) or self.results != other.results:
+            raise InputError(
+                f"{where or self.where}{self.name} is called twice, and wrote {once or 'more the one time than the other'}: equations are no random number, time or counter; "
+                "what differs between episodes is an entry of the scenario"
+            )
 
     def refuse_jump(self, action: str, inputs: NDArray[np.float64], moved: NDArray[np.float64]) -> None:
         """Refuses a comparison that the outputs jump by on the way from inputs to moved, which differ in this action."""
@@ -150,7 +165,14 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
     out: dict[str, dict[str, Any]] = {}
     for name, form in (given or {}).items():
         v: dict[str, Any] = {"name": str(name)}
+        if not v["name"]:
+            raise InputError(f"{field} has an entry without a name")
+        if isinstance(form, np.ndarray):
+            form = form.tolist()
         if isinstance(form, Mapping):
+            strange = [k for k in form if k not in ("unit", "lo", "hi")]
+            if strange:
+                raise InputError(f"{field}[{name!r}] has {strange[0]!r}: {_FORM}{_SWITCHED if field == 'action' else ''}")
             v.update(form)
         elif isinstance(form, str):
             v["unit"] = form
@@ -163,6 +185,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
         for bound in ("lo", "hi"):
             if bound in v:
                 try:
+                    if isinstance(v[bound], str):
+                        raise TypeError
                     v[bound] = float(v[bound])
                 except (TypeError, ValueError):
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}{_SWITCHED if field == 'action' else ''}") from None
@@ -204,13 +228,15 @@ class System:
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
+        if not isinstance(name, str) or not name:
+            raise InputError(f'name is {name!r}, want what the system is called, such as "cart"')
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise InputError(f"steps is {steps!r}, want the number of decisions in an episode, at least 1")
         if not isinstance(horizon, (int, np.integer)) or horizon < 0:
             raise InputError(f"horizon is {horizon!r}, want how many decisions a plan looks ahead where episodes have no end, or 0 where they end")
-        if not 0 <= float(delay) <= steps - 1:
+        if not 0 <= number(delay, "delay", "a number of periods") <= steps - 1:
             raise InputError(f"delay is {delay!r}, want 0 to {steps - 1} periods, one less than steps")
-        if not float(period) > 0:
+        if not number(period, "period", "the time between two decisions, s") > 0:
             raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
         self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period), int(horizon)
         self.delay = float(delay)
@@ -219,6 +245,12 @@ class System:
         self._action, self._switched = self._actions(action, discrete)
         if CLOCK in self._context and self._clock:
             raise InputError(f"context[{CLOCK!r}] is added by itself, as the share of the episode that has passed: leave it out")
+        for field, of in (("state", self._state), ("action", self._action)):
+            if not of:
+                raise InputError(f'{field} is empty, want at least one entry with its unit, such as {{"x": "m"}}')
+        for twice in self._state:
+            if twice in self._context:
+                raise InputError(f"{twice!r} is an entry of both state and context: give each a name of its own")
         self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
         self._objectives: dict[str, dict[str, Any]] = {}
         self._margins: dict[str, dict[str, Any]] = {}
@@ -226,6 +258,11 @@ class System:
         self._escape_steps = 0
         self._measurement: dict[str, Any] | None = None
         self._functions: dict[str, Callable[..., Any]] = {}
+        for field, named in (("soft", soft), ("rates", rates)):
+            if named is not None and not isinstance(named, Mapping):
+                raise InputError(f"{field} is {named!r}, want a dict by name")
+        if blocks is not None and not hasattr(blocks, "__len__"):
+            raise InputError(f"blocks is {blocks!r}, want numbers of periods, such as (1, 1, 2, 4)")
         for i, n in enumerate(() if blocks is None else blocks):
             if not isinstance(n, (int, np.integer)) or n < 1:
                 raise InputError(f"blocks[{i}] is {n!r}, want a number of periods, at least 1")
@@ -250,6 +287,9 @@ class System:
             w.check(name, self.horizon or self.steps)
             for bound in ("lo", "hi"):
                 all[name].pop(bound, None)
+        for name, v in all.items():
+            if "lo" in v and v["lo"] == v.get("hi"):
+                raise InputError(f"action[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want lo below hi: an action that cannot change is a constant of the equations")
         return all, switched
 
     # Decorators.
@@ -260,6 +300,8 @@ class System:
 
         substeps="auto" takes the number that keeps the error of a period below error, in units of each state's scale, None for 1e-3."""
         self._called("ode()", substeps)
+        if substeps != "auto" and (isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1):
+            raise InputError(f'substeps is {substeps!r}, want a number of steps in a period, at least 1, or "auto"')
         if error is not None and (substeps != "auto" or not 0 < error < np.inf):
             raise InputError(f'ode(substeps={substeps!r}, error={error!r}): want an error above 0, and with it substeps="auto"')
         self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps} | ({"error": error} if error else {})
@@ -347,6 +389,8 @@ class System:
     def _declared(self, name: str, such: str, units: Variables | None, more: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """What a decorator says of the numbers that its function returns."""
         self._called(f"{name}({such})", units)
+        if units is not None and not isinstance(units, Mapping):
+            raise InputError(f"{name} takes {units!r}, want names with their units, such as @{self.name}.{name}({such})")
         own = _variables(name, {**(units or {}), **more})
         if not own:
             raise InputError(f"@{self.name}.{name}() names nothing: want the names of what the function returns with their units, such as @{self.name}.{name}({such})")
@@ -374,15 +418,20 @@ class System:
     def _call(self, name: str, known: Mapping[str, Vector]) -> Any:
         """The user's function of what it asks for."""
         f = self._functions[name]
-        wanted = list(inspect.signature(f).parameters)
-        strange = [w for w in wanted if w not in known]
-        if strange:
-            meaning = ", ".join(f"{k} ({'the state after the action' if k == 'n' else self._vectors[k]})" for k in known)
-            raise InputError(f"{self._where(name)}the function {name} has a parameter {strange[0]!r}; it may ask for {meaning}")
-        return f(**{w: known[w] for w in wanted})
+        try:
+            parameters = inspect.signature(f).parameters
+            strange = [w for w, p in parameters.items() if w not in known and p.default is p.empty]
+            if strange:
+                meaning = ", ".join(f"{k} ({'the state after the action' if k == 'n' else self._vectors[k]})" for k in known)
+                raise InputError(f"{self._where(name)}the function {name} has a parameter {strange[0]!r}; it may ask for {meaning}")
+            return f(**{w: known[w] for w in parameters if w in known})
+        except Error:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError) as e:
+            raise refusal(e, self._where(name)) from e
 
     def _where(self, name: str) -> str:
-        code = getattr(self._functions[name], "__code__", None)
+        code = getattr(inspect.unwrap(self._functions[name]), "__code__", None)
         return "" if code is None else at((code.co_filename, code.co_firstlineno))
 
     def _entries(self, name: str, got: Any, of: Sequence[str], what: str) -> list[Any]:
@@ -397,8 +446,8 @@ class System:
             got = [got[key] for key in of]
         if got is None:
             raise InputError(f"{self._where(name)}{name} returns nothing, want {len(of)} {what}: {', '.join(of)}")
-        if isinstance(got, Expression) or not hasattr(got, "__len__"):
-            got = [got]
+        if not isinstance(got, (Expression, list, tuple, int, float)) and not hasattr(got, "__array__"):
+            raise InputError(f"{self._where(name)}{name} returns a {type(got).__name__}, want a tuple, an array or a dict by name of {len(of)} {what}: {', '.join(of)}")
         entries = list(_objects(got).reshape(-1))
         if len(entries) != len(of):
             raise InputError(f"{self._where(name)}{name} returns {len(entries)} numbers, want {len(of)} {what}: {', '.join(of)}")
@@ -409,6 +458,7 @@ class System:
         code, known, start = Code(sum(sizes)), {}, 0
         for i, size in zip(inputs, sizes):
             known[i] = Vector([Expression(code, start + k) for k in range(size)], self._names(self._vectors[i]))
+            known[i]._array.flags.writeable = False
             start += size
         return code, known, [("sNext" if i == "n" else i, self._vectors[i], size) for i, size in zip(inputs, sizes)]
 
@@ -509,12 +559,22 @@ class System:
         numbers = [v for s in shapes for v in s.numbers]
         return [s.fields for s in shapes], _Written("picture", self._where("picture"), arguments, [("shapes", "", len(numbers))], code, numbers)
 
+    def _all(self) -> tuple[list[_Written], list[dict[str, Any]]]:
+        """Every function, and what the shapes of the picture are."""
+        written, pictured = self._write(), self._shapes()
+        return ([*written, pictured[1]], pictured[0]) if pictured else (written, [])
+
     def _sizes(self) -> None:
         """Holds hints to the vectors that they are of."""
         for hint, vector in (("rest", "action"), ("state_scale", "state"), ("objective_scale", "objectives")):
             given, names = self._hints[hint], self._names(vector)
+            if given is not None and (isinstance(given, (str, Mapping)) or not hasattr(given, "__len__")):
+                raise InputError(f"{hint} is {given!r}, want a list of one number for each of {', '.join(names)}")
             if given is not None and len(given) != len(names):
                 raise InputError(f"{hint} has {len(given)} entries, want one for each of {', '.join(names)}")
+        for (name, v), x in zip(self._action.items(), () if self._hints["rest"] is None else self._hints["rest"]):
+            if isinstance(x, (int, float, np.number)) and "lo" in v and "hi" in v and (x < v["lo"] or x > v["hi"]):
+                raise InputError(f"rest of {name!r} is {x:g}, outside of its box, {v['lo']:g} to {v['hi']:g}")
 
     def _priced(self) -> list[dict[str, Any]]:
         """The soft limits in the form of a file."""
@@ -541,7 +601,7 @@ class System:
         for name in self._rates:
             if name not in self._action:
                 raise InputError(f"rates[{name!r}] is no action: {', '.join(self._action)}")
-            if not 0 < float(self._rates[name]) < np.inf:
+            if not 0 < number(self._rates[name], f"rates[{name!r}]", "how much it may change from one decision to the next") < np.inf:
                 raise InputError(f"rates[{name!r}] is {self._rates[name]!r}, want how much it may change from one decision to the next, above 0")
         return [float(self._rates.get(name, 0.0)) for name in self._action] if self._rates else []
 
@@ -588,9 +648,9 @@ class System:
     def document(self) -> dict[str, Any]:
         """The system as the object that a file holds (docs/reference/system-file.md)."""
         self._sizes()
-        written, pictured = self._write(), self._shapes()
-        if pictured:
-            written.append(pictured[1])
+        written, pictured = self._all()
+        for one, other in zip(written, self._all()[0]):
+            one.refuse_change(other)
         self._try(written)
         vectors = [{"name": v, "entries": self._names(v)} for v in ("state", "context", "action", "objectives", "margins", "scenario")]
         out: dict[str, Any] = {
@@ -599,7 +659,7 @@ class System:
             "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
             "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks,
-            "switches": [w.document(name, [*self._objectives]) for name, w in self._switched.items()], **self._hints, "picture": pictured[0] if pictured else [],
+            "switches": [w.document(name, [*self._objectives]) for name, w in self._switched.items()], **self._hints, "picture": pictured,
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
         return {k: v for k, v in json.loads(as_json(out)).items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
@@ -607,9 +667,15 @@ class System:
     def text(self) -> str:
         """The bytes of the file, in its one form; what is wrong with the system is an InputError."""
         if self._text is None:
-            answer = ask(lib.gpc_system, text(self.document()))
+            try:
+                answer = ask(lib.gpc_system, text(self.document()))
+            except InputError as e:
+                if "a horizon of" not in str(e):
+                    raise
+                raise InputError(f"{f'horizon is {self.horizon}' if self.horizon else f'steps is {self.steps}'}: {e}") from None
             self._text = answer["text"]
-            remark(self.name, answer["remarks"])
+            idle = [k for k, rate in self._rates.items() if "lo" in self._action[k] and float(rate) >= self._action[k]["hi"] - self._action[k]["lo"]]
+            remark(self.name, [f"rates[{k!r}] is {self._rates[k]:g}, and its box no wider: it limits nothing" for k in idle] + (answer["remarks"] or []))
         return self._text
 
     def identity(self) -> dict[str, str]:
@@ -634,9 +700,8 @@ class System:
 
     def function(self, name: str) -> Callable[..., NDArray[np.float64]]:
         """One of the functions as it was written down, of numbers: such as function("ode")(s, c, u)."""
-        written = self._write()
-        pictured = self._shapes()
-        for w in [*written, *([pictured[1]] if pictured else [])]:
+        written, _ = self._all()
+        for w in written:
             if w.name == name:
                 sizes = [size for _, _, size in w.inputs]
 
