@@ -71,7 +71,7 @@ class _Interpolant:
             raise InputError(f"{f.name()} of CasADi is an interpolant of many points at once, or of a table that is an argument: call it point by point, with numbers as its table")
         for share in (0.1, 0.45, 0.8):
             x = [g[0] + share * (g[-1] - g[0]) for g in grids]
-            if not np.allclose(self(x), np.array(f(x)).reshape(-1), rtol=1e-9, atol=1e-9 * np.abs(self.table).max()):
+            if not np.allclose(self(x), f(x).full().reshape(-1), rtol=1e-9, atol=1e-9 * np.abs(self.table).max()):
                 raise InputError(f"{f.name()} of CasADi is an interpolant that this version of CasADi writes in another form: write it by np.interp")
 
     def __call__(self, x: list[Any]) -> list[Any]:

@@ -30,7 +30,6 @@ __all__ = ["Code", "Expression", "Vector", "array", "where", "zeros"]
 Line = tuple[str, int]
 _NUMPY_S = os.path.join(os.path.dirname(os.path.abspath(np.__file__)), "")
 _OWN = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), _NUMPY_S)
-
 _LIBRARIES = (*_OWN, os.path.join(os.path.dirname(os.__file__), ""))
 
 
@@ -106,15 +105,14 @@ class Code:
 
 
 def _number(x: Any, where: str | None = None) -> float:
-    where = at(_line()) if where is None else where
-    if isinstance(x, (Vector, np.ndarray)) and np.ndim(x) > 0:
-        raise InputError(f"{where}a vector of {np.size(x)} stands where a number is wanted: take an entry, such as u[0]")
+    several = isinstance(x, (Vector, np.ndarray)) and np.ndim(x) > 0
     try:
-        if not isinstance(x, (str, bytes)):
+        if not several and not isinstance(x, (str, bytes)):
             return float(x)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"{where}{x!r} is a {type(x).__name__}, want a number or an expression")
+    said = f"a vector of {np.size(x)} stands where a number is wanted: take an entry, such as u[0]" if several else f"{x!r} is a {type(x).__name__}, want a number or an expression"
+    raise InputError((at(_line()) if where is None else where) + said)
 
 
 _BRANCH = (
@@ -485,14 +483,12 @@ def _reduce(f: Callable[..., Any], x: Any, axis: Any = None) -> Any:
     a = _objects(x)
     if axis is None:
         a, axis = a.reshape(-1), 0
-    rows = np.moveaxis(a, axis, 0)
-    if len(rows) == 0:
-        if f not in _EMPTY:
-            raise InputError(f"{at(_line())}the largest or smallest of no numbers")
-        return _vector(np.full(rows.shape[1:], _EMPTY[f], object))
-    out = np.empty(rows.shape[1:], object)
+    rows = np.moveaxis(a, axis, -1)
+    out = np.empty(rows.shape[:-1], object)
+    if rows.shape[-1] == 0 and f not in _EMPTY:
+        raise InputError(f"{at(_line())}the largest or smallest of no numbers")
     for i in np.ndindex(out.shape):
-        out[i] = functools.reduce(f, rows[(slice(None), *i)])
+        out[i] = functools.reduce(f, rows[i]) if rows.shape[-1] else _EMPTY[f]
     return _vector(out)
 
 
@@ -565,8 +561,8 @@ def _mean(x: Any, axis: Any = None) -> Any:
 
 def _interp(x: Any, xp: Any, fp: Any) -> Any:
     """The line through (xp, fp) at x, held at both ends; xp are numbers."""
-    knots, values = np.asarray(xp, float), _objects(fp)
-    if knots.ndim != 1 or knots.shape != values.shape or knots.size == 0 or not (np.diff(knots) > 0).all():
+    knots, values = np.array([v if _plain(v) else np.nan for v in _objects(xp).reshape(-1)], float), _objects(fp)
+    if knots.shape != values.shape or knots.size == 0 or not (np.diff(knots) > 0).all():
         raise InputError(f"{at(_line())}numpy.interp of expressions: xp is {xp}, want increasing numbers, as many as fp has")
 
     def one(v: Any) -> Any:

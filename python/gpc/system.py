@@ -185,8 +185,6 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
         for bound in ("lo", "hi"):
             if bound in v:
                 try:
-                    if isinstance(v[bound], str):
-                        raise TypeError
                     v[bound] = float(v[bound])
                 except (TypeError, ValueError):
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}{_SWITCHED if field == 'action' else ''}") from None
@@ -446,6 +444,8 @@ class System:
             got = [got[key] for key in of]
         if got is None:
             raise InputError(f"{self._where(name)}{name} returns nothing, want {len(of)} {what}: {', '.join(of)}")
+        if inspect.iscoroutine(got):
+            got.close()
         if not isinstance(got, (Expression, list, tuple, int, float)) and not hasattr(got, "__array__"):
             raise InputError(f"{self._where(name)}{name} returns a {type(got).__name__}, want a tuple, an array or a dict by name of {len(of)} {what}: {', '.join(of)}")
         entries = list(_objects(got).reshape(-1))

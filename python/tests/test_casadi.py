@@ -1,6 +1,7 @@
 """Functions of CasADi as equations: the values are CasADi's, what does not map is refused by name, and optima of do-mpc's and
 acados' own example models are IPOPT's (lab/run test-casadi)."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -19,7 +20,6 @@ import models  # noqa: E402
 
 A, b = ca.MX.sym("A", 3, 3), ca.MX.sym("b", 3)
 s, n, x2 = ca.MX.sym("s"), ca.MX.sym("n"), ca.MX.sym("x", 2)
-grid = [list(np.linspace(0, 10, 30))]
 
 
 def both(f, rng):
@@ -59,14 +59,56 @@ def test_values_are_casadi_s(f):
 
 @pytest.mark.parametrize("f, mark", [
     (ca.Function("f", [A, b], [ca.solve(A, b)]), "is SOLVE, a linear solve"), (ca.Function("f", [s], [ca.erf(s)]), "is ERF"), (ca.Function("f", [b], [ca.logsumexp(b)]), "is LOGSUMEXP"),
-    (ca.Function("f", [s], [ca.interpolant("k", "bspline", grid, list(np.sin(grid[0])))(s)]), "is CALL"),
-    (ca.Function("f", [s], [ca.interpolant("k", "linear", grid, list(np.sin(grid[0])))(s)]), "is CALL"),
+    (ca.Function("f", [s, n], [ca.interpolant("k", "linear", [[0, 1.0]], 1)(s, ca.vertcat(n, n))]), "of a table that is an argument"),
+    (ca.Function("f", [s], [ca.bspline(s, ca.DM([1, 2, 3, 4.0]), [[0, 0, 0, 0, 4, 4, 4, 4.0]], [3], 1, {})]), 'is BSPLINE, .*ca.interpolant'),
     (ca.Function("f", [x2], [ca.integrator("I", "cvodes", {"x": x2, "ode": ca.vertcat(x2[1], -ca.sin(x2[0]))}, 0, 0.1)(x0=x2)["xf"]]), "is CALL"),
     (ca.Function("f", [n], [ca.rootfinder("R", "newton", {"x": s, "p": n, "g": s * s - n})(1, n)]), "is CALL"), (ca.SX.sym("x"), "takes a casadi.Function, not a SX"),
 ])
 def test_what_does_not_map_is_refused_by_name(f, mark):
     with pytest.raises(gpc.InputError, match=mark):
         gpc.from_casadi(f)
+
+
+@pytest.mark.parametrize("kind, options", [("linear", {}), ("bspline", {}), ("bspline", {"degree": [2, 4]}), ("bspline", {"algorithm": "smooth_linear"})])
+@pytest.mark.parametrize("dimensions", [1, 2])
+@pytest.mark.parametrize("results", [1, 2])
+def test_interpolants_are_casadi_s(kind, options, dimensions, results):
+    """Values and derivatives, within the grid, at its points and outside of it."""
+    rng = np.random.default_rng(3)
+    grids = [np.sort(rng.uniform(-2, 2, 7 - k)) for k in range(dimensions)]
+    table = rng.normal(size=results * math.prod(len(g) for g in grids))
+    options = {k: v[:dimensions] if k == "degree" else v for k, v in options.items()}
+    x = ca.MX.sym("x", dimensions)
+    k = ca.interpolant("k", kind, [g.tolist() for g in grids], table.tolist(), options)
+    slope = ca.Function("slope", [x], [ca.jacobian(k(x), x)])
+    f = ca.Function("f", [x], [ca.Function("inner", [x], [ca.sin(k(x))])(x), 2 * k(x)])  # found in functions that call each other
+    points = np.concatenate([rng.uniform(-1, 1, (dimensions, 60)), rng.uniform(-4, 4, (dimensions, 60)), np.array([g[:5] for g in grids])], axis=1)
+    imported, code = gpc.from_casadi(f), expression.Code(dimensions)
+    outputs = imported(expression.Vector([expression.Expression(code, i) for i in range(dimensions)]))
+    nodes, at, _ = code.needed([code.value(v) for o in outputs for v in expression._objects(o).reshape(-1)])
+
+    def values(points):
+        all = expression.evaluate(nodes, points)
+        return np.array([all[v] for v in at])
+
+    np.testing.assert_allclose(values(points), np.concatenate([v.full() for v in f.map(points.shape[1])(points)]), rtol=1e-9, atol=1e-9)
+    h, smooth = 1e-6, points[:, :120]
+    for i in range(dimensions):
+        step = h * np.eye(dimensions)[:, [i]]
+        by_differences = (values(smooth + step) - values(smooth - step))[results:] / (4 * h)
+        want = np.array([np.array(slope(p))[:, i] for p in smooth.T]).T
+        np.testing.assert_allclose(by_differences, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+def test_a_table_of_an_action_drives():
+    x, u = ca.MX.sym("x", 2), ca.MX.sym("u")
+    motor = ca.interpolant("motor", "bspline", [np.linspace(-6, 6, 9).tolist()], (3 * np.tanh(np.linspace(-2, 2, 9))).tolist())
+    f = gpc.from_casadi(ca.Function("f", [x, u], [ca.vertcat(x[1], motor(u))]))
+    y = gpc.System("cart", state={"x": "m", "v": "m/s"}, action={"force": ("N", -5, 5)}, scenario={"x": (-1, 1), "v": (-0.5, 0.5)}, steps=20, period=0.1)
+    y.ode()(lambda s, u: f(s, u))
+    y.objectives(a="1", b="1")(lambda n, u: (n.x**2 + 0.1 * n.v**2, 0.01 * u.force**2))
+    with gpc.nmpc(y, threads=1) as exact:
+        assert exact.evaluate("nmpc", episodes=3, seed=1, progress=False)["regret"]["n"] == 3
 
 
 def test_discrete_is_nlpsol_s():

@@ -79,6 +79,75 @@ def test_what_is_written_down_is_what_numpy_computes(f):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
 
 
+def filled(of, x, y):
+    """A matrix that is written entry by entry, of NumPy or of gpc."""
+    z = of.zeros((2, 3))
+    z[0] = x
+    z[1, :] = y
+    z[0, 1] += y[2]
+    z[1] *= 2
+    z[:, 0] -= 1
+    z[-1, [0, 2]] = [x[0], 4.0]
+    z[np.array([True, False]), 1] = 7
+    return z
+
+
+def moved(of, x, y):
+    z = of.array([x[0], x[1], 1.0])
+    z += y
+    z /= 2
+    z **= 2
+    z[1:] = z[1:][::-1] * x[1:]
+    copy = x.copy()
+    copy[0] = 5.0
+    like = np.zeros_like(x)
+    like[1] = y[0]
+    return z - copy + like
+
+
+@pytest.mark.parametrize("f", [
+    filled, moved, lambda n, x, y: [*(sum(r) for r in filled(n, x, y)), len(filled(n, x, y)), *filled(n, x, y).shape], lambda n, x, y: filled(n, x, y).reshape(3, 2).T @ np.ones(3),
+    lambda n, x, y: filled(n, x, y)[:, [2, 0]] @ filled(n, x, y)[:, np.array([True, False, True])].T, lambda n, x, y: [np.sum(filled(n, x, y)), *filled(n, x, y).sum(1), *filled(n, x, y).mean(axis=-1)],
+    lambda n, x, y: np.dot(filled(n, x, y), x), lambda n, x, y: filled(n, x, y) @ A @ filled(n, x, y).T, lambda n, x, y: np.concatenate([n.array([x[0]]), y, np.zeros(2)]),
+    lambda n, x, y: np.stack([n.array([x[0], 1, 2]), y]), lambda n, x, y: np.block([[np.outer(x, y), np.zeros((3, 1))], [n.array([x]), np.ones((1, 1))]]),
+    lambda n, x, y: [np.linalg.norm(filled(n, x, y)), *np.linalg.norm(filled(n, x, y), axis=1)], lambda n, x, y: np.linalg.solve(n.array([[2.0, x[0]], [x[0], 3.0]]), n.array([y[0], y[1]])),
+    lambda n, x, y: np.linalg.inv(n.array([[2.0, x[0]], [x[0], 3.0]])), lambda n, x, y: [np.linalg.det(n.array([[2.0, x[0]], [x[0], 3.0]]))],
+    lambda n, x, y: np.where(filled(n, x, y) > x, filled(n, x, y), y), lambda n, x, y: np.clip(filled(n, x, y), -0.5, 0.5) + filled(n, x, y).clip(0, 1) + np.clip(x, a_min=0, a_max=None),
+    lambda n, x, y: np.minimum(filled(n, x, y), 0.1), lambda n, x, y: np.interp(n.array([x[0], y[0]]), [-1, 0, 2], [3, 1, 2.0]), lambda n, x, y: abs(filled(n, x, y)) + np.tanh(filled(n, x, y)) + np.exp(x / 9),
+    lambda n, x, y: np.hypot(n.array([x[0], x[1]]), n.array([y[0], 2.0])), lambda n, x, y: np.cross(n.array([x[0], x[1], 1.0]), y), lambda n, x, y: np.eye(3) * x[0] + np.diag(n.array([x[0], x[1], 1.0])),
+    lambda n, x, y: np.swapaxes(filled(n, x, y), 0, 1) + np.moveaxis(filled(n, x, y), 0, 1), lambda n, x, y: np.triu(np.outer(x, y)) + np.tril(np.outer(y, x), -1) + np.broadcast_to(x, (3, 3)),
+    lambda n, x, y: np.tensordot(filled(n, x, y), A, axes=1), lambda n, x, y: [np.sum(x[:0]), np.prod(y[:0])], lambda n, x, y: np.select([x > 0, x > -1], [x, y], 3.0) + np.polyval([1, 2, 3.0], x),
+    lambda n, x, y: [*filled(n, x, y).flatten(), *filled(n, x, y).max(axis=0)], lambda n, x, y: np.vstack([x, y]) + np.hstack([x, [1.0, 2.0, 3.0]]).reshape(2, 3),
+])
+def test_arrays_of_unknown_numbers_are_numpy_s(f):
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        got, want = evaluated(lambda x, y: f(gpc if isinstance(x, expression.Vector) else np, x, y), rng.normal(size=3), rng.normal(size=3))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def test_a_network_of_relu_is_numpy_s():
+    rng = np.random.default_rng(0)
+    layers = [(rng.normal(size=(n, m)) / np.sqrt(m), rng.normal(size=n)) for n, m in ((64, 3), (64, 64), (2, 64))]
+
+    def network(x):
+        h = gpc.array([x[0], x[1], x[2]]) if isinstance(x, expression.Vector) else x
+        for w, b in layers[:-1]:
+            h = np.maximum(w @ h + b, 0)
+        return layers[-1][0] @ h + layers[-1][1]
+
+    for _ in range(3):
+        got, want = evaluated(network, rng.normal(size=3))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+
+
+def test_a_copy_is_written_and_what_it_is_of_stays():
+    s = expression.Vector([1.0, 2.0], ["x", "v"])
+    z = gpc.array(s)
+    z[0] = 5.0
+    assert [*s] == [1.0, 2.0] and [*z] == [5.0, 2.0]
+
+
 def test_zeros_of_a_matrix_leave_no_trace():
     code = expression.Code(3)
     x = expression.Vector([expression.Expression(code, i) for i in range(3)])
