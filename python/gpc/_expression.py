@@ -483,13 +483,17 @@ def _reduce(f: Callable[..., Any], x: Any, axis: Any = None) -> Any:
     a = _objects(x)
     if axis is None:
         a, axis = a.reshape(-1), 0
-    rows = np.moveaxis(a, axis, -1)
-    out = np.empty(rows.shape[:-1], object)
-    if rows.shape[-1] == 0 and f not in _EMPTY:
-        raise InputError(f"{at(_line())}the largest or smallest of no numbers")
-    for i in np.ndindex(out.shape):
-        out[i] = functools.reduce(f, rows[i]) if rows.shape[-1] else _EMPTY[f]
-    return _vector(out)
+    rows = np.moveaxis(a, axis, 0)
+    shape = rows.shape[1:]
+    if len(rows) == 0:
+        if f not in _EMPTY:
+            raise InputError(f"{at(_line())}the largest or smallest of no numbers")
+        return _vector(np.full(shape, _EMPTY[f], object))
+    rows = rows.reshape(len(rows), -1)
+    total = rows[0].copy()
+    for row in rows[1:]:
+        total[:] = [f(x, y) for x, y in zip(total, row)]
+    return _vector(total.reshape(shape))
 
 
 def _product(a: NDArray[Any], b: NDArray[Any]) -> Any:
@@ -499,7 +503,7 @@ def _product(a: NDArray[Any], b: NDArray[Any]) -> Any:
         raise InputError(f"{at(_line())}a product of shapes {a.shape} and {b.shape}")
     out = np.empty((left.shape[0], right.shape[1]), object)
     for i, k in np.ndindex(out.shape):
-        out[i, k] = functools.reduce(add, map(mul, left[i], right[:, k]), 0.0)
+        out[i, k] = _reduce(add, np.array([*map(mul, left[i], right[:, k])], object))
     return out.reshape([n for n, x in ((out.shape[0], a), (out.shape[1], b)) if x.ndim > 1])
 
 

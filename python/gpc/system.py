@@ -170,7 +170,7 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
         if isinstance(form, np.ndarray):
             form = form.tolist()
         if isinstance(form, Mapping):
-            strange = [k for k in form if k not in ("unit", "lo", "hi")]
+            strange = [k for k in form if k not in ("unit", "lo", "hi", "tolerance", "kind", "limit")]
             if strange:
                 raise InputError(f"{field}[{name!r}] has {strange[0]!r}: {_FORM}{_SWITCHED if field == 'action' else ''}")
             v.update(form)

@@ -273,6 +273,7 @@ def test_options_that_are_taken():
     assert system(scenario={"x": np.array([-1, 1]), "v": (-0.5, 0.5), "goal": (-1, 1)}).text() == system().text()
     assert system(scenario={"x": ("-1", "1"), "v": (-0.5, 0.5), "goal": (-1, 1)}).text() == system().text()  # texts of numbers
     assert system(scenario={"x": (-1, 1), "goal": (-1, 1)}).function("initial")([0.5, 0.2]).tolist() == [0.5, 0, 0.2, 0]  # what is not drawn begins at 0
+    assert '"tolerance":0.1' in system(state={"x": {"unit": "m", "tolerance": 0.1}, "v": "m/s"}).text()  # what a file's entry has
     y = system(  # an entry whose name Python keeps is had by index
         state={"φ": "rad", "lambda": "1"}, scenario={"φ": (-1, 1), "goal": (0, 1)}, ode=lambda s, u: (s["lambda"], u.force - s.φ), objectives=lambda n, u: (n.φ**2, u.force**2), margins=lambda n: (n.φ + 2, 2 - n.φ),
     )
