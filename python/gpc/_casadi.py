@@ -207,6 +207,8 @@ def _culprit(f: Any, names: dict[int, str], problem: str) -> str:
     if f.is_a("MXFunction"):
         for k in range(f.n_instructions()):
             name = names[f.instruction_id(k)]
+            if name == "CALL" and f.instruction_MX(k).which_function().class_name().endswith("Interpolant"):
+                return f"instruction {k} is CALL of an interpolant, which CasADi expands since 3.7: install a newer one, or write it by np.interp"
             if name in _WHY and name != "ERF":
                 return f"instruction {k} is {name}, {_WHY[name]}"
     lines = [x for x in problem.splitlines() if x.strip()]
