@@ -20,6 +20,10 @@ type Derivatives struct {
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such
 	// derivatives; an error says why those that it should have cannot be had.
 	Stages func() (Stages, error)
+	// Rounded are such workspaces of functions whose corners, where a slope jumps, are rounded further than by
+	// Stages, each further than the one before. A solver goes on from the last to the first. There are none where
+	// Stages rounds nothing.
+	Rounded func() []func() (Stages, error)
 	// Steps makes a function, for one goroutine at a time, that writes the derivatives of (sNext, cNext) by the given entries of (s, c),
 	// [rows][entries], as a filter needs them at each decision. What it makes is nil where dual numbers take no longer; an error says
 	// why those that the problem should have cannot be had.

@@ -9,7 +9,7 @@ import (
 func (p *Problem) withBackoff(b *domain.Backoff) *Problem {
 	copied := &Problem{
 		system: p.system, original: p.original, declared: p.declared, switching: p.switching, relaxation: p.relaxation, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
-		program: p.program, valueCode: p.valueCode, derivativeCode: p.derivativeCode, projectionCode: p.projectionCode,
+		program: p.program, corners: p.corners, valueCode: p.valueCode, derivativeCode: p.derivativeCode, projectionCode: p.projectionCode,
 		stateOnly: p.stateOnly, backoff: b,
 	}
 	copied.works.New = copied.newWork

@@ -28,8 +28,9 @@ type Problem struct {
 	relaxation           *shareSystem // of a relaxed problem; nil: it is none
 	remark               string       // on the integrator; "": none
 	program              func() (*program.Program, error)
+	corners              func() (map[string]*program.Corners, error)
 	valueCode            func() (*valueCode, error)
-	derivativeCode       func() (*derivativeCode, error)
+	derivativeCode       [roundingLevels]func() (*derivativeCode, error) // by the level of rounding of corners
 	projectionCode       func() (*projectionCode, error)
 	stateOnly            []bool    // of each of Margins: it depends on the state alone
 	marginSizes          []float64 // of each of Margins: its mean size at random starts and actions
@@ -44,7 +45,7 @@ type Problem struct {
 // Abilities implements domain.Able.
 func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
-		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
+		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Rounded: p.Rounded, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
 		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), TerminalCost: p.TerminalCost, PlanTerminalCost: p.PlanTerminalCost, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 		Polish: p.polish,

@@ -3,6 +3,7 @@ package equations
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -11,6 +12,12 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 	"github.com/gpc-engine/gpc/internal/simd/stages"
 	"github.com/gpc-engine/gpc/tensor"
+)
+
+const (
+	// roundingLevels are those of the rounding of corners, each wider than the one before by levelFactor.
+	roundingLevels = 6
+	levelFactor    = 2.5
 )
 
 // valueCode is a system's program compiled for vector lanes, without derivatives.
@@ -37,7 +44,25 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	if p.system.Source == nil {
 		return nil, nil
 	}
-	code, err := p.derivativeCode()
+	return p.newStages(0)
+}
+
+// Rounded is domain.Derivatives.Rounded.
+func (p *Problem) Rounded() (levels []func() (domain.Stages, error)) {
+	if p.system.Source == nil {
+		return nil
+	}
+	if corners, err := p.corners(); err != nil || len(corners) == 0 {
+		return nil
+	}
+	for level := range roundingLevels - 1 {
+		levels = append(levels, func() (domain.Stages, error) { return p.newStages(1 + level) })
+	}
+	return levels
+}
+
+func (p *Problem) newStages(level int) (domain.Stages, error) {
+	code, err := p.derivativeCode[level]()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +75,12 @@ func (p *Problem) compileValues() (*valueCode, error) {
 	if err != nil {
 		return nil, err
 	}
-	y := &p.system
+	return p.compileValuesOf(read)
+}
+
+// compileValuesOf compiles a program of the system's functions.
+func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
+	y, err := &p.system, error(nil)
 	system := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
 	for _, a := range y.Action {
 		if a.Bounded() {
@@ -88,13 +118,16 @@ func (p *Problem) compileValues() (*valueCode, error) {
 	return k, nil
 }
 
-// compileDerivatives compiles the code that all workspaces share.
-func (p *Problem) compileDerivatives() (*derivativeCode, error) {
-	read, err := p.program()
+// compileDerivatives compiles the code that all workspaces of a level of rounding share.
+func (p *Problem) compileDerivatives(level int) (*derivativeCode, error) {
+	read, err := p.round(level)
 	if err != nil {
 		return nil, err
 	}
 	values, err := p.valueCode()
+	if err == nil && values.system.Program != read {
+		values, err = p.compileValuesOf(read)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +154,57 @@ func (p *Problem) compileDerivatives() (*derivativeCode, error) {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
+}
+
+// findCorners are the corners of the system's functions, by their names.
+func (p *Problem) findCorners() (map[string]*program.Corners, error) {
+	read, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*program.Corners{}
+	for _, f := range read.Functions {
+		switch f.Name() {
+		case odeFunction, stepFunction, objectivesFunction, marginsFunction:
+		default:
+			continue
+		}
+		var free []bool
+		for _, a := range f.Inputs() {
+			free = append(free, slices.Repeat([]bool{a.Name != "c"}, a.Size)...)
+		}
+		if c := f.Corners(func(rng *rand.Rand) (in []float64) {
+			at, after := p.sample(rng), p.sample(rng)
+			for _, a := range f.Inputs() {
+				in = append(in, map[string][]float64{"s": at.s, "c": at.c, "u": at.u, "sNext": after.s}[a.Name]...)
+			}
+			return in
+		}, free, f.Name() == objectivesFunction); c != nil { // where a limit keeps a length above 0, its tip is out of reach
+			found[f.Name()] = c
+		}
+	}
+	return found, nil
+}
+
+// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. Of
+// two levels the higher rounds more.
+func (p *Problem) round(level int) (*program.Program, error) {
+	corners, err := p.corners()
+	if err != nil {
+		return nil, err
+	}
+	read, err := p.program()
+	if err != nil || len(corners) == 0 {
+		return read, err
+	}
+	rounded := *read
+	rounded.Functions = slices.Clone(read.Functions)
+	for i, f := range read.Functions {
+		if c := corners[f.Name()]; c != nil {
+			rounded.Functions[i] = c.Round(math.Pow(levelFactor, float64(level)))
+		}
+	}
+	return &rounded, nil
 }
 
 // priority is the adaptive priority as a function of (s, c): Semantic.Priority of Indicators.

@@ -40,16 +40,15 @@ func (p *Problem) Equations() (*program.System, error) {
 	return y, y.Validate()
 }
 
-// Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
-// (s, c), ascending.
-func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
-	read, err := p.Program()
-	if err != nil {
-		return nil, nil, err
+// Optimised is the rest of a solver's data: the program that it follows, with rounded corners; the adaptive priority as
+// a function of (s, c); and the active entries of (s, c), ascending.
+func (p *Problem) Optimised() (rounded *program.Program, priority *program.Function, active []int, err error) {
+	if rounded, err = p.round(0); err != nil {
+		return nil, nil, nil, err
 	}
-	code, err := p.derivativeCode()
+	code, err := p.derivativeCode[0]()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return p.priority(read), slices.Clone(code.active), nil
+	return rounded, p.priority(rounded), slices.Clone(code.active), nil
 }

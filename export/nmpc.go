@@ -21,7 +21,7 @@ const Solver = "nmpc"
 type Optimised interface {
 	Equated
 	// Optimised are the adaptive priority as a function of (s, c), and the entries of (s, c) that an action moves, ascending.
-	Optimised() (priority *program.Function, moving []int, err error)
+	Optimised() (rounded *program.Program, priority *program.Function, moving []int, err error)
 }
 
 // OptimalOptions are the options of an exact controller.
@@ -109,10 +109,11 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	priority, moving, err := problem.Optimised()
+	rounded, priority, moving, err := problem.Optimised()
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	y.Program = rounded
 	if len(moving) == 0 {
 		return nil, fmt.Errorf("export: no action of case %s moves anything", spec.Name)
 	}

@@ -28,9 +28,11 @@ type program struct {
 	dual        *domain.Derivatives // nil: differences
 	staged      domain.Stages       // nil: stage by stage
 	stagesErr   error               // why Stages failed
-	linearised  *point              // the point that the stages have linearised; nil: none
-	wantsSlopes bool                // evaluate with derivatives
-	skipMargins []bool              // [steps], of a domain.Derivatives.Stages
+	levels      []domain.Stages     // staged, then with corners rounded further, nil until asked for; one without corners
+	rounded     []func() (domain.Stages, error)
+	linearised  *point // the point that the stages have linearised; nil: none
+	wantsSlopes bool   // evaluate with derivatives
+	skipMargins []bool // [steps], of a domain.Derivatives.Stages
 	// Buffers of a domain.Derivatives.Stages, in the problem's units.
 	weightings                  []float64 // of J, [steps][no]
 	costates                    []float64 // λ, [steps][nx]
@@ -114,6 +116,11 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	}
 	if q.abilities.Derivatives.Stages != nil {
 		q.staged, q.stagesErr = q.abilities.Derivatives.Stages()
+		q.levels = []domain.Stages{q.staged}
+		if rounded := q.abilities.Derivatives.Rounded; rounded != nil && q.stagesErr == nil {
+			q.rounded = rounded()
+			q.levels = append(q.levels, make([]domain.Stages, len(q.rounded))...)
+		}
 	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
@@ -300,10 +307,24 @@ func (q *program) sizeMargins(m []float64) {
 	}
 }
 
+// setLevel sets how far corners are rounded.
+func (q *program) setLevel(level int) {
+	if level > 0 && q.levels[level] == nil {
+		q.levels[level], q.stagesErr = q.rounded[level-1]()
+	}
+	if level < len(q.levels) && q.levels[level] != nil {
+		q.staged = q.levels[level]
+	}
+}
+
 // forward writes the image of stage t.
 func (q *program) forward(p *point, t int) {
 	s, c := q.state(p, t)
 	image := p.image[t*q.nx : (t+1)*q.nx]
+	if q.staged != nil && len(q.levels) > 1 {
+		q.staged.Evaluate(1, p.x[t*q.nx:(t+1)*q.nx], p.u[t*q.nu:(t+1)*q.nu], image, q.unit, q.mp)
+		return
+	}
 	q.problem.Step(s, c, p.u[t*q.nu:(t+1)*q.nu], image[:q.ns], image[q.ns:])
 }
 

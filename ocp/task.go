@@ -28,6 +28,8 @@ type task struct {
 	// keepWorkspace asks for the solution's workspace, for warm starts; the caller puts it back.
 	keepWorkspace bool
 	workspace     *ipm
+	level         int  // of the rounding of corners, as program.levels
+	following     bool // the task is one of followCorners
 }
 
 // taskFrom is the task of Minimise.
@@ -52,11 +54,16 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	if p.q.stagesErr != nil {
 		return nil, fmt.Errorf("ocp: %w", p.q.stagesErr)
 	}
+	if found == nil && len(p.q.levels) > 1 && !t.following && t.pinned == nil && t.states == nil {
+		if followed := t.followCorners(len(p.q.levels)-1, configure); followed != nil {
+			return followed, nil
+		}
+	}
 	startCount := len(t.starts) + t.ownStarts
 	for k := first; k < startCount || k < startCount+t.retries && found == nil && infeasible < runs; k++ {
 		mu, hold := firstBarrier, k == len(t.starts)
 		switch {
-		case k < len(t.starts) && t.pinned != nil:
+		case k < len(t.starts) && (t.pinned != nil || t.neighbour != nil && t.following):
 			mu = polishedBarrier
 		case k < len(t.starts):
 			mu = plannedBarrier
@@ -110,10 +117,35 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	}
 }
 
+// followCorners solves the task with its corners rounded at a level, and continues with ever less rounding while that
+// converges. Costs are always those of the problem's own functions. nil where the first solve does not converge.
+func (t *task) followCorners(level int, configure func(*program)) *Trajectory {
+	s, at := t.solver, *t
+	at.level, at.following, at.keepWorkspace, at.workspace, at.neighbour = level, true, true, nil, nil
+	best, err := at.solveStarts(configure)
+	if err != nil {
+		return nil
+	}
+	for at.level > 0 {
+		at.neighbour, at.shift, at.starts, at.ownStarts, at.retries = at.workspace, 0, [][][]float64{best.U}, 0, 0
+		at.level, at.workspace = at.level-1, nil
+		closer, err := at.solveStarts(configure)
+		if err != nil {
+			at.workspace = at.neighbour
+			break
+		}
+		best = closer
+		s.work.workspaces.Put(at.neighbour)
+	}
+	s.work.workspaces.Put(t.exchangeWorkspace(at.workspace))
+	return best
+}
+
 // configure sets up a workspace for a solve.
 func (t *task) configure(p *ipm, configure func(*program), iterations int) {
 	configure(p.q)
 	p.q.room, p.q.blocks, p.q.pinned = t.solver.room, t.solver.blocks, t.pinned
+	p.q.setLevel(t.level)
 	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, extraIterations: 5, ctx: t.solver.ctx}
 }
 
@@ -233,6 +265,17 @@ func (p *ipm) setInitialState(state, ctx []float64, steps int) {
 // trajectory copies the solution.
 func (p *ipm) trajectory(r ipmResult) *Trajectory {
 	q, solution := p.q, p.cur
+	if len(q.levels) > 1 { // costs and margins are those of the problem's own functions
+		solution = p.trial
+		copy(solution.x, p.cur.x)
+		copy(solution.v, p.cur.v)
+		copy(solution.y, p.cur.y)
+		staged := q.staged
+		q.staged = nil
+		q.evaluate(solution, false)
+		q.staged = staged
+		r.f = solution.f
+	}
 	rows := func(flat []float64, count, width int) [][]float64 {
 		out := make([][]float64, count)
 		flat = slices.Clone(flat[:count*width])

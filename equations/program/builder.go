@@ -233,9 +233,13 @@ func exactInverse(v float64) bool {
 
 // Inline are the outputs of f at the inputs, one value per entry.
 func (b *Builder) Inline(f *Function, inputs []Value) []Value {
-	values := b.inline(f, inputs)
-	out := make([]Value, len(f.results))
-	for i, v := range f.results {
+	return pick(b.inline(f, inputs), f.results)
+}
+
+// pick are the values at the given places.
+func pick(values, places []Value) []Value {
+	out := make([]Value, len(places))
+	for i, v := range places {
 		out[i] = values[v]
 	}
 	return out
@@ -243,6 +247,11 @@ func (b *Builder) Inline(f *Function, inputs []Value) []Value {
 
 // inline are all values of f.
 func (b *Builder) inline(f *Function, inputs []Value) []Value {
+	return b.inlineBy(f, inputs, func(_ Value, n node, args []Value) Value { return b.Apply(n.op, args...) })
+}
+
+// inlineBy are all values of f, whose operation n at v is what apply writes.
+func (b *Builder) inlineBy(f *Function, inputs []Value, apply func(v Value, n node, args []Value) Value) []Value {
 	if len(inputs) != f.inputs {
 		panic(fmt.Sprintf("program: function %q of %d numbers, want %d", f.name, len(inputs), f.inputs))
 	}
@@ -257,7 +266,7 @@ func (b *Builder) inline(f *Function, inputs []Value) []Value {
 		for k := range n.op.Arity() {
 			args[k] = values[n.arg[k]]
 		}
-		values[f.inputs+i] = b.Apply(n.op, args[:n.op.Arity()]...)
+		values[f.inputs+i] = apply(Value(f.inputs+i), n, args[:n.op.Arity()])
 	}
 	return values
 }

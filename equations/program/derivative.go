@@ -26,11 +26,7 @@ func (f *Function) Jacobian(columns []int) *Sparse {
 func (f *Function) jacobian(columns []int, reverse bool) *Sparse {
 	columns = f.entries(columns)
 	b := NewBuilder(f.name+"_jacobian", f.in...)
-	inner := b.inline(f, b.inputValues())
-	results := make([]Value, len(f.results))
-	for i, v := range f.results {
-		results[i] = inner[v]
-	}
+	results := b.Inline(f, b.inputValues())
 	rows := make([][]entry, len(results))
 	if reverse {
 		for i, v := range results {
@@ -91,12 +87,7 @@ func (f *Function) Hessian(columns []int) *Sparse {
 func (f *Function) weightedGradient(suffix string, columns []int) (*Builder, []Value) {
 	b := NewBuilder(f.name+suffix, append(f.Inputs(), Argument{Name: "weights", Size: len(f.results)})...)
 	inputs := b.inputValues()
-	values := b.inline(f, inputs[:f.inputs])
-	results := make([]Value, len(f.results))
-	for i, v := range f.results {
-		results[i] = values[v]
-	}
-	return b, b.adjoints(results, inputs[f.inputs:], columns)
+	return b, b.adjoints(b.Inline(f, inputs[:f.inputs]), inputs[f.inputs:], columns)
 }
 
 // entries checks columns; nil means all.

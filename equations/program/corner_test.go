@@ -1,0 +1,96 @@
+package program
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Of functions of x, y in [−1, 1] and a price p in [0.1, 0.5], corners are found where a slope jumps and not elsewhere.
+// Rounded functions are near the exact ones, and their slopes between those of both sides.
+func TestCorners(t *testing.T) {
+	type write func(b *Builder, x, y, p Value) Value
+	squared := func(b *Builder, v Value) Value { return b.Apply(Mul, v, v) }
+	length := func(b *Builder, x, y Value) Value {
+		return b.Apply(Sqrt, b.Apply(Add, squared(b, x), squared(b, y)))
+	}
+	positive := func(b *Builder, x Value) Value { return b.Apply(Less, b.Const(0), x) }
+	for _, c := range []struct {
+		name string
+		want bool
+		f    write
+	}{
+		{"an absolute value", true, func(b *Builder, x, y, _ Value) Value { return b.Apply(Abs, b.Apply(Sub, x, y)) }},
+		{"a small part of a large function", true, func(b *Builder, x, y, _ Value) Value {
+			return b.Apply(Add, b.Apply(Mul, b.Const(1e4), y), b.Apply(Abs, x))
+		}},
+		{"a maximum", true, func(b *Builder, x, y, _ Value) Value { return b.Apply(Max, x, y) }},
+		{"a dead band", true, func(b *Builder, x, _, _ Value) Value {
+			return b.Apply(Max, b.Const(0), b.Apply(Sub, b.Apply(Abs, x), b.Const(0.2)))
+		}},
+		{"corners one behind another", true, func(b *Builder, x, y, _ Value) Value {
+			return b.Apply(Max, b.Apply(Abs, x), b.Apply(Abs, y))
+		}},
+		{"branches that meet", true, func(b *Builder, x, y, _ Value) Value {
+			return b.Apply(Select, positive(b, x), b.Apply(Mul, b.Const(3), x), b.Apply(Mul, y, x))
+		}},
+		{"a price that jumps where nothing is bought", true, func(b *Builder, x, _, p Value) Value {
+			return b.Apply(Mul, x, b.Apply(Select, positive(b, x), p, b.Const(0.05)))
+		}},
+		{"a branch that is not finite beyond", true, func(b *Builder, x, _, _ Value) Value {
+			return b.Apply(Select, positive(b, x), b.Apply(Mul, x, b.Apply(Sqrt, b.Apply(Add, x, b.Const(1e-3)))), b.Apply(Neg, x))
+		}},
+		{"a length", true, func(b *Builder, x, y, _ Value) Value { return length(b, x, y) }},
+		{"a length by hypot", true, func(b *Builder, x, y, _ Value) Value { return b.Apply(Hypot, x, y) }},
+
+		{"no corner", false, func(b *Builder, x, y, _ Value) Value { return b.Apply(Sin, b.Apply(Mul, x, y)) }},
+		{"the square of a maximum", false, func(b *Builder, x, _, _ Value) Value { return squared(b, b.Apply(Max, b.Const(0), x)) }},
+		{"the square of a length", false, func(b *Builder, x, y, _ Value) Value { return squared(b, length(b, x, y)) }},
+		{"a length that is never 0", false, func(b *Builder, x, y, _ Value) Value { return length(b, b.Apply(Add, x, b.Const(3)), y) }},
+		{"a jump", false, func(b *Builder, x, y, _ Value) Value { return b.Apply(Select, positive(b, x), b.Const(1), y) }},
+		{"a corner of what stays", false, func(b *Builder, x, _, p Value) Value {
+			return b.Apply(Add, squared(b, x), b.Apply(Abs, b.Apply(Sub, p, b.Const(0.3))))
+		}},
+		{"a corner out of reach", false, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(-7)) }},
+	} {
+		for _, unit := range []float64{1, 1e-3, 1e6} { // of the result
+			b := NewBuilder("f", Argument{Name: "u", Size: 2}, Argument{Name: "c", Size: 1})
+			v := b.inputValues()
+			f := b.Function([]Argument{{Name: "j", Size: 1}}, []Value{b.Apply(Mul, b.Const(unit), c.f(b, v[0], v[1], v[2]))})
+			draw := func(rng *rand.Rand) []float64 {
+				return []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1, 0.1 + 0.4*rng.Float64()}
+			}
+			corners := f.Corners(draw, []bool{true, true, false}, true)
+			if (corners != nil) != c.want {
+				t.Errorf("%s in units of %g: found %v, want %v", c.name, unit, corners != nil, c.want)
+			}
+			if corners == nil {
+				continue
+			}
+			for _, factor := range []float64{1, 100} {
+				g := corners.Round(factor)
+				slopes := g.Jacobian([]int{0, 1})
+				rng := rand.New(rand.NewPCG(1, 2))
+				for range 2000 {
+					at := draw(rng)
+					for i, scale := 0, math.Pow(10, -5*rng.Float64()); i < 2; i++ { // near corners too
+						at[i] *= scale
+					}
+					var exact, rounded [1]float64
+					f.Evaluate(at, exact[:])
+					g.Evaluate(at, rounded[:])
+					if math.Abs(exact[0]-rounded[0]) > 2e-4*factor*unit {
+						t.Fatalf("%s in units of %g: at %v the rounded function is %g, the exact one %g", c.name, unit, at, rounded[0], exact[0])
+					}
+					out := make([]float64, 1+len(slopes.Rows))
+					slopes.Evaluate(at, out)
+					for _, slope := range out[1:] {
+						if !(math.Abs(slope) < 1.1e4*unit) || c.name != "a small part of a large function" && !(math.Abs(slope) < 4.5*unit) {
+							t.Fatalf("%s in units of %g: at %v a slope is %g", c.name, unit, at, slope)
+						}
+					}
+				}
+			}
+		}
+	}
+}

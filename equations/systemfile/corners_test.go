@@ -1,0 +1,38 @@
+package systemfile_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/systemfile"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/ocp"
+)
+
+// The exact solver reaches optima that lie in corners. In twelve steps of at most 0.1 m towards a goal, Σ|x − goal| is
+// least by the fastest way, and the last step is shorter, whatever the price of flow: 0.3 for each unit to the right,
+// −0.1 for each to the left.
+func TestOptimaInCorners(t *testing.T) {
+	c := require.Get(require.Get(systemfile.ReadFile("testdata/l1.json"))(t).Case())(t)
+	for _, of := range []struct{ x, goal, price float64 }{{0.55, 0, -0.1}, {-0.55, 0, 0.3}, {0.1, 0.33, 0.3}, {0.2, 0.2, 0}} {
+		distance := math.Abs(of.x - of.goal)
+		want := 0.2*12 + of.price*distance/0.1
+		for left := distance - 0.1; left > 0; left -= 0.1 {
+			want += left
+		}
+		solver := c.Solver.(*ocp.Solver)
+		best := require.Get(solver.Minimise([]float64{of.x}, []float64{of.goal, 0}, 12, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
+		if best.Cost < want*(1-1e-9) || best.Cost > want*(1+2e-4) {
+			t.Errorf("from %g to %g: the optimum costs %.8f, want %.8f", of.x, of.goal, best.Cost, want)
+		}
+		h := solver.NewHorizon(0)
+		plan := make([]float64, 12)
+		if _, solved, err := h.Solve([]float64{of.x}, []float64{of.goal, 0}, domain.Preference{Adaptive: true}, plan); err != nil || !solved {
+			t.Errorf("from %g to %g: a receding horizon: solved %v, error %v", of.x, of.goal, solved, err)
+		}
+		if first := math.Min(1, distance/0.1) * math.Copysign(1, of.goal-of.x); distance > 0 && math.Abs(plan[0]-first) > 2e-3 {
+			t.Errorf("from %g to %g: the first action is %g, want %g", of.x, of.goal, plan[0], first)
+		}
+	}
+}
