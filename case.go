@@ -27,10 +27,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -169,7 +171,10 @@ func (k *Catalogue) Find(name string) (*Case, error) {
 	c, err := k.Named(name)
 	if err == nil {
 		if err = k.unique(name); err == nil {
-			_, err = NewCase(c.def)
+			var own *Case
+			if own, err = NewCase(c.def); k.Models == nil {
+				return own, err
+			}
 		}
 		return c, err
 	}
@@ -214,6 +219,8 @@ type Case struct {
 	unshifted domain.Problem
 	remade    bool             // the plant is another one by its params; see Staged
 	system    *systemfile.File // that it was made of; nil: of a program's own functions
+	// findings are of a system of equations of one's own, made once; nil: of a program's case, which tests check.
+	findings func() diagnosis.Findings
 }
 
 // NewCase validates a case of one's own.
@@ -222,6 +229,9 @@ func NewCase(c domain.Case) (*Case, error) {
 		return nil, BadInput(err)
 	}
 	cs := &Case{def: c}
+	if _, ok := c.Problem.(*equations.Problem); ok {
+		cs.findings = sync.OnceValue(func() diagnosis.Findings { return diagnosis.Case(&cs.def) })
+	}
 	visited := map[string]bool{}
 	for _, m := range cs.Methods() {
 		if visited[m.Name] {
@@ -238,6 +248,26 @@ func (c *Case) Remarks() []string {
 		return p.Remarks()
 	}
 	return nil
+}
+
+// Check finds what of the case's system is wrong, or accepted and may not be meant, remarks on its integrator among them. It
+// solves nothing.
+func (c *Case) Check() diagnosis.Findings {
+	findings := diagnosis.Case(&c.def)
+	for _, text := range c.Remarks() {
+		message, fix, _ := strings.Cut(text, "): ")
+		findings = append(findings, diagnosis.Finding{Severity: diagnosis.Remark, Function: "ode", Message: message + ")", Fix: fix})
+	}
+	return findings
+}
+
+// Findings are those of Check, without remarks on the integrator, for a system of equations of one's own. Of a program's cases, which
+// are those of a Catalogue with maps, there are none.
+func (c *Case) Findings() diagnosis.Findings {
+	if c.findings == nil {
+		return nil
+	}
+	return c.findings()
 }
 
 // Definition is what the case was made of.

@@ -30,6 +30,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
@@ -206,7 +207,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
-		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.benchCommand(),
+		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.checkCommand(), a.benchCommand(),
 	)
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))
@@ -277,6 +278,15 @@ func (a *App) Find(name string) (*gpc.Case, error) {
 		}
 	}
 	return c, err
+}
+
+// warn says on stderr what a check of a system of one's own finds, of some severities.
+func (a *App) warn(c *gpc.Case, severities ...diagnosis.Severity) {
+	for _, f := range c.Findings() {
+		if slices.Contains(severities, f.Severity) {
+			a.notice(fmt.Sprintf("%s: %s: %s", c.Name(), f.Severity, f.String()))
+		}
+	}
 }
 
 // notice says on stderr what the program itself has to say: an error, or that a GPU

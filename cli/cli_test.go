@@ -359,7 +359,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 		}
 		want = append(want, "oracle: and 1 more; --json lists all")
 		if !regrets {
-			want = append(want, "oracle: no regret: it is relative to the optimum, which costs more than nothing in no safe episode")
+			want = append(want, "oracle: regret is over 0 of 8 episodes, which are safe and have a reference")
 		}
 		if !slices.Equal(lines, want) {
 			t.Errorf("printed\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
@@ -74,6 +75,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			if cmd.Flags().Changed("budget") && opt.Budget <= 0 {
 				return BadInputf("--budget %v: want a time above 0, such as 15m", opt.Budget)
 			}
+			a.warn(c, diagnosis.Remark)
 			opt.Target, opt.Tail, opt.Seed = float64(target), float64(tail), a.seed
 			opt.Threads, opt.Command = a.threads, a.CommandLine()
 			bars, lines := a.Stages(), a.logged(time.Now)
@@ -199,6 +201,7 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	}
 	fmt.Fprintln(w)
 	Table(w, rows)
+	renderReferences(w, out.Test.Method, out.Test.Episodes, out.Test.Referenced, out.Test.NoReference)
 	for _, s := range out.Choice {
 		if s.Clock == "cpu" || s.TooSlow || s.LateStarts > 0 {
 			verdict := map[bool]string{true: "too slow between decisions and so not chosen", false: "in time between decisions"}[s.TooSlow]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
@@ -32,6 +33,8 @@ episodes side by side, which changes latencies alone.`,
 			if err != nil {
 				return err
 			}
+			a.warn(c, diagnosis.Error, diagnosis.Remark)
+			findings := c.Findings()
 			if c, err = scenes(c); err != nil {
 				return err
 			}
@@ -60,6 +63,7 @@ episodes side by side, which changes latencies alone.`,
 			if err != nil {
 				return err
 			}
+			result.Findings = findings
 			return a.Print(result, func(w io.Writer) { RenderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
@@ -136,16 +140,23 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
-		if r.Regret.N == 0 && r.Safe > 0 && r.OracleFailures < r.Episodes && r.GoalReached == nil {
-			fmt.Fprintf(w, "%s: no regret: it is relative to the optimum, which costs more than nothing in no safe episode\n", r.Method)
-		}
-		if f := r.OracleFailure; f != nil {
-			fmt.Fprintf(w, "%s: no optimum to compare with in %d of %d episodes, first in episode %d: %s\n", r.Method, r.OracleFailures, r.Episodes, f.Episode, f.Cause)
+		if r.GoalReached == nil || r.NoReference != nil {
+			renderReferences(w, r.Method, r.Episodes, r.Regret.N, r.NoReference)
 		}
 		if r.Integration != nil {
 			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
 		}
 		renderBeyond(w, r.Excursions)
+	}
+}
+
+// renderReferences says why episodes have no reference, and which the others are that regret is over.
+func renderReferences(w io.Writer, method string, episodes, n int, missing []closedloop.MissingReference) {
+	for _, m := range missing {
+		fmt.Fprintf(w, "%s: %s\n", method, m.Text(episodes))
+	}
+	if len(missing) > 0 || n == 0 {
+		fmt.Fprintf(w, "%s: regret is over %d of %d episodes, which are safe and have a reference\n", method, n, episodes)
 	}
 }
 

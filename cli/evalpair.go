@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -38,6 +39,7 @@ func (a *App) pairCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warn(c, diagnosis.Error, diagnosis.Remark)
 			methods, err := contenders(texts)
 			if err != nil {
 				return err
@@ -215,6 +217,9 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
+	}
+	for _, m := range result.NoReference {
+		fmt.Fprintln(w, m.Text(result.Pairs[0].Episodes))
 	}
 	if result.Integration != nil {
 		fmt.Fprintln(w, result.Integration)

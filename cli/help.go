@@ -43,6 +43,7 @@ var topics = map[string]struct{ group, example string }{
 	"train":         {"map", "{program} train {case} --data data --out map.safetensors"},
 	"compile":       {"map", "{program} compile {case} --out map.safetensors --target 0.5% --budget 15m"},
 	"system":        {"begin", "{program} system crane.json"},
+	"check":         {"begin", "{program} check crane.json"},
 	"export":        {"map", "{program} export {case} --map-only --c out/map\n{program} export map.safetensors --c out/c --half"},
 	"front":         {"decide", "{program} front {case} --points 1000 --csv out/front.csv"},
 	"refine":        {"decide", "{program} scene {case} --out scene.json\n{program} refine {case} --scene scene.json --candidates 4096"},

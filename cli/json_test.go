@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/dataset"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/docsection"
@@ -23,14 +24,14 @@ import (
 
 // printed is what each command prints with --json, and the objects in it, in the order of their page.
 var printed = []pages.Section{
-	{Title: "`new`", Value: moduleResult{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`methods`", Value: methods{}},
+	{Title: "`new`", Value: moduleResult{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`check`", Value: checked{}}, {Title: "Object `finding`", Value: diagnosis.Finding{}}, {Title: "`methods`", Value: methods{}},
 	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}}, {Title: "Object `switch`", Value: gpc.SwitchDescription{}},
 	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: dataset.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: Trained{}},
 	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}}, {Title: "`front`", Value: Trades{}},
 	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},
 	{Title: "`eval`, `eval join`, `plant`", Value: closedloop.Result{}}, {Title: "`eval pair`", Value: closedloop.Pairing{}},
 	{Title: "`scene`", Value: sceneResult{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: closedloop.Compared{}},
-	{Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
+	{Title: "Object `missing reference`", Value: closedloop.MissingReference{}}, {Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
 	{Title: "Object `band`", Note: "A quantity at each point along the episodes, over those that came so far.", Value: closedloop.Band{}},
 	{Title: "Object `latency`", Value: closedloop.Latency{}}, {Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
 	{Title: "Object `integration`", Value: closedloop.Integration{}},

@@ -492,3 +492,38 @@ func TestALineOfAnotherEpisodeIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A result says why episodes have no reference, by reason, with an example, and the reasons come from traces too.
+func TestMissingReferencesAreCountedByReason(t *testing.T) {
+	c := cartCase(t)
+	plant := c.Plant.(*closedloop.Simulation)
+	asked := 0
+	plant.Oracle = func(s, _ []float64, _ int, _ domain.Preference) (float64, [][]float64, error) {
+		asked++
+		switch asked % 4 {
+		case 1:
+			return 0, nil, fmt.Errorf("from state %v: %w", s, domain.ErrInfeasible)
+		case 2:
+			return 0, nil, fmt.Errorf("from state %v: %w", s, domain.ErrNotConverged)
+		case 3:
+			return -2, nil, nil
+		}
+		return 1, nil, nil
+	}
+	r := evaluate(t, c, direct(c), closedloop.Options{Method: "exact", Episodes: 9, Seed: 5, Preference: domain.Preference{Adaptive: true}, Threads: 1})
+	want := []struct {
+		reason          string
+		episodes, first int
+	}{{"no plan keeps the limits", 3, 0}, {"the solver does not converge", 2, 1}, {"the optimum does not cost more than nothing", 2, 2}}
+	if len(r.NoReference) != len(want) || r.OracleFailures != 5 {
+		t.Fatalf("%+v, %d failures", r.NoReference, r.OracleFailures)
+	}
+	for i, m := range r.NoReference {
+		if w := want[i]; !strings.HasPrefix(m.Reason, w.reason) || m.Episodes != w.episodes || m.Episode != w.first || len(m.Start) != 2 || m.Cause == "" || m.Fix == "" {
+			t.Errorf("%+v, want %+v", m, w)
+		}
+	}
+	if says := fmt.Sprintf("no reference in 3 of 9 episodes: no plan keeps the limits, first in episode 0 from the state %.4g: from state", []float64(r.NoReference[0].Start)); !strings.HasPrefix(r.NoReference[0].Text(9), says) {
+		t.Errorf("it says %q", r.NoReference[0].Text(9))
+	}
+}

@@ -53,8 +53,9 @@ type Pairing struct {
 	// ScenesSHA256 and Excursions are as in Result.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
-	// Integration is as in Result, of the first method.
-	Integration *Integration `json:"integration,omitempty"` // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	// NoReference and Integration are as in Result, of the first method.
+	NoReference []MissingReference `json:"no_reference,omitempty"` // why the first method's episodes have nothing to compare with, a reason each; absent: all have
+	Integration *Integration       `json:"integration,omitempty"`  // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -181,7 +182,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, err
 		}
 		if first == nil {
-			p.Integration, opt.Finer = r.Integration, nil
+			p.NoReference, p.Integration, opt.Finer = r.NoReference, r.Integration, nil
 		}
 		finished += options.Episodes
 		costs = append(costs, cost)

@@ -1,9 +1,11 @@
 package closedloop
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 )
 
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
@@ -89,8 +91,10 @@ type Result struct {
 	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
 	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
-	// OracleFailure is the first of them.
-	OracleFailure *UnsafeEpisode `json:"oracle_failure,omitempty"` // the first of them, with its cause; absent: all solved
+	// NoReference says why episodes have no regret, a reason each.
+	NoReference []MissingReference `json:"no_reference,omitempty"` // why episodes have nothing to compare with, a reason each; absent: all have
+	// Findings are of a check of a user's system before the episodes.
+	Findings diagnosis.Findings `json:"findings,omitempty"` // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int     `json:"excluded"`
@@ -144,11 +148,24 @@ type StartStatistics struct {
 	GapPct    RegretStatistics `json:"gap"`       // over episodes, of the worst above it
 }
 
-// UnsafeEpisode is one entry of Result.Unsafe, or Result.OracleFailure; with the result's seed it can be
-// run again.
+// UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be run again.
 type UnsafeEpisode struct {
 	Episode int    `json:"episode"` // number of the episode
 	Cause   string `json:"cause"`   // what is known of why
+}
+
+// MissingReference is a reason why episodes have no optimum above zero to compare with. Text writes it of so many episodes.
+type MissingReference struct {
+	Reason   string `json:"reason"`   // in a few words
+	Episodes int    `json:"episodes"` // number of them
+	Episode  int    `json:"episode"`  // the first
+	Start    Vector `json:"start"`    // its first state, as measured
+	Cause    string `json:"cause"`    // of the first, as the solver says it
+	Fix      string `json:"fix"`      // what would help; "": not known
+}
+
+func (m *MissingReference) Text(episodes int) string {
+	return fmt.Sprintf("no reference in %d of %d episodes: %s, first in episode %d from the state %.4g: %s%s", m.Episodes, episodes, m.Reason, m.Episode, []float64(m.Start), m.Cause, diagnosis.Help(m.Fix))
 }
 
 // Shares are the mean parts of a decision, µs.

@@ -2,10 +2,12 @@ package closedloop
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 )
 
 // tally sums up episodes, whether they were just run or read from a trace.
@@ -24,9 +26,9 @@ type tally struct {
 	displacements                            int
 	shares                                   [3]float64
 	shared, oracleFailures, excluded         int
-	oracleFailure                            *UnsafeEpisode // the first
-	lowest                                   []float64      // sums of the named margins' minima
-	withMargins                              int            // episodes that have them
+	noReference                              []MissingReference
+	lowest                                   []float64 // sums of the named margins' minima
+	withMargins                              int       // episodes that have them
 	limits                                   limits
 	soft                                     softLimits
 	goals, goalsReached, atEnd               int
@@ -72,11 +74,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.safeNoWay++
 		}
 	}
-	if e.End.OracleFailure != "" {
-		if a.oracleFailures++; a.oracleFailure == nil {
-			a.oracleFailure = &UnsafeEpisode{e.Episode, e.End.OracleFailure}
-		}
-	}
+	a.countReference(e)
 	if e.End.GoalReached != nil {
 		a.goals++
 		if *e.End.GoalReached {
@@ -144,6 +142,29 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 }
 
+// countReference counts an episode whose cost has no reference by the reason.
+func (a *tally) countReference(e *EpisodeRecord) {
+	m := MissingReference{Episode: e.Episode, Cause: e.End.OracleFailure}
+	switch cost := float64(e.End.OracleCost); {
+	case m.Cause != "":
+		a.oracleFailures++
+		m.Reason, m.Fix = diagnosis.Unsolved(m.Cause)
+	case cost <= 0:
+		m.Reason, m.Cause = "the optimum does not cost more than nothing, which regret is relative to", fmt.Sprintf("it costs %.4g", cost)
+		m.Fix = "objectives that are never below zero, such as what is missing to the best value"
+	default:
+		return
+	}
+	i := slices.IndexFunc(a.noReference, func(other MissingReference) bool { return other.Reason == m.Reason })
+	if i < 0 {
+		if i = len(a.noReference); len(e.Lines) > 0 {
+			m.Start = e.Lines[0].X
+		}
+		a.noReference = append(a.noReference, m)
+	}
+	a.noReference[i].Episodes++
+}
+
 // multistart counts the costs that the starts of an episode ended at.
 func (a *tally) multistart(costs Vector) {
 	least, worst := math.Inf(1), math.Inf(-1)
@@ -197,7 +218,7 @@ func (a *tally) result(h *Header) *Result {
 		Failed: a.failed,
 		Unsafe: a.unsafe,
 		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
-		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, OracleFailure: a.oracleFailure, Excluded: a.excluded,
+		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, NoReference: a.noReference, Excluded: a.excluded,
 		Latency:      a.times.latency(),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{

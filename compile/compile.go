@@ -22,6 +22,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/option"
@@ -133,6 +134,9 @@ type Score struct {
 	Max      closedloop.Number `json:"max_pct"`    // largest
 	Min      closedloop.Number `json:"min_pct"`    // least: below zero where the reference was no optimum
 	Unsolved int               `json:"unsolved"`   // episodes without a reference
+	// Referenced are the safe episodes with a reference above zero, which the regrets are of.
+	Referenced  int                           `json:"referenced"`             // safe episodes with a reference above zero, which the regrets are of
+	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
 	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
 	// than the method's: the guard follows an accepted plan, the solver's too, while that is the better.
 	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
@@ -167,6 +171,15 @@ func (s *Score) mean() float64 { return float64(max(s.Mean, s.Floored)) }
 // reliesOnGuard reports whether the guard decided too often.
 func (s *Score) reliesOnGuard() bool { return s.Rescued > maxRescued || s.Replaced > maxReplaced }
 
+// lacksReferences reports whether more than one episode in twenty has nothing to compare with.
+func (s *Score) lacksReferences() bool {
+	missing := 0
+	for _, m := range s.NoReference {
+		missing += m.Episodes
+	}
+	return 20*missing > s.Episodes
+}
+
 // skewed reports whether a few episodes make nearly all of the mean.
 func (s *Score) skewed() bool { return s.Median > 0 && s.Mean > skewness*s.Median }
 
@@ -186,14 +199,16 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 
 // Report describes a run and its model.
 type Report struct {
-	Case   string  `json:"case"`   // its name
-	Model  string  `json:"model"`  // file written, without its folder: the report lies beside it
-	Device string  `json:"device"` // that it ran on
-	Commit string  `json:"commit"` // of the program
-	Seed   uint64  `json:"seed"`   // of all that was drawn
-	Clock  string  `json:"clock"`  // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
-	Rounds []Round `json:"rounds"`
-	Best   int     `json:"best"` // number of the round whose map it is, from 0
+	Case   string `json:"case"`   // its name
+	Model  string `json:"model"`  // file written, without its folder: the report lies beside it
+	Device string `json:"device"` // that it ran on
+	Commit string `json:"commit"` // of the program
+	Seed   uint64 `json:"seed"`   // of all that was drawn
+	// Findings are of a check of the system before the first round.
+	Findings diagnosis.Findings `json:"findings,omitempty"` // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
+	Clock    string             `json:"clock"`              // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
+	Rounds   []Round            `json:"rounds"`
+	Best     int                `json:"best"` // number of the round whose map it is, from 0
 	// Choice are the methods compared on the held-out starts; the first is chosen.
 	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
 	// Test is the chosen method from starts that no decision has used. Its times are those of the first tenth, one
@@ -227,6 +242,7 @@ type Report struct {
 type run struct {
 	opt             Options
 	c               *gpc.Case
+	findings        diagnosis.Findings
 	plant           *closedloop.Simulation // nil: a plant whose starts cannot be chosen
 	optima          optima
 	dir             string
@@ -283,8 +299,11 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	case def.Learned != nil && len(def.Problem.Spec().Switches) == 0:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is of another problem than its plant, which compile cannot make: use dataset and train", c.Name()))
 	}
+	if f := c.Findings().Fatal(); f != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: case %s: %s", c.Name(), f))
+	}
 	report := opt.Progress
-	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", clock: clock, start: clock()}
+	r := &run{opt: opt, c: c, findings: c.Findings(), dir: opt.Out + ".compile", clock: clock, start: clock()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
 		if err := r.reuseOptima(plant); err != nil {
 			return nil, err
@@ -403,7 +422,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 		return nil, option.Errorf("compile: the budget of %v is too short for one round: give a larger {Budget}", r.opt.Budget)
 	}
 	best, start := r.best(), r.clock()
-	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Rounds: rounds, Best: best, Ended: reason}
+	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Seed: r.opt.Seed, Clock: r.opt.clock(), Findings: r.findings, Rounds: rounds, Best: best, Ended: reason}
 	if m := r.c.Definition().Measurement; m != nil {
 		out.Disturbed = m.Acts()
 	}
@@ -441,7 +460,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err
 	}
-	if out.Met = out.Test.meets(&r.opt); !out.Met {
+	if out.Met = out.Test.meets(&r.opt); !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
 	}
 	m.Provenance.Command, m.Provenance.Method, m.Provenance.Choices = r.opt.Command, method, out.choices()
@@ -498,16 +517,14 @@ func advice(out *Report, o *Options) string {
 	switch {
 	case slow >= 0:
 		return fmt.Sprintf("%s meets the target from the held-out starts, and takes longer than a period on this machine: a faster machine, a longer period, or smaller networks (Training.Hidden)", out.Choice[slow].Method)
-	case 20*out.Test.Unsolved > out.Test.Episodes:
-		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
-	case out.Test.rate() == 0 && math.IsNaN(float64(out.Test.Mean)):
-		return "no optimum costs more than nothing, so that no cost above it is known: objectives that are never below zero"
+	case out.Test.lacksReferences():
+		return "more than one start in twenty has no reference optimum: " + out.Test.NoReference[0].Text(out.Test.Episodes)
 	case float64(out.Test.Min) < -o.Target && out.Disturbed:
 		return "the reference does not know what acts on the plant (Process, Drift), which moves the cost of a start by more than the target: compare with the exact solver beside it, or choose a target above what the solver costs there"
 	case float64(out.Test.Min) < -o.Target:
 		return "some reference optima cost more than what the map does: several basins (a Library of the solver, more Starts), or a cost that the limits do not bound"
 	case out.Test.rate() > 0 && best.Training.rate() > 0:
-		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
+		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; gpc check names them"
 	case out.Test.rate() > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
 	case out.Test.mean() > o.Target && best.Training.skewed() && out.Test.skewed():

@@ -137,6 +137,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 		return d, err
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
+	out.Referenced, out.NoReference = result.RegretN, result.NoReference
 	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
 	out.Max, out.Min = result.Regret.Max, result.RegretMin
 	out.Floored, out.Capped = closedloop.Number(floored/float64(n)), closedloop.Number(capped/float64(n))

@@ -31,7 +31,7 @@ func (p *Problem) findStateMargins(starts [][]float64) {
 // MarginsOfState is domain.ProblemAbilities.MarginsOfState, without the margins along the escape.
 func (p *Problem) MarginsOfState(s, c, m []float64) {
 	if slices.Contains(p.stateOnly, true) {
-		p.MarginsInPlace(s, c, m)
+		p.marginsInPlace(p.system.Rest, s, c, m)
 	}
 	for i := range m {
 		if i >= len(p.stateOnly) || !p.stateOnly[i] {
@@ -40,11 +40,25 @@ func (p *Problem) MarginsOfState(s, c, m []float64) {
 	}
 }
 
-// MarginsInPlace writes the limits that a state violates before any action. They are the margins at Rest with the
-// present state as the next one, and +Inf for those along the escape.
+// MarginsInPlace writes the limits that a state violates before any action: margins with the present state as the next one. It
+// writes +Inf for those along the escape, and for those that another action changes.
 func (p *Problem) MarginsInPlace(s, c, m []float64) {
+	p.marginsInPlace(p.system.Rest, s, c, m)
+	other, u := make([]float64, len(m)), slices.Clone(p.system.Rest)
+	for i, a := range p.spec.Action {
+		u[i] += a.Scale() / float64(8+i)
+	}
+	p.marginsInPlace(u, s, c, other)
+	for i := range m {
+		if other[i] != m[i] {
+			m[i] = math.Inf(1)
+		}
+	}
+}
+
+func (p *Problem) marginsInPlace(u, s, c, m []float64) {
 	if n := len(p.system.Margins); n > 0 {
-		p.system.Real.Margins(s, c, p.system.Rest, s, m[:n])
+		p.system.Real.Margins(s, c, u, s, m[:n])
 	}
 	for i := len(p.system.Margins); i < len(m); i++ {
 		m[i] = math.Inf(1)

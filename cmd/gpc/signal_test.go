@@ -60,7 +60,7 @@ var stopped = map[string][]string{
 	"train":   {"opf30 --data data --epochs 100000 --out trained", "opf30 --data data --init silent --out trained"},
 	"verify":  {"silent"},
 	"view":    {"silent"},
-	"cases":   nil, "methods": nil, "system": nil, "scene": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
+	"cases":   nil, "methods": nil, "system": nil, "check": nil, "scene": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
 }
 
 // amid is how long a command is let go on before it is signalled, so that it is in the middle of what

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, number, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
-from gpc.results import CompileReport, _number
-from gpc.session import Plant, Session, _measured, _options, _plant
+from gpc.results import CompileReport, _number, _over
+from gpc.session import Plant, Session, _measured, _options, _plant, _warn
 from gpc.system import System, seconds
 
 __all__ = ["Controller", "Event", "Server", "compile", "nmpc"]
@@ -60,6 +60,7 @@ def compile(
     for given, value in (("target", target), ("tail", tail), ("budget", budget)):
         if value is not None and not options[{"budget": "budget_s"}.get(given, f"{given}_pct")] > 0:
             raise InputError(f"{given} is {value!r}, want it above 0")
+    _warn(system, refuse=True)
     events, bars = _watcher(progress, name)
     try:
         report = ask(lib.gpc_compile, text(options), long=True, progress=None if bars is None else bars.progress, events=events)
@@ -77,7 +78,10 @@ def nmpc(
     options = {
         **_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
-    return Session(create(lib.gpc_open, text(options)))
+    session = Session(create(lib.gpc_open, text(options)))
+    _warn(system)
+    session._warned = True
+    return session
 
 
 class Controller(Session):
@@ -93,6 +97,7 @@ class Controller(Session):
         """What it was compiled of."""
         self.file = file
         """The map's file, which gpc.open(system, file) opens again."""
+        self._warned = True  # by compile
         self.report = CompileReport(report)
         """The report of the compilation, with the keys of `gpc compile --json`."""
 
@@ -152,7 +157,7 @@ class Controller(Session):
         verdict = "meets" if self.report["met"] else "misses"
         return (
             f"<gpc.Controller {self.spec.name!r}: {test['method']}, {test['unsafe']} of {test['episodes']} unseen episodes unsafe, "
-            f"{_number(test['floored_pct'])} % above the optimum; it {verdict} its target of {self.report['target']['mean_pct']:g} %>"
+            f"{_number(test['floored_pct'])} % above the optimum{_over(test)}; it {verdict} its target of {self.report['target']['mean_pct']:g} %>"
         )
 
     def _repr_html_(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpc._lib import InputError
 
-__all__ = ["CompileReport", "Drive", "Evaluation", "Front", "Refinement", "Result"]
+__all__ = ["CompileReport", "Drive", "Evaluation", "Findings", "Front", "Refinement", "Result"]
 
 _SHOWN = 6  # entries of a list
 
@@ -32,6 +32,28 @@ class Result(dict[str, Any]):
         return "<table>" + "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(v)}</td></tr>" for k, v in self.figures()) + "</table>"
 
 
+class Findings(list[dict[str, Any]]):
+    """What a check of a system finds: dictionaries with the keys of `gpc check --json`, and where, the file and line of the function
+    that each is about. errors are those that no controller can be made with."""
+
+    @property
+    def errors(self) -> Findings:
+        """Those of severity "error"."""
+        return Findings(f for f in self if f["severity"] == "error")
+
+    def lines(self) -> list[str]:
+        """Each in a line, as a warning says it."""
+        return [f"{f.get('where', '')}{f['severity']}: {f['message']}{f['fix'] and '; what would help: ' + f['fix']}" for f in self]
+
+    def __repr__(self) -> str:
+        return "\n".join([f"gpc.Findings, {len(self)}", *(f"  {line}" for line in self.lines())])
+
+    def _repr_html_(self) -> str:
+        keys = ("severity", "of", "where", "message", "fix")
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(f.get(k, ''))}</td>" for k in keys) + "</tr>" for f in self)
+        return "<table><tr>" + "".join(f"<th>{k}</th>" for k in keys) + f"</tr>{rows}</table>"
+
+
 class Evaluation(Result):
     """A method in closed loop on unseen episodes, with the keys of `gpc eval --json` (docs/reference/json.md)."""
 
@@ -43,12 +65,12 @@ class Evaluation(Result):
             ("limits broken", ", ".join(f"{v['limit']} in {v['episodes']}" for v in self.get("limits") or () if v["episodes"])),
             ("first unsafe", "".join(f"episode {v['episode']}: {v['cause']}" for v in (self.get("unsafe") or ())[:1])), ("goal reached", _share(self.get("reached"), episodes)),
         ]
-        if failure := self.get("oracle_failure"):
-            rows.append(("no optimum", f"in {self['oracle_failures']} of {episodes}, first in episode {failure['episode']}: {failure['cause']}"))
+        rows += _unreferenced(self, episodes)
         if regret["n"]:
-            rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
-        elif self["safe"] and self.get("oracle_failures", 0) < episodes and self.get("reached") is None:
-            rows.append(("cost above the optimum, %", "none: it is relative to the optimum, which costs more than nothing in no safe episode"))
+            over = f"over {regret['n']} of {episodes} episodes"
+            rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, {over}"))
+        elif self.get("reached") is None:
+            rows.append(("cost above the optimum, %", "none: no episode is safe and has a reference"))
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
             ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
@@ -133,8 +155,9 @@ class CompileReport(Result):
         """What the map does on unseen episodes, and whether it meets its target."""
         test = self["test"]
         rows = [
+            *_unreferenced(test, test["episodes"]),
             ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
-            ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
+            ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])}){_over(test)}"),
             ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
             ("integration", _integration(self)), ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
         ]
@@ -153,6 +176,19 @@ def _number(v: float | None) -> str:
     if v is None:
         return "–"
     return f"{v:.0f}" if 999.5 <= abs(v) < 1e9 else f"{v:.3g}"
+
+
+def _unreferenced(r: Mapping[str, Any], episodes: int) -> list[tuple[str, str]]:
+    """Why episodes have no reference, a row for each reason."""
+    return [
+        ("no reference", f"in {m['episodes']} of {episodes} episodes: {m['reason']}, first in episode {m['episode']} from {_list(m['start'] or [])}: {m['cause']}")
+        for m in r.get("no_reference") or ()
+    ]
+
+
+def _over(test: Mapping[str, Any]) -> str:
+    """Of how many episodes the costs of a test are, where some have no reference."""
+    return f", over {test['referenced']} of {test['episodes']} episodes" if test.get("no_reference") else ""
 
 
 def _share(share: float | None, n: int) -> str:

@@ -17,7 +17,7 @@ from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address,
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
-from gpc.results import Drive, Evaluation, Front, Refinement
+from gpc.results import Drive, Evaluation, Findings, Front, Refinement
 from gpc.system import System
 
 __all__ = ["Session", "Spec", "Step", "Switch", "Variable", "cases", "version"]
@@ -154,6 +154,22 @@ def _options(case: str | os.PathLike[str] | System) -> dict[str, Any]:
     return {"case": os.fspath(case)}
 
 
+def _warn(case: str | os.PathLike[str] | System, *, refuse: bool = False) -> None:
+    """Warns of errors and remarks that a check of a user's system finds, before it is used, or refuses errors."""
+    if not isinstance(case, System) and not os.fspath(case).endswith(".json"):
+        return
+    found, name = Findings(ask(lib.gpc_check, text({**_options(case), "own": True}))), case.name if isinstance(case, System) else os.fspath(case)
+    if isinstance(case, System):
+        found = case._located(found)
+    if refuse and found.errors:
+        raise InputError(found.errors.lines()[0])
+    _remark_findings(name, found)
+
+
+def _remark_findings(name: str, found: Sequence[dict[str, Any]]) -> None:
+    remark(name, Findings(f for f in found if f["severity"] != "hint").lines())
+
+
 Plant = str | os.PathLike[str] | System | Mapping[str, float]
 
 
@@ -260,6 +276,7 @@ class Session(Object):
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
         self._outputs: int = specs["outputs"]
         remark(self.spec.name, specs["remarks"])
+        self._warned = False
         self._first: Loop | None = None
         self._batch: Loops | None = None
 
@@ -430,9 +447,13 @@ class Session(Object):
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
         try:
-            return Evaluation(ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report))
+            result = Evaluation(ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report))
         finally:
             end()
+        if not self._warned:
+            _remark_findings(self.spec.name, result.get("findings") or ())
+            self._warned = True
+        return result
 
     def _rows(self, state: Any, context: Any, n: int | None) -> tuple[Floats, Floats]:
         """Observations of what the map is about."""

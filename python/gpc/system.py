@@ -44,10 +44,12 @@ from gpc._expression import Code, Expression, Vector, _objects, at, evaluate, re
 from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
+from gpc.results import Findings
 
 __all__ = ["Shape", "System", "box", "disc", "line"]
 
 declare("gpc_system", TEXT, OUT)
+declare("gpc_check", TEXT, OUT)
 
 Variables = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -677,6 +679,20 @@ class System:
             idle = [k for k, rate in self._rates.items() if "lo" in self._action[k] and float(rate) >= self._action[k]["hi"] - self._action[k]["lo"]]
             remark(self.name, [f"rates[{k!r}] is {self._rates[k]:g}, and its box no wider: it limits nothing" for k in idle] + (answer["remarks"] or []))
         return self._text
+
+    def check(self) -> Findings:
+        """What of the system is wrong, or accepted and may not be meant, as `gpc check` says it (docs/how-to/fix-your-equations.md): a list
+        of dictionaries with severity ("error", "remark", "hint"), of, function, where, message and fix. Nothing is solved."""
+        return self._located(ask(lib.gpc_check, text({"system": self.text()})))
+
+    def _located(self, findings: Sequence[dict[str, Any]]) -> Findings:
+        """Findings with file and line of the functions that they are about."""
+        for f in findings:
+            name = f.get("function", "")
+            if name == "step" and "ode" in self._functions:
+                name = "ode"
+            f["where"] = self._where(name) if name in self._functions else ""
+        return Findings(findings)
 
     def identity(self) -> dict[str, str]:
         """sha256 of the file, and problem_sha256, which maps of the system have too."""

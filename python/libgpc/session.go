@@ -362,6 +362,7 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		if err != nil {
 			return err
 		}
+		r.Findings = s.catalogued.Findings()
 		return answer(out, r)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -45,6 +46,31 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 			return err
 		}
 		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()})
+	})
+}
+
+// gpc_check answers what a check of a case finds.
+//
+//export gpc_check
+func gpc_check(opt *C.char, out **C.char, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var o struct {
+			Case   string `json:"case"`
+			System string `json:"system"`
+			Own    bool   `json:"own"` // of a user's system alone, without remarks on its integrator
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		c, err := findCase(o.Case, o.System)
+		if err != nil {
+			return err
+		}
+		check := c.Check
+		if o.Own {
+			check = c.Findings
+		}
+		return answer(out, append(diagnosis.Findings{}, check()...))
 	})
 }
 

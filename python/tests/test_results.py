@@ -25,7 +25,7 @@ gpc.Evaluation, 12 keys
   episodes                        8, seed 3
   safe                            7 of 8
   limits broken                   speed in 1
-  cost above the optimum, %       mean 0.0233, median 0.02, largest –, n 7
+  cost above the optimum, %       mean 0.0233, median 0.02, largest –, over 7 of 8 episodes
   cost of an episode              322
   least margin                    -0.02
   decision p50 / p99 (first), µs  9.26 / 410 (12205)"""
@@ -69,7 +69,7 @@ def test_answers_are_shown_shortly(cart):
         assert len(lines) <= 14 and max(map(len, lines)) <= 120
     assert f"{best['feasible_candidates']} of 64 feasible" in repr(best)
     assert f"{len(run['t'])} × {len(cart.spec.state)}" in repr(run)
-    assert f"n {result['regret']['n']}" in repr(result) and len(json.dumps(result)) > 10 * len(repr(result))
+    assert f"over {result['regret']['n']} of 2 episodes" in repr(result) and len(json.dumps(result)) > 10 * len(repr(result))
 
 
 def test_a_report_says_whether_the_target_is_met():

@@ -734,3 +734,61 @@ def test_knots_at_the_start_are_taken():
     y.ode(span=0.5)(lambda s, u: (u.u,))
     y.objectives(money="1", effort="N²")(lambda c, u: (np.interp(c.clock, np.linspace(0, 1, 7), [c[k] for k in knots]) * (5 + u.u), u.u**2))
     y.text()
+
+
+def spoilt(objectives=None, margins=None, **more):
+    """The cart with other functions."""
+    y = cart("spoilt", **{"steps": 8, **more})
+    if objectives:
+        y.objectives(position="m²", effort="N²")(objectives)
+    if margins:
+        y.margins(left="m", right="m")(margins)
+    return y
+
+
+def test_a_system_is_checked():
+    assert not [f for f in cart().check() if f["severity"] != "hint"]
+    for y, severity, of, says in (
+        (spoilt(scenario={"x": (5, 6), "v": (-0.5, 0.5), "goal": (-1, 1)}), "error", "margin right", "at 32 of 32 starts no action keeps the limits"),
+        (spoilt(margins=lambda n: (n.x - 3, 2 - n.x)), "error", "margin left", "at 32 of 32 starts no action keeps the limits"),
+        (spoilt(margins=lambda n: (n.x - 2, n.x - 2)), "error", "margin left", "margin left in 32 of them, down to -2"),
+        (spoilt(margins=lambda n: (n.x - 0.5, 0.5 - n.x)), "error", "margin left", "at 32 of 32 starts"),
+        (spoilt(lambda c: (c.goal**2, 1.0)), "error", "", "no objective depends on the action"),
+        (spoilt(lambda n, u: (-10 - n.x, u.force**2)), "remark", "objective position", "is negative at 40 of 40 states"),
+        (spoilt(scenario={"x": (-1000, 1000), "v": (-0.5, 0.5), "goal": (-1, 1)}), "remark", "state x", "has the range [-2, 2] m and is about"),
+        (spoilt(lambda c, u, n: (np.abs(n.x - c.goal), 0.01 * u.force**2)), "remark", "objective position", "has a corner at the state"),
+        (spoilt(rest=[5]), "hint", "state v", "the action at rest, [5]"),
+    ):
+        found = y.check()
+        matching = [f for f in found if f["severity"] == severity and f["of"] == of and says in f["message"] and f["fix"]]
+        assert len(matching) == 1, found
+        name = {"margins": "margins", "objectives": "objectives", "step": "ode"}.get(matching[0]["function"])
+        assert matching[0]["where"] == (f"{__file__}:{y._functions[name].__code__.co_firstlineno}: " if name else "")
+        assert says in repr(found) and bool(found.errors) == (severity == "error" or of == "state x") and found._repr_html_().count("<tr>") == len(found) + 1
+
+
+def test_compile_and_nmpc_check_first(tmp_path):
+    wrong, file = spoilt(margins=lambda n: (n.x - 2, n.x - 2)), tmp_path / "wrong.safetensors"
+    line = wrong._functions["margins"].__code__.co_firstlineno
+    with pytest.raises(gpc.InputError, match=rf"test_system.py:{line}: error: at 32 of 32 starts no action keeps the limits.*what would help: margins that are ≥ 0"):
+        gpc.compile(wrong, file)
+    assert not (tmp_path / "wrong.safetensors.compile").exists()
+    with pytest.warns(UserWarning, match=f"spoilt: .*:{line}: error: at 32 of 32 starts") as seen, gpc.nmpc(wrong, threads=1) as exact:
+        run = exact.evaluate(episodes=2)
+        assert exact.evaluate(episodes=1)["safe"] == 0
+    assert len(seen) == 1 and seen[0].filename == __file__
+    missing = run["no_reference"][0]
+    assert missing["episodes"] == 2 and missing["reason"] == "no plan keeps the limits" and len(missing["start"]) == 2 and run["findings"][0]["severity"] == "error"
+    assert "in 2 of 2 episodes: no plan keeps the limits, first in episode 0 from [" in repr(run) and "no episode is safe and has a reference" in repr(run)
+    with pytest.warns(UserWarning, match="corner") as seen, gpc.open(spoilt(lambda c, u, n: (np.abs(n.x - c.goal), u.force**2)), method="hold", threads=1) as held:
+        held.evaluate(episodes=1)
+        held.evaluate(episodes=1)
+    assert len(seen) == 1
+
+
+def test_regret_says_of_which_episodes_it_is():
+    with gpc.nmpc(spoilt(lambda n, u: (-n.x, u.force**2)), threads=1) as exact:
+        run = exact.evaluate(episodes=8, seed=5)
+    below = [m for m in run["no_reference"] if m["reason"].startswith("the optimum does not cost more than nothing")]
+    assert 0 < run["regret"]["n"] < 8 and below[0]["episodes"] + run["regret"]["n"] == 8
+    assert f"over {run['regret']['n']} of 8 episodes" in repr(run) and "it costs -" in repr(run)

@@ -1,15 +1,14 @@
 package backendtest
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Constants of RunDomain.
@@ -92,10 +91,10 @@ func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.Devic
 		c.Learned, c.Solver = nil, nil
 	}
 	if c.Plant != nil && !t.Run("starts", func(t *testing.T) {
-		at := require.Get(starts(c))(t)
-		report(t, checkStarts(c.Problem, at))
-		if room := checkRoom(c.Problem, at); room != "" {
-			t.Log(room)
+		at := require.Get(diagnosis.Starts(&c))(t)
+		report(t, errorsOf(diagnosis.AtStarts(c.Problem, at)))
+		for _, room := range diagnosis.Room(c.Problem, at) {
+			t.Log(room.String())
 		}
 	}) {
 		return // from such starts nothing else says what is wrong
@@ -170,52 +169,22 @@ var domainChecks = []struct {
 	{"effects", checkEffects},
 }
 
-func uniform(rng *rand.Rand, v domain.Variable) float64 {
-	if v.Bounded() {
-		return v.Lo + rng.Float64()*(v.Hi-v.Lo)
-	}
-	return rng.NormFloat64()
-}
-
-func draw(rng *rand.Rand, variables []domain.Variable) []float64 {
-	x := make([]float64, len(variables))
-	for i, v := range variables {
-		x[i] = uniform(rng, v)
-	}
-	return x
-}
-
 func domainStates(c domain.Case, samples []domain.Sample) ([]point, error) {
 	spec := c.Problem.Spec()
 	rng := newRand(domainSeed)
 	var points []point
 	if c.Plant != nil {
-		for index := 0; len(points) < domainPoints && index < domainPoints; index++ {
-			episode, err := c.Plant.Episode(domainSeed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-			if err != nil {
-				return nil, fmt.Errorf("episode %d: %w", index, err)
-			}
-			for step := 0; step < 8 && !episode.Done(); step++ {
-				p := point{make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), draw(rng, spec.Action)}
-				episode.Observe(p.s, p.c)
-				if !tensor.Finite(p.s) || !tensor.Finite(p.c) {
-					break
-				}
-				points = append(points, p)
-				u := slices.Clone(p.u)
-				c.Problem.Project(p.s, p.c, u)
-				if _, err := episode.Apply(u); err != nil {
-					return nil, fmt.Errorf("episode %d, step %d: %w", index, step, err)
-				}
-			}
+		visited, err := diagnosis.Visited(&c)
+		for _, p := range visited {
+			points = append(points, point{p.S, p.C, p.U})
 		}
-		return points, nil
+		return points, err
 	}
 	for _, s := range samples {
-		points = append(points, point{s.S, s.C, draw(rng, spec.Action)})
+		points = append(points, point{s.S, s.C, diagnosis.Draw(rng, spec.Action)})
 	}
 	for len(points) < domainPoints {
-		points = append(points, point{draw(rng, spec.Measured), draw(rng, spec.Context), draw(rng, spec.Action)})
+		points = append(points, point{diagnosis.Draw(rng, spec.Measured), diagnosis.Draw(rng, spec.Context), diagnosis.Draw(rng, spec.Action)})
 	}
 	return points, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -25,7 +26,7 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 	unsolved, failed := 0, 0
 	var example error
 	for scenario := range scenarios {
-		parameters := draw(rng, c.Solver.Parameters())
+		parameters := diagnosis.Draw(rng, c.Solver.Parameters())
 		pref := domain.Preference{Adaptive: true}
 		if scenario%2 == 1 {
 			pref = fixed
@@ -80,11 +81,11 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 	}
 	errs = append(errs, fmt.Errorf("%d of %d scenarios have no solution, in %d the solver failed: %w", unsolved, scenarios, failed, cmp.Or(example, domain.ErrInfeasible)))
 	if c.Plant != nil {
-		at, err := starts(c)
+		at, err := diagnosis.Starts(&c)
 		if err != nil {
 			return samples, append(errs, err)
 		}
-		errs = append(errs, whyUnsolved(c.Problem, at)...)
+		errs = append(errs, errorsOf(diagnosis.Hints(c.Problem, at))...)
 	}
 	return samples, errs
 }
@@ -186,7 +187,7 @@ func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error
 		s, c, state := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.MeasuredSize())
 		e.Observe(s, c)
 		e.State(state)
-		u := draw(rng, spec.Action)
+		u := diagnosis.Draw(rng, spec.Action)
 		p.Project(state, c, u)
 		out, err := e.Apply(u)
 		if err != nil {
@@ -362,7 +363,7 @@ func checkWeighing(weigh func(domain.Preference, []float64) bool, c domain.Case)
 		}
 		s, x := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		e.Observe(s, x)
-		u := draw(rng, spec.Action)
+		u := diagnosis.Draw(rng, spec.Action)
 		c.Problem.Project(s, x, u)
 		out, err := e.Apply(u)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -63,7 +64,7 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 		}
 		for r := range planRows {
 			for h := range spec.Plan {
-				tensor.Narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
+				tensor.Narrow(b.Plans.Row(r)[h*spec.ActionSize():], diagnosis.Draw(rng, spec.Action))
 			}
 		}
 		lost := i % planRows

@@ -1,11 +1,12 @@
-package backendtest
+package diagnosis_test
 
 import (
-	"errors"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -76,70 +77,102 @@ func values(f func(s, c, u, n, out []complex128)) func(s, c, u, n, out []float64
 	}
 }
 
+// found are the findings on a lift.
+func found(t *testing.T, l lift) diagnosis.Findings {
+	c := require.Get(l.system().Case())(t)
+	return diagnosis.Case(&c)
+}
+
 // TestCommonMistakesAreNamed spoils the lift in one way at a time: what a user reads names
 // what was written and what to do.
 func TestCommonMistakesAreNamed(t *testing.T) {
 	for _, test := range []struct {
-		says   string // "" for a system without a mistake
-		solved bool   // found only by solving
-		lift   lift
+		severity           diagnosis.Severity // "" for a system without a mistake
+		of, function, says string
+		lift               lift
 	}{
-		{"", true, lift{}},
-		{"at 32 of 32 starts no action keeps the limits for one step: margin 0 (up) in 32 of them", false,
+		{"", "", "", "", lift{}},
+		{diagnosis.Error, "margin up", "margins", "at 32 of 32 starts no action keeps the limits for one step: margin up in 32 of them",
 			lift{margins: func(_, _, _, n, m []complex128) { m[0] = n[1] - 3 }}},
-		{"no objective depends on the action", false,
-			lift{objectives: func(s, c, _, _, j []complex128) { j[0], j[1] = (s[0]-c[0])*(s[0]-c[0]), s[1]*s[1] }}},
-		{"action 1 (door) changes neither", false,
+		{diagnosis.Error, "", "objectives", "no objective depends on the action",
+			lift{objectives: func(s, c, _, _, j []complex128) { j[0], j[1] = c[0]*c[0], 1 }}},
+		{diagnosis.Remark, "action door", "step", "action door changes neither",
 			lift{objectives: func(_, _, _, n, j []complex128) { j[1] = n[1] * n[1] }}},
-		{"objective 0 (way) is about 3.3e+06 and objective 1 (calm) about 2.3", false,
+		{diagnosis.Remark, "objective calm", "objectives", "objective way is about 3.3e+06 and objective calm about 2.3",
 			lift{objectives: func(_, _, _, _, j []complex128) { j[0] *= 1e6 }}},
-		{"objective 0 (way) is negative at 40 of 40 states", false,
+		{diagnosis.Remark, "objective way", "objectives", "objective way is negative at 40 of 40 states",
 			lift{objectives: func(_, _, _, _, j []complex128) { j[0] -= 200 }}},
-		{"margin 1 (down) is broken where episodes begin, at 7 of 32 starts", false, lift{
+		{diagnosis.Remark, "margin down", "margins", "margin down is violated where episodes begin, at 7 of 32 starts", lift{
 			margins: func(_, _, _, n, m []complex128) { m[1] = n[1] + 0.5 },
 		}},
-		{"objective 0 (way) has no least value: it is", false,
+		{diagnosis.Remark, "objective way", "objectives", "objective way has no least value: it is",
 			lift{objectives: func(_, _, _, n, j []complex128) { j[0] -= 20 * n[1] * n[1] }}},
-		{"state 0 (height) has the range [0, 10] m and is about 4.78e+03 at the starts: is one of them in another unit?", false,
+		{diagnosis.Remark, "state height", "initial", "state height has the range [0, 10] m and is about 4.78e+03 at the starts",
 			lift{change: func(y *equations.System) {
 				y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = 1000*p[0], p[1], 1000*p[2] }
 			}}},
-		{"state 0 (height) is about 4.78e+03 m at the starts and has no range", false,
+		{diagnosis.Remark, "state height", "initial", "state height is about 4.78e+03 m at the starts and has no range",
 			lift{change: func(y *equations.System) {
 				y.State[0].Lo, y.State[0].Hi = 0, 0
 				y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = 1000*p[0], p[1], 1000*p[2] }
 			}}},
-		{"objective 0 (way) has a corner", true,
+		{diagnosis.Remark, "objective way", "objectives", "objective way has a corner",
 			lift{objectives: func(_, c, _, n, j []complex128) { j[0] = dual.Abs(n[0]-c[0]) + dual.Abs(n[1]) }}},
-		{"of [0 0], which the solver begins with, takes state 0 (height) to -", true,
+		{diagnosis.Remark, "objective way", "objectives", "objective way is not finite at",
+			lift{objectives: func(_, _, _, n, j []complex128) {
+				if real(n[1]) > 2.4 {
+					j[0] = complex(math.NaN(), 0)
+				}
+			}}},
+		{diagnosis.Hint, "margin up", "margins", "walks of random actions, each projected, end where no action keeps the limits",
+			lift{margins: func(_, _, _, n, m []complex128) {
+				if real(n[1]) > 2.4 {
+					m[0], m[1] = complex(math.NaN(), 0), complex(math.NaN(), 0)
+				}
+			}}},
+		{diagnosis.Hint, "margin up", "margins", "margin up has a corner",
+			lift{margins: func(_, _, _, n, m []complex128) { m[0] = 9 - dual.Abs(n[1]) }}},
+		{diagnosis.Remark, "state height", "step", "state height jumps in the next step",
+			lift{step: func(s, _, _, n, _ []complex128) {
+				if dual.Less(5, s[0]) {
+					n[0] += 3
+				}
+			}}},
+		{diagnosis.Hint, "state height", "step", "the action at rest, [0 0], which the solver begins with, takes state height to -",
 			lift{change: func(y *equations.System) { y.Action[0].Lo, y.Solver.Iterations, y.Steps = 0, 3, 60 }}},
 	} {
-		c := require.Get(test.lift.system().Case())(t)
-		at := require.Get(starts(c))(t)
-		errs := append(checkStarts(c.Problem, at), checkEffects(c.Problem, require.Get(domainStates(c, nil))(t))...)
-		if test.solved {
-			_, more := checkSolver(c)
-			errs = append(errs, more...)
+		var texts []string
+		matches := test.says == ""
+		for _, f := range found(t, test.lift) {
+			texts = append(texts, f.String())
+			matches = matches || f.Severity == test.severity && f.Subject == test.of && f.Function == test.function && strings.Contains(f.Message, test.says) && f.Fix != ""
 		}
-		switch said := errors.Join(errs...); {
-		case test.says == "" && said != nil:
-			t.Errorf("of a system without a mistake it says: %v", said)
-		case test.says != "" && (said == nil || !strings.Contains(said.Error(), test.says)):
-			t.Errorf("want %q, it says: %v", test.says, said)
+		switch {
+		case test.says == "" && texts != nil:
+			t.Errorf("of a system without a mistake it says: %v", texts)
+		case !matches:
+			t.Errorf("want %s of %s: %q, it says: %v", test.severity, test.of, test.says, texts)
 		}
 	}
 }
 
-// TestJump: a branch between two values is said to be one.
-func TestJump(t *testing.T) {
-	l := lift{step: func(s, _, _, n, _ []complex128) {
-		if dual.Less(5, s[0]) {
-			n[0] += 3
+// A limit of the action that the action at rest does not keep is not violated by the states that episodes begin in.
+func TestALimitOfTheActionIsNoLimitOfTheState(t *testing.T) {
+	for _, f := range found(t, lift{margins: func(_, _, u, _, m []complex128) { m[0] = u[0] - 5 }, change: func(y *equations.System) { y.Rest = []float64{4.5, 0} }}) {
+		if f.Severity != diagnosis.Hint {
+			t.Errorf("it says: %s", f.String())
 		}
-	}}
-	c := require.Get(l.system().Case())(t)
-	if said := kink(c.Problem, require.Get(starts(c))(t)); !strings.Contains(said, "the next state 0 (height) jumps") {
-		t.Errorf("it says %q", said)
+	}
+}
+
+// An action that reaches an objective after two steps alone is one that it depends on.
+func TestALaterEffectCounts(t *testing.T) {
+	slow := lift{
+		step:       func(s, _, u, n, _ []complex128) { n[0], n[1] = s[0]+0.2*s[1], s[1]+0.2*(u[0]+u[1]-9.81) },
+		objectives: func(_, c, _, n, j []complex128) { j[0], j[1] = (n[0]-c[0])*(n[0]-c[0]), 1 },
+	}
+	for _, f := range found(t, slow) {
+		t.Errorf("it says: %s", f.String())
 	}
 }
 
@@ -156,7 +189,7 @@ func TestRoomToStop(t *testing.T) {
 			}
 		}}
 		c := require.Get(l.system().Case())(t)
-		if said := checkRoom(c.Problem, require.Get(starts(c))(t)); (said == "") != room {
+		if said := diagnosis.Room(c.Problem, require.Get(diagnosis.Starts(&c))(t)); (said == nil) != room {
 			t.Errorf("with room %t it says %q", room, said)
 		}
 	}

@@ -1,0 +1,583 @@
+// Package diagnosis finds mistakes in a case's system: limits with the wrong sign, actions without effect, degrees in place of
+// radians, costs with corners. It evaluates the functions and solves nothing.
+//
+// The central function is Case. The others are its parts, at points that Starts and Visited draw from the case's plant.
+package diagnosis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Severity of a finding.
+type Severity string
+
+const (
+	Error  Severity = "error"  // no controller can be made of the system
+	Remark Severity = "remark" // it may not be meant
+	Hint   Severity = "hint"   // no mistake as such; a cause where the solver fails or episodes are unsafe
+)
+
+// Finding is one result of a check.
+type Finding struct {
+	Severity Severity `json:"severity"`           // `error`: no controller can be made; `remark`: may not be meant; `hint`: no mistake as such, a cause where the solver fails or episodes are unsafe
+	Subject  string   `json:"of"`                 // kind and name, such as “margin left”; “”: the system as a whole
+	Function string   `json:"function,omitempty"` // of the system that it is about: `step`, `ode`, `objectives`, `margins`, `initial`
+	Message  string   `json:"message"`            // what was found, and where
+	Fix      string   `json:"fix"`                // what would help
+}
+
+func (f *Finding) String() string { return f.Message + Help(f.Fix) }
+
+// Help ends a message with what would help; "" for an unknown fix.
+func Help(fix string) string {
+	if fix == "" {
+		return ""
+	}
+	return "; what would help: " + fix
+}
+
+// Findings are those of one check.
+type Findings []Finding
+
+func (f *Findings) add(severity Severity, subject, function, fix, format string, args ...any) {
+	*f = append(*f, Finding{severity, subject, function, fmt.Sprintf(format, args...), fix})
+}
+
+// Fatal is the first error; nil: there is none.
+func (f Findings) Fatal() *Finding {
+	if i := slices.IndexFunc(f, func(one Finding) bool { return one.Severity == Error }); i >= 0 {
+		return &f[i]
+	}
+	return nil
+}
+
+// Constants of the checks.
+const (
+	seed                         = 20240917
+	startsChecked, pointsChecked = 32, 40
+	visitedSteps                 = 8  // of an episode
+	walkSteps                    = 60 // of a roll-out, at most
+	// unlike is the ratio of two objectives' mean sizes beyond which a preference between them says nothing.
+	unlike = 1e5
+	// bigState and smallState bound the size of a state that has no range, so that its scale is 1.
+	bigState, smallState = 100, 1e-3
+	// farAway, in widths of a state's range from its middle, is where doing nothing should not lead.
+	farAway = 2.0
+	// An objective that falls by more than in proportion at unboundedBy times the distance falls without end.
+	unboundedBy = 10.0
+	// A kink is a change of slope by this share of the function's size and slope.
+	kinkShare = 1e-2
+	// The segment of a line with the largest second difference is halved.
+	segments, halvings = 128, 13
+	listed             = 8 // numbers of a vector
+)
+
+// Fixes that several findings and the errors of solvers share.
+const (
+	keepLimits = "margins that are ≥ 0 where their limits are kept (limit − value, not value − limit), and starts within them with the room that stopping takes"
+	smooth     = "equations whose slopes do not jump (√(x² + ε²) for |x|, x/√(x² + ε²) for its sign, a square behind max), with costs and states of usual size"
+)
+
+// Unsolved describes in a few words why a solver has no optimum, by the text of its error, and what would help.
+func Unsolved(text string) (reason, fix string) {
+	switch {
+	case strings.Contains(text, domain.ErrInfeasible.Error()):
+		return "no plan keeps the limits", "limits that some plan keeps to the end of the episode from every start, or soft ones; " + keepLimits
+	case strings.Contains(text, domain.ErrNotConverged.Error()):
+		return "the solver does not converge", smooth
+	}
+	return "the solver fails", ""
+}
+
+// Case checks a case that has a plant; without one it finds nothing.
+func Case(c *domain.Case) (findings Findings) {
+	if c.Plant == nil {
+		return nil
+	}
+	starts, err := Starts(c)
+	var points []Point
+	if err == nil {
+		if findings = AtStarts(c.Problem, starts); findings.Fatal() != nil {
+			return findings // from such starts nothing else says what is wrong
+		}
+		points, err = Visited(c)
+	}
+	if err != nil {
+		findings.add(Error, "", "initial", "starts that an episode can begin in", "%v", err)
+		return findings
+	}
+	return slices.Concat(findings, Effects(c.Problem, points), Hints(c.Problem, starts))
+}
+
+// Point is a state, context and action.
+type Point struct{ S, C, U []float64 }
+
+func (x Point) clone() Point { return Point{slices.Clone(x.S), slices.Clone(x.C), slices.Clone(x.U)} }
+
+// advance steps state and context, and reports whether they are finite.
+func (x *Point) advance(p domain.Problem) bool {
+	next, c := make([]float64, len(x.S)), make([]float64, len(x.C))
+	p.Step(x.S, x.C, x.U, next, c)
+	x.S, x.C = next, c
+	return tensor.Finite(next)
+}
+
+// outputs of a problem's functions at a point: the next state, objectives and margins.
+func outputs(p domain.Problem, x Point) []float64 {
+	next, m := make([]float64, len(x.S)), make([]float64, len(p.Spec().Margins))
+	p.Step(x.S, x.C, x.U, next, make([]float64, len(x.C)))
+	p.Margins(x.S, x.C, x.U, m)
+	return slices.Concat(next, objectives(p, x), m)
+}
+
+func objectives(p domain.Problem, x Point) []float64 {
+	j := make([]float64, p.Spec().ObjectiveSize())
+	p.Objectives(x.S, x.U, x.C, j)
+	return j
+}
+
+// Draw draws values of variables from their ranges, of a standard normal distribution without one.
+func Draw(rng *rand.Rand, variables []domain.Variable) []float64 {
+	x := make([]float64, len(variables))
+	for i, v := range variables {
+		if v.Bounded() {
+			x[i] = v.Lo + rng.Float64()*(v.Hi-v.Lo)
+		} else {
+			x[i] = rng.NormFloat64()
+		}
+	}
+	return x
+}
+
+func newRand(purpose uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed+purpose, 0x9e3779b97f4a7c15))
+}
+
+// begin is an episode with its first state and an action of zero.
+func begin(c *domain.Case, index int) (domain.Episode, Point, error) {
+	spec := c.Problem.Spec()
+	e, err := c.Plant.Episode(seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		return nil, Point{}, fmt.Errorf("episode %d: %w", index, err)
+	}
+	x := Point{make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())}
+	e.Observe(x.S, x.C)
+	return e, x, nil
+}
+
+// Starts are states that episodes begin in, with actions of zero.
+func Starts(c *domain.Case) (starts []Point, err error) {
+	for index := range startsChecked {
+		_, x, err := begin(c, index)
+		if err != nil {
+			return nil, err
+		}
+		starts = append(starts, x)
+	}
+	return starts, nil
+}
+
+// Visited are states that random actions, each projected, lead to.
+func Visited(c *domain.Case) (points []Point, err error) {
+	spec, rng := c.Problem.Spec(), newRand(0)
+	for index := 0; len(points) < pointsChecked && index < pointsChecked; index++ {
+		e, x, err := begin(c, index)
+		if err != nil {
+			return nil, err
+		}
+		for step := 0; step < visitedSteps && !e.Done(); step++ {
+			x.U = Draw(rng, spec.Action)
+			e.Observe(x.S, x.C)
+			if !tensor.Finite(x.S) || !tensor.Finite(x.C) {
+				break
+			}
+			points = append(points, x.clone())
+			c.Problem.Project(x.S, x.C, x.U)
+			if _, err := e.Apply(x.U); err != nil {
+				return nil, fmt.Errorf("episode %d, step %d: %w", index, step, err)
+			}
+		}
+	}
+	return points, nil
+}
+
+// violations count the starts where margins are below zero.
+type violations struct {
+	starts int // that count
+	counts []int
+	least  []float64
+}
+
+// violations of margins with the action at rest; margins reports whether a start counts.
+func countViolations(p domain.Problem, starts []Point, margins func(x Point, m []float64) bool) violations {
+	spec := p.Spec()
+	m, v := make([]float64, len(spec.Margins)), violations{0, make([]int, len(spec.Margins)), make([]float64, len(spec.Margins))}
+	for _, start := range starts {
+		x := start.clone()
+		if p.Fallback(x.S, x.C, x.U); !margins(x, m) {
+			continue
+		}
+		v.starts++
+		for i, value := range m {
+			if value < -spec.MarginTolerance {
+				v.counts[i]++
+				v.least[i] = math.Min(v.least[i], value)
+			}
+		}
+	}
+	return v
+}
+
+// AtStarts holds the starts to the limits, and to the ranges that Spec gives of states.
+func AtStarts(p domain.Problem, starts []Point) (findings Findings) {
+	spec := p.Spec()
+	v := countViolations(p, starts, func(x Point, m []float64) bool {
+		feasible := p.Project(x.S, x.C, x.U)
+		p.Margins(x.S, x.C, x.U, m)
+		return !feasible
+	})
+	if v.starts > len(starts)/4 {
+		severity, worst := Remark, 0
+		if v.starts == len(starts) {
+			severity = Error
+		}
+		var texts []string
+		for i, n := range v.counts {
+			if n > 0 {
+				texts = append(texts, fmt.Sprintf("%s in %d of them, down to %.3g", name(spec.Margins, "margin", i), n, v.least[i]))
+			}
+			if n > v.counts[worst] {
+				worst = i
+			}
+		}
+		findings.add(severity, name(spec.Margins, "margin", worst), "margins", keepLimits, "at %d of %d starts no action keeps the limits for one step: %s", v.starts, len(starts), strings.Join(texts, "; "))
+	} else {
+		findings = limitsAtStarts(p, starts)
+	}
+	for i, v := range spec.Measured {
+		size, n := 0.0, 0
+		for _, x := range starts {
+			size += math.Abs(x.S[i]) / float64(len(starts))
+			if width := v.Hi - v.Lo; v.Bounded() && (x.S[i] < v.Lo-width || x.S[i] > v.Hi+width) {
+				n++
+			}
+		}
+		switch subject := name(spec.Measured, "state", i); {
+		case n > len(starts)/2:
+			findings.add(Remark, subject, "initial", "the range and the starts in one unit, angles in radians", "%s has the range [%g, %g] %s and is about %.3g at the starts", subject, v.Lo, v.Hi, v.Unit, size)
+		case !v.Bounded() && (size > bigState*v.Scale() || size > 0 && size < smallState*v.Scale()):
+			findings.add(Remark, subject, "initial", "lo and hi of the state, a state scale, or another unit", "%s is about %.3g %s at the starts and has no range, so that its scale is taken to be %g", subject, size, v.Unit, v.Scale())
+		}
+	}
+	return findings
+}
+
+// limitsAtStarts finds limits of the state that starts violate: a map cannot keep a limit that an episode begins outside of.
+func limitsAtStarts(p domain.Problem, starts []Point) (findings Findings) {
+	spec := p.Spec()
+	other, abilities := make([]float64, len(spec.Margins)), domain.AbilitiesOfProblem(p)
+	equations, ok := p.(interface{ MarginsInPlace(s, c, m []float64) })
+	v := countViolations(p, starts, func(x Point, m []float64) bool {
+		if ok {
+			equations.MarginsInPlace(x.S, x.C, m)
+		} else {
+			domain.StateMargins(p, abilities, x.S, x.C, x.U, m, other)
+		}
+		return true
+	})
+	for i, n := range v.counts {
+		if subject := name(spec.Margins, "margin", i); n > 0 {
+			findings.add(Remark, subject, "margins", "starts within the limits (a narrower scenario), or a limit with the room that these starts need",
+				"%s is violated where episodes begin, at %d of %d starts, down to %.3g", subject, n, len(starts), v.least[i])
+		}
+	}
+	return findings
+}
+
+// Effects finds actions without effect, objectives that no action changes, and objectives that cannot be weighed against
+// each other.
+func Effects(p domain.Problem, points []Point) (findings Findings) {
+	spec := p.Spec()
+	moves, counts := make([]bool, spec.ActionSize()), make([]bool, spec.ActionSize())
+	size, negative, undefined := make([]float64, spec.ObjectiveSize()), make([]int, spec.ObjectiveSize()), make([]int, spec.ObjectiveSize())
+	for _, x := range points {
+		for i, v := range objectives(p, x) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				undefined[i]++
+				continue
+			}
+			size[i] += math.Abs(v) / float64(len(points))
+			if v < 0 {
+				negative[i]++
+			}
+		}
+		for k, a := range spec.Action {
+			other := x.clone()
+			if other.U[k] += 0.1; a.Bounded() {
+				other.U[k] = a.Lo + math.Mod(x.U[k]-a.Lo+0.37*(a.Hi-a.Lo), a.Hi-a.Lo)
+			}
+			if !counts[k] {
+				changes, objective := effect(p, x, other)
+				moves[k], counts[k] = moves[k] || changes, objective
+			}
+		}
+	}
+	for k, v := range moves {
+		if subject := name(spec.Action, "action", k); !v {
+			findings.add(Remark, subject, "step", "equations that use it, or no such action", "%s changes neither a later state nor an objective nor a margin", subject)
+		}
+	}
+	if !slices.Contains(counts, true) {
+		findings.add(Error, "", "objectives", "objectives of what the action leads to (the next state), or of the action itself", "no objective depends on the action")
+	}
+	if domain.AbilitiesOfProblem(p).Weigh != nil {
+		return findings
+	}
+	findings = append(findings, unbounded(p, points, size)...)
+	largest := slices.Index(size, slices.Max(size))
+	for i, v := range size {
+		subject := name(spec.Objectives, "objective", i)
+		if undefined[i] > 0 {
+			findings.add(Remark, subject, "objectives", "a margin where the equations end, and a cost that is finite a little beyond it",
+				"%s is not finite at %d of %d states that random actions lead to", subject, undefined[i], len(points))
+		}
+		if v > 0 && size[largest] > unlike*v {
+			findings.add(Remark, subject, "objectives", "each objective divided by its usual size",
+				"%s is about %.2g and %s about %.2g: no preference weighs the second", name(spec.Objectives, "objective", largest), size[largest], subject, v)
+		}
+		if 10*negative[i] > 9*len(points) {
+			findings.add(Remark, subject, "objectives", "what is missing to the best value in place of the value",
+				"%s is negative at %d of %d states: regret is relative to what the optimum costs, and urgency takes a gain for nothing to lose", subject, negative[i], len(points))
+		}
+	}
+	return findings
+}
+
+// effect reports whether another action changes anything, later decisions included, and whether it changes an objective.
+func effect(p domain.Problem, x, other Point) (changes, objective bool) {
+	x, other = x.clone(), other.clone()
+	for range min(p.Spec().Steps, walkSteps) {
+		if !slices.Equal(objectives(p, x), objectives(p, other)) {
+			return true, true
+		}
+		changes = changes || !slices.Equal(outputs(p, x), outputs(p, other))
+		finite := x.advance(p)
+		finite = other.advance(p) && finite
+		changes = changes || !slices.Equal(x.C, other.C)
+		if other.U = x.U; !changes || !finite {
+			break
+		}
+	}
+	return changes, false
+}
+
+// unbounded finds an objective that falls faster than in proportion, the farther an action without a box
+// or a state is moved. Nothing is best then, and the solver ends where its iterations do.
+func unbounded(p domain.Problem, points []Point, size []float64) (findings Findings) {
+	spec := p.Spec()
+	texts := make([]string, len(size))
+	for _, start := range points[:min(len(points), 4)] {
+		for i, v := range slices.Concat(spec.Action, spec.Measured) {
+			if i < len(start.U) && v.Bounded() {
+				continue
+			}
+			for _, side := range []float64{1, -1} {
+				displaced := func(distance float64) []float64 {
+					x := start.clone()
+					if k := i - len(x.U); k < 0 {
+						x.U[i] += side * distance * v.Scale()
+					} else {
+						x.S[k] += side * distance * v.Scale()
+					}
+					return objectives(p, x)
+				}
+				first, second := displaced(unboundedBy), displaced(unboundedBy*unboundedBy)
+				for k, j := range first {
+					if j < -size[k] && second[k] < unboundedBy*unboundedBy/2*j {
+						texts[k] = fmt.Sprintf("it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", j, second[k], v.Name)
+					}
+				}
+			}
+		}
+	}
+	for k, text := range texts {
+		if subject := name(spec.Objectives, "objective", k); text != "" {
+			findings.add(Remark, subject, "objectives", "a cost that is at least 0, such as (v − v_max)² in place of −v²", "%s has no least value: %s", subject, text)
+		}
+	}
+	return findings
+}
+
+// name is that of a variable with its kind.
+func name(variables []domain.Variable, kind string, i int) string {
+	if len(variables) == 0 {
+		return ""
+	}
+	return kind + " " + variables[i].Name
+}
+
+// list writes the first of some numbers.
+func list(x []float64) string {
+	if len(x) > listed {
+		return strings.Replace(fmt.Sprintf("%.3g", x[:listed]), "]", " …]", 1)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// Hints say what may keep a solver from converging, and episodes from being safe.
+func Hints(p domain.Problem, starts []Point) Findings {
+	return slices.Concat(atRest(p, starts), kinks(p, starts), Room(p, starts))
+}
+
+// Room finds random walks of projected actions that end in a state in which no action keeps the limits for one step more.
+func Room(p domain.Problem, starts []Point) (findings Findings) {
+	spec := p.Spec()
+	m, rng := make([]float64, len(spec.Margins)), newRand(7)
+	n, subject, example := 0, "", ""
+	for _, start := range starts {
+		x := start.clone()
+		for range min(spec.Steps, walkSteps) {
+			if x.U = Draw(rng, spec.Action); !p.Project(x.S, x.C, x.U) {
+				p.Margins(x.S, x.C, x.U, m)
+				if n++; n == 1 && len(m) > 0 {
+					subject = name(spec.Margins, "margin", max(0, slices.Index(m, domain.Smallest(m)))) // the first of NaNs
+					example = fmt.Sprintf(", first %s at the state %s", subject, list(x.S))
+				}
+				break
+			}
+			if !x.advance(p) {
+				break
+			}
+		}
+	}
+	if n > 0 {
+		findings.add(Hint, subject, "margins", "a margin less the room that stopping or turning takes; else some episodes are safe only by a plan",
+			"%d of %d walks of random actions, each projected, end where no action keeps the limits%s", n, len(starts), example)
+	}
+	return findings
+}
+
+// atRest finds how far the action at rest leads when it is constant for an episode.
+func atRest(p domain.Problem, starts []Point) (findings Findings) {
+	spec := p.Spec()
+	worst := farAway
+	for _, start := range starts {
+		x := start.clone()
+		p.Fallback(x.S, x.C, x.U)
+		for range spec.Steps {
+			if !x.advance(p) {
+				break
+			}
+			for i, v := range spec.Measured {
+				if distance := math.Abs(x.S[i]-(v.Lo+v.Hi)/2) / v.Scale(); distance > worst {
+					worst, findings = distance, nil
+					subject := name(spec.Measured, "state", i)
+					findings.add(Hint, subject, "step", "a rest that about holds the system where it is; if none does, the episode may be long for so fast a system",
+						"the action at rest, %s, which the solver begins with, takes %s to %.3g when it is held for the episode", list(x.U), subject, x.S[i])
+				}
+			}
+		}
+	}
+	return findings
+}
+
+// kinks finds outputs that jump or have a corner on lines through the starts, the first of each function. Corners of states
+// and margins are hints.
+func kinks(p domain.Problem, starts []Point) (findings Findings) {
+	spec := p.Spec()
+	rng := newRand(8)
+	reported, more := map[int]bool{}, map[int]int{}
+	grid := make([][]float64, 2*segments+1)
+	for _, middle := range starts {
+		direction, first, last := make([]float64, len(middle.S)), Draw(rng, spec.Action), Draw(rng, spec.Action)
+		for i, v := range spec.Measured {
+			direction[i] = v.Scale() * (rng.Float64() - 0.5)
+		}
+		for _, w := range spec.Switches { // between its values nothing is meant
+			first[w.Action] = w.Values[rng.IntN(len(w.Values))]
+			last[w.Action] = first[w.Action]
+		}
+		place := func(t float64) Point {
+			x := middle.clone()
+			for i, d := range direction {
+				x.S[i] += (t - 0.5) * d
+			}
+			for i := range x.U {
+				x.U[i] = first[i] + t*(last[i]-first[i])
+			}
+			return x
+		}
+		for i := range grid {
+			grid[i] = outputs(p, place(float64(i)/(2*segments)))
+		}
+		for k, value := range grid[0] {
+			if reported[k] {
+				continue
+			}
+			threshold := kinkShare * (1e-6 + math.Abs(value) + math.Abs(grid[2*segments][k]-value))
+			t, bend := steepest(func(t float64) float64 { return outputs(p, place(t))[k] }, grid, k, threshold)
+			if !(bend > threshold*math.Exp2(-halvings)/segments) {
+				continue
+			}
+			reported[k] = true
+			severity, kind := Hint, "has a corner"
+			function, subject := "step", ""
+			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
+			case k < n:
+				subject, kind = name(spec.Measured, "state", k), "has a corner in the next step"
+			case k < m:
+				severity, function, subject = Remark, "objectives", name(spec.Objectives, "objective", k-n)
+			default:
+				function, subject = "margins", name(spec.Margins, "margin", k-m)
+			}
+			if bend > threshold {
+				severity, kind = Remark, strings.Replace(kind, "has a corner", "jumps", 1)
+			}
+			if spec.Switches != nil { // searches need no slopes
+				severity = Hint
+			}
+			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == function && f.Severity == severity }); i >= 0 {
+				more[i]++
+			} else {
+				findings.add(severity, subject, function, smooth, "%s %s at the state %s: a branch, |x|, max or min", subject, kind, list(place(t).S))
+			}
+		}
+	}
+	for i, n := range more {
+		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
+	}
+	return findings
+}
+
+// steepest is the place of the largest second difference of f over a length of 2^−halvings/segments, and that difference. Entry k of
+// a grid over [0, 1] has values of f. The difference is 0 where no segment exceeds the threshold in proportion to its length.
+func steepest(f func(t float64) float64, grid [][]float64, k int, threshold float64) (t, bend float64) {
+	width := 1. / segments
+	for i := range 2*segments - 1 {
+		if d := math.Abs(grid[i][k] - 2*grid[i+1][k] + grid[i+2][k]); d > bend {
+			t, bend = float64(i)/(2*segments), d
+		}
+	}
+	if bend <= threshold*width/4 {
+		return t, 0
+	}
+	for range halvings { // the half, among three, whose second difference is largest
+		start := t
+		width /= 2
+		bend = -1
+		for i := range 3 {
+			a := start + float64(i)*width/2
+			if d := math.Abs(f(a) - 2*f(a+width/2) + f(a+width)); d > bend {
+				t, bend = a, d
+			}
+		}
+	}
+	return t, bend
+}
