@@ -21,8 +21,7 @@ func (a *App) checkCommand() *cobra.Command {
 		Short: "Say what of a system's equations is wrong, or may not be meant",
 		Long: `Evaluates the functions of a system at starts and at states that random actions lead
 to, and solves nothing. It finds limits that no action keeps and costs that no action
-changes. It finds units that do not fit, corners that a solver cannot follow, and an inaccurate
-integrator. compile, eval and eval pair check a system of your own before they begin.
+changes. It finds units that do not fit, values that jump, and an inaccurate integrator. compile, eval and eval pair check a system of your own before they begin.
 
 An error is a system that no controller can be made of: exit code 1. A remark is
 accepted and may not be meant. A hint is no mistake as such; it explains episodes

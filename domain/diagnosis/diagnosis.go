@@ -1,5 +1,5 @@
 // Package diagnosis finds mistakes in a case's system: limits with the wrong sign, actions without effect, degrees in place of
-// radians, costs with corners. It evaluates the functions and solves nothing.
+// radians, costs that jump. It evaluates the functions and solves nothing.
 //
 // The central function is Case. The others are its parts, at points that Starts and Visited draw from the case's plant.
 package diagnosis
@@ -82,7 +82,7 @@ const (
 // Fixes that several findings and the errors of solvers share.
 const (
 	keepLimits = "margins that are ≥ 0 where their limits are kept (limit − value, not value − limit), and starts within them with the room that stopping takes"
-	smooth     = "equations whose slopes do not jump (√(x² + ε²) for |x|, x/√(x² + ε²) for its sign, a square behind max), with costs and states of usual size"
+	smooth     = "equations without jumps (x/√(x² + ε²) for the sign of x), in Go without corners too unless System.Source tells their text (√(x² + ε²) for |x|), with costs and states of usual size"
 )
 
 // Unsolved describes in a few words why a solver has no optimum, by the text of its error, and what would help.
@@ -489,9 +489,10 @@ func atRest(p domain.Problem, starts []Point) (findings Findings) {
 }
 
 // kinks finds outputs that jump or have a corner on lines through the starts, the first of each function. Corners of states
-// and margins are hints.
+// and margins are hints. Those that the solver rounds are left out.
 func kinks(p domain.Problem, starts []Point) (findings Findings) {
-	spec := p.Spec()
+	spec, rounded := p.Spec(), domain.AbilitiesOfProblem(p).Derivatives.Rounded
+	rounds := rounded != nil && len(rounded()) > 0
 	rng := newRand(8)
 	reported, more := map[int]bool{}, map[int]int{}
 	grid := make([][]float64, 2*segments+1)
@@ -526,7 +527,9 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if !(bend > threshold*math.Exp2(-halvings)/segments) {
 				continue
 			}
-			reported[k] = true
+			if reported[k] = true; bend <= threshold && rounds {
+				continue
+			}
 			severity, kind := Hint, "has a corner"
 			function, subject := "step", ""
 			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
