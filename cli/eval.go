@@ -142,10 +142,21 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		if f := r.OracleFailure; f != nil {
 			fmt.Fprintf(w, "%s: no optimum to compare with in %d of %d episodes, first in episode %d: %s\n", r.Method, r.OracleFailures, r.Episodes, f.Episode, f.Cause)
 		}
+		renderBest(w, r.Method, r.BestKnown, r.Episodes)
 		if r.Integration != nil {
 			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
 		}
+		if r.SteadyState != "" {
+			fmt.Fprintln(w, r.SteadyState)
+		}
 		renderBeyond(w, r.Excursions)
+	}
+}
+
+// renderBest says in how many episodes the cost of a method is the best that is known.
+func renderBest(w io.Writer, method string, best, episodes int) {
+	if best > 0 {
+		fmt.Fprintf(w, "%s: in %d of %d episodes no reference costs as little: its own cost is the best known\n", method, best, episodes)
 	}
 }
 

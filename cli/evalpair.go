@@ -215,6 +215,10 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
+		renderBest(w, r.Method, r.BestKnown, r.Episodes)
+	}
+	if result.SteadyState != "" {
+		fmt.Fprintln(w, result.SteadyState)
 	}
 	if result.Integration != nil {
 		fmt.Fprintln(w, result.Integration)

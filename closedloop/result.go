@@ -66,6 +66,7 @@ type Result struct {
 	// Excursions say in what they lie outside the range of the case's maps.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
+	SteadyState  string      `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -91,6 +92,7 @@ type Result struct {
 	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
 	// OracleFailure is the first of them.
 	OracleFailure *UnsafeEpisode `json:"oracle_failure,omitempty"` // the first of them, with its cause; absent: all solved
+	BestKnown     int            `json:"best_known,omitempty"`     // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int     `json:"excluded"`
