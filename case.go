@@ -244,10 +244,15 @@ func NewCase(c domain.Case) (*Case, error) {
 
 // Remarks say what of the case's system is accepted and may not be meant, such as an integrator that is not accurate.
 func (c *Case) Remarks() []string {
-	if p, ok := c.def.Problem.(*equations.Problem); ok {
-		return p.Remarks()
+	p, ok := c.def.Problem.(*equations.Problem)
+	if !ok {
+		return nil
 	}
-	return nil
+	all := p.Remarks()
+	if text := closedloop.SteadyStateRemark(&c.def, 0, 8, domain.Preference{Adaptive: true}); text != "" {
+		all = append(all, text)
+	}
+	return all
 }
 
 // Check finds what of the case's system is wrong, or accepted and may not be meant, remarks on its integrator among them. It

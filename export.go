@@ -548,7 +548,8 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	if err != nil {
 		return nil, err
 	}
-	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario()}
+	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario(), State: make([]float64, c.Spec().MeasuredSize())}
+	domain.AbilitiesOfSolver(c.def.Solver).Start(exact.Start, exact.State, make([]float64, c.Spec().ContextSize()))
 	exact.Tolerance, exact.Iterations = solver.Bounds()
 	exact.Blocked = solver.Blocked(c.Spec().LookAhead())
 	starts, err := solver.ColdStarts(ctx)

@@ -41,3 +41,24 @@ func TestEvaluationChecksIntegration(t *testing.T) {
 		t.Errorf("the file of chosen substeps is %.1200s", file)
 	}
 }
+
+// Of a plant that runs on, an optimal steady state outside of a state's range is named by the case's remarks and in each
+// result.
+func TestSteadyStateOutsideARangeIsSaid(t *testing.T) {
+	for _, x := range []struct {
+		lo, hi  float64
+		outside bool
+	}{{0.5, 2, true}, {-1, 2, false}} {
+		y := sledSystem(1, 6)
+		y.State[0].Lo, y.State[0].Hi = x.lo, x.hi
+		c := require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t)
+		opt := closedloop.Options{Episodes: 2, Seed: 3, Preference: domain.Preference{Adaptive: true}, WithoutOptima: true}
+		r := require.Get(c.Evaluate(context.Background(), require.Get(c.Setup("nmpc", ""))(t), engine.Options{}, opt))(t)
+		p := require.Get(c.Pair(context.Background(), []gpc.Contender{{Method: "nmpc"}}, "", engine.Options{}, opt))(t)
+		for _, text := range []string{strings.Join(c.Remarks(), "\n"), r.SteadyState, p.SteadyState} {
+			if (text != "") != x.outside || x.outside && !strings.Contains(text, "episodes (q at ") || x.outside && !strings.Contains(text, "of a range of 0.5 to 2)") {
+				t.Errorf("range %v to %v: %q", x.lo, x.hi, text)
+			}
+		}
+	}
+}

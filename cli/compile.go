@@ -225,6 +225,10 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 		fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they %s; none of these counts as less than nothing, and the mean is %s %%\n",
 			number(-out.Test.Min), reason, number(out.Test.Floored))
 	}
+	renderBest(w, out.Test.Method, out.Test.BestKnown, out.Test.Episodes)
+	if out.SteadyState != "" {
+		fmt.Fprintln(w, out.SteadyState)
+	}
 	if out.Test.Late > 0 {
 		fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late))
 	}

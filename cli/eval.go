@@ -143,8 +143,12 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		if r.GoalReached == nil || r.NoReference != nil {
 			renderReferences(w, r.Method, r.Episodes, r.Regret.N, r.NoReference)
 		}
+		renderBest(w, r.Method, r.BestKnown, r.Episodes)
 		if r.Integration != nil {
 			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
+		}
+		if r.SteadyState != "" {
+			fmt.Fprintln(w, r.SteadyState)
 		}
 		renderBeyond(w, r.Excursions)
 	}
@@ -157,6 +161,13 @@ func renderReferences(w io.Writer, method string, episodes, n int, missing []clo
 	}
 	if len(missing) > 0 || n == 0 {
 		fmt.Fprintf(w, "%s: regret is over %d of %d episodes, which are safe and have a reference\n", method, n, episodes)
+	}
+}
+
+// renderBest says in how many episodes the cost of a method is the best that is known.
+func renderBest(w io.Writer, method string, best, episodes int) {
+	if best > 0 {
+		fmt.Fprintf(w, "%s: in %d of %d episodes no reference costs as little: its own cost is the best known\n", method, best, episodes)
 	}
 }
 

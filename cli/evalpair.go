@@ -217,6 +217,10 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
+		renderBest(w, r.Method, r.BestKnown, r.Episodes)
+	}
+	if result.SteadyState != "" {
+		fmt.Fprintln(w, result.SteadyState)
 	}
 	for _, m := range result.NoReference {
 		fmt.Fprintln(w, m.Text(result.Pairs[0].Episodes))

@@ -166,6 +166,7 @@ func (v *verifier) checks() []Check {
 		row("end.failed", confirmed(bySimulation)),
 		row("end.cause", confirmed(bySimulation)),
 		row("end.oracle_failure", optimum),
+		row("end.best_known", optimum),
 		row("end.starts", decision),
 		row("end.excluded", confirmed("the scene")),
 		row("end.no_way", unchecked(noClaim)),

@@ -34,26 +34,20 @@ func (e *simulated) measuredState(s []float64) {
 	copy(s, e.s)
 }
 
-// delayedOracle is the optimum of what a decision can change: the queued actions act first, then the best ones. Its
-// plan is what to decide, so that its last actions do not act.
-func (e *simulated) delayedOracle() (float64, [][]float64, error) {
-	first := e.plant.start(e.scene)
+// beginning is the episode from its start on to where the first decision acts, and what it costs until then.
+func (e *simulated) beginning() (first *simulated, sum float64, err error) {
+	first = e.plant.start(e.scene)
 	first.acting = nil // the reference knows nothing of what will act
-	rest := first.queue
-	sum := 0.0
-	for i, u := range rest {
+	for i, u := range first.queue {
 		out, err := first.Apply(u)
 		if err != nil {
-			return 0, nil, err
+			return nil, 0, err
 		}
 		if spec := e.plant.Problem.Spec(); out.Failed || !spec.Keeps(out.Margin) {
-			return 0, nil, fmt.Errorf("the plant is beyond a limit at decision %d, before an action that was decided acts", i)
+			return nil, 0, fmt.Errorf("the plant is beyond a limit at decision %d, before an action that was decided acts", i)
 		}
 		sum += out.Cost
 	}
-	cost, plan, err := e.plant.Oracle(first.s, first.c, e.Steps()-len(rest), e.scene.Preference)
-	if err != nil {
-		return cost, plan, err
-	}
-	return sum + cost, append(slices.Clone(plan), rest...), nil
+	first.queue = nil
+	return first, sum, nil
 }

@@ -89,6 +89,9 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	}
 	result := e.log.sum.result(&e.header)
 	result.Excursions = excursions
+	if opt.Scenes == nil {
+		result.SteadyState = SteadyStateRemark(c, opt.Seed, opt.Episodes, opt.Preference)
+	}
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -195,7 +198,8 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	record.End.NoWay = abilities.Way != nil && !abilities.Way()
 	reference := noOptimum
 	if !opt.WithoutOptima {
-		reference = opt.optima.ask(number, ep)
+		reference = opt.optima.ask(number, ep).improved(c, ep, &record.End)
+		opt.optima.keep(number, reference)
 	}
 	record.End.compare(reference)
 	if err := ctx.Err(); err != nil {
@@ -264,7 +268,9 @@ func endOf(ep domain.Episode, sum *score, completed bool) End {
 }
 
 // compare states the optimum of the episode.
-func (e *End) compare(best optimum) { e.OracleCost, e.OracleFailure = best.cost, best.failure }
+func (e *End) compare(best optimum) {
+	e.OracleCost, e.OracleFailure, e.BestKnown = best.cost, best.failure, best.bestKnown
+}
 
 // biasStream separates the signs of an episode's bias from its scene and its noise.
 const biasStream = 0x6269_6173 // "bias"

@@ -2,6 +2,7 @@ package closedloop
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -9,15 +10,63 @@ import (
 
 // optimum is what the reference of an episode costs, NaN with a failure where it could not be found.
 type optimum struct {
-	cost    Number
-	failure string
+	cost      Number
+	failure   string
+	bestKnown bool // it is the method's own cost
+}
+
+// referenceTolerance is the share of a reference by which a safe method must cost less for it to be none.
+const referenceTolerance = 1e-4
+
+// improved is the optimum where a method drove the episode safely at less cost, or there is none. The solver of the plant
+// then looks for a better one from the actions of the episode. Where it finds none, the method's cost is the best known.
+func (o optimum) improved(cs *domain.Case, ep domain.Episode, end *End) optimum {
+	weak := func() bool { return !(end.Cost >= o.cost-Number(referenceTolerance*math.Abs(float64(o.cost)))) }
+	e, ok := ep.(*simulated)
+	if !ok || e.plant.Oracle == nil || !end.Safe || !weak() {
+		return o
+	}
+	solver := e.plant.Solver
+	if e.plant.Problem == cs.Problem {
+		solver = cs.Solver
+	}
+	receding, ok := solver.(domain.Receding)
+	if !ok {
+		return o
+	}
+	if cost, ok := e.solveDriven(receding.NewHorizon(0)); ok && !(cost >= float64(o.cost)) {
+		o = optimum{cost: Number(cost)}
+	}
+	if e.scene.Process == 0 && o.failure == "" && weak() { // else it may be luck
+		o = optimum{cost: end.Cost, bestKnown: true}
+	}
+	return o
+}
+
+// solveDriven is the least cost of an episode that a solver of its plant finds from the actions that acted in it. It returns
+// false where there is none, or its plan passes through a lost state.
+func (e *simulated) solveDriven(horizon domain.Horizon) (float64, bool) {
+	first, cost, err := e.beginning()
+	if err != nil {
+		return 0, false
+	}
+	plan := slices.Concat(e.actions[first.t:]...)
+	horizon.Begin(plan)
+	least, solved, err := horizon.Solve(first.s, first.c, e.scene.Preference, plan)
+	for u := range slices.Chunk(plan, len(e.actions[0])) {
+		out, err := first.Apply(u)
+		if solved = solved && err == nil && !out.Failed; !solved {
+			break
+		}
+	}
+	return cost + least, solved && err == nil
 }
 
 // optimumOf asks the episode.
 func optimumOf(ep domain.Episode) optimum {
 	cost, _, err := ep.Oracle()
 	if err != nil {
-		return optimum{Number(math.NaN()), err.Error()}
+		return optimum{cost: Number(math.NaN()), failure: err.Error()}
 	}
 	return optimum{cost: Number(cost)}
 }
@@ -43,12 +92,16 @@ func (o *optima) ask(number int, ep domain.Episode) optimum {
 	if ok {
 		return cached
 	}
-	cached = optimumOf(ep) // no two threads have one episode
+	return optimumOf(ep) // no two threads have one episode
+}
+
+// keep remembers the optimum of an episode.
+func (o *optima) keep(number int, best optimum) {
+	if o == nil {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byEpisode == nil {
-		o.byEpisode = map[int]optimum{}
-	}
-	o.byEpisode[number] = cached
-	return cached
+	best.bestKnown = false
+	o.byEpisode[number] = best
 }

@@ -59,7 +59,7 @@ func (o *Outcomes) validate() error {
 }
 
 // sameOracle is the relative difference that the oracle's costs of two records of one scene may have. More than
-// rounding is another scene, or another oracle.
+// rounding is another scene, or another oracle, but where the method of the lesser one beat the other (optimum.improved).
 const sameOracle = 1e-6
 
 // Less describes by how much, in %, episodes cost more under r than under other: 100 (cost − other's)/other's. It takes
@@ -93,7 +93,11 @@ func (r *Result) Less(other *Result) (RegretStatistics, error) {
 		if !ok {
 			continue
 		}
-		if math.Abs(e.oracle-o.oracle) > sameOracle*math.Abs(o.oracle) {
+		less, more := e, o
+		if o.oracle < e.oracle {
+			less, more = o, e
+		}
+		if more.oracle-less.oracle > sameOracle*math.Abs(o.oracle) && !(less.safe && less.cost < more.oracle) {
 			return RegretStatistics{}, fmt.Errorf("closedloop: the oracle's cost of episode %d is %v beside %s and %v beside %s: not the same scene", e.episode, e.oracle, r.Method, o.oracle, other.Method)
 		}
 		if e.safe && o.safe && o.cost > 0 {

@@ -68,6 +68,13 @@ func TestLessIsOnTheSameEpisodes(t *testing.T) {
 	if d := require.Get(old.Less(all))(t); d.N != 3 {
 		t.Errorf("a record that names no problem is not compared: %+v", d)
 	}
+	// A method that beat the reference of the other record has a better one.
+	var beaten closedloop.Result
+	require.OK(t, json.Unmarshal(require.Get(json.Marshal(few))(t), &beaten))
+	beaten.Outcomes.Oracle[1] *= 1.2
+	if d := require.Get(few.Less(&beaten))(t); d.N != 3 {
+		t.Errorf("beside a weaker reference: %+v", d)
+	}
 	none := *few
 	none.Outcomes = nil
 	if d := require.Get(none.Less(all))(t); d.N != 0 {

@@ -54,8 +54,9 @@ type Pairing struct {
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
 	// NoReference and Integration are as in Result, of the first method.
-	NoReference []MissingReference `json:"no_reference,omitempty"` // why the first method's episodes have nothing to compare with, a reason each; absent: all have
-	Integration *Integration       `json:"integration,omitempty"`  // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	NoReference []MissingReference `json:"no_reference,omitempty"`         // why the first method's episodes have nothing to compare with, a reason each; absent: all have
+	Integration *Integration       `json:"integration,omitempty"`          // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	SteadyState string             `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -82,6 +83,8 @@ type PairedMap struct {
 // episodes.
 type Paired struct {
 	Method string `json:"method"` // in the order asked for
+	// BestKnown is as in Result.
+	BestKnown int `json:"best_known,omitempty"` // episodes in which no reference costs as little, nor a method before it; absent: none
 	// Candidates per decision in place of the method's own number; 0: that.
 	Candidates int `json:"candidates,omitempty"` // of a decision, where another number than the method's own was asked for
 	// Constants of the online step in place of the method's own, by name.
@@ -141,10 +144,8 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	if err != nil {
 		return nil, err
 	}
-	opt.Limit, opt.optima = LoadLimit{}, new(optima)
-	var first map[int]float64   // regret by episode, where it has one
-	var firsts map[int]float64  // cost by episode, where it is safe
-	var costs []map[int]float64 // the same of each method
+	opt.Limit, opt.optima = LoadLimit{}, &optima{byEpisode: map[int]optimum{}}
+	var costs []map[int]float64 // of each method, by episode, where it is safe
 	total, finished := 0, 0     // episodes of all methods, and of those that are done
 	for _, m := range methods {
 		total += cmp.Or(m.Episodes, opt.Episodes)
@@ -164,8 +165,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if opt.Progress != nil {
 			options.Progress = func(episodes, _ int) { opt.Progress(finished+episodes, total) }
 		}
-		regret, cost := map[int]float64{}, map[int]float64{}
-		elapsed := 0.0
+		cost, elapsed := map[int]float64{}, 0.0
 		options.Visit = func(e *EpisodeRecord) {
 			for i := range e.Lines {
 				elapsed += float64(e.Lines[i].Latency)
@@ -173,16 +173,13 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			if e.End.Safe {
 				cost[e.Episode] = float64(e.End.Cost)
 			}
-			if r, ok := e.Regret(); ok {
-				regret[e.Episode] = r
-			}
 		}
 		r, err := Evaluate(ctx, c, m.New, options)
 		if err != nil {
 			return nil, err
 		}
-		if first == nil {
-			p.NoReference, p.Integration, opt.Finer = r.NoReference, r.Integration, nil
+		if p.Pairs == nil {
+			p.NoReference, p.Integration, p.SteadyState, opt.Finer = r.NoReference, r.Integration, r.SteadyState, nil
 		}
 		finished += options.Episodes
 		costs = append(costs, cost)
@@ -190,47 +187,54 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if opt.Scenes != nil && len(r.Excursions) >= len(p.Excursions) {
 			p.ScenesSHA256, p.Excursions = opt.Scenes.SHA256, r.Excursions
 		}
-		if first == nil {
-			first, firsts = regret, cost
-		}
 		row := Paired{
-			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
-			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard, Soft: r.Soft,
+			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, BestKnown: r.BestKnown,
+			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard, Soft: r.Soft,
 			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(elapsed / float64(r.Decisions)),
 		}
 		row.Computing, row.Late = r.Computing, r.Late
 		row.NoWay, row.SafeNoWay = r.NoWay, r.SafeNoWay
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {
-			if w, ok := firsts[i]; ok && w > 0 {
+			if w, ok := costs[0][i]; ok && w > 0 {
 				dearer = append(dearer, 100*(cost[i]-w)/w)
 			}
 		}
 		row.Cost = regretStatistics(dearer)
-		var all, difference []float64
-		for i := range options.Episodes {
-			v, ok := regret[i]
-			if !ok {
-				continue
-			}
-			all = append(all, v)
-			if w, ok := first[i]; ok {
-				difference = append(difference, v-w)
-			}
-		}
-		if len(all) > 0 {
-			row.RegretWorst = Number(slices.Max(all))
-		}
-		row.RegretPct, row.RegretCI95 = MeanAndInterval(all)
-		row.DifferencePct, row.DifferenceCI95 = MeanAndInterval(difference)
-		row.Compared, row.Difference = len(difference), regretStatistics(difference)
 		p.Pairs = append(p.Pairs, row)
 	}
+	p.compareReferences(costs, opt.optima)
 	p.besideTheBest(costs, opt.optima)
 	if p.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// compareReferences compares methods by episode with the references, which a later method may have improved.
+func (p *Pairing) compareReferences(costs []map[int]float64, reference *optima) {
+	for k := range p.Pairs {
+		row := &p.Pairs[k]
+		var all, difference []float64
+		for _, i := range slices.Sorted(maps.Keys(costs[k])) {
+			e := outcome{i, true, costs[k][i], float64(reference.byEpisode[i].cost)}
+			if !e.compared() {
+				continue
+			}
+			v := 100 * (e.cost - e.oracle) / e.oracle
+			if all = append(all, v); row.RegretN == 0 || v > float64(row.RegretWorst) {
+				row.RegretWorst = Number(v)
+			}
+			row.RegretN++
+			if w, ok := costs[0][i]; ok {
+				difference = append(difference, v-100*(w-e.oracle)/e.oracle)
+			}
+		}
+		row.Regret = regretStatistics(slices.Clone(all))
+		row.RegretPct, row.RegretCI95 = MeanAndInterval(all)
+		row.DifferencePct, row.DifferenceCI95 = MeanAndInterval(difference)
+		row.Compared, row.Difference = len(difference), regretStatistics(difference)
+	}
 }
 
 // besideTheBest sets what each method costs by episode beside the least that is known.

@@ -68,6 +68,7 @@ type Result struct {
 	// Excursions say in what they lie outside the range of the case's maps.
 	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Excursions   []Excursion `json:"beyond,omitempty"`
+	SteadyState  string      `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -94,7 +95,8 @@ type Result struct {
 	// NoReference says why episodes have no regret, a reason each.
 	NoReference []MissingReference `json:"no_reference,omitempty"` // why episodes have nothing to compare with, a reason each; absent: all have
 	// Findings are of a check of a user's system before the episodes.
-	Findings diagnosis.Findings `json:"findings,omitempty"` // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
+	Findings  diagnosis.Findings `json:"findings,omitempty"`   // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
+	BestKnown int                `json:"best_known,omitempty"` // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int     `json:"excluded"`

@@ -252,8 +252,9 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	o := rowOptions()
 	o.Episodes, o.TracePath = 1, t.TempDir()+"/t.jsonl"
 	r := row(t, c, "oracle", o)
-	if r.Safe != 1 || !(r.RegretPct < -5) {
-		t.Errorf("safe %v, regret %v %% against a single solve in the worse basin", r.Safe, r.RegretPct)
+	// The reference is then the optimum of the better basin.
+	if r.Safe != 1 || !(math.Abs(float64(r.RegretPct)) < 0.01) || r.BestKnown != 0 {
+		t.Errorf("safe %v, regret %v %%, best known in %d, against a single solve in the worse basin", r.Safe, r.RegretPct, r.BestKnown)
 	}
 	m := r.Starts
 	if m == nil || m.Solves != 8 || !(m.Converged > 0.5) || !(m.Best > 0 && m.Best < 1) || !(m.GapPct.Max > 5) || m.GapPct.N != 1 {
@@ -272,8 +273,8 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 		t.Errorf("nmpc has starts: %+v", one.Starts)
 	}
 	// So does a loop whose first plan is of several starts.
-	if r := row(t, c, "nmpc-from-8", o); !(r.RegretPct < one.RegretPct-5) {
-		t.Errorf("from eight starts the regret is %v %%, from one %v %%", r.RegretPct, one.RegretPct)
+	if r := row(t, c, "nmpc-from-8", o); !(r.CostMean < 0.95*one.CostMean) {
+		t.Errorf("from eight starts it costs %v, from one %v", r.CostMean, one.CostMean)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -206,6 +207,7 @@ type simulated struct {
 	acting             *rand.Rand // what acts on the plant; nil: nothing does
 	delay              domain.Delay
 	queue              [][]float64 // actions that are decided and do not act yet, the next one first
+	actions            [][]float64 // that acted
 }
 
 func (e *simulated) Scene() any        { return e.scene }
@@ -237,6 +239,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
 	}
 	u = e.delayedAction(u)
+	e.actions = append(e.actions, slices.Clone(u))
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
@@ -283,12 +286,16 @@ func (e *simulated) judgeEnd(u, margins []float64) {
 	}
 }
 
+// Oracle is the optimum of what a decision can change: the queued actions act first, then the best ones. Its plan is what
+// to decide, so that its last actions do not act.
 func (e *simulated) Oracle() (float64, [][]float64, error) {
 	if e.plant.Oracle == nil {
 		return math.NaN(), nil, nil
 	}
-	if e.scene.Delay > 0 {
-		return e.delayedOracle()
+	first, sum, err := e.beginning()
+	if err != nil {
+		return 0, nil, err
 	}
-	return e.plant.Oracle(e.scene.S, e.scene.C, e.Steps(), e.scene.Preference)
+	cost, plan, err := e.plant.Oracle(first.s, first.c, e.Steps()-first.t, e.scene.Preference)
+	return sum + cost, append(slices.Clone(plan), first.actions...), err
 }

@@ -16,6 +16,7 @@ type tally struct {
 	episodes, safe, collisionFree, failures  int
 	failed, late                             int
 	decisions, violations, fallback, flagged int
+	bestKnown                                int
 	times                                    decisionTimes
 	prepare                                  []float64 // times between decisions
 	regret                                   []float64
@@ -52,6 +53,9 @@ func newTally(spec *domain.Spec, steps int) *tally {
 func (a *tally) add(e *EpisodeRecord) {
 	a.episodes++
 	a.outcomes.add(e)
+	if e.End.BestKnown {
+		a.bestKnown++
+	}
 	a.series.add(e)
 	if !e.End.Completed {
 		a.failures++
@@ -218,7 +222,7 @@ func (a *tally) result(h *Header) *Result {
 		Failed: a.failed,
 		Unsafe: a.unsafe,
 		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
-		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, NoReference: a.noReference, Excluded: a.excluded,
+		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, NoReference: a.noReference, BestKnown: a.bestKnown, Excluded: a.excluded,
 		Latency:      a.times.latency(),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{

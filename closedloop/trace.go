@@ -255,6 +255,8 @@ type End struct {
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
+	// BestKnown: the oracle cost is the method's own, as no reference costs as little.
+	BestKnown bool `json:"best_known,omitempty"`
 	// Starts are the costs that the solves of an oracle ended at, null where one
 	// did not converge.
 	Starts Vector `json:"starts,omitempty"`

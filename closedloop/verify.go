@@ -383,14 +383,14 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	}
 	completed = completed && ep.Done()
 	rerun.failure(e, completed)
-	want := endOf(ep, &sum, completed)
+	want, simulation := endOf(ep, &sum, completed), ep
 	if rerun.redrawn != nil {
 		ep = rerun.redrawn // which knows its optimum already
 	}
 	if v.header.Steered {
 		want.compare(noOptimum)
 	} else {
-		want.compare(optimumOf(ep))
+		want.compare(optimumOf(ep).improved(v.controlCase, simulation, &want))
 	}
 	v.end(e, &want)
 	return nil
@@ -416,6 +416,7 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.text(end, "end.cause", e.End.Cause, want.Cause)
 	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
 	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
+	v.flag(end, "end.best_known", e.End.BestKnown, want.BestKnown)
 	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
 	switch {
 	case same(trace, cost):

@@ -128,12 +128,13 @@ type Score struct {
 	// no optimum is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
 	// Capped also counts no episode above the largest regret asked for. Decisions between rounds and maps use it.
-	Capped   closedloop.Number `json:"capped_pct"` // that with no episode counted as more than the largest regret that was asked for
-	Median   closedloop.Number `json:"median_pct"` // median regret
-	P90      closedloop.Number `json:"p90_pct"`    // 90 % quantile
-	Max      closedloop.Number `json:"max_pct"`    // largest
-	Min      closedloop.Number `json:"min_pct"`    // least: below zero where the reference was no optimum
-	Unsolved int               `json:"unsolved"`   // episodes without a reference
+	Capped    closedloop.Number `json:"capped_pct"`           // that with no episode counted as more than the largest regret that was asked for
+	Median    closedloop.Number `json:"median_pct"`           // median regret
+	P90       closedloop.Number `json:"p90_pct"`              // 90 % quantile
+	Max       closedloop.Number `json:"max_pct"`              // largest
+	Min       closedloop.Number `json:"min_pct"`              // least: below zero where the reference was no optimum
+	Unsolved  int               `json:"unsolved"`             // episodes without a reference
+	BestKnown int               `json:"best_known,omitempty"` // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	// Referenced are the safe episodes with a reference above zero, which the regrets are of.
 	Referenced  int                           `json:"referenced"`             // safe episodes with a reference above zero, which the regrets are of
 	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
@@ -218,10 +219,11 @@ type Report struct {
 	Plain     *Plain       `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
 	Disturbed bool         `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
 	// Measured: every method got estimates from measurements, in the declared plant.
-	Measured bool    `json:"measured,omitempty"` // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
-	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
-	Plant    string  `json:"plant,omitempty"`    // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
-	Delay    float64 `json:"delay,omitempty"`    // of the plant's actions behind what they are decided by, in periods; absent: 0
+	Measured    bool    `json:"measured,omitempty"`             // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
+	KeptOff     float64 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
+	Plant       string  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
+	Delay       float64 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
+	SteadyState string  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Integration is that of the chosen method from the first starts of the test.
 	Integration *closedloop.Integration `json:"integration,omitempty"` // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	Met         bool                    `json:"met"`                   // whether the test meets target and tail
@@ -355,7 +357,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	return r.finish(ctx, reason, watch)
 }
 
-// reuseOptima gives the case a plant that solves each start once, and again from a driven plan where that is better.
+// reuseOptima gives the case a plant that solves each start once.
 func (r *run) reuseOptima(original *closedloop.Simulation) (err error) {
 	plant := *original
 	r.plant = &plant
@@ -365,7 +367,7 @@ func (r *run) reuseOptima(original *closedloop.Simulation) (err error) {
 	r.optima.solve, r.optima.cache = plant.Oracle, map[string]optimum{}
 	plant.Oracle = r.optima.lookUp
 	def := *r.c.Definition()
-	def.Plant = r.improvedPlant(r.plant)
+	def.Plant = r.plant
 	r.c, err = gpc.NewCase(def)
 	return err
 }
@@ -446,7 +448,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err != nil {
 		return nil, err
 	}
-	out.Test = result.Score
+	out.Test, out.SteadyState = result.Score, result.SteadyState
 	// Times are those of a single loop; the optima of its starts are known by now.
 	test.name, test.episodes, test.integration = file+" single", timedStarts(test.episodes), true
 	single, err := r.driveSingle(ctx, test)

@@ -36,10 +36,11 @@ type loops struct {
 
 // drive is the result of closed loops.
 type drive struct {
-	Score   Score            `json:"score"`
-	Starts  []start          `json:"starts"` // by episode
-	Seconds float64          `json:"seconds"`
-	Load    *closedloop.Load `json:"load"` // of the machine meanwhile; nil where unknown
+	Score       Score            `json:"score"`
+	Starts      []start          `json:"starts"` // by episode
+	Seconds     float64          `json:"seconds"`
+	Load        *closedloop.Load `json:"load"` // of the machine meanwhile; nil where unknown
+	SteadyState string           `json:"steady_state_outside,omitempty"`
 	// Integration is that of the plant; nil where it was not looked at.
 	Integration *closedloop.Integration `json:"integration,omitempty"`
 	durable.Seal
@@ -138,6 +139,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
 	out.Referenced, out.NoReference = result.RegretN, result.NoReference
+	out.BestKnown, d.SteadyState = result.BestKnown, result.SteadyState
 	out.Mean, out.Median, out.P90 = result.Regret.Mean, result.Regret.Median, result.Regret.P90
 	out.Max, out.Min = result.Regret.Max, result.RegretMin
 	out.Floored, out.Capped = closedloop.Number(floored/float64(n)), closedloop.Number(capped/float64(n))

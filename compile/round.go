@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
@@ -292,7 +291,7 @@ func (r *run) driveOwnStarts(ctx context.Context, bare *gpc.Case, number int, m 
 	plant := *r.plant
 	plant.Starts = points
 	def := *bare.Definition()
-	def.Plant = r.improvedPlant(&plant)
+	def.Plant = &plant
 	c, err := gpc.NewCase(def)
 	if err != nil {
 		return err
@@ -389,99 +388,4 @@ func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error
 	}
 	epoch = last.Sub(first).Seconds() * float64(steps) / float64(max(1, updates))
 	return epoch, max(0, r.since(start)-epoch), nil
-}
-
-// improvedPlant is a plant whose reference also starts from the driven plan. It does so where that cost less than the
-// optimum from the solver's own starts, or these found none: a map may have found another basin.
-type improvedPlant struct {
-	*closedloop.Simulation
-	solver domain.Receding
-}
-
-// improvedPlant is the plant itself without a solver, with delayed actions, and where its model is not the solver's.
-func (r *run) improvedPlant(plant *closedloop.Simulation) domain.Plant {
-	solver, ok := r.c.Definition().Solver.(domain.Receding)
-	if !ok || plant.Oracle == nil || plant.Delay.Periods > 0 || plant.Problem != r.c.Definition().Problem {
-		return plant
-	}
-	return improvedPlant{plant, solver}
-}
-
-// Episode implements domain.Plant.
-func (p improvedPlant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	ep, err := p.Simulation.Episode(seed, index, opt)
-	if err != nil {
-		return nil, err
-	}
-	spec := p.Problem.Spec()
-	e := &improvedEpisode{
-		Episode: ep, solver: p.solver, preference: opt.Preference, spec: spec, feasible: true,
-		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
-		restart: func() (domain.Episode, error) { return p.Simulation.Episode(seed, index, opt) },
-	}
-	ep.Observe(e.s, e.c)
-	return e, nil
-}
-
-// improvedEpisode records its actions and their cost.
-type improvedEpisode struct {
-	domain.Episode
-	solver     domain.Receding
-	preference domain.Preference
-	spec       *domain.Spec
-	restart    func() (domain.Episode, error) // starts the same episode again
-	s, c       []float64                      // the start
-	plan       [][]float64
-	cost       float64
-	feasible   bool // every margin is satisfied, and no state is lost
-}
-
-// Apply implements domain.Episode.
-func (e *improvedEpisode) Apply(u []float64) (domain.Outcome, error) {
-	out, err := e.Episode.Apply(u)
-	if err == nil {
-		e.plan, e.cost = append(e.plan, slices.Clone(u)), e.cost+out.Cost
-		e.feasible = e.feasible && !out.Failed && e.spec.Keeps(out.Margin)
-	}
-	return out, err
-}
-
-// Abilities implements domain.Able: the plant's own measurement.
-func (e *improvedEpisode) Abilities() *domain.EpisodeAbilities {
-	return &domain.EpisodeAbilities{Measure: domain.AbilitiesOfEpisode(e.Episode).Measure}
-}
-
-// Oracle implements domain.Episode.
-func (e *improvedEpisode) Oracle() (float64, [][]float64, error) {
-	cost, plan, err := e.Episode.Oracle()
-	if !e.Done() || !e.feasible || err == nil && !(cost > e.cost) {
-		return cost, plan, err
-	}
-	if improved, better, ok := e.improve(); ok && !(improved >= cost) {
-		return improved, better, nil
-	}
-	return cost, plan, err
-}
-
-// improve is the optimum from the driven plan; false where the solver does not converge or passes through a lost
-// state.
-func (e *improvedEpisode) improve() (float64, [][]float64, bool) {
-	flat := slices.Concat(e.plan...)
-	horizon := e.solver.NewHorizon(0)
-	horizon.Begin(flat)
-	cost, solved, err := horizon.Solve(e.s, e.c, e.preference, flat)
-	if err != nil || !solved {
-		return 0, nil, false
-	}
-	replay, err := e.restart()
-	if err != nil {
-		return 0, nil, false
-	}
-	plan := slices.Collect(slices.Chunk(flat, len(e.plan[0])))
-	for _, u := range plan {
-		if out, err := replay.Apply(u); err != nil || out.Failed {
-			return 0, nil, false
-		}
-	}
-	return cost, plan, true
 }

@@ -47,6 +47,17 @@ const (
 // Bounded reports whether the variable has a box.
 func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
 
+// Excess is the largest distance of values from the ranges of their variables, in ranges, with the index of that one; 0
+// where all are inside.
+func Excess(values []float64, variables []Variable) (excess float64, index int) {
+	for i, v := range variables {
+		if distance := math.Max(v.Lo-values[i], values[i]-v.Hi) / (v.Hi - v.Lo); v.Bounded() && distance > excess {
+			excess, index = distance, i
+		}
+	}
+	return excess, index
+}
+
 // Clip writes values into dst, each moved into the box of its variable; one without a box stays. The two may be the same.
 func Clip(dst, values []float64, variables []Variable) {
 	for i, v := range values {

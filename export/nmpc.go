@@ -40,6 +40,7 @@ type OptimalOptions struct {
 	// As Whole has them.
 	FMU      bool
 	Start    []float64
+	State    []float64 // that Start begins with
 	Episodes []Episode
 	Observed *Observed
 }
@@ -58,9 +59,9 @@ type optimiser struct {
 	Typical, Middle []float64 // sizes of these, middles of the actions' boxes
 	Width, Inputs   int       // variables of a step; entries of (s, c)
 	Third           float64   // of a substep
-	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
-	StateMiddle, StateHalf []float64
-	MarginSizes            []float64 // nil: all 1
+	// Where a search for a steady state begins: the middle of each state's range, half of it, and whether it is declared.
+	StateMiddle, StateHalf, StateRanged []float64
+	MarginSizes                         []float64 // nil: all 1
 	// More starts than two: Own of the controller's, and the Nearest of Library.
 	Several      bool
 	Own, Nearest int
@@ -129,11 +130,11 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		s.Typical = append(s.Typical, scale)
 	}
 	for i, v := range spec.Measured {
-		half := y.StateScale[i]
+		middle, half, ranged := opt.State[i], y.StateScale[i], 0.0
 		if v.Bounded() {
-			half = (v.Hi - v.Lo) / 2
+			middle, half, ranged = (v.Lo+v.Hi)/2, (v.Hi-v.Lo)/2, 1
 		}
-		s.StateMiddle, s.StateHalf = append(s.StateMiddle, (v.Lo+v.Hi)/2), append(s.StateHalf, half)
+		s.StateMiddle, s.StateHalf, s.StateRanged = append(s.StateMiddle, middle), append(s.StateHalf, half), append(s.StateRanged, ranged)
 	}
 	if slices.ContainsFunc(spec.Margins, func(v domain.Variable) bool { return v.Scale() != 1 }) {
 		for _, v := range spec.Margins {
@@ -327,5 +328,5 @@ func (w *whole) restOperations(iteration int) int {
 	a, d := len(w.Solver.Moving), w.Solver.Width
 	k := a + d
 	newton := 17*(d*d*(4*w.All+2*a)+d*d*d+4*d*(a+w.All)) + k*k*k + 3*k*k
-	return 9 * (150*(iteration+newton) + 50000*(2*a*a*d+2*a*d*d+w.NU*w.NU*w.NU+4*a*a*w.NU+3*a*a))
+	return 36 * (150*(iteration+newton) + 50000*(2*a*a*d+2*a*d*d+w.NU*w.NU*w.NU+4*a*a*w.NU+3*a*a))
 }

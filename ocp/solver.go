@@ -164,7 +164,12 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	}
 	var costs *terminalCosts
 	if opt.TerminalCost {
-		costs = &terminalCosts{problem: problem, scale: opt.StateScale, cache: map[string]*terminalCost{}}
+		middle, start := make([]float64, len(axes)), make([]float64, len(spec.Measured))
+		for i, v := range axes {
+			middle[i] = (v.Lo + v.Hi) / 2
+		}
+		initial(middle, start, make([]float64, len(spec.Context)))
+		costs = &terminalCosts{problem: problem, scale: opt.StateScale, start: start, cache: map[string]*terminalCost{}}
 	}
 	return newSolver(problem, axes, initial, opt, costs), nil
 }

@@ -1,8 +1,12 @@
 package ocp
 
 import (
+	"errors"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -16,27 +20,29 @@ type steadyStateSolver struct {
 	n, m    int       // variables of (υ, ξ), equations
 	w, step []float64 // the iterate, [n]; the step of w and of the equations' multipliers, [n+m]
 	base    []float64 // [nx]: inactive components, and the origin of the active ones
+	middle  []float64 // [ns]: of the states' ranges, and of the scenario where a state has none
 	slack   []float64 // of the margins
 	z       []float64
 	zl, zu  []float64
 	lambda  []float64 // [2][m] as in a program; the transition's are in the second row
 	kkt     []float64
-	rhs     []float64
 	r       riccati
 }
 
-// newSteadyStateSolver finds the active components, by the stages' list or along a roll-out from the middle of the
-// ranges.
-func newSteadyStateSolver(p domain.Problem, scale []float64, c []float64) *steadyStateSolver {
+// newSteadyStateSolver finds the active components, by the stages' list or along a roll-out from the middle. start is a
+// state of the scenario.
+func newSteadyStateSolver(p domain.Problem, scale, start, c []float64) *steadyStateSolver {
 	q := newProgram(p, scale)
-	r := &steadyStateSolver{q: q, pt: new(point), base: make([]float64, q.nx)}
+	r := &steadyStateSolver{q: q, pt: new(point), base: make([]float64, q.nx), middle: slices.Clone(start)}
 	if q.stagesErr != nil {
 		return r // setPreference fails
 	}
-	copy(r.base[q.ns:], c)
 	for i, v := range q.spec.Measured {
-		r.base[i] = (v.Lo + v.Hi) / 2
+		if v.Bounded() {
+			r.middle[i] = (v.Lo + v.Hi) / 2
+		}
 	}
+	copy(r.base[copy(r.base, r.middle):], c)
 	q.terminal = newTerminalCost(q)
 	q.setWeights(false, make([]float64, q.no))
 	q.layout(min(8, q.spec.LookAhead()))
@@ -56,7 +62,7 @@ func newSteadyStateSolver(p domain.Problem, scale []float64, c []float64) *stead
 	for _, b := range []struct {
 		buffer *[]float64
 		size   int
-	}{{&r.w, r.n}, {&r.step, k}, {&r.slack, q.nm}, {&r.z, q.nm}, {&r.zl, q.nu}, {&r.zu, q.nu}, {&r.lambda, 2 * r.m}, {&r.kkt, k * k}, {&r.rhs, k}} {
+	}{{&r.w, r.n}, {&r.step, k}, {&r.slack, q.nm}, {&r.z, q.nm}, {&r.zl, q.nu}, {&r.zu, q.nu}, {&r.lambda, 2 * r.m}, {&r.kkt, k * k}} {
 		*b.buffer = make([]float64, b.size)
 	}
 	r.r.resize(make([]bool, 1), q.nu, q.nX, false)
@@ -64,8 +70,8 @@ func newSteadyStateSolver(p domain.Problem, scale []float64, c []float64) *stead
 }
 
 const (
-	// Starts of a search: the middle of the states' ranges, then random points.
-	steadyStarts = 9
+	// Starts of a search: the middle, then random points; up to mostStarts until a steady state is inside the ranges.
+	steadyStarts, mostStarts = 9, 36
 	// Cells per range of a context's entry.
 	contextCells = 8
 )
@@ -150,17 +156,16 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 	}
 	var best *terminalCost
 	draw := splitmix(0x7265_7374) // "rest"
-	for k := range steadyStarts {
+	for k := 0; k < steadyStarts || k < mostStarts && best != nil && best.excess > sameExcess; k++ {
 		copy(r.base[q.ns:], c)
 		for i, v := range q.spec.Measured {
-			middle, half := (v.Lo+v.Hi)/2, q.scale[i]
+			half := q.scale[i]
 			if v.Bounded() {
 				half = (v.Hi - v.Lo) / 2
 			}
-			if k > 0 {
-				middle += 0.8 * half * draw()
+			if r.base[i] = r.middle[i]; k > 0 {
+				r.base[i] += 0.8 * half * draw()
 			}
-			r.base[i] = middle
 		}
 		q.problem.Fallback(r.base[:q.ns], r.base[q.ns:], q.step[:q.nu])
 		r.setAction(q.step[:q.nu], coldSlack)
@@ -178,13 +183,50 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 		if !r.converges(coldBarrier, coldSlack) {
 			continue
 		}
-		if best == nil || r.pt.f < best.stageCost-1e-9*(1+math.Abs(best.stageCost)) {
-			if candidate := r.terminalCost(); candidate != nil {
-				best = candidate
-			}
+		if best == nil || r.rank().better(&best.rank) {
+			best = r.terminalCost()
 		}
 	}
 	return best
+}
+
+// rank orders steady states.
+type rank struct {
+	excess   float64 // largest distance of a state from its declared range, in ranges
+	cost     float64 // of a stage
+	distance float64 // from the middle, squared, in half ranges
+}
+
+// Differences that do not count.
+const (
+	sameExcess = 1e-6
+	sameCost   = 1e-7
+)
+
+// better prefers a steady state inside the declared ranges, then a cheaper one, then that nearer to the middle. Where
+// equations are even in a state, each steady state has a mirror image. Rounding or a penalty decides which is cheaper.
+func (a *rank) better(b *rank) bool {
+	if math.Abs(a.excess-b.excess) > sameExcess {
+		return a.excess < b.excess
+	}
+	if math.Abs(a.cost-b.cost) > sameCost*(1+math.Abs(b.cost)) {
+		return a.cost < b.cost
+	}
+	return a.distance < b.distance-sameExcess
+}
+
+// rank is that of the iterate.
+func (r *steadyStateSolver) rank() *rank {
+	k := &rank{cost: r.pt.f}
+	k.excess, _ = domain.Excess(r.pt.x, r.q.spec.Measured)
+	for i, v := range r.q.spec.Measured {
+		x, half := r.pt.x[i], r.q.scale[i]
+		if v.Bounded() {
+			half = (v.Hi - v.Lo) / 2
+		}
+		k.distance += (x - r.middle[i]) / half * (x - r.middle[i]) / half
+	}
+	return k
 }
 
 // splitmix draws numbers in [−1, 1), the same for the same seed.
@@ -379,37 +421,14 @@ func (r *steadyStateSolver) isConvex(n, k int) bool {
 	return cholesky(m, n, make([]float64, n*n), n)
 }
 
-// solveLinear solves a x = b in place, a [k][k], by elimination with partial pivoting; false where a is singular.
+// solveLinear solves a x = b in place, a [k][k]; false where a is singular.
 func solveLinear(a, b []float64, k int) bool {
-	for col := range k {
-		pivot := col
-		for row := col + 1; row < k; row++ {
-			if math.Abs(a[row*k+col]) > math.Abs(a[pivot*k+col]) {
-				pivot = row
-			}
-		}
-		if v := math.Abs(a[pivot*k+col]); !(v > 1e-300) || math.IsInf(v, 0) {
-			return false
-		}
-		if pivot != col {
-			for j := range k {
-				a[pivot*k+j], a[col*k+j] = a[col*k+j], a[pivot*k+j]
-			}
-			b[pivot], b[col] = b[col], b[pivot]
-		}
-		for row := col + 1; row < k; row++ {
-			factor := a[row*k+col] / a[col*k+col]
-			if factor == 0 {
-				continue
-			}
-			tensor.Axpy(-factor, a[col*k+col:(col+1)*k], a[row*k+col:(row+1)*k])
-			b[row] -= factor * b[col]
-		}
-	}
-	for row := k - 1; row >= 0; row-- {
-		b[row] = (b[row] - tensor.DotInOrder(a[row*k+row+1:(row+1)*k], b[row+1:k])) / a[row*k+row]
-	}
-	return tensor.Finite(b)
+	var lu mat.LU
+	lu.Factorize(mat.NewDense(k, k, a))
+	x := mat.NewVecDense(k, b)
+	err := lu.SolveVecTo(x, false, x)
+	var condition mat.Condition
+	return (err == nil || errors.As(err, &condition) && !math.IsInf(float64(condition), 1)) && tensor.Finite(b)
 }
 
 // merit is the barrier function plus penalty times the residuals of the equations.
@@ -430,7 +449,8 @@ func (r *steadyStateSolver) merit(mu, penalty float64) float64 {
 	return sum
 }
 
-// lineSearch halves the step until the merit falls; false where it never does.
+// lineSearch halves the step until the merit falls; false where it never does. The slacks are those of least merit: those
+// of a linear prediction are off where margins curve, which would cut the step.
 func (r *steadyStateSolver) lineSearch(mu, penalty float64) bool {
 	q, n := r.q, r.n
 	const fraction = 0.99
@@ -452,16 +472,17 @@ func (r *steadyStateSolver) lineSearch(mu, penalty float64) bool {
 		dual = boundary(boundary(dual, fraction*r.zl[j], dzl[j]), fraction*r.zu[j], dzu[j])
 	}
 	start := r.merit(mu, penalty)
-	w, slack := append([]float64(nil), r.w...), append([]float64(nil), r.slack...)
+	w := append([]float64(nil), r.w...)
 	noise := 1e-13 * (1 + math.Abs(start))
 	for range halvings {
 		for i := range r.w {
 			r.w[i] = w[i] + primal*r.step[i]
 		}
-		for i := range r.slack {
-			r.slack[i] = slack[i] + primal*ds[i]
+		r.evaluate()
+		for i, g := range r.pt.g {
+			r.slack[i] = math.Max(g, mu/penalty)
 		}
-		if r.evaluate(); q.finite(r.pt) && r.merit(mu, penalty) <= start+noise {
+		if q.finite(r.pt) && r.merit(mu, penalty) <= start+noise {
 			for i := range r.m {
 				r.lambda[r.m+i] += primal * r.step[n+i]
 			}
@@ -475,13 +496,14 @@ func (r *steadyStateSolver) lineSearch(mu, penalty float64) bool {
 	return false
 }
 
-// Constants of the Riccati recursion. It ends where the cost-to-go changes by at most the share regulatorChange, and
-// gives up after regulatorSteps. Newton's method (Kleinman, 1968) would take fewer steps but fails where steady
-// states form a continuum: the feedback does not lead from one to another, so errors in the stationary cost
+// Constants of the Riccati recursion. It ends where the cost-to-go changes by at most the share regulatorChange. Where
+// regulatorSteps steps do not suffice, doublings follow, and then steps again. Newton's method (Kleinman, 1968) fails
+// where steady states form a continuum. The feedback does not lead from one to another, so errors in the stationary cost
 // accumulate without bound.
 const (
-	regulatorChange = 1e-11
-	regulatorSteps  = 50_000
+	regulatorChange    = 1e-11
+	regulatorSteps     = 30
+	regulatorDoublings = 24
 )
 
 // terminalCost is that of the steady state that minimise found. P is the limit of the cost-to-go of n steps without a
@@ -491,7 +513,7 @@ func (r *steadyStateSolver) terminalCost() *terminalCost {
 	q := r.q
 	terminal := newTerminalCost(q)
 	copy(terminal.At, r.pt.x)
-	terminal.action, terminal.stageCost = append([]float64(nil), r.pt.u[:q.nu]...), r.pt.f
+	terminal.action, terminal.rank = append([]float64(nil), r.pt.u[:q.nu]...), *r.rank()
 	for i, a := range q.active {
 		terminal.Slope[a] = r.lambda[r.m+i]
 	}
@@ -504,15 +526,11 @@ func (r *steadyStateSolver) terminalCost() *terminalCost {
 	size := r.m * r.m
 	costToGo, nextCost := r.r.P[:size], r.r.P[size:]
 	clear(nextCost)
-	for range regulatorSteps {
+	for k := range 2 * regulatorSteps {
 		if !r.r.factor(q.h, q.next, 0, 0) || !tensor.Finite(costToGo) {
 			return terminal // P did not converge: first order only
 		}
-		change, largest := 0.0, 0.0
-		for i, v := range costToGo {
-			change, largest = math.Max(change, math.Abs(v-nextCost[i])), math.Max(largest, math.Abs(v))
-		}
-		if change <= regulatorChange*largest {
+		if floats.Distance(costToGo, nextCost, math.Inf(1)) <= regulatorChange*floats.Norm(costToGo, math.Inf(1)) {
 			for i, a := range q.active {
 				for k, b := range q.active {
 					terminal.Curvature[a*q.nx+b] = costToGo[i*r.m+k]
@@ -521,9 +539,54 @@ func (r *steadyStateSolver) terminalCost() *terminalCost {
 			terminal.gains = r.feedbackGains()
 			return terminal
 		}
-		copy(nextCost, costToGo)
+		if k != regulatorSteps {
+			copy(nextCost, costToGo)
+		} else if !r.double(costToGo, nextCost) {
+			return terminal
+		}
 	}
 	return terminal
+}
+
+// double writes the limit of the recursion into nextCost, the cost-to-go before its last step, which led to costToGo. It
+// adds that of the system under the feedback of this step, by structure-preserving doubling (Chu, Fan, Lin and Wang, 2004).
+// Each doubling stands for twice the steps. It returns false where they do not converge.
+func (r *steadyStateSolver) double(costToGo, nextCost []float64) bool {
+	m, nu, gains := r.m, r.q.nu, r.feedbackGains()
+	// ξ⁺ = a ξ + z υ under the feedback, at a cost of ½ υᵀυ + ½ ξᵀh ξ.
+	a, z, h := mat.NewDense(m, m, nil), mat.NewDense(m, nu, nil), mat.NewDense(m, m, slices.Clone(costToGo))
+	for i := range m {
+		row, zi := r.q.next[i*r.n:(i+1)*r.n], z.RawRowView(i)
+		copy(a.RawRowView(i), row[nu:])
+		for j, v := range row[:nu] {
+			for k, active := range r.q.active {
+				a.RawRowView(i)[k] += v * gains[j*r.q.nx+active]
+			}
+			zi[j] = (v - tensor.DotInOrder(r.r.l[j*nu:j*nu+j], zi[:j])) / r.r.l[j*nu+j]
+		}
+	}
+	h.Sub(h, mat.NewDense(m, m, nextCost))
+	var g, w, next, added mat.Dense
+	g.Mul(z, z.T())
+	for range regulatorDoublings {
+		w.Mul(&g, h)
+		for i := range m {
+			w.Set(i, i, w.At(i, i)+1)
+		}
+		if w.Inverse(&w) != nil {
+			return false
+		}
+		next.Mul(&w, a)
+		added.Product(a.T(), h, &next)
+		if h.Add(h, &added); mat.Norm(&added, 2) <= regulatorChange*mat.Norm(h, 2) {
+			tensor.Axpy(1, h.RawMatrix().Data, nextCost)
+			return true
+		}
+		added.Product(a, &w, &g, a.T())
+		g.Add(&g, &added)
+		a.Mul(a, &next)
+	}
+	return false
 }
 
 // feedbackGains are the gains of the last factorisation.

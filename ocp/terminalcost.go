@@ -20,7 +20,7 @@ import (
 type terminalCost struct {
 	domain.Quadratic           // of (s, c), [nx]; zero for inactive entries
 	action           []float64 // of the steady state
-	stageCost        float64   // of the steady state
+	rank                       // of the steady state
 	gains            []float64 // of the regulator, [nu][nx]: half widths of the box per unit of scale; nil where P did not converge
 }
 
@@ -65,6 +65,7 @@ func (l *terminalCost) addHessian(q *program, scale float64, out []float64) {
 type terminalCosts struct {
 	problem domain.Problem
 	scale   []float64
+	start   []float64 // the state of a scenario in the middle of its axes
 	lock    sync.Mutex
 	steady  *steadyStateSolver // nil before the first
 	cache   map[string]*terminalCost
@@ -82,7 +83,7 @@ func (l *terminalCosts) forContext(c []float64, pref domain.Preference) *termina
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.steady == nil {
-		l.steady = newSteadyStateSolver(l.problem, l.scale, c)
+		l.steady = newSteadyStateSolver(l.problem, l.scale, l.start, c)
 	}
 	return l.lookUp(c, pref)
 }
@@ -108,7 +109,9 @@ func (l *terminalCosts) lookUp(c []float64, pref domain.Preference) *terminalCos
 	key := string(l.key)
 	if centre := l.steady.cellCentre(c); !slices.Equal(centre, c) {
 		if neighbour := l.lookUp(centre, pref); neighbour != nil {
-			found = l.steady.warmSolve(c, pref, neighbour)
+			if found = l.steady.warmSolve(c, pref, neighbour); found != nil && found.excess > sameExcess && neighbour.excess <= sameExcess {
+				found = nil // another one may be inside
+			}
 		}
 	}
 	if found == nil {

@@ -37,8 +37,8 @@ func TestTerminalCostIsALongHorizonOfALinearSystem(t *testing.T) {
 	for _, state := range [][]float64{{1, 0}, {0, -1}, {-0.7, 0.4}} {
 		v, l := terminalCostAt(t, s, state, nil, pref)
 		want := long(t, s, 300, state, nil, pref)
-		if math.Abs(v-want) > 1e-6*want || math.Abs(l.stageCost) > 1e-12 {
-			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.stageCost)
+		if math.Abs(v-want) > 1e-6*want || math.Abs(l.cost) > 1e-12 {
+			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.cost)
 		}
 		// So a horizon of three steps decides as one of 300 does.
 		best, err := s.Minimise(state, nil, 3, pref, domain.WeightedSum, 1)
@@ -64,8 +64,8 @@ func TestTerminalCostIsRightToSecondOrder(t *testing.T) {
 	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{0.8, 0.2}}, "adaptive": {Adaptive: true}} {
 		c := []float64{0.5, 0, 0}
 		_, l := terminalCostAt(t, s, []float64{0.4, 0.4}, c, pref)
-		if l.stageCost < 1e-4 {
-			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.stageCost)
+		if l.cost < 1e-4 {
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.At, l.cost)
 		}
 		at := func(by float64) (state, context []float64) {
 			return []float64{l.At[0] + 0.1*by, l.At[1] - 0.06*by}, []float64{0.5, l.At[3] + 0.05*by, l.At[4] - 0.05*by}
@@ -198,7 +198,7 @@ func TestTerminalCostFromTheCentreOfACell(t *testing.T) {
 		for _, reference := range []float64{0.16, 0.21, 0.24, 0.5, 0.53, 0.6, 0.87} {
 			c := []float64{reference, 0}
 			got := s.terminalCosts.forContext(c, pref)
-			rest := newSteadyStateSolver(p, s.terminalCosts.scale, c)
+			rest := newSteadyStateSolver(p, s.terminalCosts.scale, s.terminalCosts.start, c)
 			want := rest.solve(c, pref)
 			if got == nil || want == nil {
 				t.Fatalf("%s, %v: found %v, by all searches %v", name, reference, got, want)
@@ -216,5 +216,72 @@ func TestTerminalCostFromTheCentreOfACell(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// mirrored is a tank that drains into another, of which the second has a level to keep. The outflow is a root smoothed by an
+// even function, so that −h drains as h does; h counts a little, so that the mirror image of a steady state is cheaper.
+func mirrored() *functions {
+	p := newFunctions(2, 1, 0, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, c, u, sn, cn []float64) {
+			out := func(h float64) float64 { return 0.3 * math.Sqrt(math.Sqrt(h*h+1e-4)) }
+			sn[0], sn[1], cn[0] = s[0]+0.5*(0.5*u[0]-out(s[0])), s[1]+0.5*(out(s[0])-out(s[1])), c[0]
+		},
+		func(s, u, c, j []float64) {
+			j[0] = (s[1]-c[0])*(s[1]-c[0]) + 0.01*(u[0]-0.4)*(u[0]-0.4) + 1e-6*s[0]
+		}, nil)
+	p.spec.Measured = []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 1.5}, {Name: "h2", Lo: 0.1, Hi: 1.5}}
+	return p
+}
+
+// A steady state inside the declared ranges is preferred to its mirror image, which costs less.
+func TestSteadyStateInsideTheRanges(t *testing.T) {
+	s := mirrored().solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1})
+	for _, reference := range []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} {
+		l := s.terminalCosts.forContext([]float64{reference}, only)
+		if l == nil || l.excess > 0 || math.Abs(l.At[1]-reference) > 0.1 {
+			t.Errorf("reference %v: %+v", reference, l)
+		}
+	}
+}
+
+// A warm search takes whole steps also where margins curve.
+func TestWarmSearchTakesWholeSteps(t *testing.T) {
+	p := newFunctions(2, 2, 1, []domain.Variable{{Name: "u1", Lo: -28, Hi: 28}, {Name: "u2", Lo: -28, Hi: 28}},
+		func(s, c, u, sn, cn []float64) {
+			sn[0], sn[1] = s[0]+5e-4*(u[0]-0.5*s[0]), s[1]+5e-4*(u[1]-0.5*s[1])
+			copy(cn, c)
+		},
+		func(s, u, c, j []float64) {
+			j[0] = (s[0]-c[0])*(s[0]-c[0]) + (s[1]-c[1])*(s[1]-c[1]) + 1e-3*(u[0]*u[0]+u[1]*u[1])
+		},
+		func(_, _, u, m []float64) { m[0] = 768 - u[0]*u[0] - u[1]*u[1] })
+	for i := range 2 {
+		p.spec.Measured[i].Lo, p.spec.Measured[i].Hi = -20, 20
+		p.spec.Context[i].Lo, p.spec.Context[i].Hi = -12, 12
+	}
+	s := p.solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1})
+	costs := s.terminalCosts
+	costs.forContext([]float64{3, 6}, only)
+	centre := costs.forContext(costs.steady.cellCentre([]float64{3, 6}), only)
+	before := costs.steady.q.evaluations
+	if costs.steady.warmSolve([]float64{3, 6}, only, centre) == nil || costs.steady.q.evaluations-before > 160 {
+		t.Errorf("a search from the centre of the cell evaluates %d points", costs.steady.q.evaluations-before)
+	}
+}
+
+// The cost-to-go of a system that forgets slowly is its limit, which hundreds of thousands of steps of the recursion would
+// take.
+func TestCostToGoOfASlowSystem(t *testing.T) {
+	const a, b, q, r = 0.99999, 1e-3, 1.0, 1e5
+	p := newFunctions(1, 0, 0, []domain.Variable{{Name: "u"}},
+		func(s, _, u, sn, _ []float64) { sn[0] = a*s[0] + b*u[0] },
+		func(s, u, _, j []float64) { j[0] = q*s[0]*s[0] + r*u[0]*u[0] }, nil)
+	l := p.solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1}).terminalCosts.forContext(nil, only)
+	// p = q + a²p − (abp)²/(r + b²p), of V = p x².
+	linear := r*(1-a*a) - b*b*q
+	want := (-linear + math.Sqrt(linear*linear+4*b*b*q*r)) / (2 * b * b)
+	if l == nil || l.gains == nil || math.Abs(l.Curvature[0]/2-want) > 1e-5*want {
+		t.Errorf("P is %+v, want %v", l, 2*want)
 	}
 }

@@ -1,14 +1,14 @@
 /* Where resting is cheapest, of all states that their action leads back to: a primal-dual interior point from several places, with
  * a dense step of Newton's. The step that rests is the second of two, as the state of the first is given. */
-enum { RESTS = 9, REST_ITERATIONS = 150, RICCATI = 50000, K = D + NA };
+enum { RESTS = 9, MOST_RESTS = 36, REST_ITERATIONS = 150, RICCATI = 50000, K = D + NA };
 #define REST_SOLVED 1e-9
 #define REST_BARRIER 1e-10
 
-static const double middle_state[NS] = { {{row .Solver.StateMiddle}} }, half_state[NS] = { {{row .Solver.StateHalf}} };
+static const double middle_state[NS] = { {{row .Solver.StateMiddle}} }, half_state[NS] = { {{row .Solver.StateHalf}} }, ranged[NS] = { {{row .Solver.StateRanged}} };
 
 static struct {
     double from[NX], w[D], way[K], before[D];
-    double slack[GPC_{{.Macro}}_LIMITS], z[GPC_{{.Macro}}_LIMITS], ds[GPC_{{.Macro}}_LIMITS], dz[GPC_{{.Macro}}_LIMITS], was[GPC_{{.Macro}}_LIMITS];
+    double slack[GPC_{{.Macro}}_LIMITS], z[GPC_{{.Macro}}_LIMITS], ds[GPC_{{.Macro}}_LIMITS], dz[GPC_{{.Macro}}_LIMITS];
     double zl[NU], zu[NU], dzl[NU], dzu[NU], lambda[NA], kkt[K][K], dense[D][D];
     double saved_z[2][GPC_{{.Macro}}_LIMITS], saved_lambda[3][NA], end[NA][NA], value[NA][NA], product[NA][D], m[D][D], l[NU][NU], y[NA][NU];
 } r;
@@ -239,13 +239,12 @@ static int rest_move(loop *p, double mu, double price)
             dual = boundary(boundary(dual, 0.99 * r.zl[i], r.dzl[i]), 0.99 * r.zu[i], r.dzu[i]);
         }
     memcpy(r.before, r.w, sizeof r.w);
-    memcpy(r.was, r.slack, sizeof r.slack);
     for (n = 0; n < 25; n++, primal /= 2.0) {
         for (i = 0; i < D; i++)
             r.w[i] = r.before[i] + primal * r.way[i];
-        for (i = 0; i < ALL; i++)
-            r.slack[i] = r.was[i] + primal * r.ds[i];
         at = rest_place(p);
+        for (i = 0; i < ALL; i++) /* the slacks of least merit */
+            r.slack[i] = larger(at->g[1][i], mu / price);
         if (!values_finite(p, at) || !(rest_merit(at, mu, price) <= before + noise))
             continue;
         for (i = 0; i < NA; i++)
@@ -359,12 +358,41 @@ static int rest_regulator(loop *p)
     return 0;
 }
 
+/* A steady state's largest distance outside of a state's range, in ranges; its cost; its distance from the middle, squared. */
+typedef struct { double excess, cost, distance; } rest_rank;
+
+static rest_rank rank_rest(const iterate *at)
+{
+    rest_rank out = { 0.0, rest_cost(at), 0.0 };
+    int i;
+
+    for (i = 0; i < NS; i++) {
+        const double d = (at->x[1][i] - middle_state[i]) / half_state[i];
+
+        out.distance += d * d;
+        if (ranged[i] != 0.0)
+            out.excess = larger(out.excess, (fabs(d) - 1.0) / 2.0);
+    }
+    return out;
+}
+
+/* Whether a is inside the ranges and b is not, or else is cheaper, or else is nearer to the middle. */
+static int rest_better(rest_rank a, rest_rank b)
+{
+    if (fabs(a.excess - b.excess) > 1e-6)
+        return a.excess < b.excess;
+    if (fabs(a.cost - b.cost) > 1e-7 * (1.0 + fabs(b.cost)))
+        return a.cost < b.cost;
+    return a.distance < b.distance - 1e-6;
+}
+
 /* Finds what comes behind the horizon, with the trial for its work. */
 static void find_rest(loop *p, const double *c)
 {
     const double mu = p->mu, scale = p->objective_scale;
     const int steps = p->steps;
-    double each = 0.0, rested[NU];
+    rest_rank best = { 0.0, 0.0, 0.0 };
+    double rested[NU];
     uint64_t seed = UINT64_C(0x72657374);
     int k, i, j;
 
@@ -378,9 +406,9 @@ static void find_rest(loop *p, const double *c)
     {
         int found = 0;
 
-        for (k = 0; k < RESTS; k++) {
+        for (k = 0; k < RESTS || (k < MOST_RESTS && found && best.excess > 1e-6); k++) {
             iterate *at;
-            double f;
+            rest_rank rank;
 
             memcpy(r.from + NS, c, NC * sizeof *c);
             for (i = 0; i < NS; i++) {
@@ -405,10 +433,10 @@ static void find_rest(loop *p, const double *c)
                     r.from[moving[i]] = at->image[1][moving[i]];
             if (!rest_search(p) || !rest_stays(at))
                 continue;
-            f = rest_cost(at);
-            if (found && !(f < each - 1e-9 * (1.0 + fabs(each))))
+            rank = rank_rest(at);
+            if (found && !rest_better(rank, best))
                 continue;
-            found = 1, each = f;
+            found = 1, best = rank;
             for (i = 0; i < NA; i++) {
                 p->place[i] = at->x[1][moving[i]];
                 p->first_order[i] = r.lambda[i];

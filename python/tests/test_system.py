@@ -721,6 +721,17 @@ def test_the_integrator_is_checked(tmp_path):
     assert run["integration"]["episodes"] == 2 and 0 < abs(run["integration"]["cost_pct"]) < 10 and "integration" in repr(run)
 
 
+def test_a_steady_state_outside_a_range_is_said(tmp_path):
+    y = gpc.System("tank", "rests where its level costs least", state={"h": ("m", 0.5, 2)}, action={"u": ("m/s", -1, 1)}, scenario={"h": (0.6, 1.5)}, steps=10, period=0.2, horizon=6)
+    y.ode()(lambda u: (u.u,))
+    y.objectives(level="m²", effort="m²/s²")(lambda u, n: (n.h**2, 0.1 * u.u**2))
+    file, says = tmp_path / "tank.json", "steady state lies outside a declared range in 8 of 8 episodes .h at .* m, of a range of 0.5 to 2"
+    with pytest.warns(UserWarning, match=says):
+        y.save(file)
+    with pytest.warns(UserWarning, match=says), gpc.nmpc(file, threads=1) as exact:
+        assert "2 of 2 episodes (h at" in exact.evaluate(episodes=2, seed=1)["steady_state_outside"]
+
+
 def test_a_budget_and_a_target_of_nothing_are_refused(tmp_path):
     for given in ({"budget": "0s"}, {"target": 0}, {"tail": -1}):
         with pytest.raises(gpc.InputError, match="above 0"):
