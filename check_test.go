@@ -16,7 +16,7 @@ import (
 func TestACaseIsChecked(t *testing.T) {
 	text := string(require.Get(os.ReadFile("equations/systemfile/testdata/crane.json"))(t))
 	text = strings.Replace(text, `"span_s":0.1`, `"span_s":0.6`, 1)
-	text = strings.Replace(text, `["mul",11,11],["mul",8,8]`, `["abs",11],["mul",8,8]`, 1)
+	text = strings.Replace(text, `["mul",11,11],["mul",8,8]`, `["floor",11],["mul",8,8]`, 1)
 	c := require.Get(gpc.SystemText([]byte(text)))(t)
 	all, found := c.Check(), c.Findings()
 	last := all[len(all)-1]

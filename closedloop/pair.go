@@ -179,7 +179,8 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, err
 		}
 		if p.Pairs == nil {
-			p.NoReference, p.Integration, p.SteadyState, opt.Finer = r.NoReference, r.Integration, r.SteadyState, nil
+			p.NoReference, p.SteadyState = r.NoReference, r.SteadyState
+			p.Integration, opt.Finer = r.Integration, nil
 		}
 		finished += options.Episodes
 		costs = append(costs, cost)

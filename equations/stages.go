@@ -162,7 +162,7 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]*program.Corners{}
+	corners := map[string]*program.Corners{}
 	for _, f := range read.Functions {
 		switch f.Name() {
 		case odeFunction, stepFunction, objectivesFunction, marginsFunction:
@@ -173,17 +173,19 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 		for _, a := range f.Inputs() {
 			free = append(free, slices.Repeat([]bool{a.Name != "c"}, a.Size)...)
 		}
-		if c := f.Corners(func(rng *rand.Rand) (in []float64) {
-			at, after := p.sample(rng), p.sample(rng)
+		draw := func(rng *rand.Rand) (inputs []float64) {
+			point, next := p.sample(rng), p.sample(rng).s
 			for _, a := range f.Inputs() {
-				in = append(in, map[string][]float64{"s": at.s, "c": at.c, "u": at.u, "sNext": after.s}[a.Name]...)
+				inputs = append(inputs, map[string][]float64{"s": point.s, "c": point.c, "u": point.u, "sNext": next}[a.Name]...)
 			}
-			return in
-		}, free, f.Name() == objectivesFunction); c != nil { // where a limit keeps a length above 0, its tip is out of reach
-			found[f.Name()] = c
+			return inputs
+		}
+		// Where a limit keeps a length above 0, its tip is out of reach.
+		if c := f.Corners(draw, free, f.Name() == objectivesFunction); c != nil {
+			corners[f.Name()] = c
 		}
 	}
-	return found, nil
+	return corners, nil
 }
 
 // round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. Of

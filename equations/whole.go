@@ -40,15 +40,19 @@ func (p *Problem) Equations() (*program.System, error) {
 	return y, y.Validate()
 }
 
-// Optimised is the rest of a solver's data: the program that it follows, with rounded corners; the adaptive priority as
-// a function of (s, c); and the active entries of (s, c), ascending.
-func (p *Problem) Optimised() (rounded *program.Program, priority *program.Function, active []int, err error) {
-	if rounded, err = p.round(0); err != nil {
-		return nil, nil, nil, err
+// SolverProgram is the program that a solver follows: with rounded corners.
+func (p *Problem) SolverProgram() (*program.Program, error) { return p.round(0) }
+
+// Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
+// (s, c), ascending.
+func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
+	followed, err := p.SolverProgram()
+	if err != nil {
+		return nil, nil, err
 	}
 	code, err := p.derivativeCode[0]()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return rounded, p.priority(rounded), slices.Clone(code.active), nil
+	return p.priority(followed), slices.Clone(code.active), nil
 }

@@ -20,8 +20,10 @@ const Solver = "nmpc"
 // Optimised is implemented by an Equated problem that knows what a solver needs besides the equations, such as equations.Problem.
 type Optimised interface {
 	Equated
+	// SolverProgram is the program that the solver follows, with rounded corners.
+	SolverProgram() (*program.Program, error)
 	// Optimised are the adaptive priority as a function of (s, c), and the entries of (s, c) that an action moves, ascending.
-	Optimised() (rounded *program.Program, priority *program.Function, moving []int, err error)
+	Optimised() (priority *program.Function, moving []int, err error)
 }
 
 // OptimalOptions are the options of an exact controller.
@@ -110,11 +112,13 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	rounded, priority, moving, err := problem.Optimised()
+	priority, moving, err := problem.Optimised()
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	y.Program = rounded
+	if y.Program, err = problem.SolverProgram(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if len(moving) == 0 {
 		return nil, fmt.Errorf("export: no action of case %s moves anything", spec.Name)
 	}

@@ -120,24 +120,29 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 // followCorners solves the task with its corners rounded at a level, and continues with ever less rounding while that
 // converges. Costs are always those of the problem's own functions. nil where the first solve does not converge.
 func (t *task) followCorners(level int, configure func(*program)) *Trajectory {
-	s, at := t.solver, *t
-	at.level, at.following, at.keepWorkspace, at.workspace, at.neighbour = level, true, true, nil, nil
-	best, err := at.solveStarts(configure)
-	if err != nil {
-		return nil
-	}
-	for at.level > 0 {
-		at.neighbour, at.shift, at.starts, at.ownStarts, at.retries = at.workspace, 0, [][][]float64{best.U}, 0, 0
-		at.level, at.workspace = at.level-1, nil
-		closer, err := at.solveStarts(configure)
+	s := t.solver
+	solve := func(next task) (*Trajectory, *ipm) {
+		next.following, next.keepWorkspace = true, true
+		best, err := next.solveStarts(configure)
 		if err != nil {
-			at.workspace = at.neighbour
+			return nil, nil
+		}
+		return best, next.workspace
+	}
+	next := *t
+	next.level, next.workspace, next.neighbour = level, nil, nil
+	best, workspace := solve(next)
+	for ; best != nil && next.level > 0; next.level-- {
+		closer, space := solve(task{solver: s, state: t.state, ctx: t.ctx, steps: t.steps, starts: [][][]float64{best.U}, neighbour: workspace, level: next.level - 1})
+		if closer == nil {
 			break
 		}
-		best = closer
-		s.work.workspaces.Put(at.neighbour)
+		s.work.workspaces.Put(workspace)
+		best, workspace = closer, space
 	}
-	s.work.workspaces.Put(t.exchangeWorkspace(at.workspace))
+	if best != nil {
+		s.work.workspaces.Put(t.exchangeWorkspace(workspace))
+	}
 	return best
 }
 

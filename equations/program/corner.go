@@ -9,12 +9,9 @@ import (
 const (
 	// roundedShare is the width of a rounded corner, in mean sizes of the difference that changes sign there.
 	roundedShare = 1e-4
-	// cornerLines are searched for corners, in cornerParts parts each.
-	cornerLines, cornerParts = 24, 32
-	cornerHalvings           = 45
-	// probed are the outputs of a probe for each node.
-	probed = 3
-	// probedFactor rounds the corners that are known while others are searched.
+	// cornerLines are searched for corners, in cornerParts parts each. A change of sign is halved cornerHalvings times.
+	cornerLines, cornerParts, cornerHalvings = 24, 32, 45
+	// probedFactor rounds known corners while the others are searched.
 	probedFactor = 1e3
 	// shortLength is what a length that may be 0 comes down to on the lines, in its mean.
 	shortLength = 0.3
@@ -22,87 +19,90 @@ const (
 	roundOff = 1e-12
 )
 
-// Corners are those of a function: where the operands of an abs, a min, a max or a select change over and a slope of
-// its outputs jumps. An operation whose value jumps there is none, nor is max(x, 0) in its square.
+// Corners are the operations abs, min, max and select of a function that make a slope of its outputs jump. An operation
+// that makes an output itself jump is none. Nor is max(x, 0) where it is squared.
 type Corners struct {
-	of    *Function
-	nodes []Value
-	shape []Op      // what each is like: a select between branches of which the larger counts is like Max
-	width []float64 // of each rounding; 0: no corner was found
-	// probe computes for each node its difference and how far its two branches are from its value, then the outputs, from
-	// the inputs of the function and a number that is added to each node.
+	function *Function
+	nodes    []corner
+	// probe has the inputs of the function and a number that is added to each node. For each node it computes the
+	// difference and both branches less the value, then the outputs.
 	probe   *Function
 	in, out []float64
 }
 
-// Corners finds the corners; nil for none. draw draws inputs. Corners are searched on lines between two of them, along
-// which the entries move that free marks. lengths counts the tip of a length, √(x² + y²) at 0, as a corner.
+// corner is an operation that may be one.
+type corner struct {
+	node  Value
+	shape Op      // a select between branches of which the larger counts has the shape Max
+	width float64 // of the rounding; 0: no corner was found
+	// Of the points on the lines: means of the size of the difference, and of the distance between branches; the
+	// shortest length; whether the branch of the sign of the difference was ever the larger, or the smaller.
+	size, distance, shortest float64
+	larger, smaller          bool
+	difference               float64 // at the last point
+}
+
+// Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, along which the
+// entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
 func (f *Function) Corners(draw func(rng *rand.Rand) []float64, free []bool, lengths bool) *Corners {
-	c := newCorners(f, lengths)
-	if len(c.nodes) == 0 {
-		return nil
+	c := &Corners{function: f}
+	for i, n := range f.nodes {
+		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
+		case n.op == Abs, n.op == Min, n.op == Max, n.op == Select && f.compares(n.arg[0]), length && lengths:
+			c.nodes = append(c.nodes, corner{node: Value(f.inputs + i), shape: n.op})
+		}
 	}
-	// Behind a corner another may show where the first is rounded: |x| in max(|x|, |y|), whose slope jumps at 0 alone.
-	for found := -1; found != c.found(); {
-		found = c.found()
+	c.in, c.out = make([]float64, f.inputs+len(c.nodes)), make([]float64, probed*len(c.nodes)+len(f.results))
+	// Where a corner is rounded another may show: |x| in max(|x|, |y|), whose slope jumps at x = y = 0 alone.
+	for count := -1; count != c.count(); {
+		count = c.count()
 		c.probe = c.newProbe()
 		c.search(draw, free)
 	}
-	if c.found() == 0 {
+	if c.count() == 0 {
 		return nil
 	}
 	return c
 }
 
-// found is the number of corners.
-func (c *Corners) found() (n int) {
-	for _, w := range c.width {
-		if w > 0 {
+func (c *Corners) count() (n int) {
+	for _, k := range c.nodes {
+		if k.width > 0 {
 			n++
 		}
 	}
 	return n
 }
 
-// Round is the function with rounded corners: |x| is √(x² + w²), and so for the others. w is small beside the usual
-// size of x, but for the factor.
+// Round is the function with rounded corners: |x| is √(x² + w²), and the others are alike. w is small compared with the
+// usual size of x, but for the factor.
 func (c *Corners) Round(factor float64) *Function {
-	b := NewBuilder(c.of.name, c.of.in...)
-	values := b.inlineBy(c.of, b.inputValues(), func(v Value, n node, args []Value) Value {
-		return c.apply(b, n, args, slices.Index(c.nodes, v), factor)
+	b := NewBuilder(c.function.name, c.function.in...)
+	values := b.inlineBy(c.function, b.inputValues(), func(v Value, n node, args []Value) Value {
+		value, _ := c.apply(b, v, n, args, factor)
+		return value
 	})
-	return b.Function(c.of.out, pick(values, c.of.results))
+	return b.Function(c.function.out, pick(values, c.function.results))
 }
 
-// apply writes operation n, rounded if it is the corner k.
-func (c *Corners) apply(b *Builder, n node, args []Value, k int, factor float64) Value {
-	exact := b.Apply(n.op, args...)
-	if k < 0 || c.width[k] == 0 {
-		return exact
+// apply writes operation n, rounded if it is a corner, and finds its entry of nodes, −1 for none.
+func (c *Corners) apply(b *Builder, v Value, n node, args []Value, factor float64) (value Value, k int) {
+	value = b.Apply(n.op, args...)
+	if k = slices.IndexFunc(c.nodes, func(k corner) bool { return k.node == v }); k >= 0 && c.nodes[k].width > 0 {
+		value = b.rounded(c.nodes[k].shape, args, b.difference(n, args), b.Const(factor*c.nodes[k].width), value)
 	}
-	return b.rounded(c.shape[k], args, b.difference(n, args), b.Const(factor*c.width[k]), exact)
+	return value, k
 }
 
-func newCorners(f *Function, lengths bool) *Corners {
-	c := &Corners{of: f}
-	for i, n := range f.nodes {
-		if n.op == Abs || n.op == Min || n.op == Max || n.op == Select && f.compares(n.arg[0]) ||
-			lengths && (n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0])) {
-			c.nodes, c.shape = append(c.nodes, Value(f.inputs+i)), append(c.shape, n.op)
-		}
-	}
-	c.width, c.in = make([]float64, len(c.nodes)), make([]float64, f.inputs+len(c.nodes))
-	c.out = make([]float64, probed*len(c.nodes)+len(f.results))
-	return c
-}
+// probed are the outputs of a probe for each node.
+const probed = 3
 
 func (c *Corners) newProbe() *Function {
-	b := NewBuilder(c.of.name, append(c.of.Inputs(), Argument{Name: "added", Size: len(c.nodes)})...)
+	b := NewBuilder(c.function.name, append(c.function.Inputs(), Argument{Name: "added", Size: len(c.nodes)})...)
 	inputs := b.inputValues()
 	var results []Value
-	values := b.inlineBy(c.of, inputs[:c.of.inputs], func(v Value, n node, args []Value) Value {
-		k := slices.Index(c.nodes, v)
-		value := c.apply(b, n, args, k, probedFactor)
+	values := b.inlineBy(c.function, inputs[:c.function.inputs], func(v Value, n node, args []Value) Value {
+		value, k := c.apply(b, v, n, args, probedFactor)
 		if k < 0 {
 			return value
 		}
@@ -116,9 +116,9 @@ func (c *Corners) newProbe() *Function {
 			branches = []Value{value, b.Const(0)}
 		}
 		results = append(results, b.difference(n, args), b.Apply(Sub, branches[0], value), b.Apply(Sub, branches[1], value))
-		return b.Apply(Add, value, inputs[c.of.inputs+k])
+		return b.Apply(Add, value, inputs[c.function.inputs+k])
 	})
-	results = append(results, pick(values, c.of.results)...)
+	results = append(results, pick(values, c.function.results)...)
 	return b.Function([]Argument{{Name: "probe", Size: len(results)}}, results)
 }
 
@@ -154,7 +154,7 @@ func (b *Builder) difference(n node, args []Value) Value {
 	return b.Apply(Sub, args[0], args[1])
 }
 
-// rounded is an operation of that shape, whose difference is d, with a rounding of width w.
+// rounded is an operation of a shape, whose difference is d, with a rounding of width w.
 func (b *Builder) rounded(shape Op, args []Value, d, w, exact Value) Value {
 	half := func(v Value) Value { return b.Apply(Mul, b.Const(0.5), v) }
 	if len(args) == 3 && shape != Select { // the larger or smaller of two branches
@@ -183,123 +183,125 @@ func (b *Builder) rounded(shape Op, args []Value, d, w, exact Value) Value {
 	return absolute
 }
 
+// segment is a part of a line on which the difference of node k changes sign.
+type segment struct {
+	first, last []float64 // ends of the line
+	k           int
+	lo, hi      float64 // shares of the line
+}
+
 // search finds the corners and the widths of their rounding.
 func (c *Corners) search(draw func(rng *rand.Rand) []float64, free []bool) {
-	type crossing struct {
-		from, to []float64
-		k        int
-		lo, hi   float64
-	}
 	rng := rand.New(rand.NewPCG(5, 0x636f726e6572)) // "corner"
-	n, points := len(c.nodes), 0.0
-	size, jumps, larger, smaller := make([]float64, n), make([]float64, n), make([]bool, n), make([]bool, n)
-	before, least := make([]float64, n), slices.Repeat([]float64{math.Inf(1)}, n)
-	var crossings []crossing
+	const points = cornerLines * (cornerParts + 1)
+	for i := range c.nodes {
+		c.nodes[i] = corner{node: c.nodes[i].node, shape: c.nodes[i].shape, width: c.nodes[i].width, shortest: math.Inf(1)}
+	}
+	var segments []segment
 	for range cornerLines {
-		from, to := draw(rng), draw(rng)
+		first, last := draw(rng), draw(rng)
 		for i, moves := range free {
 			if !moves {
-				to[i] = from[i]
+				last[i] = first[i]
 			}
 		}
 		for part := range cornerParts + 1 {
-			c.at(from, to, float64(part)/cornerParts)
-			points++
-			for k := range n {
-				d, jump := c.out[probed*k], c.out[probed*k+1]-c.out[probed*k+2]
-				size[k] += math.Abs(d)
-				least[k] = min(least[k], math.Abs(d))
-				jumps[k] += math.Abs(jump)
-				larger[k], smaller[k] = larger[k] || !(d*jump <= 0), smaller[k] || !(d*jump >= 0)
-				if part > 0 && d*before[k] < 0 {
-					crossings = append(crossings, crossing{from, to, k, float64(part-1) / cornerParts, float64(part) / cornerParts})
+			c.evaluate(first, last, float64(part)/cornerParts)
+			for i := range c.nodes {
+				k, d := &c.nodes[i], c.out[probed*i]
+				distance := c.out[probed*i+1] - c.out[probed*i+2]
+				k.size += math.Abs(d) / points
+				k.distance += math.Abs(distance) / points
+				k.shortest = min(k.shortest, math.Abs(d))
+				k.larger, k.smaller = k.larger || !(d*distance <= 0), k.smaller || !(d*distance >= 0)
+				if part > 0 && d*k.difference < 0 {
+					segments = append(segments, segment{first, last, i, float64(part-1) / cornerParts, float64(part) / cornerParts})
 				}
-				before[k] = d
+				k.difference = d
 			}
 		}
 	}
-	at := draw(rng)
-	for k, shape := range c.shape {
-		if mean := size[k] / points; (shape == Sqrt || shape == Hypot) && least[k] < shortLength*mean && c.turnsAtZero(at, k, mean) {
-			c.width[k] = roundedShare * mean
+	point := draw(rng)
+	for i := range c.nodes {
+		k := &c.nodes[i]
+		if (k.shape == Sqrt || k.shape == Hypot) && k.shortest < shortLength*k.size && c.turnsAtZero(point, i) {
+			k.width = roundedShare * k.size
 		}
 	}
-	for _, x := range crossings {
-		k := x.k
-		if c.width[k] > 0 || !c.turns(x.from, x.to, k, x.lo, x.hi) {
+	for _, s := range segments {
+		k := &c.nodes[s.k]
+		if k.width > 0 || !c.turns(s) {
 			continue
 		}
-		c.width[k] = roundedShare * size[k] / points
-		if c.shape[k] == Select && larger[k] != smaller[k] {
-			c.shape[k], c.width[k] = Min, roundedShare*jumps[k]/points
-			if larger[k] {
-				c.shape[k] = Max
+		k.width = roundedShare * k.size
+		if k.shape == Select && k.larger != k.smaller {
+			k.shape, k.width = Min, roundedShare*k.distance
+			if k.larger {
+				k.shape = Max
 			}
 		}
 	}
 }
 
-// at evaluates the probe on the line from one point to another.
-func (c *Corners) at(from, to []float64, t float64) {
-	for i := range from {
-		c.in[i] = from[i] + t*(to[i]-from[i])
+// evaluate computes the probe on the line from one point to another.
+func (c *Corners) evaluate(first, last []float64, share float64) {
+	for i := range first {
+		c.in[i] = first[i] + share*(last[i]-first[i])
 	}
 	c.probe.Evaluate(c.in, c.out)
 }
 
-// turns reports whether node k, whose difference changes sign between lo and hi, turns a slope of an output there and
-// lets none jump: what lies between the outputs of its two branches grows from 0 in proportion.
-func (c *Corners) turns(from, to []float64, k int, lo, hi float64) bool {
-	step := (hi - lo) / 64
-	c.at(from, to, lo)
-	first := c.out[probed*k]
+// outputs are those at the present inputs, with a number added to node k.
+func (c *Corners) outputs(k int, added float64) []float64 {
+	entry := &c.in[c.function.inputs+k]
+	*entry = added
+	c.probe.Evaluate(c.in, c.out)
+	*entry = 0
+	return slices.Clone(c.out[probed*len(c.nodes):])
+}
+
+// turns reports whether a node turns a slope of an output where its difference changes sign, and lets no output jump.
+// The outputs of its two branches then are apart in proportion to the distance from there.
+func (c *Corners) turns(s segment) bool {
+	step := (s.hi - s.lo) / 64
+	c.evaluate(s.first, s.last, s.lo)
+	sign := c.out[probed*s.k]
 	for range cornerHalvings {
-		if c.at(from, to, (lo+hi)/2); c.out[probed*k]*first > 0 {
-			lo = (lo + hi) / 2
+		middle := (s.lo + s.hi) / 2
+		if c.evaluate(s.first, s.last, middle); c.out[probed*s.k]*sign > 0 {
+			s.lo = middle
 		} else {
-			hi = (lo + hi) / 2
+			s.hi = middle
 		}
 	}
-	apart := func(t float64) (outputs, difference []float64) {
-		c.at(from, to, t)
-		one, other := c.out[probed*k+1], c.out[probed*k+2]
-		outputs, difference = c.with(k, other), c.with(k, one)
-		for i, v := range outputs {
-			difference[i] = math.Abs(difference[i] - v)
-		}
-		return outputs, difference
+	branches := func(share float64) (one, other []float64) {
+		c.evaluate(s.first, s.last, share)
+		toOne, toOther := c.out[probed*s.k+1], c.out[probed*s.k+2]
+		return c.outputs(s.k, toOne), c.outputs(s.k, toOther)
 	}
-	outputs, here := apart(lo)
-	_, near := apart(lo + step)
-	_, far := apart(lo + 2*step)
+	one0, other0 := branches(s.lo)
+	one1, other1 := branches(s.lo + step)
+	one2, other2 := branches(s.lo + 2*step)
 	turns := false
-	for i, size := range outputs {
-		switch grows := near[i] > roundOff*math.Abs(size); {
-		case !(here[i] <= near[i]/16) && grows:
+	for i := range one0 {
+		gap0, gap1, gap2 := math.Abs(one0[i]-other0[i]), math.Abs(one1[i]-other1[i]), math.Abs(one2[i]-other2[i])
+		switch grows := gap1 > roundOff*math.Abs(one0[i]); {
+		case !(gap0 <= gap1/16) && grows:
 			return false // it jumps
-		case grows && near[i] > far[i]/3:
+		case grows && gap1 > gap2/3:
 			turns = true
 		}
 	}
 	return turns
 }
 
-// with are the outputs at the present inputs with a number added to node k.
-func (c *Corners) with(k int, added float64) []float64 {
-	at := len(c.in) - len(c.nodes) + k
-	c.in[at] = added
-	c.probe.Evaluate(c.in, c.out)
-	c.in[at] = 0
-	return slices.Clone(c.out[probed*len(c.nodes):])
-}
-
-// turnsAtZero reports whether an output has a slope by node k, a length of that usual size, where that is 0.
-func (c *Corners) turnsAtZero(at []float64, k int, size float64) bool {
-	c.at(at, at, 0)
-	zero := c.out[probed*k+2]
-	here, near, far := c.with(k, zero), c.with(k, zero+size/64), c.with(k, zero+size/32)
-	for i, v := range here {
-		if d := math.Abs(near[i] - v); d > roundOff*math.Abs(v) && d > math.Abs(far[i]-v)/3 {
+// turnsAtZero reports whether an output has a slope by node k, a length, where that is 0.
+func (c *Corners) turnsAtZero(point []float64, k int) bool {
+	c.evaluate(point, point, 0)
+	zero, step := c.out[probed*k+2], c.nodes[k].size/64
+	tip, one, two := c.outputs(k, zero), c.outputs(k, zero+step), c.outputs(k, zero+2*step)
+	for i, v := range tip {
+		if d := math.Abs(one[i] - v); d > roundOff*math.Abs(v) && d > math.Abs(two[i]-v)/3 {
 			return true
 		}
 	}
