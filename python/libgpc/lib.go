@@ -338,7 +338,8 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			Device  *int   `json:"device"`
 			Scene   string `json:"scene"`
 			// Gains is the share by which those of the actuators are uncertain.
-			Gains float64 `json:"uncertain_gains"`
+			Gains  float64 `json:"uncertain_gains"`
+			Robots int     `json:"robots"` // of a crowd; 0: the case's scenes
 			measured
 		}
 		if err := options(opt, &o); err != nil {
@@ -351,6 +352,11 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		}
 		if s.catalogued, err = gains(s.catalogued, o.Gains); err != nil {
 			return err
+		}
+		if o.Robots != 0 {
+			if s.catalogued, err = s.catalogued.ForRobots(o.Robots); err != nil {
+				return err
+			}
 		}
 		if s.setup, err = s.catalogued.Setup(o.Method, o.Model); err != nil {
 			return err

@@ -250,3 +250,13 @@ def test_what_another_thread_closes_is_closed():
             t.join(60)
             assert not t.is_alive()
     assert told and all(text.endswith(" is closed") for text in told)
+
+
+def test_a_crowd_has_the_robots_that_are_asked_for():
+    with gpc.open("multiagent-moving", method="distributed-1", threads=1, robots=16) as s:
+        assert (len(s.spec.state), len(s.spec.action)) == (4 * 16, 2 * 16)
+        assert s.evaluate(episodes=1, progress=False)["safe"] == 1
+    with pytest.raises(gpc.InputError, match="5 robots, want more than 12"):
+        gpc.open("multiagent-moving", robots=5)
+    with pytest.raises(gpc.InputError, match="no scenes of 20 robots"):
+        gpc.open("cartpole", robots=20)
