@@ -51,8 +51,8 @@ func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.P
 	return plan, append(append(states, state...), ctx...)
 }
 
-// NewHorizon implements domain.Receding. Each decision starts warm from the previous one. Where that misses a
-// feasible optimum, the Solver's own starts follow. The first decision of an episode also starts from the Solver's
+// NewHorizon implements domain.Receding. Each decision starts warm from the previous one, with its multipliers. Where that
+// misses a feasible optimum, the Solver's own starts follow. The first decision of an episode also starts from the Solver's
 // library, where it has the whole look-ahead. The library is built where Prepare has not done so. The last resort is
 // the previous plan, shifted, or the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
@@ -63,7 +63,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
-// horizon solves successive decisions: warm from the previous one, with multipliers where that was solved, else cold.
+// horizon solves successive decisions: warm from the previous one where that was solved, else cold.
 type horizon struct {
 	shared *Solver // holds the library
 	cold   *Solver
@@ -106,7 +106,6 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 			copy(plan, h.warm.solution.u)
 		}
 	}
-	warm := solved
 	if !solved && !h.planGiven {
 		found, err := h.solveCold(s, c, steps, pref)
 		if err != nil && !unsolved(err) {
@@ -119,6 +118,7 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 			}
 		}
 	}
+	warm := solved
 	switch {
 	case solved:
 	case len(h.plan) > 0:
@@ -136,10 +136,10 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 // horizonSeed draws a decision's random starts.
 const horizonSeed = 1
 
-// solveCold solves from the Solver's own starts. A first decision with the whole look-ahead also tries the library's
-// plans, so it never costs more than without a library.
+// solveCold solves from the Solver's own starts, and hands the solution's iterate to warm. A first decision with the whole
+// look-ahead also tries the library's plans, so it never costs more than without a library.
 func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
-	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, ownStarts: h.cold.opt.Starts, retries: retries}
+	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, ownStarts: h.cold.opt.Starts, retries: retries, keepWorkspace: true}
 	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
 		l, err := h.shared.library(h.shared.ctx, nil)
 		if err != nil {
@@ -147,7 +147,14 @@ func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (
 		}
 		t.starts = l.plans(s, c, steps)
 	}
-	return t.minimise(pref, domain.WeightedSum)
+	best, err := t.minimise(pref, domain.WeightedSum)
+	if err == nil {
+		t.workspace.q.setLevel(0)
+		h.cold.work.workspaces.Put(h.warm.p)
+		h.warm.p, h.warm.solution = t.workspace, t.workspace.cur
+		h.warm.ready, h.warm.status = true, Status{Converged: true}
+	}
+	return best, err
 }
 
 // shift resizes plan for a solve: a given plan as it is, another one step on. The last action repeats.

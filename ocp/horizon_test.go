@@ -24,6 +24,25 @@ func plan(t *testing.T, h domain.Horizon, n int) (u []float64, cost float64, con
 	return u, cost, converged
 }
 
+// The decision after a cold one goes on from its iterate: what a correction needs is known, and from where the plan leads
+// it takes a few iterations, without another cold solve.
+func TestTheDecisionAfterAColdOneIsWarm(t *testing.T) {
+	s := solver(t, testdomain.NewCart(horizon))
+	h := s.NewHorizon(0)
+	u, _, _ := plan(t, h, 7)
+	if !h.Linearise() {
+		t.Fatal("a cold decision has no feedback")
+	}
+	corrected := make([]float64, 1)
+	if h.Correct(cartState, cartContext, corrected); math.Abs(corrected[0]-u[0]) > 1e-6 {
+		t.Errorf("where it was solved, its action is corrected from %v to %v", u[0], corrected[0])
+	}
+	before := s.Counts()
+	if plan(t, h, 6); s.Counts() != before {
+		t.Errorf("the next decision began cold: %+v after %+v", s.Counts(), before)
+	}
+}
+
 // A horizon's plan is Minimise's; from other plans, given or of the decision before, it
 // ends at the same.
 func TestHorizonIsMinimise(t *testing.T) {
