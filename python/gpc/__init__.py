@@ -22,12 +22,12 @@ from gpc.compiled import compile as compile
 from gpc.loops import FALLBACKS, Decision, Decisions, Loop, Loops
 from gpc.session import Session, Spec, Step, Switch, Variable, cases, version
 from gpc.session import open as open
-from gpc.system import Shape, System, box, disc, line
+from gpc.system import FreeTime, Shape, System, box, disc, free_time, line
 
 # open and compile are not among them: from gpc import * leaves Python's own.
 __all__ = [
-    "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "Switch", "System",
-    "Variable", "array", "box", "cases", "disc", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where", "zeros",
+    "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "FreeTime", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "Switch", "System",
+    "Variable", "array", "box", "cases", "disc", "free_time", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where", "zeros",
 ]
 
 __version__: str

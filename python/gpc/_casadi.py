@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpc import _expression as e
+from gpc._implicit import Equations
 from gpc._lib import InputError
 
 __all__ = ["CasadiFunction", "from_casadi"]
@@ -30,11 +31,14 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     )},
 }
 _WHY = {
-    "CALL": "a call of another function that cannot be expanded, such as an integrator or a root finder: write its equations",
+    "CALL": "a call of another function that cannot be expanded, such as an integrator: write its equations, and unknowns of equations by @y.algebraic",
     "BSPLINE": 'a B-spline of its own: write it by ca.interpolant(name, "bspline", grid, values), or a table by np.interp',
     "SOLVE": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded', "ERF": "the error function: there is no such operation",
     "LOGSUMEXP": "its log-sum-exp: write it by ca.exp and ca.log", "LINSOL": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded',
 }
+
+_INTERPOLANTS = ("LinearInterpolant", "BSplineInterpolant")
+_ROOTFINDERS = ("Newton", "FastNewton", "KinsolInterface", "ImplicitToNlp")
 
 
 def _nearest(x: Any) -> Any:
@@ -81,6 +85,44 @@ class _Interpolant:
             rows = len(values) // len(w)
             values = [functools.reduce(e.add, map(e.mul, values[i::rows], w)) for i in range(rows)]
         return values
+
+
+class _Rootfinder:
+    """A root finder of CasADi's: entries of its results as a function of those of its arguments."""
+
+    def __init__(self, f: Any, iterations: int) -> None:
+        g = f.oracle()
+        self.name, self.iterations, self.residual = f.name(), iterations, from_casadi(g, iterations=iterations)
+        # The unknowns are the argument that has another name than in the residual's function, and the result of that name.
+        self.unknown = next(i for i in range(f.n_in()) if f.name_in(i) != g.name_in(i))
+        self.root = f.name_out().index(g.name_in(self.unknown))
+        self.names = [f"{g.name_in(self.unknown)}[{i}]" for i in range(f.nnz_in(self.unknown))]
+        self.ends = np.cumsum([f.nnz_in(i) for i in range(f.n_in())])[:-1]
+
+    def _results(self, given: list[Any]) -> list[list[Any]]:
+        """The outputs of the residual's function, entry by entry."""
+        args = []
+        for entries, (shape, nonzeros) in zip(given, self.residual._in):
+            dense = np.zeros(shape[0] * shape[1]).astype(object)
+            dense[nonzeros] = [*entries]
+            args.append(dense.reshape(shape, order="F"))
+        results = self.residual(*args)
+        several = results if isinstance(results, tuple) else (results,)
+        return [[*e._objects(r).reshape(-1, order="F")[nonzeros]] for r, (_, nonzeros) in zip(several, self.residual._out)]
+
+    def __call__(self, x: list[Any]) -> list[Any]:
+        given = np.split(np.array(x, object), self.ends)
+        guess = given.pop(self.unknown)
+        code = e.Code(len(x))
+        inputs = np.array([e.Expression(code, i) for i in range(len(x))], object)
+        own = np.split(inputs, np.cumsum([len(g) for g in given]))
+        own.insert(self.unknown, own.pop())
+        equations = Equations(code, self._results(own)[self.root], len(guess))
+        z = equations.solve([v for g in given for v in g], [*guess], self.iterations, f"{self.name} of CasADi", self.names)
+        given.insert(self.unknown, np.array(z, object))
+        results = self._results(given)
+        results[self.root] = z
+        return [v for r in results for v in r]
 
 
 def _linear(grid: Any, x: Any) -> list[Any]:
@@ -162,7 +204,7 @@ def _shaped(entries: Any, shape: tuple[int, int]) -> Any:
     return e._vector(a[:, 0] if shape[1] == 1 else a)
 
 
-def from_casadi(f: Any) -> CasadiFunction:
+def from_casadi(f: Any, *, iterations: int = 8) -> CasadiFunction:
     """A casadi.Function as a function that equations of a System may call, with expressions or numbers.
 
         model = casadi.Function("f", [x, u], [rhs])     # of SX, or of MX that can be expanded
@@ -172,8 +214,8 @@ def from_casadi(f: Any) -> CasadiFunction:
         def _(s, u):
             return f(s, u)
 
-    Interpolants are lookups, outside of their grid as CasADi's. What does not map is an InputError that names it: integrators,
-    root finders, linear solves but by symbolicqr.
+    Interpolants are lookups, outside of their grid as CasADi's. A root finder is so many iterations of Newton's, as those of
+    System.algebraic. What does not map is an InputError that names it: integrators, linear solves but by symbolicqr.
     """
     import casadi
 
@@ -186,13 +228,15 @@ def from_casadi(f: Any) -> CasadiFunction:
         except RuntimeError as problem:
             raise InputError(f"{f.name()} of CasADi cannot be expanded to scalars: {_culprit(f, names, str(problem))}") from None
     code: list[tuple[Any, ...]] = []
-    made: dict[int, _Interpolant] = {}
+    made: dict[int, _Interpolant | _Rootfinder] = {}
     for k in range(f.n_instructions()):
         name: Any = names[f.instruction_id(k)]
         if name == "CALL":
             called = f.instructions_sx()[k].which_function()
-            if called.class_name() in ("LinearInterpolant", "BSplineInterpolant"):
+            if called.class_name() in _INTERPOLANTS:
                 name = made[called.__hash__()] = made.get(called.__hash__()) or _Interpolant(called)
+            elif called.class_name() in _ROOTFINDERS:
+                name = made[called.__hash__()] = made.get(called.__hash__()) or _Rootfinder(called, iterations)
             else:
                 raise InputError(f"{f.name()} of CasADi: instruction {k} is CALL of {called.name()} ({called.class_name()}), {_WHY['CALL']}")
         elif name not in ("INPUT", "OUTPUT", "CONST") and name not in _BINARY and name not in _UNARY:
@@ -207,8 +251,8 @@ def _culprit(f: Any, names: dict[int, str], problem: str) -> str:
     if f.is_a("MXFunction"):
         for k in range(f.n_instructions()):
             name = names[f.instruction_id(k)]
-            if name == "CALL" and f.instruction_MX(k).which_function().class_name().endswith("Interpolant"):
-                return f"instruction {k} is CALL of an interpolant, which CasADi expands since 3.7: install a newer one, or write it by np.interp"
+            if name == "CALL" and f.instruction_MX(k).which_function().class_name() in (*_INTERPOLANTS, *_ROOTFINDERS):
+                return f"instruction {k} is CALL of an interpolant or a root finder, which CasADi expands since 3.7: install a newer one"
             if name in _WHY and name != "ERF":
                 return f"instruction {k} is {name}, {_WHY[name]}"
     lines = [x for x in problem.splitlines() if x.strip()]

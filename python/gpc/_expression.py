@@ -63,6 +63,8 @@ class Code:
         self.lines: list[Line] = []
         self._known: dict[tuple[Any, ...], int] = {}
         self.refused: InputError | None = None  # a branch, which an except of the user's may have hidden
+        self.line: Line | None = None  # the line of operations that are written again, in place of the caller's
+        self.solved: list[Any] = []  # what equations were solved for, to be checked
 
     def put(self, *node: Any) -> int:
         key = (*node, math.copysign(1, node[1])) if node[0] == "const" else node
@@ -70,7 +72,7 @@ class Code:
         if found is None:
             found = self._known[key] = self.inputs + len(self.nodes)
             self.nodes.append(node)
-            self.lines.append(_line())
+            self.lines.append(self.line or _line())
         return found
 
     def value(self, x: Any, where: str | None = None) -> int:
@@ -310,7 +312,7 @@ def _binary(op: str, number: Callable[[Any, Any], Any]) -> Callable[[Any, Any], 
 
 
 sqrt, exp, log, absolute, floor = (_unary(op, f) for op, f in (("sqrt", np.sqrt), ("exp", np.exp), ("log", np.log), ("abs", np.abs), ("floor", np.floor)))
-sinh = _unary("sinh", np.sinh)
+sinh, detach = _unary("sinh", np.sinh), _unary("detach", lambda x: x)
 minimum, maximum, hypot = _binary("min", np.minimum), _binary("max", np.maximum), _binary("hypot", np.hypot)
 # A truth of numbers is a number too, as that of expressions: NumPy's would add up to one.
 less, at_most, equal = (
@@ -528,6 +530,8 @@ def _eliminate(a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
     rows = np.concatenate([a, b.reshape(n, -1)], axis=1)
     for k in range(n):
         for i in range(k + 1, n):
+            if _is(rows[i, k], 0):
+                continue
             larger = less(absolute(rows[k, k]), absolute(rows[i, k]))
             for j in range(k, rows.shape[1]):
                 rows[k, j], rows[i, j] = choose(larger, rows[i, j], rows[k, j]), choose(larger, rows[k, j], rows[i, j])

@@ -29,7 +29,7 @@ def jump(code: Sequence[Sequence[Any]], results: Sequence[int], inputs: Floats, 
     entries = len(inputs)
     depends = list((inputs != moved).any(axis=1))
     for op, *operands in code:
-        depends.append(op != "const" and any(depends[v] for v in operands))
+        depends.append(op not in ("const", "detach") and any(depends[v] for v in operands))
     candidates = [entries + i for i, (op, *v) in enumerate(code) if depends[entries + i] and (
         op in _COMPARISONS or op == "select" and depends[v[0]] and not (v[0] >= entries and code[v[0] - entries][0] in _TRUTHS)
     )]

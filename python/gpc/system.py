@@ -40,13 +40,14 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpc._expression import Code, Expression, Vector, _objects, at, evaluate, refusal
+from gpc._expression import Code, Expression, Vector, _objects, _solve, add, at, choose, div, evaluate, less, mul, refusal
+from gpc._implicit import Equations
 from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
 from gpc.results import Findings
 
-__all__ = ["Shape", "System", "box", "disc", "line"]
+__all__ = ["FreeTime", "Shape", "System", "box", "disc", "free_time", "line"]
 
 declare("gpc_system", TEXT, OUT)
 declare("gpc_check", TEXT, OUT)
@@ -54,7 +55,8 @@ declare("gpc_check", TEXT, OUT)
 Variables = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
-CLOCK = "clock"
+CLOCK, DURATION = "clock", "duration"
+_BEFORE_THE_END = 1e3  # a terminal margin until the last decision
 _FORM = 'want a unit such as "m", ("m", lo, hi), (lo, hi), or a dict with unit, lo, hi'
 _SWITCHED = ", or gpc.on_off(), gpc.one_of(…) or gpc.integer(lo, hi) of an action that takes one of a few values"
 
@@ -89,6 +91,21 @@ def box(role: str, x: Any, y: Any, width: Any, height: Any, *, of: int = 0) -> S
     return line(role, (x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h), (x - w, y - h), of=of)
 
 
+class FreeTime:
+    """How long a period may be, s; free_time makes it."""
+
+    def __init__(self, lo: float, hi: float) -> None:
+        self.lo, self.hi = (number(v, f"free_time: {name}", "a time in s") for name, v in (("lo", lo), ("hi", hi)))
+        if not 0 < self.lo < self.hi < np.inf:
+            raise InputError(f"free_time({lo!r}, {hi!r}): want the shortest and the longest period, s, with 0 < lo < hi")
+
+
+def free_time(lo: float, hi: float) -> FreeTime:
+    """Periods that each decision chooses the length of, from lo to hi, s: time= of a System, in place of period. The action has
+    one entry more, duration, which objectives read: their sum is the end time."""
+    return FreeTime(lo, hi)
+
+
 class _Written:
     """A function of the system as it was written down."""
 
@@ -96,6 +113,7 @@ class _Written:
         self.name, self.where, self.inputs, self.outputs = name, where, inputs, outputs
         if code.refused:
             raise code.refused
+        self.solved = code.solved
         self.code, self.results, self.lines = code.needed([code.value(v, f"{where}{name}[{i}]: ") for i, v in enumerate(results)])
 
     def document(self) -> dict[str, Any]:
@@ -107,6 +125,8 @@ class _Written:
 
     def values(self, *inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The outputs at points: inputs are [entries, points], as the result is. What is not finite is an error of its line."""
+        for solution in self.solved:
+            solution.check_at(np.concatenate(inputs))
         values = evaluate(self.code, np.concatenate(inputs))
         entries = sum(size for _, _, size in self.inputs)
         for i, v in enumerate(self.results):
@@ -204,13 +224,13 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
 
 class System:
     """A controlled system: what its vectors are, and its equations by the decorators ode or step, objectives,
-    margins and, as needed, memory, escape, initial, urgency, failed, measured and picture.
+    margins and, as needed, algebraic, terminal_objectives, terminal_margins, memory, escape, initial, urgency, failed, measured and picture.
 
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
     box, of a scenario's parameter the range that an episode draws it from; those of a state or a margin, optional, its typical range.
     gpc.on_off, gpc.one_of and gpc.integer are actions that take one of a few values. So does an action between whole numbers lo and hi
     that discrete marks, a list of True and False in the order of the actions, as CasADi's nlpsol has it.
-    steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan
+    steps is the number of decisions in an episode, period the time between two, s, or time=gpc.free_time(lo, hi). horizon says that the plant runs on: a plan
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
     after steps decisions. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
     or a dict with linear, quadratic and priority. rates map names of actions to how much they may change from one decision to the next; the context then
@@ -222,7 +242,7 @@ class System:
 
     def __init__(
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
-        steps: int, period: float, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
+        steps: int, period: float | None = None, time: FreeTime | None = None, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
         soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, blocks: Sequence[int] | None = None, discrete: Sequence[bool] | None = None,
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
@@ -236,10 +256,12 @@ class System:
             raise InputError(f"horizon is {horizon!r}, want how many decisions a plan looks ahead where episodes have no end, or 0 where they end")
         if not 0 <= number(delay, "delay", "a number of periods") <= steps - 1:
             raise InputError(f"delay is {delay!r}, want 0 to {steps - 1} periods, one less than steps")
+        if time is not None:
+            action, period = self._timed(action, time, period, horizon, delay, rates)
         if not number(period, "period", "the time between two decisions, s") > 0:
             raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
-        self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period), int(horizon)
-        self.delay = float(delay)
+        self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period or 0), int(horizon)
+        self.delay, self.time = float(delay), time
         self._clock = [] if self.horizon else [CLOCK]
         self._state, self._context = _variables("state", state), _variables("context", context)
         self._action, self._switched = self._actions(action, discrete)
@@ -254,6 +276,9 @@ class System:
         self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
         self._objectives: dict[str, dict[str, Any]] = {}
         self._margins: dict[str, dict[str, Any]] = {}
+        self._terminal: dict[str, dict[str, dict[str, Any]]] = {"objectives": {}, "margins": {}}
+        self._algebraic: dict[str, dict[str, Any]] = {}
+        self._iterations = 0
         self._integrator: dict[str, Any] | None = None
         self._escape_steps = 0
         self._measurement: dict[str, Any] | None = None
@@ -277,6 +302,21 @@ class System:
             "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,
         }
         self._text: str | None = None
+
+    def _timed(self, action: Variables, time: FreeTime, period: float | None, horizon: int, delay: float, rates: Any) -> tuple[Variables, float]:
+        """The actions with the duration, and the longest period."""
+        if not isinstance(time, FreeTime):
+            raise InputError(f"time is {time!r}, want gpc.free_time(lo, hi) in place of period")
+        for given, why in (
+            (period is not None, "period is given too: the periods are from lo to hi of free_time, leave it out"),
+            (horizon, "horizon says that the plant runs on: there is no end whose time could be free, leave one of the two out"),
+            (delay, "delay counts periods, and these have no length of their own: leave one of the two out"),
+            (isinstance(rates, Mapping) and DURATION in rates, f"rates[{DURATION!r}] is a rate of the time itself: leave it out"),
+            (isinstance(action, Mapping) and DURATION in action, f"action[{DURATION!r}] is added by itself: leave it out, or give yours another name"),
+        ):
+            if given:
+                raise InputError(f"time=gpc.free_time({time.lo:g}, {time.hi:g}), and {why}")
+        return {**action, DURATION: ("s", time.lo, time.hi)} if isinstance(action, Mapping) and action else action, time.hi
 
     def _actions(self, given: Variables, discrete: Sequence[bool] | None) -> tuple[dict[str, dict[str, Any]], dict[str, Switched]]:
         """The actions in the form of a file, and those of them that are switched."""
@@ -324,6 +364,45 @@ class System:
         """Every hard limit as a margin that is ≥ 0 where it is kept, of (s, c, u, n), each with its name and unit."""
         self._margins = self._declared("margins", 'speed="m/s"', units, more)
         return self._take("margins")
+
+    def terminal_objectives(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
+        """What the state costs that an episode ends in, of (s, c, u, n) of the last decision: names as those of objectives. Of an
+        objective of that name it is a part; others are objectives of their own."""
+        return self._at_the_end("objectives", 'position="m²"', units, more)
+
+    def terminal_margins(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
+        """Limits of the state that an episode ends in, as margins that are ≥ 0 where they are kept, of (s, c, u, n) of the last decision."""
+        return self._at_the_end("margins", 'speed="m/s"', units, more)
+
+    def _at_the_end(self, kind: str, such: str, units: Variables | None, more: Mapping[str, Any]) -> Callable[[F], F]:
+        if not self._clock:
+            raise InputError(
+                f"terminal_{kind} of a system with horizon={self.horizon}: it runs on, and has no last decision; each plan ends in a terminal cost and limits of its own. "
+                f"Write {'costs' if kind == 'objectives' else 'limits'} of every state by @{self.name}.{kind}, or leave horizon out"
+            )
+        self._terminal[kind] = self._declared(f"terminal_{kind}", such, units, more)
+        return self._take(f"terminal_{kind}")
+
+    def algebraic(
+        self, units: Variables | None = None, *, guess: Mapping[str, float] | Callable[..., Any] | None = None, iterations: int = 8, **more: Any,
+    ) -> Callable[[F], F]:
+        """Algebraic states z by name, each with its unit: the function returns, of (s, c, u, z), as many residuals, which are 0 at them.
+        Other functions read them by a parameter z, and those of the state after the action, n, by zn.
+
+        They are written down as so many of Newton's iterations from a guess, 0 where there is none: numbers by name, or a function of
+        (s, c, u). What has not settled after them is an InputError with the residual."""
+        self._algebraic = self._declared("algebraic", 'current="A"', units, more)
+        if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
+            raise InputError(f"algebraic: iterations is {iterations!r}, want a number of Newton's iterations, at least 1")
+        if guess is not None and not callable(guess) and not isinstance(guess, Mapping):
+            raise InputError(f"algebraic: guess is {guess!r}, want numbers by name, or a function of (s, c, u)")
+        numbers: dict[str, Any] = dict(guess) if isinstance(guess, Mapping) else {}
+        for name in numbers:
+            if name not in self._algebraic:
+                raise InputError(f"algebraic: guess[{name!r}] is none of {', '.join(self._algebraic)}")
+        self._functions["guess"] = guess if callable(guess) else lambda: [numbers.get(k, 0.0) for k in self._algebraic]
+        self._iterations = int(iterations)
+        return self._take("algebraic")
 
     def escape(self, steps: int) -> Callable[[F], F]:
         """An action that leads away from the limits within so many steps, such as braking, of (s, c)."""
@@ -409,20 +488,32 @@ class System:
 
     def _names(self, vector: str) -> list[str]:
         return {
-            "state": [*self._state], "context": [*self._context, *self._clock], "action": [*self._action], "objectives": [*self._objectives],
-            "margins": [*self._margins], "scenario": [*self._scenario],
+            "state": [*self._state], "context": [*self._context, *self._clock], "action": [*self._action], "objectives": [*self._declarations("objectives")],
+            "margins": [*self._declarations("margins")], "scenario": [*self._scenario], "algebraic": [*self._algebraic],
         }[vector]
 
-    _vectors = {"s": "state", "c": "context", "u": "action", "n": "state", "p": "scenario"}
+    def _declarations(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The objectives or margins, with those of the end."""
+        own, end = (self._objectives if kind == "objectives" else self._margins), self._terminal[kind]
+        for name, v in end.items():
+            if name in own and (kind == "margins" or v.get("unit") != own[name].get("unit")):
+                why = "give it another name" if kind == "margins" else f"in {own[name].get('unit') or 'no unit'}: want the same unit, or another name"
+                raise InputError(f"{self._where(f'terminal_{kind}')}terminal_{kind} has {name!r}, which {kind} have too, {why}")
+        return {**own, **{k: v for k, v in end.items() if k not in own}}
+
+    _vectors = {"s": "state", "c": "context", "u": "action", "n": "state", "p": "scenario", "z": "algebraic"}
 
     def _call(self, name: str, known: Mapping[str, Vector]) -> Any:
         """The user's function of what it asks for."""
         f = self._functions[name]
         try:
             parameters = inspect.signature(f).parameters
+            for z, state in (("z", "s"), ("zn", "n")) if self._algebraic and name not in ("algebraic", "guess") else ():
+                if z in parameters and state in known:
+                    known = {**known, z: Vector(self._solved(name, known, state), [*self._algebraic])}
             strange = [w for w, p in parameters.items() if w not in known and p.default is p.empty]
             if strange:
-                meaning = ", ".join(f"{k} ({'the state after the action' if k == 'n' else self._vectors[k]})" for k in known)
+                meaning = ", ".join(f"{k} ({'the state after the action' if k == 'n' else self._vectors[k[0]]})" for k in known)
                 raise InputError(f"{self._where(name)}the function {name} has a parameter {strange[0]!r}; it may ask for {meaning}")
             return f(**{w: known[w] for w in parameters if w in known})
         except Error:
@@ -468,18 +559,22 @@ class System:
         code, known, arguments = self._begin(*inputs)
         names = self._names(vector)
         results = self._entries(name, self._call(name, known), names, what)
+        if name == "ode" and self.time:
+            results = [mul(v, div(known["u"][DURATION], self.period)) for v in results]
         return _Written(name, self._where(name), arguments, [(output, vector, len(names))], code, results)
 
     def _write(self) -> list[_Written]:
         for name, why in (("objectives", "what an action costs"), *((() if "step" in self._functions else (("ode", "how the state changes, or step"),)))):
-            if name not in self._functions:
+            if name not in self._functions and f"terminal_{name}" not in self._functions:
                 raise InputError(f"system {self.name!r} has no function {name}, {why}: write one below @{self.name}.{name}" + ("" if name == "step" else "(…)"))
         if "step" in self._functions and "ode" in self._functions:
             raise InputError(f"{self._where('step')}system {self.name!r} has both ode and step, want one of them")
+        if self.time and "step" in self._functions:
+            raise InputError(f"{self._where('step')}{self.name}.step is the state after a whole period, and time=gpc.free_time(…) leaves its length open: write the equations as @{self.name}.ode")
         all = [self._written("ode", "scu", "ds", "state", "derivatives")] if "ode" in self._functions else []
-        all += [self._steps(), self._written("objectives", "scun", "j", "objectives", "objectives")]
-        if "margins" in self._functions:
-            all.append(self._written("margins", "scun", "m", "margins", "margins"))
+        all += [self._steps(), self._rewritten("objectives")]
+        if self._names("margins"):
+            all.append(self._rewritten("margins"))
         if "escape" in self._functions:
             all.append(self._written("escape", "sc", "u", "action", "entries of an action"))
         all.append(self._starts())
@@ -492,6 +587,39 @@ class System:
         if self._measurement is not None:
             all.append(self._outputs())
         return all
+
+    def _rewritten(self, kind: str) -> _Written:
+        """The objectives or margins, with those of the end at the last decision."""
+        code, known, arguments = self._begin(*"scun")
+        values: dict[str, Any] = dict.fromkeys(self._names(kind), 0.0)
+        end = f"terminal_{kind}"
+        for part, own in ((kind, self._objectives if kind == "objectives" else self._margins), (end, self._terminal[kind])):
+            for name, v in zip(own, self._entries(part, self._call(part, known), [*own], kind)) if part in self._functions else ():
+                if part == end:
+                    v = choose(less(1 - 1.5 / self.steps, known["c"][CLOCK]), v, 0.0 if kind == "objectives" else _BEFORE_THE_END)
+                values[name] = add(values[name], v)
+        where = self._where(kind if kind in self._functions else end)
+        return _Written(kind, where, arguments, [("j" if kind == "objectives" else "m", kind, len(values))], code, [*values.values()])
+
+    def _solved(self, name: str, known: Mapping[str, Vector], state: str) -> list[Any]:
+        """The algebraic states in a state, for the function of that name."""
+        names, of = [*self._algebraic], ("algebraic", "guess")
+        if "u" not in known and any("u" in inspect.signature(self._functions[f]).parameters for f in of):
+            raise InputError(f"{self._where(name)}{name} asks for {'z' if state == 's' else 'zn'}, which depends on the action: {name} is of {', '.join(known)} alone")
+        at_state = {"s": known[state], **{k: known[k] for k in "cu" if k in known}}
+        guess = self._entries("guess", self._call("guess", at_state), names, "numbers")
+        code, inputs, _ = self._begin("s", "c", "u", "z")
+        equations = Equations(code, self._entries("algebraic", self._call("algebraic", inputs), names, "residuals"), len(names))
+        for i, unknown in enumerate(names):
+            if not equations.depends(i):
+                raise InputError(f"{self._where('algebraic')}none of the residuals that algebraic returns depends on z.{unknown}")
+        values = [*at_state["s"], *at_state["c"], *at_state.get("u", [0.0] * len(self._action))]
+        return equations.solve(values, guess, self._iterations, f"{self._where('algebraic')}algebraic", names)
+
+    def _unknowns(self) -> _Written:
+        """The algebraic states as a function."""
+        code, known, arguments = self._begin("s", "c", "u")
+        return _Written("algebraic", self._where("algebraic"), arguments, [("z", "algebraic", len(self._algebraic))], code, self._solved("algebraic", known, "s"))
 
     def _steps(self) -> _Written:
         """The step of state and context, or of the context alone where ode makes the state."""
@@ -582,8 +710,8 @@ class System:
         """The soft limits in the form of a file."""
         out: list[dict[str, Any]] = []
         for name, form in self._soft.items():
-            if name not in self._margins:
-                raise InputError(f"soft[{name!r}] is none of the margins: {', '.join(self._margins) or 'there are none'}")
+            if name not in self._names("margins"):
+                raise InputError(f"soft[{name!r}] is none of the margins: {', '.join(self._names('margins')) or 'there are none'}")
             if isinstance(form, Mapping):
                 strange = [k for k in form if k not in ("linear", "quadratic", "priority")]
                 if strange:
@@ -657,11 +785,11 @@ class System:
         vectors = [{"name": v, "entries": self._names(v)} for v in ("state", "context", "action", "objectives", "margins", "scenario")]
         out: dict[str, Any] = {
             "format": "gpc-system", "version": 1, "name": self.name, "description": self.description, "state": [*self._state.values()],
-            "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
-            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
+            "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._declarations("objectives").values()],
+            "margins": [*self._declarations("margins").values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
             "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks,
-            "switches": [w.document(name, [*self._objectives]) for name, w in self._switched.items()], **self._hints, "picture": pictured,
+            "switches": [w.document(name, self._names("objectives")) for name, w in self._switched.items()], **self._hints, "picture": pictured,
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
         return {k: v for k, v in json.loads(as_json(out)).items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
@@ -717,7 +845,7 @@ class System:
     def function(self, name: str) -> Callable[..., NDArray[np.float64]]:
         """One of the functions as it was written down, of numbers: such as function("ode")(s, c, u)."""
         written, _ = self._all()
-        for w in written:
+        for w in [*written, *([self._unknowns()] if self._algebraic else [])]:
             if w.name == name:
                 sizes = [size for _, _, size in w.inputs]
 
@@ -735,13 +863,13 @@ class System:
         return f"{steps} of {self.period:g} s"
 
     def __repr__(self) -> str:
-        has = ", ".join(self._functions) or "no functions yet"
+        has = ", ".join(f for f in self._functions if f != "guess") or "no functions yet"
         return f"<gpc.System {self.name!r}: {len(self._state)} states, {len(self._action)} actions, {self._length()}; {has}>"
 
     def _repr_html_(self) -> str:
         rows = []
-        for field, of in (("state", self._state), ("context", self._context), ("action", self._action), ("objective", self._objectives),
-                          ("margin", self._margins), ("scenario", self._scenario)):
+        for field, of in (("state", self._state), ("context", self._context), ("action", self._action), ("algebraic", self._algebraic),
+                          ("objective", self._declarations("objectives")), ("margin", self._declarations("margins")), ("scenario", self._scenario)):
             for name, v in of.items():
                 span = f"[{v['lo']:g}, {v['hi']:g}]" if "lo" in v and "hi" in v else ""
                 if of is self._action and name in self._switched:
