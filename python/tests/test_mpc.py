@@ -1,6 +1,8 @@
 """What users of do-mpc, acados, CasADi, GEKKO and JuMP look for: algebraic states, costs and limits of the end, a free end time."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -307,3 +309,55 @@ def test_a_plan_that_ends_where_it_began():
     with gpc.nmpc(y, threads=1) as exact:
         r = exact.evaluate("nmpc", episodes=3, seed=1, progress=False)
     assert r["safe"] == 1 and r["margin_min"] < 0.011 and r["regret"]["n"] == 3
+
+
+PAGE = (Path(__file__).parents[2] / "docs/how-to/from-mpc.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+
+
+def of_the_page(section):
+    """The system of a section of docs/how-to/from-mpc.md, and its text."""
+    (text,) = re.findall(r"```python\n(.*?)```", SECTIONS[section], re.S)
+    known = {}
+    exec(compile(text, section, "exec"), known)
+    return next(v for v in known.values() if isinstance(v, gpc.System)), text
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_systems_of_the_page_are_decided(section):
+    """Each is safe and has its optima, and what its table says of it stands in it."""
+    y, text = of_the_page(section)
+    named = [code for line in SECTIONS[section].splitlines() if line.startswith("|") for code in re.findall(r"`(.*?)`", line.split(" | ")[-1]) if f"{y.name}." in code or '":' in code]
+    general = ("gpc.", 'soft={"name": (')
+    assert named and all(code in text or code.startswith(general) for code in named), [c for c in named if c not in text]
+    with gpc.nmpc(y, threads=1) as exact:
+        r = exact.evaluate("nmpc", episodes=2, seed=1, progress=False)
+    assert r["safe"] == 1 and r["regret"]["n"] == 2
+
+
+def test_the_race_is_opti_s(tmp_path):
+    """The time of the lap is within 1 % that of Opti's with as many even periods."""
+    ca = pytest.importorskip("casadi")
+    y, file = of_the_page("CasADi, Opti")[0], tmp_path / "trace.jsonl"
+    with gpc.nmpc(y, threads=1) as exact:
+        exact.evaluate("nmpc", episodes=2, seed=3, trace=str(file), progress=False)
+    trace = traces.read(str(file))
+    for episode, scene in zip(trace.episodes, trace.scenes):
+        opti, N = ca.Opti(), 30
+        X, U, T = opti.variable(2, N + 1), opti.variable(1, N), opti.variable()
+        opti.minimize(T)
+        for k in range(N):
+            h, rate = T / N, lambda x, u=U[:, k]: ca.vertcat(x[1], u - x[1])
+            a = rate(X[:, k])
+            b = rate(X[:, k] + h / 2 * a)
+            c = rate(X[:, k] + h / 2 * b)
+            opti.subject_to(X[:, k + 1] == X[:, k] + h / 6 * (a + 2 * b + 2 * c + rate(X[:, k] + h * c)))
+        opti.subject_to(X[1, 1:] <= 1 - ca.sin(2 * ca.pi * X[0, 1:]) / 2)
+        opti.subject_to(opti.bounded(0, U, 1))
+        opti.subject_to(X[:, 0] == ca.DM(scene["s"]))
+        opti.subject_to(X[0, N] == 1)
+        opti.subject_to(T >= 0)
+        opti.set_initial(X[1, :], 1)
+        opti.set_initial(T, 1)
+        opti.solver("ipopt", {"print_time": False}, {"print_level": 0, "sb": "yes"})
+        assert trace["u"][trace["episode"] == episode][:, 1].sum() == pytest.approx(opti.solve().value(T), rel=0.01)
