@@ -94,8 +94,10 @@ class _Rootfinder:
         g = f.oracle()
         self.name, self.iterations, self.residual = f.name(), iterations, from_casadi(g, iterations=iterations)
         # The unknowns are the argument that has another name than in the residual's function, and the result of that name.
-        self.unknown = next(i for i in range(f.n_in()) if f.name_in(i) != g.name_in(i))
-        self.root = f.name_out().index(g.name_in(self.unknown))
+        found = [i for i in range(f.n_in()) if f.name_in(i) != g.name_in(i)]
+        if len(found) != 1 or g.name_in(found[0]) not in f.name_out():
+            raise InputError(f"{f.name()} of CasADi is a root finder that this version of CasADi writes in another form: write its equations by @y.algebraic")
+        self.unknown, self.root = found[0], f.name_out().index(g.name_in(found[0]))
         self.names = [f"{g.name_in(self.unknown)}[{i}]" for i in range(f.nnz_in(self.unknown))]
         self.ends = np.cumsum([f.nnz_in(i) for i in range(f.n_in())])[:-1]
 

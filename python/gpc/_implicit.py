@@ -131,7 +131,7 @@ class Solution:
         if moved[i, point] > _SETTLED:
             k = int(np.argmax(np.abs(residuals[:, point])))
             raise InputError(
-                f"{self._where}: after {self._iterations} iterations residual {k} is {residuals[k, point]:.3g}, want 0, where {self._names[i]!r} is {z[i, point]:.6g}, and "
+                f"{self._where}: after {self._iterations} iterations residual {k} is {residuals[k, point]:.3g}, want 0, where {self._names[int(i)]!r} is {z[i, point]:.6g}, and "
                 f"the next would change it by {-steps[i, point]:.3g}: {_ADVICE}"
             )
 

@@ -494,7 +494,7 @@ class System:
 
     def _declarations(self, kind: str) -> dict[str, dict[str, Any]]:
         """The objectives or margins, with those of the end."""
-        own, end = (self._objectives if kind == "objectives" else self._margins), self._terminal[kind]
+        own, end = (self._objectives if kind == "objectives" else self._margins), self._terminal[kind] if f"terminal_{kind}" in self._functions else {}
         for name, v in end.items():
             if name in own and (kind == "margins" or v.get("unit") != own[name].get("unit")):
                 why = "give it another name" if kind == "margins" else f"in {own[name].get('unit') or 'no unit'}: want the same unit, or another name"
@@ -508,7 +508,7 @@ class System:
         f = self._functions[name]
         try:
             parameters = inspect.signature(f).parameters
-            for z, state in (("z", "s"), ("zn", "n")) if self._algebraic and name not in ("algebraic", "guess") else ():
+            for z, state in (("z", "s"), ("zn", "n")) if "algebraic" in self._functions and name not in ("algebraic", "guess") else ():
                 if z in parameters and state in known:
                     known = {**known, z: Vector(self._solved(name, known, state), [*self._algebraic])}
             strange = [w for w, p in parameters.items() if w not in known and p.default is p.empty]
@@ -610,6 +610,8 @@ class System:
         guess = self._entries("guess", self._call("guess", at_state), names, "numbers")
         code, inputs, _ = self._begin("s", "c", "u", "z")
         equations = Equations(code, self._entries("algebraic", self._call("algebraic", inputs), names, "residuals"), len(names))
+        if code.refused:
+            raise code.refused
         for i, unknown in enumerate(names):
             if not equations.depends(i):
                 raise InputError(f"{self._where('algebraic')}none of the residuals that algebraic returns depends on z.{unknown}")
@@ -712,6 +714,8 @@ class System:
         for name, form in self._soft.items():
             if name not in self._names("margins"):
                 raise InputError(f"soft[{name!r}] is none of the margins: {', '.join(self._names('margins')) or 'there are none'}")
+            if name in self._terminal["margins"] and "lo" not in self._terminal["margins"][name]:
+                raise InputError(f'soft[{name!r}] is a limit of the end, whose usual size is not known: give it a range, such as {name}=("m", 0, 1)')
             if isinstance(form, Mapping):
                 strange = [k for k in form if k not in ("linear", "quadratic", "priority")]
                 if strange:
@@ -845,7 +849,7 @@ class System:
     def function(self, name: str) -> Callable[..., NDArray[np.float64]]:
         """One of the functions as it was written down, of numbers: such as function("ode")(s, c, u)."""
         written, _ = self._all()
-        for w in [*written, *([self._unknowns()] if self._algebraic else [])]:
+        for w in [*written, *([self._unknowns()] if "algebraic" in self._functions else [])]:
             if w.name == name:
                 sizes = [size for _, _, size in w.inputs]
 
@@ -860,7 +864,7 @@ class System:
 
     def _length(self) -> str:
         steps = f"runs on, a horizon of {self.horizon} steps" if self.horizon else f"{self.steps} steps"
-        return f"{steps} of {self.period:g} s"
+        return f"{steps} of {'up to ' if self.time else ''}{self.period:g} s"
 
     def __repr__(self) -> str:
         has = ", ".join(f for f in self._functions if f != "guess") or "no functions yet"

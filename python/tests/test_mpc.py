@@ -259,6 +259,20 @@ def test_the_end_is_refused_where_there_is_none():
         y.text()
 
 
+def test_a_soft_limit_of_the_end():
+    """It is exceeded where it costs less than to keep it, and needs a range, by which its excess is smoothed."""
+    reached = {}
+    for price in (0.01, 1e3):
+        y = oscillator(soft={"near": price})
+        y.terminal_margins(near=("1", 0, 1))(lambda n: 0.001 - n.x1**2 - n.x2**2)
+        with gpc.nmpc(y, threads=1) as exact:
+            reached[price] = exact.evaluate("nmpc", episodes=2, seed=1, progress=False)["soft"][0]["largest"]
+    assert reached[0.01] > 1e-3 > 1e-5 > reached[1e3]
+    y.terminal_margins(near="1")(lambda n: 0.001 - n.x1**2 - n.x2**2)
+    with pytest.raises(gpc.InputError, match=r"soft\['near'\] is a limit of the end, .*give it a range"):
+        y.text()
+
+
 def sprint(**more):
     y = gpc.System("sprint", state={"x": "m", "v": "m/s"}, scenario={"x": (-2, -0.5)}, steps=10, **{"action": {"a": ("m/s²", -2, 2)}, "time": gpc.free_time(0.01, 0.5), **more})
     y.ode()(lambda s, u: (s.v, u.a))
