@@ -40,7 +40,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpc._expression import Code, Expression, Vector, _objects, _solve, add, at, choose, div, evaluate, less, mul, refusal
+from gpc._expression import Code, Expression, Vector, _objects, add, at, choose, div, evaluate, less, mul, refusal
 from gpc._implicit import Equations
 from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
