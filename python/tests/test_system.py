@@ -767,7 +767,7 @@ def test_a_system_is_checked():
         (spoilt(lambda c: (c.goal**2, 1.0)), "error", "", "no objective depends on the action"),
         (spoilt(lambda n, u: (-10 - n.x, u.force**2)), "remark", "objective position", "is negative at 40 of 40 states"),
         (spoilt(scenario={"x": (-1000, 1000), "v": (-0.5, 0.5), "goal": (-1, 1)}), "remark", "state x", "has the range [-2, 2] m and is about"),
-        (spoilt(lambda c, u, n: (np.abs(n.x - c.goal), 0.01 * u.force**2)), "remark", "objective position", "has a corner at the state"),
+        (spoilt(lambda c, u, n: (np.floor(4 * (n.x - c.goal)) ** 2, 0.01 * u.force**2)), "remark", "objective position", "jumps at the state"),
         (spoilt(rest=[5]), "hint", "state v", "the action at rest, [5]"),
     ):
         found = y.check()
@@ -776,6 +776,21 @@ def test_a_system_is_checked():
         name = {"margins": "margins", "objectives": "objectives", "step": "ode"}.get(matching[0]["function"])
         assert matching[0]["where"] == (f"{__file__}:{y._functions[name].__code__.co_firstlineno}: " if name else "")
         assert says in repr(found) and bool(found.errors) == (severity == "error" or of == "state x") and found._repr_html_().count("<tr>") == len(found) + 1
+
+
+def test_optima_lie_in_corners():
+    for cost in (
+        lambda c, u, n: np.abs(n.x - c.goal) + 0.05 * np.abs(u.force),
+        lambda c, u, n: np.maximum(0, np.abs(n.x - c.goal) - 0.1) + 0.1 * np.abs(n.v) + 0.01 * u.force**2,
+        lambda c, u, n: (n.x - c.goal) ** 2 + np.where(u.force > 0, 0.3, 0.1) * u.force + 1,
+        lambda c, u, n: np.hypot(n.x - c.goal, 0.3 * n.v) + 0.01 * u.force**2,
+    ):
+        y = cart("corners", steps=20)
+        y.objectives(position="1", effort="1")(lambda c, u, n, cost=cost: (cost(c, u, n), 1e-3 * u.force**2))
+        assert not [f for f in y.check() if f["severity"] != "hint"]
+        with gpc.nmpc(y, threads=1) as exact:
+            run = exact.evaluate(episodes=5, progress=False)
+        assert run["safe"] == 1 and run["regret_n"] == 5 and abs(run["regret"]["mean_pct"]) < 0.01
 
 
 def test_compile_and_nmpc_check_first(tmp_path):
@@ -791,7 +806,7 @@ def test_compile_and_nmpc_check_first(tmp_path):
     missing = run["no_reference"][0]
     assert missing["episodes"] == 2 and missing["reason"] == "no plan keeps the limits" and len(missing["start"]) == 2 and run["findings"][0]["severity"] == "error"
     assert "in 2 of 2 episodes: no plan keeps the limits, first in episode 0 from [" in repr(run) and "no episode is safe and has a reference" in repr(run)
-    with pytest.warns(UserWarning, match="corner") as seen, gpc.open(spoilt(lambda c, u, n: (np.abs(n.x - c.goal), u.force**2)), method="hold", threads=1) as held:
+    with pytest.warns(UserWarning, match="jumps") as seen, gpc.open(spoilt(lambda c, u, n: (np.floor(4 * (n.x - c.goal)) ** 2, u.force**2)), method="hold", threads=1) as held:
         held.evaluate(episodes=1)
         held.evaluate(episodes=1)
     assert len(seen) == 1
