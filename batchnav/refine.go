@@ -201,7 +201,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	if err != nil {
 		return nil, err
 	}
-	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, 0)
+	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, obs.C, 0)
 	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {
