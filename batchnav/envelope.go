@@ -10,9 +10,9 @@ import (
 // their width. D_s may follow an observation far outside, so that its residual stays small.
 const envelopeRoom = 0.5
 
-// envelope is the range of each measured component, and behind them of each entry of the context, that the map was made
-// for, in physical units. Of a component it is the range of its codes, widened by envelopeRoom on either side; of an
-// entry that of the map's calibration, or farScales about its mean.
+// envelope is the range that the map was made for, of each measured component and then of each entry of the context, in
+// physical units. A component has the range of its codes, widened by envelopeRoom on either side. An entry has that of
+// the map's calibration, or farScales about its mean.
 type envelope struct{ lo, hi []float64 }
 
 // enclose finds the envelope of a map, where the domain asks for one and the map has codes.
@@ -40,8 +40,8 @@ func (l *loaded) enclose() {
 	for j := range l.spec.Context {
 		mean, width := float64(l.model.NormX.Mean[len(low)+j]), farScales*float64(l.model.NormX.Scale[len(low)+j])
 		span := [2]float64{mean - width, mean + width}
-		if known := l.model.Calibration.ContextRange; known != nil {
-			span = known[j]
+		if ranges := l.model.Calibration.ContextRange; ranges != nil {
+			span = ranges[j]
 		}
 		e.lo, e.hi = append(e.lo, span[0]), append(e.hi, span[1])
 	}

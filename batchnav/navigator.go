@@ -540,8 +540,8 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
-// outsideEnvelope reports whether an entry of the context is outside the envelope, or a component of the state by more
-// than envelopeDeviations of noise of that variance, in the map's units.
+// outsideEnvelope reports whether an entry of the context is outside the envelope, or a component of the state. For the
+// state there is room for envelopeDeviations of noise of that variance, in the map's units.
 func (l *loaded) outsideEnvelope(state, c []float64, variance float64) bool {
 	allowance := envelopeDeviations * math.Sqrt(variance)
 	for j, lo := range l.envelope.lo {

@@ -159,8 +159,8 @@ func columnRange(m tensor.Matrix) (lo, hi []float64) {
 	return lo, hi
 }
 
-// contextRange is the range of each entry of the context over the dataset, widened on either side by a tenth of its
-// width and a thousandth of its scale. An entry that changes along a trajectory is widened by half its width, as states are.
+// contextRange is the range of each entry of the context over the dataset, with room on either side. The room is a tenth
+// of the width and a thousandth of the scale. For an entry that changes along a trajectory it is half the width, as of states.
 func contextRange(d *Data, scale []float32) [][2]float64 {
 	lo, hi := columnRange(d.C)
 	result, share := make([][2]float64, d.C.Cols), slices.Repeat([]float64{0.1}, d.C.Cols)
