@@ -52,7 +52,7 @@ class Forecast:
         """The signal at the time of a context, in episodes of so many seconds; 0: the plant runs on."""
         values = [c[k] for k in self.names(name)]
         if length:
-            return np.interp(c["clock"], np.arange(self.points) * self.period / length, values)  # type: ignore[call-overload]
+            return np.interp(c["clock"], np.arange(self.points) * self.period / length, values)
         age = f"{name}_age"
         return np.interp(c[age], [0, self.period], values[:2]) if age in c._names else values[0]
 
