@@ -10,8 +10,9 @@ import (
 // their width. D_s may follow an observation far outside, so that its residual stays small.
 const envelopeRoom = 0.5
 
-// envelope is the range of each measured component that the map was made for, in physical units. It is the range of its
-// codes, widened by envelopeRoom on either side.
+// envelope is the range that the map was made for, of each measured component and then of each entry of the context, in
+// physical units. A component has the range of its codes, widened by envelopeRoom on either side. An entry has that of
+// the map's calibration, or farScales about its mean.
 type envelope struct{ lo, hi []float64 }
 
 // enclose finds the envelope of a map, where the domain asks for one and the map has codes.
@@ -36,11 +37,19 @@ func (l *loaded) enclose() {
 		room := envelopeRoom * (e.hi[j] - e.lo[j])
 		e.lo[j], e.hi[j] = e.lo[j]-room, e.hi[j]+room
 	}
+	for j := range l.spec.Context {
+		mean, width := float64(l.model.NormX.Mean[len(low)+j]), farScales*float64(l.model.NormX.Scale[len(low)+j])
+		span := [2]float64{mean - width, mean + width}
+		if ranges := l.model.Calibration.ContextRange; ranges != nil {
+			span = ranges[j]
+		}
+		e.lo, e.hi = append(e.lo, span[0]), append(e.hi, span[1])
+	}
 	l.envelope = e
 }
 
-// Envelope is the range of each measured component that the map was made for, in physical units. It is nil where the
-// problem asks for none.
+// Envelope is the range of each measured component and each entry of the context that the map was made for, in physical
+// units. It is nil where the problem asks for none.
 func (n *Navigator) Envelope() (lo, hi []float64) {
 	return slices.Clone(n.batch.envelope.lo), slices.Clone(n.batch.envelope.hi)
 }

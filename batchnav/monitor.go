@@ -19,8 +19,8 @@ type Decision struct {
 	// Threshold is the τ_t that codes are admitted by, NoiseVariance the σ̂²_t in it.
 	Threshold, NoiseVariance float64
 	// OffMap: the residual is above Limit, or no number, or a measured component is far beyond what the
-	// codes of the map decode to (domain.Spec.Enveloped). The map was not made for such an observation,
-	// and what it says of it means nothing.
+	// codes of the map decode to, or an entry of the context beyond those that it was trained on
+	// (domain.Spec.Enveloped). What the map says of such an observation means nothing.
 	OffMap bool
 	// Correction is the largest component by which the projection moved the
 	// decoded action.

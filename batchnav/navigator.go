@@ -420,7 +420,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Correction, d.Gap, d.Breaks = 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
-	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, obs.C, l.variance)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
@@ -540,13 +540,18 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
-// outsideEnvelope reports whether a state has a component outside the envelope by more than envelopeDeviations of
-// noise of that variance, in the map's units.
-func (l *loaded) outsideEnvelope(state []float64, variance float64) bool {
+// outsideEnvelope reports whether an entry of the context is outside the envelope, or a component of the state. For the
+// state there is room for envelopeDeviations of noise of that variance, in the map's units.
+func (l *loaded) outsideEnvelope(state, c []float64, variance float64) bool {
 	allowance := envelopeDeviations * math.Sqrt(variance)
 	for j, lo := range l.envelope.lo {
-		room := allowance * float64(l.model.NormS.Scale[j])
-		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
+		v, room := 0.0, 0.0
+		if j < len(state) {
+			v, room = state[j], allowance*float64(l.model.NormS.Scale[j])
+		} else {
+			v = c[j-len(state)]
+		}
+		if !(v >= lo-room && v <= l.envelope.hi[j]+room) {
 			return true
 		}
 	}

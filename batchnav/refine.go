@@ -89,7 +89,7 @@ type Refinement struct {
 	// OffMap: the Residual at the localized code is above ResidualLimit, or no number, or the state is far
 	// beyond what the codes decode to. The
 	// map was not made for such an observation: its plans are candidates like any other.
-	OffMap        bool               `json:"off_map"`        // whether it is
+	OffMap        bool               `json:"off_map"`        // whether it is, by residual, state or context
 	Residual      float64            `json:"residual"`       // ‖s − D_s(z)‖² at the localized latent, normalised
 	ResidualLimit float64            `json:"residual_limit"` // above it the observation is off the map; 0: not known
 	Consistent    bool               `json:"consistent"`     // whether a code agreed with the measurement
@@ -201,7 +201,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	if err != nil {
 		return nil, err
 	}
-	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, 0)
+	result.OffMap = result.OffMap || r.outsideEnvelope(obs.S, obs.C, 0)
 	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {

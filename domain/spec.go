@@ -100,8 +100,8 @@ type Spec struct {
 	// Horizon is how many decisions a plan of a plant that runs on looks ahead. There is then no clock, and an episode is a
 	// stretch of Steps decisions, after which the plant goes on. 0: episodes end after Steps decisions, and plans look to the end.
 	Horizon int
-	// Enveloped says that an observation is off a map, whatever its residual is, where a measured
-	// component is far beyond the states that the map's codes decode to.
+	// Enveloped says that an observation is off a map, whatever its residual is, where a measured component is far beyond
+	// the states that the map's codes decode to, or an entry of the context beyond those that it was trained on.
 	Enveloped bool
 	// Clock is the entry of Context that says which share of the episode has passed, counted from 1; 0:
 	// there is none. A decision with no step left is refused.

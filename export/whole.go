@@ -48,7 +48,7 @@ type Whole struct {
 	FMU   bool
 	Start []float64
 	// Limit is that of the residual, above which an observation is off the map, as one is outside the Envelope, the least and the
-	// largest of each measured component; nil: there is none.
+	// largest of each measured component and entry of the context; nil: there is none.
 	Limit    float64
 	Envelope [][]float64
 	// Episodes were driven by Method with the map m, or with half by its Rounded; there must be at least one.

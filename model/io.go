@@ -284,6 +284,9 @@ func (m *Model) validateFile() error {
 			return fmt.Errorf("model: calibration %s has %d entries, want %d or none", f.name, len(f.v), objectives)
 		}
 	}
+	if n, want := len(m.Calibration.ContextRange), m.EncoderX.In()-m.DecoderS.Out()-1-objectives; n != 0 && n != want {
+		return fmt.Errorf("model: calibration context_range has %d entries, want %d or none", n, want)
+	}
 	if len(m.Navigation) > 0 && !json.Valid(m.Navigation) {
 		return fmt.Errorf("model: navigation is not valid JSON")
 	}

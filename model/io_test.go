@@ -34,7 +34,7 @@ func small(t testing.TB, seed uint64) *Model {
 		Case:  "toy",
 		Codes: tensor.New(6, nz),
 		Calibration: Calibration{TauGeom: 1e-3, DeltaDec: 0.1 + rng.Float64(), DeltaDecP99: 1.0 / 3,
-			ObjectiveIdeal: []float64{0, -1}, ObjectiveNadir: []float64{math.Pi, 1e-300}, LatentSpread: 2},
+			ObjectiveIdeal: []float64{0, -1}, ObjectiveNadir: []float64{math.Pi, 1e-300}, LatentSpread: 2, ContextRange: [][2]float64{{-1, 1}, {0, 1.0 / 3}}},
 		Provenance: Provenance{Command: "gpc train toy", Seed: math.MaxUint64, Version: "v0", Backend: "cpu", Samples: 7, ProblemSHA256: "01", DatasetSHA256: "ab", InitialSHA256: "23", Method: "direct", Choices: []string{"round 1", "no more"},
 			Rounds: []Round{{SamplesSHA256: "cd", Samples: 7, Seed: 3, Scenarios: 2, Policy: Policy{"direct", "ef", "cpu"}, Distilled: true, Program: "v0", ISA: "x"}}},
 		Navigation: json.RawMessage(`{"LatentStep": 0.10, "TopK":3}`),
@@ -346,6 +346,7 @@ func TestRefusals(t *testing.T) {
 		{"infinite parameter", infinite, "codes"},
 		{"unknown calibration", header(`{\"tau_geom\"`, `{\"tau\"`), "calibration"},
 		{"empty case", header(`"case":"toy"`, `"case":""`), "case is empty"},
+		{"calibration of another context", header(`[[-1,1],`, `[`), "context_range"},
 		{"calibration of other objectives", header(`[0,-1]`, `[0]`), "objective_ideal"},
 		{"navigation not JSON", header(`"navigation":"{`, `"navigation":"`), "navigation"},
 	} {

@@ -98,7 +98,9 @@ type Calibration struct {
 	DeltaDecP99    float64   `json:"delta_dec_p99"`   // its 99th percentile
 	ObjectiveIdeal []float64 `json:"objective_ideal"` // least of each objective over the dataset
 	ObjectiveNadir []float64 `json:"objective_nadir"` // largest of each
-	LatentSpread   float64   `json:"latent_spread"`   // RMS distance of codes from their mean
+	// ContextRange is what each entry of the context may be on the map; nil: what batchnav makes of NormX.
+	ContextRange [][2]float64 `json:"context_range,omitempty"` // least and largest of each entry of the context on the map
+	LatentSpread float64      `json:"latent_spread"`           // RMS distance of codes from their mean
 	// PreferenceFloor is ε of the slot (domain.Preference.Slot) that E_x was trained with.
 	PreferenceFloor float64 `json:"preference_floor,omitempty"` // ε of the priority slot that E_x was trained with
 }

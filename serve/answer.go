@@ -30,7 +30,7 @@ type Decision struct {
 	Sigma         []float64 `json:"sigma"`          // priority that steered the decision; null for a method without
 	Residual      float64   `json:"residual"`       // ‖x̂ − D_s(z)‖² at the localized latent, normalised; null where the map was not asked
 	ResidualLimit float64   `json:"residual_limit"` // above it the observation is off the map; 0: none is stated
-	OffMap        bool      `json:"off_map"`        // whether it is
+	OffMap        bool      `json:"off_map"`        // whether it is, by residual, state or context
 	Displacement  float64   `json:"displacement"`   // ‖z_{t+1} − z_t‖
 	Fallback      uint32    `json:"fallback"`       // bits as in a trace ([decision.md](../explain/decision.md))
 	// Estimate is what the decision was made for, of a case whose state is estimated; nil elsewhere.

@@ -248,7 +248,7 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (d *Decis
 	margins := make([]float64, len(spec.Margins))
 	p.Margins(estimate.S, estimate.C, u, margins)
 	d = decisionOf(u, domain.Smallest(margins), &decision, spec)
-	d.OffMap = decision.Limit > 0 && !(decision.Residual <= decision.Limit)
+	d.OffMap = decision.Limit > 0 && !(decision.Residual <= decision.Limit) || decision.Fallback&domain.FallbackResidual != 0
 	if sess.abilities.DecideMeasured != nil {
 		d.Estimate = &estimate
 	}

@@ -147,19 +147,35 @@ func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float6
 	return p.plan
 }
 
-// objectiveRange is the ideal and nadir point of the dataset: the least and the
-// largest value of each objective over Pareto-optimal samples.
-func objectiveRange(j tensor.Matrix) (ideal, nadir []float64) {
-	ideal, nadir = make([]float64, j.Cols), make([]float64, j.Cols)
-	for k := range ideal {
-		ideal[k], nadir[k] = math.Inf(1), math.Inf(-1)
-	}
-	for i := range j.Rows {
-		for k, v := range j.Row(i) {
-			ideal[k], nadir[k] = math.Min(ideal[k], float64(v)), math.Max(nadir[k], float64(v))
+// columnRange is the least and the largest value of each column; of the objectives of Pareto-optimal samples it is the
+// ideal and the nadir point.
+func columnRange(m tensor.Matrix) (lo, hi []float64) {
+	lo, hi = slices.Repeat([]float64{math.Inf(1)}, m.Cols), slices.Repeat([]float64{math.Inf(-1)}, m.Cols)
+	for i := range m.Rows {
+		for k, v := range m.Row(i) {
+			lo[k], hi[k] = math.Min(lo[k], float64(v)), math.Max(hi[k], float64(v))
 		}
 	}
-	return ideal, nadir
+	return lo, hi
+}
+
+// contextRange is the range of each entry of the context over the dataset, with room on either side. The room is a tenth
+// of the width and a thousandth of the scale. For an entry that changes along a trajectory it is half the width, as of states.
+func contextRange(d *Data, scale []float32) [][2]float64 {
+	lo, hi := columnRange(d.C)
+	result, share := make([][2]float64, d.C.Cols), slices.Repeat([]float64{0.1}, d.C.Cols)
+	for i := 1; i < d.C.Rows; i++ {
+		for k, v := range d.C.Row(i) {
+			if d.Trajectory[i] == d.Trajectory[i-1] && v != d.C.Row(i - 1)[k] {
+				share[k] = 0.5
+			}
+		}
+	}
+	for k := range result {
+		room := share[k]*(hi[k]-lo[k]) + 1e-3*float64(scale[k])
+		result[k] = [2]float64{lo[k] - room, hi[k] + room}
+	}
+	return result
 }
 
 // spread is the root mean square distance of the codes from their mean.

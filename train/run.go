@@ -238,6 +238,7 @@ func (r *run) calibratedModel(nets backend.Networks) (*model.Model, error) {
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
 		PreferenceFloor: r.set.PreferenceFloor,
 	}
-	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
+	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = columnRange(o.Data.J)
+	m.Calibration.ContextRange = contextRange(&o.Data, r.set.NormX.Scale[o.Data.S.Cols:])
 	return m, nil
 }

@@ -7,7 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
@@ -76,6 +78,23 @@ func TestNormalisation(t *testing.T) {
 		default: // the preference slot stays as it is
 			if s.NormX.Mean[j] != 0 || s.NormX.Scale[j] != 1 {
 				t.Errorf("slot column %d has mean %v, scale %v", j, s.NormX.Mean[j], s.NormX.Scale[j])
+			}
+		}
+	}
+}
+
+// What an entry of the context may be is its range over the data with room: least of all where it never changes, most
+// where it changes along a trajectory.
+func TestContextRange(t *testing.T) {
+	d := Data{Columns: &dataset.Columns{
+		C:          tensor.Matrix{Rows: 4, Cols: 3, Stride: 3, Data: []float32{0, 0, 7, 0, 0.5, 7, 10, 0, 7, 10, 1, 7}},
+		Trajectory: []int64{0, 0, 1, 1},
+	}}
+	want := [][2]float64{{-1.005, 11.005}, {-0.5004, 1.5004}, {6.993, 7.007}}
+	for k, r := range contextRange(&d, []float32{5, 0.4, 7}) {
+		for i, v := range r {
+			if math.Abs(v-want[k][i]) > 1e-9 {
+				t.Errorf("entry %d: %v, want %v", k, r, want[k])
 			}
 		}
 	}

@@ -95,6 +95,14 @@ func wider(y equations.System, times float64) equations.System {
 	return y
 }
 
+// farReference is a system with a reference that its map was not trained on, and the starts that it was.
+func farReference(y equations.System) equations.System {
+	y.Scenario = slices.Clone(y.Scenario)
+	ref := &y.Scenario[len(y.Scenario)-1]
+	ref.Lo, ref.Hi = 7, 8
+	return y
+}
+
 // unlimited is a system without margins.
 func unlimited(t *testing.T, y equations.System) equations.System {
 	p := require.Get(y.Program())(t)
@@ -135,6 +143,7 @@ func TestWholeControllerInC(t *testing.T) {
 			[]string{"projected", "guarded", "escaped"}},
 		{wider(cstr.System(), 2), 1e-9, []string{"projected"}},
 		{unlimited(t, wider(cartpole.System(), 3)), 1e-9, []string{"guarded"}},
+		{farReference(cartpole.System()), 1e-9, []string{"off_map"}},
 	} {
 		got := exported(t, test.y, export.Method, 24, "-O1")
 		for _, what := range []string{"state_off", "cost_off"} {

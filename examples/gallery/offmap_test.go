@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
@@ -36,6 +37,23 @@ func TestAStateBeyondTheDataIsOffTheMap(t *testing.T) {
 		loop.Reset()
 		if d := require.Get(loop.Decide(far, x, adaptive.Preference))(t); !d.OffMap || d.Fallback&domain.FallbackResidual == 0 {
 			t.Errorf("%s at %.3g is on the map, with a residual of %.3g and a limit of %.3g", v.Name, far[j], d.Residual, d.Limit)
+		}
+	}
+	decide := func(setup gpc.Setup, ref float64) *batchnav.Decision {
+		setup.Method = "direct"
+		loop := require.Get(c.Loop(require.Get(gpc.OpenEngine(engine.Options{Threads: 1}))(t), setup))(t)
+		return require.Get(loop.Decide(s, append([]float64{ref}, x[1:]...), adaptive.Preference))(t)
+	}
+	for _, ref := range []float64{-40, 40, 1e6} {
+		if d := decide(gpc.Setup{}, ref); !d.OffMap || d.Fallback&domain.FallbackResidual == 0 {
+			t.Errorf("a reference of %g m is on the map, which was trained on -1 to 1 m", ref)
+		}
+	}
+	m := *require.Get(c.Model(""))(t)
+	m.Calibration.ContextRange = [][2]float64{{-0.6, 0.6}, {-1, 2}}
+	for ref, off := range map[float64]bool{-0.61: true, -0.59: false, 0.59: false, 0.61: true} {
+		if d := decide(gpc.Setup{Model: &m}, ref); d.OffMap != off {
+			t.Errorf("a reference of %g m is off a map of -0.6 to 0.6 m: %v", ref, d.OffMap)
 		}
 	}
 }

@@ -155,18 +155,22 @@ static int preference(const double *w, float *narrow)
     return fabs(sum - 1.0) <= 1e-6;
 }
 
-/* Whether a state is far beyond those that the map was made for, whatever its residual. */
-static int beyond(const double *s)
+/* Whether state or context are beyond those that the map was made for, whatever the residual. */
+static int beyond(const double *s, const double *c)
 {
 {{- if .Envelope}}
-    static const double low[NS] = { {{row (index .Envelope 0)}} }, high[NS] = { {{row (index .Envelope 1)}} };
+    static const double low[NS + NC] = { {{row (index .Envelope 0)}} }, high[NS + NC] = { {{row (index .Envelope 1)}} };
     int i;
 
-    for (i = 0; i < NS; i++)
-        if (!(s[i] >= low[i] && s[i] <= high[i]))
+    for (i = 0; i < NS + NC; i++) {
+        double v = i < NS ? s[i] : c[i - NS];
+
+        if (!(v >= low[i] && v <= high[i]))
             return 1;
+    }
 {{- else}}
     (void)s;
+    (void)c;
 {{- end}}
     return 0;
 }
@@ -183,7 +187,7 @@ static unsigned decide({{.TakesKept}}const double *s, const double *c, const flo
         state[i] = (float)s[i];
     for (i = 0; i < NC; i++)
         context[i] = (float)c[i];
-    if (!(gpc_{{.Symbol}}_residual(state, context, w) <= {{constant .Limit}}) || beyond(s))
+    if (!(gpc_{{.Symbol}}_residual(state, context, w) <= {{constant .Limit}}) || beyond(s, c))
         status |= GPC_{{.Macro}}_OFF_MAP;
     policy(s, c, w, u);
     if (!finite_all(u, NU)) {

@@ -15,6 +15,7 @@ The library starts at the first call, not at import. See docs/reference/python.m
 
 from gpc._casadi import CasadiFunction, from_casadi
 from gpc._expression import array, where, zeros
+from gpc._forecast import forecast
 from gpc._lib import Error, InputError
 from gpc._switches import integer, on_off, one_of
 from gpc.compiled import Controller, Server, nmpc
@@ -27,7 +28,7 @@ from gpc.system import FreeTime, Shape, System, box, disc, free_time, line
 # open and compile are not among them: from gpc import * leaves Python's own.
 __all__ = [
     "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "FreeTime", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "Switch", "System",
-    "Variable", "array", "box", "cases", "disc", "free_time", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where", "zeros",
+    "Variable", "array", "box", "cases", "disc", "forecast", "free_time", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where", "zeros",
 ]
 
 __version__: str

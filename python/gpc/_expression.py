@@ -640,12 +640,13 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     """Several expressions with the operators and functions of an array. Entries of a system's vector are had by name
     too, as v.speed or v["speed"], which go before the attributes of an array such as v.T and v.sum()."""
 
-    __slots__ = ("_array", "_names")
+    __slots__ = ("_array", "_names", "_signals")
     __array_priority__ = 1000.0
 
-    def __init__(self, entries: Any, names: Sequence[str] = ()) -> None:
+    def __init__(self, entries: Any, names: Sequence[str] = (), signals: Mapping[str, Callable[[Vector], Any]] | None = None) -> None:
         self._array = np.asarray(entries, object)
         self._names = {name: i for i, name in enumerate(names)}
+        self._signals = signals or {}  # what is had by name too, and computed from the entries
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -679,6 +680,8 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
             raise InputError(f"{at(_line())}{e}") from None
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str) and key in self._signals:
+            return self._signals[key](self)
         key = self._key(key)
         try:
             return _vector(self._array[key])
@@ -691,7 +694,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
             raise InputError(f"{at(_line())}an index that is not known yet: choose entries by np.where")
         if isinstance(key, str):
             if key not in self._names:
-                known = "want one of " + ", ".join(self._names) if self._names else "the entries have no names, use an index"
+                known = "want one of " + ", ".join([*self._names, *self._signals]) if self._names else "the entries have no names, use an index"
                 raise InputError(f"{at(_line())}there is no entry {key!r}, {known}")
             return self._names[key]
         return key
@@ -703,7 +706,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         return (_vector(v) if isinstance(v, np.ndarray) else v for v in self._array)
 
     def __dir__(self) -> list[str]:
-        return [name for name in self._names if name.isidentifier()]
+        return [name for name in (*self._names, *self._signals) if name.isidentifier()]
 
     def __repr__(self) -> str:
         return f"<vector of {', '.join(self._names) or self._array.shape}>"

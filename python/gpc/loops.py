@@ -93,8 +93,8 @@ class Decisions:
 
     @property
     def off_map(self) -> NDArray[np.bool_]:
-        """Whether the map was not made for the observation [n]."""
-        return (self.limit > 0) & ~(self.residual <= self.limit)
+        """Whether the map was not made for the observation [n]: by its residual, or a state or context beyond the data."""
+        return (self.limit > 0) & ~(self.residual <= self.limit) | (self.fallback >> FALLBACKS.index("residual") & 1 == 1)
 
     @property
     def displacement(self) -> Floats:

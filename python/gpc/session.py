@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -300,6 +301,24 @@ class Session(Object):
         options = {"episode": episode, **self._scene(seed, regime, noise, 0.0, preference, shift)}
         call(lib.gpc_observe, self.handle, text(options), address(s), s.size, address(c), c.size)
         return s, c
+
+    def context(self, values: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Floats:
+        """A context [n_c] by the names of its entries, such as context(price=[…], goal=1): a signal that is known ahead by its own
+        name, as an array of its points. The clock and the age of a forecast are 0 where they are not said."""
+        names = [v.name for v in self.spec.context]
+        out: dict[str, Any] = {k: 0.0 for k in names if k == "clock" or k.endswith("_age") and f"{k[:-4]}_0" in names}
+        for name, given in {**(values or {}), **more}.items():
+            points = [name] if name in names else [*takewhile(lambda k: k in names, (f"{name}_{i}" for i in count()))]
+            if not points:
+                raise InputError(f"the context has no {name!r}, want some of {', '.join(names) or 'no entries'}")
+            row = np.asarray(given, np.float64)
+            if row.shape != (len(points),) and (name not in names or row.shape != ()):
+                raise InputError(f"{name} has shape {row.shape}, want {'a number' if name in names else f'({len(points)},), a number for each point'}")
+            out.update(zip(points, row.reshape(-1)))
+        for name in names:
+            if name not in out:
+                raise InputError(f"{name!r} of the context is not said, want all of {', '.join(names)}")
+        return np.array([out[k] for k in names])
 
     def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Drive:
         """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""

@@ -40,6 +40,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpc import _forecast
 from gpc._expression import Code, Expression, Vector, _objects, add, at, choose, div, evaluate, less, mul, refusal
 from gpc._implicit import Equations
 from gpc._jumps import jump
@@ -232,7 +233,8 @@ class System:
     that discrete marks, a list of True and False in the order of the actions, as CasADi's nlpsol has it.
     steps is the number of decisions in an episode, period the time between two, s, or time=gpc.free_time(lo, hi). horizon says that the plant runs on: a plan
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
-    after steps decisions. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
+    after steps decisions. forecast maps names of signals that are known ahead to gpc.forecast(…) or (points, period): c.NAME is then the value at
+    the time of the stage, and the context has the points, NAME_0 and so on. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
     or a dict with linear, quadratic and priority. rates map names of actions to how much they may change from one decision to the next; the context then
     has the action before, "last " and its name, behind all other entries. blocks are the numbers of periods that the actions of a plan stay for, such as
     (1, 1, 2, 4), of which the last repeats to the plan's end. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
@@ -242,7 +244,7 @@ class System:
 
     def __init__(
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
-        steps: int, period: float | None = None, time: FreeTime | None = None, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
+        steps: int, period: float | None = None, time: FreeTime | None = None, forecast: Variables | None = None, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
         soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, blocks: Sequence[int] | None = None, discrete: Sequence[bool] | None = None,
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
@@ -257,13 +259,20 @@ class System:
         if not 0 <= number(delay, "delay", "a number of periods") <= steps - 1:
             raise InputError(f"delay is {delay!r}, want 0 to {steps - 1} periods, one less than steps")
         if time is not None:
-            action, period = self._timed(action, time, period, horizon, delay, rates)
+            action, period = self._timed(action, time, period, horizon, delay, rates, forecast)
         if not number(period, "period", "the time between two decisions, s") > 0:
             raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
         self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period or 0), int(horizon)
         self.delay, self.time = float(delay), time
         self._clock = [] if self.horizon else [CLOCK]
+        self._forecast = _forecast.forecasts(forecast)
         self._state, self._context = _variables("state", state), _variables("context", context)
+        for name, f in self._forecast.items():
+            points = _variables("forecast", f.context(name, self.period, bool(self.horizon)))
+            for twice in (name, *points):
+                if twice in self._context or twice in self._state or twice == CLOCK:
+                    raise InputError(f"forecast[{name!r}] has {twice!r}, which is an entry of state or context: give it a name of its own")
+            self._context |= points
         self._action, self._switched = self._actions(action, discrete)
         if CLOCK in self._context and self._clock:
             raise InputError(f"context[{CLOCK!r}] is added by itself, as the share of the episode that has passed: leave it out")
@@ -273,7 +282,7 @@ class System:
         for twice in self._state:
             if twice in self._context:
                 raise InputError(f"{twice!r} is an entry of both state and context: give each a name of its own")
-        self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
+        self._scenario = _variables("scenario", _forecast.scenario(scenario, self._forecast), {**self._context, **self._state})
         self._objectives: dict[str, dict[str, Any]] = {}
         self._margins: dict[str, dict[str, Any]] = {}
         self._terminal: dict[str, dict[str, dict[str, Any]]] = {"objectives": {}, "margins": {}}
@@ -303,7 +312,7 @@ class System:
         }
         self._text: str | None = None
 
-    def _timed(self, action: Variables, time: FreeTime, period: float | None, horizon: int, delay: float, rates: Any) -> tuple[Variables, float]:
+    def _timed(self, action: Variables, time: FreeTime, period: float | None, horizon: int, delay: float, rates: Any, forecast: Any) -> tuple[Variables, float]:
         """The actions with the duration, and the longest period."""
         if not isinstance(time, FreeTime):
             raise InputError(f"time is {time!r}, want gpc.free_time(lo, hi) in place of period")
@@ -311,6 +320,7 @@ class System:
             (period is not None, "period is given too: the periods are from lo to hi of free_time, leave it out"),
             (horizon, "horizon says that the plant runs on: there is no end whose time could be free, leave one of the two out"),
             (delay, "delay counts periods, and these have no length of their own: leave one of the two out"),
+            (forecast, "forecast has points that are seconds apart, and periods have no length of their own: leave one of the two out"),
             (isinstance(rates, Mapping) and DURATION in rates, f"rates[{DURATION!r}] is a rate of the time itself: leave it out"),
             (isinstance(action, Mapping) and DURATION in action, f"action[{DURATION!r}] is added by itself: leave it out, or give yours another name"),
         ):
@@ -550,10 +560,15 @@ class System:
         sizes = [len(self._names(self._vectors[i])) for i in inputs]
         code, known, start = Code(sum(sizes)), {}, 0
         for i, size in zip(inputs, sizes):
-            known[i] = Vector([Expression(code, start + k) for k in range(size)], self._names(self._vectors[i]))
+            known[i] = Vector([Expression(code, start + k) for k in range(size)], self._names(self._vectors[i]), self._signals() if i == "c" else None)
             known[i]._array.flags.writeable = False
             start += size
         return code, known, [("sNext" if i == "n" else i, self._vectors[i], size) for i, size in zip(inputs, sizes)]
+
+    def _signals(self) -> dict[str, Callable[[Vector], Any]]:
+        """What a context says of each signal that is known ahead."""
+        length = 0.0 if self.horizon else self.steps * self.period
+        return {name: lambda c, name=name, f=f: f.value(name, c, length) for name, f in self._forecast.items()}  # type: ignore[misc]
 
     def _written(self, name: str, inputs: Sequence[str], output: str, vector: str, what: str) -> _Written:
         code, known, arguments = self._begin(*inputs)
@@ -631,6 +646,9 @@ class System:
         context = dict(zip(self._names("context"), known["c"]))
         if self._clock:
             context[CLOCK] = context[CLOCK] + 1 / self.steps
+        else:
+            for name, f in self._forecast.items():
+                context.update(f.moved(name, known["c"], self.period))
         if "memory" in self._functions:
             after = known if solved else {**known, "n": Vector(state, self._names("state"))}
             changed = self._call("memory", after)
@@ -649,12 +667,15 @@ class System:
         own = [*self._state, *self._context]
         values: dict[str, Any] = dict.fromkeys(own, 0.0)
         values.update({k: known["p"][k] for k in own if k in self._scenario})
-        where = ""
+        where, given = "", {}
         if "initial" in self._functions:
             where = self._where("initial")
             given = self._call("initial", known)
             if not isinstance(given, Mapping):
                 raise InputError(f"{where}initial returns {given!r}, want a dict of state and context by name")
+            for name in [k for k in given if k in self._forecast]:
+                points = self._forecast[name].names(name)
+                given = {**{k: v for k, v in given.items() if k != name}, **dict(zip(points, self._entries("initial", given[name], points, "points")))}
             for key in given:
                 if key not in own:
                     raise InputError(f"{where}initial returns {key!r}, want some of {', '.join(own)}")
@@ -663,6 +684,9 @@ class System:
             raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context: give one such a name, or write a function @{self.name}.initial")
         elif unused := [k for k in self._scenario if k not in own]:
             raise InputError(f"scenario[{unused[0]!r}] is no entry of state or context ({', '.join(own)}): give it the name of one, or write a function @{self.name}.initial that uses it")
+        for name, f in self._forecast.items():
+            if not any(k in self._scenario or k in given for k in f.names(name)):
+                raise InputError(f"forecast[{name!r}] has no range that episodes draw its points from: say range= in gpc.forecast, or scenario={{{name!r}: (lo, hi)}}")
         outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + len(self._clock))]
         return _Written("initial", where, arguments, outputs, code, [*values.values(), *(0.0 for _ in self._clock)])
 

@@ -155,6 +155,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 		if len(o.Calibration) > 0 {
 			c := &m.Calibration // a decoder writes into slices that are there
 			c.ObjectiveIdeal, c.ObjectiveNadir = slices.Clone(c.ObjectiveIdeal), slices.Clone(c.ObjectiveNadir)
+			c.ContextRange = slices.Clone(c.ContextRange)
 			dec := json.NewDecoder(bytes.NewReader(o.Calibration))
 			dec.DisallowUnknownFields()
 			if err := dec.Decode(c); err != nil {

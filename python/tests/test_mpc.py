@@ -301,7 +301,7 @@ def wrong(change):
 
 
 @pytest.mark.parametrize("build, error", [
-    (lambda: sprint(period=0.1), "period is given too"), (lambda: sprint(horizon=4), "horizon says that the plant runs on"), (lambda: sprint(delay=1), "delay counts periods"),
+    (lambda: sprint(period=0.1), "period is given too"), (lambda: sprint(horizon=4), "horizon says that the plant runs on"), (lambda: sprint(delay=1), "delay counts periods"), (lambda: sprint(forecast={"price": (3, 1)}), "forecast has points"),
     (lambda: sprint(rates={"duration": 0.1}), r"rates\['duration'\]"), (lambda: sprint(action={"duration": ("s", 0, 1)}), r"action\['duration'\] is added by itself"),
     (lambda: sprint(time=3), r"time is 3, want gpc.free_time"), (lambda: gpc.free_time(0, 1), r"free_time\(0, 1\): want the shortest"),
     (lambda: sprint(time=None), "period is None, want the time between two decisions"), (lambda: gpc.free_time("a", 1), "free_time: lo is 'a'"),

@@ -360,6 +360,13 @@ def controller(tmp_path_factory):
         yield c
 
 
+def test_a_context_beyond_the_data_is_off_the_map(controller):
+    s, c = controller.observe(3)
+    for goal, off in ((0.95, False), (-0.95, False), (1.5, True), (-1.5, True), (50, True)):
+        d = controller.decide(s, controller.context(goal=goal, before=c[1]))
+        assert d.off_map == off and ("residual" in d.fallbacks) == off, goal
+
+
 def test_compiled_in_python(controller):
     assert controller.report["case"] == "cart" and controller.report["test"]["episodes"] == 20
     assert [e["number"] for e in controller.events if "round" in e] == [1] and any(e.get("total") for e in controller.events)
@@ -572,6 +579,93 @@ def test_day_ahead():
     with pytest.raises(gpc.InputError, match="increasing"):
         y.objectives(away="m²")(lambda c, n: n.level - np.interp(c.clock, [0, 0], [c.low, c.mid]))
         y.text()
+
+
+def battery(declared):
+    """A battery that knows price and load of its day: by gpc.forecast, or by entries of the context."""
+    knots = {"price": ("€/kWh", 0.08, 0.45), "load": ("kW", 0.3, 3.0)}
+    entries = {f"{name}_{i}": form for name, form in knots.items() for i in range(5)}
+    more = {"forecast": {name: gpc.forecast(unit, points=5, period=21600, range=(lo, hi)) for name, (unit, lo, hi) in knots.items()}} if declared else {"context": entries}
+    y = gpc.System(
+        "battery", state={"soc": ("kWh", 0, 10)}, action={"charge": ("kW", -4, 4)}, steps=24, period=3600, **more,
+        scenario={"soc": (2, 8), **({} if declared else {k: v[1:] for k, v in entries.items()})},
+    )
+
+    def now(c, name):
+        return c[name] if declared else np.interp(c.clock, np.linspace(0, 1, 5), [c[f"{name}_{i}"] for i in range(5)])
+
+    y.step(lambda s, u: s.soc + u.charge)
+    y.objectives(money="€", wear="€")(lambda c, u: (now(c, "price") * (u.charge + now(c, "load")), 0.02 * u.charge**2))
+    y.margins(empty="kWh", full="kWh", fuse="kW")(lambda c, u, n: (n.soc - 0.5, 9.5 - n.soc, 8 - now(c, "load") - u.charge))
+    return y
+
+
+def test_forecast():
+    """A declared signal is what its knots in the context are, to the byte, and has its points by its name."""
+    y, plain = battery(True), battery(False)
+    assert y.text() == plain.text()
+    with gpc.nmpc(y, threads=1) as a, gpc.nmpc(plain, threads=1) as b:
+        s, c = a.observe(3)
+        assert np.array_equal(a.decide(s, c).u, b.decide(s, c).u)
+        assert np.array_equal(a.context({"load": c[5:10]}, price=c[:5]), c)
+        assert a.context(price=c[:5], load=c[5:10], clock=0.5)[-1] == 0.5 and a.context(price=c[:5], load=c[5:10], load_2=9)[7] == 9
+        for given, match in (({"price": c[:4], "load": c[5:10]}, r"price has shape \(4,\), want \(5,\)"), ({"price": c[:5]}, "'load_0' of the context is not said"),
+                             ({"prize": 1}, "has no 'prize'"), ({"price_0": [1, 2]}, "price_0 has shape .* want a number")):
+            with pytest.raises(gpc.InputError, match=match):
+                a.context(**given)
+
+
+@pytest.mark.parametrize("every", [900.0, 450.0, 1000.0, 3600.0])
+def test_forecast_of_a_plant_that_runs_on(every):
+    """Each stage of a plan has the price of its own time; the plan is that by knots that stay and a time that passes."""
+    points, step, price = 8, 900.0, np.array([0.2, 0.2, 0.2, 0.5, 0.5, 0.2, 0.2, 0.3])
+
+    def store(declared):
+        knots = [f"price_{i}" for i in range(points)]
+        more = {"forecast": {"price": gpc.forecast("€/kWh", points=points, period=every)}} if declared else {"context": {**dict.fromkeys(knots, "€/kWh"), "since": "s"}}
+        y = gpc.System("store", state={"t": ("K", -3, 3)}, action={"power": ("kW", 0, 2)}, steps=48, period=step, horizon=24, rest=[1.0], **more,
+                       scenario={"t": (-1, 1), **({"price": (0.1, 0.5)} if declared else dict.fromkeys(knots, (0.1, 0.5)))})
+        y.step(lambda s, u: s.t + 0.25 * (1 - u.power))
+        cost = (lambda c: c.price) if declared else lambda c: np.interp(c.since, every * np.arange(points), [c[k] for k in knots])
+        if not declared:
+            y.memory(lambda c: {"since": c.since + step})
+        y.objectives(money="€", comfort="K²")(lambda c, u, n: (cost(c) * u.power, 0.01 * n.t**2 + 0.02 * (u.power - 1) ** 2))
+        y.margins(warm="K", cold="K")(lambda n: (2 - n.t, 2 + n.t))
+        return y
+
+    y = store(True)
+    with gpc.nmpc(y, threads=1) as a, gpc.nmpc(store(False), threads=1) as b:
+        c = a.context(price=price)
+        assert len(c) == points + (every > step)
+        for s in (-1.0, 0.0, 1.0):
+            assert a.decide([s], c, [0.5, 0.5]).u == pytest.approx(b.decide([s], [*price, 0], [0.5, 0.5]).u, abs=1e-9)
+        ahead, flat = a.decide([0], c, [0.5, 0.5]).u[0], a.decide([0], a.context(price=np.full(points, 0.2)), [0.5, 0.5]).u[0]
+        assert ahead > flat + 0.1, "cools before the price rises"
+    costs, move = [], y.function("step")
+    for _ in range(40):
+        costs.append(y.function("objectives")([0], c, [1], [0])[0])
+        c = move([0], c, [1])[1:]
+    assert costs == pytest.approx(np.interp(step * np.arange(40), every * np.arange(points), price), abs=1e-12)
+
+
+@pytest.mark.parametrize("forecast, more, match", [
+    (3, {}, "forecast is 3, want names"), ({"price": 9}, {}, r"forecast\['price'\] is 9, want gpc.forecast"), ({"price": (1, 60)}, {}, "points is 1"),
+    ({"price": (3, 0)}, {}, "period is 0"), ({"price": (3, 60)}, {}, "has no range"), ({"x": (3, 60)}, {}, "forecast\\['x'\\] has 'x', which is an entry"),
+    ({"price": (3, 60)}, {"scenario": {"x": (-1, 1), "price": [(0, 1)] * 2}}, "want \\(lo, hi\\) of every point, or a list of 3"),
+    ({"price": gpc.forecast(points=3, period=60, range=(0, 1))}, {"scenario": {"x": (-1, 1), "price": (0, 1)}}, "leave one of them out"),
+    ({"price": gpc.forecast(points=3, period=0.07, range=(0, 1))}, {"horizon": 5}, "want a whole number of them in the period of 0.1 s"),
+])
+def test_forecasts_that_are_refused(forecast, more, match):
+    with pytest.raises(gpc.InputError, match=match):
+        cart(forecast=forecast, **more).text()
+
+
+def test_forecast_by_initial():
+    y = cart(forecast={"price": (3, 1.0)}, scenario={"x": (-1, 1), "low": (1, 2)})
+    y.initial(lambda p: {"price": [p.low, 2 * p.low, p.low]})
+    y.objectives(money="1")(lambda c, u: c.price * u.force**2)
+    assert y.function("initial")([0.5, 1.5]).tolist() == [0.5, 0, 0, 0, 1.5, 3, 1.5, 0]
+    assert y.function("objectives")([0, 0], [0, 0, 1.5, 3, 1.5, 0.5], [1], [0, 0]) == pytest.approx([1.5 + 1.5 * 0.75])
 
 
 def test_uncertain_gains():
