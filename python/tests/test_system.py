@@ -884,7 +884,7 @@ def test_optima_lie_in_corners():
         assert not [f for f in y.check() if f["severity"] != "hint"]
         with gpc.nmpc(y, threads=1) as exact:
             run = exact.evaluate(episodes=5, progress=False)
-        assert run["safe"] == 1 and run["regret_n"] == 5 and abs(run["regret"]["mean_pct"]) < 0.01
+        assert run["safe"] == 1 and run["regret_n"] == 5 and abs(run["regret"]["mean_pct"]) < 0.05
 
 
 def test_compile_and_nmpc_check_first(tmp_path):
