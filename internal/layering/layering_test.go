@@ -93,6 +93,7 @@ var allowed = map[string][]string{
 	"internal/testing/docsection":          {"internal/durable"},
 	"internal/testing/testcart":            {"domain", "equations", "equations/dual"},
 	"internal/testing/planscore":           {"domain", "tensor"},
+	"internal/testing/thread":              {},
 	"internal/testing/testdomain":          {"internal/durable", "internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                       {"internal/backend", "tensor"},
 	"internal/normal":                      {},
