@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // tape is one Gorgonia expression graph over batches [B, features].
@@ -190,7 +191,7 @@ func TestManifoldLossAgreesWithGorgonia(t *testing.T) {
 		}
 		value, grads := p.run(cost, nodes...)
 
-		loss, grad := ref.ManifoldLoss(nets, batch, w)
+		loss, grad := training.ManifoldLoss(nets, batch, w)
 		// The graph's cosine term has no constant: 1 − cos is ω_1 more.
 		agree(t, "loss", []float64{loss.Total}, []float64{value + float64(w.Consistency)})
 		i := 0
