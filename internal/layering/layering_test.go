@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 	"internal/testing/testcart":            {"domain", "equations", "equations/dual"},
 	"internal/testing/planscore":           {"domain", "tensor"},
 	"internal/testing/thread":              {},
-	"internal/testing/training":            {"internal/ref", "internal/backend", "tensor"},
+	"internal/testing/training":            {"internal/ref", "internal/backend", "model", "tensor"},
 	"internal/testing/testdomain":          {"internal/durable", "internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                       {"internal/backend", "tensor"},
 	"internal/normal":                      {},

@@ -69,7 +69,7 @@ func TestNetworkDerivativesMatchDifferences(t *testing.T) {
 		x, ybar := normal(rng, net.In()), normal(rng, net.Out())
 		value := func() float64 { return inner(ybar, net.Forward(x)) }
 		checkGradient(t, "VJP", x, net.VJP(x, ybar), value)
-		grad := net.ZeroLike()
+		grad := training.ZeroLike(net)
 		net.Backward(net.Run(x), ybar, grad)
 		for l := range net.Layers {
 			checkGradient(t, "weights", net.Layers[l].W, grad.Layers[l].W, value)

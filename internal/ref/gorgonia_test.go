@@ -121,7 +121,7 @@ func TestNetworkAgreesWithGorgonia(t *testing.T) {
 	_, grads := p.run(cost, append([]*G.Node{input}, params.parameters()...)...)
 
 	var y, zbar []float64
-	grad := net.ZeroLike()
+	grad := training.ZeroLike(net)
 	for i := range x {
 		pass := net.Run(x[i])
 		y = append(y, pass.Output()...)

@@ -20,7 +20,7 @@ func (n Networks) All() [4]*ref.MLP {
 
 // ZeroLike returns a gradient accumulator of the same shapes.
 func (n Networks) ZeroLike() Networks {
-	return Networks{n.EncoderX.ZeroLike(), n.EncoderO.ZeroLike(), n.DecoderU.ZeroLike(), n.DecoderS.ZeroLike()}
+	return Networks{ZeroLike(n.EncoderX), ZeroLike(n.EncoderO), ZeroLike(n.DecoderU), ZeroLike(n.DecoderS)}
 }
 
 // ManifoldBatch is one batch of B samples with κ neighbours each, normalised

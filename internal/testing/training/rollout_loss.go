@@ -91,7 +91,7 @@ func RiskWeights(risk []float64) []float64 {
 // +2r at their first and −2r at their second latent.
 func RolloutLoss(decoderU *ref.MLP, batch RolloutBatch, w backend.RolloutLoss) (backend.RolloutLosses, *ref.MLP) {
 	var loss backend.RolloutLosses
-	grad := decoderU.ZeroLike()
+	grad := ZeroLike(decoderU)
 	rows := float64(len(batch.Latents))
 	lambdaDelta, lambdaRoll, lambdaFlow, lambdaLie := float64(w.Delta), float64(w.Roll), float64(w.Flow), float64(w.Lie)
 	for b, weight := range RiskWeights(batch.Risk) {
@@ -153,7 +153,7 @@ type ChainBatch struct {
 // a latent is where the navigator went, not a parameter.
 func ChainLoss(decoderU *ref.MLP, batch ChainBatch, w backend.RolloutLoss) (backend.RolloutLosses, *ref.MLP) {
 	var loss backend.RolloutLosses
-	grad := decoderU.ZeroLike()
+	grad := ZeroLike(decoderU)
 	rows := float64(len(batch.Z))
 	for b, z := range batch.Z {
 		pass := decoderU.Run(z)

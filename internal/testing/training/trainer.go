@@ -134,7 +134,7 @@ func (t *Trainer) PrepareRollout() error {
 	if err := t.computeLatents(); err != nil {
 		return err
 	}
-	t.first.DecoderU, t.second.DecoderU = t.nets.DecoderU.ZeroLike(), t.nets.DecoderU.ZeroLike()
+	t.first.DecoderU, t.second.DecoderU = ZeroLike(t.nets.DecoderU), ZeroLike(t.nets.DecoderU)
 	t.rolloutSteps, t.rolloutPrepared = 0, true
 	return nil
 }
@@ -221,8 +221,8 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 // Networks implements backend.Trainer.
 func (t *Trainer) Networks() (backend.Networks, error) {
 	return backend.Networks{
-		EncoderX: t.nets.EncoderX.Narrow(), EncoderO: t.nets.EncoderO.Narrow(),
-		DecoderU: t.nets.DecoderU.Narrow(), DecoderS: t.nets.DecoderS.Narrow(),
+		EncoderX: narrow(t.nets.EncoderX), EncoderO: narrow(t.nets.EncoderO),
+		DecoderU: narrow(t.nets.DecoderU), DecoderS: narrow(t.nets.DecoderS),
 	}, nil
 }
 
