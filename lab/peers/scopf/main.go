@@ -40,6 +40,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/machine"
 )
@@ -262,7 +263,7 @@ func (s *solved) take(step int, warm bool, r *secure.Result, cpu float64) {
 // walk is a problem, and then the same with loads that move by up to 1 % at every step.
 func walk(n *network.Network, first secure.Problem, steps int) []secure.Problem {
 	list := slices.Repeat([]secure.Problem{first}, 1+steps)
-	pd, qd := n.Walk(1, 0.01, len(list), rand.New(rand.NewPCG(39, 256)))
+	pd, qd := networktest.Walk(n, 1, 0.01, len(list), rand.New(rand.NewPCG(39, 256)))
 	for k := range list {
 		list[k].Pd, list[k].Qd = pd[k], qd[k]
 	}
