@@ -322,7 +322,7 @@ func idle(n *network.Network, cut []secure.Outage) (pr secure.Problem) {
 	}
 	pr.Previous, pr.Ramp = make([]float64, n.Gens()), slices.Repeat([]float64{1e3}, n.Gens())
 	for _, o := range cut {
-		for g, off := range secure.CutOff(n, o.Branch) {
+		for g, off := range cutOff(n, o.Branch) {
 			if off {
 				pr.Ramp[g] = 0
 			}
@@ -387,4 +387,13 @@ func (p *problem) print(w io.Writer, s *solved) error {
 	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %s%.4g cpu_s %g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations\n",
 		p.name(), secured, len(s.cut), own, s.cpu, p.objective, p.madncl, p.knitro, p.iterations)
 	return err
+}
+
+// cutOff says which units a branch's outage cuts off from the reference.
+func cutOff(n *network.Network, branch int) []bool {
+	island, isolated := n.Islands(branch), make([]bool, n.Gens())
+	for g, b := range n.GenBus {
+		isolated[g] = island[b] != island[n.Slack]
+	}
+	return isolated
 }
