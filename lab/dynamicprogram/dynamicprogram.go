@@ -5,9 +5,12 @@ package dynamicprogram
 import (
 	"math"
 	"runtime"
+	"slices"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/paper/integrator"
 )
 
@@ -19,10 +22,19 @@ const (
 	contextSize     = 5
 )
 
-// Add adds the method to a case of the double integrator; another case stays as it is.
+// Cases are those of the paper, as the laboratory has them.
+func Cases() gpc.Catalogue {
+	k := paper.Cases()
+	for i := range k.Cases {
+		Add(&k.Cases[i])
+	}
+	return k
+}
+
+// Add adds the method to a case of the double integrator, after the oracle; another case stays as it is.
 func Add(c *domain.Case) {
 	if y, ok := c.Problem.(*integrator.System); ok {
-		c.Methods = append(c.Methods, domain.Method{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
+		c.Methods = slices.Insert(slices.Clone(c.Methods), min(1, len(c.Methods)), domain.Method{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
 			New: func(domain.Means) (domain.Controller, error) { return newDynamicProgram(y), nil }})
 	}
 }
