@@ -406,7 +406,7 @@ type SpecDescription struct {
 	Action          []VariableDescription `json:"action"`      // one action, with its box
 	Objectives      []VariableDescription `json:"objectives"`
 	Margins         []VariableDescription `json:"margins"`          // hard limits, each ≥ 0 when kept
-	Switches        []SwitchDescription   `json:"switches"`         // actions that take one of a few values
+	Switches        []domain.Switch       `json:"switches"`         // actions that take one of a few values
 	Plan            int                   `json:"plan"`             // actions in a decoded plan
 	Steps           int                   `json:"steps"`            // decisions in an episode
 	StepSeconds     float64               `json:"step_s"`           // control period
@@ -422,32 +422,13 @@ type VariableDescription struct {
 	Hi   *float64 `json:"hi"`   // upper bound; null: none
 }
 
-// SwitchDescription is an action that takes one of a few values; see domain.Switch.
-type SwitchDescription struct {
-	Action int       `json:"action"` // its place in the action
-	Values []float64 `json:"values"` // in ascending order
-	Least  []int     `json:"least"`  // for how many periods each value stays at least
-	Most   int       `json:"most"`   // changes in any window; 0: any number
-	Window int       `json:"window"` // periods of a window
-	Last   int       `json:"last"`   // place in the context of the value before
-	Ages   int       `json:"ages"`   // place in the context of the periods since the last change; those of earlier changes follow, most in all
-}
-
 // DescribeSpec describes a problem's vectors.
 func DescribeSpec(s *domain.Spec) SpecDescription {
 	return SpecDescription{
 		Name: s.Name, Description: s.Description, State: described(s.Measured), Context: described(s.Context), Action: described(s.Action),
-		Objectives: described(s.Objectives), Margins: described(s.Margins), Switches: describedSwitches(s.Switches), Plan: s.Plan, Steps: s.Steps, StepSeconds: s.StepSeconds,
+		Objectives: described(s.Objectives), Margins: described(s.Margins), Switches: append([]domain.Switch{}, s.Switches...), Plan: s.Plan, Steps: s.Steps, StepSeconds: s.StepSeconds,
 		MarginTolerance: s.MarginTolerance, Latent: s.Training.Latent,
 	}
-}
-
-func describedSwitches(switches []domain.Switch) []SwitchDescription {
-	all := make([]SwitchDescription, len(switches))
-	for i, w := range switches {
-		all[i] = SwitchDescription(w)
-	}
-	return all
 }
 
 func described(variables []domain.Variable) []VariableDescription {

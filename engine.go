@@ -221,6 +221,9 @@ func build() string { return version.Version + " " + version.Build() }
 // Train trains a map on the data in folders of datasets, their shards or both (see dataset.Load); see train.Run. Backend,
 // Problem, Data and Version of opt are filled in. progress may be nil.
 func (c *Case) Train(ctx context.Context, e *Engine, dirs []string, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
+	if e.description.Backend == "ref" {
+		return nil, badInputf("the backend ref decides in float64 and does not train: want auto, cuda or cpu")
+	}
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
 	var rounds []*dataset.Dataset
 	for _, dir := range dirs {

@@ -23,6 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/ocp"
 	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/train"
 )
 
 // Nothing that this package exports names a type that its users cannot name.
@@ -530,5 +531,15 @@ func TestAMapIsOfItsProblem(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+}
+
+// The reference decides and does not train, and says so before it reads any data.
+func TestTheReferenceDoesNotTrain(t *testing.T) {
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "ref"}))(t)
+	defer e.Close()
+	c := require.Get(gpc.NewCase(domain.Case{Problem: testdomain.NewCart(3)}))(t)
+	if _, err := c.Train(t.Context(), e, nil, train.Options{}, nil); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "ref") {
+		t.Errorf("training by ref: %v", err)
 	}
 }

@@ -15,11 +15,3 @@ type Record struct {
 	// Load is the machine's while they were measured.
 	Load *machine.Load `json:"load,omitempty"`
 }
-
-// Peak is the largest ceiling of multiply-adds beside its results, GFLOP/s; 0 where there is none.
-func (r *Record) Peak() (most float64) {
-	for i := range r.Results {
-		most = max(most, r.Results[i].PeakGFlops)
-	}
-	return most
-}

@@ -123,7 +123,8 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 	}
 	operations := slices.Concat(Operations, opt.Extra)
 	if len(opt.Ops) == 0 {
-		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.OnRequest }))
+		reference := b.Describe().Name == "ref" // which does not train
+		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.OnRequest || reference && op.Name == "train" }))
 	}
 	if len(opt.Batches) == 0 {
 		opt.Batches = []int{1, 64, 4096}

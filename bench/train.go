@@ -66,30 +66,10 @@ func train(ctx context.Context, r *Runner, s Shape) error {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	n := min(batch, deviationRows)
-	deviation, err := r.deviation(n, func(b backend.Backend) ([]float32, error) {
-		// Losses after an update show both passes and the optimiser.
-		t, err := b.NewTrainer(cfg)
-		if err != nil {
-			return nil, err
-		}
-		var all []float32
-		for range 2 {
-			l, err := t.ManifoldStep(order[:n], nil, nil, 1e-3)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, float32(l.ReconX), float32(l.Action), float32(l.ReconO), float32(l.Consistency), float32(l.Total))
-		}
-		return all, nil
-	})
-	if err != nil {
-		return err
-	}
 	nets := cfg.Initial
 	flops := 3 * (cpufallback.ForwardFLOPs(nets.EncoderX) + cpufallback.ForwardFLOPs(nets.EncoderO) + 2*cpufallback.ForwardFLOPs(nets.DecoderS) + cpufallback.ForwardFLOPs(nets.DecoderU))
 	offset := 0
-	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, work{flops: float64(batch) * flops}, deviation, func() error {
+	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, work{flops: float64(batch) * flops}, nil, func() error {
 		if offset+batch > rows {
 			offset = 0
 		}

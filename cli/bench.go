@@ -41,7 +41,8 @@ fixed formula for each operation. The fraction compares the rate with the best
 multiply-add loop on this machine, measured before and after. The formulas count
 every unit of a network; jacobian, metric and step skip inactive ReLU units, so
 that their fraction can exceed 1. The error column is the largest difference from
-float64, relative to the largest magnitude; --tf32 adds the error of float32.
+float64, relative to the largest magnitude; --tf32 adds the error of float32. The
+rows of train have none.
 
   gemm                   products of matrices
   jacobian, metric, eig  the decoder's Jacobian, its pullback metric, eigenpairs

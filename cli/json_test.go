@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/dataset"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/diagnosis"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -25,7 +26,7 @@ import (
 // printed is what each command prints with --json, and the objects in it, in the order of their page.
 var printed = []pages.Section{
 	{Title: "`new`", Value: moduleResult{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`check`", Value: checked{}}, {Title: "Object `finding`", Value: diagnosis.Finding{}}, {Title: "`methods`", Value: methods{}},
-	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}}, {Title: "Object `switch`", Value: gpc.SwitchDescription{}},
+	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}}, {Title: "Object `switch`", Value: domain.Switch{}},
 	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: dataset.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: Trained{}},
 	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}}, {Title: "`front`", Value: Trades{}},
 	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},

@@ -36,7 +36,7 @@ func (a *App) trainCommand() *cobra.Command {
 trains the action decoder D_u on latents of roll-outs, chooses the stored codes M*,
 calibrates on held-out scenarios and writes the model. FILE.checkpoint is saved
 about every second and on interrupt. --resume continues from it to the same model,
-bit for bit, on any number of threads.`,
+bit for bit, on any number of threads. The backend ref does not train.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])

@@ -293,7 +293,7 @@ func (k *comparing) settle() {
 		mean, sem := meanAndError(difference)
 		cost, _ := meanAndError(costs)
 		margin, _ := meanAndError(margins)
-		row.Difference = regretStatistics(slices.Clone(difference))
+		row.Difference = DescribeRegret(slices.Clone(difference))
 		row.DifferencePct, row.DifferenceSEM = Number(mean), Number(sem)
 		row.CostMean, row.MarginMean = Number(cost), Number(margin)
 	}

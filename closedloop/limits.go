@@ -99,7 +99,7 @@ type AboveOracle struct {
 // Above is AboveOracle by the record's Outcomes. It is nil without them, and without an episode that has an oracle. It
 // is also nil where an episode was not completed, whose cost is of fewer decisions.
 func (r *Result) Above() *AboveOracle {
-	if r.Outcomes == nil || r.Outcomes.validate() != nil || r.Failures > 0 || r.Episodes == 0 {
+	if r.Outcomes == nil || r.Outcomes.Validate() != nil || r.Failures > 0 || r.Episodes == 0 {
 		return nil
 	}
 	var costs, oracles, differences []float64
@@ -112,7 +112,7 @@ func (r *Result) Above() *AboveOracle {
 	if len(costs) == 0 {
 		return nil
 	}
-	gap, gapSEM := ratioAndError(costs, oracles)
+	gap, gapSEM := RatioAndError(costs, oracles)
 	step, stepSEM := meanAndError(differences)
 	steps := float64(r.Decisions) / float64(r.Episodes)
 	return &AboveOracle{Number(100 * (gap - 1)), Number(100 * gapSEM), Number(step / steps), Number(stepSEM / steps), len(costs)}

@@ -201,7 +201,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 				dearer = append(dearer, 100*(cost[i]-w)/w)
 			}
 		}
-		row.Cost = regretStatistics(dearer)
+		row.Cost = DescribeRegret(dearer)
 		p.Pairs = append(p.Pairs, row)
 	}
 	p.compareReferences(costs, opt.optima)
@@ -231,10 +231,10 @@ func (p *Pairing) compareReferences(costs []map[int]float64, reference *optima) 
 				difference = append(difference, v-100*(w-e.oracle)/e.oracle)
 			}
 		}
-		row.Regret = regretStatistics(slices.Clone(all))
+		row.Regret = DescribeRegret(slices.Clone(all))
 		row.RegretPct, row.RegretCI95 = MeanAndInterval(all)
 		row.DifferencePct, row.DifferenceCI95 = MeanAndInterval(difference)
-		row.Compared, row.Difference = len(difference), regretStatistics(difference)
+		row.Compared, row.Difference = len(difference), DescribeRegret(difference)
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *Pairing) besideTheBest(costs []map[int]float64, reference *optima) {
 				regret = append(regret, 100*(cost/best[i]-1))
 			}
 		}
-		r := regretStatistics(regret)
+		r := DescribeRegret(regret)
 		p.Pairs[k].AboveBest = &r
 	}
 }

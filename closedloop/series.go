@@ -1,7 +1,6 @@
 package closedloop
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -123,18 +122,4 @@ func bandOf(points [][]float64) (b Band) {
 func rounded(v float64, digits int) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	return r
-}
-
-// Validate reports a Series without points, or of lists that are not of one length.
-func (s *Series) Validate() error {
-	points := len(s.Total.Mean)
-	if s.Interval < 1 || points == 0 || len(s.J) != len(s.Sigma) {
-		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Interval, len(s.J), len(s.Sigma))
-	}
-	for _, b := range slices.Concat([]Band{s.Total, s.Weighted}, s.J, s.Sigma) {
-		if len(b.Mean) != points || len(b.P10) != points || len(b.P90) != points {
-			return fmt.Errorf("series with %d means, %d and %d quantiles of a quantity, want %d of each", len(b.Mean), len(b.P10), len(b.P90), points)
-		}
-	}
-	return nil
 }

@@ -44,8 +44,8 @@ type RegretStatistics struct {
 // bootstrapResamples of a mean.
 const bootstrapResamples = 1000
 
-// regretStatistics sorts v and describes it, whatever order it came in.
-func regretStatistics(v []float64) RegretStatistics {
+// DescribeRegret sorts v and describes it, whatever order it came in.
+func DescribeRegret(v []float64) RegretStatistics {
 	slices.Sort(v)
 	nan := Number(math.NaN())
 	open := OpenInterval{nan, nan}
@@ -172,8 +172,8 @@ func meanAndError(v []float64) (mean, sem float64) {
 	return mean, stat.StdErr(deviation, float64(len(v)))
 }
 
-// ratioAndError is Σ a/Σ b and its standard error, by the residuals a − ratio·b.
-func ratioAndError(a, b []float64) (ratio, sem float64) {
+// RatioAndError is Σ a/Σ b and its standard error, by the residuals a − ratio·b.
+func RatioAndError(a, b []float64) (ratio, sem float64) {
 	sumB := floats.Sum(b)
 	ratio = floats.Sum(a) / sumB
 	n := float64(len(a))

@@ -21,7 +21,7 @@ func TestRatioAndError(t *testing.T) {
 			y := 1 + 4*rng.Float64()
 			a, b = append(a, 0.9*y+0.2*rng.NormFloat64()), append(b, y)
 		}
-		r, sem := ratioAndError(a, b)
+		r, sem := RatioAndError(a, b)
 		ratios = append(ratios, r)
 		said += sem / repeats
 	}
@@ -30,7 +30,7 @@ func TestRatioAndError(t *testing.T) {
 	if math.Abs(mean-0.9) > 1e-3 || math.Abs(said/spread-1) > 0.05 {
 		t.Errorf("ratio %v, standard error %v; want 0.9 and %v", mean, said, spread)
 	}
-	if r, sem := ratioAndError([]float64{3}, []float64{2}); r != 1.5 || !math.IsNaN(sem) {
+	if r, sem := RatioAndError([]float64{3}, []float64{2}); r != 1.5 || !math.IsNaN(sem) {
 		t.Errorf("one pair gives %v ± %v, want 1.5 and none", r, sem)
 	}
 }
@@ -82,8 +82,8 @@ func TestRegretStatistics(t *testing.T) {
 	mean, sem := meanAndError(v)
 	back := slices.Clone(v)
 	slices.Reverse(back)
-	r := regretStatistics(v)
-	if r != regretStatistics(back) {
+	r := DescribeRegret(v)
+	if r != DescribeRegret(back) {
 		t.Error("the statistics depend on the order of the values")
 	}
 	if math.Abs(float64(r.Mean)-mean) > 1e-12 || math.Abs(float64(r.MeanCI95[0])-(mean-1.96*sem)) > 0.3*sem || math.Abs(float64(r.MeanCI95[1])-(mean+1.96*sem)) > 0.3*sem {
@@ -97,7 +97,7 @@ func TestRegretStatistics(t *testing.T) {
 	if want := 1 - math.Pow(0.025, 1./400); r.BeyondCI95[0] != 0 || math.Abs(r.BeyondCI95[1]-want) > 1e-12 {
 		t.Errorf("above the largest may lie %v, want up to %v", r.BeyondCI95, want)
 	}
-	none := regretStatistics(nil)
+	none := DescribeRegret(nil)
 	for _, x := range []Number{none.Mean, none.Median, none.P90, none.Max, none.MeanCI95[0], none.P90CI95[1]} {
 		if !math.IsNaN(float64(x)) {
 			t.Errorf("no values give %+v", none)

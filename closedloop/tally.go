@@ -200,7 +200,7 @@ func ratio(k, n int) Number { return Number(float64(k) / float64(n)) }
 
 func (a *tally) result(h *Header) *Result {
 	mean, sem := meanAndError(a.regret)
-	gap, gapSEM := ratioAndError(a.costs, a.oracles)
+	gap, gapSEM := RatioAndError(a.costs, a.oracles)
 	margin, marginSEM := meanAndError(a.lows)
 	low, lowest := math.NaN(), math.Inf(1)
 	if len(a.regret) > 0 {
@@ -218,7 +218,7 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(lowest), Tolerance: a.spec.MarginTolerance, MarginMean: Number(margin), MarginSEM: Number(marginSEM),
-		Regret: regretStatistics(slices.Clone(a.regret)),
+		Regret: DescribeRegret(slices.Clone(a.regret)),
 		Failed: a.failed,
 		Unsafe: a.unsafe,
 		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
@@ -243,7 +243,7 @@ func (a *tally) result(h *Header) *Result {
 		r.Prepare = &preparation
 	}
 	if a.starts > 0 {
-		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}
+		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), DescribeRegret(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
 		goal, atEnd := ratio(a.goalsReached, a.goals), ratio(a.atEnd, a.goals)

@@ -17,7 +17,7 @@ func (t *Trainer) SetChain(c backend.Chain) error {
 
 func (t *Trainer) chained() bool { return t.rollout != nil && t.rollout.chain.Z.Rows > 0 }
 
-// chainChunk is chunk for the loss along chains (ref.ChainLoss is the specification):
+// chainChunk is chunk for the loss along chains (training.ChainLoss is the specification):
 // latent 0 of a row is its code, latent h its z̃_h.
 func (w *rolloutWork) chainChunk(t *Trainer, chunk int) {
 	d, k := &t.cfg.Data, t.kernel

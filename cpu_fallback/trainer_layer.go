@@ -132,7 +132,7 @@ func adamFactors(a backend.Adam, step int64, lr float32) adam.Factors {
 }
 
 // boundSpectrum is one power iteration and, where the estimate exceeds the
-// bound, the scaling of both operands (ref.SpectralBound is its specification).
+// bound, the scaling of both operands (training.SpectralBound is its specification).
 // Biases are not scaled.
 func (t *trainLayer) boundSpectrum(k gemm.Kernel, bound float32) {
 	// right = Wᵀ power, left = W right: products of a single row.

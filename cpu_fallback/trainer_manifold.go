@@ -7,7 +7,7 @@ import (
 )
 
 // manifoldWork is the workspace of one micro-batch of manifold training
-// (ref.ManifoldLoss is the specification). Latents stand in one activations: those of
+// (training.ManifoldLoss is the specification). Latents stand in one activations: those of
 // the samples, then those of their neighbours, then those of E_o.
 type manifoldWork struct {
 	x, o         activations // inputs of E_x (samples, then neighbours) and E_o

@@ -7,7 +7,7 @@ import (
 
 // rolloutLatents are the codes of a transition at which D_u is trained, in the
 // order they stand in the workspace: z_t, z_{t+1}, ẑ^α, ẑ^{α_f}, z̃
-// (ref.RolloutLatents).
+// (training.RolloutLatents).
 const (
 	latentNow = iota
 	latentNext
@@ -22,7 +22,7 @@ const (
 const rolloutRows = microRows / 2
 
 // rolloutWork is the frozen data and the workspace of rollout training
-// (ref.RolloutLoss and ref.ChainLoss are the specification).
+// (training.RolloutLoss and training.ChainLoss are the specification).
 type rolloutWork struct {
 	// Frozen: codes z of all rows, z̃ of rows with a successor, and per row
 	// ‖z̃ − ẑ^α‖² and ‖Δz_Lie‖².

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // trainingShape is a random problem: widths chosen so that panels, tiles and
@@ -53,7 +53,7 @@ func newTrainer(t testing.TB, opt Options, cfg backend.TrainerConfig) backend.Tr
 
 func referenceTrainer(t testing.TB, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	tr := require.Get(ref.New().NewTrainer(cfg))(t)
+	tr := require.Get(training.New().NewTrainer(cfg))(t)
 	return tr
 }
 

@@ -9,17 +9,16 @@ import (
 )
 
 // Switch is an entry of the action that takes one of a few values, and how soon and how often it may change. What it
-// was before is part of the context, so that a decision, a plan and a trace say the same of it.
+// was before is part of the context, so that a decision, a plan and a trace say the same of it. From Ages on the context
+// has Changes() entries, each counted up to Saturation().
 type Switch struct {
-	Action int       // entry of Spec.Action
-	Values []float64 // ascending, at least two
-	// Least is the number of periods for which each value stays at least, 1 or more.
-	Least []int
-	// Most bounds the changes in any Window periods; 0: any number.
-	Most, Window int
-	// Last and Ages are entries of the context. Last is the value of the period before. Ages is the first of Changes()
-	// entries: the periods since the last change, since the one before it and so on, counted up to Saturation().
-	Last, Ages int
+	Action int       `json:"action"` // its place in the action
+	Values []float64 `json:"values"` // in ascending order, at least two
+	Least  []int     `json:"least"`  // for how many periods each value stays at least, 1 or more
+	Most   int       `json:"most"`   // changes in any window; 0: any number
+	Window int       `json:"window"` // periods of a window
+	Last   int       `json:"last"`   // place in the context of the value before
+	Ages   int       `json:"ages"`   // place in the context of the periods since the last change; those of earlier changes follow, most in all
 }
 
 // Changes is the number of changes whose age the context holds.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
@@ -111,7 +111,7 @@ func TestMicroBatchesAddUp(t *testing.T) {
 		b := onAny(t)
 		trainer := trainerOf(t, b, cfg).(*Trainer)
 		trainer.micro = 128
-		reference := trainerOf(t, ref.New(), cfg)
+		reference := trainerOf(t, training.New(), cfg)
 		got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
 		if d := deviation(got, want); !(d < 2e-5) {
 			t.Errorf("losses are off by %v", d)
@@ -249,7 +249,7 @@ func TestDepths(t *testing.T) {
 			DecoderU: net(p.nz, p.nu, layers[2]), DecoderS: net(p.nz, p.ns, layers[3]),
 		}
 		b := onAny(t)
-		trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
+		trainer, reference := trainerOf(t, b, cfg), trainerOf(t, training.New(), cfg)
 		got, want := p.train(t, trainer, 2), p.train(t, reference, 2)
 		if d := deviation(got, want); !(d < 2e-5) {
 			t.Errorf("%v layers: losses are off by %v", layers, d)
@@ -416,7 +416,7 @@ func TestWidestNetworks(t *testing.T) {
 	}
 	cfg := p.config(8)
 	b := onAny(t)
-	trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
+	trainer, reference := trainerOf(t, b, cfg), trainerOf(t, training.New(), cfg)
 	got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
 	if d := deviation(got, want); !(d < 2e-5) {
 		t.Errorf("losses are off by %v", d)

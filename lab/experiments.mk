@@ -553,7 +553,7 @@ test-cu: cuda-headers
 ## stand-in: the host shim as programs take it for a GPU's driver, in build/stand-in (needs a C++20 compiler): LD_LIBRARY_PATH=build/stand-in bin/gpc doctor
 STAND_IN = $(CURDIR)/build/stand-in
 stand-in:
-	$(GO) run ./kernels/build stand-in $(STAND_IN)/libcuda.so.1
+	$(GO) run ./lab/kernelimages stand-in $(STAND_IN)/libcuda.so.1
 
 ## test-stand-in: the tests of the CUDA path as GPC_TEST_GPU=1 runs them on a GPU, with the stand-in as the driver
 test-stand-in: stand-in
@@ -602,7 +602,7 @@ count-launches:
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra
 gpu-extra: nvcc
-	$(GO) run ./kernels/build extra $(EXTRA)
+	$(GO) run ./lab/kernelimages extra $(EXTRA)
 
 ## bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
 BUNDLE = build/gpu-bundle

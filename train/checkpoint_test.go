@@ -18,8 +18,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -61,7 +61,7 @@ func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
 		stops     []int
 	}{
 		"cpu": {cpu, 40, []int{1, 7, 8, 20, 23, 25, 33}},
-		"ref": {func(testing.TB) backend.Backend { return ref.New() }, 8, []int{2, 5}},
+		"ref": {func(testing.TB) backend.Backend { return training.New() }, 8, []int{2, 5}},
 	}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) { resumesBitwise(t, b.create(t), b.scenarios, b.stops, false) })
@@ -211,7 +211,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 		"options.Seed is 5, this run's is 6":                   func(o *Options) { o.Seed++ },
 		"options.LearningRate is 0.001, this run's is 0.002":   func(o *Options) { o.LearningRate = 2e-3 },
 		"its data_sha256 is":                                   func(o *Options) { o.Data.U.Data[3] += 1 },
-		"its backend is cpu":                                   func(o *Options) { o.Backend = ref.New() },
+		"its backend is cpu":                                   func(o *Options) { o.Backend = training.New() },
 		"its program is , this run's is v2":                    func(o *Options) { o.Version = "v2" },
 		"its initial_sha256 is , this run's is":                func(o *Options) { o.Initial = initial },
 		"its problem_sha256 is":                                func(o *Options) { o.Problem = heavier{newToy()} },

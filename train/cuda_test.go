@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -40,7 +40,7 @@ func TestTrainingOnCUDA(t *testing.T) {
 	resumesBitwise(t, be, scenarios, []int{2, 7}, false)
 	resumesBitwise(t, be, scenarios, []int{7}, true)
 	got := trained(t, toyOptions(be, scenarios))
-	want := trained(t, toyOptions(ref.New(), scenarios))
+	want := trained(t, toyOptions(training.New(), scenarios))
 	for i, w := range want.History {
 		g := got.History[i]
 		for name, pair := range map[string][2]float64{

@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
-	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 	"github.com/gpc-engine/gpc/ocp"
 )
 
@@ -254,7 +254,7 @@ func BenchmarkStagedSamples(b *testing.B) {
 
 // cpu is the CPU time of this thread in seconds.
 func cpu(b *testing.B) float64 {
-	u, ok := machine.ThreadUsage()
+	u, ok := thread.Used()
 	if !ok {
 		b.Skip("no CPU time of a thread here")
 	}

@@ -4,10 +4,8 @@
 package gallery
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/basins"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
@@ -50,7 +48,7 @@ func Switched() []Named {
 // Ways are the systems of the folder basins, which have several ways round.
 func Ways() []Named { return []Named{{"parking", basins.Parking}, {"arm", basins.Arm}} }
 
-// All are all systems and plants below, by their names: making one takes a part of the time that Cases does.
+// All are all systems and plants below, by their names.
 func All() []Named { return slices.Concat(systems, onward, knowing) }
 
 func made(list []Named) (all []equations.System) {
@@ -68,17 +66,4 @@ func runningOn(y equations.System, horizon int) equations.System {
 	y.Name, y.Description = y.Name+"-runs-on", y.Description+", which runs on"
 	y.Horizon, y.Steps = horizon, 10*horizon
 	return y
-}
-
-// Cases makes the case of every system.
-func Cases() ([]domain.Case, error) {
-	var cases []domain.Case
-	for _, y := range made(All()) {
-		c, err := y.Case()
-		if err != nil {
-			return nil, fmt.Errorf("gallery: %w", err)
-		}
-		cases = append(cases, c)
-	}
-	return cases, nil
 }

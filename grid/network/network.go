@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -132,26 +131,6 @@ func (n *Network) WithUnitVoltages() *Network {
 // Loads are the file's loads times a factor, pu by bus; the caller owns them.
 func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
-}
-
-// Walk is a random walk of loads, pu by bus, from a factor of the network's loads. Every step moves by up to a
-// share: half of it by each bus alone and half by all together. Steps are drawn back to the start.
-func (n *Network) Walk(level, share float64, steps int, rng *rand.Rand) (pd, qd [][]float64) {
-	move := func(f float64) float64 { return f * (1 + share/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
-	factor, common := slices.Repeat([]float64{1}, n.Buses()), 1.0
-	for range steps {
-		p, q := n.Loads(level)
-		for b, f := range factor {
-			p[b] *= common * f
-			q[b] *= common * f
-		}
-		pd, qd = append(pd, p), append(qd, q)
-		common = move(common)
-		for b, f := range factor {
-			factor[b] = move(f)
-		}
-	}
-	return pd, qd
 }
 
 // ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.

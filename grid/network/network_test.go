@@ -428,7 +428,7 @@ func TestReach(t *testing.T) {
 func TestAWalkStaysNearItsLevel(t *testing.T) {
 	const level, by, steps = 0.8, 0.01, 300
 	n := networktest.Load(t, "case30")
-	draw := func() (pd, qd [][]float64) { return n.Walk(level, by, steps, rand.New(rand.NewPCG(1, 2))) }
+	draw := func() (pd, qd [][]float64) { return networktest.Walk(n, level, by, steps, rand.New(rand.NewPCG(1, 2))) }
 	pd, qd := draw()
 	first, _ := n.Loads(level)
 	if len(pd) != steps || len(qd) != steps || !slices.Equal(pd[0], first) {

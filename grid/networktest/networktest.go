@@ -3,6 +3,8 @@ package networktest
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -70,4 +72,24 @@ func Copies(t testing.TB, c *matpower.Case, copies int, ties ...matpower.Branch)
 		}
 	}
 	return Of(t, joined)
+}
+
+// Walk is a random walk of loads, pu by bus, from a factor of the network's loads. Every step moves by up to a
+// share: half of it by each bus alone and half by all together. Steps are drawn back to the start.
+func Walk(n *network.Network, level, share float64, steps int, rng *rand.Rand) (pd, qd [][]float64) {
+	move := func(f float64) float64 { return f * (1 + share/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+	factor, common := slices.Repeat([]float64{1}, n.Buses()), 1.0
+	for range steps {
+		p, q := n.Loads(level)
+		for b, f := range factor {
+			p[b] *= common * f
+			q[b] *= common * f
+		}
+		pd, qd = append(pd, p), append(qd, q)
+		common = move(common)
+		for b, f := range factor {
+			factor[b] = move(f)
+		}
+	}
+	return pd, qd
 }

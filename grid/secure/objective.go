@@ -104,14 +104,6 @@ func (t *state) addVoltageCost(variable int, v float64) {
 	t.values[t.diagonal[variable]] += 2 * w
 }
 
-// Value is the objective of the problem at this result: the file's cost without weights, else the weighted sum.
-func (r *Result) Value(pr Problem) float64 {
-	if pr.Objective.FileCost() {
-		return r.Objective
-	}
-	return pr.Objective.Value(r.J)
-}
-
 // objectives writes J of the base state.
 func (r *Result) objectives(n *network.Network) {
 	r.J = [3]float64{2: r.Objective}

@@ -91,3 +91,11 @@ func scaled(v []float64, by float64) []float64 {
 	}
 	return out
 }
+
+// Value is the objective of the problem at this result: the file's cost without weights, else the weighted sum.
+func (r *Result) Value(pr Problem) float64 {
+	if pr.Objective.FileCost() {
+		return r.Objective
+	}
+	return pr.Objective.Value(r.J)
+}

@@ -31,15 +31,6 @@ func Units(n *network.Network) (list []Outage) {
 	return list
 }
 
-// CutOff says which units a branch's outage cuts off from the reference.
-func CutOff(n *network.Network, branch int) []bool {
-	island, isolated := n.Islands(branch), make([]bool, n.Gens())
-	for g, b := range n.GenBus {
-		isolated[g] = island[b] != island[n.Slack]
-	}
-	return isolated
-}
-
 // name names an outage by the rows of the file's tables.
 func (o Outage) name(n *network.Network) string {
 	if o.Branch >= 0 {

@@ -21,7 +21,7 @@ import (
 // walk are problems at the loads of network.Walk.
 func walk(n *network.Network, level, by float64, steps int, seed uint64) []Problem {
 	list := make([]Problem, steps)
-	pd, qd := n.Walk(level, by, steps, rand.New(rand.NewPCG(39, seed)))
+	pd, qd := networktest.Walk(n, level, by, steps, rand.New(rand.NewPCG(39, seed)))
 	for k := range list {
 		list[k].Pd, list[k].Qd = pd[k], qd[k]
 	}

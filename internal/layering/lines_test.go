@@ -12,7 +12,7 @@ import (
 // Lines of Go without tests, at most. Who raises a budget says in the commit what left.
 const (
 	productLines    = 142_700 // all but the laboratory, generators of assembly and what tests stand on
-	laboratoryLines = 22_000
+	laboratoryLines = 23_000
 )
 
 // supports says whether a folder is what tests stand on: fixtures, conformance suites, and the two stand-ins

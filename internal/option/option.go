@@ -28,14 +28,6 @@ func (e *Error) Error() string { return e.in(func(name string) string { return n
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Fields are the names of the fields, in the order of the text.
-func (e *Error) Fields() (names []string) {
-	for _, m := range field.FindAllStringSubmatch(e.text, -1) {
-		names = append(names, m[1])
-	}
-	return names
-}
-
 func (e *Error) in(word func(name string) string) string {
 	text := field.ReplaceAllStringFunc(e.text, func(found string) string { return word(found[1 : len(found)-1]) })
 	if e.err != nil {

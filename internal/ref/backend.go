@@ -1,6 +1,8 @@
 package ref
 
 import (
+	"errors"
+
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -16,6 +18,11 @@ func New() *Backend { return &Backend{} }
 // Describe implements backend.Backend.
 func (b *Backend) Describe() backend.Description {
 	return backend.Description{Name: "ref", ISA: "float64", Device: "CPU", Threads: 1}
+}
+
+// NewTrainer implements backend.Backend.
+func (b *Backend) NewTrainer(backend.TrainerConfig) (backend.Trainer, error) {
+	return nil, errors.New("the backend ref decides in float64 and does not train: want auto, cuda or cpu")
 }
 
 // Close implements backend.Backend; there is nothing to release.

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // differenceTolerance bounds a central difference of step 1e-6 of a function
@@ -68,7 +69,7 @@ func TestNetworkDerivativesMatchDifferences(t *testing.T) {
 		x, ybar := normal(rng, net.In()), normal(rng, net.Out())
 		value := func() float64 { return inner(ybar, net.Forward(x)) }
 		checkGradient(t, "VJP", x, net.VJP(x, ybar), value)
-		grad := net.ZeroLike()
+		grad := training.ZeroLike(net)
 		net.Backward(net.Run(x), ybar, grad)
 		for l := range net.Layers {
 			checkGradient(t, "weights", net.Layers[l].W, grad.Layers[l].W, value)
@@ -110,15 +111,15 @@ func TestKinkHasZeroSlopeAndNaNPropagates(t *testing.T) {
 	}
 }
 
-func testNetworks(rng *rand.Rand) ref.Networks {
-	return ref.Networks{
+func testNetworks(rng *rand.Rand) training.Networks {
+	return training.Networks{
 		EncoderX: randomNet(rng, 5, 8, 7, 3), EncoderO: randomNet(rng, 4, 6, 3),
 		DecoderU: randomNet(rng, 3, 9, 2), DecoderS: randomNet(rng, 3, 7, 6, 4),
 	}
 }
 
-func testManifoldBatch(rng *rand.Rand, rows, kappa int) ref.ManifoldBatch {
-	b := ref.ManifoldBatch{
+func testManifoldBatch(rng *rand.Rand, rows, kappa int) training.ManifoldBatch {
+	b := training.ManifoldBatch{
 		X: normals(rng, rows, 5), O: normals(rng, rows, 4), S: normals(rng, rows, 4), U: normals(rng, rows, 2),
 		NeighbourX: normals(rng, rows*kappa, 5), NeighbourU: normals(rng, rows*kappa, 2),
 	}
@@ -133,12 +134,12 @@ func TestManifoldGradientMatchesDifferences(t *testing.T) {
 	for _, isometry := range []bool{false, true} {
 		nets, batch := testNetworks(rng), testManifoldBatch(rng, 3, 2)
 		weights := backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 0.5, Consistency: 0.9, ConsistencyBeta: 0.3, Locality: 0.4, Isometry: isometry, IsometryAlpha: 0.6}
-		loss, grad := ref.ManifoldLoss(nets, batch, weights)
+		loss, grad := training.ManifoldLoss(nets, batch, weights)
 		if !(loss.ReconX > 0 && loss.Action > 0 && loss.ReconO > 0 && loss.Consistency > 0 && loss.Locality > 0) {
 			t.Fatalf("a term of the loss is not at work: %+v", loss)
 		}
 		value := func() float64 {
-			l, _ := ref.ManifoldLoss(nets, batch, weights)
+			l, _ := training.ManifoldLoss(nets, batch, weights)
 			return l.Total
 		}
 		for n, net := range nets.All() {
@@ -156,8 +157,8 @@ func TestManifoldTermsByHand(t *testing.T) {
 	line := func(w float64) *ref.MLP {
 		return &ref.MLP{Layers: []ref.Layer{{In: 1, Out: 1, W: []float64{w}, B: []float64{0}}}}
 	}
-	nets := ref.Networks{EncoderX: line(2), EncoderO: line(-1), DecoderU: line(3), DecoderS: line(0.5)}
-	batch := ref.ManifoldBatch{
+	nets := training.Networks{EncoderX: line(2), EncoderO: line(-1), DecoderU: line(3), DecoderS: line(0.5)}
+	batch := training.ManifoldBatch{
 		X: [][]float64{{1}, {2}}, O: [][]float64{{1}, {-4}}, S: [][]float64{{0}, {1}}, U: [][]float64{{5}, {10}},
 		NeighbourX: [][]float64{{0}, {3}}, NeighbourU: [][]float64{{4}, {4}}, Kernel: []float64{0.5, 0.25},
 	}
@@ -167,23 +168,23 @@ func TestManifoldTermsByHand(t *testing.T) {
 		Consistency: (2 + 0.1*9 + 0) / 2, Locality: (0.5*4 + 0.25*4) / 2,
 	}
 	want.Total = want.ReconX + 2*want.Action + 3*want.ReconO + 4*want.Consistency + 5*want.Locality
-	got, _ := ref.ManifoldLoss(nets, batch, backend.ManifoldLoss{ReconX: 1, Action: 2, ReconO: 3, Consistency: 4, ConsistencyBeta: 0.1, Locality: 5})
+	got, _ := training.ManifoldLoss(nets, batch, backend.ManifoldLoss{ReconX: 1, Action: 2, ReconO: 3, Consistency: 4, ConsistencyBeta: 0.1, Locality: 5})
 	closeTo := func(a, b float64) bool { return math.Abs(a-b) < 1e-7 }
 	if !closeTo(got.ReconX, want.ReconX) || !closeTo(got.Action, want.Action) || !closeTo(got.ReconO, want.ReconO) ||
 		!closeTo(got.Consistency, want.Consistency) || !closeTo(got.Locality, want.Locality) || !closeTo(got.Total, want.Total) {
 		t.Errorf("losses %+v, by hand %+v", got, want)
 	}
 	// |‖z_b−z_j‖ − α‖u_b−u_j‖| = |2 − 0.5·1| and |2 − 0.5·6|.
-	got, _ = ref.ManifoldLoss(nets, batch, backend.ManifoldLoss{Locality: 1, Isometry: true, IsometryAlpha: 0.5})
+	got, _ = training.ManifoldLoss(nets, batch, backend.ManifoldLoss{Locality: 1, Isometry: true, IsometryAlpha: 0.5})
 	if !closeTo(got.Locality, (1.5+1)/2) {
 		t.Errorf("isometry %v, by hand 1.25", got.Locality)
 	}
 }
 
-func testRolloutBatch(rng *rand.Rand, nets ref.Networks, rows int, w backend.RolloutLoss) ref.RolloutBatch {
-	b := ref.RolloutBatch{U: normals(rng, rows, 2), UNext: normals(rng, rows, 2)}
+func testRolloutBatch(rng *rand.Rand, nets training.Networks, rows int, w backend.RolloutLoss) training.RolloutBatch {
+	b := training.RolloutBatch{U: normals(rng, rows, 2), UNext: normals(rng, rows, 2)}
 	for range rows {
-		b.Latents = append(b.Latents, ref.Rollout(nets.DecoderS, normal(rng, 3), normal(rng, 3), w))
+		b.Latents = append(b.Latents, training.Rollout(nets.DecoderS, normal(rng, 3), normal(rng, 3), w))
 		b.Risk = append(b.Risk, rng.Float64())
 	}
 	return b
@@ -198,7 +199,7 @@ func TestRolloutGradientMatchesDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	nets := testNetworks(rng)
 	batch := testRolloutBatch(rng, nets, 4, testRollout)
-	loss, grad := ref.RolloutLoss(nets.DecoderU, batch, testRollout)
+	loss, grad := training.RolloutLoss(nets.DecoderU, batch, testRollout)
 	for name, v := range map[string]float64{
 		"act": loss.Act, "act next": loss.ActNext, "δ": loss.Delta, "roll": loss.Roll, "flow": loss.Flow,
 		"Lie-act": loss.LieAct, "Lie-δ": loss.LieDelta, "Lie-anchor": loss.LieAnchor, "Lie-reg": loss.LieReg,
@@ -213,7 +214,7 @@ func TestRolloutGradientMatchesDifferences(t *testing.T) {
 		t.Errorf("Lie-anchor differs from γ_L² Lie-reg by %v", d)
 	}
 	value := func() float64 {
-		l, _ := ref.RolloutLoss(nets.DecoderU, batch, testRollout)
+		l, _ := training.RolloutLoss(nets.DecoderU, batch, testRollout)
 		return l.Total
 	}
 	for l := range nets.DecoderU.Layers {
@@ -223,11 +224,11 @@ func TestRolloutGradientMatchesDifferences(t *testing.T) {
 }
 
 func TestRiskWeightsHaveMeanOne(t *testing.T) {
-	w := ref.RiskWeights([]float64{1, 2, 3, 6})
+	w := training.RiskWeights([]float64{1, 2, 3, 6})
 	if mean := (w[0] + w[1] + w[2] + w[3]) / 4; math.Abs(mean-1) > 1e-15 || math.Abs(w[3]/w[0]-6) > 1e-14 {
 		t.Errorf("weights %v: want mean 1 and the proportions of the numerators", w)
 	}
-	if w := ref.RiskWeights([]float64{0, 0}); w[0] != 1 || w[1] != 1 {
+	if w := training.RiskWeights([]float64{0, 0}); w[0] != 1 || w[1] != 1 {
 		t.Errorf("weights of transitions without risk are %v, want 1", w)
 	}
 }
@@ -235,16 +236,16 @@ func TestRiskWeightsHaveMeanOne(t *testing.T) {
 func TestChainGradientMatchesDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	nets := testNetworks(rng)
-	batch := ref.ChainBatch{Z: normals(rng, 4, 3), U: normals(rng, 4, 2)}
+	batch := training.ChainBatch{Z: normals(rng, 4, 3), U: normals(rng, 4, 2)}
 	for range batch.Z {
 		batch.Chain, batch.Weight = append(batch.Chain, normals(rng, 2, 3)), append(batch.Weight, []float64{rng.Float64(), 3 * rng.Float64()})
 	}
-	loss, grad := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	loss, grad := training.ChainLoss(nets.DecoderU, batch, testRollout)
 	if !(loss.Act > 0 && loss.Roll > 0) || loss.Total != loss.Act+float64(testRollout.Roll)*loss.Roll {
 		t.Errorf("losses %+v, want both terms at work and their weighted sum", loss)
 	}
 	value := func() float64 {
-		l, _ := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+		l, _ := training.ChainLoss(nets.DecoderU, batch, testRollout)
 		return l.Total
 	}
 	for l := range nets.DecoderU.Layers {
@@ -255,9 +256,9 @@ func TestChainGradientMatchesDifferences(t *testing.T) {
 	before := loss.Roll
 	batch.U[0][1] += 5
 	batch.Weight[0][1], batch.Weight[1] = 0, []float64{0, 0}
-	loss, _ = ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	loss, _ = training.ChainLoss(nets.DecoderU, batch, testRollout)
 	batch.U[0][1] -= 5
-	again, _ := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	again, _ := training.ChainLoss(nets.DecoderU, batch, testRollout)
 	if loss.Roll != again.Roll || !(loss.Roll < before) {
 		t.Errorf("Roll is %v with another second part and %v without, before %v", loss.Roll, again.Roll, before)
 	}

@@ -1,5 +1,5 @@
 // Package ref is the slow, obvious float64 implementation of every operation of
-// package backend. It is the specification: whoever writes a backend reads here
+// package backend that decides; internal/testing/training has those that train. It is the specification: whoever writes a backend reads here
 // what an operation means, and package backendtest holds the backend to it at
 // the tolerances of docs/contribute/numerics.md.
 //
@@ -13,9 +13,6 @@
 //	field.go          energy V and field F = −∇V
 //	step.go           RK2 with cap and NaN fallbacks, the whole step, decode
 //	localize.go       nearest measurement-consistent code, affine projection
-//	manifold_loss.go  losses of manifold training and their gradient
-//	rollout_loss.go   losses of rollout-aware decoder training and their gradient
-//	adam.go           Adam and the spectral bound
 //	score.go          roll-out of a decoded plan under the known dynamics
 //	rollouts.go       roll-outs of the policy with offsets, for the search along them
 //

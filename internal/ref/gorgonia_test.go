@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // tape is one Gorgonia expression graph over batches [B, features].
@@ -120,7 +121,7 @@ func TestNetworkAgreesWithGorgonia(t *testing.T) {
 	_, grads := p.run(cost, append([]*G.Node{input}, params.parameters()...)...)
 
 	var y, zbar []float64
-	grad := net.ZeroLike()
+	grad := training.ZeroLike(net)
 	for i := range x {
 		pass := net.Run(x[i])
 		y = append(y, pass.Output()...)
@@ -190,7 +191,7 @@ func TestManifoldLossAgreesWithGorgonia(t *testing.T) {
 		}
 		value, grads := p.run(cost, nodes...)
 
-		loss, grad := ref.ManifoldLoss(nets, batch, w)
+		loss, grad := training.ManifoldLoss(nets, batch, w)
 		// The graph's cosine term has no constant: 1 − cos is ω_1 more.
 		agree(t, "loss", []float64{loss.Total}, []float64{value + float64(w.Consistency)})
 		i := 0

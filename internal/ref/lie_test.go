@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // skewExp is the rotation matrix exp([w]×) by gonum's matrix exponential.
@@ -219,7 +220,7 @@ func TestRolloutTakesTheLieStep(t *testing.T) {
 	nets := testNetworks(rng)
 	z, next := normal(rng, 3), normal(rng, 3)
 	w := testRollout
-	r := ref.Rollout(nets.DecoderS, z, next, w)
+	r := training.Rollout(nets.DecoderS, z, next, w)
 	step := make([]float64, 3)
 	for i := range step {
 		step[i] = float64(w.RollFraction) * (next[i] - z[i])

@@ -34,28 +34,6 @@ func Widen(net *model.MLP) *MLP {
 	return m
 }
 
-// Narrow rounds the network to float32.
-func (m *MLP) Narrow() *model.MLP {
-	net := &model.MLP{}
-	for _, l := range m.Layers {
-		layer := model.Layer{W: tensor.New(l.Out, l.In), B: make([]float32, l.Out)}
-		tensor.Narrow(layer.W.Data, l.W)
-		tensor.Narrow(layer.B, l.B)
-		net.Layers = append(net.Layers, layer)
-	}
-	return net
-}
-
-// ZeroLike returns a network of the same shape with all parameters zero: the
-// accumulator of a gradient.
-func (m *MLP) ZeroLike() *MLP {
-	g := &MLP{}
-	for _, l := range m.Layers {
-		g.Layers = append(g.Layers, Layer{In: l.In, Out: l.Out, W: make([]float64, len(l.W)), B: make([]float64, len(l.B))})
-	}
-	return g
-}
-
 // In and Out are the input and output widths.
 func (m *MLP) In() int  { return m.Layers[0].In }
 func (m *MLP) Out() int { return m.Layers[len(m.Layers)-1].Out }

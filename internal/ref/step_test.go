@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // The pendulum: smooth, and its flow has no closed form that RK2 meets by luck.
@@ -131,7 +132,7 @@ func TestEigenpairs(t *testing.T) {
 func TestAdamFirstStepIsTheLearningRate(t *testing.T) {
 	w, g := []float64{1, 1, 1}, []float64{3, -1e-3, 0}
 	m, v := make([]float64, 3), make([]float64, 3)
-	ref.AdamUpdate(w, g, m, v, 1, 0.1, backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-12})
+	training.AdamUpdate(w, g, m, v, 1, 0.1, backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-12})
 	if maxDifference(w, []float64{0.9, 1.1, 1}) > 1e-8 {
 		t.Errorf("after one step %v, want a move of lr against the gradient's sign", w)
 	}
@@ -140,7 +141,7 @@ func TestAdamFirstStepIsTheLearningRate(t *testing.T) {
 func TestAdamMinimisesAQuadratic(t *testing.T) {
 	w, m, v := []float64{3, -2}, make([]float64, 2), make([]float64, 2)
 	for step := int64(1); step <= 2000; step++ {
-		ref.AdamUpdate(w, []float64{2 * (w[0] - 1), 20 * (w[1] - 0.5)}, m, v, step, 0.02, backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8})
+		training.AdamUpdate(w, []float64{2 * (w[0] - 1), 20 * (w[1] - 0.5)}, m, v, step, 0.02, backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8})
 	}
 	if maxDifference(w, []float64{1, 0.5}) > 1e-3 {
 		t.Errorf("minimum at %v, want (1, 0.5)", w)
@@ -150,9 +151,9 @@ func TestAdamMinimisesAQuadratic(t *testing.T) {
 func TestSpectralBoundReachesTheTrueNorm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	layer := ref.Layer{In: 6, Out: 9, W: normal(rng, 54), B: normal(rng, 9)}
-	u := ref.PowerStart(9)
+	u := training.PowerStart(9)
 	for range 300 {
-		ref.SpectralBound(layer, u, 1.25)
+		training.SpectralBound(layer, u, 1.25)
 	}
 	var svd mat.SVD
 	if !svd.Factorize(mat.NewDense(9, 6, layer.W), mat.SVDNone) {
@@ -162,11 +163,11 @@ func TestSpectralBoundReachesTheTrueNorm(t *testing.T) {
 		t.Errorf("spectral norm is %v after the bound 1.25", s)
 	}
 	small := ref.Layer{In: 1, Out: 2, W: []float64{0.3, 0.4}, B: []float64{0, 0}}
-	if s := ref.SpectralBound(small, ref.PowerStart(2), 1); math.Abs(s-0.5) > 1e-15 || small.W[0] != 0.3 {
+	if s := training.SpectralBound(small, training.PowerStart(2), 1); math.Abs(s-0.5) > 1e-15 || small.W[0] != 0.3 {
 		t.Errorf("a layer below the bound: norm %v, weights %v", s, small.W)
 	}
 	zero := ref.Layer{In: 2, Out: 1, W: []float64{0, 0}, B: []float64{1}}
-	if s := ref.SpectralBound(zero, ref.PowerStart(1), 1); s != 0 {
+	if s := training.SpectralBound(zero, training.PowerStart(1), 1); s != 0 {
 		t.Errorf("the norm of the zero matrix is %v", s)
 	}
 }

@@ -7,8 +7,6 @@
 //	build image S T      one source for one target, to standard output, from the root: a process of its own for each
 //	build shim           the host shim of the tests; without a C++ compiler one line says so
 //	build shim F         the host shim with the kernels of its own tests too, copied to F
-//	build stand-in F     the host shim as programs take it for a GPU's driver, copied to F
-//	build extra F        cubins for the architectures that no image is committed for, in the folder F, with F/overlay.json for go build -overlay
 //
 // The module is the one that DIR lies in, at first the working directory. All but
 // check and shim need the compiler, whose wheel lies in build/nvcc of the module
@@ -22,10 +20,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,10 +47,10 @@ func run(arguments []string) error {
 		return writeImage(arguments[1], arguments[2])
 	}
 	if len(arguments) != 1 && len(arguments) != 2 {
-		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE], build stand-in FILE, build extra DIR")
+		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE]")
 	}
 	dir, copies := ".", arguments[1:]
-	if arguments[0] == "shim" || arguments[0] == "stand-in" || arguments[0] == "extra" {
+	if arguments[0] == "shim" {
 		for i, file := range copies {
 			var err error
 			if copies[i], err = filepath.Abs(file); err != nil {
@@ -86,16 +82,8 @@ func run(arguments []string) error {
 		return usage(m)
 	case "shim":
 		return buildShim(m, copies)
-	case "stand-in", "extra":
-		if len(copies) != 1 {
-			return fmt.Errorf("build %s: want where to", arguments[0])
-		}
-		if arguments[0] == "extra" {
-			return compileExtra(m, copies[0])
-		}
-		return buildStandIn(m, copies[0])
 	}
-	return fmt.Errorf("unknown command %q: want compile, verify, check, usage, shim, stand-in or extra", arguments[0])
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
 }
 
 func buildShim(m images.Module, copies []string) error {
@@ -121,18 +109,6 @@ func buildShim(m images.Module, copies []string) error {
 		}
 	}
 	return nil
-}
-
-func buildStandIn(m images.Module, dst string) error {
-	sources, err := shim.Sources(m)
-	if err != nil {
-		return err
-	}
-	library, err := shim.StandIn(m, sources)
-	if err != nil {
-		return err
-	}
-	return copyFile(dst, library)
 }
 
 func copyFile(to, from string) error {
@@ -194,76 +170,6 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 		return err
 	}
 	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), manifest, "  ")
-}
-
-// compileExtra compiles every kernel for the architectures that no image is committed
-// for, but what dir holds of the same sources, and writes dir/overlay.json, which puts
-// them beside the committed images in a build with -overlay.
-func compileExtra(m images.Module, dir string) error {
-	if err := m.Check(); err != nil {
-		return err
-	}
-	if _, err := openCompiler(m); err != nil {
-		return err
-	}
-	folders, err := m.Folders()
-	if err != nil {
-		return err
-	}
-	replace := map[string]string{}
-	for _, folder := range folders {
-		dst := filepath.Join(dir, filepath.FromSlash(folder))
-		manifest, err := images.ReadManifest(m.Images(folder))
-		if err != nil {
-			return err
-		}
-		previous, err := images.ReadManifest(dst)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dst, 0o755); err != nil {
-			return err
-		}
-		failures := make([]error, len(manifest.Images))
-		parallel.Each(atOnce, len(failures), func(_, i int) { failures[i] = extraImages(folder, dst, &manifest.Images[i], previous) })
-		if err := errors.Join(failures...); err != nil {
-			return err
-		}
-		for _, e := range manifest.Images {
-			for _, t := range images.Extra {
-				name := images.FileName(e.Name, t.Name)
-				replace[filepath.Join(m.Images(folder), name)] = filepath.Join(dst, name)
-			}
-		}
-		if err := durable.WriteJSON(filepath.Join(dst, "manifest.json"), manifest, "  "); err != nil {
-			return err
-		}
-		replace[filepath.Join(m.Images(folder), "manifest.json")] = filepath.Join(dst, "manifest.json")
-	}
-	return durable.WriteJSON(filepath.Join(dir, "overlay.json"), map[string]any{"Replace": replace}, "  ")
-}
-
-// extraImages adds to an entry its images for the extra architectures, which lie in a
-// folder.
-func extraImages(folder, dst string, e *images.Entry, previous images.Manifest) error {
-	e.Files = maps.Clone(e.Files)
-	old, _ := previous.Entry(e.Name)
-	source := path.Join(folder, e.Name+".cu")
-	for _, target := range images.Extra {
-		if old.Source == e.Source && old.Files[target.Name] != "" && old.CheckFile(dst, target) == nil {
-			e.Files[target.Name] = old.Files[target.Name]
-			continue
-		}
-		image, err := compileApart(source, target)
-		if err != nil {
-			return err
-		}
-		if err := images.Write(dst, e.Name, target.Name, image); err != nil {
-			return err
-		}
-		e.Files[target.Name] = images.Hash(image)
-	}
-	return nil
 }
 
 // usage prints what the assembler says of each kernel.

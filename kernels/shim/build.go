@@ -142,14 +142,7 @@ func (b *builder) staticShared(m images.Module) (unit string, err error) {
 	}
 	all := map[string]int{}
 	for _, folder := range folders {
-		set, err := images.New(os.DirFS(folder))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // kernels whose images are still to be compiled
-		}
-		if err != nil {
-			return "", err
-		}
-		static, err := set.StaticShared()
+		static, err := staticShared(folder) // of kernels whose images are still to be compiled, none
 		if err != nil {
 			return "", err
 		}

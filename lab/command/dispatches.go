@@ -42,18 +42,18 @@ func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error
 	if y.Network.Buses() >= manyBuses {
 		steps = dispatchStepsMany
 	}
-	all, err := y.Decisions(ctx, regime, r.Seed(), steps, dispatchChains)
+	s, err := acopf.New(y.Network, acopf.Options{Threads: 1})
+	if err != nil {
+		return err
+	}
+	all, err := exactSteps(ctx, y, s, regime, r.Seed(), steps)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return gpc.BadInput(err)
 	}
-	s, err := acopf.New(y.Network, acopf.Options{Threads: 1})
-	if err != nil {
-		return err
-	}
-	row := func(way, outcome string, call func(d *opf.Decision) error) error {
+	row := func(way, outcome string, call func(d *exactStep) error) error {
 		res := bench.Result{
 			Op: "dispatch, " + way, Case: y.Spec().Name, Size: fmt.Sprintf("%d buses, %s", y.Network.Buses(), regime), Outcome: outcome,
 			Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: 1, Batch: 1,
@@ -69,8 +69,8 @@ func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error
 		name string
 		warm bool
 	}{{"exact, cold", false}, {"exact, warm", true}} {
-		exact := func(d *opf.Decision) error {
-			problem := d.Exact
+		exact := func(d *exactStep) error {
+			problem := d.problem
 			if !way.warm {
 				problem.Start = nil
 			}
@@ -89,23 +89,23 @@ func dispatches(ctx context.Context, r *bench.Runner, file, regime string) error
 			return err
 		}
 	}
-	for kind, name := range opf.DispatchNames {
-		u := make([]float64, len(all[0].From[kind]))
+	for kind, name := range dispatchNames {
+		u := make([]float64, len(all[0].start[kind]))
 		feasible, cost, optimum := 0, 0.0, 0.0
 		for i := range all {
 			d := &all[i]
-			copy(u, d.From[kind])
-			y.Project(d.S, d.C, u)
-			stageCost, ok := y.StageCost(d, u)
+			copy(u, d.start[kind])
+			y.Project(d.s, d.c, u)
+			stageCost, ok := stageCost(y, d, u)
 			if ok {
 				feasible++
 			}
-			cost, optimum = cost+stageCost, optimum+d.Cost
+			cost, optimum = cost+stageCost, optimum+d.cost
 		}
 		outcome := fmt.Sprintf("%d/%d keep the limits, %s %% above the optimum", feasible, len(all), significant(100*(cost-optimum)/optimum))
-		if err := row("projection of "+name, outcome, func(d *opf.Decision) error {
-			copy(u, d.From[kind])
-			y.Project(d.S, d.C, u)
+		if err := row("projection of "+name, outcome, func(d *exactStep) error {
+			copy(u, d.start[kind])
+			y.Project(d.s, d.c, u)
 			return nil
 		}); err != nil {
 			return err

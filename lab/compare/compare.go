@@ -134,7 +134,7 @@ func (c *Comparison) row(r *bench.Result, k int) *ComparedRow {
 
 // described is the head of a record.
 func described(r NamedRecord) ComparedRecord {
-	d := ComparedRecord{File: r.File, Device: r.Device, Commit: r.Commit, Command: r.Command, Load: r.Load, Bandwidth: r.Bandwidth, Peak: r.Peak(), Backends: []string{}, Alone: []string{}}
+	d := ComparedRecord{File: r.File, Device: r.Device, Commit: r.Commit, Command: r.Command, Load: r.Load, Bandwidth: r.Bandwidth, Peak: Peak(r.Record), Backends: []string{}, Alone: []string{}}
 	for _, res := range r.Results {
 		if backend := fmt.Sprintf("%s %s, %d threads", res.Backend, res.ISA, res.Threads); !slices.Contains(d.Backends, backend) {
 			d.Backends = append(d.Backends, backend)
@@ -151,7 +151,7 @@ func timeOf(r *bench.Result) *ComparedTime {
 		N: len(r.Latencies), GFlops: r.GFlops, Fraction: r.Fraction, Ratio: none, P: none, latencies: slices.Clone(r.Latencies),
 	}
 	if slices.Sort(t.latencies); t.N > 0 {
-		t.Interval = bench.MedianInterval(t.latencies)
+		t.Interval = MedianInterval(t.latencies)
 	}
 	return t
 }

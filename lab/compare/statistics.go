@@ -3,8 +3,12 @@ package compare
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/aclements/go-moremath/stats"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/bench"
 )
 
 // significance is what a P is below that is not chance.
@@ -39,4 +43,30 @@ func untested(n, m int) string {
 		return fmt.Sprintf("%d and %d calls are too few", n, m)
 	}
 	return ""
+}
+
+// confidence is that of every interval.
+const confidence = 0.95
+
+// MedianInterval is the 95 % interval of the median between order statistics of ascending values:
+// as many values lie below it as above it. NaN where there are too few.
+func MedianInterval(sorted []float64) (interval [2]float64) {
+	n := len(sorted)
+	binomial := distuv.Binomial{N: float64(n), P: 0.5}
+	k := 0 // values outside at each end
+	for k < n/2 && 1-2*binomial.CDF(float64(k)) >= confidence {
+		k++
+	}
+	if k == 0 {
+		return [2]float64{math.NaN(), math.NaN()}
+	}
+	return [2]float64{sorted[k-1], sorted[n-k]}
+}
+
+// Peak is the largest ceiling of multiply-adds beside a record's results, GFLOP/s; 0 where there is none.
+func Peak(r *bench.Record) (most float64) {
+	for i := range r.Results {
+		most = max(most, r.Results[i].PeakGFlops)
+	}
+	return most
 }

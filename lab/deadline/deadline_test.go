@@ -10,9 +10,9 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 )
 
 // simulated makes a loop run by a clock that only it moves, and that wakes it late by late. What the
@@ -89,12 +89,12 @@ func TestALoopSleeps(t *testing.T) {
 func TestCausesOfLateDecisions(t *testing.T) {
 	const ms = time.Millisecond
 	l := newLoop(9, 10*ms, 10*ms)
-	l.judge(10*ms, 9*ms, machine.Usage{CPU: 11 * ms, Involuntary: 1}, true) // in time
-	l.judge(11*ms, 1*ms, machine.Usage{CPU: 2 * ms}, false)
-	l.judge(12*ms, 6*ms, machine.Usage{CPU: 11 * ms, Involuntary: 2}, true)
+	l.judge(10*ms, 9*ms, thread.Usage{CPU: 11 * ms, Involuntary: 1}, true) // in time
+	l.judge(11*ms, 1*ms, thread.Usage{CPU: 2 * ms}, false)
+	l.judge(12*ms, 6*ms, thread.Usage{CPU: 11 * ms, Involuntary: 2}, true)
 	l.miss()
-	l.judge(1*ms, 0, machine.Usage{}, false)
-	l.judge(11*ms, 0, machine.Usage{Involuntary: 1}, false)
+	l.judge(1*ms, 0, thread.Usage{}, false)
+	l.judge(11*ms, 0, thread.Usage{Involuntary: 1}, false)
 	if l.late != 3 || l.longest != 3 || l.missedNow != 1 || l.causes != (LateCauses{Released: 1, Switched: 2, Collected: 1, Computing: 1}) {
 		t.Errorf("%d late, %d in a row, %+v", l.late, l.longest, l.causes)
 	}

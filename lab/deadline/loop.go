@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 )
 
 // recordedDecision is one decision of a closed loop, with the episode that it begins, if any.
@@ -123,13 +123,13 @@ type loop struct {
 	usageKnown                     bool // whether the system says what a thread uses
 	now                            func() time.Duration
 	sleepUntil                     func(time.Duration) error
-	usage                          machine.Usage
+	usage                          thread.Usage
 	collector                      Collector
 }
 
 func newLoop(releases int, period, deadline time.Duration) *loop {
 	room := func() []float64 { return make([]float64, 0, releases) }
-	return &loop{releases: releases, period: period, deadline: deadline, response: room(), jitter: room(), compute: room(), cpu: room(), now: machine.Now, sleepUntil: machine.SleepUntil}
+	return &loop{releases: releases, period: period, deadline: deadline, response: room(), jitter: room(), compute: room(), cpu: room(), now: thread.Now, sleepUntil: thread.SleepUntil}
 }
 
 const microsecond = float64(time.Microsecond)
@@ -141,7 +141,7 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, compa
 	defer runtime.UnlockOSThread()
 	probe := newProbe()
 	reading := probe.read()
-	first, ok := machine.ThreadUsage()
+	first, ok := thread.Used()
 	l.usageKnown = ok
 	cycles := reading.cycles
 	start := l.now() + l.period
@@ -157,13 +157,13 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, compa
 			return fmt.Errorf("sleeping: %w", err)
 		}
 		awake := l.now()
-		from, _ := machine.ThreadUsage()
+		from, _ := thread.Used()
 		decisionStart := l.now()
 		if err := decide(n); err != nil {
 			return fmt.Errorf("decision %d: %w", n, err)
 		}
 		finish := l.now()
-		to, _ := machine.ThreadUsage()
+		to, _ := thread.Used()
 		usage := to.Since(from)
 		l.response = append(l.response, float64(finish-release)/microsecond)
 		l.jitter = append(l.jitter, float64(awake-release)/microsecond)
@@ -184,7 +184,7 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, compa
 		}
 		slot = next
 	}
-	last, _ := machine.ThreadUsage()
+	last, _ := thread.Used()
 	l.usage = last.Since(first)
 	l.collector = probe.read().sub(reading)
 	return nil
@@ -196,7 +196,7 @@ func (l *loop) miss() {
 }
 
 // judge counts a decision that was late, with what may have made it so.
-func (l *loop) judge(response, jitter time.Duration, usage machine.Usage, collected bool) {
+func (l *loop) judge(response, jitter time.Duration, usage thread.Usage, collected bool) {
 	if response <= l.deadline {
 		l.missedNow = 0
 		return

@@ -19,10 +19,10 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/docsection"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
@@ -88,7 +88,7 @@ type backends struct {
 // open gives the reference, whose deviation is the rounding of its results to float32
 // alone, every instruction set of the CPU backend, and CUDA on the shim and as PTX.
 func open() (*backends, error) {
-	m := &backends{all: []backend.Backend{ref.New()}, names: []string{"rounding alone"}}
+	m := &backends{all: []backend.Backend{training.New()}, names: []string{"rounding alone"}}
 	for _, level := range isa.Available() {
 		b, err := cpufallback.New(cpufallback.Options{ISA: level.String()})
 		if err != nil {

@@ -28,8 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
-	"github.com/gpc-engine/gpc/examples/gallery"
-	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 )
@@ -80,13 +79,10 @@ func run(ctx context.Context, w io.Writer, o *options, systems []string) error {
 	if len(wanted) < 2 || wanted[0] != contenders[0] {
 		return fmt.Errorf("--methods %s: want nmpc, or nmpc,direct", o.methods)
 	}
-	cases, err := gallery.Cases()
-	if err != nil {
-		return err
-	}
-	catalogue := gpc.Catalogue{Cases: cases, Models: models.Bundled}
+	catalogue := bundled.Cases()
 	for _, text := range systems {
 		of := *o
+		var err error
 		name, number, few := strings.Cut(text, ":")
 		if few {
 			if of.episodes, err = strconv.Atoi(number); err != nil {

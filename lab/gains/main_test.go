@@ -10,8 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/examples/gallery"
-	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/bundled"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 )
@@ -19,7 +18,7 @@ import (
 // system is a case of the gallery.
 func system(t *testing.T, name string) *gpc.Case {
 	t.Helper()
-	catalogue := gpc.Catalogue{Cases: require.Get(gallery.Cases())(t), Models: models.Bundled}
+	catalogue := bundled.Cases()
 	return require.Get(catalogue.Find(name))(t)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/lab/compare"
 	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/lab/report"
@@ -102,7 +103,7 @@ func (d devices) ceilingFractions() string {
 		}
 		b := benchmarks[i]
 		records, head, all = append(records, b), append(head, b.Device), append(all, b.Load)
-		note += fmt.Sprintf("%s: commit %s, ceiling %.0f GFLOP/s. ", b.Device, b.Commit, b.Peak())
+		note += fmt.Sprintf("%s: commit %s, ceiling %.0f GFLOP/s. ", b.Device, b.Commit, compare.Peak(&b))
 	}
 	if len(records) == 0 {
 		return noRecord

@@ -14,8 +14,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/dynamicprogram"
 	"github.com/gpc-engine/gpc/lab/report"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // known are the paper's cases, and "arena" with methods that are compared by their
@@ -23,7 +23,7 @@ import (
 func known() map[string]report.Case { return maps.Clone(knownCases()) }
 
 var knownCases = sync.OnceValue(func() map[string]report.Case {
-	catalogue := paper.Cases()
+	catalogue := dynamicprogram.Cases()
 	cases := report.CasesOf(catalogue.All())
 	cases["arena"] = report.Case{Methods: []domain.Method{
 		{Name: "planner", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "planner-256", Needs: domain.NeedsMap, Candidates: 256},

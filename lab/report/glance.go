@@ -158,12 +158,12 @@ func Together(own, other *closedloop.Result) (_, _ *closedloop.Result) {
 	if other == nil {
 		return own, nil
 	}
-	a, b := own.Compared(), other.Compared()
+	a, b := compared(own), compared(other)
 	if a == nil || b == nil {
 		return own, other
 	}
 	both := func(episode int) bool { return a[episode] && b[episode] }
-	one, two := own.On(both), other.On(both)
+	one, two := overEpisodes(own, both), overEpisodes(other, both)
 	return &one, &two
 }
 
@@ -186,7 +186,7 @@ func SameScenes(evals []closedloop.Result) (same []closedloop.Result, episodes i
 		}
 	}
 	for i := range evals {
-		same = append(same, evals[i].On(all))
+		same = append(same, overEpisodes(&evals[i], all))
 	}
 	return same, episodes
 }

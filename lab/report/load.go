@@ -152,7 +152,7 @@ func (r *Records) addEvaluation(text []byte) error {
 		return err
 	}
 	if e.Series != nil {
-		if err := e.Series.Validate(); err != nil {
+		if err := checkSeries(e.Series); err != nil {
 			return err
 		}
 	}

@@ -172,7 +172,7 @@ func (r *Records) CostAbove(e *closedloop.Result, method string) []string {
 		if main.Method != method || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 || main.ScenesSHA256 != "" {
 			continue
 		}
-		d, err := e.Less(&main)
+		d, err := less(e, &main)
 		switch {
 		case err != nil:
 			return []string{"other scenes", "–", "–"}

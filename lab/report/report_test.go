@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/dynamicprogram"
 	"github.com/gpc-engine/gpc/lab/testrecords"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // known are the paper's cases, and "arena" with methods that are compared by their
@@ -24,7 +24,7 @@ import (
 func known() map[string]Case { return maps.Clone(knownCases()) }
 
 var knownCases = sync.OnceValue(func() map[string]Case {
-	catalogue := paper.Cases()
+	catalogue := dynamicprogram.Cases()
 	cases := CasesOf(catalogue.All())
 	cases["arena"] = Case{Methods: []domain.Method{
 		{Name: "planner", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "planner-256", Needs: domain.NeedsMap, Candidates: 256},

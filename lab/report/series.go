@@ -24,6 +24,20 @@ const PaperRegime = "paper"
 // mostRegimes of a case are drawn over time: the paper's, and the first of the others.
 const mostRegimes = 2
 
+// checkSeries reports a series without points, or of lists that are not of one length.
+func checkSeries(s *closedloop.Series) error {
+	points := len(s.Total.Mean)
+	if s.Interval < 1 || points == 0 || len(s.J) != len(s.Sigma) {
+		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Interval, len(s.J), len(s.Sigma))
+	}
+	for _, b := range slices.Concat([]closedloop.Band{s.Total, s.Weighted}, s.J, s.Sigma) {
+		if len(b.Mean) != points || len(b.P10) != points || len(b.P90) != points {
+			return fmt.Errorf("series with %d means, %d and %d quantiles of a quantity, want %d of each", len(b.Mean), len(b.P10), len(b.P90), points)
+		}
+	}
+	return nil
+}
+
 // seriesFigures show how episodes go: the cost of a decision, by how much it is above the
 // exact one's, each objective, and the priorities.
 func (r *Records) seriesFigures(name string) (figures []*draw.Figure) {

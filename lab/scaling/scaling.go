@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/lab/compare"
 	"github.com/gpc-engine/gpc/lab/deadline"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -201,7 +202,7 @@ func pointOf(x int, us []float64, flops float64) Point {
 	sorted := slices.Sorted(slices.Values(us))
 	p := Point{X: x, Median: stat.Quantile(0.5, stat.Empirical, sorted, nil), Calls: len(us), GFlop: flops / 1e9}
 	sample := slices.Sorted(slices.Values(bench.Sample(us)))
-	p.Interval = bench.MedianInterval(sample)
+	p.Interval = compare.MedianInterval(sample)
 	for i, end := range []float64{sample[0], sample[len(sample)-1]} {
 		if math.IsNaN(p.Interval[i]) {
 			p.Interval[i] = end

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 )
 
 // warm makes decisions that do not count.
@@ -47,14 +47,14 @@ func (d *driven) drive(episode domain.Episode, steps int) error {
 	s, ctx, u := make([]float64, len(spec.Measured)), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	for step := range steps {
 		episode.Observe(s, ctx)
-		before, known := machine.ThreadUsage()
+		before, known := thread.Used()
 		if !known {
 			return errors.New("the CPU time of a thread is not known on this system")
 		}
 		if _, err := d.k.Decide(s, ctx, adaptive, u); err != nil {
 			return err
 		}
-		after, _ := machine.ThreadUsage()
+		after, _ := thread.Used()
 		d.to.CPU = append(d.to.CPU, float64(after.Since(before).CPU)/float64(time.Millisecond))
 		result, err := episode.Apply(u)
 		if err != nil {

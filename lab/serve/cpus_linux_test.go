@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 )
 
 // What a bound thread starts may run where the thread may, this process where it was bound.
@@ -68,11 +68,11 @@ func BenchmarkPunctual(b *testing.B) {
 	}
 	var late []time.Duration
 	for b.Loop() {
-		at := machine.Now() + 200*time.Microsecond
-		if err := machine.SleepUntil(at); err != nil {
+		at := thread.Now() + 200*time.Microsecond
+		if err := thread.SleepUntil(at); err != nil {
 			b.Fatal(err)
 		}
-		late = append(late, machine.Now()-at)
+		late = append(late, thread.Now()-at)
 	}
 	slices.Sort(late)
 	b.ReportMetric(float64(late[len(late)/2].Nanoseconds())/1e3, "p50-µs")

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/paper"
 )
@@ -119,7 +119,7 @@ func (l *load) end() error {
 	return err
 }
 
-// dueRequest is a request with the time of machine.Now that it is due at.
+// dueRequest is a request with the time of thread.Now that it is due at.
 type dueRequest struct {
 	number int
 	due    time.Duration
@@ -145,7 +145,7 @@ func pace(ctx context.Context, to chan<- dueRequest, next func() (at time.Durati
 		if !more {
 			return nil
 		}
-		if err := machine.SleepUntil(at); err != nil {
+		if err := thread.SleepUntil(at); err != nil {
 			return err
 		}
 		select {
@@ -167,9 +167,9 @@ func (l *load) ask(ctx context.Context, n int, name string, next <-chan dueReque
 				continue // what was not sent by then is missing from what was due
 			}
 			text := l.decide(session, a.number)
-			o := outcome{behind: machine.Now() - a.due}
+			o := outcome{behind: thread.Now() - a.due}
 			status, body, err := w.ask(text)
-			if o.took = machine.Now() - a.due; err == nil {
+			if o.took = thread.Now() - a.due; err == nil {
 				o.status, o.late = status, bytes.Contains(body, []byte(`"late":true`))
 			}
 			note(k, o)
@@ -207,14 +207,14 @@ func (l *load) idle(lasts time.Duration) (peerrecord.Times, error) {
 		paced <- pace(ctx, next, func() (time.Duration, bool) {
 			if first {
 				first = false
-				return machine.Now() + idleGap, true
+				return thread.Now() + idleGap, true
 			}
 			select {
 			case o := <-answered:
 				if took = append(took, o.took); o.status != http.StatusOK {
 					wrong = fmt.Errorf("the idle server answers with status %d", o.status)
 				}
-				return machine.Now() + idleGap, wrong == nil // it is woken up by each
+				return thread.Now() + idleGap, wrong == nil // it is woken up by each
 			case <-ctx.Done():
 				return 0, false
 			}
@@ -318,7 +318,7 @@ func (l *load) over(rate float64, r *peerrecord.Served) error {
 	r.Load.Rate = rate
 	next, paced := make(chan dueRequest, dueAtMost), make(chan error, 1)
 	go func() {
-		began, i := machine.Now(), -1
+		began, i := thread.Now(), -1
 		paced <- pace(ctx, next, func() (time.Duration, bool) {
 			i++
 			return began + time.Duration(float64(i)/rate*1e9), true

@@ -79,10 +79,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				episodes := 50
-				if m.Name == "dp" {
-					episodes = 10
-				}
+				const episodes = 50
 				for range b.N {
 					failed, unsafe, n := 0, 0, 0
 					sum, least := 0.0, math.Inf(1)

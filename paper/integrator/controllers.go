@@ -20,8 +20,6 @@ func methods(y *System) []domain.Method {
 	return []domain.Method{
 		{Name: "oracle", About: "the horizon optimum of the scene, which it knows", Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
-		{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
-			New: func(domain.Means) (domain.Controller, error) { return newDynamicProgram(y), nil }},
 		{Name: "online", About: "the scalarized problem of one step, σ at the current state (the paper's online scalarization)", Group: domain.GroupBaseline, Brief: true, New: receding(1, true)},
 		{Name: "mpc", About: "5 steps of look-ahead with the known dynamics, σ held", Group: domain.GroupBaseline, Brief: true, New: receding(5, true)},
 		{Name: "mpc8", About: "the same with 8 steps", Group: domain.GroupBaseline, Brief: true, New: receding(8, true)},

@@ -61,14 +61,7 @@ func TestRegretIsNeverNegative(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				episodes := 4
-				if name == "dp" {
-					if testing.Short() || !pref.Adaptive || y.Params.LambdaNC == 0 {
-						continue
-					}
-					episodes = 1
-				}
-				for i := range episodes {
+				for i := range 4 {
 					ep, err := plant.Episode(2, i, domain.EpisodeOptions{Preference: pref})
 					if err != nil {
 						t.Fatal(err)

@@ -35,7 +35,7 @@ func randomPoint(rng *rand.Rand, y *System, level float64) (s, c, u []float64) {
 	for g := range previous {
 		previous[g] = n.PMin[g] + rng.Float64()*(n.PMax[g]-n.PMin[g])
 	}
-	y.context(c, pd, qd, previous, factors)
+	y.Context(c, pd, qd, previous, factors)
 	y.Base(s, c, u)
 	for g := range l.gens {
 		u[g] += 0.02 * rng.NormFloat64()

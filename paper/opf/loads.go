@@ -106,6 +106,16 @@ func path(rng *rand.Rand, length int) []float64 {
 	return p
 }
 
+// Loads draws the loads of one test trajectory of a regime, by its name as a scene has it.
+func Loads(rng *rand.Rand, n *network.Network, name string, length int) (p, q [][]float64, err error) {
+	r, err := parseRegime(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opf: regime %q: %w", name, err)
+	}
+	p, q = loadPaths(rng, n, r, length)
+	return p, q, nil
+}
+
 // loadPaths draws the loads of one test trajectory, [length][bus] in pu: the
 // file's load times the common level, times a path of its own for each bus and
 // for P and Q, times white noise.

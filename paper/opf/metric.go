@@ -74,7 +74,7 @@ func newMetric(y *System) *metric {
 	s, c, u := make([]float64, 2*l.buses), make([]float64, l.context), make([]float64, 2*l.gens)
 	copy(s, ones(l.buses))
 	pd, qd := n.Loads(metricLevel)
-	y.context(c, pd, qd, n.Pg0, nil)
+	y.Context(c, pd, qd, n.Pg0, nil)
 	demand := 0.0
 	for _, v := range pd {
 		demand += v

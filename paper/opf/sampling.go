@@ -321,7 +321,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 			if step > 0 {
 				h.move(1)
 			}
-			y.context(h.c, h.pd, h.qd, h.pg, h.factors)
+			y.Context(h.c, h.pd, h.qd, h.pg, h.factors)
 			if !w.dispatch(h.s, h.c, h.applied) {
 				h.err = errNoFlow // the set-points in force do not survive the change
 				return acopf.Problem{}, false
@@ -420,7 +420,7 @@ func (y *System) disturb(w *workspace, h *trainingChain) bool {
 	}
 	copy(h.s, h.last.Vm)
 	copy(h.s[y.layout.buses:], h.last.Va)
-	y.context(h.c, h.pd, h.qd, h.last.Pg, h.factors)
+	y.Context(h.c, h.pd, h.qd, h.last.Pg, h.factors)
 	if !w.dispatch(h.s, h.c, h.applied) {
 		return false
 	}

@@ -37,7 +37,7 @@ func secureAt(t testing.TB, y *System, before, level float64) (s, c []float64, b
 	copy(s, first.Vm)
 	copy(s[y.layout.buses:], first.Va)
 	pd, qd := y.Network.Loads(level)
-	y.context(c, pd, qd, first.Pg, nil)
+	y.Context(c, pd, qd, first.Pg, nil)
 	u, result := make([]float64, 2*y.layout.gens), optimum(first)
 	y.setPoints(&result, u)
 	if !w.dispatch(s, c, u) {
@@ -66,7 +66,7 @@ func TestMarginsAfterOutagesAreThoseOfTheCheck(t *testing.T) {
 	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
 	copy(s, results[0].Vm)
 	copy(s[y.layout.buses:], results[0].Va)
-	y.context(ctx, pd, qd, results[0].Pg, nil)
+	y.Context(ctx, pd, qd, results[0].Pg, nil)
 	rng := rand.New(rand.NewPCG(3, 4))
 	checker := require.Get(y.security.checker())(t)
 	held, references := 0, 0
@@ -184,7 +184,7 @@ func dispatchNear(t *testing.T, y *System, level float64) (s, c, u []float64) {
 	s, c, u = make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
 	copy(s, results[0].Vm)
 	copy(s[y.layout.buses:], results[0].Va)
-	y.context(c, pd, qd, results[0].Pg, nil)
+	y.Context(c, pd, qd, results[0].Pg, nil)
 	y.setPoints(&results[0], u)
 	return s, c, u
 }

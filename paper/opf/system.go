@@ -319,8 +319,8 @@ func (y *System) loads(c, p, q []float64) {
 	}
 }
 
-// context writes c from loads, previous P_G and branch factors (nil: ones).
-func (y *System) context(c, p, q, previous, factors []float64) {
+// Context writes c from loads, previous P_G and branch factors (nil: ones).
+func (y *System) Context(c, p, q, previous, factors []float64) {
 	l := &y.layout
 	for k, i := range l.loadP {
 		c[k] = p[i]

@@ -1,5 +1,5 @@
 // Package adam is the update of Kingma and Ba, "Adam: A Method for Stochastic Optimization"
-// (2015), of many parameters at once. internal/ref.AdamUpdate is its specification.
+// (2015), of many parameters at once. internal/testing/training.AdamUpdate is its specification.
 package adam
 
 import (

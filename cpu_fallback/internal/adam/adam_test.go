@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 func factors(step int, lr float64) Factors {
@@ -78,7 +78,7 @@ func TestUpdateIsTheReference(t *testing.T) {
 			}
 			f := factors(step, 1e-2)
 			Update(level, w, g, m, v, &f)
-			ref.AdamUpdate(want, exact, wantM, wantV, int64(step), 1e-2, a)
+			training.AdamUpdate(want, exact, wantM, wantV, int64(step), 1e-2, a)
 		}
 		for i := range w {
 			if math.Abs(float64(w[i])-want[i]) > 1e-4 {

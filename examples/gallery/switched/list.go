@@ -10,19 +10,11 @@ import (
 	"embed"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
 //go:embed *.go
 var source embed.FS
-
-// All are the systems, the small ones first.
-func All() []equations.System {
-	return []equations.System{
-		Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium(), Subway(), Gears(), ThreeTank(), HeatPump(), WaterTower(),
-	}
-}
 
 func v(name, unit string, lo, hi float64) domain.Variable {
 	return domain.Variable{Name: name, Unit: unit, Lo: lo, Hi: hi}

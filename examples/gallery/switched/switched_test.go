@@ -181,3 +181,10 @@ func TestLanesAgree(t *testing.T) {
 		})
 	}
 }
+
+// All are the systems, the small ones first.
+func All() []equations.System {
+	return []equations.System{
+		Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium(), Subway(), Gears(), ThreeTank(), HeatPump(), WaterTower(),
+	}
+}

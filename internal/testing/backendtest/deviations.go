@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // Deviation is how far one operation's float32 results are from float64
@@ -183,7 +184,7 @@ func trainerDeviations(b backend.Backend, s stepShape) ([]Deviation, error) {
 		{Operation: "manifold training, losses", Size: size}, {Operation: "rollout training, losses", Size: size}, {Operation: "training, weights", Size: size},
 	}
 	var trainers [2]backend.Trainer
-	for i, made := range []backend.Backend{b, ref.New()} {
+	for i, made := range []backend.Backend{b, training.New()} {
 		var err error
 		if trainers[i], err = made.NewTrainer(cfg); err != nil {
 			return nil, err

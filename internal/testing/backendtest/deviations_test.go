@@ -3,16 +3,16 @@ package backendtest
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // The measure itself: the reference is off by the rounding of its results and
 // nothing else, a backend with perturbed networks by more.
 func TestTheReferenceDeviatesByRoundingAlone(t *testing.T) {
 	const rows = 24
-	exact := require.Get(Deviations(ref.New(), rows))(t)
-	perturbed := require.Get(Deviations(single{ref.New()}, rows))(t)
+	exact := require.Get(Deviations(training.New(), rows))(t)
+	perturbed := require.Get(Deviations(single{training.New()}, rows))(t)
 	for i, d := range exact {
 		if d.Rows == 0 {
 			t.Errorf("%s, %s: no row is compared", d.Operation, d.Size)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -49,7 +49,7 @@ func failures(check string, b func(threads int) backend.Backend) []string {
 
 // mutant is the reference with single operations replaced.
 type mutant struct {
-	*ref.Backend
+	training.Backend
 	mapNet     func(backend.Net) backend.Net
 	mapIndex   func(backend.Index) backend.Index
 	mapStepper func(backend.Stepper) backend.Stepper
@@ -296,7 +296,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		{"trainer-resume", "count of steps not saved", mutant{mapTrainer: trainer(trainerMutant{state: func(s *backend.TrainerState) { s.ManifoldSteps = 0 }})}},
 	} {
 		t.Run(c.check+"/"+c.mistake, func(t *testing.T) {
-			c.m.Backend = ref.New()
+			c.m.Backend = training.New()
 			if said := failures(c.check, func(int) backend.Backend { return c.m }); len(said) == 0 {
 				t.Errorf("the check passes a backend with this mistake: %s", c.mistake)
 			}
@@ -304,7 +304,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 	}
 	t.Run("threads", func(t *testing.T) {
 		said := failures("threads", func(threads int) backend.Backend {
-			return mutant{Backend: ref.New(), mapNet: net(netMutant{forward: func(_, y tensor.Matrix) {
+			return mutant{Backend: training.New(), mapNet: net(netMutant{forward: func(_, y tensor.Matrix) {
 				if threads == 2 {
 					y.Row(7)[0] = math.Nextafter32(y.Row(7)[0], 9)
 				}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -13,7 +13,7 @@ import (
 // the reference on networks whose every weight is off by about one unit of
 // roundoff, the backward error of a float32 evaluation. It must pass the suite,
 // or the tolerances are out of reach.
-type single struct{ *ref.Backend }
+type single struct{ training.Backend }
 
 type singleNet struct {
 	backend.Net
@@ -160,7 +160,7 @@ func (b single) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 }
 
 func TestTolerancesAdmitSinglePrecision(t *testing.T) {
-	open := func(testing.TB, int) backend.Backend { return single{ref.New()} }
+	open := func(testing.TB, int) backend.Backend { return single{training.New()} }
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "net" { // a sample of its many shapes is enough here

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -131,7 +131,7 @@ func checkManifold(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	for i, c := range trainerCases {
 		cfg := c.config(uint64(1100 + i))
-		got, want := newTrainer(t, b, cfg), newTrainer(t, ref.New(), cfg)
+		got, want := newTrainer(t, b, cfg), newTrainer(t, training.New(), cfg)
 		if err := identical(networkParameters(t, got), parameters(cfg.Initial)); err != nil {
 			t.Errorf("%s: networks before the first step: %v", c.name, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 // checkResume interrupts both kinds of training and compares with the run that
@@ -124,7 +124,7 @@ func (r *resumption) same(what string, got, want backend.Trainer) {
 // checkpoint can change backends, and the training that goes on there to straight.
 func (r *resumption) movesToTheReference(s backend.TrainerState, straight backend.Trainer) {
 	r.Helper()
-	reference := newTrainer(r, ref.New(), r.config)
+	reference := newTrainer(r, training.New(), r.config)
 	if got, want := slices.Sorted(maps.Keys(s.Arrays)), slices.Sorted(maps.Keys(r.snapshot(reference).Arrays)); !slices.Equal(got, want) {
 		r.Errorf("arrays of a state are %v, want %v", got, want)
 		return

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/training"
 )
 
 func checkRollout(t testing.TB, open Open) {
@@ -75,7 +75,7 @@ func checkChain(t testing.TB, open Open) {
 
 // compareRollout makes the same rollout steps on a backend and on the reference.
 func (c trainerCase) compareRollout(t testing.TB, open Open, cfg backend.TrainerConfig, prepare func(backend.Trainer) error) {
-	got, want := newTrainer(t, opened(t, open, 0), cfg), newTrainer(t, ref.New(), cfg)
+	got, want := newTrainer(t, opened(t, open, 0), cfg), newTrainer(t, training.New(), cfg)
 	for _, trainer := range []backend.Trainer{got, want} {
 		if err := prepare(trainer); err != nil {
 			t.Fatalf("%s: %v", c.name, err)

@@ -1,4 +1,4 @@
-// Command gpc-lab is gpc with the laboratory's own commands: it demonstrates, certifies, draws reports
+// Command gpc-lab is gpc with the laboratory's own commands and the method dp of Case 1: it demonstrates, certifies, draws reports
 // of records and compares them.
 package main
 
@@ -8,6 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/lab/command"
+	"github.com/gpc-engine/gpc/lab/dynamicprogram"
 )
 
 func main() { os.Exit(cli.Main(app())) }
@@ -17,6 +18,9 @@ func app() *cli.App {
 	a.Name = "gpc-lab"
 	a.Operations = append(a.Operations, command.Operations()...)
 	a.Benchmarks = append(a.Benchmarks, command.Deadline, command.Scaling)
+	for i := range a.Catalogue.Cases {
+		dynamicprogram.Add(&a.Catalogue.Cases[i])
+	}
 	a.Commands = append(a.Commands, command.Demo, command.Report, command.Compare, command.Certify)
 	return a
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 	"github.com/gpc-engine/gpc/ocp"
@@ -396,9 +397,9 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		pref := domain.Preference{W: []float64{w, 1 - w}}
 		controller.Reset()
 		for k := range l.decisions {
-			began := machine.Microseconds(machine.ThreadCPU())
+			began := machine.Microseconds(thread.CPU())
 			status, err := controller.Solve(s, ctx, y.Steps, pref)
-			took := machine.Microseconds(machine.ThreadCPU()) - began
+			took := machine.Microseconds(thread.CPU()) - began
 			if err != nil {
 				return episodes{}, fmt.Errorf("decision %d: %w", k, err)
 			}

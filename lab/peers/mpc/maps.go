@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 )
 
 // shootingName is what maps are compared with as if it were a peer: our own solver, warm.
@@ -58,9 +59,9 @@ func (e *episodes) decide(y equations.System) error {
 				if d.First {
 					loop.Reset()
 				}
-				began := machine.Microseconds(machine.ThreadCPU())
+				began := machine.Microseconds(thread.CPU())
 				_, err := loop.Decide(d.States[0], d.Contexts[0], domain.Preference{W: d.Weights})
-				m.us[i] = machine.Microseconds(machine.ThreadCPU()) - began
+				m.us[i] = machine.Microseconds(thread.CPU()) - began
 				if err == nil {
 					err = loop.Prepare() // the next decision, where the method works between them
 				}

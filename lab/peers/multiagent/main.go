@@ -34,6 +34,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/testing/thread"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -209,9 +210,9 @@ func (m *ours) seconds(f func() error) (float64, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	begin := machine.ThreadCPU()
+	begin := thread.CPU()
 	err := f()
-	return (machine.ThreadCPU() - begin).Seconds(), err
+	return (thread.CPU() - begin).Seconds(), err
 }
 
 // write leaves the problem and the plans for the script.

@@ -40,6 +40,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/machine"
 )
@@ -262,7 +263,7 @@ func (s *solved) take(step int, warm bool, r *secure.Result, cpu float64) {
 // walk is a problem, and then the same with loads that move by up to 1 % at every step.
 func walk(n *network.Network, first secure.Problem, steps int) []secure.Problem {
 	list := slices.Repeat([]secure.Problem{first}, 1+steps)
-	pd, qd := n.Walk(1, 0.01, len(list), rand.New(rand.NewPCG(39, 256)))
+	pd, qd := networktest.Walk(n, 1, 0.01, len(list), rand.New(rand.NewPCG(39, 256)))
 	for k := range list {
 		list[k].Pd, list[k].Qd = pd[k], qd[k]
 	}
@@ -321,7 +322,7 @@ func idle(n *network.Network, cut []secure.Outage) (pr secure.Problem) {
 	}
 	pr.Previous, pr.Ramp = make([]float64, n.Gens()), slices.Repeat([]float64{1e3}, n.Gens())
 	for _, o := range cut {
-		for g, off := range secure.CutOff(n, o.Branch) {
+		for g, off := range cutOff(n, o.Branch) {
 			if off {
 				pr.Ramp[g] = 0
 			}
@@ -386,4 +387,13 @@ func (p *problem) print(w io.Writer, s *solved) error {
 	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %s%.4g cpu_s %g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations\n",
 		p.name(), secured, len(s.cut), own, s.cpu, p.objective, p.madncl, p.knitro, p.iterations)
 	return err
+}
+
+// cutOff says which units a branch's outage cuts off from the reference.
+func cutOff(n *network.Network, branch int) []bool {
+	island, isolated := n.Islands(branch), make([]bool, n.Gens())
+	for g, b := range n.GenBus {
+		isolated[g] = island[b] != island[n.Slack]
+	}
+	return isolated
 }

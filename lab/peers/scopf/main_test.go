@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 )
@@ -55,7 +54,7 @@ func TestUnitsThatAreCutOffGiveNothing(t *testing.T) {
 	n := require.Get(network.New(c))(t)
 	var cut, whole int
 	for k, bridge := range n.Bridges() {
-		if bridge && slices.Contains(secure.CutOff(n, k), true) {
+		if bridge && slices.Contains(cutOff(n, k), true) {
 			cut = n.BranchRow[k] + 1
 		} else if !bridge {
 			whole = n.BranchRow[k] + 1
@@ -64,7 +63,7 @@ func TestUnitsThatAreCutOffGiveNothing(t *testing.T) {
 	list, off, err := rowsOf(n, []int{cut, whole})
 	require.OK(t, err)
 	pr := idle(n, off)
-	if len(list) != 1 || len(off) != 1 || slices.Index(secure.CutOff(n, off[0].Branch), true) != slices.Index(pr.Ramp, 0) {
+	if len(list) != 1 || len(off) != 1 || slices.Index(cutOff(n, off[0].Branch), true) != slices.Index(pr.Ramp, 0) {
 		t.Fatalf("outages %v, cut off %v, ramps %v", list, off, pr.Ramp)
 	}
 }

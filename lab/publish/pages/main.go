@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/gpc-engine/gpc/lab/dynamicprogram"
 	"github.com/gpc-engine/gpc/lab/publish"
 	"github.com/gpc-engine/gpc/lab/report"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 
 // write gives the pages that differed.
 func write(ctx context.Context, results, root string) ([]string, error) {
-	catalogue := paper.Cases()
+	catalogue := dynamicprogram.Cases()
 	all, err := report.LoadAll(ctx, results, report.CasesOf(catalogue.All()))
 	if err != nil {
 		return nil, err

@@ -1,23 +1,26 @@
-package ref
+package training
 
 import (
 	"math"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 )
 
 // Networks are the four networks of a map in float64; the gradient of a loss
 // has the same type.
 type Networks struct {
-	EncoderX, EncoderO, DecoderU, DecoderS *MLP
+	EncoderX, EncoderO, DecoderU, DecoderS *ref.MLP
 }
 
 // All lists the networks in the fixed order E_x, E_o, D_u, D_s.
-func (n Networks) All() [4]*MLP { return [4]*MLP{n.EncoderX, n.EncoderO, n.DecoderU, n.DecoderS} }
+func (n Networks) All() [4]*ref.MLP {
+	return [4]*ref.MLP{n.EncoderX, n.EncoderO, n.DecoderU, n.DecoderS}
+}
 
 // ZeroLike returns a gradient accumulator of the same shapes.
 func (n Networks) ZeroLike() Networks {
-	return Networks{n.EncoderX.ZeroLike(), n.EncoderO.ZeroLike(), n.DecoderU.ZeroLike(), n.DecoderS.ZeroLike()}
+	return Networks{ZeroLike(n.EncoderX), ZeroLike(n.EncoderO), ZeroLike(n.DecoderU), ZeroLike(n.DecoderS)}
 }
 
 // ManifoldBatch is one batch of B samples with κ neighbours each, normalised
@@ -105,7 +108,7 @@ func ManifoldLoss(nets Networks, batch ManifoldBatch, w backend.ManifoldLoss) (b
 
 // decoderLoss returns ‖net(z) − target‖² and adds weight times its gradient to
 // the network's gradient and to zbar.
-func decoderLoss(net, grad *MLP, z, target []float64, weight float64, zbar []float64) float64 {
+func decoderLoss(net, grad *ref.MLP, z, target []float64, weight float64, zbar []float64) float64 {
 	pass := net.Run(z)
 	r := sub(pass.Output(), target)
 	axpy(zbar, 1, net.Backward(pass, scaled(2*weight, r), grad))

@@ -1,11 +1,14 @@
-package images
+package shim
 
 import (
 	"bytes"
 	"debug/elf"
 	"fmt"
-	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/gpc-engine/gpc/kernels/images"
 )
 
 // reservedShared is what the driver keeps of each block's shared memory on sm_90, which
@@ -15,26 +18,30 @@ const reservedShared = 1 << 10
 // elfVersion is where an ELF file's header says its version.
 const elfVersion = 0x14
 
-// StaticShared tells the bytes of shared memory that each kernel of a set has of its own,
-// by its cubin for sm_90.
-func (s *Set) StaticShared() (map[string]int, error) {
+// staticShared tells the bytes of shared memory that each kernel of a folder of images has of its own,
+// by its cubin for sm_90. A folder without images has none.
+func staticShared(folder string) (map[string]int, error) {
 	const target, section = "sm_90.cubin", ".nv.shared."
+	manifest, err := images.ReadManifest(folder)
+	if err != nil {
+		return nil, err
+	}
 	static := map[string]int{}
-	for _, e := range s.manifest.Images {
-		blob, err := fs.ReadFile(s.files, FileName(e.Name, target))
+	for _, e := range manifest.Images {
+		blob, err := os.ReadFile(filepath.Join(folder, images.FileName(e.Name, target)))
 		if err != nil {
 			return nil, err
 		}
-		image, err := Unpack(blob)
+		image, err := images.Unpack(blob)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", FileName(e.Name, target), err)
+			return nil, fmt.Errorf("%s: %w", images.FileName(e.Name, target), err)
 		}
 		if len(image) > elfVersion {
 			image[elfVersion] = byte(elf.EV_CURRENT) // a cubin has its compiler's version there
 		}
 		cubin, err := elf.NewFile(bytes.NewReader(image))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", FileName(e.Name, target), err)
+			return nil, fmt.Errorf("%s: %w", images.FileName(e.Name, target), err)
 		}
 		for _, k := range e.Kernels {
 			static[k] = 0

@@ -1,10 +1,11 @@
-package ref
+package training
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -31,7 +32,7 @@ type Trainer struct {
 }
 
 // NewTrainer implements backend.Backend. Data and networks are copied.
-func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
+func (b Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -40,8 +41,8 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 		Next: slices.Clone(cfg.Data.Next), RiskWeight: slices.Clone(cfg.Data.RiskWeight),
 	}
 	t := &Trainer{cfg: cfg, nets: Networks{
-		EncoderX: Widen(cfg.Initial.EncoderX), EncoderO: Widen(cfg.Initial.EncoderO),
-		DecoderU: Widen(cfg.Initial.DecoderU), DecoderS: Widen(cfg.Initial.DecoderS),
+		EncoderX: ref.Widen(cfg.Initial.EncoderX), EncoderO: ref.Widen(cfg.Initial.EncoderO),
+		DecoderU: ref.Widen(cfg.Initial.DecoderU), DecoderS: ref.Widen(cfg.Initial.DecoderS),
 	}}
 	t.first, t.second = t.nets.ZeroLike(), t.nets.ZeroLike()
 	for n, net := range t.nets.All() {
@@ -106,7 +107,7 @@ func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 
 // update makes Adam's update number step of network n and applies the spectral
 // bound.
-func (t *Trainer) update(n int, grad *MLP, step int64, lr float32) {
+func (t *Trainer) update(n int, grad *ref.MLP, step int64, lr float32) {
 	net, m, v := t.nets.All()[n], t.first.All()[n], t.second.All()[n]
 	for l, g := range grad.Layers {
 		layer := net.Layers[l]
@@ -133,7 +134,7 @@ func (t *Trainer) PrepareRollout() error {
 	if err := t.computeLatents(); err != nil {
 		return err
 	}
-	t.first.DecoderU, t.second.DecoderU = t.nets.DecoderU.ZeroLike(), t.nets.DecoderU.ZeroLike()
+	t.first.DecoderU, t.second.DecoderU = ZeroLike(t.nets.DecoderU), ZeroLike(t.nets.DecoderU)
 	t.rolloutSteps, t.rolloutPrepared = 0, true
 	return nil
 }
@@ -166,7 +167,7 @@ func (t *Trainer) computeLatents() error {
 }
 
 // rolloutLoss is the loss of the rollout phase and its gradient.
-func (t *Trainer) rolloutLoss(op string, rows []int32) (loss backend.RolloutLosses, grad *MLP, err error) {
+func (t *Trainer) rolloutLoss(op string, rows []int32) (loss backend.RolloutLosses, grad *ref.MLP, err error) {
 	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, t.chain.Z.Rows > 0, rows); err != nil {
 		return loss, nil, err
 	}
@@ -220,8 +221,8 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 // Networks implements backend.Trainer.
 func (t *Trainer) Networks() (backend.Networks, error) {
 	return backend.Networks{
-		EncoderX: t.nets.EncoderX.Narrow(), EncoderO: t.nets.EncoderO.Narrow(),
-		DecoderU: t.nets.DecoderU.Narrow(), DecoderS: t.nets.DecoderS.Narrow(),
+		EncoderX: narrow(t.nets.EncoderX), EncoderO: narrow(t.nets.EncoderO),
+		DecoderU: narrow(t.nets.DecoderU), DecoderS: narrow(t.nets.DecoderS),
 	}, nil
 }
 

@@ -1,4 +1,6 @@
-package machine
+// Package thread reads the clock and the use of a thread, and sleeps until a time: for measurements of the tests and of
+// the laboratory.
+package thread
 
 import "time"
 

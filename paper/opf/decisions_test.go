@@ -17,13 +17,9 @@ type Decision struct {
 	// its optimum; Cost is Σ J of the optimum that it has.
 	Exact acopf.Problem
 	Cost  float64
-	// From are set-points u by what DispatchNames has of them.
+	// From are set-points u of the merit order, of the step before, and of the optimum with errors of a map's size.
 	From [3][]float64
 }
-
-// DispatchNames say where the dispatches of a Decision come from: the merit order, the step
-// before, and the optimum with errors of a map's size.
-var DispatchNames = [3]string{"merit", "hold", "map"}
 
 // Errors of a map's size, pu: those that the networks are compared at (docs/results/dispatch.md).
 const (
@@ -77,7 +73,7 @@ func (y *System) decisionsAlong(ctx context.Context, pd, qd [][]float64, rng *ra
 		optimum := make([]float64, 2*l.gens)
 		y.setPoints(&results[0], optimum)
 		if t > 0 {
-			y.context(c, pd[t], qd[t], previous, nil)
+			y.Context(c, pd[t], qd[t], previous, nil)
 			if !w.dispatch(s, c, applied) {
 				return nil, nil
 			}
@@ -93,7 +89,7 @@ func (y *System) decisionsAlong(ctx context.Context, pd, qd [][]float64, rng *ra
 			}
 			all = append(all, decision)
 		}
-		y.context(c, pd[t], qd[t], results[0].Pg, nil)
+		y.Context(c, pd[t], qd[t], results[0].Pg, nil)
 		if !w.dispatch(s, c, optimum) {
 			return nil, nil
 		}
@@ -101,12 +97,4 @@ func (y *System) decisionsAlong(ctx context.Context, pd, qd [][]float64, rng *ra
 		last, previous, applied = &results[0], slices.Clone(w.solution.Pg), optimum
 	}
 	return all, nil
-}
-
-// StageCost is Σ J₁ + J₂ + J₃ of a dispatch under the loads of a Decision, after the power
-// flow; ok is false where there is none, or a limit is broken by more than MarginTolerance.
-func (y *System) StageCost(d *Decision, u []float64) (cost float64, ok bool) {
-	J, margin := make([]float64, objectives), make([]float64, y.layout.margins)
-	y.Score(d.S, d.C, u, J, margin)
-	return stageCost(J, nil), y.spec.Keeps(slices.Min(margin))
 }

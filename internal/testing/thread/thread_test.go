@@ -1,4 +1,4 @@
-package machine
+package thread
 
 import (
 	"runtime"
@@ -28,13 +28,13 @@ func TestSleepsUntilATime(t *testing.T) {
 func TestUsageOfAThread(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before, ok := ThreadUsage()
+	before, ok := Used()
 	if !ok {
 		t.Skip("this system does not say what a thread uses")
 	}
 	for until := Now() + 20*time.Millisecond; Now() < until; {
 	}
-	computed, _ := ThreadUsage()
+	computed, _ := Used()
 	if cpu := computed.Since(before).CPU; cpu <= 0 || cpu > time.Second {
 		t.Errorf("20 ms of work took %v of CPU", cpu)
 	}
@@ -45,7 +45,7 @@ func TestUsageOfAThread(t *testing.T) {
 		if err := SleepUntil(Now() + time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		slept, _ := ThreadUsage()
+		slept, _ := Used()
 		used = slept.Since(computed)
 	}
 	if took := Now() - began; used.Voluntary < 5 || used.CPU > took/2 {

@@ -1,7 +1,8 @@
-package ref
+package training
 
 import (
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,12 +23,12 @@ type RolloutLatents struct {
 //
 //	Δz_Euc = ẑ^α − z_t
 //	G = J_Dsᵀ J_Ds + λ_m I at z_t; B, Λ its top-k eigenpairs
-//	Δz_Lie = LieResidual(Δz_Euc, slope Δz_Euc, B, Λ, angle s_L Δt)
+//	Δz_Lie = ref.LieResidual(Δz_Euc, slope Δz_Euc, B, Λ, angle s_L Δt)
 //	z̃ = z_t + Δz_Euc + γ_L Δz_Lie
 //
 // that is, the residual of the online step with k_2 replaced by Δz_Euc, and
 // plain addition. A residual that is not finite is replaced by zero.
-func Rollout(decoderS *MLP, z, next []float64, w backend.RolloutLoss) RolloutLatents {
+func Rollout(decoderS *ref.MLP, z, next []float64, w backend.RolloutLoss) RolloutLatents {
 	move := sub(next, z)
 	along := func(fraction float32) []float64 {
 		p := append([]float64(nil), z...)
@@ -36,8 +37,8 @@ func Rollout(decoderS *MLP, z, next []float64, w backend.RolloutLoss) RolloutLat
 	}
 	r := RolloutLatents{Z: z, Next: next, Roll: along(w.RollFraction), Flow: along(w.FlowFraction)}
 	step := sub(r.Roll, z)
-	values, vectors := EigTopK(decoderS.Metric(z, float64(w.MetricLambda)), len(z), w.TopK)
-	r.Residual = LieResidual(step, step, vectors, values, float64(w.LieScale)*float64(w.LieDt))
+	values, vectors := ref.EigTopK(decoderS.Metric(z, float64(w.MetricLambda)), len(z), w.TopK)
+	r.Residual = ref.LieResidual(step, step, vectors, values, float64(w.LieScale)*float64(w.LieDt))
 	if !tensor.Finite(r.Residual) {
 		r.Residual = make([]float64, len(z))
 	}
@@ -88,9 +89,9 @@ func RiskWeights(risk []float64) []float64 {
 // Total is the value of eq. du_obj, the two terms without gradient included.
 // Every residual r at a latent gives 2r through D_u; the two differences give
 // +2r at their first and −2r at their second latent.
-func RolloutLoss(decoderU *MLP, batch RolloutBatch, w backend.RolloutLoss) (backend.RolloutLosses, *MLP) {
+func RolloutLoss(decoderU *ref.MLP, batch RolloutBatch, w backend.RolloutLoss) (backend.RolloutLosses, *ref.MLP) {
 	var loss backend.RolloutLosses
-	grad := decoderU.ZeroLike()
+	grad := ZeroLike(decoderU)
 	rows := float64(len(batch.Latents))
 	lambdaDelta, lambdaRoll, lambdaFlow, lambdaLie := float64(w.Delta), float64(w.Roll), float64(w.Flow), float64(w.Lie)
 	for b, weight := range RiskWeights(batch.Risk) {
@@ -150,9 +151,9 @@ type ChainBatch struct {
 // ChainLoss returns Act and Roll of eq. iclr-rollout-loss (see backend.Trainer.SetChain)
 // and the gradient of Act + λ_roll Roll with respect to D_u. The chain is held fixed:
 // a latent is where the navigator went, not a parameter.
-func ChainLoss(decoderU *MLP, batch ChainBatch, w backend.RolloutLoss) (backend.RolloutLosses, *MLP) {
+func ChainLoss(decoderU *ref.MLP, batch ChainBatch, w backend.RolloutLoss) (backend.RolloutLosses, *ref.MLP) {
 	var loss backend.RolloutLosses
-	grad := decoderU.ZeroLike()
+	grad := ZeroLike(decoderU)
 	rows := float64(len(batch.Z))
 	for b, z := range batch.Z {
 		pass := decoderU.Run(z)

@@ -1,4 +1,4 @@
-package machine
+package thread
 
 import (
 	"errors"
@@ -29,14 +29,14 @@ func clock(id int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// ThreadCPU is what the calling thread has computed so far; 0 where it is not known.
-func ThreadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+// CPU is what the calling thread has computed so far; 0 where it is not known.
+func CPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-// ThreadUsage is what the calling thread has used so far; ok is false where it is not known.
-func ThreadUsage() (u Usage, ok bool) {
+// Used is what the calling thread has used so far; ok is false where it is not known.
+func Used() (u Usage, ok bool) {
 	var r unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_THREAD, &r) != nil {
 		return u, false
 	}
-	return Usage{CPU: ThreadCPU(), Involuntary: int(r.Nivcsw), Voluntary: int(r.Nvcsw)}, true
+	return Usage{CPU: CPU(), Involuntary: int(r.Nivcsw), Voluntary: int(r.Nvcsw)}, true
 }

@@ -1,12 +1,43 @@
-package integrator
+// Package dynamicprogram is the method dp of Case 1: dynamic programming on a grid, a sanity row beside the exact
+// solvers. The central function is Add, which gives it to the case.
+package dynamicprogram
 
 import (
 	"math"
 	"runtime"
+	"slices"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/paper/integrator"
 )
+
+// Entries of the context.
+const (
+	contextPrevious = 0 // u₋₁, two entries
+	contextP        = 2
+	contextRate     = 3
+	contextSize     = 5
+)
+
+// Cases are those of the paper, as the laboratory has them.
+func Cases() gpc.Catalogue {
+	k := paper.Cases()
+	for i := range k.Cases {
+		Add(&k.Cases[i])
+	}
+	return k
+}
+
+// Add adds the method to a case of the double integrator, after the oracle; another case stays as it is.
+func Add(c *domain.Case) {
+	if y, ok := c.Problem.(*integrator.System); ok {
+		c.Methods = slices.Insert(slices.Clone(c.Methods), min(1, len(c.Methods)), domain.Method{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
+			New: func(domain.Means) (domain.Controller, error) { return newDynamicProgram(y), nil }})
+	}
+}
 
 // The grid of the dynamic program: position, velocity and previous action. The
 // ranges hold every optimal trajectory of the test box with some room. It has
@@ -41,15 +72,15 @@ const (
 // Q does not depend on the previous action w, which makes the recursion 49
 // interpolations a grid point.
 type dynamicProgram struct {
-	system  *System
+	system  *integrator.System
 	actions [][2]float64
 	reach   [][]int // action nodes within the slew bound of each
 	nodes   int     // grid points in position and velocity
-	value   [Horizon + 1][]float32
+	value   [integrator.Horizon + 1][]float32
 	solved  bool
 }
 
-func newDynamicProgram(y *System) *dynamicProgram {
+func newDynamicProgram(y *integrator.System) *dynamicProgram {
 	d := &dynamicProgram{system: y, nodes: 1}
 	for _, axis := range gridAxes {
 		d.nodes *= axis.n
@@ -79,13 +110,13 @@ func (d *dynamicProgram) Reset(domain.Episode) error {
 }
 
 func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	t := stepOf(c)
+	t := d.step(c)
 	if !d.solved {
 		d.recurse(c, pref)
 		d.solved = true
 	}
 	var sigma [2]float64
-	d.system.priority(s, c, pref, sigma[:])
+	d.priority(s, c, pref, sigma[:])
 	best, feasible := math.Inf(1), false
 	u[0], u[1] = c[contextPrevious], c[contextPrevious+1]
 	hold := [2]float64{u[0], u[1]}
@@ -105,23 +136,43 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 	return domain.Decided(feasible), nil
 }
 
+// step is the number of decisions made.
+func (d *dynamicProgram) step(c []float64) int {
+	return integrator.Horizon - d.system.Remaining(c)
+}
+
+// priority writes σ at a state, or the fixed preference.
+func (d *dynamicProgram) priority(s, c []float64, pref domain.Preference, sigma []float64) {
+	if !pref.Adaptive {
+		copy(sigma, pref.W)
+		return
+	}
+	var delta [2]float64
+	d.system.Indicators(s, nil, c, delta[:])
+	d.system.Spec().Semantic.Priority(delta[:], sigma)
+}
+
 // ahead is the cost of one action and of what follows by the next step's value
 // table, and whether the step stays out of the ellipse.
 func (d *dynamicProgram) ahead(s []float64, u [2]float64, p, rate float64, sigma [2]float64, next []float32, action int) (cost float64, free bool) {
-	k := &d.system.k64
-	m := k.next(motionOf(s), u[0], u[1])
-	o := k.objectives(m.q1, m.q2, u[0], u[1], p)
-	cost = sigma[0]*o.j1 + sigma[1]*o.j2
-	if d.system.Params.Ellipse.clearance(m.q1, m.q2, d.system.Params.limitAt(p, rate)) < 1 {
-		return cost + blocked + d.interpolate(next, m, action), false
+	var J [2]float64
+	var state [4]float64
+	var margins [3]float64
+	var contextNext [contextSize]float64
+	c := [contextSize]float64{contextP: p, contextRate: rate}
+	d.system.Step(s, c[:], u[:], state[:], contextNext[:])
+	d.system.Objectives(s, u[:], c[:], J[:])
+	d.system.Margins(s, c[:], u[:], margins[:])
+	cost = sigma[0]*J[0] + sigma[1]*J[1]
+	if margins[0] < 0 {
+		return cost + blocked + d.interpolate(next, &state, action), false
 	}
-	return cost + d.interpolate(next, m, action), true
+	return cost + d.interpolate(next, &state, action), true
 }
 
 // interpolate is multilinear in position and velocity; beyond the grid the
 // value of its edge holds.
-func (d *dynamicProgram) interpolate(v []float32, m motion[float64], action int) float64 {
-	state := [4]float64{m.q1, m.q2, m.v1, m.v2}
+func (d *dynamicProgram) interpolate(v []float32, state *[4]float64, action int) float64 {
 	var base int
 	var step [4]int
 	var part [4]float64
@@ -162,10 +213,10 @@ func (d *dynamicProgram) recurse(c []float64, pref domain.Preference) {
 			d.value[t] = make([]float32, size)
 		}
 	}
-	clear(d.value[Horizon])
-	now := stepOf(c)
+	clear(d.value[integrator.Horizon])
+	now := d.step(c)
 	inner := d.nodes / gridAxes[0].n
-	for t := Horizon - 1; t > now; t-- {
+	for t := integrator.Horizon - 1; t > now; t-- {
 		p := c[contextP] + c[contextRate]*float64(t-now)*d.system.Params.Dt
 		parallel.Each(runtime.GOMAXPROCS(0), gridAxes[0].n, func(_, slab int) {
 			q := make([]float32, len(d.actions))
@@ -187,7 +238,7 @@ func (d *dynamicProgram) node(t, node int, p, rate float64, pref domain.Preferen
 	}
 	var sigma [2]float64
 	context := [contextSize]float64{contextP: p}
-	d.system.priority(s[:], context[:], pref, sigma[:])
+	d.priority(s[:], context[:], pref, sigma[:])
 	for a, action := range d.actions {
 		cost, _ := d.ahead(s[:], action, p, rate, sigma, d.value[t+1], a)
 		q[a] = float32(cost)
@@ -199,4 +250,10 @@ func (d *dynamicProgram) node(t, node int, p, rate float64, pref domain.Preferen
 		}
 		d.value[t][w*d.nodes+node] = best
 	}
+}
+
+// squared is ‖a − b‖².
+func squared(a [2]float64, b []float64) float64 {
+	dx, dy := a[0]-b[0], a[1]-b[1]
+	return dx*dx + dy*dy
 }

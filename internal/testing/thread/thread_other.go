@@ -1,6 +1,6 @@
 //go:build !linux
 
-package machine
+package thread
 
 import "time"
 
@@ -15,5 +15,5 @@ func SleepUntil(t time.Duration) error {
 	return nil
 }
 
-// ThreadUsage is not known here.
-func ThreadUsage() (u Usage, ok bool) { return u, false }
+// Used is not known here.
+func Used() (u Usage, ok bool) { return u, false }

@@ -1,9 +1,10 @@
-package ref
+package training
 
 import (
 	"math"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 )
 
 // AdamUpdate makes update number t (from 1) of Kingma and Ba's Adam, in place:
@@ -41,7 +42,7 @@ func PowerStart(out int) []float64 {
 //
 // If Wᵀu = 0 or Wv = 0 the estimate is 0 and u is left. Biases are not scaled.
 // It runs after the Adam update of the same step.
-func SpectralBound(layer Layer, u []float64, bound float64) float64 {
+func SpectralBound(layer ref.Layer, u []float64, bound float64) float64 {
 	v := make([]float64, layer.In)
 	for o, c := range u {
 		axpy(v, c, layer.W[o*layer.In:(o+1)*layer.In])
