@@ -527,6 +527,9 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if !(bend > threshold*math.Exp2(-halvings)/segments) {
 				continue
 			}
+			if m := len(grid[0]) - len(spec.Margins); slices.ContainsFunc(outputs(p, place(t))[m:], func(v float64) bool { return !(v >= 0) }) {
+				continue // beyond a limit
+			}
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}

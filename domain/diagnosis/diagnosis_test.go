@@ -92,6 +92,10 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 		lift               lift
 	}{
 		{"", "", "", "", lift{}},
+		{"", "", "", "", lift{ // a corner that lies beyond a limit
+			margins:    func(_, _, _, n, m []complex128) { m[0], m[1] = 2-n[1], 2+n[1] },
+			objectives: func(_, _, _, n, j []complex128) { j[1] += dual.Abs(n[1] - 2.3) },
+		}},
 		{diagnosis.Error, "margin up", "margins", "at 32 of 32 starts no action keeps the limits for one step: margin up in 32 of them",
 			lift{margins: func(_, _, _, n, m []complex128) { m[0] = n[1] - 3 }}},
 		{diagnosis.Error, "", "objectives", "no objective depends on the action",

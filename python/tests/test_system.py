@@ -728,6 +728,7 @@ def test_a_steady_state_outside_a_range_is_said(tmp_path):
     file, says = tmp_path / "tank.json", "steady state lies outside a declared range in 8 of 8 episodes .h at .* m, of a range of 0.5 to 2"
     with pytest.warns(UserWarning, match=says):
         y.save(file)
+    assert y.check()[-1]["message"].endswith("does a margin lack?")
     with pytest.warns(UserWarning, match=says), gpc.nmpc(file, threads=1) as exact:
         assert "2 of 2 episodes (h at" in exact.evaluate(episodes=2, seed=1)["steady_state_outside"]
 
