@@ -99,15 +99,15 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 						continue // so are the equations
 					}
 				}
-				tried := w
+				trial := w
 				if unstable {
-					tried.destabilise(p, &step, &halved, s, c, u)
+					trial.destabilise(p, &step, &halved, s, c, u)
 				}
-				tried.compare(p, s, u, next, better)
-				if (tried.growth > 0 || tried.size > max(w.size, min(limit, remarkedError))) && p.leadsBeyond(&fine, s, c, u, next, better) {
+				trial.compare(p, s, u, next, better)
+				if (trial.growth > 0 || trial.size > max(w.size, min(limit, remarkedError))) && p.leadsBeyond(&fine, s, c, u, next, better) {
 					continue
 				}
-				if w, unstable = tried, false; w.size > limit || w.growth > 0 {
+				if w, unstable = trial, false; w.size > limit || w.growth > 0 {
 					return w
 				}
 				sNext, cNext = p.permitted(s, c, u, better)
@@ -172,8 +172,8 @@ func (w *badStep) destabilise(p *Problem, step, halved *System, s, c, u []float6
 	}
 }
 
-// leadsBeyond reports whether an action leads beyond a hard limit, where no plan goes: by fine steps, or by both others
-// where those are not finite.
+// leadsBeyond reports whether an action leads beyond a hard limit, where no plan goes. Fine steps tell; where they are not
+// finite, next and better.
 func (p *Problem) leadsBeyond(fine *System, s, c, u, next, better []float64) bool {
 	end := make([]float64, len(s))
 	integrate(fine, s, c, u, end)

@@ -45,7 +45,7 @@ type corner struct {
 
 // Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, near by or far away,
 // along which the entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
-func (f *Function) Corners(draw func(rng *rand.Rand, far bool) []float64, free []bool, lengths bool) *Corners {
+func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, lengths bool) *Corners {
 	c := &Corners{function: f}
 	for i, n := range f.nodes {
 		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
@@ -192,7 +192,7 @@ type segment struct {
 }
 
 // search finds the corners and the widths of their rounding.
-func (c *Corners) search(draw func(rng *rand.Rand, far bool) []float64, free []bool) {
+func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free []bool) {
 	rng := rand.New(rand.NewPCG(5, 0x636f726e6572)) // "corner"
 	const points = cornerLines * (cornerParts + 1)
 	for i := range c.nodes {
@@ -200,8 +200,8 @@ func (c *Corners) search(draw func(rng *rand.Rand, far bool) []float64, free []b
 	}
 	var segments []segment
 	for line := range 2 * cornerLines {
-		far := line >= cornerLines
-		first, last := draw(rng, false), draw(rng, far)
+		distant := line >= cornerLines
+		first, last := draw(rng, false), draw(rng, distant)
 		for i, moves := range free {
 			if !moves {
 				last[i] = first[i]
@@ -212,7 +212,7 @@ func (c *Corners) search(draw func(rng *rand.Rand, far bool) []float64, free []b
 			for i := range c.nodes {
 				k, d := &c.nodes[i], c.out[probed*i]
 				distance := c.out[probed*i+1] - c.out[probed*i+2]
-				if !far {
+				if !distant {
 					k.size += math.Abs(d) / points
 					k.distance += math.Abs(distance) / points
 				}

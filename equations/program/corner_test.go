@@ -58,9 +58,9 @@ func TestCorners(t *testing.T) {
 			b := NewBuilder("f", Argument{Name: "u", Size: 2}, Argument{Name: "c", Size: 1})
 			v := b.inputValues()
 			f := b.Function([]Argument{{Name: "j", Size: 1}}, []Value{b.Apply(Mul, b.Const(unit), c.f(b, v[0], v[1], v[2]))})
-			draw := func(rng *rand.Rand, far bool) []float64 {
+			draw := func(rng *rand.Rand, distant bool) []float64 {
 				x := 2*rng.Float64() - 1
-				if far {
+				if distant {
 					x *= 5
 				}
 				return []float64{x, 2*rng.Float64() - 1, 0.1 + 0.4*rng.Float64()}
