@@ -417,6 +417,9 @@ def test_served_and_exported(controller, tmp_path):
     exported = controller.export_c(tmp_path / "c", episodes=3)
     assert exported["episodes"] == 3 and exported["method"] == "direct-no-rescue" and (tmp_path / "c" / "main_test.c").exists()
     assert controller.export_c(tmp_path / "map", map_only=True, records=8)["records"] == 8
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="not polish-ahead, which it was compiled for"):
+        patch.setitem(controller.report["test"], "method", "polish-ahead")
+        controller.export_c(tmp_path / "warned", episodes=1)
     units = controller.export_fmu(tmp_path / "fmu", episodes=1)
     assert len(units) == 2 and all(os.path.exists(u) for u in units)
     with pytest.raises(gpc.InputError, match="cannot be exported"):
