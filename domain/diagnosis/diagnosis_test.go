@@ -149,7 +149,7 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 		matches := test.says == ""
 		for _, f := range found(t, test.lift) {
 			texts = append(texts, f.String())
-			matches = matches || f.Severity == test.severity && f.Subject == test.of && f.Function == test.function && strings.Contains(f.Message, test.says) && f.Fix != ""
+			matches = matches || f.Severity == test.severity && f.Subject == test.of && f.Function == test.function && strings.Contains(f.Message, test.says) && f.Fix != "" && strings.Contains(f.Fix, "corners") == strings.Contains(test.says, "corner")
 		}
 		switch {
 		case test.says == "" && texts != nil:
