@@ -519,13 +519,21 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		for i := range grid {
 			grid[i] = outputs(p, place(float64(i)/(2*segments)))
 		}
+		var bends []float64 // where next states have a kink, which what follows from them has too
 		for k, value := range grid[0] {
-			if reported[k] {
+			ofState := k < len(spec.Measured)
+			if reported[k] && !ofState {
 				continue
 			}
 			threshold := kinkShare * (1e-6 + math.Abs(value) + math.Abs(grid[2*segments][k]-value))
 			t, bend := steepest(func(t float64) float64 { return outputs(p, place(t))[k] }, grid, k, threshold)
 			if !(bend > threshold*math.Exp2(-halvings)/segments) {
+				continue
+			}
+			if ofState {
+				bends = append(bends, t)
+			}
+			if reported[k] || !ofState && slices.ContainsFunc(bends, func(bend float64) bool { return math.Abs(bend-t) < 1./segments }) {
 				continue
 			}
 			if m := len(grid[0]) - len(spec.Margins); slices.ContainsFunc(outputs(p, place(t))[m:], func(v float64) bool { return !(v >= 0) }) {

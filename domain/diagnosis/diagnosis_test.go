@@ -160,6 +160,14 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// What bends because the next state does is no finding of its own.
+func TestACornerOfAStateIsSaidOnce(t *testing.T) {
+	bent := found(t, lift{step: func(s, _, _, n, _ []complex128) { n[1] -= 0.3*s[1] + 0.1*dual.Abs(s[1]) }})
+	if len(bent) != 1 || !strings.Contains(bent[0].Message, "has a corner in the next step") {
+		t.Errorf("it says: %v", bent)
+	}
+}
+
 // A limit of the action that the action at rest does not keep is not violated by the states that episodes begin in.
 func TestALimitOfTheActionIsNoLimitOfTheState(t *testing.T) {
 	for _, f := range found(t, lift{margins: func(_, _, u, _, m []complex128) { m[0] = u[0] - 5 }, change: func(y *equations.System) { y.Rest = []float64{4.5, 0} }}) {
