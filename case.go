@@ -260,8 +260,11 @@ func (c *Case) Remarks() []string {
 func (c *Case) Check() diagnosis.Findings {
 	findings := diagnosis.Case(&c.def)
 	for _, text := range c.Remarks() {
-		message, fix, _ := strings.Cut(text, "): ")
-		findings = append(findings, diagnosis.Finding{Severity: diagnosis.Remark, Function: "ode", Message: message + ")", Fix: fix})
+		message, fix, cut := strings.Cut(text, "): ")
+		if cut {
+			message += ")"
+		}
+		findings = append(findings, diagnosis.Finding{Severity: diagnosis.Remark, Function: "ode", Message: message, Fix: fix})
 	}
 	return findings
 }

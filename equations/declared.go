@@ -1,9 +1,11 @@
 package equations
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -130,7 +132,7 @@ func (k *declared) takeSoftLimits(y *System) error {
 func (k *declared) marginSize(index int) (float64, error) {
 	inner, err := k.innerProblem()
 	if err != nil {
-		return 0, err
+		return 0, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("system %q: ", k.inner.Name))) // which the caller says
 	}
 	if v := k.inner.Margins[index]; v.Bounded() {
 		return v.Scale(), nil

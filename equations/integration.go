@@ -84,9 +84,8 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 			if t == 0 || rng.IntN(heldAction) == 0 {
 				p.drawAction(rng, u)
 			}
-			if visited++; t == 0 || visited%stabilityEvery == 0 {
-				w.destabilise(p, &step, &halved, s, c, u)
-			}
+			visited++
+			unstable := t == 0 || visited%stabilityEvery == 0 // is to be tested
 			var sNext, cNext []float64
 			for try := 0; sNext == nil && try <= narrowings; try++ {
 				if try > 0 {
@@ -100,7 +99,15 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 						continue // so are the equations
 					}
 				}
-				if w.compare(p, s, u, next, better); w.size > limit || w.growth > 0 {
+				trial := w
+				if unstable {
+					trial.destabilise(p, &step, &halved, s, c, u)
+				}
+				trial.compare(p, s, u, next, better)
+				if (trial.growth > 0 || trial.size > max(w.size, min(limit, remarkedError))) && p.leadsBeyond(&fine, s, c, u, next, better) {
+					continue
+				}
+				if w, unstable = trial, false; w.size > limit || w.growth > 0 {
 					return w
 				}
 				sNext, cNext = p.permitted(s, c, u, better)
@@ -165,20 +172,40 @@ func (w *badStep) destabilise(p *Problem, step, halved *System, s, c, u []float6
 	}
 }
 
+// leadsBeyond reports whether an action leads beyond a hard limit, where no plan goes. Fine steps tell; where they are not
+// finite, next and better.
+func (p *Problem) leadsBeyond(fine *System, s, c, u, next, better []float64) bool {
+	end := make([]float64, len(s))
+	integrate(fine, s, c, u, end)
+	one, other := p.hardMargins(s, c, u, next), p.hardMargins(s, c, u, better)
+	for i, v := range p.hardMargins(s, c, u, end) {
+		if v < 0 || math.IsNaN(v) && one[i] < 0 && other[i] < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hardMargins are those of an action that leads to next, without rates.
+func (p *Problem) hardMargins(s, c, u, next []float64) []float64 {
+	m := make([]float64, len(p.system.Margins))
+	if len(m) > 0 {
+		p.system.Real.Margins(s, c, u, next, m)
+	}
+	if p.declared != nil {
+		m = m[:len(p.declared.hard)]
+	}
+	return m
+}
+
 // permitted is the state and context after an action, nil beyond limits, ranges and the episode's end.
 func (p *Problem) permitted(s, c, u, next []float64) (sNext, cNext []float64) {
-	y, m := &p.system, make([]float64, len(p.system.Margins))
+	y, m := &p.system, p.hardMargins(s, c, u, next)
 	if cNext = slices.Clone(c); y.Real.Step != nil {
 		y.Real.Step(s, c, u, next, cNext)
 	}
 	if p.clock >= 0 {
 		cNext[p.clock] = c[p.clock] + p.tick()
-	}
-	if len(m) > 0 {
-		y.Real.Margins(s, c, u, next, m)
-	}
-	if p.declared != nil {
-		m = m[:len(p.declared.hard)] // without rates
 	}
 	ends := len(m) > 0 && !(slices.Min(m) >= 0) || p.clock >= 0 && cNext[p.clock] >= 1
 	for i, v := range y.State {

@@ -89,6 +89,24 @@ func culture[T dual.Scalar](s, _, u, ds []T) {
 	ds[0], ds[1], ds[2] = s[1]*(0.2+0.02*u[0]-s[0]), 1.3*s[1], u[0]-s[2]
 }
 
+// A pole of the equations that lies beyond a limit refuses no system: left keeps x above −2.
+func TestStepsBeyondLimitsAreLeftOut(t *testing.T) {
+	y := lagged(5)
+	y.ODE = &dual.Explicit{Real: poled[float64], Dual: poled[complex128], Span: 0.1, Substeps: 2}
+	if r := require.Get(New(y))(t).Remarks(); r != nil {
+		t.Errorf("the remarks are %q", r)
+	}
+	y.Margins, y.Real.Margins, y.Dual.Margins = nil, nil, nil
+	if _, err := New(y); err == nil || !strings.Contains(err.Error(), "the scale of v") {
+		t.Errorf("without the limit: %v", err)
+	}
+}
+
+// poled has a pole of v at x = −2.3.
+func poled[T dual.Scalar](s, _, u, ds []T) {
+	ds[0], ds[1], ds[2] = 6*u[0], 0.1/(s[0]+2.3), u[0]-s[2]
+}
+
 // Auto takes the least number in doublings that keeps the error that is asked for.
 func TestSubstepsAreChosen(t *testing.T) {
 	for _, c := range []struct {
@@ -116,7 +134,7 @@ func TestSubstepsAreChosen(t *testing.T) {
 func TestIntegratorIsCheckedOnce(t *testing.T) {
 	y := lagged(80)
 	y.Soft, y.Rates = []Soft{{Margin: "left", Linear: 1}}, []float64{3}
-	if _, err := New(y); err == nil || strings.Count(err.Error(), "unstable") != 1 {
+	if _, err := New(y); err == nil || strings.Count(err.Error(), "unstable") != 1 || strings.Count(err.Error(), y.Name) != 1 {
 		t.Errorf("with declarations: %v", err)
 	}
 	y.Soft, y.Rates, y.Action = nil, nil, slices.Clone(y.Action)

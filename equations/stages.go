@@ -173,8 +173,18 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 		for _, a := range f.Inputs() {
 			free = append(free, slices.Repeat([]bool{a.Name != "c"}, a.Size)...)
 		}
-		draw := func(rng *rand.Rand) (inputs []float64) {
+		draw := func(rng *rand.Rand, distant bool) (inputs []float64) {
 			point, next := p.sample(rng), p.sample(rng).s
+			for i, v := range p.spec.Measured { // far away is in the range, or up to a hundred sizes from a start
+				for _, s := range [2][]float64{point.s, next} {
+					switch {
+					case distant && v.Bounded():
+						s[i] = v.Lo + (v.Hi-v.Lo)*(1.2*rng.Float64()-0.1)
+					case distant:
+						s[i] += p.system.StateScale[i] * math.Pow(100, rng.Float64()) * rng.NormFloat64()
+					}
+				}
+			}
 			for _, a := range f.Inputs() {
 				inputs = append(inputs, map[string][]float64{"s": point.s, "c": point.c, "u": point.u, "sNext": next}[a.Name]...)
 			}

@@ -82,7 +82,8 @@ const (
 // Fixes that several findings and the errors of solvers share.
 const (
 	keepLimits = "margins that are ≥ 0 where their limits are kept (limit − value, not value − limit), and starts within them with the room that stopping takes"
-	smooth     = "equations without jumps (x/√(x² + ε²) for the sign of x), in Go without corners too unless System.Source tells their text (√(x² + ε²) for |x|), with costs and states of usual size"
+	smooth     = "equations without jumps (x/√(x² + ε²) for the sign of x), with costs and states of usual size"
+	roundOff   = "equations without corners (√(x² + ε²) for |x|); of Go's, System.Source lets the solver round them by itself"
 )
 
 // Unsolved describes in a few words why a solver has no optimum, by the text of its error, and what would help.
@@ -518,8 +519,10 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		for i := range grid {
 			grid[i] = outputs(p, place(float64(i)/(2*segments)))
 		}
+		var bends []float64 // where next states have a kink, which what follows from them has too
 		for k, value := range grid[0] {
-			if reported[k] {
+			ofState := k < len(spec.Measured)
+			if reported[k] && !ofState {
 				continue
 			}
 			threshold := kinkShare * (1e-6 + math.Abs(value) + math.Abs(grid[2*segments][k]-value))
@@ -527,10 +530,19 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if !(bend > threshold*math.Exp2(-halvings)/segments) {
 				continue
 			}
+			if ofState {
+				bends = append(bends, t)
+			}
+			if reported[k] || !ofState && slices.ContainsFunc(bends, func(bend float64) bool { return math.Abs(bend-t) < 1./segments }) {
+				continue
+			}
+			if m := len(grid[0]) - len(spec.Margins); slices.ContainsFunc(outputs(p, place(t))[m:], func(v float64) bool { return !(v >= 0) }) {
+				continue // beyond a limit
+			}
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}
-			severity, kind := Hint, "has a corner"
+			severity, kind, fix := Hint, "has a corner", roundOff
 			function, subject := "step", ""
 			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
 			case k < n:
@@ -541,7 +553,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 				function, subject = "margins", name(spec.Margins, "margin", k-m)
 			}
 			if bend > threshold {
-				severity, kind = Remark, strings.Replace(kind, "has a corner", "jumps", 1)
+				severity, kind, fix = Remark, strings.Replace(kind, "has a corner", "jumps", 1), smooth
 			}
 			if spec.Switches != nil { // searches need no slopes
 				severity = Hint
@@ -549,7 +561,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == function && f.Severity == severity }); i >= 0 {
 				more[i]++
 			} else {
-				findings.add(severity, subject, function, smooth, "%s %s at the state %s: a branch, |x|, max or min", subject, kind, list(place(t).S))
+				findings.add(severity, subject, function, fix, "%s %s at the state %s: a branch, |x|, max or min", subject, kind, list(place(t).S))
 			}
 		}
 	}

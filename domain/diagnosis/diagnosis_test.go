@@ -92,6 +92,10 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 		lift               lift
 	}{
 		{"", "", "", "", lift{}},
+		{"", "", "", "", lift{ // a corner that lies beyond a limit
+			margins:    func(_, _, _, n, m []complex128) { m[0], m[1] = 2-n[1], 2+n[1] },
+			objectives: func(_, _, _, n, j []complex128) { j[1] += dual.Abs(n[1] - 2.3) },
+		}},
 		{diagnosis.Error, "margin up", "margins", "at 32 of 32 starts no action keeps the limits for one step: margin up in 32 of them",
 			lift{margins: func(_, _, _, n, m []complex128) { m[0] = n[1] - 3 }}},
 		{diagnosis.Error, "", "objectives", "no objective depends on the action",
@@ -145,7 +149,7 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 		matches := test.says == ""
 		for _, f := range found(t, test.lift) {
 			texts = append(texts, f.String())
-			matches = matches || f.Severity == test.severity && f.Subject == test.of && f.Function == test.function && strings.Contains(f.Message, test.says) && f.Fix != ""
+			matches = matches || f.Severity == test.severity && f.Subject == test.of && f.Function == test.function && strings.Contains(f.Message, test.says) && f.Fix != "" && strings.Contains(f.Fix, "corners") == strings.Contains(test.says, "corner")
 		}
 		switch {
 		case test.says == "" && texts != nil:
@@ -153,6 +157,14 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 		case !matches:
 			t.Errorf("want %s of %s: %q, it says: %v", test.severity, test.of, test.says, texts)
 		}
+	}
+}
+
+// What bends because the next state does is no finding of its own.
+func TestACornerOfAStateIsSaidOnce(t *testing.T) {
+	bent := found(t, lift{step: func(s, _, _, n, _ []complex128) { n[1] -= 0.3*s[1] + 0.1*dual.Abs(s[1]) }})
+	if len(bent) != 1 || !strings.Contains(bent[0].Message, "has a corner in the next step") {
+		t.Errorf("it says: %v", bent)
 	}
 }
 

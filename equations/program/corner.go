@@ -9,7 +9,8 @@ import (
 const (
 	// roundedShare is the width of a rounded corner, in mean sizes of the difference that changes sign there.
 	roundedShare = 1e-4
-	// cornerLines are searched for corners, in cornerParts parts each. A change of sign is halved cornerHalvings times.
+	// cornerLines are searched for corners near by, and as many far away, in cornerParts parts each. A change of sign is
+	// halved cornerHalvings times.
 	cornerLines, cornerParts, cornerHalvings = 24, 32, 45
 	// probedFactor rounds known corners while the others are searched.
 	probedFactor = 1e3
@@ -35,16 +36,16 @@ type corner struct {
 	node  Value
 	shape Op      // a select between branches of which the larger counts has the shape Max
 	width float64 // of the rounding; 0: no corner was found
-	// Of the points on the lines: means of the size of the difference, and of the distance between branches; the
+	// Of the points on the lines: means near by of the size of the difference, and of the distance between branches; the
 	// shortest length; whether the branch of the sign of the difference was ever the larger, or the smaller.
 	size, distance, shortest float64
 	larger, smaller          bool
 	difference               float64 // at the last point
 }
 
-// Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, along which the
-// entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
-func (f *Function) Corners(draw func(rng *rand.Rand) []float64, free []bool, lengths bool) *Corners {
+// Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, near by or far away,
+// along which the entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
+func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, lengths bool) *Corners {
 	c := &Corners{function: f}
 	for i, n := range f.nodes {
 		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
@@ -191,15 +192,16 @@ type segment struct {
 }
 
 // search finds the corners and the widths of their rounding.
-func (c *Corners) search(draw func(rng *rand.Rand) []float64, free []bool) {
+func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free []bool) {
 	rng := rand.New(rand.NewPCG(5, 0x636f726e6572)) // "corner"
 	const points = cornerLines * (cornerParts + 1)
 	for i := range c.nodes {
 		c.nodes[i] = corner{node: c.nodes[i].node, shape: c.nodes[i].shape, width: c.nodes[i].width, shortest: math.Inf(1)}
 	}
 	var segments []segment
-	for range cornerLines {
-		first, last := draw(rng), draw(rng)
+	for line := range 2 * cornerLines {
+		distant := line >= cornerLines
+		first, last := draw(rng, false), draw(rng, distant)
 		for i, moves := range free {
 			if !moves {
 				last[i] = first[i]
@@ -210,8 +212,10 @@ func (c *Corners) search(draw func(rng *rand.Rand) []float64, free []bool) {
 			for i := range c.nodes {
 				k, d := &c.nodes[i], c.out[probed*i]
 				distance := c.out[probed*i+1] - c.out[probed*i+2]
-				k.size += math.Abs(d) / points
-				k.distance += math.Abs(distance) / points
+				if !distant {
+					k.size += math.Abs(d) / points
+					k.distance += math.Abs(distance) / points
+				}
 				k.shortest = min(k.shortest, math.Abs(d))
 				k.larger, k.smaller = k.larger || !(d*distance <= 0), k.smaller || !(d*distance >= 0)
 				if part > 0 && d*k.difference < 0 {
@@ -221,7 +225,7 @@ func (c *Corners) search(draw func(rng *rand.Rand) []float64, free []bool) {
 			}
 		}
 	}
-	point := draw(rng)
+	point := draw(rng, false)
 	for i := range c.nodes {
 		k := &c.nodes[i]
 		if (k.shape == Sqrt || k.shape == Hypot) && k.shortest < shortLength*k.size && c.turnsAtZero(point, i) {

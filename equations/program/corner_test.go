@@ -40,13 +40,14 @@ func TestCorners(t *testing.T) {
 		{"a branch that is not finite beyond", true, func(b *Builder, x, _, _ Value) Value {
 			return b.Apply(Select, positive(b, x), b.Apply(Mul, x, b.Apply(Sqrt, b.Apply(Add, x, b.Const(1e-3)))), b.Apply(Neg, x))
 		}},
+		{"a corner far away", true, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(-3)) }},
 		{"a length", true, func(b *Builder, x, y, _ Value) Value { return length(b, x, y) }},
 		{"a length by hypot", true, func(b *Builder, x, y, _ Value) Value { return b.Apply(Hypot, x, y) }},
 
 		{"no corner", false, func(b *Builder, x, y, _ Value) Value { return b.Apply(Sin, b.Apply(Mul, x, y)) }},
 		{"the square of a maximum", false, func(b *Builder, x, _, _ Value) Value { return squared(b, b.Apply(Max, b.Const(0), x)) }},
 		{"the square of a length", false, func(b *Builder, x, y, _ Value) Value { return squared(b, length(b, x, y)) }},
-		{"a length that is never 0", false, func(b *Builder, x, y, _ Value) Value { return length(b, b.Apply(Add, x, b.Const(3)), y) }},
+		{"a length that is never 0", false, func(b *Builder, x, y, _ Value) Value { return length(b, b.Apply(Add, x, b.Const(30)), y) }},
 		{"a jump", false, func(b *Builder, x, y, _ Value) Value { return b.Apply(Select, positive(b, x), b.Const(1), y) }},
 		{"a corner of what stays", false, func(b *Builder, x, _, p Value) Value {
 			return b.Apply(Add, squared(b, x), b.Apply(Abs, b.Apply(Sub, p, b.Const(0.3))))
@@ -57,8 +58,12 @@ func TestCorners(t *testing.T) {
 			b := NewBuilder("f", Argument{Name: "u", Size: 2}, Argument{Name: "c", Size: 1})
 			v := b.inputValues()
 			f := b.Function([]Argument{{Name: "j", Size: 1}}, []Value{b.Apply(Mul, b.Const(unit), c.f(b, v[0], v[1], v[2]))})
-			draw := func(rng *rand.Rand) []float64 {
-				return []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1, 0.1 + 0.4*rng.Float64()}
+			draw := func(rng *rand.Rand, distant bool) []float64 {
+				x := 2*rng.Float64() - 1
+				if distant {
+					x *= 5
+				}
+				return []float64{x, 2*rng.Float64() - 1, 0.1 + 0.4*rng.Float64()}
 			}
 			corners := f.Corners(draw, []bool{true, true, false}, true)
 			if (corners != nil) != c.want {
@@ -72,7 +77,7 @@ func TestCorners(t *testing.T) {
 				slopes := g.Jacobian([]int{0, 1})
 				rng := rand.New(rand.NewPCG(1, 2))
 				for range 2000 {
-					at := draw(rng)
+					at := draw(rng, false)
 					for i, scale := 0, math.Pow(10, -5*rng.Float64()); i < 2; i++ { // near corners too
 						at[i] *= scale
 					}

@@ -2,6 +2,9 @@ package systemfile_test
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -34,5 +37,18 @@ func TestOptimaInCorners(t *testing.T) {
 		if first := math.Min(1, distance/0.1) * math.Copysign(1, of.goal-of.x); distance > 0 && math.Abs(plan[0]-first) > 2e-3 {
 			t.Errorf("from %g to %g: the first action is %g, want %g", of.x, of.goal, plan[0], first)
 		}
+	}
+}
+
+// A corner that lies far from where episodes begin is found too: x of no range goes from 4.55 to 0 in sixty steps.
+func TestOptimaInDistantCorners(t *testing.T) {
+	text := strings.NewReplacer(`"lo":-2,"hi":2`, `"tolerance":0`, `"lo":-1,"hi":1},{`, `"lo":4,"hi":5},{`).Replace(string(require.Get(os.ReadFile("testdata/l1.json"))(t)))
+	file := filepath.Join(t.TempDir(), "far.json")
+	require.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	c := require.Get(require.Get(systemfile.ReadFile(file))(t).Case())(t)
+	want := 0.2*60 - 0.1*45.5 + 45*(0.05+4.45)/2
+	best := require.Get(c.Solver.(*ocp.Solver).Minimise([]float64{4.55}, []float64{0, 0}, 60, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
+	if best.Cost < want*(1-1e-9) || best.Cost > want*(1+2e-4) {
+		t.Errorf("the optimum costs %.8f, want %.8f", best.Cost, want)
 	}
 }

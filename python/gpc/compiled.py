@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 from numpy.typing import ArrayLike
 
-from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, number, text
+from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, number, remark, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
 from gpc.results import CompileReport, _number, _over
@@ -126,6 +126,8 @@ class Controller(Session):
         if method is not None:
             return method
         if not self.spec.switches:
+            if (compiled := self.report["test"]["method"]) != "direct":
+                remark(self.spec.name, [f'C has direct-no-rescue of this map, not {compiled}, which it was compiled for: evaluate("direct-no-rescue") says what that costs'])
             return "direct-no-rescue"
         candidates = re.match(r"(?:refine|search|relaxed)-(\d+)", self.report["test"]["method"])
         return f"refine-{candidates[1]}" if candidates else "direct"

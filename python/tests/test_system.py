@@ -424,6 +424,9 @@ def test_served_and_exported(controller, tmp_path):
     exported = controller.export_c(tmp_path / "c", episodes=3)
     assert exported["episodes"] == 3 and exported["method"] == "direct-no-rescue" and (tmp_path / "c" / "main_test.c").exists()
     assert controller.export_c(tmp_path / "map", map_only=True, records=8)["records"] == 8
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="not polish-ahead, which it was compiled for"):
+        patch.setitem(controller.report["test"], "method", "polish-ahead")
+        controller.export_c(tmp_path / "warned", episodes=1)
     units = controller.export_fmu(tmp_path / "fmu", episodes=1)
     assert len(units) == 2 and all(os.path.exists(u) for u in units)
     with pytest.raises(gpc.InputError, match="cannot be exported"):
@@ -822,6 +825,7 @@ def test_a_steady_state_outside_a_range_is_said(tmp_path):
     file, says = tmp_path / "tank.json", "steady state lies outside a declared range in 8 of 8 episodes .h at .* m, of a range of 0.5 to 2"
     with pytest.warns(UserWarning, match=says):
         y.save(file)
+    assert y.check()[-1]["message"].endswith("does a margin lack?")
     with pytest.warns(UserWarning, match=says), gpc.nmpc(file, threads=1) as exact:
         assert "2 of 2 episodes (h at" in exact.evaluate(episodes=2, seed=1)["steady_state_outside"]
 
