@@ -192,13 +192,15 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 
 // rank orders steady states.
 type rank struct {
-	excess   float64 // largest distance of a state from its declared range, in ranges
+	excess   float64 // largest distance of a state from its declared range beyond its rim, in ranges
 	cost     float64 // of a stage
 	distance float64 // from the middle, squared, in half ranges
 }
 
-// Differences that do not count.
+// Differences that do not count, and how far outside of a range, in ranges, a steady state may be as if it were inside:
+// ranges are usual ones, and a far cheaper state may lie at their rim.
 const (
+	rim        = 0.05
 	sameExcess = 1e-6
 	sameCost   = 1e-7
 )
@@ -218,7 +220,8 @@ func (a *rank) better(b *rank) bool {
 // rank is that of the iterate.
 func (r *steadyStateSolver) rank() *rank {
 	k := &rank{cost: r.pt.f}
-	k.excess, _ = domain.Excess(r.pt.x, r.q.spec.Measured)
+	excess, _ := domain.Excess(r.pt.x, r.q.spec.Measured)
+	k.excess = math.Max(0, excess-rim)
 	for i, v := range r.q.spec.Measured {
 		x, half := r.pt.x[i], r.q.scale[i]
 		if v.Bounded() {

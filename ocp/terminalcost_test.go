@@ -285,3 +285,19 @@ func TestCostToGoOfASlowSystem(t *testing.T) {
 		t.Errorf("P is %+v, want %v", l, 2*want)
 	}
 }
+
+// A state at the rim of its range counts as one inside: where it is far cheaper, a plant rests there.
+func TestSteadyStateAtTheRimOfARange(t *testing.T) {
+	p := newFunctions(1, 0, 0, []domain.Variable{{Name: "u", Lo: -1, Hi: 1}},
+		func(s, _, u, sn, _ []float64) { sn[0] = s[0] + u[0] },
+		func(s, u, _, j []float64) {
+			x := s[0] + 0.03
+			j[0] = 100*x*x*(s[0]-0.7)*(s[0]-0.7) + x*x + u[0]*u[0]
+		},
+		func(_, _, _, _ []float64) {})
+	p.spec.Measured[0].Lo, p.spec.Measured[0].Hi = 0, 1
+	l := p.solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1}).terminalCosts.forContext(nil, only)
+	if l == nil || math.Abs(l.At[0]+0.03) > 1e-4 {
+		t.Errorf("it rests at %+v", l)
+	}
+}

@@ -293,6 +293,12 @@ static void filters(void)
     printf("%s\n", gpc_{{.Symbol}}_controller_info);
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
     printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
+{{- if .Solver}}
+    if (total - total_gpc > 0.1 * fabs(total_gpc)) {
+        printf("the solver in C ends in dearer plans than the one in Go, by more than a tenth in the mean\n");
+        failed = 1;
+    }
+{{- end}}
 {{- if .Search}}
     square = square / EPISODES - (total - total_gpc) / EPISODES * ((total - total_gpc) / EPISODES);
     printf("cost_difference %.3g\ncost_difference_95 %.3g\n", (total - total_gpc) / EPISODES, 1.96 * sqrt(fmax(square, 0.0) / EPISODES));

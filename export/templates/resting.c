@@ -358,7 +358,7 @@ static int rest_regulator(loop *p)
     return 0;
 }
 
-/* A steady state's largest distance outside of a state's range, in ranges; its cost; its distance from the middle, squared. */
+/* A steady state's largest distance outside of a state's range and its rim of 0.05, in ranges; its cost; its distance from the middle, squared. */
 typedef struct { double excess, cost, distance; } rest_rank;
 
 static rest_rank rank_rest(const iterate *at)
@@ -371,7 +371,7 @@ static rest_rank rank_rest(const iterate *at)
 
         out.distance += d * d;
         if (ranged[i] != 0.0)
-            out.excess = larger(out.excess, (fabs(d) - 1.0) / 2.0);
+            out.excess = larger(out.excess, (fabs(d) - 1.0) / 2.0 - 0.05);
     }
     return out;
 }
