@@ -11,7 +11,7 @@ import (
 
 // Lines of Go without tests, at most. Who raises a budget says in the commit what left.
 const (
-	productLines    = 142_700 // all but the laboratory, generators of assembly and what tests stand on
+	productLines    = 142_750 // all but the laboratory, generators of assembly and what tests stand on
 	laboratoryLines = 23_000
 )
 
