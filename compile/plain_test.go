@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,19 +22,19 @@ import (
 func TestAPlainNetworkDisturbsNothing(t *testing.T) {
 	c := sled(t)
 	alone := small(filepath.Join(t.TempDir(), "sled.safetensors"))
-	var elapsed time.Duration // on a clock of its own: an update takes 1 ms
+	var elapsed atomic.Int64 // on a clock of its own, in ms: an update takes 1
 	ticking := func(opt Options) (*Report, error) {
-		elapsed = 0
+		elapsed.Store(0)
 		told := opt.Progress
 		opt.Progress = func(p Progress) {
 			if p.Stage == "train" || p.Stage == "train plain" {
-				elapsed += time.Millisecond
+				elapsed.Add(1)
 			}
 			if told != nil {
 				told(p)
 			}
 		}
-		return compile(context.Background(), c, opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) })
+		return compile(context.Background(), c, opt, func() time.Time { return time.UnixMilli(elapsed.Load()) })
 	}
 	want := require.Get(ticking(alone))(t)
 	beside := alone
