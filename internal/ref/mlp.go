@@ -155,20 +155,10 @@ func PullbackMetric(jac []float64, n int, lambda float64) []float64 {
 	return g
 }
 
-func dot(a, b []float64) float64 {
-	s := 0.0
-	for i, v := range a {
-		s += v * b[i]
-	}
-	return s
-}
+func dot(a, b []float64) float64 { return tensor.DotInOrder(a, b) }
 
 // axpy is y += a x.
-func axpy(y []float64, a float64, x []float64) {
-	for i, v := range x {
-		y[i] += a * v
-	}
-}
+func axpy(y []float64, a float64, x []float64) { tensor.Axpy(a, x, y) }
 
 func sub(a, b []float64) []float64 {
 	d := make([]float64, len(a))
