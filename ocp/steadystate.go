@@ -21,6 +21,7 @@ type steadyStateSolver struct {
 	w, step []float64 // the iterate, [n]; the step of w and of the equations' multipliers, [n+m]
 	base    []float64 // [nx]: inactive components, and the origin of the active ones
 	middle  []float64 // [ns]: of the states' ranges, and of the scenario where a state has none
+	half    []float64 // [ns]: half widths of the ranges, and the states' scales without one
 	slack   []float64 // of the margins
 	z       []float64
 	zl, zu  []float64
@@ -33,13 +34,13 @@ type steadyStateSolver struct {
 // state of the scenario.
 func newSteadyStateSolver(p domain.Problem, scale, start, c []float64) *steadyStateSolver {
 	q := newProgram(p, scale)
-	r := &steadyStateSolver{q: q, pt: new(point), base: make([]float64, q.nx), middle: slices.Clone(start)}
+	r := &steadyStateSolver{q: q, pt: new(point), base: make([]float64, q.nx), middle: slices.Clone(start), half: slices.Clone(q.scale[:q.ns])}
 	if q.stagesErr != nil {
 		return r // setPreference fails
 	}
 	for i, v := range q.spec.Measured {
 		if v.Bounded() {
-			r.middle[i] = (v.Lo + v.Hi) / 2
+			r.middle[i], r.half[i] = (v.Lo+v.Hi)/2, (v.Hi-v.Lo)/2
 		}
 	}
 	copy(r.base[copy(r.base, r.middle):], c)
@@ -158,13 +159,9 @@ func (r *steadyStateSolver) solve(c []float64, pref domain.Preference) *terminal
 	draw := splitmix(0x7265_7374) // "rest"
 	for k := 0; k < steadyStarts || k < mostStarts && best != nil && best.excess > sameExcess; k++ {
 		copy(r.base[q.ns:], c)
-		for i, v := range q.spec.Measured {
-			half := q.scale[i]
-			if v.Bounded() {
-				half = (v.Hi - v.Lo) / 2
-			}
-			if r.base[i] = r.middle[i]; k > 0 {
-				r.base[i] += 0.8 * half * draw()
+		for i, middle := range r.middle {
+			if r.base[i] = middle; k > 0 {
+				r.base[i] += 0.8 * r.half[i] * draw()
 			}
 		}
 		q.problem.Fallback(r.base[:q.ns], r.base[q.ns:], q.step[:q.nu])
@@ -222,12 +219,9 @@ func (r *steadyStateSolver) rank() *rank {
 	k := &rank{cost: r.pt.f}
 	excess, _ := domain.Excess(r.pt.x, r.q.spec.Measured)
 	k.excess = math.Max(0, excess-rim)
-	for i, v := range r.q.spec.Measured {
-		x, half := r.pt.x[i], r.q.scale[i]
-		if v.Bounded() {
-			half = (v.Hi - v.Lo) / 2
-		}
-		k.distance += (x - r.middle[i]) / half * (x - r.middle[i]) / half
+	for i, middle := range r.middle {
+		d := (r.pt.x[i] - middle) / r.half[i]
+		k.distance += d * d
 	}
 	return k
 }
