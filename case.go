@@ -255,21 +255,21 @@ func (c *Case) Remarks() []string {
 	return all
 }
 
-// Check finds what of the case's system is wrong, or accepted and may not be meant, remarks on its integrator among them. It
-// solves nothing.
+// Check finds what of the case's system is wrong, or accepted and may not be meant, Remarks among them. It solves nothing
+// but, for these, a few steady states of a plant that runs on.
 func (c *Case) Check() diagnosis.Findings {
 	findings := diagnosis.Case(&c.def)
 	for _, text := range c.Remarks() {
-		message, fix, cut := strings.Cut(text, "): ")
-		if cut {
-			message += ")"
+		f := diagnosis.Finding{Severity: diagnosis.Remark, Message: text}
+		if message, fix, ok := strings.Cut(text, "): "); ok { // on the integrator
+			f.Function, f.Message, f.Fix = "ode", message+")", fix
 		}
-		findings = append(findings, diagnosis.Finding{Severity: diagnosis.Remark, Function: "ode", Message: message, Fix: fix})
+		findings = append(findings, f)
 	}
 	return findings
 }
 
-// Findings are those of Check, without remarks on the integrator, for a system of equations of one's own. Of a program's cases, which
+// Findings are those of Check, without Remarks, for a system of equations of one's own. Of a program's cases, which
 // are those of a Catalogue with maps, there are none.
 func (c *Case) Findings() diagnosis.Findings {
 	if c.findings == nil {
