@@ -1,6 +1,7 @@
 package report
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 
-// Load reads every *.json and *.jsonl file in dir and the folders below it, and the list of the
+// Load reads every *.json, *.jsonl and *.jsonl.gz file in dir and the folders below it, and the list of the
 // trainings there. A file that is not a record is an error that names it.
 func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, error) {
 	r := New(filepath.Base(dir), cases)
@@ -32,7 +33,7 @@ func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, err
 			return ctx.Err()
 		case err != nil:
 			return fmt.Errorf("report: %w", err)
-		case strings.HasSuffix(path, ".jsonl"):
+		case isTrace(path):
 			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
 			if err := r.addFile(path); err != nil {
@@ -163,6 +164,11 @@ func (r *Records) addEvaluation(text []byte) error {
 	return nil
 }
 
+// isTrace says whether a file is a trace, as it was written or compressed.
+func isTrace(path string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl")
+}
+
 // AddTrace reads a whole trace file into the records.
 func (r *Records) AddTrace(ctx context.Context, path string) error {
 	f, err := os.Open(path)
@@ -170,7 +176,13 @@ func (r *Records) AddTrace(ctx context.Context, path string) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	defer f.Close()
-	if err := r.addTrace(interrupt.Reader(ctx, f)); err != nil {
+	in := interrupt.Reader(ctx, f)
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(in); err != nil {
+			return fmt.Errorf("report: %s: %w", path, err)
+		}
+	}
+	if err := r.addTrace(in); err != nil {
 		return fmt.Errorf("report: %s: %w", path, err)
 	}
 	return nil
@@ -242,7 +254,7 @@ func Devices(root string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if dir := filepath.Dir(path); !d.IsDir() && (strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".jsonl")) && !slices.Contains(dirs, dir) {
+		if dir := filepath.Dir(path); !d.IsDir() && (strings.HasSuffix(path, ".json") || isTrace(path)) && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 		return nil

@@ -2,8 +2,10 @@ package report
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -150,5 +152,28 @@ func TestFrontsOfThreeObjectives(t *testing.T) {
 	s.Front = s.Front[1:2]
 	if figures := New("here", nil).steeringFigures(*s); len(figures) != 0 {
 		t.Errorf("without a comparison: %d figures", len(figures))
+	}
+}
+
+// A compressed trace is drawn as the same trace.
+func TestCompressedTrace(t *testing.T) {
+	plain, packed := t.TempDir(), t.TempDir()
+	require.OK(t, os.WriteFile(filepath.Join(plain, "arena.jsonl"), []byte(arenaText()), 0o644))
+	var text bytes.Buffer
+	w := gzip.NewWriter(&text)
+	_, err := w.Write([]byte(arenaText()))
+	require.OK(t, err)
+	require.OK(t, w.Close())
+	require.OK(t, os.WriteFile(filepath.Join(packed, "arena.jsonl.gz"), text.Bytes(), 0o644))
+	a, err := Load(t.Context(), plain, known())
+	require.OK(t, err)
+	b, err := Load(t.Context(), packed, known())
+	require.OK(t, err)
+	if len(a.Traces) != 1 || fmt.Sprint(a.Traces) != fmt.Sprint(b.Traces) {
+		t.Errorf("traces %v, compressed %v", a.Traces, b.Traces)
+	}
+	require.OK(t, os.WriteFile(filepath.Join(packed, "arena.jsonl.gz"), text.Bytes()[:40], 0o644))
+	if _, err := Load(t.Context(), packed, known()); err == nil {
+		t.Error("a cut file is read")
 	}
 }

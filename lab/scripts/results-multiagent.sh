@@ -35,8 +35,9 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   # The first episode, for the figures.
   model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
-  rm -f "$out/$case-planner.jsonl"
+  rm -f "$out/$case-planner.jsonl.gz"
   "$gpc" eval $case --method planner --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-planner.jsonl" >/dev/null
+  gzip -9n "$out/$case-planner.jsonl"
   evaluate $case planner "${episodes[$case]}"
   record "$case-certify" certify $case --seed $seed --threads 1 "${model[@]}"
 done

@@ -32,9 +32,10 @@ case_runs() {
       record "$case-$method-noise-$noise" eval "$case" --method $method --episodes "$(first 100)" --seed $seed --threads 1 --noise $noise
     done
   done
-  rm -f "$out/$case-navigator.jsonl"
+  rm -f "$out/$case-navigator.jsonl.gz"
   "$gpc" eval "$case" --method navigator --episodes "$(first 12)" --seed $seed --trace "$out/$case-navigator.jsonl" >/dev/null
   "$gpc" verify "$out/$case-navigator.jsonl"
+  gzip -9n "$out/$case-navigator.jsonl"
   record "$case-steer" steer "$case" --seed $seed --episodes "$(first 20)"
   for method in direct refine-64; do
     record "$case-steer-$method" steer "$case" --method $method --seed $seed --episodes "$(first 20)"
