@@ -341,6 +341,16 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 	return f, BadInput(err)
 }
 
+// ExactFront is the front of the case's exact solver; it needs no map.
+func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt batchnav.FrontOptions) (*batchnav.Front, error) {
+	solver, ok := c.def.Solver.(domain.Receding)
+	if !ok {
+		return nil, badInputf("case %s has no exact solver of single decisions", c.Name())
+	}
+	f, err := batchnav.ExactFront(ctx, c.def.Problem, solver, obs, opt)
+	return f, BadInput(err)
+}
+
 // Drive is closed loops of one method, whichever it is, that take and give rows of numbers:
 // what a caller has who holds observations in arrays. Loops of the navigator decide together,
 // as those of Case.Loops; of any other method one after another. Of a case with a Measurement each loop has an estimator, and

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
@@ -23,12 +27,16 @@ type Trades struct {
 	*batchnav.Front
 	Best   *int    `json:"within"`  // the best point within the bounds of --within; null: there are no bounds, or no such point
 	TimeUs float64 `json:"time_us"` // of the last of --repeat, µs
+	// Exact is the front of the exact solver, of --exact weightings.
+	Exact            *batchnav.Front    `json:"exact,omitempty"`             // front of the exact solver, of --exact weightings; absent without
+	ExactTimeUs      float64            `json:"exact_time_us,omitempty"`     // of its solves, µs
+	HypervolumeRatio *closedloop.Number `json:"hypervolume_ratio,omitempty"` // of the map's front, of the same weightings, to the exact one; NaN: there are more than three objectives
 }
 
 func (a *App) frontCommand() *cobra.Command {
 	var modelFile, stateFile, csvFile string
 	var texts []string
-	var points, episode, repeat int
+	var points, episode, repeat, exact int
 	opt := batchnav.FrontOptions{}
 	cmd := &cobra.Command{
 		Use:   "front CASE [--state FILE] [--points N]",
@@ -54,6 +62,9 @@ every limit, or none is within the bounds.`,
 				return BadInputf("--points %d: want at least %d, one for each objective", points, spec.ObjectiveSize())
 			}
 			var obs batchnav.Observation
+			if exact != 0 && (exact < spec.ObjectiveSize() || exact > points) {
+				return BadInputf("--exact %d: want %d weightings to the %d of --points", exact, spec.ObjectiveSize(), points)
+			}
 			if stateFile != "" {
 				if cmd.Flags().Changed("episode") {
 					return BadInputf("--state and --episode exclude each other: give one of them")
@@ -83,6 +94,11 @@ every limit, or none is within the bounds.`,
 				}
 				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 			}
+			if exact > 0 {
+				if err := result.compare(cmd.Context(), c, f, obs, exact); err != nil {
+					return err
+				}
+			}
 			holds := result.Knee >= 0
 			if len(texts) > 0 {
 				if k := result.Front.Best(bounds); k >= 0 {
@@ -108,6 +124,7 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
 	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: of the points within them the table has the one whose other objectives are least together")
+	f.IntVar(&exact, "exact", 0, "solve so many weightings of an even lattice exactly too, and compare the fronts")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd
@@ -130,6 +147,35 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 		}
 	}
 	return bounds, nil
+}
+
+// compare solves the weightings of a lattice exactly, and decides them by the map.
+func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int) (err error) {
+	opt, start := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead}, time.Now()
+	if r.Exact, err = c.ExactFront(ctx, obs, opt); err != nil {
+		return err
+	}
+	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
+	same, err := f.Front(ctx, obs, opt)
+	if err == nil {
+		ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(same), nondominated(r.Exact)))
+		r.HypervolumeRatio = &ratio
+	}
+	return err
+}
+
+// nondominated are the objectives of the feasible points that no other dominates.
+func nondominated(f *batchnav.Front) (front [][]closedloop.Number) {
+	for _, p := range f.Points {
+		if p.Feasible && !p.Dominated {
+			row := make([]closedloop.Number, len(p.J))
+			for j, v := range p.J {
+				row[j] = closedloop.Number(v)
+			}
+			front = append(front, row)
+		}
+	}
+	return front
 }
 
 // frontRows has a row for each point, after that of the names.
@@ -197,4 +243,7 @@ func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
 		show("within", *r.Best)
 	}
 	Table(w, rows)
+	if r.Exact != nil {
+		fmt.Fprintf(w, "\nexact solver: %d weightings in %.2f ms; the map has %.4f of their hypervolume\n", len(r.Exact.Points), r.ExactTimeUs/1e3, *r.HypervolumeRatio)
+	}
 }

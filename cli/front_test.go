@@ -32,6 +32,10 @@ func TestFront(t *testing.T) {
 			t.Errorf("within %s: code %d\n%s", bound, code, out)
 		}
 	}
+	if code, out, log := run(app, "front", "cart", "--model", file, "--points", "40", "--exact", "10"); code != 0 || !strings.Contains(out, "exact solver: 10 weightings in ") {
+		t.Errorf("exit code %d, %q, %s", code, out, log)
+	}
+	refused(t, app, "--exact 1: want 2 weightings", "front", "cart", "--model", file, "--exact", "1")
 	refused(t, app, "with one of ", "front", "cart", "--model", file, "--within", "speed=1")
 	refused(t, app, "want a number after =", "front", "cart", "--model", file, "--within", name+"=low")
 	refused(t, app, "--state and --episode exclude each other", "front", "cart", "--model", file, "--state", "-", "--episode", "1")

@@ -102,33 +102,39 @@ func ranges(front [][]Number) (out [][2]Number) {
 }
 
 func (s *Steering) hypervolumes(method, exact [][]Number) {
-	nan := Number(math.NaN())
-	s.Hypervolume, s.ExactHypervolume, s.HypervolumeRatio = nan, nan, nan
-	size := len(s.JRange)
-	if size != 2 && size != 3 {
-		return
-	}
 	box := ranges(slices.Concat(method, exact))
-	// Points in units of the box, the third objective of two 0 throughout.
-	unit := func(front [][]Number) (points [][3]float64) {
-		for _, J := range front {
-			var p [3]float64
-			for j, v := range J {
-				if length := box[j][1] - box[j][0]; length > 0 {
-					p[j] = float64((v - box[j][0]) / length)
-				}
+	s.Hypervolume, s.ExactHypervolume = Hypervolume(method, box), Hypervolume(exact, box)
+	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
+}
+
+// Hypervolume is the share of a box that a front of two or three objectives dominates; NaN for another number. The box reaches from the
+// least of each objective to a tenth of its range beyond the largest.
+func Hypervolume(front [][]Number, box [][2]Number) Number {
+	if len(box) != 2 && len(box) != 3 {
+		return Number(math.NaN())
+	}
+	var points [][3]float64 // in units of the box, the third objective of two 0 throughout
+	for _, J := range front {
+		var p [3]float64
+		for j, v := range J {
+			if length := box[j][1] - box[j][0]; length > 0 {
+				p[j] = float64((v - box[j][0]) / length)
 			}
-			points = append(points, p)
 		}
-		return points
+		points = append(points, p)
 	}
 	reference, volume := [3]float64{1, 1, 1}, 1.0
-	for j := range size {
+	for j := range box {
 		reference[j] = 1.1
 		volume *= reference[j]
 	}
-	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(method), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
-	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
+	return Number(Hypervolume3(points, reference) / volume)
+}
+
+// HypervolumeRatio is that of a front to that of an exact one, in the box of the exact one.
+func HypervolumeRatio(front, exact [][]Number) float64 {
+	box := ranges(exact)
+	return float64(Hypervolume(front, box) / Hypervolume(exact, box))
 }
 
 // SteerOptions say which preferences are swept and on what. Method, Commit, Device, Backend,

@@ -140,6 +140,19 @@ func Lattice(m, most int) [][]float64 {
 	return DasDennis(m, d)
 }
 
+// Proper is that lattice with every weight at least a hundredth. Where an objective has no weight its optimum may let it go as far as
+// limits allow.
+func Proper(m, most int) [][]float64 {
+	const least = 0.01
+	lattice := Lattice(m, most)
+	for _, w := range lattice {
+		for j, v := range w {
+			w[j] = least + (1-float64(m)*least)*v
+		}
+	}
+	return lattice
+}
+
 // Neighbours are the pairs of a Das–Dennis lattice's weights that differ by one division between two objectives.
 func Neighbours(lattice [][]float64) (pairs [][2]int) {
 	least := 1.0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
@@ -124,5 +125,39 @@ func TestGoalsAreRefusedOrBegin(t *testing.T) {
 	sigma(batchnav.Rows{S: obs.S, C: obs.C, W: []float64{0.5, 0.5}})
 	if again := sigma(adaptive); slices.Equal(first, second) || !slices.Equal(first, again) {
 		t.Errorf("weights %v, behind a decision %v, begun anew %v", first, second, again)
+	}
+}
+
+// Under each weighting the exact front costs no more than the map's, keeps every limit, and is what the exact solver finds alone.
+func TestTheExactFrontIsBelow(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	c := require.Get(catalogue.Find("cartpole"))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	exact := require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Points: 20}))(t)
+	opt := batchnav.FrontOptions{LookAhead: exact.LookAhead}
+	for _, p := range exact.Points {
+		opt.Weights = append(opt.Weights, p.W)
+	}
+	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 20))(t).Front(t.Context(), obs, opt))(t)
+	horizon := c.Definition().Solver.(domain.Receding).NewHorizon(0)
+	plan := make([]float64, exact.LookAhead*c.Spec().ActionSize())
+	cost := func(w, j []float64) float64 { return w[0]*j[0] + w[1]*j[1] }
+	var fronts [2][][]closedloop.Number
+	for i, p := range exact.Points {
+		horizon.Begin(nil)
+		alone, solved, err := horizon.Solve(obs.S, obs.C, domain.Preference{W: p.W}, plan)
+		require.OK(t, err)
+		best, direct := cost(p.W, p.J), cost(p.W, own.Points[i].J)
+		if !p.Feasible || !(best < direct*(1+1e-9)) || solved && !(best < alone*(1+1e-6)) || p.W[0] < 0.01 {
+			t.Errorf("weights %v: %v with margin %v, alone %v, the map %v", p.W, best, p.Margin, alone, direct)
+		}
+		for k, j := range [][]float64{own.Points[i].J, p.J} {
+			fronts[k] = append(fronts[k], []closedloop.Number{closedloop.Number(j[0]), closedloop.Number(j[1])})
+		}
+	}
+	if ratio := closedloop.HypervolumeRatio(fronts[0], fronts[1]); len(exact.Points) != 20 || !(ratio > 0.98 && ratio < 1.005) {
+		t.Errorf("%d points, the map has %v of their hypervolume", len(exact.Points), ratio)
 	}
 }

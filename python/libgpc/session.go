@@ -265,6 +265,7 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 			Weights   [][]float64 `json:"weights"`
 			LookAhead int         `json:"look_ahead"`
 			Remaining int         `json:"remaining"`
+			Exact     bool        `json:"exact"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -280,13 +281,19 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
-			if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
-				return err
+		asked := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
+		var f *batchnav.Front
+		if o.Exact {
+			f, err = s.staged.ExactFront(run, in.At(spec, 0), asked)
+		} else {
+			if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
+				if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
+					return err
+				}
+				s.frontPoints = n
 			}
-			s.frontPoints = n
+			f, err = s.fronts.Front(run, in.At(spec, 0), asked)
 		}
-		f, err := s.fronts.Front(run, in.At(spec, 0), batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))})
 		if err != nil && run.Err() == nil { // what Front refuses is asked for
 			return gpc.BadInput(err)
 		}

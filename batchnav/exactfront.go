@@ -1,0 +1,91 @@
+package batchnav
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/dataset"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// ExactPoints are the weightings of an exact front that names none.
+const ExactPoints = 50
+
+// ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
+// hundredth. Each solve begins with its neighbour's plan, through the list and back, and the cheaper of the two plans stays.
+// Weightings whose solves do not converge are left out.
+func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions) (*Front, error) {
+	spec := p.Spec()
+	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
+		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
+	}
+	decisions, weights := lookAhead(spec, domain.AbilitiesOfProblem(p), obs.C, opt.LookAhead, opt.Remaining), opt.Weights
+	if len(weights) == 0 {
+		weights = dataset.Proper(spec.ObjectiveSize(), max(spec.ObjectiveSize(), cmp.Or(opt.Points, ExactPoints)))
+	}
+	if len(weights) > MostPoints {
+		return nil, fmt.Errorf("front: %d weightings, want at most %d", len(weights), MostPoints)
+	}
+	horizon, plan := solver.NewHorizon(0), make([]float64, decisions*spec.ActionSize())
+	costs, plans := slices.Repeat([]float64{math.Inf(1)}, len(weights)), make([][]float64, len(weights))
+	solve := func(i int, neighbour []float64) error {
+		pref := domain.Preference{W: weights[i]}
+		if err := spec.CheckObservation(obs.S, obs.C, pref); err != nil {
+			return fmt.Errorf("front: point %d: the observation %w", i, err)
+		}
+		horizon.Begin(neighbour)
+		cost, solved, err := horizon.Solve(obs.S, obs.C, pref, plan)
+		if err == nil && !solved && neighbour != nil {
+			horizon.Begin(nil)
+			cost, solved, err = horizon.Solve(obs.S, obs.C, pref, plan)
+		}
+		if solved && cost < costs[i] {
+			costs[i], plans[i] = cost, slices.Clone(plan)
+		}
+		return err
+	}
+	var neighbour []float64
+	for k := range 2 * len(weights) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		i := min(k, 2*len(weights)-1-k)
+		if err := solve(i, neighbour); err != nil {
+			return nil, err
+		}
+		if plans[i] != nil {
+			neighbour = plans[i]
+		}
+	}
+	front := &Front{LookAhead: decisions}
+	for i, plan := range plans {
+		if plan != nil {
+			front.Points = append(front.Points, simulated(p, obs, weights[i], plan))
+		}
+	}
+	front.compare(spec.ObjectiveSize())
+	return front, nil
+}
+
+// simulated is a plan with what follows from it.
+func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint {
+	spec := p.Spec()
+	point := FrontPoint{W: w, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
+	s, c := slices.Clone(obs.S), slices.Clone(obs.C)
+	nextS, nextC, J, margins := slices.Clone(s), slices.Clone(c), slices.Clone(point.J), make([]float64, len(spec.Margins))
+	for u := range slices.Chunk(plan, len(point.U)) {
+		p.Objectives(s, u, c, J)
+		p.Margins(s, c, u, margins)
+		for j, v := range J {
+			point.J[j] += v
+		}
+		point.Margin = math.Min(point.Margin, domain.Smallest(margins))
+		p.Step(s, c, u, nextS, nextC)
+		s, nextS, c, nextC = nextS, s, nextC, c
+	}
+	point.Feasible = spec.Keeps(point.Margin)
+	return point
+}
