@@ -29,6 +29,7 @@ type Trades struct {
 	TimeUs float64 `json:"time_us"` // of the last of --repeat, µs
 	// Exact is the front of the exact solver, of --exact weightings.
 	Exact            *batchnav.Front    `json:"exact,omitempty"`             // front of the exact solver, of --exact weightings; absent without
+	Same             *batchnav.Front    `json:"same,omitempty"`              // the map's decisions under these weightings
 	ExactTimeUs      float64            `json:"exact_time_us,omitempty"`     // of its solves, µs
 	HypervolumeRatio *closedloop.Number `json:"hypervolume_ratio,omitempty"` // of the map's front, of the same weightings, to the exact one; NaN: there are more than three objectives
 }
@@ -156,9 +157,8 @@ func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, o
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	same, err := f.Front(ctx, obs, opt)
-	if err == nil {
-		ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(same), nondominated(r.Exact)))
+	if r.Same, err = f.Front(ctx, obs, opt); err == nil {
+		ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Same), nondominated(r.Exact)))
 		r.HypervolumeRatio = &ratio
 	}
 	return err

@@ -506,6 +506,12 @@ steps: build
 record-plain: build
 	lab/scripts/plain.sh $(RESULTS)
 
+## record-fronts: fronts of the bundled maps beside the exact solver's, the table of docs/explain/front.md, into RESULTS/fronts.json; what was compared is kept in out/fronts
+.PHONY: record-fronts
+FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d hvac chain21 double-pendulum arm
+record-fronts: bin/record build
+	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
+
 ## record-weightings: methods of opf30 at fixed weightings of its objectives, recorded in RESULTS without times; the same command continues
 .PHONY: record-weightings
 record-weightings: build

@@ -294,6 +294,12 @@ var (
 		{"scenes without a touch", "{clean %.0f}/{scenes %.0f}"}, {"with every margin kept", "{safe %.0f}"}, {"arrived, %", "{arrived_% %.2f}"}, {"way / straight line", "{ratio %.3f}"},
 		{"a robot's decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"},
 	}}
+	// fronts are those of the bundled maps beside the exact solver's, lab/scripts/fronts.py.
+	fronts = benchmarkTable{"BenchmarkFront", true, report.Columns{
+		{"system", "`{0}`"}, {"states", "{states %.0f}"}, {"hypervolume / the exact front's, mean", "{ratio %.4f}"}, {"5 %", "{ratio_p5 %.4f}"}, {"worst", "{ratio_worst %.4f}"},
+		{"above the optimum, %, at w₁ = 0.01", "{regret_0.01 %.2g}"}, {"0.25", "{regret_0.25 %.2g}"}, {"0.75", "{regret_0.75 %.2g}"}, {"0.99", "{regret_0.99 %.2g}"},
+		{"map, 1000 weightings, ms", "{map_ms %.3g}"}, {"most", "{map_most_ms %.3g}"}, {"exact, 50 weightings, ms", "{exact_ms %.3g}"}, {"most", "{exact_most_ms %.3g}"},
+	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
 	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},
