@@ -243,7 +243,10 @@ func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
 		show("within", *r.Best)
 	}
 	Table(w, rows)
-	if r.Exact != nil {
+	switch {
+	case r.Exact != nil && len(r.Exact.Points) == 0:
+		fmt.Fprintf(w, "\nexact solver: found no plan that keeps the limits, in %.2f ms\n", r.ExactTimeUs/1e3)
+	case r.Exact != nil:
 		fmt.Fprintf(w, "\nexact solver: %d weightings in %.2f ms; the map has %.4f of their hypervolume\n", len(r.Exact.Points), r.ExactTimeUs/1e3, *r.HypervolumeRatio)
 	}
 }

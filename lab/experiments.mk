@@ -512,6 +512,12 @@ FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d hvac chain2
 record-fronts: bin/record build
 	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
 
+## record-goals: loops with goals beside the exact fronts, the table of docs/explain/front.md, into RESULTS/goals.json (after test-python); takes no times
+.PHONY: record-goals
+GOALS ?= cartpole cstr chain9 quadrotor hvac
+record-goals: bin/record
+	$(RECORD) --out $(RESULTS)/goals.json build/test-python/bin/python lab/scripts/goals.py $(GOALS)
+
 ## record-weightings: methods of opf30 at fixed weightings of its objectives, recorded in RESULTS without times; the same command continues
 .PHONY: record-weightings
 record-weightings: build

@@ -300,6 +300,11 @@ var (
 		{"above the optimum, %, at w₁ = 0.01", "{regret_0.01 %.2g}"}, {"0.25", "{regret_0.25 %.2g}"}, {"0.75", "{regret_0.75 %.2g}"}, {"0.99", "{regret_0.99 %.2g}"},
 		{"map, 1000 weightings, ms", "{map_ms %.3g}"}, {"most", "{map_most_ms %.3g}"}, {"exact, 50 weightings, ms", "{exact_ms %.3g}"}, {"most", "{exact_most_ms %.3g}"},
 	}}
+	// goals are loops with a goal beside the exact fronts, lab/scripts/goals.py.
+	goals = benchmarkTable{"BenchmarkGoal", false, report.Columns{
+		{"system", "`{0}`"}, {"goal", "{1}"}, {"states", "{states %.0f}"}, {"unsafe", "{unsafe %.0f}"}, {"bound kept", "{kept %.0f}"}, {"beyond, % of the front's range", "{beyond_% %.2g}"},
+		{"most", "{beyond_most_% %.2g}"}, {"the other objective above the exact front, %", "{above_% %.2g}"}, {"median", "{above_median_% %.2g}"},
+	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
 	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},

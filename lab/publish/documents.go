@@ -69,6 +69,7 @@ var documents = []document{
 	{switchedPage, "learning to optimize", learnedToOptimize.text},
 	{"docs/results/robots.md", "crowds", swarm.text},
 	{"docs/explain/front.md", "fronts", fronts.text},
+	{"docs/explain/front.md", "goals", goals.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},
