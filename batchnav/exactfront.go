@@ -60,7 +60,7 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 			neighbour = plans[i]
 		}
 	}
-	front := &Front{LookAhead: decisions}
+	front := &Front{Points: []FrontPoint{}, LookAhead: decisions}
 	for i, plan := range plans {
 		if plan != nil {
 			front.Points = append(front.Points, simulated(p, obs, weights[i], plan))
