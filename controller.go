@@ -341,13 +341,13 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 	return f, BadInput(err)
 }
 
-// ExactFront is the front of the case's exact solver; it needs no map.
-func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt batchnav.FrontOptions) (*batchnav.Front, error) {
+// ExactFront is the front of the case's exact solver; it needs no map. known may be the map's front of the same weightings.
+func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt batchnav.FrontOptions, known *batchnav.Front) (*batchnav.Front, error) {
 	solver, ok := c.def.Solver.(domain.Receding)
 	if !ok {
 		return nil, badInputf("case %s has no exact solver of single decisions", c.Name())
 	}
-	f, err := batchnav.ExactFront(ctx, c.def.Problem, solver, obs, opt)
+	f, err := batchnav.ExactFront(ctx, c.def.Problem, solver, obs, opt, known)
 	return f, BadInput(err)
 }
 

@@ -15,9 +15,10 @@ import (
 const ExactPoints = 50
 
 // ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
-// hundredth. Each solve begins with its neighbour's plan, through the list and back, and the cheaper of the two plans stays.
-// Weightings whose solves do not converge are left out.
-func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions) (*Front, error) {
+// hundredth. Each solve begins with its neighbour's plan, through the list and back, and once more with the plan of the same point of
+// known, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose solves do not
+// converge are left out.
+func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, known *Front) (*Front, error) {
 	spec := p.Spec()
 	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
 		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
@@ -25,6 +26,9 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	decisions, weights := lookAhead(spec, domain.AbilitiesOfProblem(p), obs.C, opt.LookAhead, opt.Remaining), opt.Weights
 	if len(weights) == 0 {
 		weights = dataset.Proper(spec.ObjectiveSize(), max(spec.ObjectiveSize(), cmp.Or(opt.Points, ExactPoints)))
+	}
+	if known != nil && (len(known.Points) != len(weights) || known.LookAhead != decisions) {
+		return nil, fmt.Errorf("front: the known one has %d points of %d decisions, want %d of %d", len(known.Points), known.LookAhead, len(weights), decisions)
 	}
 	if len(weights) > MostPoints {
 		return nil, fmt.Errorf("front: %d weightings, want at most %d", len(weights), MostPoints)
@@ -55,6 +59,11 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 		i := min(k, 2*len(weights)-1-k)
 		if err := solve(i, neighbour); err != nil {
 			return nil, err
+		}
+		if k == i && known != nil && known.Points[i].Feasible {
+			if err := solve(i, known.Points[i].plan); err != nil {
+				return nil, err
+			}
 		}
 		if plans[i] != nil {
 			neighbour = plans[i]

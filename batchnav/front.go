@@ -22,6 +22,8 @@ type FrontOptions struct {
 	Points  int
 	// Most are bounds of the objectives, +Inf for none: the points beside the lattice lie where these are crossed. nil: there are none.
 	Most []float64
+	// Plans keeps the actions of the roll-outs, for ExactFront to begin with.
+	Plans bool
 	// LookAhead, Remaining and Threads are those of RefineOptions.
 	LookAhead, Remaining, Threads int
 }
@@ -44,6 +46,8 @@ type FrontPoint struct {
 	Margin    float64   `json:"margin"`    // smallest of the roll-out
 	Feasible  bool      `json:"feasible"`  // whether it keeps every limit
 	Dominated bool      `json:"dominated"` // whether another feasible point is no dearer in any objective and cheaper in one
+
+	plan []float64 // the actions of the roll-out; nil: they were not kept
 }
 
 // Front is all trade-offs of one observation. Its JSON keys are those of `gpc front`.
@@ -126,7 +130,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 			rounds = crossings
 		}
 	}
-	if err := f.decide(ctx, front, obs, weights, opt.Threads); err != nil {
+	if err := f.decide(ctx, front, obs, weights, opt); err != nil {
 		return nil, err
 	}
 	if rounds > 0 { // later points count as not dominated until the end
@@ -137,7 +141,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 		if pairs = next; len(middles) == 0 {
 			break
 		}
-		if err := f.decide(ctx, front, obs, middles, opt.Threads); err != nil {
+		if err := f.decide(ctx, front, obs, middles, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +150,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 }
 
 // decide adds points of these weights to a front.
-func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, threads int) error {
+func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, opt FrontOptions) error {
 	r, n := f.rollouts, len(weights)
 	spec := r.spec
 	m := spec.ObjectiveSize()
@@ -167,9 +171,12 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 		return err
 	}
 	r.preferences, r.totals = f.preferences, make([]float64, n*m)
-	defer func() { r.preferences, r.totals = nil, nil }()
+	if opt.Plans && spec.Plan == 1 {
+		r.executed = make([]float64, n*front.LookAhead*spec.ActionSize())
+	}
+	defer func() { r.preferences, r.totals, r.executed = nil, nil, nil }()
 	batch := domain.PlanBatch{
-		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: threads,
+		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: opt.Threads,
 		Projected: f.projected[:n*spec.PlanSize()], Cost: f.cost[:n], Margin: f.margin[:n],
 	}
 	if err := r.ScorePlans(ctx, batch); err != nil {
@@ -177,7 +184,11 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 	}
 	for i, w := range weights {
 		u := slices.Clone(row(f.projected, i, spec.PlanSize())[:spec.ActionSize()])
-		front.Points = append(front.Points, FrontPoint{W: w, U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])})
+		p := FrontPoint{W: w, U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])}
+		if len(r.executed) > 0 {
+			p.plan = row(r.executed, i, front.LookAhead*len(u))
+		}
+		front.Points = append(front.Points, p)
 	}
 	return nil
 }

@@ -152,16 +152,18 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 
 // compare solves the weightings of a lattice exactly, and decides them by the map.
 func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int) (err error) {
-	opt, start := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead}, time.Now()
-	if r.Exact, err = c.ExactFront(ctx, obs, opt); err != nil {
+	opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead, Plans: true}
+	if r.Same, err = f.Front(ctx, obs, opt); err != nil {
+		return err
+	}
+	start := time.Now()
+	if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Same); err != nil {
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	if r.Same, err = f.Front(ctx, obs, opt); err == nil {
-		ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Same), nondominated(r.Exact)))
-		r.HypervolumeRatio = &ratio
-	}
-	return err
+	ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Same), nondominated(r.Exact)))
+	r.HypervolumeRatio = &ratio
+	return nil
 }
 
 // nondominated are the objectives of the feasible points that no other dominates.

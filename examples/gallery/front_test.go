@@ -135,12 +135,17 @@ func TestTheExactFrontIsBelow(t *testing.T) {
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
-	exact := require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Points: 20}))(t)
-	opt := batchnav.FrontOptions{LookAhead: exact.LookAhead}
+	exact := require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Points: 20}, nil))(t)
+	opt := batchnav.FrontOptions{LookAhead: exact.LookAhead, Plans: true}
 	for _, p := range exact.Points {
 		opt.Weights = append(opt.Weights, p.W)
 	}
 	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 20))(t).Front(t.Context(), obs, opt))(t)
+	if _, err := c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Points: 19}, own); err == nil || !strings.Contains(err.Error(), "want 19 of 40") {
+		t.Errorf("a known front of other weightings: %v", err)
+	}
+	opt.Plans = false
+	known := require.Get(c.ExactFront(t.Context(), obs, opt, own))(t)
 	horizon := c.Definition().Solver.(domain.Receding).NewHorizon(0)
 	plan := make([]float64, exact.LookAhead*c.Spec().ActionSize())
 	cost := func(w, j []float64) float64 { return w[0]*j[0] + w[1]*j[1] }
@@ -150,6 +155,9 @@ func TestTheExactFrontIsBelow(t *testing.T) {
 		alone, solved, err := horizon.Solve(obs.S, obs.C, domain.Preference{W: p.W}, plan)
 		require.OK(t, err)
 		best, direct := cost(p.W, p.J), cost(p.W, own.Points[i].J)
+		if better := cost(p.W, known.Points[i].J); !(better <= best*(1+1e-6)) {
+			t.Errorf("weights %v: %v from the map's plan too, %v without", p.W, better, best)
+		}
 		if !p.Feasible || !(best < direct*(1+1e-9)) || solved && !(best < alone*(1+1e-6)) || p.W[0] < 0.01 {
 			t.Errorf("weights %v: %v with margin %v, alone %v, the map %v", p.W, best, p.Margin, alone, direct)
 		}

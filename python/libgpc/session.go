@@ -284,7 +284,7 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		asked := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
 		var f *batchnav.Front
 		if o.Exact {
-			f, err = s.staged.ExactFront(run, in.At(spec, 0), asked)
+			f, err = s.staged.ExactFront(run, in.At(spec, 0), asked, nil)
 		} else {
 			if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
 				if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
