@@ -368,9 +368,10 @@ func (p *plan) factor(b *lanes.Builder) {
 // column are the blocks below the diagonal of one of the factor's columns, in fw or fl.
 func (p *plan) column(c lanes.Col, k int) lanes.Col { return c[p.fill[k]:p.fill[k+1]] }
 
-// solve writes x = K⁻¹·work by the factor; work is overwritten.
-func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
+// solve writes sol = K⁻¹·res by the factor; res is overwritten.
+func (p *plan) solve(b *lanes.Builder) {
 	c := &p.cells
+	x, work := c.sol, c.res
 	first := func(v lanes.Col, indices ...int) (out lanes.Col) {
 		for _, k := range indices {
 			out = append(out, v[4*k])
@@ -391,9 +392,10 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	}
 }
 
-// residual writes res = rhs − K·sol and the largest entries of res and rhs.
+// residual writes res = rhs − K·sol and the largest entries of res and rhs, and keeps sol.
 func (p *plan) residual(b *lanes.Builder) {
 	c := &p.cells
+	b.Copy(c.fix, c.sol)
 	b.Copy(c.res, c.rhs)
 	var upper, lower, diagonal, solution lanes.Col
 	for k, d := range c.diag {
@@ -421,9 +423,8 @@ func (p *plan) residual(b *lanes.Builder) {
 	b.AbsMax(c.maxRhs, c.rhs)
 }
 
-// correct writes sol += K⁻¹·res in the lanes that ask for it.
+// correct writes what the residual kept, corrected by sol = K⁻¹·res in the lanes that ask for it.
 func (p *plan) correct(b *lanes.Builder) {
 	c := &p.cells
-	p.solve(b, c.fix, c.res)
-	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.sol))
+	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.fix))
 }

@@ -60,13 +60,14 @@ const (
 	programGradient          // gradient of the Lagrangian and the norms of the KKT conditions
 	programAssemble          // the KKT matrix
 	programFactor            // its block LDLᵀ
-	programPredictor         // the affine direction, bus blocks only
-	programCorrector         // the direction that is taken, bus blocks only
-	programResidual          // of the last solve
-	programCorrect           // one correction of it
+	programPredictor         // targets and Newton's multipliers w of the affine direction
+	programCorrector         // of the direction that is taken
+	programGather            // the right-hand side from w
+	programSolve             // its solution, or that of a residual: the direction, bus blocks only
+	programResidual          // of the last solve, which is kept
+	programCorrect           // what was kept, corrected by the last solve
 	programExpand            // the rest of the direction
 	programReach             // how far it may go
-	programGather            // the right-hand side alone, from w
 	programSave              // keeps the primal iterate
 	programMovePrimal        // a step from what was kept
 	programMoveDual

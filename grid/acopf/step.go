@@ -2,8 +2,7 @@ package acopf
 
 import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
-// newton writes the program of one Newton direction up to the solve: right-hand
-// side and solution for the bus blocks.
+// newton writes the program of one Newton direction up to the right-hand side.
 //
 // With ds = −(h + s) − Jh dx and dz = (target − z ds)/s − z the limits leave
 // their multipliers' place to w = (target + z (h + s))/s. The affine step has
@@ -19,12 +18,9 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 	}
 	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
 	p.softTargets(b, corrector)
-	p.gather(b)
-	b.Copy(c.res, c.rhs)
-	p.solve(b, c.sol, c.res)
 }
 
-// gather writes the right-hand side from the multipliers w of the limits.
+// gather writes the right-hand side from the multipliers w of the limits, and as the residual of no direction.
 func (p *plan) gather(b *lanes.Builder) {
 	c := &p.cells
 	zero := p.constant(0)
@@ -60,6 +56,7 @@ func (p *plan) gather(b *lanes.Builder) {
 	for _, ref := range p.net.References {
 		b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
 	}
+	b.Copy(c.res, c.rhs)
 }
 
 // expand writes the step of all eliminated variables.
@@ -183,8 +180,8 @@ func (p *plan) moveDual(b *lanes.Builder) {
 
 // build writes all programs.
 func (p *plan) build() {
+	b := lanes.NewBuilder(&p.layout)
 	write := func(index int, f func(b *lanes.Builder)) {
-		b := lanes.NewBuilder(&p.layout)
 		f(b)
 		p.programs[index] = b.Program()
 	}
@@ -194,11 +191,12 @@ func (p *plan) build() {
 	write(programFactor, p.factor)
 	write(programPredictor, func(b *lanes.Builder) { p.newton(b, false) })
 	write(programCorrector, func(b *lanes.Builder) { p.newton(b, true) })
+	write(programGather, p.gather)
+	write(programSolve, p.solve)
 	write(programResidual, p.residual)
 	write(programCorrect, p.correct)
 	write(programExpand, p.expand)
 	write(programReach, p.reach)
-	write(programGather, p.gather)
 	write(programSave, p.save)
 	write(programMovePrimal, p.movePrimal)
 	write(programMoveDual, p.moveDual)

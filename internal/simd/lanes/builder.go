@@ -1,9 +1,6 @@
 package lanes
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Col is a column of cells, one per element (a bus, a branch, a limit). The
 // operations of a Builder work element by element on columns of equal length; a
@@ -59,10 +56,15 @@ type Builder struct {
 	count    int // place of that run's number of repetitions
 	columns  []column
 	columnOf []int32 // of each temporary cell
+	cells    Col     // the temporary cells by number, one unused behind each column
+	emitted  int32   // operations on columns
 }
 
-// column is one of temporary cells.
-type column struct{ first, n Ref }
+// column is one of temporary cells, with the operations on columns that write it first and use it last.
+type column struct {
+	first, n   Ref
+	start, end int32
+}
 
 // temporaryBit marks a Ref that has no cell yet.
 const temporaryBit Ref = 1 << 31
@@ -70,12 +72,13 @@ const temporaryBit Ref = 1 << 31
 // NewBuilder returns a builder whose temporaries lie above the layout's cells.
 func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 
-// Program returns what was written.
+// Program returns what was written. The builder begins the next one.
 func (b *Builder) Program() *Program {
 	b.close()
 	b.place()
-	p := &Program{code: stretched(b.code), cells: b.layout.Cells(), temporaries: uint32(b.layout.next)}
+	p := &Program{code: b.code, cells: b.layout.Cells(), temporaries: uint32(b.layout.next)}
 	p.count()
+	b.code, b.columns, b.columnOf, b.emitted = nil, b.columns[:0], b.columnOf[:0], 0
 	return p
 }
 
@@ -156,93 +159,118 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 // leaves its cells to the next of its length that is written, the latest first, so that what is
 // in use stays in the nearest cache.
 func (b *Builder) place() {
-	last := make([]int, len(b.columns)) // operation that uses it last
-	b.eachTemporary(func(offset int, word *uint32) { last[b.columnOf[Ref(*word)&^temporaryBit]] = offset })
-	const unset = temporaryBit
-	cell := slices.Repeat([]Ref{unset}, len(b.columns))
-	free := map[Ref][]Ref{} // by length
 	next := b.layout.next
-	var expired []int32 // with the operation before
-	previous := 0
-	b.eachTemporary(func(offset int, word *uint32) {
-		if offset != previous {
-			for _, c := range expired {
-				n := b.columns[c].n
-				free[n] = append(free[n], cell[c])
-			}
-			expired, previous = expired[:0], offset
-		}
-		id := Ref(*word) &^ temporaryBit
-		c := b.columnOf[id]
-		column := b.columns[c]
-		if cell[c] == unset {
-			if f := free[column.n]; len(f) > 0 {
-				cell[c], free[column.n] = f[len(f)-1], f[:len(f)-1]
-			} else {
-				cell[c] = next
-				next += column.n
+	cell := make([]Ref, len(b.columns))
+	// The columns that each operation uses last, as a list: one more than its first, and of each column one more than the next.
+	expired, following := make([]int32, b.emitted), make([]int32, len(b.columns))
+	for i, c := range b.columns {
+		following[i], expired[c.end] = expired[c.end], int32(i+1)
+	}
+	free := map[Ref][]Ref{} // by length
+	done := int32(0)
+	for i, c := range b.columns {
+		for ; done < c.start; done++ {
+			for e := expired[done]; e > 0; e = following[e-1] {
+				n := b.columns[e-1].n
+				free[n] = append(free[n], cell[e-1])
 			}
 		}
-		*word = uint32(cell[c] + id - column.first)
-		if last[c] == offset {
-			expired = append(expired, c)
-			last[c] = -1
+		if f := free[c.n]; len(f) > 0 {
+			cell[i], free[c.n] = f[len(f)-1], f[:len(f)-1]
+		} else {
+			cell[i] = next
+			next += c.n
 		}
-	})
+	}
+	for _, chunk := range b.code {
+		for i, word := range chunk { // no number has the bit
+			if id := Ref(word) &^ temporaryBit; id != Ref(word) {
+				c := b.columnOf[id]
+				chunk[i] = uint32(cell[c] + id - b.columns[c].first)
+			}
+		}
+	}
 	b.layout.top = max(b.layout.top, next)
 }
 
-// eachTemporary calls f with the operands that have no cell yet, and the number of their operation. The head of a run is the
-// last operation's.
-func (b *Builder) eachTemporary(f func(offset int, word *uint32)) {
-	offset := 0
-	forEachRun(b.code, func(r run) {
-		k := operands[r.op]
-		for i := range r.args {
-			if Ref(r.args[i])&temporaryBit != 0 {
-				f(offset+i/k, &r.args[i])
-			}
-		}
-		offset += len(r.args) / k
-		for i := range r.head {
-			if Ref(r.head[i])&temporaryBit != 0 {
-				f(offset-1, &r.head[i])
-			}
-		}
-	})
-}
-
-// emit appends one operation per element, joining it to the run before it when
-// that is of the same operation.
+// emit appends one operation per element, in stretches where the operands allow them.
 func (b *Builder) emit(o op, n int, cols ...Col) {
 	if n == 0 {
 		return
 	}
+	gathered := false
 	for k, c := range cols {
 		if len(c) != n && len(c) != 1 {
 			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
 		}
+		gathered = !b.use(c) || gathered
 	}
+	b.emitted++
 	head := Ref(0)
 	if reduces[o] {
 		head, cols = cols[0][0], cols[1:]
 	}
-	width := operands[o]
+	if !o.stretches() {
+		b.plain(o, head, cols, 0, n)
+		return
+	}
 	for start := 0; start < n; {
-		args := b.extend(o, head, 0, n-start)
-		for k, c := range cols {
-			i := start
-			for w := k; w < len(args); w += width {
-				if len(c) == 1 {
-					args[w] = uint32(c[0])
-				} else {
-					args[w] = uint32(c[i])
-				}
-				i++
+		end, repeats, strides := start, 1, 0
+		for ; end < n; end += max(1, repeats-1) { // the last one of a sequence may begin the next
+			if repeats, strides = longest(o, cols, end, n, gathered); repeats >= shortest {
+				break
 			}
 		}
-		start += len(args) / width
+		b.plain(o, head, cols, start, min(end, n))
+		if start = end; end < n {
+			words := b.extend(o+stretch, head, strides, 1)
+			words[0] = uint32(repeats)
+			for k, c := range cols {
+				words[1+k] = uint32(c[min(end, len(c)-1)])
+			}
+			start += repeats
+		}
 	}
+}
+
+// plain appends the repetitions from start to end.
+func (b *Builder) plain(o op, head Ref, cols []Col, start, end int) {
+	width := operands[o]
+	for start < end {
+		args := b.extend(o, head, 0, end-start)
+		count := len(args) / width
+		for k, c := range cols {
+			if w := k; len(c) == 1 {
+				for ; w < len(args); w += width {
+					args[w] = uint32(c[0])
+				}
+			} else {
+				for _, r := range c[start : start+count] {
+					args[w] = uint32(r)
+					w += width
+				}
+			}
+		}
+		start += count
+	}
+}
+
+// use notes a column of the operation at work, and says whether its cells are one behind another.
+func (b *Builder) use(c Col) bool {
+	i := 1
+	for i < len(c) && c[i]-c[i-1] == 1 {
+		i++
+	}
+	consecutive := i == len(c)
+	if consecutive {
+		c = c[:1]
+	}
+	for _, r := range c {
+		if r&temporaryBit != 0 {
+			b.columns[b.columnOf[r&^temporaryBit]].end = b.emitted
+		}
+	}
+	return consecutive
 }
 
 func length(cols ...Col) int {
@@ -256,14 +284,17 @@ func length(cols ...Col) int {
 }
 
 func (b *Builder) fresh(o op, cols ...Col) Col {
-	n := length(cols...)
-	d := make(Col, n)
-	b.columns = append(b.columns, column{first: Ref(len(b.columnOf)), n: Ref(n)})
-	for i := range d {
-		d[i] = Ref(len(b.columnOf)) | temporaryBit
-		b.columnOf = append(b.columnOf, int32(len(b.columns)-1))
+	n, first := length(cols...), len(b.columnOf)
+	b.columns = append(b.columns, column{first: Ref(first), n: Ref(n), start: b.emitted})
+	for i := range n + 1 {
+		if b.columnOf = append(b.columnOf, int32(len(b.columns)-1)); first+i == len(b.cells) {
+			b.cells = append(b.cells, Ref(first+i)|temporaryBit)
+		}
 	}
-	b.emit(o, n, append([]Col{d}, cols...)...)
+	d := b.cells[first : first+n : first+n]
+	var operands [4]Col
+	operands[0] = d
+	b.emit(o, n, operands[:1+copy(operands[1:], cols)]...)
 	return d
 }
 

@@ -234,6 +234,9 @@ func (p *Program) count() {
 
 // widen turns offsets in cells of one width into those of another.
 func widen(code [][]uint32, from, to int) {
+	if from == to {
+		return
+	}
 	oldWidth, newWidth := uint32(from), uint32(to)
 	forEachRun(code, func(r run) {
 		for i, a := range r.head {

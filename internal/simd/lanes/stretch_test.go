@@ -8,34 +8,52 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 )
 
-// repeated is code of runs whose operands advance, stay or jump, and overlap; none is a stretch yet. Bits of what may not be
-// a number are left out, as instruction sets differ in them.
-func repeated(rng *rand.Rand, cells int) [][]uint32 {
-	var b Builder
+// repeated is a program of columns whose cells advance, stay or jump, and overlap, and the same without stretches. Bits of what
+// may not be a number are left out, as instruction sets differ in them.
+func repeated(rng *rand.Rand, layout *Layout, cells int) (plain, short *Program) {
+	var singles Builder
+	b := NewBuilder(layout)
 	for range 30 {
 		o := op(1 + rng.IntN(int(opCount)-1))
 		if !o.stretches() || onBits(o) {
 			continue
 		}
 		n := 1 + rng.IntN(40)
-		k := operands[o]
-		start, stride := make([]int, k), make([]int, k)
 		near := 50 + rng.IntN(cells-150)
-		for q := range k {
-			start[q], stride[q] = near+rng.IntN(12)-6, min(1, rng.IntN(5))
+		columns := make([]Col, operands[o])
+		for q := range columns {
+			cell, stride := Ref(near+rng.IntN(12)-6), Ref(min(1, rng.IntN(5)))
 			if rng.IntN(12) == 0 {
-				stride[q] = 2
+				stride = 2
+			}
+			columns[q] = make(Col, n)
+			for i := range columns[q] {
+				if rng.IntN(60) == 0 {
+					cell++
+				}
+				columns[q][i] = cell
+				cell += stride
+			}
+			if rng.IntN(8) == 0 && q > 0 {
+				columns[q] = columns[q][:1]
 			}
 		}
+		head := Ref(rng.IntN(2))
 		for i := range n {
-			args := b.extend(o, Ref(rng.IntN(2)), 0, 1)
-			for q := range k {
-				args[q] = uint32(start[q] + i*stride[q])
+			args := singles.extend(o, head, 0, 1)
+			for q, c := range columns {
+				args[q] = uint32(c[min(i, len(c)-1)])
 			}
 		}
+		if reduces[o] {
+			columns = append([]Col{{head}}, columns...)
+		}
+		b.emit(o, n, columns...)
 	}
-	b.close()
-	return b.code
+	singles.close()
+	plain = &Program{code: singles.code, cells: cells}
+	plain.count()
+	return plain, b.Program()
 }
 
 // Code with stretches computes bitwise what it computed before, on every instruction set, wherever operands overlap.
@@ -44,10 +62,9 @@ func TestStretchesAreTheirRepetitions(t *testing.T) {
 	const cells = 260
 	found := 0
 	for range 600 {
-		code := repeated(rng, cells)
-		plain, short := &Program{code: code, cells: cells}, &Program{code: stretched(code), cells: cells}
-		plain.count()
-		short.count()
+		var layout Layout
+		layout.New(cells)
+		plain, short := repeated(rng, &layout, cells)
 		if plain.Operations() != short.Operations() || plain.Flops() != short.Flops() {
 			t.Fatalf("%d operations of %d flops became %d of %d", plain.Operations(), plain.Flops(), short.Operations(), short.Flops())
 		}
