@@ -21,7 +21,13 @@ type blocks struct{ p *plan }
 
 // pair is the index of two places in pairs and offDiag.
 func (p *plan) pair(later, earlier int) (index int, ok bool) {
-	return slices.BinarySearchFunc(p.pairs, [2]int{later, earlier}, byEarlier)
+	first := p.pairsAt[earlier]
+	for i, pair := range p.pairs[first:p.pairsAt[earlier+1]] {
+		if pair[0] == later {
+			return first + i, true
+		}
+	}
+	return 0, false
 }
 
 // diagonal is a cell of each bus's own block; row ≥ col.

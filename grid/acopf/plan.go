@@ -33,6 +33,7 @@ type plan struct {
 	hasGenerator  []bool // buses
 	order         elimination.Order
 	pairs         [][2]int // of places that a branch joins, the later one first, ascending by the earlier one
+	pairsAt       []int    // where those of each earlier place begin
 	fill          []int    // where the blocks of each column of the factor begin
 	rated         []int    // branches with a limit on |S|
 	angleLo       []int    // branches with a limit on the angle difference
@@ -296,8 +297,12 @@ func (p *plan) allocate() {
 			*c = p.layout.Blocks(count)
 		}
 	}
-	p.pairs, p.fill = p.adjacentPairs(), make([]int, p.nb+1)
+	p.pairs, p.pairsAt, p.fill = p.adjacentPairs(), make([]int, p.nb+1), make([]int, p.nb+1)
+	for _, pair := range p.pairs {
+		p.pairsAt[pair[1]+1]++
+	}
 	for k, below := range p.order.Below {
+		p.pairsAt[k+1] += p.pairsAt[k]
 		p.fill[k+1] = p.fill[k] + len(below)
 	}
 	blocks(p.nb, &c.diag, &c.fd, &c.fp)

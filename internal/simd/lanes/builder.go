@@ -1,6 +1,9 @@
 package lanes
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Col is a column of cells, one per element (a bus, a branch, a limit). The
 // operations of a Builder work element by element on columns of equal length; a
@@ -9,6 +12,13 @@ type Col []Ref
 
 // At returns the column of the listed elements.
 func (c Col) At(index []int) Col {
+	n := 0
+	for n < len(index) && index[n] == index[0]+n {
+		n++
+	}
+	if n > 0 && n == len(index) {
+		return c[index[0] : index[0]+n : index[0]+n]
+	}
 	out := make(Col, len(index))
 	for i, j := range index {
 		out[i] = c[j]
@@ -55,10 +65,13 @@ type Builder struct {
 	row      int
 	count    int // place of that run's number of repetitions
 	columns  []column
-	columnOf []int32 // of each temporary cell
-	cells    Col     // the temporary cells by number, one unused behind each column
+	columnOf []int32 // of each columnStep temporary cells
+	cells    Col     // the temporary cells by number
 	emitted  int32   // operations on columns
 }
+
+// columnStep divides the number of a column's first temporary cell. One cell at least is unused behind each.
+const columnStep = 32
 
 // column is one of temporary cells, with the operations on columns that write it first and use it last.
 type column struct {
@@ -105,25 +118,18 @@ func Join(programs ...*Program) *Program {
 
 // close ends the chunk at work, and with it its last run.
 func (b *Builder) close() {
-	n := len(b.chunk)
-	if slack := cap(b.chunk) - n - 1; slack < 0 || slack > n/16 {
-		b.chunk = append(make([]uint32, 0, n+1), b.chunk...)
-	}
-	b.code = append(b.code, append(b.chunk, uint32(opEnd)))
-	b.chunk, b.op = nil, opEnd
+	chunk := append(make([]uint32, 0, len(b.chunk)+1), b.chunk...)
+	b.code = append(b.code, append(chunk, uint32(opEnd)))
+	b.chunk, b.op = b.chunk[:0], opEnd
 }
 
 // grow makes room for n more words in the chunk at work and returns them.
 func (b *Builder) grow(n int) []uint32 {
 	offset := len(b.chunk)
-	if most := cap(b.chunk); offset+n > most {
-		more := min(chunkWords, max(2*most, offset+n, 64))
-		if len(b.code) > 0 {
-			more = chunkWords
-		}
-		b.chunk = append(make([]uint32, 0, more), b.chunk...)
+	if offset+n > cap(b.chunk) && b.layout != nil {
+		b.chunk = slices.Grow(b.chunk, min(chunkWords, int(b.layout.next)))
 	}
-	b.chunk = b.chunk[:offset+n]
+	b.chunk = slices.Grow(b.chunk, n)[:offset+n]
 	return b.chunk[offset:]
 }
 
@@ -185,7 +191,7 @@ func (b *Builder) place() {
 	for _, chunk := range b.code {
 		for i, word := range chunk { // no number has the bit
 			if id := Ref(word) &^ temporaryBit; id != Ref(word) {
-				c := b.columnOf[id]
+				c := b.columnOf[id/columnStep]
 				chunk[i] = uint32(cell[c] + id - b.columns[c].first)
 			}
 		}
@@ -257,17 +263,20 @@ func (b *Builder) plain(o op, head Ref, cols []Col, start, end int) {
 
 // use notes a column of the operation at work, and says whether its cells are one behind another.
 func (b *Builder) use(c Col) bool {
-	i := 1
-	for i < len(c) && c[i]-c[i-1] == 1 {
-		i++
+	consecutive, next := true, c[0]
+	for _, r := range c {
+		if r != next {
+			consecutive = false
+			break
+		}
+		next++
 	}
-	consecutive := i == len(c)
 	if consecutive {
 		c = c[:1]
 	}
 	for _, r := range c {
 		if r&temporaryBit != 0 {
-			b.columns[b.columnOf[r&^temporaryBit]].end = b.emitted
+			b.columns[b.columnOf[r&^temporaryBit/columnStep]].end = b.emitted
 		}
 	}
 	return consecutive
@@ -284,11 +293,15 @@ func length(cols ...Col) int {
 }
 
 func (b *Builder) fresh(o op, cols ...Col) Col {
-	n, first := length(cols...), len(b.columnOf)
+	n, first := length(cols...), len(b.columnOf)*columnStep
+	for range n/columnStep + 1 {
+		b.columnOf = append(b.columnOf, int32(len(b.columns)))
+	}
 	b.columns = append(b.columns, column{first: Ref(first), n: Ref(n), start: b.emitted})
-	for i := range n + 1 {
-		if b.columnOf = append(b.columnOf, int32(len(b.columns)-1)); first+i == len(b.cells) {
-			b.cells = append(b.cells, Ref(first+i)|temporaryBit)
+	if first+n > len(b.cells) {
+		b.cells = slices.Grow(b.cells, max(n, int(b.layout.next)))
+		for i := len(b.cells); i < cap(b.cells); i++ {
+			b.cells = append(b.cells, Ref(i)|temporaryBit)
 		}
 	}
 	d := b.cells[first : first+n : first+n]
@@ -429,6 +442,9 @@ func (b *Builder) SetDiv(d, x, y Col) { b.emit(opDiv, len(d), d, x, y) }
 
 // SetChoose writes d = y where x is not 0, as a NaN is not, and d = z elsewhere.
 func (b *Builder) SetChoose(d, x, y, z Col) { b.emit(opChoose, len(d), d, x, y, z) }
+
+// Clone returns x in cells one behind another.
+func (b *Builder) Clone(x Col) Col { return b.fresh(opCopy, x) }
 
 // Copy writes d = x.
 func (b *Builder) Copy(d, x Col) { b.emit(opCopy, len(d), d, x) }
