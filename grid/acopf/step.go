@@ -86,27 +86,24 @@ func (p *plan) expand(b *lanes.Builder) {
 		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
 	}
 	nr := len(p.rated)
-	for end, interval := range [][2]int{r.sf, r.st} {
-		groups(indices(nr), func(k []int) {
-			l := pick(p.rated, k)
-			from, to := pick(p.net.From, l), pick(p.net.To, l)
+	groups(indices(nr), func(k []int) {
+		l := pick(p.rated, k)
+		difference := b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
+		from, to := p.ends(b, dv, l)
+		for end, interval := range [][2]int{r.sf, r.st} {
 			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
-			t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
-			t = b.FMA(q(c.qvi), dv.At(from), t)
-			t = b.FMA(q(c.qvj), dv.At(to), t)
+			t := b.Mul(q(c.qth), difference)
+			t = b.FMA(q(c.qvi), from, t)
+			t = b.FMA(q(c.qvj), to, t)
 			t = b.Add(t, part(c.r, interval).At(k))
 			b.SetSub(part(c.ds, interval).At(k), zero, t)
-		})
-	}
-	difference := func(l []int) lanes.Col {
-		return b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
-	}
-	{
-		if l := p.angleLo; len(l) > 0 {
-			b.SetSub(part(c.ds, r.aLo), difference(l), part(c.r, r.aLo))
 		}
-		if l := p.angleHi; len(l) > 0 {
-			b.SetSub(part(c.ds, r.aHi), b.Sub(zero, difference(l)), part(c.r, r.aHi))
+	})
+	{
+		low, high := p.differences(b, dth)
+		b.SetSub(part(c.ds, r.aLo), low, part(c.r, r.aLo))
+		if len(high) > 0 {
+			b.SetSub(part(c.ds, r.aHi), b.Sub(zero, high), part(c.r, r.aHi))
 		}
 		if len(p.segmentOf) > 0 {
 			t := b.FNMA(c.slope, c.du.At(pick(p.linear, p.segmentOf)), c.dy.At(p.segmentOf))
