@@ -327,7 +327,7 @@ func (p *plan) addBranches(b *lanes.Builder, k *blocks, from, to []int, h [6]lan
 func (p *plan) factor(b *lanes.Builder) {
 	c := &p.cells
 	cells := func(blocks lanes.Col) lanes.Col {
-		var out lanes.Col
+		out := make(lanes.Col, 0, lanes.BlockCells*len(blocks))
 		for _, first := range blocks {
 			for i := range lanes.Ref(lanes.BlockCells) {
 				out = append(out, first+i)

@@ -265,6 +265,7 @@ func (p *plan) constant(v float64) lanes.Col {
 func (p *plan) allocate() {
 	n := p.layout.New
 	units, m, nr := 2*p.ng, p.rows().n, len(p.rated)
+	p.layout.Reserve(36*p.nb + (13+p.degree)*units + 12*m + 12*nr + 18*p.nl)
 	col := func(size int, cols ...*lanes.Col) {
 		for _, c := range cols {
 			*c = n(size)

@@ -27,25 +27,42 @@ func (c Col) At(index []int) Col {
 }
 
 // Layout hands out cells.
-type Layout struct{ next, top Ref }
+type Layout struct {
+	next, top Ref
+	cells     Col // by number
+}
+
+// numbered is a list of cells by number, of n at least.
+func numbered(cells Col, n int, kind Ref) Col {
+	if n > len(cells) {
+		cells = slices.Grow(cells, n-len(cells))
+		for i := len(cells); i < cap(cells); i++ {
+			cells = append(cells, Ref(i)|kind)
+		}
+	}
+	return cells
+}
+
+// Reserve has a hint of the number of cells: columns of up to that many are known to be of cells one behind another.
+func (l *Layout) Reserve(n int) { l.cells = numbered(l.cells, n, 0) }
 
 // New returns a column of n new cells.
 func (l *Layout) New(n int) Col {
-	c := make(Col, n)
-	for i := range c {
-		c[i] = l.next
-		l.next++
-	}
+	first := int(l.next)
+	l.Reserve(first + n)
+	l.next += Ref(n)
 	l.top = max(l.top, l.next)
-	return c
+	return l.cells[first : first+n : first+n]
 }
 
 // Blocks returns n new 4×4 blocks, each by its first cell.
 func (l *Layout) Blocks(n int) Col {
 	c := make(Col, n)
 	for i := range c {
-		c[i] = l.New(BlockCells)[0]
+		c[i] = l.next
+		l.next += BlockCells
 	}
+	l.top = max(l.top, l.next)
 	return c
 }
 
@@ -68,6 +85,7 @@ type Builder struct {
 	columnOf []int32 // of each columnStep temporary cells
 	cells    Col     // the temporary cells by number
 	emitted  int32   // operations on columns
+	size
 }
 
 // columnStep divides the number of a column's first temporary cell. One cell at least is unused behind each.
@@ -89,9 +107,9 @@ func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 func (b *Builder) Program() *Program {
 	b.close()
 	b.place()
-	p := &Program{code: b.code, cells: b.layout.Cells(), temporaries: uint32(b.layout.next)}
-	p.count()
-	b.code, b.columns, b.columnOf, b.emitted = nil, b.columns[:0], b.columnOf[:0], 0
+	p := &Program{code: b.code, cells: b.layout.Cells(), temporaries: uint32(b.layout.next), size: b.size}
+	b.code, b.size = nil, size{}
+	b.columns, b.columnOf, b.emitted = b.columns[:0], b.columnOf[:0], 0
 	return p
 }
 
@@ -109,10 +127,11 @@ func Join(programs ...*Program) *Program {
 			}
 		})
 		joined.cells, joined.temporaries = max(joined.cells, p.cells), max(joined.temporaries, p.temporaries)
+		joined.operations += p.operations
+		joined.flops += p.flops
 	}
 	b.close()
-	joined.code = b.code
-	joined.count()
+	joined.code, joined.runs = b.code, b.runs
 	return joined
 }
 
@@ -148,6 +167,7 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 		words[0], words[1] = uint32(o), 0
 		b.op, b.head = o, head
 		b.row, b.count = row, len(b.chunk)-header+1
+		b.runs++
 		if o.headed() {
 			words[2] = uint32(head)
 		}
@@ -158,6 +178,7 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	n = min(n, (chunkWords-end-len(b.chunk))/k)
 	args := b.grow(n * k)
 	b.chunk[b.count] += uint32(n)
+	b.add(o, row, n)
 	return args
 }
 
@@ -204,26 +225,28 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 	if n == 0 {
 		return
 	}
-	gathered := false
+	sequence := n
 	for k, c := range cols {
 		if len(c) != n && len(c) != 1 {
 			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
 		}
-		gathered = !b.use(c) || gathered
+		if s := b.use(c); len(c) > 1 {
+			sequence = min(sequence, s)
+		}
 	}
 	b.emitted++
 	head := Ref(0)
 	if reduces[o] {
 		head, cols = cols[0][0], cols[1:]
 	}
-	if !o.stretches() {
+	if sequence < shortest || !o.stretches() {
 		b.plain(o, head, cols, 0, n)
 		return
 	}
 	for start := 0; start < n; {
 		end, repeats, strides := start, 1, 0
 		for ; end < n; end += max(1, repeats-1) { // the last one of a sequence may begin the next
-			if repeats, strides = longest(o, cols, end, n, gathered); repeats >= shortest {
+			if repeats, strides = longest(o, cols, end, n, sequence < n); repeats >= shortest {
 				break
 			}
 		}
@@ -231,6 +254,7 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 		if start = end; end < n {
 			words := b.extend(o+stretch, head, strides, 1)
 			words[0] = uint32(repeats)
+			b.add(o, 0, repeats-1)
 			for k, c := range cols {
 				words[1+k] = uint32(c[min(end, len(c)-1)])
 			}
@@ -261,25 +285,39 @@ func (b *Builder) plain(o op, head Ref, cols []Col, start, end int) {
 	}
 }
 
-// use notes a column of the operation at work, and says whether its cells are one behind another.
-func (b *Builder) use(c Col) bool {
-	consecutive, next := true, c[0]
-	for _, r := range c {
-		if r != next {
-			consecutive = false
-			break
+// use notes a column of the operation at work. It returns the length of the longest sequence of its cells that a stretch may
+// have.
+func (b *Builder) use(c Col) (sequence int) {
+	const none = 2
+	length, step, last := 1, Ref(none), c[0]
+	b.useCell(last)
+	known := b.layout.cells
+	if last&temporaryBit != 0 {
+		known = b.cells
+	}
+	if i := int(last &^ temporaryBit); i < len(known) && &known[i] == &c[0] {
+		return len(c)
+	}
+	for _, r := range c[1:] {
+		next := r - last
+		if last = r; next == step {
+			length++
+			continue
 		}
-		next++
-	}
-	if consecutive {
-		c = c[:1]
-	}
-	for _, r := range c {
-		if r&temporaryBit != 0 {
-			b.columns[b.columnOf[r&^temporaryBit/columnStep]].end = b.emitted
+		sequence, length, step = max(sequence, length), 2, next
+		if next > 1 {
+			length, step = 1, none
 		}
+		b.useCell(r)
 	}
-	return consecutive
+	return max(sequence, length)
+}
+
+// useCell notes the column of a cell, if that is temporary.
+func (b *Builder) useCell(r Ref) {
+	if r&temporaryBit != 0 {
+		b.columns[b.columnOf[r&^temporaryBit/columnStep]].end = b.emitted
+	}
 }
 
 func length(cols ...Col) int {
@@ -299,10 +337,7 @@ func (b *Builder) fresh(o op, cols ...Col) Col {
 	}
 	b.columns = append(b.columns, column{first: Ref(first), n: Ref(n), start: b.emitted})
 	if first+n > len(b.cells) {
-		b.cells = slices.Grow(b.cells, max(n, int(b.layout.next)))
-		for i := len(b.cells); i < cap(b.cells); i++ {
-			b.cells = append(b.cells, Ref(i)|temporaryBit)
-		}
+		b.cells = numbered(b.cells, first+max(n, int(b.layout.next)), temporaryBit)
 	}
 	d := b.cells[first : first+n : first+n]
 	var operands [4]Col
@@ -419,6 +454,7 @@ func (b *Builder) RowSet(d, a, x Ref, n int) {
 	}
 	if n > 0 {
 		b.emit(opRowSet, 1, Col{d}, Col{a}, Col{x}, Col{Ref(n)})
+		b.flops += n
 	}
 }
 

@@ -51,9 +51,7 @@ func repeated(rng *rand.Rand, layout *Layout, cells int) (plain, short *Program)
 		b.emit(o, n, columns...)
 	}
 	singles.close()
-	plain = &Program{code: singles.code, cells: cells}
-	plain.count()
-	return plain, b.Program()
+	return &Program{code: singles.code, cells: cells, size: singles.size}, b.Program()
 }
 
 // Code with stretches computes bitwise what it computed before, on every instruction set, wherever operands overlap.
@@ -107,4 +105,60 @@ func machineOf(t *testing.T, level isa.Level, width int, p *Program) *Machine {
 		t.Fatal(err)
 	}
 	return NewMachine(c)
+}
+
+// Temporaries keep their values until they are used last, in columns of any length, gathered and joined.
+func TestTemporariesKeepTheirValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 200 {
+		var layout Layout
+		type value struct {
+			cells Col
+			want  []float64
+		}
+		inputs, sink := layout.New(150), layout.New(150)
+		in, outputs := value{cells: inputs}, value{}
+		for range inputs {
+			in.want = append(in.want, rng.NormFloat64())
+		}
+		b, live := NewBuilder(&layout), []value{in}
+		// pick is a column of n cells of some values: a part of one, or gathered from two.
+		pick := func(n int) (v value) {
+			x, y := live[rng.IntN(len(live))], live[rng.IntN(len(live))]
+			if first := rng.IntN(len(x.cells)); rng.IntN(2) == 0 && first+n <= len(x.cells) {
+				return value{x.cells[first : first+n], x.want[first : first+n]}
+			}
+			for i := range n {
+				if i > n/2 {
+					x = y
+				}
+				k := (i + rng.IntN(2)) % len(x.cells)
+				v.cells, v.want = append(v.cells, x.cells[k]), append(v.want, x.want[k])
+			}
+			return v
+		}
+		for range 40 {
+			n := 1 + rng.IntN(70)
+			x, y := pick(n), pick(n)
+			sum := value{cells: b.Add(x.cells, y.cells)}
+			for i := range n {
+				sum.want = append(sum.want, x.want[i]+y.want[i])
+			}
+			if live = append(live, sum); rng.IntN(3) == 0 {
+				live = live[len(live)/2:]
+			}
+		}
+		outputs = pick(len(sink))
+		b.Copy(sink, outputs.cells)
+		m := machineOf(t, isa.Generic, 1, b.Program())
+		for i, x := range in.want {
+			m.Set(inputs[i], 0, x)
+		}
+		m.Run(0)
+		for i, want := range outputs.want {
+			if got := m.Get(sink[i], 0); got != want {
+				t.Fatalf("cell %d is %v, want %v", i, got, want)
+			}
+		}
+	}
 }
