@@ -2,6 +2,7 @@ package acopf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
 )
@@ -44,6 +45,25 @@ func pick(values []int, index []int) []int {
 	return out
 }
 
+// ends are a bus column's cells at both ends of branches, one behind another.
+func (p *plan) ends(b *lanes.Builder, c lanes.Col, l []int) (from, to lanes.Col) {
+	return b.Clone(c.At(pick(p.net.From, l))), b.Clone(c.At(pick(p.net.To, l)))
+}
+
+// differences are those of angles over the branches with a lower and with an upper limit.
+func (p *plan) differences(b *lanes.Builder, angle lanes.Col) (low, high lanes.Col) {
+	difference := func(l []int) (d lanes.Col) {
+		if len(l) > 0 {
+			d = b.Sub(angle.At(pick(p.net.From, l)), angle.At(pick(p.net.To, l)))
+		}
+		return d
+	}
+	if low = difference(p.angleLo); slices.Equal(p.angleLo, p.angleHi) {
+		return low, low
+	}
+	return low, difference(p.angleHi)
+}
+
 // evaluate writes the program of what depends on the iterate alone.
 //
 // With θ = θ_f − θ_t, c = V_f V_t cos θ and s = V_f V_t sin θ, the parts of the
@@ -66,7 +86,9 @@ func (p *plan) evaluate(b *lanes.Builder) {
 	groups(indices(p.nl), func(l []int) {
 		from, to := pick(p.net.From, l), pick(p.net.To, l)
 		sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
-		vv := b.Mul(c.v.At(from), c.v.At(to))
+		vf, vt := p.ends(b, c.v, l)
+		vv := b.Mul(vf, vt)
+		vf, vt = b.Mul(vf, vf), b.Mul(vt, vt)
 		cos, sin = b.Mul(vv, cos), b.Mul(vv, sin)
 		set := func(d, g, x, h, y lanes.Col) { b.SetFMA(d, g, x, b.Mul(h, y)) }
 		neg := b.Sub(zero, sin)
@@ -75,10 +97,10 @@ func (p *plan) evaluate(b *lanes.Builder) {
 		set(c.b.At(l), c.gft.At(l), sin, c.bft.At(l), negCos)
 		set(c.c.At(l), c.gtf.At(l), cos, c.btf.At(l), neg)
 		set(c.d.At(l), c.gtf.At(l), sin, c.btf.At(l), cos)
-		b.SetFMA(c.pf.At(l), c.gff.At(l), c.v2.At(from), c.a.At(l))
-		b.SetFNMA(c.qf.At(l), c.bff.At(l), c.v2.At(from), c.b.At(l))
-		b.SetFMA(c.pt.At(l), c.gtt.At(l), c.v2.At(to), c.c.At(l))
-		b.SetFMA(c.qt.At(l), c.btt.At(l), c.v2.At(to), c.d.At(l))
+		b.SetFMA(c.pf.At(l), c.gff.At(l), vf, c.a.At(l))
+		b.SetFNMA(c.qf.At(l), c.bff.At(l), vf, c.b.At(l))
+		b.SetFMA(c.pt.At(l), c.gtt.At(l), vt, c.c.At(l))
+		b.SetFMA(c.qt.At(l), c.btt.At(l), vt, c.d.At(l))
 		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
 		sums(len(l), func(lo, hi int) {
 			l, from, to := l[lo:hi], from[lo:hi], to[lo:hi]
@@ -162,15 +184,9 @@ func (p *plan) limits(b *lanes.Builder) {
 	flow(part(c.h, r.sf), c.pf, c.qf, p.net.From)
 	flow(part(c.h, r.st), c.pt, c.qt, p.net.To)
 	{
-		difference := func(l []int) lanes.Col {
-			return b.Sub(c.th.At(pick(p.net.From, l)), c.th.At(pick(p.net.To, l)))
-		}
-		if len(p.angleLo) > 0 {
-			b.SetSub(part(c.h, r.aLo), c.aLo, difference(p.angleLo))
-		}
-		if len(p.angleHi) > 0 {
-			b.SetSub(part(c.h, r.aHi), difference(p.angleHi), c.aHi)
-		}
+		low, high := p.differences(b, c.th)
+		b.SetSub(part(c.h, r.aLo), c.aLo, low)
+		b.SetSub(part(c.h, r.aHi), high, c.aHi)
 		if len(p.segmentOf) > 0 {
 			line := b.FMA(c.slope, c.u.At(pick(p.linear, p.segmentOf)), c.offset)
 			b.SetSub(part(c.h, r.segment), line, c.y.At(p.segmentOf))

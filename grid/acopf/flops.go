@@ -11,8 +11,8 @@ import (
 // out.
 func (s *Solver) IterationFlops() float64 {
 	n := 0
-	for _, i := range []int{programEvaluate, programGradient, programAssemble, programFactor, programPredictor, programCorrector,
-		programResidual, programExpand, programReach, programExpand, programReach, programMovePrimal, programMoveDual} {
+	for _, i := range []int{programEvaluate, programGradient, programAssemble, programFactor, programPredictor, programGather, programSolve,
+		programCorrector, programGather, programSolve, programResidual, programExpand, programReach, programExpand, programReach, programMovePrimal, programMoveDual} {
 		n += s.plan.programs[i].Flops()
 	}
 	return float64(n)

@@ -45,9 +45,13 @@ func (p *plan) gradient(b *lanes.Builder) {
 				x.beta = b.FMA(double, c.qf.At(l), x.beta)
 			}
 			t, u := p.combine(b, l, x)
-			vf := b.Mul(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l))))
-			vt := b.Mul(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
-			vf, vt = b.FMA(u, c.iv.At(from), vf), b.FMA(u, c.iv.At(to), vt)
+			e := branchEnds{}
+			e.iv, e.jv = p.ends(b, c.iv, l)
+			e.vf, e.vt = p.ends(b, c.v, l)
+			e.vf, e.vt = b.Add(e.vf, e.vf), b.Add(e.vt, e.vt)
+			vf := b.Mul(e.vf, b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l))))
+			vt := b.Mul(e.vt, b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
+			vf, vt = b.FMA(u, e.iv, vf), b.FMA(u, e.jv, vt)
 			sums(len(l), func(lo, hi int) {
 				from, to := from[lo:hi], to[lo:hi]
 				b.SetAdd(c.g0th.At(from), c.g0th.At(from), t[lo:hi])
@@ -56,7 +60,7 @@ func (p *plan) gradient(b *lanes.Builder) {
 				b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt[lo:hi])
 			})
 			if set.rated {
-				p.flowGradients(b, k, l)
+				p.flowGradients(b, k, l, e)
 			}
 		})
 	}
@@ -93,13 +97,17 @@ func (p *plan) split() (unrated, rated []int) {
 	return unrated, indices(len(p.rated))
 }
 
+// branchEnds are 1/V and 2V at both ends of some branches.
+type branchEnds struct{ iv, jv, vf, vt lanes.Col }
+
 // flowMultipliers weigh Pf, Qf, Pt and Qt of some branches.
 type flowMultipliers struct{ alpha, beta, gamma, delta lanes.Col }
 
 // multipliers are those of the balances at the branches' ends.
-func (p *plan) multipliers(_ *lanes.Builder, l []int) flowMultipliers {
-	from, to := pick(p.net.From, l), pick(p.net.To, l)
-	return flowMultipliers{p.lp.At(from), p.lq.At(from), p.lp.At(to), p.lq.At(to)}
+func (p *plan) multipliers(b *lanes.Builder, l []int) (x flowMultipliers) {
+	x.alpha, x.gamma = p.ends(b, p.lp, l)
+	x.beta, x.delta = p.ends(b, p.lq, l)
+	return x
 }
 
 // combine returns T and U.
@@ -118,10 +126,9 @@ func (p *plan) combine(b *lanes.Builder, l []int, x flowMultipliers) (t, u lanes
 
 // flowGradients writes ∇|S|² = 2P∇P + 2Q∇Q at both ends of rated branches, less
 // ∇(rate²·V²) where limits are of currents.
-func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
+func (p *plan) flowGradients(b *lanes.Builder, k, l []int, e branchEnds) {
 	c := &p.cells
 	zero, nr := p.constant(0), len(p.rated)
-	from, to := pick(p.net.From, l), pick(p.net.To, l)
 	end := func(first int, x flowMultipliers, gf, bf, gt, bt lanes.Col) {
 		index := make([]int, len(k))
 		for i := range k {
@@ -129,13 +136,11 @@ func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 		}
 		t, u := p.combine(b, l, x)
 		b.Copy(c.qth.At(index), t)
-		vf, vt := b.Mul(u, c.iv.At(from)), b.Mul(u, c.iv.At(to))
+		vf, vt := b.Mul(u, e.iv), b.Mul(u, e.jv)
 		if gf != nil {
-			vf = b.FMA(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, bf, b.Mul(x.alpha, gf)), vf)
-			vf = p.lessLimit(b, vf, c.v.At(from), k)
+			vf = p.lessLimit(b, b.FMA(e.vf, b.FNMA(x.beta, bf, b.Mul(x.alpha, gf)), vf), e.vf, k)
 		} else {
-			vt = b.FMA(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, bt, b.Mul(x.gamma, gt)), vt)
-			vt = p.lessLimit(b, vt, c.v.At(to), k)
+			vt = p.lessLimit(b, b.FMA(e.vt, b.FNMA(x.delta, bt, b.Mul(x.gamma, gt)), vt), e.vt, k)
 		}
 		b.Copy(c.qvi.At(index), vf)
 		b.Copy(c.qvj.At(index), vt)
@@ -146,12 +151,12 @@ func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 	end(nr, flowMultipliers{zero, zero, pt, qt}, nil, nil, c.gtt.At(l), c.btt.At(l))
 }
 
-// lessLimit is a derivative by V of |S|² less that of rate²·V², where that is the limit.
-func (p *plan) lessLimit(b *lanes.Builder, d, v lanes.Col, rated []int) lanes.Col {
+// lessLimit is a derivative by V of |S|² less that of rate²·V², where that is the limit; double is 2V.
+func (p *plan) lessLimit(b *lanes.Builder, d, double lanes.Col, rated []int) lanes.Col {
 	if !p.current {
 		return d
 	}
-	return b.FNMA(b.Add(v, v), p.rate2.At(rated), d)
+	return b.FNMA(double, p.rate2.At(rated), d)
 }
 
 // addLimits adds Jhᵀ·mult to the gradient columns.

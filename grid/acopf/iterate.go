@@ -35,7 +35,7 @@ func (w *worker) run(q *queue) {
 			}
 		}
 		w.factorise()
-		w.m.Run(programPredictor)
+		w.direction(programPredictor)
 		w.pivotedSolve()
 		w.m.Run(programExpand)
 		w.pivotedExpand()
@@ -51,9 +51,16 @@ func (w *worker) run(q *queue) {
 	}
 }
 
+// direction solves for the bus blocks of the affine direction or the one that is taken.
+func (w *worker) direction(targets int) {
+	w.m.Run(targets)
+	w.m.Run(programGather)
+	w.m.Run(programSolve)
+}
+
 // correct computes every lane's direction for its barrier, and its step lengths.
 func (w *worker) correct() {
-	w.m.Run(programCorrector)
+	w.direction(programCorrector)
 	w.refine()
 	w.pivotedSolve()
 	w.m.Run(programExpand)
@@ -367,6 +374,7 @@ func (w *worker) refine() {
 		if !unsolved {
 			return
 		}
+		m.Run(programSolve)
 		m.Run(programCorrect)
 	}
 }

@@ -21,7 +21,13 @@ type blocks struct{ p *plan }
 
 // pair is the index of two places in pairs and offDiag.
 func (p *plan) pair(later, earlier int) (index int, ok bool) {
-	return slices.BinarySearchFunc(p.pairs, [2]int{later, earlier}, byEarlier)
+	first := p.pairsAt[earlier]
+	for i, pair := range p.pairs[first:p.pairsAt[earlier+1]] {
+		if pair[0] == later {
+			return first + i, true
+		}
+	}
+	return 0, false
 }
 
 // diagonal is a cell of each bus's own block; row ≥ col.
@@ -203,8 +209,9 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
 	from, to := pick(p.net.From, l), pick(p.net.To, l)
-	iv, jv := c.iv.At(from), c.iv.At(to)
-	vf2, vt2 := b.Add(c.v.At(from), c.v.At(from)), b.Add(c.v.At(to), c.v.At(to))
+	iv, jv := p.ends(b, c.iv, l)
+	vf2, vt2 := p.ends(b, c.v, l)
+	vf2, vt2 = b.Add(vf2, vf2), b.Add(vt2, vt2)
 	A, B := c.a.At(l), c.b.At(l)
 	C, D := c.c.At(l), c.d.At(l)
 	x := p.multipliers(b, l)
@@ -320,7 +327,7 @@ func (p *plan) addBranches(b *lanes.Builder, k *blocks, from, to []int, h [6]lan
 func (p *plan) factor(b *lanes.Builder) {
 	c := &p.cells
 	cells := func(blocks lanes.Col) lanes.Col {
-		var out lanes.Col
+		out := make(lanes.Col, 0, lanes.BlockCells*len(blocks))
 		for _, first := range blocks {
 			for i := range lanes.Ref(lanes.BlockCells) {
 				out = append(out, first+i)
@@ -368,9 +375,10 @@ func (p *plan) factor(b *lanes.Builder) {
 // column are the blocks below the diagonal of one of the factor's columns, in fw or fl.
 func (p *plan) column(c lanes.Col, k int) lanes.Col { return c[p.fill[k]:p.fill[k+1]] }
 
-// solve writes x = K⁻¹·work by the factor; work is overwritten.
-func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
+// solve writes sol = K⁻¹·res by the factor; res is overwritten.
+func (p *plan) solve(b *lanes.Builder) {
 	c := &p.cells
+	x, work := c.sol, c.res
 	first := func(v lanes.Col, indices ...int) (out lanes.Col) {
 		for _, k := range indices {
 			out = append(out, v[4*k])
@@ -391,9 +399,10 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	}
 }
 
-// residual writes res = rhs − K·sol and the largest entries of res and rhs.
+// residual writes res = rhs − K·sol and the largest entries of res and rhs, and keeps sol.
 func (p *plan) residual(b *lanes.Builder) {
 	c := &p.cells
+	b.Copy(c.fix, c.sol)
 	b.Copy(c.res, c.rhs)
 	var upper, lower, diagonal, solution lanes.Col
 	for k, d := range c.diag {
@@ -421,9 +430,8 @@ func (p *plan) residual(b *lanes.Builder) {
 	b.AbsMax(c.maxRhs, c.rhs)
 }
 
-// correct writes sol += K⁻¹·res in the lanes that ask for it.
+// correct writes what the residual kept, corrected by sol = K⁻¹·res in the lanes that ask for it.
 func (p *plan) correct(b *lanes.Builder) {
 	c := &p.cells
-	p.solve(b, c.fix, c.res)
-	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.sol))
+	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.fix))
 }

@@ -50,7 +50,9 @@ func TestFactorAgainstDense(t *testing.T) {
 			}
 			k := p.dense()
 			p.m.Run(programFactor)
-			p.m.Run(programPredictor)
+			for _, program := range []int{programPredictor, programGather, programSolve} {
+				p.m.Run(program)
+			}
 			var eigen mat.EigenSym
 			if !eigen.Factorize(k, false) {
 				t.Fatal("no eigenvalues")
@@ -84,6 +86,7 @@ func TestFactorAgainstDense(t *testing.T) {
 				t.Errorf("%s %d: residual %g, want at most %g", name, seed, got, bound)
 			}
 			p.m.Set(pl.refine[0], 0, -1)
+			p.m.Run(programSolve)
 			p.m.Run(programCorrect)
 			if d := distance(); !(d <= 1e-9) {
 				t.Errorf("%s %d: the corrected solution is off by %g", name, seed, d)

@@ -33,6 +33,7 @@ type plan struct {
 	hasGenerator  []bool // buses
 	order         elimination.Order
 	pairs         [][2]int // of places that a branch joins, the later one first, ascending by the earlier one
+	pairsAt       []int    // where those of each earlier place begin
 	fill          []int    // where the blocks of each column of the factor begin
 	rated         []int    // branches with a limit on |S|
 	angleLo       []int    // branches with a limit on the angle difference
@@ -60,13 +61,14 @@ const (
 	programGradient          // gradient of the Lagrangian and the norms of the KKT conditions
 	programAssemble          // the KKT matrix
 	programFactor            // its block LDLᵀ
-	programPredictor         // the affine direction, bus blocks only
-	programCorrector         // the direction that is taken, bus blocks only
-	programResidual          // of the last solve
-	programCorrect           // one correction of it
+	programPredictor         // targets and Newton's multipliers w of the affine direction
+	programCorrector         // of the direction that is taken
+	programGather            // the right-hand side from w
+	programSolve             // its solution, or that of a residual: the direction, bus blocks only
+	programResidual          // of the last solve, which is kept
+	programCorrect           // what was kept, corrected by the last solve
 	programExpand            // the rest of the direction
 	programReach             // how far it may go
-	programGather            // the right-hand side alone, from w
 	programSave              // keeps the primal iterate
 	programMovePrimal        // a step from what was kept
 	programMoveDual
@@ -263,6 +265,7 @@ func (p *plan) constant(v float64) lanes.Col {
 func (p *plan) allocate() {
 	n := p.layout.New
 	units, m, nr := 2*p.ng, p.rows().n, len(p.rated)
+	p.layout.Reserve(36*p.nb + (13+p.degree)*units + 12*m + 12*nr + 18*p.nl)
 	col := func(size int, cols ...*lanes.Col) {
 		for _, c := range cols {
 			*c = n(size)
@@ -295,8 +298,12 @@ func (p *plan) allocate() {
 			*c = p.layout.Blocks(count)
 		}
 	}
-	p.pairs, p.fill = p.adjacentPairs(), make([]int, p.nb+1)
+	p.pairs, p.pairsAt, p.fill = p.adjacentPairs(), make([]int, p.nb+1), make([]int, p.nb+1)
+	for _, pair := range p.pairs {
+		p.pairsAt[pair[1]+1]++
+	}
 	for k, below := range p.order.Below {
+		p.pairsAt[k+1] += p.pairsAt[k]
 		p.fill[k+1] = p.fill[k] + len(below)
 	}
 	blocks(p.nb, &c.diag, &c.fd, &c.fp)

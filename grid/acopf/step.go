@@ -2,8 +2,7 @@ package acopf
 
 import "github.com/gpc-engine/gpc/internal/simd/lanes"
 
-// newton writes the program of one Newton direction up to the solve: right-hand
-// side and solution for the bus blocks.
+// newton writes the program of one Newton direction up to the right-hand side.
 //
 // With ds = −(h + s) − Jh dx and dz = (target − z ds)/s − z the limits leave
 // their multipliers' place to w = (target + z (h + s))/s. The affine step has
@@ -19,12 +18,9 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 	}
 	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
 	p.softTargets(b, corrector)
-	p.gather(b)
-	b.Copy(c.res, c.rhs)
-	p.solve(b, c.sol, c.res)
 }
 
-// gather writes the right-hand side from the multipliers w of the limits.
+// gather writes the right-hand side from the multipliers w of the limits, and as the residual of no direction.
 func (p *plan) gather(b *lanes.Builder) {
 	c := &p.cells
 	zero := p.constant(0)
@@ -60,6 +56,7 @@ func (p *plan) gather(b *lanes.Builder) {
 	for _, ref := range p.net.References {
 		b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
 	}
+	b.Copy(c.res, c.rhs)
 }
 
 // expand writes the step of all eliminated variables.
@@ -89,27 +86,24 @@ func (p *plan) expand(b *lanes.Builder) {
 		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
 	}
 	nr := len(p.rated)
-	for end, interval := range [][2]int{r.sf, r.st} {
-		groups(indices(nr), func(k []int) {
-			l := pick(p.rated, k)
-			from, to := pick(p.net.From, l), pick(p.net.To, l)
+	groups(indices(nr), func(k []int) {
+		l := pick(p.rated, k)
+		difference := b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
+		from, to := p.ends(b, dv, l)
+		for end, interval := range [][2]int{r.sf, r.st} {
 			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
-			t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
-			t = b.FMA(q(c.qvi), dv.At(from), t)
-			t = b.FMA(q(c.qvj), dv.At(to), t)
+			t := b.Mul(q(c.qth), difference)
+			t = b.FMA(q(c.qvi), from, t)
+			t = b.FMA(q(c.qvj), to, t)
 			t = b.Add(t, part(c.r, interval).At(k))
 			b.SetSub(part(c.ds, interval).At(k), zero, t)
-		})
-	}
-	difference := func(l []int) lanes.Col {
-		return b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
-	}
-	{
-		if l := p.angleLo; len(l) > 0 {
-			b.SetSub(part(c.ds, r.aLo), difference(l), part(c.r, r.aLo))
 		}
-		if l := p.angleHi; len(l) > 0 {
-			b.SetSub(part(c.ds, r.aHi), b.Sub(zero, difference(l)), part(c.r, r.aHi))
+	})
+	{
+		low, high := p.differences(b, dth)
+		b.SetSub(part(c.ds, r.aLo), low, part(c.r, r.aLo))
+		if len(high) > 0 {
+			b.SetSub(part(c.ds, r.aHi), b.Sub(zero, high), part(c.r, r.aHi))
 		}
 		if len(p.segmentOf) > 0 {
 			t := b.FNMA(c.slope, c.du.At(pick(p.linear, p.segmentOf)), c.dy.At(p.segmentOf))
@@ -183,8 +177,8 @@ func (p *plan) moveDual(b *lanes.Builder) {
 
 // build writes all programs.
 func (p *plan) build() {
+	b := lanes.NewBuilder(&p.layout)
 	write := func(index int, f func(b *lanes.Builder)) {
-		b := lanes.NewBuilder(&p.layout)
 		f(b)
 		p.programs[index] = b.Program()
 	}
@@ -194,11 +188,12 @@ func (p *plan) build() {
 	write(programFactor, p.factor)
 	write(programPredictor, func(b *lanes.Builder) { p.newton(b, false) })
 	write(programCorrector, func(b *lanes.Builder) { p.newton(b, true) })
+	write(programGather, p.gather)
+	write(programSolve, p.solve)
 	write(programResidual, p.residual)
 	write(programCorrect, p.correct)
 	write(programExpand, p.expand)
 	write(programReach, p.reach)
-	write(programGather, p.gather)
 	write(programSave, p.save)
 	write(programMovePrimal, p.movePrimal)
 	write(programMoveDual, p.moveDual)

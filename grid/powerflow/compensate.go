@@ -7,8 +7,12 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Compensation ends after compensatedSteps, or where a step does not halve the mismatch.
-const compensatedSteps = 15
+// Compensation ends after compensatedSteps since the last switch of buses, or where a step does not halve the mismatch. After a
+// switch slowSteps may: the first step leaves what the other mismatches do to the switched rows.
+const (
+	compensatedSteps = 15
+	slowSteps        = 2
+)
 
 // restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
 func (o *Outages) restoreBase() bool {
@@ -17,18 +21,15 @@ func (o *Outages) restoreBase() bool {
 		if err := s.specify(o.input); err != nil {
 			return false
 		}
-		// Enforced limits are those of the base. Newton's method solves outages that would switch one.
-		copy(s.atLimit, o.atLimit)
-		copy(s.qs, o.qs)
-		for b, h := range s.atLimit {
-			if h != 0 {
-				s.kind[b] = network.PQ
-			}
-		}
 		copy(s.lu.data, o.data)
 		copy(s.lu.inverse, o.inverse)
 		o.hasBaseFactors = true
 	}
+	// Enforced limits are those of the base.
+	copy(s.atLimit, o.atLimit)
+	copy(s.kind, o.kinds)
+	copy(s.qs, o.qs)
+	clear(s.released)
 	return true
 }
 
@@ -56,6 +57,10 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 		return false
 	}
 	o.lengths = o.lengths[:0]
+	if r := o.responses; r != nil {
+		r.switched = r.switched[:0]
+	}
+	steps, slow := 0, 0 // since the last switch
 	for previous := o.firstMismatch(c); ; previous = out.Mismatch {
 		o.solve(c, factors)
 		o.freezeIsland()
@@ -65,13 +70,47 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 		s.rotate(scale)
 		o.addStep(scale)
 		s.inject()
-		if out.Mismatch, out.MismatchBus = s.mismatch(); out.Mismatch <= tolerance {
-			return o.accept(out, tolerance)
+		out.Mismatch, out.MismatchBus = o.mismatch()
+		if out.Mismatch <= max(tolerance, o.switchMismatch()) {
+			switched := o.opt.EnforceQ && s.enforce(out)
+			if !switched && out.Mismatch <= tolerance {
+				out.Status = Converged
+				return true
+			}
+			if switched {
+				if !o.responses.follow(o, c, factors) {
+					return false
+				}
+				o.responses.release(s)
+				s.inject()
+				out.Mismatch, out.MismatchBus = o.mismatch()
+				o.lengths, steps, slow = o.lengths[:0], 0, slowSteps
+				continue
+			}
 		}
-		if !(out.Mismatch < previous/2) || out.Iterations == compensatedSteps {
+		if !(out.Mismatch < previous/2) {
+			slow--
+		}
+		if steps++; slow < 0 || steps == compensatedSteps {
 			return false
 		}
 	}
+}
+
+// switchMismatch is the mismatch up to which buses switch.
+func (o *Outages) switchMismatch() float64 {
+	if o.opt.EnforceQ {
+		return reactiveSlack / 10
+	}
+	return 0
+}
+
+// mismatch writes the mismatches as the right-hand side, and returns the largest one and its bus.
+func (o *Outages) mismatch() (worst float64, bus int) {
+	if o.responses != nil {
+		return o.responses.mismatch(o.s)
+	}
+	return o.s.mismatch()
 }
 
 // accept says whether a compensated solution is a power flow within enforced reactive limits.
@@ -83,7 +122,6 @@ func (o *Outages) accept(out *Solution, tolerance float64) bool {
 	if !o.opt.EnforceQ {
 		return true
 	}
-	o.hasBaseFactors = false // enforce may switch buses
 	return !o.s.enforce(out)
 }
 
@@ -119,21 +157,29 @@ func (o *Outages) solve(c *change, factors *smallLU) {
 	lu := o.s.lu
 	x := lu.rhs
 	lu.forward()
-	var u [columns]float64
-	for _, k := range o.path {
-		z, x0, x1 := &o.upperHalves[k], x[2*k], x[2*k+1]
-		for i := range u {
-			u[i] += z[i]*x0 + z[columns+i]*x1
-		}
-	}
+	u := o.branchValues(x)
 	y := c.times(&u)
 	factors.solve(&y)
+	if o.responses != nil {
+		o.responses.solve(x, &u, &y)
+	}
 	for _, k := range o.path {
 		z := &o.lowerHalves[k]
 		x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
 		x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
 	}
 	lu.backward()
+}
+
+// branchValues are the unknowns of the branch's rows for x, which is A⁻¹ times a right-hand side.
+func (o *Outages) branchValues(x []float64) (u [columns]float64) {
+	for _, k := range o.path {
+		z, x0, x1 := &o.upperHalves[k], x[2*k], x[2*k+1]
+		for i := range u {
+			u[i] += z[i]*x0 + z[columns+i]*x1
+		}
+	}
+	return u
 }
 
 // broyden turns a step of the changed base Jacobian into one of Broyden's method, whose inverse Jacobians are stored
@@ -198,7 +244,8 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 		o.lowerHalves[c.row[j]/2][index], o.upperHalves[c.row[j]/2][index] = 1, 1
 	}
 	o.s.lu.halves(o.lowerHalves, o.upperHalves, o.path)
-	var inverse, small [columns][columns]float64
+	var small [columns][columns]float64
+	inverse := &c.inverse
 	for _, k := range o.path {
 		l, r := &o.lowerHalves[k], &o.upperHalves[k]
 		for i := range columns {
@@ -234,6 +281,9 @@ type change struct {
 	row      [columns]int
 	entries  [columns][columns]float64
 	mismatch [columns]float64
+	// reactive are the entries of the reactive balances' rows, also of those that the base does not have; inverse is
+	// the inverse base Jacobian in these rows and columns.
+	reactive, inverse [columns][columns]float64
 }
 
 // times is the change times a vector of its columns.
@@ -281,10 +331,10 @@ func (o *Outages) change(branch int) *change {
 			if column < 0 {
 				return
 			}
-			for r := range 2 {
-				if r == 0 || s.kind[b] == network.PQ {
-					c.entries[row[i]+r][column], c.entries[row[i]+r][column+1] = -block[2*r], -block[2*r+1]
-				}
+			c.entries[row[i]][column], c.entries[row[i]][column+1] = -block[0], -block[1]
+			c.reactive[row[i]+1][column], c.reactive[row[i]+1][column+1] = -block[2], -block[3]
+			if s.kind[b] == network.PQ {
+				c.entries[row[i]+1] = c.reactive[row[i]+1]
 			}
 		}
 		put(row[i], [4]float64{-h, n + 2*v2*self[i][0], n, h - 2*v2*self[i][1]})

@@ -22,6 +22,7 @@ type Outages struct {
 	opt     Options
 	base    *Solution
 	atLimit []int8
+	kinds   []network.Kind
 	qs      []float64 // of the base, with enforced reactive limits
 
 	data, inverse            []float64 // factors at the base solution
@@ -31,7 +32,8 @@ type Outages struct {
 	path                     []int32   // their positions that are not zero
 	steps                    [][]float64
 	lengths                  []float64 // squared, of these steps
-	dead                     []bool    // buses of islands without a reference
+	responses                *responses // with enforced reactive limits
+	dead                     []bool     // buses of islands without a reference
 	bridges                  []bool
 	queue                    [2][]int32 // buses on either side of a bridge
 	visited                  []int
@@ -82,7 +84,10 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	if !s.lu.factorise() {
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
-	o.atLimit, o.qs = slices.Clone(s.atLimit), slices.Clone(s.qs)
+	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
+	if opt.EnforceQ {
+		o.responses = s.newResponses()
+	}
 	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.e, o.f = slices.Clone(s.e), slices.Clone(s.f)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)

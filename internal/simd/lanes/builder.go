@@ -12,6 +12,13 @@ type Col []Ref
 
 // At returns the column of the listed elements.
 func (c Col) At(index []int) Col {
+	n := 0
+	for n < len(index) && index[n] == index[0]+n {
+		n++
+	}
+	if n > 0 && n == len(index) {
+		return c[index[0] : index[0]+n : index[0]+n]
+	}
 	out := make(Col, len(index))
 	for i, j := range index {
 		out[i] = c[j]
@@ -20,25 +27,42 @@ func (c Col) At(index []int) Col {
 }
 
 // Layout hands out cells.
-type Layout struct{ next, top Ref }
+type Layout struct {
+	next, top Ref
+	cells     Col // by number
+}
+
+// numbered is a list of cells by number, of n at least.
+func numbered(cells Col, n int, kind Ref) Col {
+	if n > len(cells) {
+		cells = slices.Grow(cells, n-len(cells))
+		for i := len(cells); i < cap(cells); i++ {
+			cells = append(cells, Ref(i)|kind)
+		}
+	}
+	return cells
+}
+
+// Reserve has a hint of the number of cells: columns of up to that many are known to be of cells one behind another.
+func (l *Layout) Reserve(n int) { l.cells = numbered(l.cells, n, 0) }
 
 // New returns a column of n new cells.
 func (l *Layout) New(n int) Col {
-	c := make(Col, n)
-	for i := range c {
-		c[i] = l.next
-		l.next++
-	}
+	first := int(l.next)
+	l.Reserve(first + n)
+	l.next += Ref(n)
 	l.top = max(l.top, l.next)
-	return c
+	return l.cells[first : first+n : first+n]
 }
 
 // Blocks returns n new 4×4 blocks, each by its first cell.
 func (l *Layout) Blocks(n int) Col {
 	c := make(Col, n)
 	for i := range c {
-		c[i] = l.New(BlockCells)[0]
+		c[i] = l.next
+		l.next += BlockCells
 	}
+	l.top = max(l.top, l.next)
 	return c
 }
 
@@ -58,11 +82,20 @@ type Builder struct {
 	row      int
 	count    int // place of that run's number of repetitions
 	columns  []column
-	columnOf []int32 // of each temporary cell
+	columnOf []int32 // of each columnStep temporary cells
+	cells    Col     // the temporary cells by number
+	emitted  int32   // operations on columns
+	size
 }
 
-// column is one of temporary cells.
-type column struct{ first, n Ref }
+// columnStep divides the number of a column's first temporary cell. One cell at least is unused behind each.
+const columnStep = 32
+
+// column is one of temporary cells, with the operations on columns that write it first and use it last.
+type column struct {
+	first, n   Ref
+	start, end int32
+}
 
 // temporaryBit marks a Ref that has no cell yet.
 const temporaryBit Ref = 1 << 31
@@ -70,12 +103,13 @@ const temporaryBit Ref = 1 << 31
 // NewBuilder returns a builder whose temporaries lie above the layout's cells.
 func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 
-// Program returns what was written.
+// Program returns what was written. The builder begins the next one.
 func (b *Builder) Program() *Program {
 	b.close()
 	b.place()
-	p := &Program{code: stretched(b.code), cells: b.layout.Cells(), temporaries: uint32(b.layout.next)}
-	p.count()
+	p := &Program{code: b.code, cells: b.layout.Cells(), temporaries: uint32(b.layout.next), size: b.size}
+	b.code, b.size = nil, size{}
+	b.columns, b.columnOf, b.emitted = b.columns[:0], b.columnOf[:0], 0
 	return p
 }
 
@@ -93,34 +127,28 @@ func Join(programs ...*Program) *Program {
 			}
 		})
 		joined.cells, joined.temporaries = max(joined.cells, p.cells), max(joined.temporaries, p.temporaries)
+		joined.operations += p.operations
+		joined.flops += p.flops
 	}
 	b.close()
-	joined.code = b.code
-	joined.count()
+	joined.code, joined.runs = b.code, b.runs
 	return joined
 }
 
 // close ends the chunk at work, and with it its last run.
 func (b *Builder) close() {
-	n := len(b.chunk)
-	if slack := cap(b.chunk) - n - 1; slack < 0 || slack > n/16 {
-		b.chunk = append(make([]uint32, 0, n+1), b.chunk...)
-	}
-	b.code = append(b.code, append(b.chunk, uint32(opEnd)))
-	b.chunk, b.op = nil, opEnd
+	chunk := append(make([]uint32, 0, len(b.chunk)+1), b.chunk...)
+	b.code = append(b.code, append(chunk, uint32(opEnd)))
+	b.chunk, b.op = b.chunk[:0], opEnd
 }
 
 // grow makes room for n more words in the chunk at work and returns them.
 func (b *Builder) grow(n int) []uint32 {
 	offset := len(b.chunk)
-	if most := cap(b.chunk); offset+n > most {
-		more := min(chunkWords, max(2*most, offset+n, 64))
-		if len(b.code) > 0 {
-			more = chunkWords
-		}
-		b.chunk = append(make([]uint32, 0, more), b.chunk...)
+	if offset+n > cap(b.chunk) && b.layout != nil {
+		b.chunk = slices.Grow(b.chunk, min(chunkWords, int(b.layout.next)))
 	}
-	b.chunk = b.chunk[:offset+n]
+	b.chunk = slices.Grow(b.chunk, n)[:offset+n]
 	return b.chunk[offset:]
 }
 
@@ -139,6 +167,7 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 		words[0], words[1] = uint32(o), 0
 		b.op, b.head = o, head
 		b.row, b.count = row, len(b.chunk)-header+1
+		b.runs++
 		if o.headed() {
 			words[2] = uint32(head)
 		}
@@ -149,6 +178,7 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	n = min(n, (chunkWords-end-len(b.chunk))/k)
 	args := b.grow(n * k)
 	b.chunk[b.count] += uint32(n)
+	b.add(o, row, n)
 	return args
 }
 
@@ -156,92 +186,137 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 // leaves its cells to the next of its length that is written, the latest first, so that what is
 // in use stays in the nearest cache.
 func (b *Builder) place() {
-	last := make([]int, len(b.columns)) // operation that uses it last
-	b.eachTemporary(func(offset int, word *uint32) { last[b.columnOf[Ref(*word)&^temporaryBit]] = offset })
-	const unset = temporaryBit
-	cell := slices.Repeat([]Ref{unset}, len(b.columns))
-	free := map[Ref][]Ref{} // by length
 	next := b.layout.next
-	var expired []int32 // with the operation before
-	previous := 0
-	b.eachTemporary(func(offset int, word *uint32) {
-		if offset != previous {
-			for _, c := range expired {
-				n := b.columns[c].n
-				free[n] = append(free[n], cell[c])
-			}
-			expired, previous = expired[:0], offset
-		}
-		id := Ref(*word) &^ temporaryBit
-		c := b.columnOf[id]
-		column := b.columns[c]
-		if cell[c] == unset {
-			if f := free[column.n]; len(f) > 0 {
-				cell[c], free[column.n] = f[len(f)-1], f[:len(f)-1]
-			} else {
-				cell[c] = next
-				next += column.n
+	cell := make([]Ref, len(b.columns))
+	// The columns that each operation uses last, as a list: one more than its first, and of each column one more than the next.
+	expired, following := make([]int32, b.emitted), make([]int32, len(b.columns))
+	for i, c := range b.columns {
+		following[i], expired[c.end] = expired[c.end], int32(i+1)
+	}
+	free := map[Ref][]Ref{} // by length
+	done := int32(0)
+	for i, c := range b.columns {
+		for ; done < c.start; done++ {
+			for e := expired[done]; e > 0; e = following[e-1] {
+				n := b.columns[e-1].n
+				free[n] = append(free[n], cell[e-1])
 			}
 		}
-		*word = uint32(cell[c] + id - column.first)
-		if last[c] == offset {
-			expired = append(expired, c)
-			last[c] = -1
+		if f := free[c.n]; len(f) > 0 {
+			cell[i], free[c.n] = f[len(f)-1], f[:len(f)-1]
+		} else {
+			cell[i] = next
+			next += c.n
 		}
-	})
+	}
+	for _, chunk := range b.code {
+		for i, word := range chunk { // no number has the bit
+			if id := Ref(word) &^ temporaryBit; id != Ref(word) {
+				c := b.columnOf[id/columnStep]
+				chunk[i] = uint32(cell[c] + id - b.columns[c].first)
+			}
+		}
+	}
 	b.layout.top = max(b.layout.top, next)
 }
 
-// eachTemporary calls f with the operands that have no cell yet, and the number of their operation. The head of a run is the
-// last operation's.
-func (b *Builder) eachTemporary(f func(offset int, word *uint32)) {
-	offset := 0
-	forEachRun(b.code, func(r run) {
-		k := operands[r.op]
-		for i := range r.args {
-			if Ref(r.args[i])&temporaryBit != 0 {
-				f(offset+i/k, &r.args[i])
-			}
-		}
-		offset += len(r.args) / k
-		for i := range r.head {
-			if Ref(r.head[i])&temporaryBit != 0 {
-				f(offset-1, &r.head[i])
-			}
-		}
-	})
-}
-
-// emit appends one operation per element, joining it to the run before it when
-// that is of the same operation.
+// emit appends one operation per element, in stretches where the operands allow them.
 func (b *Builder) emit(o op, n int, cols ...Col) {
 	if n == 0 {
 		return
 	}
+	sequence := n
 	for k, c := range cols {
 		if len(c) != n && len(c) != 1 {
 			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
 		}
+		if s := b.use(c); len(c) > 1 {
+			sequence = min(sequence, s)
+		}
 	}
+	b.emitted++
 	head := Ref(0)
 	if reduces[o] {
 		head, cols = cols[0][0], cols[1:]
 	}
-	width := operands[o]
+	if sequence < shortest || !o.stretches() {
+		b.plain(o, head, cols, 0, n)
+		return
+	}
 	for start := 0; start < n; {
-		args := b.extend(o, head, 0, n-start)
-		for k, c := range cols {
-			i := start
-			for w := k; w < len(args); w += width {
-				if len(c) == 1 {
-					args[w] = uint32(c[0])
-				} else {
-					args[w] = uint32(c[i])
-				}
-				i++
+		end, repeats, strides := start, 1, 0
+		for ; end < n; end += max(1, repeats-1) { // the last one of a sequence may begin the next
+			if repeats, strides = longest(o, cols, end, n, sequence < n); repeats >= shortest {
+				break
 			}
 		}
-		start += len(args) / width
+		b.plain(o, head, cols, start, min(end, n))
+		if start = end; end < n {
+			words := b.extend(o+stretch, head, strides, 1)
+			words[0] = uint32(repeats)
+			b.add(o, 0, repeats-1)
+			for k, c := range cols {
+				words[1+k] = uint32(c[min(end, len(c)-1)])
+			}
+			start += repeats
+		}
+	}
+}
+
+// plain appends the repetitions from start to end.
+func (b *Builder) plain(o op, head Ref, cols []Col, start, end int) {
+	width := operands[o]
+	for start < end {
+		args := b.extend(o, head, 0, end-start)
+		count := len(args) / width
+		for k, c := range cols {
+			if w := k; len(c) == 1 {
+				for ; w < len(args); w += width {
+					args[w] = uint32(c[0])
+				}
+			} else {
+				for _, r := range c[start : start+count] {
+					args[w] = uint32(r)
+					w += width
+				}
+			}
+		}
+		start += count
+	}
+}
+
+// use notes a column of the operation at work. It returns the length of the longest sequence of its cells that a stretch may
+// have.
+func (b *Builder) use(c Col) (sequence int) {
+	const none = 2
+	length, step, last := 1, Ref(none), c[0]
+	b.useCell(last)
+	known := b.layout.cells
+	if last&temporaryBit != 0 {
+		known = b.cells
+	}
+	if i := int(last &^ temporaryBit); i < len(known) && &known[i] == &c[0] {
+		return len(c)
+	}
+	for _, r := range c[1:] {
+		next := r - last
+		if last = r; next == step {
+			length++
+			continue
+		}
+		sequence, length, step = max(sequence, length), 2, next
+		if next > 1 {
+			length, step = 1, none
+		}
+		b.useCell(r)
+	}
+	return max(sequence, length)
+}
+
+// useCell notes the column of a cell, if that is temporary.
+func (b *Builder) useCell(r Ref) {
+	if r&temporaryBit != 0 {
+		b.columns[b.columnOf[r&^temporaryBit/columnStep]].end = b.emitted
 	}
 }
 
@@ -256,14 +331,18 @@ func length(cols ...Col) int {
 }
 
 func (b *Builder) fresh(o op, cols ...Col) Col {
-	n := length(cols...)
-	d := make(Col, n)
-	b.columns = append(b.columns, column{first: Ref(len(b.columnOf)), n: Ref(n)})
-	for i := range d {
-		d[i] = Ref(len(b.columnOf)) | temporaryBit
-		b.columnOf = append(b.columnOf, int32(len(b.columns)-1))
+	n, first := length(cols...), len(b.columnOf)*columnStep
+	for range n/columnStep + 1 {
+		b.columnOf = append(b.columnOf, int32(len(b.columns)))
 	}
-	b.emit(o, n, append([]Col{d}, cols...)...)
+	b.columns = append(b.columns, column{first: Ref(first), n: Ref(n), start: b.emitted})
+	if first+n > len(b.cells) {
+		b.cells = numbered(b.cells, first+max(n, int(b.layout.next)), temporaryBit)
+	}
+	d := b.cells[first : first+n : first+n]
+	var operands [4]Col
+	operands[0] = d
+	b.emit(o, n, operands[:1+copy(operands[1:], cols)]...)
 	return d
 }
 
@@ -375,6 +454,7 @@ func (b *Builder) RowSet(d, a, x Ref, n int) {
 	}
 	if n > 0 {
 		b.emit(opRowSet, 1, Col{d}, Col{a}, Col{x}, Col{Ref(n)})
+		b.flops += n
 	}
 }
 
@@ -398,6 +478,9 @@ func (b *Builder) SetDiv(d, x, y Col) { b.emit(opDiv, len(d), d, x, y) }
 
 // SetChoose writes d = y where x is not 0, as a NaN is not, and d = z elsewhere.
 func (b *Builder) SetChoose(d, x, y, z Col) { b.emit(opChoose, len(d), d, x, y, z) }
+
+// Clone returns x in cells one behind another.
+func (b *Builder) Clone(x Col) Col { return b.fresh(opCopy, x) }
 
 // Copy writes d = x.
 func (b *Builder) Copy(d, x Col) { b.emit(opCopy, len(d), d, x) }

@@ -95,11 +95,14 @@ const counts = 3
 // Program is a sequence of runs. It is made by a Builder, does not change, and
 // may be executed by any number of machines at once.
 type Program struct {
-	code                    [][]uint32 // see run; nil once it has been taken
-	cells                   int        // one more than the largest cell that is used
-	runs, operations, flops int
-	temporaries             uint32 // cells from here on have no value after it
+	code        [][]uint32 // see run; nil once it has been taken
+	cells       int        // one more than the largest cell that is used
+	temporaries uint32     // cells from here on have no value after it
+	size
 }
+
+// size counts runs, the repetitions of all of them, and their floating-point operations.
+type size struct{ runs, operations, flops int }
 
 // chunkWords is the most words of one chunk of a program, whose end costs one more run.
 // Programs of millions of operations grow by chunks, without copies and slack.
@@ -160,18 +163,6 @@ func (r *run) isNumber(i int) bool {
 	return r.op >= stretch && i%r.op.words() == 0 || r.op == opRowSet && i%operands[opRowSet] == counts
 }
 
-// repetitions is how often the operation is done.
-func (r *run) repetitions() int {
-	if r.op < stretch {
-		return len(r.args) / operands[r.op]
-	}
-	n := 0
-	for i := 0; i < len(r.args); i += r.op.words() {
-		n += int(r.args[i])
-	}
-	return n
-}
-
 // forEachRun calls f with the runs of chunks of code, whose operands f may change.
 func forEachRun(code [][]uint32, f func(r run)) {
 	for _, c := range code {
@@ -214,26 +205,20 @@ var flops = [opCount]int{
 	opLess: 1, opAtMost: 1, opEqual: 1,
 }
 
-// count finds the numbers of runs, operations and flops.
-func (p *Program) count() {
-	forEachRun(p.code, func(r run) {
-		n := r.repetitions()
-		p.runs++
-		p.operations += n
-		switch r.op {
-		case opRow, opRowSum:
-			p.flops += 2 * r.row * n
-		case opRowSet:
-			for i := counts; i < len(r.args); i += operands[r.op] {
-				p.flops += int(r.args[i])
-			}
-		}
-		p.flops += flops[r.op.plain()] * n
-	})
+// add counts n repetitions, or one of a stretch.
+func (s *size) add(o op, row, n int) {
+	s.operations += n
+	if o.onRow() {
+		s.flops += 2 * row * n
+	}
+	s.flops += flops[o.plain()] * n
 }
 
 // widen turns offsets in cells of one width into those of another.
 func widen(code [][]uint32, from, to int) {
+	if from == to {
+		return
+	}
 	oldWidth, newWidth := uint32(from), uint32(to)
 	forEachRun(code, func(r run) {
 		for i, a := range r.head {

@@ -6,43 +6,17 @@ const shortest = 6
 // stretches tells the operations that may be repeated in stretches: those of single cells.
 func (o op) stretches() bool { return (o < opPivot || o > opUpper) && !o.onRow() && o != opRowSet }
 
-// stretched is code with stretches in the place of their repetitions. Every number is computed as before, in the same order.
-func stretched(code [][]uint32) [][]uint32 {
-	var b Builder
-	forEachRun(code, func(r run) {
-		k, head := operands[r.op], Ref(0)
-		if len(r.head) > 0 {
-			head = Ref(r.head[0])
-		}
-		for args := r.args; len(args) > 0; {
-			n, strides := 1, 0
-			if r.op.stretches() {
-				n, strides = longest(r.op, args)
-			}
-			if n < shortest {
-				copy(b.extend(r.op, head, r.row, 1), args[:k])
-				args = args[k:]
-				continue
-			}
-			words := b.extend(r.op+stretch, head, strides, 1)
-			words[0] = uint32(n)
-			copy(words[1:], args[:k])
-			args = args[n*k:]
-		}
-	})
-	b.close()
-	return b.code
-}
-
-// longest is how many repetitions at the beginning of args are a stretch, and its strides.
-func longest(o op, args []uint32) (n, strides int) {
-	k := operands[o]
-	if len(args) < shortest*k {
-		return 1, 0
+// longest is how many repetitions of an operation from start on are a stretch, and its strides. Unless they are gathered, the
+// cells of every column of more than one are one behind another.
+func longest(o op, cols []Col, start, n int, gathered bool) (most, strides int) {
+	if most = n - start; most < shortest {
+		return most, 0
 	}
-	most := len(args) / k
-	for q := range k {
-		switch args[k+q] - args[q] {
+	for q, c := range cols {
+		if len(c) == 1 {
+			continue
+		}
+		switch c[start+1] - c[start] {
 		case 0:
 		case 1:
 			strides |= 1 << q
@@ -54,18 +28,21 @@ func longest(o op, args []uint32) (n, strides int) {
 		if strides&1 == 0 {
 			return 1, 0
 		}
-		for q := 1; q < k; q++ {
-			most = min(most, independent(args[0], args[q], strides>>q&1 == 1, most))
+		for q, c := range cols[1:] {
+			most = min(most, independent(uint32(cols[0][start]), uint32(c[min(start, len(c)-1)]), strides>>(q+1)&1 == 1, most))
 		}
 	}
-	for n = 1; n < most; n++ {
-		for q := range k {
-			if args[n*k+q]-args[(n-1)*k+q] != uint32(strides>>q&1) {
-				return n, strides
-			}
+	for q, c := range cols {
+		if !gathered || len(c) == 1 {
+			continue
 		}
+		stride, i := Ref(strides>>q&1), start+1
+		for i < start+most && c[i]-c[i-1] == stride {
+			i++
+		}
+		most = i - start
 	}
-	return n, strides
+	return most, strides
 }
 
 // independent is how many repetitions, most at most, write cells from d without one that is read later.
