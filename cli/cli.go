@@ -48,6 +48,8 @@ type App struct {
 	// command (--json, --seed, --backend, --device, --threads, --tf32) are theirs too, Print heeds
 	// the first; they return errors of gpc.BadInput and ErrCheck.
 	Commands []func(*App) *cobra.Command
+	// Networks are the names that such a command takes in place of FILE.m; the shell completes them.
+	Networks []string
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
 	// Benchmarks make commands of bench beside gpc's.
@@ -206,7 +208,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.IntVar(&a.device, "device", -1, "with CUDA: the `number` of the device, as gpc doctor has it (default: the first usable one)")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
-		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
+		a.versionCommand(root.Version), a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
 		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.checkCommand(), a.benchCommand(),
 	)
 	for _, command := range a.Commands {
