@@ -64,7 +64,7 @@ type App struct {
 	args    []string       // of the command line that runs
 	signals chan os.Signal // that end a command; nil: none are heard
 	requeue *atomic.Bool   // whether the command has --requeue
-	meter   *meter         // of the terminal that standard error is; nil: it is none
+	meter   *meter         // of standard error; nil: it is no file
 	typed   bool           // whether standard input is a terminal
 
 	json    bool
@@ -145,8 +145,12 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	a.Stdin = interrupt.Reader(ctx, a.Stdin)
 	a.requeue = cmp.Or(a.requeue, new(atomic.Bool))
-	if a.meter = nil; terminal(a.Stderr) {
+	a.meter = nil
+	if _, file := a.Stderr.(*os.File); file {
 		a.meter = &meter{dst: a.Stderr}
+		if !terminal(a.Stderr) {
+			a.meter.every = lineEvery
+		}
 	}
 	defer a.meter.end()
 	root := a.root()
