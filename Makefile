@@ -157,7 +157,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzStage$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./lab/report
-	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./lab/compare
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./lab/report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
@@ -169,6 +169,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
+	$(FUZZ) -fuzz '^FuzzLoads$$' ./grid/series
 
 ## docs: the generated parts of README.md and docs/*.md alone: from records, from the help of commands, from the comments of JSON keys
 docs:
