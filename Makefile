@@ -14,6 +14,14 @@ STATICCHECK_VERSION := v0.8.2
 ## build: the gpc binary, without cgo, in bin
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
+	@$(MAKE) --no-print-directory build/modules
+
+# Once, what else the tests and go mod tidy need, here and in a system of one's own: then they work without a network.
+build/modules: go.mod go.sum lab/go.mod lab/go.sum internal/starter/template/go.mod.tmpl
+	@rm -rf build/crane
+	@if $(GO) list -deps -test ./... ./lab/... > /dev/null && GOWORK=off $(GO) mod tidy -diff > /dev/null \
+		&& bin/gpc new build/crane --source . > /dev/null && cd build/crane && GOWORK=off $(GO) mod tidy 2> /dev/null; \
+	then cd ../.. && rm -rf build/crane && touch $@; else echo 'modules that tests need are missing: make test and go mod tidy need a network' >&2; fi
 
 ## lab: the laboratory's program, which demonstrates, compares and draws reports, as bin/gpc-lab
 lab:
@@ -149,7 +157,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzStage$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./lab/report
-	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./lab/compare
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./lab/report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
@@ -161,6 +169,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
+	$(FUZZ) -fuzz '^FuzzLoads$$' ./grid/series
 
 ## docs: the generated parts of README.md and docs/*.md alone: from records, from the help of commands, from the comments of JSON keys
 docs:

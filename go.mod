@@ -1,6 +1,8 @@
 module github.com/gpc-engine/gpc
 
-go 1.26.8
+go 1.26
+
+toolchain go1.26.8
 
 require (
 	github.com/ebitengine/purego v0.11.3

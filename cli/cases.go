@@ -15,6 +15,13 @@ type listed struct {
 	Cases []gpc.Description `json:"cases"`
 }
 
+// versionCommand prints what --version does.
+func (a *App) versionCommand(build string) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: ExactArgs(0), Hidden: true, RunE: func(*cobra.Command, []string) error {
+		return a.Print(map[string]string{"version": build}, func(w io.Writer) { fmt.Fprintf(w, "%s version %s\n", a.Name, build) })
+	}}
+}
+
 func (a *App) casesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cases",

@@ -48,6 +48,8 @@ type App struct {
 	// command (--json, --seed, --backend, --device, --threads, --tf32) are theirs too, Print heeds
 	// the first; they return errors of gpc.BadInput and ErrCheck.
 	Commands []func(*App) *cobra.Command
+	// Networks are the names that such a command takes in place of FILE.m; the shell completes them.
+	Networks []string
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
 	// Benchmarks make commands of bench beside gpc's.
@@ -62,7 +64,7 @@ type App struct {
 	args    []string       // of the command line that runs
 	signals chan os.Signal // that end a command; nil: none are heard
 	requeue *atomic.Bool   // whether the command has --requeue
-	meter   *meter         // of the terminal that standard error is; nil: it is none
+	meter   *meter         // of standard error; nil: it is no file
 	typed   bool           // whether standard input is a terminal
 
 	json    bool
@@ -143,8 +145,12 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	a.Stdin = interrupt.Reader(ctx, a.Stdin)
 	a.requeue = cmp.Or(a.requeue, new(atomic.Bool))
-	if a.meter = nil; terminal(a.Stderr) {
+	a.meter = nil
+	if _, file := a.Stderr.(*os.File); file {
 		a.meter = &meter{dst: a.Stderr}
+		if !terminal(a.Stderr) {
+			a.meter.every = lineEvery
+		}
 	}
 	defer a.meter.end()
 	root := a.root()
@@ -206,7 +212,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.IntVar(&a.device, "device", -1, "with CUDA: the `number` of the device, as gpc doctor has it (default: the first usable one)")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
-		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
+		a.versionCommand(root.Version), a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(), a.frontCommand(),
 		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.checkCommand(), a.benchCommand(),
 	)
 	for _, command := range a.Commands {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,15 +77,10 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			a.warn(c, diagnosis.Remark)
 			opt.Target, opt.Tail, opt.Seed = float64(target), float64(tail), a.seed
 			opt.Threads, opt.Command = a.threads, a.CommandLine()
-			bars, lines := a.Stages(), a.logged(time.Now)
 			opt.Progress = func(p compile.Progress) {
-				switch {
-				case p.Round != nil:
-				case terminal(a.Stderr):
-					bars(p.Stage, p.Done, p.Total)
-					return
-				default:
-					lines(p.Stage, p.Done, p.Total, p.Left)
+				if p.Round == nil {
+					a.meter.limit(p.Left)
+					a.meter.set(p.Stage, p.Done, p.Total)
 					return
 				}
 				r := p.Round
@@ -121,33 +115,6 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 	requeueFlag(cmd, "")
 	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts in the final test (default 1000, fewer where the budget is too short)")
 	return cmd
-}
-
-// logEvery is how often a long part of a compilation says in a log how far it is.
-const logEvery = 30 * time.Second
-
-// logged is progress where there is no terminal: a line every half minute, with the time
-// that is left of the part at its rate so far, or what the budget still has where that is less.
-func (a *App) logged(now func() time.Time) func(stage string, done, total int, budget time.Duration) {
-	var part string
-	var previous int
-	var start, last time.Time
-	return func(stage string, done, total int, budget time.Duration) {
-		current := now()
-		if stage != part || done < previous {
-			part, start, last = stage, current, current
-		}
-		if previous = done; done == 0 || current.Sub(last) < logEvery {
-			return
-		}
-		last = current
-		remaining := time.Duration(float64(current.Sub(start)) / float64(done) * float64(total-done))
-		if budget > 0 && budget < remaining {
-			fmt.Fprintf(a.Stderr, "%s: %d of %d, of which the budget has %v left\n", stage, done, total, budget.Round(time.Second))
-			return
-		}
-		fmt.Fprintf(a.Stderr, "%s: %d of %d, about %v left\n", stage, done, total, remaining.Round(time.Second))
-	}
 }
 
 // writeKeptOff says from how many starts all that is asked for could be kept off the limits, in the data and by the solver of the test.

@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// complete has the shell complete cases, and the flags that name a method, a regime or a backend.
+// complete has the shell complete cases, networks, and the flags that name a method, a regime, a backend or a log.
 func (a *App) complete(root *cobra.Command) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if err := root.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "cuda", "cpu", "ref"}, directive)); err != nil {
@@ -21,7 +21,16 @@ func (a *App) complete(root *cobra.Command) {
 	visit = func(parent *cobra.Command) {
 		for _, c := range parent.Commands() {
 			visit(c)
-			if _, arguments, _ := strings.Cut(c.Use, " "); !strings.HasPrefix(arguments, "CASE") {
+			if c.Flags().Lookup("log") != nil {
+				if err := c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"text", "json", "off"}, directive)); err != nil {
+					panic("cli: " + err.Error())
+				}
+			}
+			switch _, arguments, _ := strings.Cut(c.Use, " "); {
+			case strings.HasPrefix(arguments, "FILE.m"):
+				c.ValidArgsFunction = cobra.FixedCompletions(a.Networks, cobra.ShellCompDirectiveDefault)
+				continue
+			case !strings.HasPrefix(arguments, "CASE"):
 				continue
 			}
 			c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -5,13 +5,20 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // The shell completes cases, methods of the case that stands there, the last of a list, and backends.
 func TestTheShellCompletesNames(t *testing.T) {
 	app, _ := cart(t)
+	app.Networks = []string{"case9", "case30"}
+	app.Commands = append(app.Commands, func(*App) *cobra.Command {
+		return &cobra.Command{Use: "solve FILE.m", Example: "solve case9", RunE: func(*cobra.Command, []string) error { return nil }}
+	})
 	for line, want := range map[string]string{
 		"eval ": "cart", "methods ca": "cart", "eval cart --method dir": "direct", "eval pair cart --methods navigator,dir": "navigator,direct", "eval cart --backend ": "ref",
+		"serve cart --stdin --log ": "json", "solve ca": "case9",
 	} {
 		args := strings.Split("__complete "+line, " ")
 		code, out, log := run(app, args...)

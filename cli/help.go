@@ -37,6 +37,7 @@ var topics = map[string]struct{ group, example string }{
 	"new":           {"begin", "{program} new ../crane --source ."},
 	"cases":         {"begin", "{program} cases"},
 	"methods":       {"begin", "{program} methods {case} --group baseline"},
+	"version":       {"help", "{program} version"},
 	"doctor":        {"begin", "{program} doctor"},
 	"dataset":       {"map", "{program} dataset {case} --scenarios 400 --out data"},
 	"dataset merge": {"", "{program} dataset merge shard-0 shard-1 --out data"},

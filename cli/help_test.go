@@ -168,3 +168,12 @@ func TestWrongFilesAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// version says what --version does.
+func TestTheVersionIsACommand(t *testing.T) {
+	app, _ := cart(t)
+	_, want, _ := run(app, "--version")
+	if code, got, log := run(app, "version"); code != 0 || got != want || want == "" {
+		t.Errorf("version: %d, %q, want %q; %s", code, got, want, log)
+	}
+}

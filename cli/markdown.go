@@ -19,7 +19,7 @@ func (a *App) markdown(root *cobra.Command) string {
 	for _, g := range root.Groups() {
 		fmt.Fprintf(&page, "\n## %s\n", strings.TrimSuffix(g.Title, ":"))
 		for _, c := range root.Commands() {
-			if c.GroupID == g.ID {
+			if c.GroupID == g.ID && !c.Hidden {
 				writeSection(&page, c)
 			}
 		}

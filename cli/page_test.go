@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
@@ -60,32 +59,5 @@ func TestTimesOfACompilationArePlain(t *testing.T) {
 	writeCompiled(&out, &compile.Report{Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1), Met: true, Ended: "target met", Solver: &beside})
 	if want := "it takes 0.0721 ms, p99 14.4, of a period of 5000000 ms"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out.String())
-	}
-}
-
-// TestALogSaysHowFarACompilationIs: a line every half minute of a part, with what is left at its
-// rate; a part that begins again is another.
-func TestALogSaysHowFarACompilationIs(t *testing.T) {
-	var log bytes.Buffer
-	clock := time.Unix(0, 0)
-	progress := (&App{Stderr: &log}).logged(func() time.Time { return clock })
-	for _, x := range []struct {
-		stage       string
-		done, after int // s
-		says        string
-	}{
-		{"solve", 0, 0, ""}, {"solve", 10, 20, ""}, {"solve", 20, 20, "solve: 20 of 100, about 2m40s left\n"}, {"solve", 30, 20, ""},
-		{"drive direct", 40, 40, ""}, {"drive direct", 50, 30, "drive direct: 50 of 100, about 30s left\n"}, {"drive direct", 10, 40, ""},
-	} {
-		clock = clock.Add(time.Duration(x.after) * time.Second)
-		log.Reset()
-		if progress(x.stage, x.done, 100, time.Hour); log.String() != x.says {
-			t.Errorf("%s %d: %q, want %q", x.stage, x.done, log.String(), x.says)
-		}
-	}
-	log.Reset() // no more is promised than the budget has
-	clock = clock.Add(time.Minute)
-	if progress("drive direct", 20, 100, 90*time.Second); log.String() != "drive direct: 20 of 100, of which the budget has 1m30s left\n" {
-		t.Errorf("beyond the budget: %q", log.String())
 	}
 }

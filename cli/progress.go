@@ -27,10 +27,15 @@ func terminal(w io.Writer) bool {
 // settled is how long a command runs before its progress is shown: its first rate would be of a moment.
 const settled = 500 * time.Millisecond
 
-// meter is the line of a terminal that says what a command is at: for how long, and how far where that is counted. A nil
-// one shows nothing.
+// lineEvery is how often a command says where it is to what is no terminal: at least, and in shares of its time so far.
+const lineEvery, lineShare = 5 * time.Second, 0.1
+
+// meter is the line of a terminal that says what a command is at: for how long, and how far where that is counted. To
+// what is no terminal it writes lines. A nil one shows nothing.
 type meter struct {
-	dst io.Writer
+	dst            io.Writer
+	every          time.Duration // between lines at least; 0: one line is drawn over itself
+	born, lineTime time.Time     // of the first part, and of the last line
 
 	mu          sync.Mutex
 	finish      chan struct{} // closed when what is under way has ended; nil: nothing is
@@ -39,7 +44,25 @@ type meter struct {
 	done, total int // total 0: nothing was counted yet
 	bar         *progressbar.ProgressBar
 	visible     bool
-	columns     int // columns of the line that is shown while nothing is counted
+	columns     int           // columns of the line that is shown while nothing is counted
+	remaining   time.Duration // of all parts together, at most; 0: not known
+}
+
+// limit says how long all parts together take at most.
+func (m *meter) limit(remaining time.Duration) {
+	if m != nil {
+		m.mu.Lock()
+		m.remaining = remaining
+		m.mu.Unlock()
+	}
+}
+
+// within is what is left of all parts together, as a line ends.
+func (m *meter) within() string {
+	if m.remaining <= 0 {
+		return ""
+	}
+	return ", all of it " + m.remaining.Round(time.Second).String() + " at most"
 }
 
 // begin says what is under way from now on.
@@ -56,13 +79,20 @@ func (m *meter) start(label string) {
 	m.stop()
 	m.label, m.startTime, m.done = label, time.Now(), 0
 	m.total, m.bar = 0, nil
+	if m.born.IsZero() {
+		m.born, m.lineTime = m.startTime, m.startTime
+	}
 	m.finish = make(chan struct{})
-	go m.tick(m.finish)
+	wait := settled
+	if m.every > 0 {
+		wait = m.untilLine()
+	}
+	go m.tick(m.finish, wait)
 }
 
 // tick draws a line whose command counts nothing for long.
-func (m *meter) tick(finish chan struct{}) {
-	for wait := settled; ; wait = time.Second {
+func (m *meter) tick(finish chan struct{}, wait time.Duration) {
+	for {
 		select {
 		case <-finish:
 			return
@@ -73,8 +103,16 @@ func (m *meter) tick(finish chan struct{}) {
 			m.visible = true
 			m.draw()
 		}
+		if wait = time.Second; m.every > 0 {
+			wait = m.untilLine()
+		}
 		m.mu.Unlock()
 	}
+}
+
+// untilLine is how long it is until the next line where they are not drawn over each other.
+func (m *meter) untilLine() time.Duration {
+	return max(m.every, time.Duration(lineShare*float64(time.Since(m.born)))) - time.Since(m.lineTime)
 }
 
 // set counts what is under way, which it begins where something else is.
@@ -96,6 +134,9 @@ func (m *meter) set(label string, done, total int) {
 		return
 	}
 	m.done, m.total = done, total
+	if m.every > 0 {
+		return
+	}
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions(total,
 			progressbar.OptionSetWriter(m.dst),
@@ -116,17 +157,31 @@ func (m *meter) set(label string, done, total int) {
 
 // draw writes the line over itself. While nothing is done there is no rate, and no time that is left; nor is there when all is.
 func (m *meter) draw() {
+	if m.every > 0 {
+		elapsed, line := time.Since(m.startTime), m.label+": "
+		if m.total > 0 {
+			line += fmt.Sprintf("%d of %d, ", m.done, m.total)
+		}
+		line += elapsed.Round(time.Second).String()
+		if m.done > 0 && m.done < m.total {
+			line += fmt.Sprintf(", about %v left", time.Duration(float64(elapsed)/float64(m.done)*float64(m.total-m.done)).Round(time.Second))
+		}
+		fmt.Fprintln(m.dst, line+m.within())
+		m.lineTime = time.Now()
+		return
+	}
 	if m.done == 0 || m.done == m.total {
 		line := m.label + ": "
 		if m.total > 0 {
 			line += fmt.Sprintf("%d/%d, ", m.done, m.total)
 		}
-		line += time.Since(m.startTime).Truncate(time.Second).String()
+		line += time.Since(m.startTime).Truncate(time.Second).String() + m.within()
 		fmt.Fprintf(m.dst, "\r%-*s", m.columns, line)
 		m.columns = max(m.columns, utf8.RuneCountInString(line))
 		return
 	}
 	m.wait()
+	m.bar.Describe(m.label + m.within())
 	if m.bar.GetMax() != m.total {
 		m.bar.ChangeMax(m.total)
 	}
@@ -176,8 +231,7 @@ func (m *meter) stop() {
 	m.finish, m.visible = nil, false
 }
 
-// Progress shows on a terminal what is under way, with done/total, rate and the time left where that is counted, and is
-// quiet otherwise. The returned function may be called with a total that changes.
+// Progress shows what is under way, with done/total, rate and the time left where that is counted. The returned function may be called with a total that changes.
 func (a *App) Progress(label string) func(done, total int) {
 	a.meter.begin(label)
 	return func(done, total int) { a.meter.set(label, done, total) }

@@ -84,8 +84,29 @@ func TestACommandSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// Where standard error is no terminal nothing is shown.
-func TestNoTerminalHasNoProgress(t *testing.T) {
+// What is no terminal gets lines, also where many parts are short, and more and more rarely. A command that is done before has none.
+func TestALogSaysHowFarACommandIs(t *testing.T) {
+	var to screen
+	m := &meter{dst: &to, every: 20 * time.Millisecond}
+	m.limit(90 * time.Second)
+	for range 4 {
+		m.begin("open cart")
+		m.set("cart direct", 5, 20)
+		time.Sleep(8 * time.Millisecond)
+	}
+	to.shows(t, "cart direct: 5 of 20, 0s, about 0s left, all of it 1m30s at most\n")
+	m.end()
+	if text := to.text.String(); strings.ContainsAny(text, "\r|") {
+		t.Errorf("a log has a line that is drawn over: %q", text)
+	}
+	m = &meter{dst: &to, every: time.Minute, born: time.Now().Add(-time.Hour), lineTime: time.Now()}
+	if wait := m.untilLine(); wait < 5*time.Minute || wait > 7*time.Minute {
+		t.Errorf("after an hour the next line comes in %v", wait)
+	}
+}
+
+// Where standard error is no file nothing is shown.
+func TestNoFileHasNoProgress(t *testing.T) {
 	var to screen
 	a := &App{Stderr: &to}
 	a.Progress("cart")(1, 2)

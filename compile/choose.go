@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -90,6 +91,9 @@ func (r *run) tryLargerSearches(ctx context.Context, file string, m *model.Model
 		if smaller.Method != r.searchMethod(r.searches()[i]) || smaller.meets(&r.opt) || !r.has(r.searchMethod(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
+		if ok, err := r.hasRoom(ctx, file, m, smaller, times); err != nil || !ok {
+			return err
+		}
 		d, outcomes, err := r.driveHeldOut(ctx, file, m, candidate{r.searchMethod(rollouts), r.searchStarts()})
 		if err != nil {
 			return err
@@ -127,12 +131,21 @@ func (r *run) period() closedloop.Number { return closedloop.Number(1e6 * r.c.Sp
 // fits reports whether a method's work between decisions fits into a period in 99 % of them.
 func (r *run) fits(s *Score) bool { return s.Prepare == nil || s.Prepare.P99 <= r.period() }
 
-// affords reports whether a multiple of a method's work between decisions fits into a period, and whether its trial
-// and test fit into the budget.
+// hasRoom reports whether a multiple of a method's work between decisions fits into a period, by CPU time where it does
+// not by wall time: other work of the machine is no reason to leave out a search.
+func (r *run) hasRoom(ctx context.Context, file string, m *model.Model, s *Score, times float64) (bool, error) {
+	if s.Prepare == nil || times*float64(s.Prepare.P99) <= float64(r.period()) || r.opt.BudgetCPU || s.Clock != "" || machine.CPUTime() == 0 {
+		return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()), nil
+	}
+	d, err := r.drive(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: s.Method, purpose: heldOut, episodes: s.Episodes, threads: 1, clock: "cpu"})
+	return err == nil && times*float64(d.Score.Prepare.P99) <= float64(r.period()), err
+}
+
+// affords reports whether the trial and the test of a search with a multiple of a method's work fit into the budget.
 func (r *run) affords(s *Score, times float64) bool {
 	seconds := times * r.journal.Pace.Episodes[s.Method]
 	total := float64(r.searchStarts())*seconds + r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), seconds)
-	return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()) && total <= r.opt.Budget.Seconds()-r.spent()
+	return total <= r.opt.Budget.Seconds()-r.spent()
 }
 
 // outcome is the result of an episode.

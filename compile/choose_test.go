@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -70,23 +71,27 @@ func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 1, Budget: 1000 * time.Second}, clock: func() time.Time { return now }, start: now}
 	r.journal.Pace.Episodes = map[string]float64{"refine-64-ahead": 1}
+	const name, search = "map", "refine-64-ahead"
 	for _, v := range []struct {
-		prepare closedloop.Number // µs, in 99 of 100
-		spent   float64           // s
-		want    bool
+		prepare, cpu closedloop.Number // µs, in 99 of 100, by wall time and by CPU time
+		spent        float64           // s
+		want         bool
 	}{
-		{5e6, 0, true},
-		{5e6 + 1, 0, false},
-		{1, 320, true}, // at four seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 680 s
-		{1, 321, false},
+		{5e6, 0, 0, true},
+		{5e6 + 1, 5e6 + 1, 0, false},
+		{5e6 + 1, 5e6, 0, true}, // on a busy machine
+		{1, 0, 320, true},       // at four seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 680 s
+		{1, 0, 321, false},
 	} {
-		r.earlierSeconds = v.spent
-		if got := r.affords(&Score{Method: "refine-64-ahead", Prepare: &closedloop.Quantiles{P99: v.prepare}}, 4); got != v.want {
-			t.Errorf("%v µs between decisions after %v s: %v", v.prepare, v.spent, got)
+		r.earlierSeconds, r.dir = v.spent, t.TempDir()
+		byCPU := loops{name: name + " choice", method: search, purpose: heldOut, episodes: 50, clock: "cpu"}
+		require.OK(t, durable.WriteSealed(r.file(&byCPU), &drive{Score: Score{Prepare: &closedloop.Quantiles{P99: v.cpu}}}))
+		s := &Score{Method: search, Episodes: 50, Prepare: &closedloop.Quantiles{P99: v.prepare}}
+		if got := r.affords(s, 4) && require.Get(r.hasRoom(t.Context(), name, nil, s, 4))(t); got != v.want {
+			t.Errorf("%v µs of wall time and %v of CPU time between decisions after %v s: %v", v.prepare, v.cpu, v.spent, got)
 		}
 	}
-	r.earlierSeconds = 0
-	if r.affords(&Score{Method: "refine-64-ahead"}, 4) {
+	if require.Get(r.hasRoom(t.Context(), name, nil, &Score{Method: search}, 4))(t) {
 		t.Error("a method that does nothing between decisions is no search there")
 	}
 	if late := (Score{Prepare: &closedloop.Quantiles{P99: 2e7 + 1}}); r.fits(&late) || !r.fits(&Score{}) {

@@ -15,6 +15,7 @@ type algebra[T any] interface {
 	Min(x, y T) T
 	Max(x, y T) T
 	Abs(x T) T
+	SmoothAbs(x T) T // |x| in an expression that is smooth where x is 0
 	Sqrt(x T) T
 }
 
@@ -28,6 +29,7 @@ func (numbers[T]) Div(x, y T) T      { return x / y }
 func (numbers[T]) Min(x, y T) T      { return dual.Min(x, y) }
 func (numbers[T]) Max(x, y T) T      { return dual.Max(x, y) }
 func (numbers[T]) Abs(x T) T         { return dual.Abs(x) }
+func (numbers[T]) SmoothAbs(x T) T   { return dual.Abs(x) }
 func (numbers[T]) Sqrt(x T) T        { return dual.Sqrt(x) }
 
 // instructions write the operations into a program.
@@ -41,3 +43,9 @@ func (w instructions) Min(x, y program.Value) program.Value { return w.Apply(pro
 func (w instructions) Max(x, y program.Value) program.Value { return w.Apply(program.Max, x, y) }
 func (w instructions) Abs(x program.Value) program.Value    { return w.Apply(program.Abs, x) }
 func (w instructions) Sqrt(x program.Value) program.Value   { return w.Apply(program.Sqrt, x) }
+
+// SmoothAbs selects by what is no comparison itself, where program.Corners looks for none.
+func (w instructions) SmoothAbs(x program.Value) program.Value {
+	nonnegative := w.Apply(program.Equal, w.Apply(program.Less, x, w.Const(0)), w.Const(0))
+	return w.Apply(program.Select, nonnegative, x, w.Apply(program.Neg, x))
+}

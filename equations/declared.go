@@ -279,7 +279,7 @@ func withDeclared[T dual.Scalar](k *declared, inner Functions[T]) Functions[T] {
 // bend like a hyperbola's is what a solver sees ahead of a limit. Its end leaves an optimum with room as it is.
 func softPenalty[T any](a algebra[T], l softLimit, m T) T {
 	number, end := a.Const, math.Hypot(1, l.width)
-	size := a.Abs(m)
+	size := a.SmoothAbs(m)
 	x := a.Min(number(1), a.Mul(size, number(1/l.reach)))
 	root := a.Sqrt(a.Add(a.Mul(x, x), number(l.width*l.width)))
 	slope := a.Mul(a.Add(number(end), root), a.Add(root, a.Mul(number(end), x)))

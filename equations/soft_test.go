@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/ocp"
 )
@@ -109,6 +110,24 @@ func TestSoftPenalty(t *testing.T) {
 		}
 		if at := dual.Derivative(softPenalty(numbers[complex128]{}, softLimit{linear: 1, reach: l.reach, width: l.width}, complex(0, dual.Step))); math.Abs(at+0.5) > 1e-12 {
 			t.Errorf("priority %d: the slope at the limit is %v, want −1/2", priority, at)
+		}
+	}
+}
+
+// The bend of a penalty, however narrow, is no corner that a solver would round again, and wider.
+func TestSoftPenaltyIsNoCorner(t *testing.T) {
+	for priority := range maxPriority + 1 {
+		for _, reach := range []float64{1e-6, 0.02, 1, 1e6} {
+			price := math.Pow(priorityStep, float64(priority))
+			l := softLimit{linear: 20 * price / reach, quadratic: 5 * price / (reach * reach), reach: reach, width: smoothingWidth / math.Sqrt(price)}
+			b := program.NewBuilder("f", program.Argument{Name: "m", Size: 1})
+			m := b.In(0)[0]
+			one := b.Apply(program.Sub, b.Apply(program.Mul, m, b.Const(1/reach)), b.Const(3.7))
+			f := b.Function([]program.Argument{{Name: "j", Size: 1}}, []program.Value{b.Apply(program.Add, b.Apply(program.Mul, one, one), softPenalty(instructions{b}, l, m))})
+			draw := func(rng *rand.Rand, _ bool) []float64 { return []float64{100 * reach * rng.NormFloat64()} }
+			if f.Corners(draw, []bool{true}, true) != nil {
+				t.Errorf("priority %d, reach %g: a corner is found", priority, reach)
+			}
 		}
 	}
 }

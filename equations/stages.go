@@ -435,6 +435,10 @@ func (w *workspace) Priority(n int, x []float64, prioritySlopes []float64) {
 
 func (w *workspace) PriorityCurvature(j, h []float64) {
 	n, k, active := len(w.x)/w.nx, w.nu+len(w.active), len(w.active)
+	if active == 0 { // no decision moves what a next one depends on
+		clear(h[:n*k*k])
+		return
+	}
 	for first := 0; first < n; first += w.priorities.Lanes() {
 		loaded := w.prioritise(first)
 		for lane := range loaded {

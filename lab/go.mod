@@ -1,6 +1,8 @@
 module github.com/gpc-engine/gpc/lab
 
-go 1.26.8
+go 1.26
+
+toolchain go1.26.8
 
 require (
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794

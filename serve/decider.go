@@ -1,13 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // decider makes the decisions of sessions. The dispatcher alone calls it.
@@ -18,9 +20,9 @@ type decider interface {
 	// and executed u after it.
 	restart(sess *session) error
 	resume(sess *session, obs batchnav.Observation, u []float64)
-	// decide makes the decision of every job, in their order; prepare lets methods that work between
+	// decide makes the decision of every job, and gives each to answer, in the dispatcher; prepare lets methods that work between
 	// decisions (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
-	decide(s *Server, jobs []*job) []outcome
+	decide(s *Server, jobs []*job, answer func(j *job, m *outcome))
 	prepare(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
 	// request was answered by its deadline and is not decided.
@@ -98,9 +100,15 @@ func (l *loops) observation(j *job) batchnav.Observation {
 	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Deadline: j.searchDeadline}
 }
 
-// decide makes the decisions together. Where one panics, all loops go back to where they
+func (l *loops) decide(s *Server, jobs []*job, answer func(j *job, m *outcome)) {
+	for i, m := range l.decideTogether(s, jobs) {
+		answer(jobs[i], &m)
+	}
+}
+
+// decideTogether makes the decisions together. Where one panics, all loops go back to where they
 // were, and each decides alone: the one that does it again ends.
-func (l *loops) decide(s *Server, jobs []*job) []outcome {
+func (l *loops) decideTogether(s *Server, jobs []*job) []outcome {
 	l.places, l.obs, l.out = l.places[:0], l.obs[:0], slices.Grow(l.out[:0], len(jobs))[:len(jobs)]
 	for _, j := range jobs {
 		l.places = append(l.places, j.sess.place)
@@ -114,7 +122,7 @@ func (l *loops) decide(s *Server, jobs []*job) []outcome {
 	if panicked(err) && len(jobs) > 1 {
 		if err = l.batch.Restore(&l.saved); err == nil {
 			for i := range jobs {
-				all = append(all, l.decide(s, jobs[i:i+1])...)
+				all = append(all, l.decideTogether(s, jobs[i:i+1])...)
 			}
 			return all
 		}
@@ -201,31 +209,102 @@ func (c *controllers) missed(j *job) {
 	}
 }
 
-// decide lets each session's controller decide, side by side.
-func (c *controllers) decide(s *Server, jobs []*job) []outcome {
+// decide lets each session's controller decide, side by side. One that is not done by its deadline goes on by itself, and
+// no other waits for it.
+func (c *controllers) decide(s *Server, jobs []*job, answer func(j *job, m *outcome)) {
 	all := make([]outcome, len(jobs))
-	parallel.Each(c.threads, len(jobs), func(_, i int) {
+	c.beside(s, jobs, func(j *job) time.Time {
+		if j.timer.Load() == nil {
+			return time.Time{}
+		}
+		return j.request.Deadline
+	}, func(i int) {
 		m := &all[i]
 		m.batched = len(jobs)
 		m.err = s.guarded(func() (err error) {
 			m.decision, m.plan, err = c.one(s.spec, s.problem, jobs[i])
 			return err
 		})
-	})
-	return all
+	}, func(i int) { answer(jobs[i], &all[i]) })
 }
 
-// prepare lets the controllers that do so look for their next decision, side by side.
+// prepare lets the controllers that do so look for their next decision, side by side, for the time of a decision at most.
 func (c *controllers) prepare(s *Server, jobs []*job) {
-	parallel.Each(c.threads, len(jobs), func(_, i int) {
-		j := jobs[i]
-		if s.sessions[j.session] != j.sess || j.sess.abilities.Prepare == nil {
-			return
-		}
-		if err := s.guarded(j.sess.abilities.Prepare); err != nil {
-			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
-		}
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
+		return s.sessions[j.session] != j.sess || j.sess.outlasting != nil || j.sess.abilities.Prepare == nil
 	})
+	var deadline time.Time
+	if limit := s.Deadline(); limit > 0 {
+		deadline = time.Now().Add(limit)
+	}
+	c.beside(s, jobs, func(*job) time.Time { return deadline }, func(i int) {
+		if err := s.guarded(jobs[i].sess.abilities.Prepare); err != nil {
+			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", jobs[i].session, "error", err.Error())
+		}
+	}, func(int) {})
+}
+
+// beside does the work of jobs side by side and settles each as it is done. What is not done by a deadline is left to
+// itself: its session settles it (Server.settled).
+func (c *controllers) beside(s *Server, jobs []*job, deadline func(j *job) time.Time, work, settle func(i int)) {
+	if len(jobs) == 1 && deadline(jobs[0]).IsZero() {
+		work(0)
+		settle(0)
+		return
+	}
+	done, finished := make([]chan struct{}, len(jobs)), make(chan int, len(jobs))
+	slots := make(chan struct{}, cmp.Or(c.threads, runtime.GOMAXPROCS(0)))
+	for i := range jobs {
+		done[i] = make(chan struct{})
+		go func() {
+			slots <- struct{}{}
+			work(i)
+			select {
+			case <-slots: // unless another has it, since this one outlasted its deadline
+			default:
+			}
+			close(done[i])
+			finished <- i
+		}()
+	}
+	settled := make([]bool, len(jobs))
+	next := func() <-chan time.Time { // the first deadline
+		var first time.Time
+		for i, j := range jobs {
+			if d := deadline(j); !settled[i] && !d.IsZero() && (first.IsZero() || d.Before(first)) {
+				first = d
+			}
+		}
+		if first.IsZero() {
+			return nil
+		}
+		return time.After(time.Until(first))
+	}
+	clock := next()
+	for remaining := len(jobs); remaining > 0; {
+		select {
+		case i := <-finished:
+			if !settled[i] {
+				settled[i] = true
+				remaining--
+				settle(i)
+			}
+		case <-clock:
+			for i, j := range jobs {
+				if d := deadline(j); settled[i] || d.IsZero() || time.Now().Before(d) {
+					continue
+				}
+				settled[i] = true
+				remaining--
+				s.leave(j, &outlasting{done: done[i], settle: func() { settle(i) }})
+				select {
+				case <-slots:
+				default:
+				}
+			}
+			clock = next()
+		}
+	}
 }
 
 // one decides a job; plan is the one that the action is the first of, as the controller views it.

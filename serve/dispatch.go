@@ -295,6 +295,18 @@ func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
 	for _, j := range jobs {
 		j.preference = s.preferenceOf(j)
+		if !s.settled(j.sess) {
+			s.expire(j)
+			j.sess.outlasting.missed = append(j.sess.outlasting.missed, j)
+			j.sess.report(j)
+			continue
+		}
+		if s.sessions[j.session] != j.sess { // it ended in a panic meanwhile
+			if err := s.begin(j); err != nil {
+				s.fail(j, err)
+				continue
+			}
+		}
 		switch {
 		case s.outdated(j):
 			s.answerStale(j)
@@ -318,9 +330,7 @@ func (s *Server) decide(jobs []*job) {
 		}
 	}
 	start := time.Now()
-	for i, m := range s.decider.decide(s, open) {
-		s.answerDecision(open[i], &m)
-	}
+	s.decider.decide(s, open, s.answerDecision)
 	s.decider.prepare(s, open)
 	if !background {
 		s.decidedAt = time.Now()

@@ -49,6 +49,7 @@ type metrics struct {
 	refined             [3]atomic.Int64 // in time, late, fronts
 	fallbacks           [16]atomic.Int64
 	refused             [refusals]atomic.Int64
+	outlasted           atomic.Int64 // decisions and preparations that were not done by their deadline and went on by themselves
 	expired             atomic.Int64 // sessions that gave their place to another
 	asidesAhead         atomic.Int64 // most slices that began while a request waited
 	dropped             atomic.Int64 // readers of a stream that were too slow
@@ -242,6 +243,7 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 	e.labelled("gpc_refinements_total", "Refinements and fronts that were answered.", "kind", []string{"own", "late", "front"}, m.refined[:])
 	e.labelled("gpc_fallbacks_total", "Decisions by the bits of their fallback.", "reason", fallbackNames[:], m.fallbacks[:])
 	e.one("gpc_late_total", "counter", "Requests answered by their deadline.", float64(h.Late))
+	e.one("gpc_outlasted_total", "counter", "Decisions that were computed beyond their deadline, beside those of other sessions.", float64(m.outlasted.Load()))
 	e.labelled("gpc_refused_total", "Requests that ended in an error.", "reason", refusalNames[:], m.refused[:])
 	e.one("gpc_panics_total", "counter", "Sessions that ended in a panic.", float64(h.Panics))
 	e.histogram("gpc_decision_latency_seconds", "From when a request for a decision was read to its answer.", m.latency)

@@ -19,6 +19,56 @@ type session struct {
 	observed    time.Time          // the last observation that said when; zero: none
 	stale       string             // why every decision is the fallback; "": none is
 	s, c, u     []float64          // what was reported last and executed then; nil: nothing yet
+	outlasting  *outlasting        // what its controller still computes beyond a deadline; nil: nothing
+}
+
+// outlasting is work of a controller that was not done by its deadline: it goes on by itself.
+type outlasting struct {
+	done   chan struct{} // closed when it is
+	settle func()        // takes its result
+	missed []*job        // decisions of the session that were answered meanwhile
+}
+
+// mostMissed decisions are told to a controller that outlasted its deadline; after more its loop begins anew.
+const mostMissed = 64
+
+// leave lets the controller of a session go on by itself.
+func (s *Server) leave(j *job, o *outlasting) {
+	s.expire(j)
+	j.sess.outlasting = o
+	s.metrics.outlasted.Add(1)
+	s.opt.Log.Warn("a controller outlasts its deadline: its session is answered without it until it is done", "session", j.session)
+}
+
+// settled reports whether the controller of a session is free; what it decided beyond a deadline is settled then, and it learns
+// what was answered meanwhile.
+func (s *Server) settled(sess *session) bool {
+	o := sess.outlasting
+	if o == nil {
+		return true
+	}
+	select {
+	case <-o.done:
+	default:
+		o.missed = o.missed[:min(len(o.missed), mostMissed)]
+		return false
+	}
+	sess.outlasting = nil
+	if o.settle(); s.sessions[sess.name] != sess {
+		return true
+	}
+	if len(o.missed) > mostMissed {
+		s.plans.keep(sess.name, nil)
+		if err := s.guarded(func() error { return s.decider.restart(sess) }); err != nil {
+			s.opt.Log.Error("a control loop cannot be restarted", "session", sess.name, "error", err)
+		}
+		return true
+	}
+	for _, j := range o.missed {
+		s.plans.take(sess.name, make([]float64, s.spec.ActionSize())) // the plan moves on
+		s.decider.missed(j)
+	}
+	return true
 }
 
 // expireIdle ends the session that was not asked for longest, if that is longer than Options.SessionIdle.

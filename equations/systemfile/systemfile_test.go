@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/ocp"
 )
 
 // written are the gallery's systems as files, read back.
@@ -391,4 +392,27 @@ func measured(t *testing.T, measurement string, function bool) []byte {
 	program["functions"] = require.Get(json.Marshal(functions))(t)
 	fields["program"] = require.Get(json.Marshal(program))(t)
 	return require.Get(json.Marshal(fields))(t)
+}
+
+// unmoved is a system whose actions move nothing: its next state is that of a clock.
+const unmoved = `{"format":"gpc-system","version":1,"name":"unmoved","state":[{"name":"x","unit":"m"}],"action":[{"name":"u","unit":"N","lo":-1,"hi":1}],
+"objectives":[{"name":"a","unit":"1"},{"name":"b","unit":"1"}],"scenario":[{"name":"x","unit":"m","lo":-1,"hi":1}],"steps":3,"step_s":0.1,
+"program":{"format":"gpc-program","version":1,"name":"unmoved","vectors":[{"name":"state","entries":["x"]},{"name":"context","entries":["clock"]},{"name":"action","entries":["u"]},
+{"name":"objectives","entries":["a","b"]},{"name":"margins","entries":[]},{"name":"scenario","entries":["x"]}],"functions":[
+{"name":"step","inputs":[{"name":"s","size":1,"of":"state"},{"name":"c","size":1,"of":"context"},{"name":"u","size":1,"of":"action"}],"outputs":[{"name":"sNext","size":1,"of":"state"},{"name":"cNext","size":1,"of":"context"}],
+"code":[["const",0.3333333333333333],["add",1,3],["sin",0]],"results":[5,4]},
+{"name":"objectives","inputs":[{"name":"s","size":1,"of":"state"},{"name":"c","size":1,"of":"context"},{"name":"u","size":1,"of":"action"},{"name":"sNext","size":1,"of":"state"}],"outputs":[{"name":"j","size":2,"of":"objectives"}],
+"code":[["mul",3,3],["const",0.5],["sub",2,5],["mul",6,6]],"results":[4,7]},
+{"name":"initial","inputs":[{"name":"p","size":1,"of":"scenario"}],"outputs":[{"name":"s","size":1,"of":"state"},{"name":"c","size":1,"of":"context"}],"code":[["const",0]],"results":[0,1]}]}}`
+
+// Where no action moves a state, the priority has no second derivatives: a solve takes none.
+func TestActionsThatMoveNothing(t *testing.T) {
+	f := require.Get(systemfile.Unmarshal([]byte(unmoved)))(t)
+	c := require.Get(f.Case())(t)
+	plan := require.Get(c.Solver.(*ocp.Solver).Minimise([]float64{0.3}, []float64{0}, 3, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
+	for i, u := range plan.U {
+		if math.Abs(u[0]-0.5) > 1e-4 {
+			t.Errorf("action %d is %v, want the cheapest, 0.5", i, u[0])
+		}
+	}
 }

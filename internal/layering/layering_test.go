@@ -122,7 +122,7 @@ var allowed = map[string][]string{
 	"paper/models":                         {},
 	"internal/bundled":                     {".", "domain", "paper", "examples/gallery", "examples/gallery/models"},
 	"grid/optima":                          {"internal/durable", "internal/machine"},
-	"internal/program":                     {"cli", "grid/command", "internal/bundled"},
+	"internal/program":                     {"cli", "grid/command", "grid/matpower/cases", "internal/bundled"},
 	"cmd/gpc":                              {"cli", "internal/program"},
 	"python/libgpc":                        {"domain/diagnosis", "internal/option", ".", "internal/jsonin", "compile", "serve", "internal/bundled", "batchnav", "closedloop", "closedloop/environment", "closedloop/estimate", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "grid/results", "grid/secure", "model", "dataset", "grid/acopf", "grid/powerflow", "grid/matpower", "grid/matpower/cases", "grid/network", "engine"},
 	"examples/*":                           {".", "serve", "examples/*", "cli", "domain", "equations/dual", "equations", "equations/gorgoniagrad", "ocp", "closedloop"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/command"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/bundled"
 )
 
@@ -14,6 +15,7 @@ func App() *cli.App {
 	return &cli.App{
 		Catalogue:  bundled.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
+		Networks:   cases.Names(),
 		Operations: command.Operations(),
 	}
 }

@@ -35,8 +35,8 @@ func (m Module) Path() string { return "example.com/" + m.Name }
 // Path of gpc's own module.
 const Path = "github.com/gpc-engine/gpc"
 
-// goVersion is what gpc's go.mod asks for.
-const goVersion = "1.26.8"
+// goVersion and toolchain are what gpc's go.mod asks for.
+const goVersion, toolchain = "1.26", "go1.26.8"
 
 //go:embed template
 var files embed.FS
@@ -99,8 +99,8 @@ func render(m Module) ([]durable.Text, error) {
 		var text bytes.Buffer
 		if err := t.Execute(&text, struct {
 			Module
-			Go string
-		}{m, goVersion}); err != nil {
+			Go, Toolchain string
+		}{m, goVersion, toolchain}); err != nil {
 			return nil, err
 		}
 		out = append(out, durable.Text{Name: strings.TrimSuffix(e.Name(), ".tmpl"), Text: text.Bytes()})

@@ -82,8 +82,8 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s:\n%s", f.Name, f.Text)
 		}
 	}
-	if own := require.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n")) {
-		t.Errorf("the module asks for Go %s, gpc's go.mod does not", goVersion)
+	if own := require.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n\ntoolchain "+toolchain+"\n")) {
+		t.Errorf("the module asks for Go %s and %s, gpc's go.mod does not", goVersion, toolchain)
 	}
 }
 

@@ -31,6 +31,9 @@ __all__ = [
     "Variable", "array", "box", "cases", "disc", "forecast", "free_time", "from_casadi", "integer", "line", "nmpc", "on_off", "one_of", "version", "where", "zeros",
 ]
 
+for _public in (Error, InputError):
+    _public.__module__ = __name__  # a traceback names them as they are caught
+
 __version__: str
 
 

@@ -27,7 +27,7 @@ def figure(t: ArrayLike, across: str, panels: Sequence[Panel]) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise Error("gpc: plots are drawn by matplotlib, which is not installed: pip install matplotlib") from None
+        raise Error("gpc: plots are drawn by matplotlib, which is not installed: pip install matplotlib, or gpc with its extra [plot]") from None
     drawn = Figure(figsize=(7, 1.6 * len(panels)), layout="constrained")
     for axes, p in zip(np.ravel(drawn.subplots(len(panels), sharex=True)), panels):
         axes.plot(t, p.values)

@@ -174,6 +174,11 @@ class Loops(Object):
         self._shown, self._what = (outputs, "y, what is measured,") if outputs else (len(spec.state), "state")
         self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
         self._flags, self._goal = _FAULTS if faults else 0, ""
+        self._about = f"{spec.name!r} by {method or 'its default method'}"
+
+    def __repr__(self) -> str:
+        many = "" if type(self).__name__ == "Loop" else f": {self.n} loops"
+        return f"<gpc.{type(self).__name__} {self._about}{many if self._handle else ', closed'}>"
 
     def reset(self, loop: int | None = None) -> None:
         """Starts an episode in one loop, or in all."""

@@ -29,6 +29,7 @@ parameters. docs/reference/python.md and docs/reference/system-file.md of the pr
 
 from __future__ import annotations
 
+import copy
 import html
 import inspect
 import json
@@ -90,6 +91,10 @@ def box(role: str, x: Any, y: Any, width: Any, height: Any, *, of: int = 0) -> S
     """A filled rectangle about a centre, m."""
     w, h = width / 2, height / 2
     return line(role, (x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h), (x - w, y - h), of=of)
+
+
+def _elsewhere() -> Any:
+    raise InputError("a system that was pickled has its file alone: its functions stay in the process that wrote them")
 
 
 class FreeTime:
@@ -533,7 +538,7 @@ class System:
 
     def _where(self, name: str) -> str:
         code = getattr(inspect.unwrap(self._functions[name]), "__code__", None)
-        return "" if code is None else at((code.co_filename, code.co_firstlineno))
+        return "" if code is None or code is _elsewhere.__code__ else at((code.co_filename, code.co_firstlineno))
 
     def _entries(self, name: str, got: Any, of: Sequence[str], what: str) -> list[Any]:
         """What a function returned, as one number for each name."""
@@ -885,6 +890,20 @@ class System:
 
                 return call
         raise InputError(f"system {self.name!r} has no function {name!r}; it has {', '.join(w.name for w in written)}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled system has its file in place of its functions: it compiles and drives as it is."""
+        return {**self.__dict__, "_text": self.text(), "_functions": dict.fromkeys(self._functions, _elsewhere)}
+
+    def __copy__(self) -> System:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> System:
+        other = self.__copy__()
+        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return other
 
     def _length(self) -> str:
         steps = f"runs on, a horizon of {self.horizon} steps" if self.horizon else f"{self.steps} steps"

@@ -35,11 +35,12 @@ def small(monkeypatch, tmp_path):
 def test_readme(small, capsys):
     (snippet,) = blocks("README.md")
     exec(compile(snippet, "README.md", "exec"), {})
-    assert re.fullmatch(r"\[-?[0-9.e-]+\]\n", capsys.readouterr().out) and (small / "cart.safetensors").exists()
+    assert re.fullmatch(r"\[-?[0-9.e-]+\]\n", capsys.readouterr().out) and (small / "sled.safetensors").exists()
 
 
 def test_tutorial(small, capsys, monkeypatch):
-    """cart.py compiles and prints what the page shows but for its digits, and use.py goes on from its map."""
+    """In README's folder cart.py compiles and prints what the page shows but for its digits, and use.py goes on from its map."""
+    test_readme(small, capsys)
     page = "docs/tutorials/python.md"
     scripts = named(page)
     assert sorted(scripts) == ["cart.py", "use.py"]

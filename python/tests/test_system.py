@@ -1,8 +1,10 @@
 """A system written in Python: what is written down is what is meant, what is wrong is said with its line, and what is compiled drives."""
 
+import copy
 import inspect
 import json
 import os
+import pickle
 import urllib.request
 from pathlib import Path
 
@@ -916,3 +918,26 @@ def test_regret_says_of_which_episodes_it_is():
     below = [m for m in run["no_reference"] if m["reason"].startswith("the optimum does not cost more than nothing")]
     assert 0 < run["regret"]["n"] < 8 and below[0]["episodes"] + run["regret"]["n"] == 8
     assert f"over {run['regret']['n']} of 8 episodes" in repr(run) and "it costs -" in repr(run)
+
+
+def test_a_pickled_system_is_its_file(tmp_path):
+    y = cart()
+    copied, there = copy.deepcopy(y), pickle.loads(pickle.dumps(y))
+    assert there.text() == copied.text() == y.text() and repr(there) == repr(y)
+    assert there.identity() == y.identity()
+    assert copied.function("ode")([1, 2], [0, 0, 0], [3]).tolist() == [2, 3]
+    with gpc.nmpc(there, threads=1) as s, gpc.nmpc(y, threads=1) as own:
+        assert s.loop().decide(*s.observe(3)).u == own.loop().decide(*own.observe(3)).u
+    with pytest.raises(gpc.InputError, match="stay in the process"):
+        there.function("ode")
+    with pytest.raises(gpc.InputError, match="no functions yet|objectives"):
+        pickle.dumps(gpc.System("empty", state={"x": "m"}, action={"u": ("N", -1, 1)}, scenario={"x": (-1, 1)}, steps=3, period=1.0))
+
+
+def test_what_loops_and_exceptions_are_called():
+    with gpc.nmpc(cart(), threads=1) as s:
+        loop, loops = s.loop(), s.loops(3, "nmpc")
+        assert repr(loop) == "<gpc.Loop 'cart' by its default method>" and repr(loops) == "<gpc.Loops 'cart' by nmpc: 3 loops>"
+        loop.close()
+        assert repr(loop) == "<gpc.Loop 'cart' by its default method, closed>"
+    assert f"{gpc.InputError}" == "<class 'gpc.InputError'>" and f"{gpc.Error}" == "<class 'gpc.Error'>"

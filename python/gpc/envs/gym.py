@@ -8,7 +8,7 @@ from typing import Any, Literal
 try:
     import gymnasium
 except ImportError as e:
-    raise ImportError("these environments need Gymnasium: pip install gymnasium (gpc.envs.Fleet is the same without it)") from e
+    raise ImportError("these environments need Gymnasium: pip install gymnasium, or gpc with its extra [rl] (gpc.envs.Fleet is the same without it)") from e
 import numpy as np
 from numpy.typing import NDArray
 from gymnasium.vector import AutoresetMode
@@ -81,7 +81,7 @@ class Env(gymnasium.Env[NDArray[Any], Any]):
     What step and reset return is the caller's: it is copied from the library's arrays.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, case: str, *, mo: bool = False, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -123,6 +123,9 @@ class Env(gymnasium.Env[NDArray[Any], Any]):
 
     def close(self) -> None:
         self.fleet.close()
+
+    def __repr__(self) -> str:
+        return f"<gpc.envs.Env {self.fleet.spec.name!r}>"
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], Any, NDArray[Any]]):
@@ -183,3 +186,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], Any, NDArray[Any]]):
 
     def close_extras(self, **_: Any) -> None:
         self.fleet.close()
+
+    def __repr__(self) -> str:
+        return f"<gpc.envs.VectorEnv {self.fleet.spec.name!r}: {self.num_envs} environments>"
