@@ -21,7 +21,7 @@ const (
 	radauContraction = 0.1
 	radauIterations  = 40
 	// Damped steps are at most dampedIterations, each at least leastShare of Newton's.
-	dampedIterations, leastShare = 200, 1e-15
+	dampedIterations, leastShare = 100, 1e-15
 )
 
 // Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with constant c and u. Span is in the ode's unit of

@@ -163,7 +163,7 @@ def monod(**integrator):
         mu, d, made = 0.40 * s.S / (0.6 + s.S + s.S**2 / 8.0), u.F / s.V, 0.05 * s.X * s.S / (s.S + 0.05)
         return mu * s.X - d * s.X, -mu * s.X / 0.5 - made / 0.9 + d * (180.0 - s.S), made - d * s.P, u.F
 
-    y.objectives(product="g", feed="L²/h²")(lambda c, u, n: (np.where(c.clock > 1 - 1.5 / 36, 60 - n.P * n.V, 0.0), u.F**2))
+    y.objectives(product="g", feed="L²/h²")(lambda c, u, n: (np.where(c.clock > 1 - 1.5 / 36, 120 - n.P * n.V, 0.0), u.F**2))
     y.margins(volume="L", substrate="g/L", overflow="g/L")(lambda c, n: (c.Vmax - n.V, n.S, 6.0 - n.S))
     return y
 
@@ -451,7 +451,7 @@ def penicillin(name, positive, feed=0.1, **integrator):
         mu, made, d = 0.11 * food / (0.006 * s.X + food + 1e-6), 0.0055 * food / (0.0001 + food * (1 + food / 0.1)), u.F / s.V
         return mu * s.X - d * s.X, -(mu / 0.47 + made / 1.2 + 0.029 * food / (food + 0.01)) * s.X + d * (500 - s.S), made * s.X - 0.01 * s.P - d * s.P, u.F
 
-    y.objectives(product="g", change="1")(lambda c, u, n: (np.where(c.clock > 1 - 1.5 / 30, 100 - n.P * n.V, 0), 0.01 * (u.F / 0.1) ** 2))
+    y.objectives(product="g", change="1")(lambda c, u, n: (np.where(c.clock > 1 - 1.5 / 30, 130 - n.P * n.V, 0), 0.01 * (u.F / 0.1) ** 2))
     y.margins({"substrate": "g/L", "biomass": "g/L", "volume": "L"})(lambda n: (n.S, 40 - n.X, 10 - n.V))
     return y
 
