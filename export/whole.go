@@ -230,6 +230,7 @@ func (w *whole) AnyOfState() bool { return slices.Contains(w.OfState, true) }
 
 // Questions of the templates.
 func (w *whole) Navigates() bool  { return w.Solver == nil && w.Search == nil }
+func (w *whole) HasCorners() bool { return w.Solver != nil && w.Solver.Factors != nil }
 func (w *whole) HasEscape() bool  { return w.Y.Function("escape") != nil }
 func (w *whole) HasFailed() bool  { return w.Y.Function("failed") != nil }
 func (w *whole) HasUrgency() bool { return w.Y.Function("urgency") != nil }
@@ -253,7 +254,7 @@ func (w *whole) generate() {
 		if !present {
 			return
 		}
-		s := f.Jacobian(nil)
+		s := f.Jacobian(f.Own())
 		w.slopes[name] = s
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.SparsityPattern(s, name))
