@@ -73,11 +73,14 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 		if i > 0 && t.scores[0].meets(&r.opt) {
 			break // the others are slower
 		}
+		if c.starts = r.choiceStarts(c); c.starts == 0 {
+			continue
+		}
 		d, outcomes, err := r.driveHeldOut(ctx, file, m, c)
 		if err != nil {
 			return nil, err
 		}
-		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best))
+		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best, d.Score.meets(&r.opt)))
 	}
 	err := r.tryLargerSearches(ctx, file, m, &t)
 	return t.scores, err
@@ -99,8 +102,7 @@ func (r *run) tryLargerSearches(ctx context.Context, file string, m *model.Model
 			return err
 		}
 		r.journal.Pace.Episodes[d.Score.Method] = d.Seconds / float64(d.Score.Episodes)
-		lostMore, costMore, _ := compareOutcomes(outcomes, t.best)
-		t.add(d.Score, outcomes, !d.Score.TooSlow && (lostMore < 0 || lostMore == 0 && costMore < 0))
+		t.add(d.Score, outcomes, !d.Score.TooSlow && beats(outcomes, t.best, true))
 	}
 	return nil
 }
@@ -161,9 +163,13 @@ func (r *run) outcome(s start) outcome {
 }
 
 // beats reports whether a slower method did better from the common starts: it failed from fewer, or from as many and
-// cost less by more than the 95 % interval of the difference.
-func beats(slower, faster []outcome) bool {
+// cost less by more than the 95 % interval of the difference. The mean is enough of one that is preferred, as it meets
+// the target that the faster misses: a few starts that cost most make such an interval wide.
+func beats(slower, faster []outcome, preferred bool) bool {
 	lostMore, costMore, half := compareOutcomes(slower, faster)
+	if preferred {
+		half = 0
+	}
 	return lostMore < 0 || lostMore == 0 && costMore+half < 0
 }
 

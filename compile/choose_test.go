@@ -41,9 +41,15 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 		{"a start that is not lost", []outcome{{regret: 9}, {regret: 9}}, []outcome{{failed: true, regret: nan}, {regret: 1}}, true},
 		{"a start that is lost", []outcome{{failed: true, regret: nan}, {regret: 1}, {regret: 1}}, of(9, 9, 9.1), false},
 	} {
-		if got := beats(v.slower, v.other); got != v.want {
+		if got := beats(v.slower, v.other, false); got != v.want {
 			t.Errorf("%s: %v", v.what, got)
 		}
+	}
+	// Two starts of fifty cost most: the interval is wider than the mean, and the target decides.
+	few, free := make([]outcome, 50), make([]outcome, 50)
+	few[3].regret, few[40].regret, free[7].regret = 10, 4, 3
+	if beats(free, few, false) || !beats(free, few, true) || beats(few, free, true) {
+		t.Error("the mean over the common starts does not decide where the target is missed by the faster method alone")
 	}
 }
 

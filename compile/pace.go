@@ -26,22 +26,21 @@ type pace struct {
 }
 
 const (
-	// maxReservedShare of a budget is the most reserved for choice and test.
-	maxReservedShare = 0.5
+	// maxReservedShare of a budget is the most reserved for choice and test, untimedShare what is reserved at least
+	// before the methods are timed. They may use maxOverrun of a budget beyond it.
+	maxReservedShare, untimedShare, maxOverrun = 0.5, 0.25, 0.1
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
 	// There are fewer where they would take more than timedReferencesShare of the budget.
 	timedReferences, timedReferencesShare = 8, 0.1
 	// The share of a choice's episodes that time the method: one in timedShare.
 	timedShare = 20
-	// A round of data has at least one in epochsDivisor of its ideal epochs, whatever the budget.
-	epochsDivisor = 10
 	// The number of held-out starts is such that a round's references take referenceShare of the budget, within
 	// minStarts and maxStarts.
 	minStarts, maxStarts = 50, 200
 	referenceShare       = 0.15
 	// A test has as many starts as the time allows.
 	minTests, maxTests = 100, 1000
-	// fewestStarts are held out or test where the usual least would take longer than all of the budget.
+	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget.
 	fewestStarts = 20
 )
 
@@ -141,7 +140,24 @@ func (r *run) reserve() float64 {
 		seconds := r.journal.Pace.Episodes[c.method]
 		choice, slowest = choice+float64(c.starts)*seconds, max(slowest, seconds)
 	}
-	return min(choice+r.testSeconds(cmp.Or(r.opt.TestStarts, maxTests), slowest), maxReservedShare*r.opt.Budget.Seconds())
+	reserved := choice + r.testSeconds(cmp.Or(r.opt.TestStarts, maxTests), slowest)
+	if r.journal.Pace.Episodes == nil && len(r.journal.Rounds) == 0 {
+		reserved = max(reserved, untimedShare*r.opt.Budget.Seconds())
+	}
+	return min(reserved, maxReservedShare*r.opt.Budget.Seconds())
+}
+
+// choiceStarts is the number of a candidate's starts for which there is time before its test; 0: the candidate is left
+// out, as fewestStarts and their test would take longer than the budget.
+func (r *run) choiceStarts(c candidate) int {
+	budget, perEpisode := r.opt.Budget.Seconds(), r.journal.Pace.Episodes[c.method]
+	remaining := budget - r.spent()
+	room := (remaining - r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), perEpisode)) / max(perEpisode, 1e-9)
+	n := int(min(float64(c.starts), max(fewestStarts, room)))
+	if c.method != "direct" && float64(n)*perEpisode+r.testSeconds(cmp.Or(r.opt.TestStarts, fewestStarts), perEpisode) > remaining+maxOverrun*budget {
+		return 0
+	}
+	return n
 }
 
 // testSeconds is the time of a test from the given number of starts, s, and of the exact solver. perEpisode is the
@@ -163,7 +179,8 @@ func (r *run) testStarts(method string) int {
 		n -= 50
 	}
 	if n == minTests {
-		n = int(r.least(minTests, r.journal.Pace.Reference+perEpisode/r.parallelEpisodes()))
+		perStart := r.journal.Pace.Reference + perEpisode/r.parallelEpisodes()
+		n = int(min(minTests, max(fewestStarts, (remaining+maxOverrun*r.opt.Budget.Seconds())/perStart)))
 	}
 	return max(n, r.journal.Pace.Tests)
 }

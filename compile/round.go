@@ -193,7 +193,7 @@ func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder,
 
 // train continues from an earlier round's map with all data so far, stores the map, and returns the number of samples.
 func (r *run) train(ctx context.Context, number int, out *Round, checkpoint string) (samples int, err error) {
-	opt := train.Options{Checkpoint: checkpoint, Resume: true}
+	opt := train.Options{Checkpoint: checkpoint, Resume: true, Shorten: r.shorten(number)}
 	if number > 0 {
 		if opt.Initial, err = r.c.Model(r.mapFile(out.From)); err != nil {
 			return 0, err
@@ -205,6 +205,7 @@ func (r *run) train(ctx context.Context, number int, out *Round, checkpoint stri
 	if err != nil {
 		return 0, err
 	}
+	out.Epochs = len(result.History)
 	return result.Rows, result.Model.WriteFile(r.mapFile(number))
 }
 
@@ -356,17 +357,37 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
 			return 0, err
 		}
-		overhead += r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
 	} else {
-		last := &r.journal.Rounds[number-1]
-		epoch, overhead = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
+		epoch = float64(r.journal.Rounds[number-1].Samples+added) * r.perSample()
 	}
 	epochs := requested
-	if room := (usableShare*r.secondsLeft() - overhead) / epoch; epoch > 0 {
-		epochs = int(max(float64((requested+epochsDivisor-1)/epochsDivisor), min(float64(requested), room)))
+	if room := (usableShare*r.secondsLeft() - overhead - r.loopSeconds(number)) / epoch; epoch > 0 {
+		epochs = int(max(1, min(float64(requested), room)))
 	}
 	p.Epochs[number] = epochs
 	return epochs, r.save()
+}
+
+// loopSeconds is the time of a round's closed loops, s; before the first, of their references.
+func (r *run) loopSeconds(number int) float64 {
+	if number > 0 {
+		return r.journal.Rounds[number-1].Seconds.Evaluate
+	}
+	return r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
+}
+
+// shorten is the number of a training's epochs for which there is time: they take longer than planned where other work
+// has begun on the machine since.
+func (r *run) shorten(number int) func(done int) int {
+	start, first := time.Time{}, 0
+	return func(done int) int {
+		if start.IsZero() {
+			start, first = r.clock(), done
+			return math.MaxInt
+		}
+		perEpoch := r.since(start) / float64(done-first)
+		return done + int(max(0, (r.secondsLeft()-r.loopSeconds(number))/max(perEpoch, 1e-9)))
+	}
 }
 
 // timeEpoch trains for one epoch on the first round's data. It returns the time of an epoch, and the overhead of

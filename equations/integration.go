@@ -287,15 +287,15 @@ func (p *Problem) checkIntegrator() (err error) {
 			return
 		}
 		if n := p.leastSubsteps(2*n, stiff, remarkedError); n > 0 {
-			help = fmt.Sprintf(" or substeps=%d", n)
+			help = " or " + p.adviseSubsteps(n, false)
 		}
 		if n := p.leastSubsteps(1, true, remarkedError); n > 0 && !stiff {
-			help += strings.TrimSuffix(fmt.Sprintf(" or stiff=True with substeps=%d", n), " with substeps=1")
+			help += " or " + p.adviseSubsteps(n, true)
 		}
 		if help == "" {
 			help = "more substeps are no better: are the equations smooth, and is the scale of the state its usual size?"
 		} else {
-			help = fmt.Sprintf("give ode %s, with which it is at most 1 %% (in Go, Substeps of ODE, or Stiff; in a file, integrator)", strings.TrimPrefix(help, " or "))
+			help = fmt.Sprintf("give %s, with which it is at most 1 %%", strings.TrimPrefix(help, " or "))
 		}
 		if text := w.describe(y) + ": " + help; w.growth > 0 || w.size > refused {
 			err = errors.New(text)
@@ -304,6 +304,20 @@ func (p *Problem) checkIntegrator() (err error) {
 		}
 	})
 	return err
+}
+
+// adviseSubsteps says which integrator would do, in the words of Python and of system files, or of Go.
+func (p *Problem) adviseSubsteps(n int, implicit bool) string {
+	words := [2]string{"Substeps: %d of ODE", "Stiff in place of ODE, with Substeps: %d"}
+	if s := p.original.Source; s != nil {
+		if _, isFile := s.sourceText.(givenProgram); isFile {
+			words = [2]string{"ode substeps=%d", "stiff=True with substeps=%d (method radau of a file's integrator)"}
+		}
+	}
+	if implicit {
+		return fmt.Sprintf(words[1], n)
+	}
+	return fmt.Sprintf(words[0], n)
 }
 
 // describe says what a step is off by.
@@ -342,5 +356,5 @@ func (y System) chooseSubsteps() (p *Problem, err error) {
 	if n := p.leastSubsteps(1, stiff, size); n > 0 {
 		return New(y.integrated(n, false))
 	}
-	return nil, fmt.Errorf("system %q: no number of substeps keeps the error of a step below %v of the scale of each state: try stiff=True (in Go, Stiff), or smooth equations", y.Name, size)
+	return nil, fmt.Errorf("system %q: no number of substeps keeps the error of a step below %v of the scale of each state: try %s, or smooth equations", y.Name, size, p.adviseSubsteps(1, true))
 }

@@ -41,7 +41,7 @@ func TestIntegratorIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("a step of RK4 that enlarges a deviation 110 times is accepted")
 	}
-	for _, says := range []string{`system "lagged"`, "one step of the integrator (substeps=1) is off by", "the scale of f", "a deviation of f grows 110 times", "substeps=8 or stiff=True"} {
+	for _, says := range []string{`system "lagged"`, "one step of the integrator (substeps=1) is off by", "the scale of f", "a deviation of f grows 110 times", "give Substeps: 8 of ODE or Stiff in place of ODE, with Substeps: 2, with"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is not said of %v", says, err)
 		}
@@ -64,7 +64,7 @@ func TestIntegratorIsRefused(t *testing.T) {
 func TestIntegratorIsRemarked(t *testing.T) {
 	y := lagged(12)
 	p := require.Get(New(y))(t)
-	if r := p.Remarks(); len(r) != 1 || !strings.Contains(r[0], "% of the scale of f") || !strings.Contains(r[0], "substeps=2") {
+	if r := p.Remarks(); len(r) != 1 || !strings.Contains(r[0], "% of the scale of f") || !strings.Contains(r[0], "Substeps: 2 of ODE") {
 		t.Errorf("the remarks are %q", r)
 	}
 	if r := require.Get(New(lagged(5)))(t).Remarks(); r != nil {
@@ -125,7 +125,7 @@ func TestSubstepsAreChosen(t *testing.T) {
 	}
 	y := lagged(1e6)
 	y.ODE.Substeps = dual.Auto
-	if _, err := New(y); err == nil || !strings.Contains(err.Error(), "stiff=True") {
+	if _, err := New(y); err == nil || !strings.Contains(err.Error(), "Stiff in place of ODE") {
 		t.Errorf("a pole that no number of substeps is for: %v", err)
 	}
 }

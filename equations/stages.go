@@ -120,7 +120,7 @@ func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
 
 // compileDerivatives compiles the code that all workspaces of a level of rounding share.
 func (p *Problem) compileDerivatives(level int) (*derivativeCode, error) {
-	read, err := p.round(level)
+	read, err := p.round(math.Pow(levelFactor, float64(level)))
 	if err != nil {
 		return nil, err
 	}
@@ -198,9 +198,9 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 	return corners, nil
 }
 
-// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. Of
-// two levels the higher rounds more.
-func (p *Problem) round(level int) (*program.Program, error) {
+// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do: by a
+// factor of the least width of corners, or negative, by the functions' input.
+func (p *Problem) round(factor float64) (*program.Program, error) {
 	corners, err := p.corners()
 	if err != nil {
 		return nil, err
@@ -213,7 +213,9 @@ func (p *Problem) round(level int) (*program.Program, error) {
 	rounded.Functions = slices.Clone(read.Functions)
 	for i, f := range read.Functions {
 		if c := corners[f.Name()]; c != nil {
-			rounded.Functions[i] = c.Round(math.Pow(levelFactor, float64(level)))
+			if rounded.Functions[i] = c.Round(); factor >= 0 {
+				rounded.Functions[i] = rounded.Functions[i].Fix(factor)
+			}
 		}
 	}
 	return &rounded, nil

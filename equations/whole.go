@@ -2,6 +2,7 @@ package equations
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -40,13 +41,21 @@ func (p *Problem) Equations() (*program.System, error) {
 	return y, y.Validate()
 }
 
-// SolverProgram is the program that a solver follows: with rounded corners.
-func (p *Problem) SolverProgram() (*program.Program, error) { return p.round(0) }
+// SolverProgram is the program that a solver follows, with corners that the input program.Rounding rounds by the factors,
+// one after another; nil: there are none.
+func (p *Problem) SolverProgram() (followed *program.Program, factors []float64, err error) {
+	if followed, err = p.round(-1); err == nil && len(p.Rounded()) > 0 {
+		for level := range roundingLevels {
+			factors = append(factors, math.Pow(levelFactor, float64(roundingLevels-1-level)))
+		}
+	}
+	return followed, factors, err
+}
 
 // Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
 // (s, c), ascending.
 func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
-	followed, err := p.SolverProgram()
+	followed, err := p.round(1)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,8 +20,8 @@ const Solver = "nmpc"
 // Optimised is implemented by an Equated problem that knows what a solver needs besides the equations, such as equations.Problem.
 type Optimised interface {
 	Equated
-	// SolverProgram is the program that the solver follows, with rounded corners.
-	SolverProgram() (*program.Program, error)
+	// SolverProgram is the program that the solver follows, and the factors by which it rounds corners; nil: there are none.
+	SolverProgram() (followed *program.Program, factors []float64, err error)
 	// Optimised are the adaptive priority as a function of (s, c), and the entries of (s, c) that an action moves, ascending.
 	Optimised() (priority *program.Function, moving []int, err error)
 }
@@ -70,7 +70,8 @@ type optimiser struct {
 	Waves        [][][4]float64
 	Scale        []float64
 	Library      []Planned
-	Blocked      []bool // of each step; nil: none is
+	Blocked      []bool    // of each step; nil: none is
+	Factors      []float64 // of the width of corners, the widest first; nil: there are none
 	Functions    string
 	hessians     map[string]*program.Sparse
 }
@@ -116,7 +117,8 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	if y.Program, err = problem.SolverProgram(); err != nil {
+	var factors []float64
+	if y.Program, factors, err = problem.SolverProgram(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	if len(moving) == 0 {
@@ -125,7 +127,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	symbol := identifier(spec.Name)
 	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Spec: spec}, p, y, opt.Episodes)
 	w.Method, w.Start = Solver, opt.Start
-	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Inputs: w.NS + max(1, w.NC), Third: w.H / 3}
+	s := &optimiser{Factors: factors, Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Inputs: w.NS + max(1, w.NC), Third: w.H / 3}
 	for _, a := range moving {
 		scale := 1.0
 		if a < w.NS {
@@ -179,7 +181,9 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	}
 	w.generate()
 	w.generateSolver(priority)
-	w.ScratchBytes = 8 * w.blockNumbers()
+	if w.ScratchBytes = 8 * w.blockNumbers(); factors != nil {
+		w.ScratchBytes += 8 * w.loopNumbers()
+	}
 	return w, nil
 }
 
@@ -207,7 +211,7 @@ func (w *whole) generateSolver(priority *program.Function) {
 	}
 	derive := func(f *program.Function, name string) {
 		var inputsMoved []int
-		for a := range f.Entries() {
+		for _, a := range f.Own() {
 			if moves[a] {
 				inputsMoved = append(inputsMoved, a)
 			}

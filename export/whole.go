@@ -230,6 +230,7 @@ func (w *whole) AnyOfState() bool { return slices.Contains(w.OfState, true) }
 
 // Questions of the templates.
 func (w *whole) Navigates() bool  { return w.Solver == nil && w.Search == nil }
+func (w *whole) HasCorners() bool { return w.Solver != nil && w.Solver.Factors != nil }
 func (w *whole) HasEscape() bool  { return w.Y.Function("escape") != nil }
 func (w *whole) HasFailed() bool  { return w.Y.Function("failed") != nil }
 func (w *whole) HasUrgency() bool { return w.Y.Function("urgency") != nil }
@@ -253,7 +254,7 @@ func (w *whole) generate() {
 		if !present {
 			return
 		}
-		s := f.Jacobian(nil)
+		s := f.Jacobian(f.Own())
 		w.slopes[name] = s
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.SparsityPattern(s, name))
@@ -349,7 +350,8 @@ func (w *whole) solving() int {
 }
 
 func (w *whole) implicit(wide int) int {
-	return 40*(2*w.derivativeOperations("ode", wide)+w.solving()+12*w.NS) + w.solving()
+	newton, trial := 2*w.derivativeOperations("ode", wide)+w.solving()+12*w.NS, 2*w.operationsOf("ode")+w.solving()
+	return 240*newton + 2*100*51*trial + w.solving()
 }
 
 // stepAlong is a step with derivatives by so many numbers.
@@ -385,7 +387,7 @@ func (w *whole) Bounds() []string {
 		fmt.Sprintf("a projection linearises at most 10 times, and solves two programs of at most %d active-set steps each;", 10*(w.All+2*w.NU+w.NU+1)),
 	}
 	if w.Y.Integrator == program.Radau {
-		lines = append(lines, "an implicit step takes at most 40 of Newton's;")
+		lines = append(lines, "an implicit step takes at most 240 of Newton's, 200 of them damped in 51 trials each;")
 	}
 	return append(lines,
 		fmt.Sprintf("at most %d arithmetic operations for the map's action, %d for a step, %d for the margins, %d for a projection,", 2*(w.Model.EncoderX.MulAdds()+w.Model.DecoderU.MulAdds()), c.step, c.margins, c.projection),

@@ -17,6 +17,7 @@ type cursor struct {
 	Phase    int                    `json:"phase"`
 	Epoch    int                    `json:"epoch"`
 	Step     int                    `json:"step"`
+	Epochs   int                    `json:"epochs,omitempty"` // of the phase, where it is shortened
 	Samples  int                    `json:"samples"`
 	Seconds  float64                `json:"seconds"`
 	Manifold backend.ManifoldLosses `json:"manifold"`
@@ -97,6 +98,10 @@ func (r *run) closeEpoch(p phasePlan, rate float64, report Progress) error {
 	r.history = append(r.history, *record)
 	report.Record = record
 	*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
+	if r.opt.Shorten != nil && p.phase == Manifold {
+		p.epochs = min(r.opt.ManifoldEpochs, max(c.Epoch, r.opt.Shorten(c.Epoch)))
+		r.phases[c.Phase].epochs, c.Epochs = p.epochs, p.epochs
+	}
 	if c.Epoch == p.epochs {
 		*c = cursor{Phase: c.Phase + 1}
 		r.emphasis.reset()

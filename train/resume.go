@@ -59,6 +59,9 @@ func (r *run) resume() error {
 		return fmt.Errorf("train: checkpoint %s belongs to another run: %s; remove it, or resume with the options it was begun with", r.opt.Checkpoint, d)
 	}
 	c := s.Cursor
+	if c.Epochs > 0 && c.Phase >= 0 && c.Phase < len(r.phases) {
+		r.phases[c.Phase].epochs = min(c.Epochs, r.phases[c.Phase].epochs)
+	}
 	if c.Phase < 0 || c.Phase > len(r.phases) || c.Epoch < 0 || c.Step < 0 ||
 		c.Phase < len(r.phases) && (c.Epoch >= r.phases[c.Phase].epochs || c.Step >= r.stepsPerEpoch(c.Phase)) {
 		return fmt.Errorf("train: checkpoint %s stopped at phase %d, epoch %d, step %d, which this run does not reach", r.opt.Checkpoint, c.Phase, c.Epoch, c.Step)

@@ -190,3 +190,33 @@ func BenchmarkIntegrators(b *testing.B) {
 		})
 	}
 }
+
+// monod is a substrate that is eaten at a rate which saturates at once, and runs out: Newton's steps from either side of
+// its corner lead to the other.
+func monod[T Scalar](s, _, u, ds []T) {
+	food := Max(s[1], Const[T](0))
+	ds[0] = 0.11 * Div(food, food+1e-6) * s[0]
+	ds[1] = 500*u[0] - 2*ds[0]
+}
+
+// TestRadauWhereASubstrateRunsOut: steps that end beyond the corner are solved, and their derivatives are those of differences.
+func TestRadauWhereASubstrateRunsOut(t *testing.T) {
+	for _, substeps := range []int{1, 2, 4, 16} {
+		for _, food := range []float64{12, 3, 1e-3, 0} {
+			for _, feed := range []float64{0, 1e-3} {
+				p := &Stiff{ODE: monod[complex128], Span: 4, Substeps: substeps}
+				next, more := make([]float64, 2), make([]float64, 2)
+				Radau(p, []float64{20, food}, nil, []float64{feed}, next)
+				if !(math.Abs(next[1]) < 30) || !(next[0] >= 20) {
+					t.Errorf("%d substeps from %v with %v: %v", substeps, food, feed, next)
+				}
+				d := make([]complex128, 2)
+				Radau(p, []complex128{Seed(20, 1), Seed(food, 0)}, nil, []complex128{Seed(feed, 0)}, d)
+				Radau(p, []float64{20 + 1e-6, food}, nil, []float64{feed}, more)
+				if slope := (more[0] - next[0]) / 1e-6; !near(Derivative(d[0]), slope, 1e-3) {
+					t.Errorf("%d substeps from %v with %v: slope %v, by differences %v", substeps, food, feed, Derivative(d[0]), slope)
+				}
+			}
+		}
+	}
+}

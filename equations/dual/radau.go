@@ -2,6 +2,7 @@ package dual
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -19,6 +20,8 @@ const (
 	radauRounding    = 1e-15
 	radauContraction = 0.1
 	radauIterations  = 40
+	// Damped steps are at most dampedIterations, each at least leastShare of Newton's.
+	dampedIterations, leastShare = 100, 1e-15
 )
 
 // Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with constant c and u. Span is in the ode's unit of
@@ -189,49 +192,104 @@ func (p *Stiff) solve(w *collocation, e *solution) bool {
 	p.setInputs(w, e)
 	from := e.point[:n]
 	for substep := range p.Substeps {
-		stage, matrix, pivot := e.views(substep)
-		copy(stage, from)
-		copy(stage[n:], from)
-		if !p.newton(w, e, substep, true) {
+		if !p.solveStages(w, e, substep, from) && !p.damp(w, e, substep, from, false) && !p.damp(w, e, substep, from, true) {
 			return false
 		}
-		fresh, previousSize, converged := true, 0.0, false
-		for range radauIterations {
-			for i := range w.r {
-				w.r[i] += from[i%n] - stage[i]
-			}
-			substitute(matrix, pivot, w.r)
-			size := 0.0
-			for i, d := range w.r {
-				// NaN stays.
-				if v := math.Abs(d) / (1 + math.Abs(stage[i]+d)); !(v <= size) && size == size {
-					size = v
-				}
-			}
-			if !fresh && !(size <= radauContraction*previousSize) {
-				if fresh = true; !p.newton(w, e, substep, false) {
-					return false
-				}
-				continue
-			}
-			if math.IsNaN(size) {
-				return false
-			}
-			for i, d := range w.r {
-				stage[i] += d
-			}
-			if converged = fresh && size <= radauTolerance || !fresh && size*size <= radauRounding*previousSize; converged {
-				break
-			}
-			fresh, previousSize = false, size
-			p.increments(w, stage)
-		}
-		if !converged {
-			return false
-		}
+		stage, _, _ := e.views(substep)
 		from = stage[n:]
 	}
 	return true
+}
+
+// solveStages solves a substep's equations from the state at its beginning.
+func (p *Stiff) solveStages(w *collocation, e *solution, substep int, from []float64) bool {
+	stage, matrix, pivot := e.views(substep)
+	copy(stage, from)
+	copy(stage[w.n:], from)
+	if !p.newton(w, e, substep, true) {
+		return false
+	}
+	fresh, previousSize := true, 0.0
+	for range radauIterations {
+		for i := range w.r {
+			w.r[i] += from[i%w.n] - stage[i]
+		}
+		substitute(matrix, pivot, w.r)
+		size := 0.0
+		for i, d := range w.r {
+			// NaN stays.
+			if v := math.Abs(d) / (1 + math.Abs(stage[i]+d)); !(v <= size) && size == size {
+				size = v
+			}
+		}
+		if !fresh && !(size <= radauContraction*previousSize) {
+			if fresh = true; !p.newton(w, e, substep, false) {
+				return false
+			}
+			continue
+		}
+		if math.IsNaN(size) {
+			return false
+		}
+		for i, d := range w.r {
+			stage[i] += d
+		}
+		if fresh && size <= radauTolerance || !fresh && size*size <= radauRounding*previousSize {
+			return true
+		}
+		fresh, previousSize = false, size
+		p.increments(w, stage)
+	}
+	return false
+}
+
+// damp solves a substep's equations where full steps of Newton's method do not end, as between both sides of a corner: each
+// is halved until the residual is smaller, or with natural the step that would follow with the same factors.
+func (p *Stiff) damp(w *collocation, e *solution, substep int, from []float64, natural bool) bool {
+	stage, matrix, pivot := e.views(substep)
+	start, step := slices.Concat(from, from), make([]float64, len(stage))
+	last := slices.Clone(start)
+	norm := func(v []float64) (size float64) {
+		for i, x := range v {
+			size += math.Abs(x) / (1 + math.Abs(last[i]))
+		}
+		return size
+	}
+	// measure is the norm that is to fall; it leaves the next step in w.r.
+	measure := func() float64 {
+		for i, s := range start {
+			w.r[i] += s - stage[i]
+		}
+		size := norm(w.r)
+		if substitute(matrix, pivot, w.r); natural {
+			size = norm(w.r)
+		}
+		return size
+	}
+	copy(stage, start)
+	for range dampedIterations {
+		copy(last, stage)
+		if !p.newton(w, e, substep, false) {
+			return false
+		}
+		size := measure()
+		copy(step, w.r)
+		for share := 1.0; ; share /= 2 {
+			for i, d := range step {
+				stage[i] = last[i] + share*d
+			}
+			if norm(step) <= radauTolerance {
+				return true
+			}
+			if p.increments(w, stage); measure() < size {
+				break
+			}
+			if share < leastShare || math.IsNaN(size) {
+				return false
+			}
+		}
+	}
+	return false
 }
 
 // increments writes the stages' increments into w.r.

@@ -75,22 +75,45 @@ func (c *Corners) count() (n int) {
 	return n
 }
 
+// Rounding is the last input of a function whose corners are rounded by it, and is its factor.
+const Rounding = "rounding"
+
 // Round is the function with rounded corners: |x| is √(x² + w²), and the others are alike. w is small compared with the
-// usual size of x, but for the factor.
-func (c *Corners) Round(factor float64) *Function {
-	b := NewBuilder(c.function.name, c.function.in...)
-	values := b.inlineBy(c.function, b.inputValues(), func(v Value, n node, args []Value) Value {
+// usual size of x, but for the factor, which is the input Rounding.
+func (c *Corners) Round() *Function {
+	b := NewBuilder(c.function.name, append(c.function.Inputs(), Argument{Name: Rounding, Size: 1})...)
+	inputs := b.inputValues()
+	factor := inputs[len(inputs)-1]
+	values := b.inlineBy(c.function, inputs[:len(inputs)-1], func(v Value, n node, args []Value) Value {
 		value, _ := c.apply(b, v, n, args, factor)
 		return value
 	})
 	return b.Function(c.function.out, pick(values, c.function.results))
 }
 
+// Fix is a function of Round with a constant factor.
+func (f *Function) Fix(factor float64) *Function {
+	last := len(f.in) - 1
+	b := NewBuilder(f.name, f.in[:last]...)
+	return b.Function(f.out, b.Inline(f, append(b.inputValues(), b.Const(factor))))
+}
+
+// Own are the entries of the inputs but for Rounding.
+func (f *Function) Own() (entries []int) {
+	for i := range f.inputs {
+		entries = append(entries, i)
+	}
+	if last := len(f.in) - 1; last >= 0 && f.in[last].Name == Rounding {
+		entries = entries[:f.inputs-1]
+	}
+	return entries
+}
+
 // apply writes operation n, rounded if it is a corner, and finds its entry of nodes, −1 for none.
-func (c *Corners) apply(b *Builder, v Value, n node, args []Value, factor float64) (value Value, k int) {
+func (c *Corners) apply(b *Builder, v Value, n node, args []Value, factor Value) (value Value, k int) {
 	value = b.Apply(n.op, args...)
 	if k = slices.IndexFunc(c.nodes, func(k corner) bool { return k.node == v }); k >= 0 && c.nodes[k].width > 0 {
-		value = b.rounded(c.nodes[k].shape, args, b.difference(n, args), b.Const(factor*c.nodes[k].width), value)
+		value = b.rounded(c.nodes[k].shape, args, b.difference(n, args), b.Apply(Mul, factor, b.Const(c.nodes[k].width)), value)
 	}
 	return value, k
 }
@@ -103,7 +126,7 @@ func (c *Corners) newProbe() *Function {
 	inputs := b.inputValues()
 	var results []Value
 	values := b.inlineBy(c.function, inputs[:c.function.inputs], func(v Value, n node, args []Value) Value {
-		value, k := c.apply(b, v, n, args, probedFactor)
+		value, k := c.apply(b, v, n, args, b.Const(probedFactor))
 		if k < 0 {
 			return value
 		}

@@ -73,7 +73,7 @@ func TestCorners(t *testing.T) {
 				continue
 			}
 			for _, factor := range []float64{1, 100} {
-				g := corners.Round(factor)
+				g := corners.Round().Fix(factor)
 				slopes := g.Jacobian([]int{0, 1})
 				rng := rand.New(rand.NewPCG(1, 2))
 				for range 2000 {

@@ -83,13 +83,18 @@ func Constant(v float64) string {
 }
 
 // Function writes f as the function `static void name(const double *INPUT…, double *OUTPUT…)`, its arguments in their
-// order under the names x0, x1, … and y0, y1, …. No output may overlap an input or another output.
+// order under the names x0, x1, … and y0, y1, …. No output may overlap an input or another output. The input
+// program.Rounding is the variable rounding.
 func Function(f *program.Function, name string) string {
 	var b strings.Builder
 	var parameters []string
 	var inputs []string
 	used := operands(f)
 	for k, a := range f.Inputs() {
+		if a.Name == program.Rounding {
+			inputs, used[k] = append(inputs, program.Rounding), true
+			continue
+		}
 		parameters = append(parameters, fmt.Sprintf("const double *x%d", k))
 		for i := range a.Size {
 			inputs = append(inputs, fmt.Sprintf("x%d[%d]", k, i))

@@ -1588,14 +1588,14 @@ static int solve_several(loop *p, const double *first, int fresh)
     return found;
 }
 {{end}}
-/* Moves every step's entries to the step before, and repeats the last as far as it is wanted. */
-static void shift_steps(void *steps, size_t each, int before, int after)
+/* Moves every step's entries some steps earlier, and repeats the last as far as it is wanted. */
+static void shift_steps(void *steps, size_t each, int shift, int before, int after)
 {
     char *at = steps;
     int t;
 
     for (t = 0; t < after; t++) {
-        const int from = t + 1 < before ? t + 1 : before - 1;
+        const int from = t + shift < before ? t + shift : before - 1;
 
         if (from != t)
             memmove(at + (size_t)t * each, at + (size_t)from * each, each);
@@ -1647,8 +1647,8 @@ static double strayed(const loop *p)
     return 0.0;
 }
 {{end}}
-/* Makes the plan, one step on, the start from a state; 0 where nothing of it is finite. */
-static int advance(loop *p, const double *first, int n)
+/* Makes the plan, some steps on, the start from a state; 0 where nothing of it is finite. */
+static int advance(loop *p, const double *first, int shift, int n)
 {
     iterate *at = &p->iterates[p->now];
     const int before = p->steps, converged = p->converged;
@@ -1656,17 +1656,17 @@ static int advance(loop *p, const double *first, int n)
     int t, i;
 
     p->iterations = 0;
-    shift_steps(at->x, sizeof at->x[0], before + 1, n + 1);
-    shift_steps(at->v, sizeof at->v[0], before, n);
-    shift_steps(p->zl, sizeof p->zl[0], before, n);
-    shift_steps(p->zu, sizeof p->zu[0], before, n);
-    shift_steps(p->z, sizeof p->z[0], before, n);
-    shift_steps(p->lambda, sizeof p->lambda[0], before + 1, n + 1);
-    shift_steps(p->l, sizeof p->l[0], before, n);
-    shift_steps(p->y, sizeof p->y[0], before, n);
+    shift_steps(at->x, sizeof at->x[0], shift, before + 1, n + 1);
+    shift_steps(at->v, sizeof at->v[0], shift, before, n);
+    shift_steps(p->zl, sizeof p->zl[0], shift, before, n);
+    shift_steps(p->zu, sizeof p->zu[0], shift, before, n);
+    shift_steps(p->z, sizeof p->z[0], shift, before, n);
+    shift_steps(p->lambda, sizeof p->lambda[0], shift, before + 1, n + 1);
+    shift_steps(p->l, sizeof p->l[0], shift, before, n);
+    shift_steps(p->y, sizeof p->y[0], shift, before, n);
 {{- if .Solver.Blocked}}
     for (t = 0; t < n; t++) /* of a step that held its action no feedback is known */
-        if (blocked[t + 1 < before ? t + 1 : before - 1]) {
+        if (blocked[t + shift < before ? t + shift : before - 1]) {
             memset(p->y[t], 0, sizeof p->y[t]);
             memset(p->l[t], 0, sizeof p->l[t]);
             for (i = 0; i < NU; i++)
@@ -1742,6 +1742,45 @@ static int advance(loop *p, const double *first, int n)
     return 1;
 }
 
+/* Solves from every start that does without a plan before. */
+static int solve_anew(loop *p, const double *first, int fresh)
+{
+{{- if .Solver.Several}}
+    return solve_several(p, first, fresh);
+{{- else}}
+    (void)fresh;
+    return solve_cold(p, first, 1) || solve_cold(p, first, 0);
+{{- end}}
+}
+{{if .Solver.Factors}}
+/* Solves anew with ever less rounding of the corners, from the plan of the one before; 0 where the widest finds none. */
+static int follow_corners(loop *p, const double *first, int fresh)
+{
+    static const double factors[] = { {{row .Solver.Factors}} };
+    static loop before;
+    const int n = p->steps;
+    unsigned k;
+    int solved;
+
+    rounding = factors[0];
+    solved = solve_anew(p, first, fresh);
+    for (k = 1; solved && k < sizeof factors / sizeof *factors; k++) {
+        rounding = factors[k];
+        before = *p;
+        if (advance(p, first, 0, n))
+            iterate_plan(p);
+        if (p->converged && p->violation <= SOLVED)
+            continue;
+        *p = before;
+        if (!solve_start(p, first, 0, 1e-4)) {
+            *p = before;
+            break;
+        }
+    }
+    rounding = 1.0;
+    return solved;
+}
+{{end}}
 {{if .Spec.Horizon}}{{template "resting.c" .}}
 {{end}}void gpc_{{.Symbol}}_begin(gpc_{{.Symbol}}_loop *p)
 {
@@ -1833,17 +1872,17 @@ static int preferred(double violation, double cost, double other, double other_c
     shifted = p->steps > 0;
     for (t = 0; shifted && t < n; t++)
         memcpy(kept[t], p->iterates[p->now].u[t + 1 < p->steps ? t + 1 : p->steps - 1], sizeof kept[t]);
-    if (p->ready && advance(p, first, n)) {
+    if (p->ready && advance(p, first, 1, n)) {
         iterate_plan(p);
         solved = p->converged && p->violation <= SOLVED;
     }
     p->steps = n;
     if (!solved) {
         status |= GPC_{{.Macro}}_COLD;
-{{- if .Solver.Several}}
-        solved = solve_several(p, first, !shifted);
+{{- if .Solver.Factors}}
+        solved = follow_corners(p, first, !shifted) || solve_anew(p, first, !shifted);
 {{- else}}
-        solved = solve_cold(p, first, 1) || solve_cold(p, first, 0);
+        solved = solve_anew(p, first, !shifted);
 {{- end}}
     }
     p->ready = solved;

@@ -27,7 +27,9 @@ static const double to_measured[3] = { {{row .Observer.Into}} }, from_measured[3
 {{- end}}
 
 {{end}}{{.Helpers}}
-{{.Functions}}
+{{if .HasCorners}}double rounding = 1.0;
+
+{{end}}{{.Functions}}
 {{if eq .Integrator "rk4"}}/* {{.Y.Substeps}} steps of the classical Runge-Kutta method, u held; h is a step's length, its half and its sixth. */
 static void integrate(const double *h, const double *s, const double *c, const double *u, double *next)
 {

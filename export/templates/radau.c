@@ -1,9 +1,9 @@
-/* Radau IIA of two stages, order 3: its weights, and when Newton's method takes new factors, ends and gives up. */
-enum { WIDTH = 2 * NS, ITERATIONS = 40 };
+/* Radau IIA of two stages, order 3: its weights, and when Newton's method takes new factors, ends and gives up; with damped steps. */
+enum { WIDTH = 2 * NS, ITERATIONS = 40, DAMPED = 100 };
 static const double radau[2][2] = { { 5.0 / 12.0, -1.0 / 12.0 }, { 3.0 / 4.0, 1.0 / 4.0 } };
 
 struct stages {
-    double length, stage[WIDTH], r[WIDTH], matrix[WIDTH][WIDTH], value[2][ODE_ROOM];
+    double length, stage[WIDTH], r[WIDTH], last[WIDTH], step[WIDTH], matrix[WIDTH][WIDTH], value[2][ODE_ROOM];
     int pivot[WIDTH];
 };
 
@@ -111,8 +111,61 @@ static int newton(struct stages *w, const double *c, const double *u)
     return factor(w);
 }
 
-/* The stages from a state by Newton's method; 0 where it does not converge. */
-static int solve(struct stages *w, const double *from, const double *c, const double *u)
+static double norm(const struct stages *w, const double *v)
+{
+    double size = 0.0;
+    int i;
+
+    for (i = 0; i < WIDTH; i++)
+        size += fabs(v[i]) / (1.0 + fabs(w->last[i]));
+    return size;
+}
+
+/* The norm that damped steps reduce, of the residual or of the step that would follow; that step is left in r. */
+static double measure(struct stages *w, const double *from, int natural)
+{
+    double size;
+    int i;
+
+    for (i = 0; i < WIDTH; i++)
+        w->r[i] += from[i % NS] - w->stage[i];
+    size = norm(w, w->r);
+    substitute(w);
+    return natural ? norm(w, w->r) : size;
+}
+
+/* The stages where full steps do not end, as between both sides of a corner; 0 where halved ones do not either. */
+static int damp(struct stages *w, const double *from, const double *c, const double *u, int natural)
+{
+    int n, i;
+
+    memcpy(w->stage, from, NS * sizeof *from);
+    memcpy(w->stage + NS, from, NS * sizeof *from);
+    for (n = 0; n < DAMPED; n++) {
+        double size, share;
+
+        memcpy(w->last, w->stage, sizeof w->last);
+        if (!newton(w, c, u))
+            return 0;
+        size = measure(w, from, natural);
+        memcpy(w->step, w->r, sizeof w->step);
+        for (share = 1.0;; share /= 2.0) {
+            for (i = 0; i < WIDTH; i++)
+                w->stage[i] = w->last[i] + share * w->step[i];
+            if (norm(w, w->step) <= 1e-9)
+                return 1;
+            increments(w, c, u);
+            if (measure(w, from, natural) < size)
+                break;
+            if (share < 1e-15 || size != size)
+                return 0;
+        }
+    }
+    return 0;
+}
+
+/* The stages from a state by full steps of Newton's method; 0 where it does not converge. */
+static int undamped(struct stages *w, const double *from, const double *c, const double *u)
 {
     double before = 0.0;
     int fresh = 1, n, i;
@@ -151,5 +204,11 @@ static int solve(struct stages *w, const double *from, const double *c, const do
         increments(w, c, u);
     }
     return 0;
+}
+
+/* The stages from a state; 0 where no step of Newton's method finds them. */
+static int solve(struct stages *w, const double *from, const double *c, const double *u)
+{
+    return undamped(w, from, c, u) || damp(w, from, c, u, 0) || damp(w, from, c, u, 1);
 }
 

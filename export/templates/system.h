@@ -40,7 +40,11 @@ enum {
     GPC_{{.Macro}}_STEPS = {{.Spec.Steps}}     /* decisions of {{if .Spec.Horizon}}a test{{else}}an episode{{end}}, one each {{printf "%g" .Spec.StepSeconds}} s */
 };
 
-#define GPC_{{.Macro}}_TOLERANCE {{constant .Spec.MarginTolerance}}
+{{if .HasCorners}}/* The factor of the width of rounded corners, which the solver lowers to 1. */
+#define rounding gpc_{{.Symbol}}_rounding
+extern double rounding;
+
+{{end}}#define GPC_{{.Macro}}_TOLERANCE {{constant .Spec.MarginTolerance}}
 
 /* The state and context after an action. */
 void gpc_{{.Symbol}}_step(const double s[], const double c[], const double u[], double s_next[], double c_next[]);

@@ -81,7 +81,12 @@ def nmpc(
     session = Session(create(lib.gpc_open, text(options)))
     _warn(system)
     session._warned = True
+    session._implicit = _implicit(system)
     return session
+
+
+def _implicit(system: System | str | os.PathLike[str]) -> System | None:
+    return system if isinstance(system, System) and system._algebraic else None
 
 
 class Controller(Session):
@@ -97,7 +102,7 @@ class Controller(Session):
         """What it was compiled of."""
         self.file = file
         """The map's file, which gpc.open(system, file) opens again."""
-        self._warned = True  # by compile
+        self._warned, self._implicit = True, _implicit(system)  # by compile
         self.report = CompileReport(report)
         """The report of the compilation, with the keys of `gpc compile --json`."""
 

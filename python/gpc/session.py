@@ -279,6 +279,7 @@ class Session(Object):
         self._outputs: int = specs["outputs"]
         remark(self.spec.name, specs["remarks"])
         self._warned = False
+        self._implicit: System | None = None  # whose algebraic states are to be checked along plans
         self._first: Loop | None = None
         self._batch: Loops | None = None
 
@@ -469,10 +470,16 @@ class Session(Object):
             "episodes": episodes, "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
-        try:
-            result = Evaluation(ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report))
-        finally:
-            end()
+        with tempfile.TemporaryDirectory() as folder:
+            if self._implicit is not None and trace is None:
+                options["trace"] = os.path.join(folder, "trace.jsonl")
+            try:
+                result = Evaluation(ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report))
+            finally:
+                end()
+            if self._implicit is not None:
+                remark(self.spec.name, self._implicit._unsettled(traces.read(options["trace"])))
+                self._implicit = None
         if not self._warned:
             _remark_findings(self.spec.name, result.get("findings") or ())
             self._warned = True

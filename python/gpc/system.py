@@ -48,6 +48,7 @@ from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
 from gpc.results import Findings
+from gpc.traces import Trace
 
 __all__ = ["FreeTime", "Shape", "System", "box", "disc", "free_time", "line"]
 
@@ -642,6 +643,18 @@ class System:
         """The algebraic states as a function."""
         code, known, arguments = self._begin("s", "c", "u")
         return _Written("algebraic", self._where("algebraic"), arguments, [("z", "algebraic", len(self._algebraic))], code, self._solved("algebraic", known, "s"))
+
+    def _unsettled(self, trace: Trace) -> list[str]:
+        """What Newton's iterations do not reach along the plans of a trace: in its states, and in those after an action."""
+        s, c, u, episode = (trace[key] for key in ("s", "c", "u", "episode"))
+        follows = np.flatnonzero(episode[1:] == episode[:-1])
+        try:
+            for at, by in ((s, slice(None)), (s[1:][follows], follows)):
+                for solution in self._unknowns().solved:
+                    solution.check_at(np.concatenate([at.T, c[by].T, u[by].T]))
+        except InputError as problem:
+            return [f"along plans, {problem}"]
+        return []
 
     def _steps(self) -> _Written:
         """The step of state and context, or of the context alone where ode makes the state."""

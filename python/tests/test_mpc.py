@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -176,6 +177,24 @@ def test_what_newton_does_not_reach_is_refused():
     y.algebraic(v="V")(lambda s, z: z.v**2 - s.q - 1)  # from 0, where its derivative is 0
     with pytest.raises(gpc.InputError, match=r"test_mpc.py:\d+: algebraic: the guess leads to a division by 0: .*unknowns are not singular"):
         y.text()
+
+
+def test_unknowns_are_checked_along_plans():
+    """Newton's iterations are enough where episodes begin, and not where plans lead."""
+
+    def swollen(iterations):
+        y = gpc.System("swollen", state={"q": "1"}, action={"u": ("1", -1, 1)}, scenario={"q": (0, 0.02)}, steps=60, period=0.05)
+        y.algebraic(v="1", iterations=iterations)(lambda s, z: z.v + z.v**3 - 40 * s.q)
+        y.ode()(lambda s, u, z: (u.u - 0.1 * z.v,))
+        y.objectives(q="1")(lambda n, u: (n.q - 3) ** 2 + 1e-3 * u.u**2)
+        return y
+
+    for iterations, says in ((8, ["swollen: along plans, .*algebraic: after 8 iterations residual 0 is .* where 'v' is"]), (18, [])):
+        with gpc.nmpc(swollen(iterations), threads=1) as exact, warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            exact.evaluate(episodes=2, progress=False)
+            exact.evaluate(episodes=2, progress=False)  # says it no more
+        assert len(seen) == len(says) and all(re.search(s, str(w.message)) for s, w in zip(says, seen)), [str(w.message) for w in seen]
 
 
 @pytest.mark.parametrize("change, error", [
