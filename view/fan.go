@@ -27,9 +27,11 @@ const (
 	unhurried = time.Hour
 )
 
-// Fan is what the method would do from frame K on under other preferences.
+// Fan is what the method would do from frame K on under other preferences. That is decision T of its episode.
 type Fan struct {
-	K int `json:"k"`
+	K       int `json:"k"`
+	Episode int `json:"episode"`
+	T       int `json:"t"`
 	// Ahead is how many decisions each looks ahead; Present is the place of the preference in
 	// force.
 	Ahead   int   `json:"ahead"`
@@ -74,7 +76,7 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 	now := *l // it may decide otherwise before the fan is made
 	return func(ctx context.Context) (*Fan, error) {
 		l, start := &now, time.Now()
-		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
+		fan := &Fan{K: last.K, Episode: last.Episode, T: last.T, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
 			weights = dataset.Lattice(m, mostRays-1)

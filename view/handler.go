@@ -44,9 +44,8 @@ const (
 
 // Handler is the page and its API under /view/. What the API is, docs/reference/view.md says.
 type Handler struct {
-	mux     *http.ServeMux
-	origins http.CrossOriginProtection
-	player  *player
+	mux    *http.ServeMux
+	player *player
 }
 
 // New shows a source at so many decisions a second, which a person at the page may change, and
@@ -84,6 +83,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
+	mux.HandleFunc("POST /view/seen", h.seen)
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
 			return p.steer(domain.Preference{Adaptive: true})
@@ -119,10 +119,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, fmt.Errorf("the request names the host %.100q, want an IP address or localhost: other names are refused, against DNS rebinding", r.Host))
 		return
 	}
-	if err := h.origins.Check(r); err != nil {
+	if err := web.SameSite(r); err != nil && (r.URL.Path != "/" || r.Method != http.MethodGet) { // a link may lead to the page
 		fail(w, http.StatusForbidden, fmt.Errorf("the request comes from another site's page: %w", err))
 		return
 	}
+	w, end := web.Compress(w, r)
+	defer end()
 	handler, pattern := h.mux.Handler(r)
 	if pattern == "" { // the mux refuses, in a text that is not JSON
 		refusal := headOnly{ResponseWriter: w}
@@ -254,38 +256,61 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 // unsafe is what does not belong into the name of a file.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// alive is the event of a server that has nothing else to say. A comment would do for the connection,
-// but a page does not see it.
-var alive = web.Event("alive", 0, []byte("{}"))
-
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	watcher, err := h.player.watch(r.Context())
+	watcher, err := h.player.watch(r.Context(), r.URL.Query().Get("page"))
 	if err != nil {
 		fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
 	defer h.player.leave(watcher)
-	stream, err := web.NewStream(w, writeLimit)
+	stream, err := web.NewStream(w, r, writeLimit)
 	if err != nil || !stream.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
 	beat := time.NewTicker(aliveEvery)
 	defer beat.Stop()
 	for {
+		for e, ok := watcher.next(); ok; e, ok = watcher.next() {
+			if !watcher.send(stream, e) {
+				return
+			}
+		}
 		select {
 		case <-r.Context().Done():
 			return
+		case <-h.player.ctx.Done():
+			return
+		case <-watcher.awake:
 		case <-beat.C:
-			if !stream.Send(alive) {
-				return
-			}
-		case e, ok := <-watcher.events:
-			if !ok || !stream.Send(e) {
+			// A comment would do for the connection, but a page does not see it.
+			if !watcher.send(stream, event{"alive", clock(), fmt.Appendf(nil, `{"k":%d}`, h.player.newest.Load())}) {
 				return
 			}
 		}
 	}
+}
+
+// seen takes what a page has seen of its stream.
+func (h *Handler) seen(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	at, err := strconv.ParseUint(query.Get("at"), 10, 64)
+	if err != nil {
+		fail(w, http.StatusBadRequest, jsonin.Errorf("at", "at is %.64q, want the id of an event", query.Get("at")))
+		return
+	}
+	if err := h.player.call(r.Context(), func() error {
+		for watcher := range h.player.watchers {
+			if watcher.name == query.Get("page") {
+				watcher.seen(at)
+			}
+		}
+		return nil
+	}); err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // State is where the page stands.

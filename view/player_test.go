@@ -2,11 +2,14 @@ package view_test
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -67,6 +70,45 @@ func TestAPanicIsTold(t *testing.T) {
 	h.Close()
 	http.DefaultClient.CloseIdleConnections()
 	at.Close()
+}
+
+// large is a source whose frames are large.
+type large struct{ calm }
+
+func (l *large) Advance(ctx context.Context) error {
+	err := l.calm.Advance(ctx)
+	l.frames[len(l.frames)-1].S = make([]float64, 4<<10)
+	return err
+}
+
+// A page is sent no more than it has seen and a little: what it was too slow for is left out, and what it is sent then is
+// the latest. Every event has the server's time, and a sign of life the newest frame.
+func TestASlowPageIsSentTheLatest(t *testing.T) {
+	p := open(t, &large{calm{fragile{frames: make([]view.Frame, 1)}}})
+	next := p.read("/view/events?page=slow")
+	const last = 60
+	for range last {
+		p.post("step", `{"by":1}`)
+	}
+	var k struct{ K int }
+	alive := next("alive") // behind what is on the way, whatever of it is seen
+	require.OK(t, json.Unmarshal([]byte(alive.data), &k))
+	if k.K != last {
+		t.Errorf("a sign of life of frame %d, want %d", k.K, last)
+	}
+	if status, text := p.ask("POST", "/view/seen?page=slow&at="+alive.id, "", nil); status != http.StatusNoContent {
+		t.Fatalf("what is seen is answered %d %s", status, text)
+	}
+	frame := next("frame")
+	require.OK(t, json.Unmarshal([]byte(frame.data), &k))
+	if k.K != last {
+		t.Errorf("behind the sign of life comes frame %d, want the latest", k.K)
+	}
+	at := require.Get(strconv.ParseInt(frame.id, 10, 64))(t)
+	if since := time.Since(time.UnixMilli(at)); since < 0 || since > time.Hour {
+		t.Errorf("the frame was made %v ago", since)
+	}
+	p.refused("POST", "/view/seen?page=slow&at=x", "", 400, "at")
 }
 
 // Pages come and go; more than there is room for are refused.
