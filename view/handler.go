@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -65,7 +66,13 @@ func New(source Source, rate float64, playing bool) *Handler {
 	p := h.player
 	mux.HandleFunc("GET /view/case", answer(p, func(*http.Request) (any, error) { return p.source.Describe(), nil }))
 	mux.HandleFunc("GET /view/state", answer(p, func(*http.Request) (any, error) { return p.state(), nil }))
-	mux.HandleFunc("GET /view/series", answer(p, func(*http.Request) (any, error) { return p.series(), nil }))
+	mux.HandleFunc("GET /view/series", answer(p, func(r *http.Request) (any, error) {
+		from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+		if err != nil {
+			return nil, jsonin.Errorf("from", "from is %.64q, want the number of a frame", r.URL.Query().Get("from"))
+		}
+		return p.series(from), nil
+	}))
 	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
 		k, err := strconv.Atoi(r.URL.Query().Get("k"))
 		if err != nil {

@@ -75,7 +75,7 @@ async function visit(url, look, use, before) {
   const said = [];
   page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
   page.on("pageerror", (e) => said.push(`error: ${e.message}`));
-  page.on("requestfailed", (r) => r.url().endsWith("/events") || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
+  page.on("requestfailed", (r) => /\/(events|seen)$/.test(new URL(r.url()).pathname) || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
   page.on("request", (r) => r.url().startsWith(new URL(url).origin) || r.url().startsWith("blob:") || said.push(`asks ${r.url()}`));
   page.on("response", (r) => r.status() >= 400 && said.push(`${r.status()} ${r.url()}`));
   await page.goto(url);
@@ -324,7 +324,7 @@ async function died(look) {
   await shot(page, `gone-${look}`);
 
   live = await serving("opf30", at);
-  await page.waitForFunction(() => /started again.*Your preference is set again/.test(document.querySelector(".alerts")?.textContent));
+  await page.waitForFunction(() => /started again.*The preference is that of before/.test(document.querySelector(".alerts")?.textContent));
   const now = await state(page);
   check(now.start !== before.start && now.preference.w?.[2] === 1, `${look}: the new server has the preference of before: ${JSON.stringify(now.preference)}`);
   await post(page, "pause", { paused: true });
