@@ -136,7 +136,7 @@ func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 		}
 		return sum
 	}
-	f.Cost = cost(f.U)
+	f.Cost, f.Weights = cost(f.U), weights
 	_ = l.server.Aside().Do(ctx, func() error { // ErrBusy: the optimum stays unknown
 		if u := make([]float64, len(f.U)); abilities.Best(r.S, r.C, *r.Preference, u) {
 			f.Best = cost(u)

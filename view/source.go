@@ -154,6 +154,8 @@ type Frame struct {
 	// domain.ProblemAbilities.Best.
 	Cost float64 `json:"cost"`
 	Best float64 `json:"best"`
+	// Weights of the objectives in both.
+	Weights []float64 `json:"weights,omitempty"`
 	// Shapes of a domain.ProblemAbilities.Picture after U, Grid of a domain.ProblemAbilities.Chart under U.
 	Shapes []Shape                `json:"shapes,omitempty"`
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`

@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { current } from "./current.mjs";
 import { hands } from "./hands.mjs";
 import { withPalette } from "./palette.mjs";
 import { report } from "./report.mjs";
@@ -457,6 +458,8 @@ if (wanted("moved")) await moved();
 if (wanted("phone")) await inView();
 if (wanted("lines")) await lines();
 if (wanted("switches")) await switches();
+const now = current({ browser, looks, hangs, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
+for (const [name, part] of Object.entries(now)) if (wanted(name)) await part();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");

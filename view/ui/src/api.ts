@@ -77,6 +77,7 @@ export interface Frame {
   event?: string;
   cost: Num;
   best: Num;
+  weights?: number[];
   shapes?: Shape[];
   grid?: Operating;
 }

@@ -226,7 +226,7 @@ export function Arena() {
           </span>
           {fan && (
             <span>
-              <i class="swatch fan" /> under other preferences, {fan.ahead} ahead
+              <i class="swatch fan" /> under other preferences, {fan.ahead} ahead{old > 0 && ` from ${old} ago`}
             </span>
           )}
           {fan && (

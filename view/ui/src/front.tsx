@@ -45,7 +45,7 @@ function telling(columns: Num[][]): [number, number] {
 function fanAge({ fan, frame }: Store): { old: boolean; when: string } {
   if (!fan || !frame) return { old: false, when: "" };
   const ago = frame.k - fan.k;
-  const which = `of decision ${fan.t}${fan.episode === frame.episode ? "" : ` of episode ${fan.episode}`}`;
+  const which = `From decision ${fan.t}${fan.episode === frame.episode ? "" : ` of episode ${fan.episode}`}`;
   return { old: ago !== 0, when: ago > 0 ? `${which}, ${ago} ago` : which };
 }
 
@@ -119,14 +119,14 @@ export function FrontPanel() {
     <section class={`panel front${old ? " old" : ""}`} aria-labelledby="front-title">
       <h2 id="front-title">
         {title}
-        {when && <span class="count">{when}</span>}
         {about.objectives.length > 2 && (
           <span class="choose">
             {choose(1)} <span>over</span> {choose(0)}
           </span>
         )}
       </h2>
-      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}${when && ` ${when}`}: the ${old ? "point of that decision" : "present point"} has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
+      {when && <p class="when">{when}</p>}
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}${when && `, ${when.toLowerCase()}`}: the ${old ? "point of that decision" : "present point"} has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
         <g class="axes">
           {across.map((v) => (
             <g key={`x${v}`}>

@@ -226,7 +226,7 @@ function Line({ chart }: { chart: Chart }) {
         },
         axes: [
           { ...axis, size: 22, space: 60, label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
-          { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : chart.log ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => powers(lo, hi) } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : chart.log ? number(x, 1) : tick(x, v))) },
+          { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : chart.log ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => powers(lo, hi) } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : chart.log ? (x ? number(x, 1) : "") : tick(x, v))) },
         ],
         series: [{}, ...lines],
         hooks: {

@@ -78,7 +78,7 @@ export function GridMap() {
   // What binds here is named here, and after which outage.
   const busLimits = (bus: string) => [...["V", "Pg", "Qg", "ramp"].map((what) => what + bus), `afterPg${bus}`];
   const branchLimits = (k: number) => ["S", "after"].map((what) => what + name(k).replace("–", "-"));
-  const bindAt = (names: string[]) => names.filter((n) => limits.has(n)).map((n) => (n.startsWith("after") ? `${limitName(n)} a limit binds` : `${n} binds`));
+  const bindAt = (names: string[]) => names.filter((n) => limits.has(n)).map((n) => (n.startsWith("after") ? `after its outage a limit binds (${limitName(n)})` : `${n} binds`));
   const busLines = (i: number): string[] => {
     const b = grid.buses[i];
     const lines = [`Bus ${b.name}${b.reference ? " (reference)" : ""}`, ...bindAt(busLimits(b.name))];
@@ -222,7 +222,7 @@ function at(g: Grid, what: { kind: "bus" | "branch"; at: number }, lines: string
 }
 
 /** limitName is a limit in words: of a dispatch that survives outages, the nearest limit after one. */
-export const limitName = (name: string): string => name.replace(/^after(Pg)?(\d.*)$/, (_, unit, at) => `after outage of ${unit ? `the unit at ${at}` : at.replace("-", "–")}`);
+export const limitName = (name: string): string => name.replace(/^after(Pg)?(\d.*)$/, (_, unit, at) => `outage ${unit ? `of unit ${at}` : at.replace("-", "–")}`);
 
 /** binding are the margins that have nothing left, by name. */
 export function binding(about: Description, margins: (number | null)[] | null): Set<string> {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Description, Num, Preference, Variable } from "./api";
+import type { Description, Num, Variable } from "./api";
 import { bound, limitName } from "./map";
 import { age, off as offMap, shown, useStore } from "./store";
 import { clamp, number, within, withUnit } from "./format";
@@ -35,7 +35,7 @@ export function Now() {
         {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
         {tile(<Term word="residual">How far the state is from what the map makes of it, squared, in units of the map. Above its limit the map was not trained for this state.</Term>, number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
         {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
-        {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} preference={frame.preference} />}
+        {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} weights={frame.weights ?? []} adaptive={frame.preference.adaptive} />}
       </dl>
       {frame.note && <p class="note bad">{frame.note}</p>}
     </section>
@@ -43,18 +43,20 @@ export function Now() {
 }
 
 /** Cost is that of a decision beside the exact optimum of the same decision. */
-function Cost({ cost, best, about, preference: { adaptive, w } }: { cost: number; best: Num; about: Description; preference: Preference }) {
-  const unit = [...new Set(about.objectives.filter((o, i) => o.unit && (adaptive || w?.[i])).map((o) => o.unit))].join(" + ");
+function Cost({ cost, best, about, weights, adaptive }: { cost: number; best: Num; about: Description; weights: number[]; adaptive: boolean }) {
+  // Of one objective alone it is that in its unit; a weighted sum has none.
+  const counted = about.objectives.map((o, i) => ({ ...o, w: weights[i] ?? 0 })).filter((o) => o.w);
+  const [unit, per] = counted.length === 1 ? [counted[0].unit, counted[0].w] : ["", 1];
   return (
     <div class={`tile wide ${best === null ? "warn" : ""}`}>
       <dt>
-        <Term word="cost">
-          What an episode counts for this decision: {adaptive ? `the sum of ${about.objectives.map((o) => o.name).join(", ")}` : "the objectives under the preference"}. The optimum is the exact solver's, for the same loads, ramps and preference.
+        <Term word={unit ? "cost" : "cost, weighted"}>
+          What an episode counts for this decision {adaptive ? "under the adaptive priority" : "under the preference"}: {counted.map((o) => `${number(o.w, 3)} × ${o.name}${o.unit && ` in ${o.unit}`}`).join(" + ")}{unit ? ", here in its own unit" : ", without a unit"}. The optimum is the exact solver's, for the same loads, ramps and preference.
         </Term>
       </dt>
       <dd>
-        <b>{withUnit(cost, unit, 6)}</b>
-        <span>{best === null ? "the exact solver finds no dispatch within the limits" : `exact optimum ${withUnit(best, unit, 6)}, ${above(cost, best)}`}</span>
+        <b>{withUnit(cost / per, unit, 6)}</b>
+        <span>{best === null ? "the exact solver finds no dispatch within the limits" : `exact optimum ${withUnit(best / per, unit, 6)}, ${above(cost, best)}`}</span>
       </dd>
     </div>
   );
@@ -144,11 +146,15 @@ export function Margins() {
             return (
               <li key={v.name} class={state} title={`${limitName(v.name)}: ${withUnit(m, v.unit)} left, of at most ${withUnit(most(v), v.unit, 3)} in this episode (${v.limit})`}>
                 <span class="name">{limitName(v.name)}</span>
-                <span class="bar" aria-hidden="true">
-                  <i style={{ width: `${Math.max(0.6, 100 * clamp(left({ m, v }), 0, 1))}%` }} />
-                </span>
+                {state ? (
+                  <span class="state">{state === "bad" ? "violated" : "binds"}</span>
+                ) : (
+                  <span class="bar" aria-hidden="true">
+                    <i style={{ width: `${Math.max(0.6, 100 * clamp(left({ m, v }), 0, 1))}%` }} />
+                  </span>
+                )}
                 <b>{number(m, 3)}</b>
-                <span class="unit">{[v.unit, state === "bad" ? "violated" : state === "warn" ? "binds" : ""].filter(Boolean).join(" ")}</span>
+                <span class="unit">{v.unit}</span>
               </li>
             );
           })}

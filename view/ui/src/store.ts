@@ -138,9 +138,9 @@ async function readSeries(): Promise<void> {
   reading = false;
 }
 
-/** readLater reads the time lines anew, at most once a second. */
+/** readLater reads the time lines anew, at most three times a second. */
 function readLater(): void {
-  later ||= window.setTimeout(() => ((later = 0), void readSeries()), Math.max(0, readAt + 1000 - performance.now()));
+  later ||= window.setTimeout(() => ((later = 0), void readSeries()), Math.max(0, readAt + 300 - performance.now()));
 }
 
 let reads = 0;

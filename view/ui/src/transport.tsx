@@ -26,26 +26,28 @@ function Field({ name, value, most, ask }: { name: string; value: number; most: 
   const typed = useHand<string>();
   const [wrong, setWrong] = useState("");
   return (
-    <label class="episode">
-      <span>{name}</span>
-      <input
-        type="number"
-        min="0"
-        value={typed.value ?? value}
-        max={most}
-        aria-invalid={wrong !== ""}
-        onInput={(e) => (setWrong(""), typed.hold(e.currentTarget.value))}
-        onChange={(e) => {
-          const text = e.currentTarget.value;
-          const ok = text !== "" && Number.isInteger(Number(text)) && Number(text) >= 0 && Number(text) <= most;
-          setWrong(ok ? "" : `${name} ${text || "is empty"}: want a whole number from 0 to ${most}. It stays ${value}.`);
-          if (ok) typed.ask(text, ask(Number(text)));
-          else typed.drop();
-        }}
-        onBlur={(e) => Number(e.currentTarget.value) === value && typed.drop()}
-      />
+    <>
+      <label class="episode">
+        <span>{name}</span>
+        <input
+          type="number"
+          min="0"
+          value={typed.value ?? value}
+          max={most}
+          aria-invalid={wrong !== ""}
+          onInput={(e) => (setWrong(""), typed.hold(e.currentTarget.value))}
+          onChange={(e) => {
+            const text = e.currentTarget.value;
+            const ok = text !== "" && Number.isInteger(Number(text)) && Number(text) >= 0 && Number(text) <= most;
+            setWrong(ok ? "" : `${name} ${text || "is empty"}: want a whole number from 0 to ${most}. It stays ${value}.`);
+            if (ok) typed.ask(text, ask(Number(text)));
+            else typed.drop();
+          }}
+          onBlur={(e) => Number(e.currentTarget.value) === value && typed.drop()}
+        />
+      </label>
       {wrong && <span class="wrong" role="alert">{wrong}</span>}
-    </label>
+    </>
   );
 }
 
