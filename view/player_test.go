@@ -111,6 +111,44 @@ func TestASlowPageIsSentTheLatest(t *testing.T) {
 	p.refused("POST", "/view/seen?page=slow&at=x", "", 400, "at")
 }
 
+// hopeful looks ahead for as long as it may; each of its decisions begins an episode.
+type hopeful struct {
+	calm
+	given chan error // up by a fan
+}
+
+func (h *hopeful) Advance(ctx context.Context) error {
+	err := h.calm.Advance(ctx)
+	last := &h.frames[len(h.frames)-1]
+	last.Episode = last.K
+	return err
+}
+
+func (h *hopeful) Fan() func(context.Context) (*view.Fan, error) {
+	return func(ctx context.Context) (*view.Fan, error) {
+		<-ctx.Done()
+		h.given <- ctx.Err()
+		return nil, ctx.Err()
+	}
+}
+
+// A fan whose episode has ended is given up: it would be shown beside another.
+func TestAFanOfAnEpisodeThatHasEndedIsGivenUp(t *testing.T) {
+	given := make(chan error, 1)
+	p := open(t, &hopeful{calm{fragile{frames: make([]view.Frame, 1)}}, given})
+	p.stream()("frame")
+	for len(given) == 0 {
+		p.post("step", `{"by":1}`)
+	}
+	require.Until(t, "the next is looked for", func() bool {
+		p.post("step", `{"by":1}`)
+		return len(given) == 1 && <-given != nil
+	})
+	if s := get[view.State](p, "state"); s.Fault != "" {
+		t.Errorf("the page says %q", s.Fault)
+	}
+}
+
 // Pages come and go; more than there is room for are refused.
 func TestPagesComeAndGo(t *testing.T) {
 	h := view.New(&fragile{frames: make([]view.Frame, 1)}, 1, false)

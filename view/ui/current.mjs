@@ -164,7 +164,7 @@ export function current({ browser, looks, hangs, check, serve, visit, sound, sho
       await plot.scrollIntoViewIfNeeded();
       const box = await plot.boundingBox();
       await page.mouse.move(box.x + 0.4 * box.width, box.y + 50);
-      await page.waitForFunction(() => /decision \d+ of episode \d+: /.test(document.querySelector(".lines .values").textContent));
+      await page.waitForFunction(() => /decision \d+( of episode \d+)?: /.test(document.querySelector(".lines .values").textContent));
       const { k } = await state(page);
       await page.mouse.down();
       await page.mouse.move(box.x + 0.7 * box.width, box.y + 50, { steps: 5 });

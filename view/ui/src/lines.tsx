@@ -327,7 +327,7 @@ function Line({ chart }: { chart: Chart }) {
   const asked = (s.hover ?? at.current) - series.first;
   const i = Math.min(Math.max(0, asked), series.t.length - 1);
   const values = chart.of(series).map((line) => line[i] ?? null);
-  const where = s.hover !== undefined ? `decision ${series.t[i]} of episode ${series.episode[i]}: ` : "";
+  const where = s.hover !== undefined ? `decision ${series.t[i]}${series.episode[0] === series.episode[series.t.length - 1] ? "" : ` of episode ${series.episode[i]}`}: ` : "";
   const text = (v: Num): string => (chart.lane ? valueName(chart.lane, v) : number(v));
   const next = chart.lane && runs(planned(s, chart.lane).values);
   return (
