@@ -67,16 +67,16 @@ func New(source Source, rate float64, playing bool) *Handler {
 	mux.HandleFunc("GET /view/case", answer(p, func(*http.Request) (any, error) { return p.source.Describe(), nil }))
 	mux.HandleFunc("GET /view/state", answer(p, func(*http.Request) (any, error) { return p.state(), nil }))
 	mux.HandleFunc("GET /view/series", answer(p, func(r *http.Request) (any, error) {
-		from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+		k, err := number(r, "from", "0")
 		if err != nil {
-			return nil, jsonin.Errorf("from", "from is %.64q, want the number of a frame", r.URL.Query().Get("from"))
+			return nil, err
 		}
-		return p.series(from), nil
+		return p.series(k), nil
 	}))
 	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
-		k, err := strconv.Atoi(r.URL.Query().Get("k"))
+		k, err := number(r, "k", "")
 		if err != nil {
-			return nil, jsonin.Errorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
+			return nil, err
 		}
 		return p.frame(k)
 	}))
@@ -90,7 +90,15 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
-	mux.HandleFunc("POST /view/seen", h.seen)
+	mux.HandleFunc("POST /view/seen", answer(p, func(r *http.Request) (any, error) {
+		id, err := number(r, "at", "")
+		for w := range p.watchers {
+			if err == nil && w.page == r.URL.Query().Get("page") {
+				w.confirm(id)
+			}
+		}
+		return struct{}{}, err
+	}))
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
 			return p.steer(domain.Preference{Adaptive: true})
@@ -298,26 +306,14 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// seen takes what a page has seen of its stream.
-func (h *Handler) seen(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	at, err := strconv.ParseUint(query.Get("at"), 10, 64)
+// number is the whole number that a query has, or else one.
+func number(r *http.Request, name, otherwise string) (int, error) {
+	text := cmp.Or(r.URL.Query().Get(name), otherwise)
+	k, err := strconv.Atoi(text)
 	if err != nil {
-		fail(w, http.StatusBadRequest, jsonin.Errorf("at", "at is %.64q, want the id of an event", query.Get("at")))
-		return
+		return 0, jsonin.Errorf(name, "%s is %.64q, want a whole number", name, text)
 	}
-	if err := h.player.call(r.Context(), func() error {
-		for watcher := range h.player.watchers {
-			if watcher.name == query.Get("page") {
-				watcher.seen(at)
-			}
-		}
-		return nil
-	}); err != nil {
-		fail(w, statusOf(err), err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return k, nil
 }
 
 // State is where the page stands.

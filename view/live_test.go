@@ -168,7 +168,7 @@ func TestFramesHaveTheRoomOfTheirEpisode(t *testing.T) {
 		}
 	}
 	all, rest := get[view.Series](p, "series"), get[view.Series](p, fmt.Sprint("series?from=", d.Steps))
-	if rest.First != d.Steps || !slices.Equal(rest.T, all.T[d.Steps:]) || !slices.Equal(rest.J[1], all.J[1][d.Steps:]) || len(rest.Fallback) != len(rest.T) || len(rest.Off) != len(rest.T) {
+	if rest.First != d.Steps || !slices.Equal(rest.T, all.T[d.Steps:]) || !slices.Equal(rest.J[1], all.J[1][d.Steps:]) || len(rest.Fallback) != len(rest.T) || len(rest.OffMap) != len(rest.T) {
 		t.Errorf("from frame %d on the time lines are %+v of %+v", d.Steps, rest, all)
 	}
 	if next := get[view.Series](p, fmt.Sprint("series?from=", d.Steps+100)); next.First != d.Steps+4 || len(next.T) != 0 {

@@ -26,7 +26,7 @@ func (p *player) lookAhead() {
 	if key == p.fanned {
 		return
 	}
-	look := p.source.Fan()
+	look := p.source.Fan(p.playing)
 	if look == nil {
 		return
 	}

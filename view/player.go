@@ -478,17 +478,17 @@ func (p *player) send(name string, v any) {
 }
 
 // watch begins with where it stands.
-func (p *player) watch(ctx context.Context, name string) (w *watcher, err error) {
+func (p *player) watch(ctx context.Context, page string) (w *watcher, err error) {
 	err = p.call(ctx, func() error {
 		if len(p.watchers) >= mostWatchers {
 			return fmt.Errorf("%d pages are open already, the largest number: close one", mostWatchers)
 		}
-		others := p.watchers
-		w = &watcher{name: name, awake: make(chan struct{}, 1)}
+		rest := p.watchers
+		w = &watcher{page: page, awake: make(chan struct{}, 1)}
 		p.watchers = map[*watcher]bool{w: true}
 		p.sendState()
 		p.send("frame", p.source.Frame(p.position))
-		maps.Copy(p.watchers, others)
+		maps.Copy(p.watchers, rest)
 		p.fanned.generation = 0 // it has seen no fan
 		return nil
 	})

@@ -28,13 +28,13 @@ func (f *fragile) Describe() *view.Description {
 	return &view.Description{Kind: "live", Steers: true, Warnings: []string{}, Episodes: []view.Episode{}}
 }
 
-func (f *fragile) Range() (int, int)                             { return 0, len(f.frames) - 1 }
-func (f *fragile) Frame(k int) *view.Frame                       { return &f.frames[k] }
-func (f *fragile) Preference() domain.Preference                 { return domain.Preference{Adaptive: true} }
-func (f *fragile) Fan() func(context.Context) (*view.Fan, error) { return nil }
-func (f *fragile) Reset(context.Context, int) error              { return nil }
-func (f *fragile) Preview(context.Context) (*view.Frame, error)  { return nil, nil }
-func (f *fragile) Steer(domain.Preference) error                 { panic("no way to steer") }
+func (f *fragile) Range() (int, int)                                 { return 0, len(f.frames) - 1 }
+func (f *fragile) Frame(k int) *view.Frame                           { return &f.frames[k] }
+func (f *fragile) Preference() domain.Preference                     { return domain.Preference{Adaptive: true} }
+func (f *fragile) Fan(bool) func(context.Context) (*view.Fan, error) { return nil }
+func (f *fragile) Reset(context.Context, int) error                  { return nil }
+func (f *fragile) Preview(context.Context) (*view.Frame, error)      { return nil, nil }
+func (f *fragile) Steer(domain.Preference) error                     { panic("no way to steer") }
 func (f *fragile) Advance(context.Context) error {
 	if len(f.frames) == 3 {
 		panic("no way on")
@@ -96,7 +96,7 @@ func TestASlowPageIsSentTheLatest(t *testing.T) {
 	if k.K != last {
 		t.Errorf("a sign of life of frame %d, want %d", k.K, last)
 	}
-	if status, text := p.ask("POST", "/view/seen?page=slow&at="+alive.id, "", nil); status != http.StatusNoContent {
+	if status, text := p.ask("POST", "/view/seen?page=slow&at="+alive.id, "", nil); status != http.StatusOK {
 		t.Fatalf("what is seen is answered %d %s", status, text)
 	}
 	frame := next("frame")
@@ -124,7 +124,7 @@ func (h *hopeful) Advance(ctx context.Context) error {
 	return err
 }
 
-func (h *hopeful) Fan() func(context.Context) (*view.Fan, error) {
+func (h *hopeful) Fan(bool) func(context.Context) (*view.Fan, error) {
 	return func(ctx context.Context) (*view.Fan, error) {
 		<-ctx.Done()
 		h.given <- ctx.Err()

@@ -33,8 +33,8 @@ type Source interface {
 	// Preview is what would be decided now, without its being done; nil: that is not known.
 	Preview(ctx context.Context) (*Frame, error)
 	// Fan is a function that looks ahead from the last frame under many preferences and may be
-	// called by another goroutine; nil: there is none.
-	Fan() func(ctx context.Context) (*Fan, error)
+	// called by another goroutine; nil: there is none. In a hurry it takes fewer preferences where they take long.
+	Fan(hurry bool) func(ctx context.Context) (*Fan, error)
 	// Reset begins an episode, −1 for the next one.
 	Reset(ctx context.Context, episode int) error
 }

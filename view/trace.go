@@ -215,7 +215,7 @@ func (t *Trace) Preference() domain.Preference { return t.header.Preference }
 func (t *Trace) Preview(context.Context) (*Frame, error) { return nil, nil }
 
 // Fan implements Source.
-func (t *Trace) Fan() func(context.Context) (*Fan, error) { return nil }
+func (t *Trace) Fan(bool) func(context.Context) (*Fan, error) { return nil }
 
 // Reset implements Source: another episode is read from the file.
 func (t *Trace) Reset(ctx context.Context, episode int) error {

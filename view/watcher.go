@@ -8,31 +8,31 @@ import (
 	"github.com/gpc-engine/gpc/internal/web"
 )
 
-// window is how many bytes a page is sent beyond what it says that it has seen: more would wait on the way, and be old
-// where the link is slow.
+// window is how many bytes a page is sent beyond what it says that it has: more would wait on the way, and be old where
+// the link is slow.
 const window = 64 << 10
 
-// began is the server's time at the clock's beginning. A step of the system's clock does not move it.
+// began is when the clock began. A step of the system's clock does not move it.
 var began = time.Now()
 
 // clock is the server's time, Unix ms.
-func clock() uint64 { return uint64(began.UnixMilli() + time.Since(began).Milliseconds()) }
+func clock() int { return int(began.UnixMilli() + time.Since(began).Milliseconds()) }
 
-// event is one of a stream, with the time at which it was made.
+// event is one of a stream; its id is the time at which it was made.
 type event struct {
-	name string
-	at   uint64
+	kind string
+	id   int
 	text []byte
 }
 
 // watcher is a page. Of each kind of event it is sent the latest: what a slow link could not take is left out.
 type watcher struct {
-	name  string // by which the page says what it has seen; "": it does not, and is sent what its connection takes
+	page  string // its name; "": it does not say what it has, and is sent what its connection takes
 	awake chan struct{}
 
-	mutex   sync.Mutex
-	waiting []event // one of a kind
-	flying  []event // sent, and not seen yet
+	mutex  sync.Mutex
+	queue  []event // one of a kind
+	flight []event // sent, and not confirmed
 }
 
 // wake has the stream look again.
@@ -43,21 +43,21 @@ func (w *watcher) wake() {
 	}
 }
 
-// put has an event sent in place of one of its kind that waits. A state keeps the place, since frames of another run come
-// behind the state that says so.
+// put has an event sent in place of one of its kind that waits. A state keeps the place: frames of another run come behind
+// the state that says so.
 func (w *watcher) put(e event) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	defer w.wake()
-	index := slices.IndexFunc(w.waiting, func(o event) bool { return o.name == e.name })
-	switch {
-	case index >= 0 && e.name == "state":
-		w.waiting[index] = e
+	k := slices.IndexFunc(w.queue, func(o event) bool { return o.kind == e.kind })
+	if k >= 0 && e.kind == "state" {
+		w.queue[k] = e
 		return
-	case index >= 0:
-		w.waiting = slices.Delete(w.waiting, index, index+1)
 	}
-	w.waiting = append(w.waiting, e)
+	if k >= 0 {
+		w.queue = slices.Delete(w.queue, k, k+1)
+	}
+	w.queue = append(w.queue, e)
 }
 
 // next is the event to send now, if any.
@@ -65,30 +65,30 @@ func (w *watcher) next() (e event, ok bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	bytes := 0
-	for _, e := range w.flying {
+	for _, e := range w.flight {
 		bytes += len(e.text)
 	}
-	if len(w.waiting) == 0 || bytes >= window {
+	if len(w.queue) == 0 || bytes >= window {
 		return e, false
 	}
-	e, w.waiting = w.waiting[0], w.waiting[1:]
+	e, w.queue = w.queue[0], w.queue[1:]
 	return e, true
 }
 
 // send sends an event, and reports whether the page still takes it.
 func (w *watcher) send(stream *web.Stream, e event) bool {
-	if w.name != "" {
+	if w.page != "" {
 		w.mutex.Lock()
-		w.flying = append(w.flying, e)
+		w.flight = append(w.flight, e)
 		w.mutex.Unlock()
 	}
-	return stream.Send(web.Event(e.name, e.at, e.text))
+	return stream.Send(web.Event(e.kind, uint64(e.id), e.text))
 }
 
-// seen takes what the page has seen: all up to a time.
-func (w *watcher) seen(at uint64) {
+// confirm says that the page has all events up to one.
+func (w *watcher) confirm(id int) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.flying = slices.DeleteFunc(w.flying, func(e event) bool { return e.at <= at })
+	w.flight = slices.DeleteFunc(w.flight, func(e event) bool { return e.id <= id })
 	w.wake()
 }

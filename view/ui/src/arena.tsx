@@ -99,6 +99,7 @@ export function Arena() {
   const old = s.fan ? frame.k - s.fan.k : 0; // decisions that the fan is behind
   const fan = s.fan && old >= 0 && old <= Math.max(3, s.fan.ahead / 2) && old <= frame.t && s.state?.k === s.state?.last ? s.fan : undefined;
   const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
+  const hue = (b: number) => `b${(bodies[b]?.of ?? b) % 6}`;
   const names = bodies.some((d) => d.of > 0);
   const move = (role: string, of: number, at: Spot) => hand.ask({ role, of, at }, act("change", { change: { [role]: { of, to: [Number(at[0].toFixed(3)), Number(at[1].toFixed(3))] } } }));
   const under = (e: PointerEvent): Spot | undefined => {
@@ -182,18 +183,18 @@ export function Arena() {
         {shapes.map((d, i) => d.role === "obstacle" && one(d, i))}
         <g class="coming">
           {coming.map((line, b) => (
-            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+            <path key={b} class={hue(b)} d={path(line, X, Y)} />
           ))}
         </g>
         <g class="fan">
-          {fan?.rays.map((r, k) => k !== fan.present && r.paths?.map((line, b) => <path key={`${k}-${b}`} class={`b${b % 6}${r.feasible ? "" : " broken"}`} d={path(line, X, Y)} />))}
+          {fan?.rays.map((r, k) => k !== fan.present && r.paths?.map((line, b) => <path key={`${k}-${b}`} class={`${hue(b)}${r.feasible ? "" : " broken"}`} d={path(line, X, Y)} />))}
         </g>
         <g class="trails">
           {trails.map((line, b) => (
-            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+            <path key={b} class={hue(b)} d={path(line, X, Y)} />
           ))}
         </g>
-        <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />)}</g>
+        <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={hue(b)} d={path(line, X, Y)} />)}</g>
         {shapes.map((d, i) => d.role === "goal" && one(d, i))}
         {shapes.map((d, i) => d.role === "body" && one(d, i))}
         {near && <path class={`near ${tight}`} d={`M${X(near.a[0]).toFixed(1)} ${Y(near.a[1]).toFixed(1)}L${X(near.b[0]).toFixed(1)} ${Y(near.b[1]).toFixed(1)}`} />}

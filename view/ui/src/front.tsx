@@ -158,6 +158,7 @@ export function FrontPanel() {
         {live &&
           points
             .filter((p) => p.ray !== present)
+            .sort((a, b) => a.x - b.x || a.y - b.y)
             .map((p, i) => (
               <g key={p.ray} role="button" tabindex={i === 0 ? 0 : -1} aria-label={p.title} class={`point${p.beaten ? " beaten" : ""}${p.feasible ? "" : " broken"}`} transform={`translate(${X(p.x)} ${Y(p.y)})`} onClick={() => p.w && prefer({ adaptive: false, w: p.w })}>
                 <title>{p.title}</title>

@@ -126,6 +126,7 @@ async function readSeries(): Promise<void> {
       const known = seriesOf === of ? store.series : undefined;
       const series = await get<Series>(known ? `series?from=${known.first + known.t.length}` : "series");
       if (of !== store.state?.generation) continue; // of frames that are gone
+      if (!series.t) break; // nothing is new
       if (known && store.series === known && series.first === known.first + known.t.length) extend(known, series);
       else if (!known || series.first > known.first + known.t.length) store.series = series;
       seriesOf = of;
