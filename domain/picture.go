@@ -29,6 +29,8 @@ type Shape struct {
 	Of int
 	// Heading of a body, rad from the first axis; 0 for what has none.
 	Heading float64
+	// View names the projection that a shape is drawn in, such as "from above", where a picture has several; "": it has one.
+	View string
 }
 
 // Validate says what a shape cannot be: without a place, at one that is not finite, a disc of

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/gpc-engine/gpc/internal/web"
 )
 
 // drained is how long clients may take at the end for what they have not asked in full. Answers that
@@ -44,7 +46,7 @@ func (s *Server) HTTP(ctx context.Context, h http.Handler, listeners []net.Liste
 	asking := active{connections: map[net.Conn]bool{}}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headBytes - headSlop,
-		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug), ConnState: asking.note,
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug), ConnState: asking.note, ConnContext: web.WithConnection,
 	}
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -102,6 +104,9 @@ type connection struct {
 	door    *door
 	closing sync.Once
 }
+
+// NetConn is the connection at the door; package web sets its buffer.
+func (c *connection) NetConn() net.Conn { return c.Conn }
 
 func (c *connection) Close() error {
 	c.closing.Do(func() {

@@ -51,18 +51,17 @@ var openAPI []byte
 
 // handler is a server over HTTP.
 type handler struct {
-	s       *Server
-	o       HTTPOptions
-	token   [sha256.Size]byte // of o.Token
-	origins *http.CrossOriginProtection
-	routes  map[string]map[string]http.HandlerFunc // by path and method
+	s      *Server
+	o      HTTPOptions
+	token  [sha256.Size]byte                      // of o.Token
+	routes map[string]map[string]http.HandlerFunc // by path and method
 }
 
 // Handler is the server over HTTP, on Paths; docs/reference/serve.md has what it answers. Any other path is
 // 404.
 func Handler(s *Server, o HTTPOptions) http.Handler {
 	o.MaxBytes, o.Patience = cmp.Or(o.MaxBytes, DefaultLineBytes), cmp.Or(o.Patience, DefaultPatience)
-	h := &handler{s: s, o: o, token: sha256.Sum256([]byte(o.Token)), origins: http.NewCrossOriginProtection()}
+	h := &handler{s: s, o: o, token: sha256.Sum256([]byte(o.Token))}
 	h.routes = map[string]map[string]http.HandlerFunc{
 		"/v1/stream":    {http.MethodGet: h.stream},
 		"/health":       {http.MethodGet: h.health},
@@ -123,7 +122,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // permit says why a request is not to be answered.
 func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
-	if err := h.origins.Check(r); err != nil {
+	if err := web.SameSite(r); err != nil {
 		return problemf(http.StatusForbidden, "another site's page asks: %w", err)
 	}
 	if h.o.Token == "" {

@@ -174,6 +174,11 @@ func TestWhoMayAsk(t *testing.T) {
 			t.Errorf("%s with %q: %d %v, want %d", of.url, of.head, status, a, of.status)
 		}
 	}
+	for _, path := range []string{"/metrics", "/v1/stream", "/health", "/ready", "/openapi.json"} { // nor does it read
+		if status, _, _ := exchange(t, "GET", open.URL+path, "", "Sec-Fetch-Site", "cross-site"); status != 403 {
+			t.Errorf("%s for another site's page: %d, want 403", path, status)
+		}
+	}
 	for path, want := range map[string]int{"/ready": 200, "/health": 401, "/metrics": 401, "/openapi.json": 401, "/v1/stream": 401} {
 		if status, _, _ := exchange(t, "GET", closed.URL+path, ""); status != want {
 			t.Errorf("%s without the token: %d, want %d", path, status, want)

@@ -45,7 +45,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer watch.Close()
-	stream, err := web.NewStream(w, h.o.Patience)
+	stream, err := web.NewStream(w, r, h.o.Patience)
 	if err != nil || !stream.Alive() {
 		return
 	}

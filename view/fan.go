@@ -18,18 +18,24 @@ const (
 	mostRays = 22
 	// frontPoints of the map's front beside the rays: as dense as a panel shows.
 	frontPoints = 200
+	// stride from one ray to the next; it has no divisor with a number of rays.
+	stride = 13
 	// rayCandidates of a ray whose method searches: such a slice of the server's time is as long as a
 	// decision of planner-384.
 	rayCandidates = 384
+	// hurried bounds the rays of a fan beside a plant that runs: a fan that takes longer is of a decision that is gone.
+	hurried = 200 * time.Millisecond
 	// mostAhead bounds how many decisions a fan looks ahead.
 	mostAhead = 40
 	// unhurried is a deadline of its requests that is never reached: the server's own is that of plants.
 	unhurried = time.Hour
 )
 
-// Fan is what the method would do from frame K on under other preferences.
+// Fan is what the method would do from frame K on under other preferences. That is decision T of its episode.
 type Fan struct {
-	K int `json:"k"`
+	K       int `json:"k"`
+	Episode int `json:"episode"`
+	T       int `json:"t"`
 	// Ahead is how many decisions each looks ahead; Present is the place of the preference in
 	// force.
 	Ahead   int   `json:"ahead"`
@@ -61,35 +67,48 @@ type Point struct {
 
 // Fan implements Source: the method's own decisions under each preference, rolled out by the
 // known dynamics. A method that searches is asked for its plans, under fewer preferences.
-func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
+func (l *Live) Fan(hurry bool) func(ctx context.Context) (*Fan, error) {
 	if l.ep.Done() || l.measured() || l.searches && l.server.Health().ModelSHA256 == "" {
 		return nil
 	}
-	return l.fan(l.request(l.preference))
+	return l.fan(l.request(l.preference), hurry)
 }
 
 // fan looks ahead from a request about the state of the last frame.
-func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
+func (l *loop) fan(root serve.Request, hurry bool) func(ctx context.Context) (*Fan, error) {
 	last := l.frames[len(l.frames)-1]
 	now := *l // it may decide otherwise before the fan is made
 	return func(ctx context.Context) (*Fan, error) {
 		l, start := &now, time.Now()
-		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
+		fan := &Fan{K: last.K, Episode: last.Episode, T: last.T, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
 			weights = dataset.Lattice(m, mostRays-1)
 			weights = weights[:min(len(weights), mostRays-1)]
 		}
-		for _, w := range weights {
-			fan.Rays = append(fan.Rays, Ray{Preference: domain.Preference{W: w}})
-		}
-		fan.Present = len(fan.Rays)
-		fan.Rays = append(fan.Rays, Ray{Preference: *root.Preference})
-		for i := range fan.Rays {
-			if err := l.cast(ctx, fan, &fan.Rays[i], root); err != nil {
-				return nil, err
+		// One objective alone, and then far from those before: where time is short the rest is left out.
+		corners, rest := l.description.Vertices, weights[:0:0]
+		for i := range weights {
+			if w := weights[i*stride%len(weights)]; slices.Max(w) < 1 {
+				rest = append(rest, w)
 			}
 		}
+		present := Ray{Preference: *root.Preference}
+		if err := l.cast(ctx, fan, &present, root); err != nil {
+			return nil, err
+		}
+		for i, w := range slices.Concat(corners, rest) {
+			if hurry && i >= len(corners) && time.Since(start) > hurried {
+				break
+			}
+			ray := Ray{Preference: domain.Preference{W: w}}
+			if err := l.cast(ctx, fan, &ray, root); err != nil {
+				return nil, err
+			}
+			fan.Rays = append(fan.Rays, ray)
+		}
+		fan.Present = len(fan.Rays)
+		fan.Rays = append(fan.Rays, present)
 		if err := l.front(ctx, fan, root); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -22,7 +23,7 @@ import (
 func TestAFanLooksAhead(t *testing.T) {
 	for name, paths := range map[string]bool{"opf30": false, "integrator-nonconvex": true} {
 		l, _ := live(t, name, view.LiveOptions{Seed: 991, Preference: nil}, serve.Options{})
-		fan := require.Get(l.Fan()(t.Context()))(t)
+		fan := require.Get(l.Fan(false)(t.Context()))(t)
 		if fan.Present != len(fan.Rays)-1 || !fan.Rays[fan.Present].Preference.Adaptive || len(fan.Rays) < 10 || len(fan.Rays) > 22 || fan.Ahead < 1 {
 			t.Fatalf("%s: %d rays, %d the present one, %d ahead", name, len(fan.Rays), fan.Present, fan.Ahead)
 		}
@@ -60,7 +61,7 @@ func TestAFanLooksAhead(t *testing.T) {
 func TestAFanOfRobots(t *testing.T) {
 	l, p := live(t, "multiagent-static", view.LiveOptions{Seed: 991}, serve.Options{})
 	p.post("step", `{"by":1}`)
-	fan := require.Get(l.Fan()(t.Context()))(t)
+	fan := require.Get(l.Fan(false)(t.Context()))(t)
 	f := get[view.Frame](p, "frame?k=1")
 	bodies := 0
 	for _, s := range f.Shapes {
@@ -73,30 +74,52 @@ func TestAFanOfRobots(t *testing.T) {
 	}
 }
 
-// breaking is a cart whose objectives panic once they are told to.
+// breaking is a cart whose objectives panic, or take half a second, once they are told to.
 type breaking struct {
 	*testdomain.Cart
-	broken atomic.Bool
+	broken, slow atomic.Bool
 }
 
 func (b *breaking) Objectives(s, u, c, J []float64) {
+	if b.slow.Load() {
+		time.Sleep(500 * time.Millisecond)
+		b.slow.Store(false)
+	}
 	if b.broken.Load() {
 		panic("no way to say")
 	}
 	b.Cart.Objectives(s, u, c, J)
 }
 
+// beside is a plant of the cart beside a server.
+func beside(t *testing.T, p *breaking) *view.Live {
+	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	t.Cleanup(func() { e.Close() })
+	s := require.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
+	t.Cleanup(s.Close)
+	return require.Get(view.NewLive(t.Context(), c, s, view.LiveOptions{}))(t)
+}
+
+// A fan in a hurry has the present preference and each objective alone, and leaves the others out where rays take long.
+func TestAFanInAHurry(t *testing.T) {
+	p := &breaking{Cart: testdomain.NewCart(8)}
+	l := beside(t, p)
+	for _, hurry := range []bool{true, false} {
+		p.slow.Store(true)
+		fan := require.Get(l.Fan(hurry)(t.Context()))(t)
+		if few := len(fan.Rays) == 3; few != hurry || fan.Present != len(fan.Rays)-1 || !fan.Rays[fan.Present].Preference.Adaptive || slices.Max(fan.Rays[1].Preference.W) != 1 {
+			t.Errorf("in a hurry %v: %d rays, %d the present one", hurry, len(fan.Rays), fan.Present)
+		}
+	}
+}
+
 // A panic of a ray is the caller's of the fan, who may catch it: on its own it would end the
 // program.
 func TestAPanicOfARayIsTheFans(t *testing.T) {
 	p := &breaking{Cart: testdomain.NewCart(8)}
-	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
-	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
-	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
-	defer e.Close()
-	s := require.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
-	defer s.Close()
-	look := require.Get(view.NewLive(t.Context(), c, s, view.LiveOptions{}))(t).Fan()
+	look := beside(t, p).Fan(false)
 	require.Get(look(t.Context()))(t)
 	p.broken.Store(true)
 	defer func() {
@@ -113,7 +136,7 @@ func TestAMeasuredPlantDecides(t *testing.T) {
 	k := bundled.Cases()
 	c := require.Get(require.Get(k.Find("cartpole"))(t).Noisy(0.01, nil))(t)
 	l, _ := liveOf(t, c, view.LiveOptions{Seed: 991}, serve.Options{})
-	if l.Fan() != nil {
+	if l.Fan(false) != nil {
 		t.Error("a fan is of a state that nobody measures")
 	}
 	for range 3 {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -44,9 +45,8 @@ const (
 
 // Handler is the page and its API under /view/. What the API is, docs/reference/view.md says.
 type Handler struct {
-	mux     *http.ServeMux
-	origins http.CrossOriginProtection
-	player  *player
+	mux    *http.ServeMux
+	player *player
 }
 
 // New shows a source at so many decisions a second, which a person at the page may change, and
@@ -66,11 +66,17 @@ func New(source Source, rate float64, playing bool) *Handler {
 	p := h.player
 	mux.HandleFunc("GET /view/case", answer(p, func(*http.Request) (any, error) { return p.source.Describe(), nil }))
 	mux.HandleFunc("GET /view/state", answer(p, func(*http.Request) (any, error) { return p.state(), nil }))
-	mux.HandleFunc("GET /view/series", answer(p, func(*http.Request) (any, error) { return p.series(), nil }))
-	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
-		k, err := strconv.Atoi(r.URL.Query().Get("k"))
+	mux.HandleFunc("GET /view/series", answer(p, func(r *http.Request) (any, error) {
+		k, err := number(r, "from", "0")
 		if err != nil {
-			return nil, jsonin.Errorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
+			return nil, err
+		}
+		return p.series(k), nil
+	}))
+	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
+		k, err := number(r, "k", "")
+		if err != nil {
+			return nil, err
 		}
 		return p.frame(k)
 	}))
@@ -84,6 +90,15 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
+	mux.HandleFunc("POST /view/seen", answer(p, func(r *http.Request) (any, error) {
+		id, err := number(r, "at", "")
+		for w := range p.watchers {
+			if err == nil && w.page == r.URL.Query().Get("page") {
+				w.confirm(id)
+			}
+		}
+		return struct{}{}, err
+	}))
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
 			return p.steer(domain.Preference{Adaptive: true})
@@ -119,10 +134,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, fmt.Errorf("the request names the host %.100q, want an IP address or localhost: other names are refused, against DNS rebinding", r.Host))
 		return
 	}
-	if err := h.origins.Check(r); err != nil {
+	if err := web.SameSite(r); err != nil && (r.URL.Path != "/" || r.Method != http.MethodGet) { // a link may lead to the page
 		fail(w, http.StatusForbidden, fmt.Errorf("the request comes from another site's page: %w", err))
 		return
 	}
+	w, end := web.Compress(w, r)
+	defer end()
 	handler, pattern := h.mux.Handler(r)
 	if pattern == "" { // the mux refuses, in a text that is not JSON
 		refusal := headOnly{ResponseWriter: w}
@@ -254,38 +271,49 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 // unsafe is what does not belong into the name of a file.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// alive is the event of a server that has nothing else to say. A comment would do for the connection,
-// but a page does not see it.
-var alive = web.Event("alive", 0, []byte("{}"))
-
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	watcher, err := h.player.watch(r.Context())
+	watcher, err := h.player.watch(r.Context(), r.URL.Query().Get("page"))
 	if err != nil {
 		fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
 	defer h.player.leave(watcher)
-	stream, err := web.NewStream(w, writeLimit)
+	stream, err := web.NewStream(w, r, writeLimit)
 	if err != nil || !stream.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
 	beat := time.NewTicker(aliveEvery)
 	defer beat.Stop()
 	for {
+		for e, ok := watcher.next(); ok; e, ok = watcher.next() {
+			if !watcher.send(stream, e) {
+				return
+			}
+		}
 		select {
 		case <-r.Context().Done():
 			return
+		case <-h.player.ctx.Done():
+			return
+		case <-watcher.awake:
 		case <-beat.C:
-			if !stream.Send(alive) {
-				return
-			}
-		case e, ok := <-watcher.events:
-			if !ok || !stream.Send(e) {
+			// A comment would do for the connection, but a page does not see it.
+			if !watcher.send(stream, event{"alive", clock(), fmt.Appendf(nil, `{"k":%d}`, h.player.newest.Load())}) {
 				return
 			}
 		}
 	}
+}
+
+// number is the whole number that a query has, or else one.
+func number(r *http.Request, name, otherwise string) (int, error) {
+	text := cmp.Or(r.URL.Query().Get(name), otherwise)
+	k, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, jsonin.Errorf(name, "%s is %.64q, want a whole number", name, text)
+	}
+	return k, nil
 }
 
 // State is where the page stands.

@@ -75,6 +75,16 @@ func TestOtherSitesAreRefused(t *testing.T) {
 			t.Errorf("the policy is %q", policy)
 		}
 	}
+	for path, status := range map[string]int{"/": 200, "/view/events": 403, "/view/state": 403, "/view/app.js": 403} { // a link may lead to the page
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "localhost"
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		w := httptest.NewRecorder()
+		p.h.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("GET %s for another site: %d, want %d", path, w.Code, status)
+		}
+	}
 	for _, path := range []string{"/", "/view/app.js", "/view/app.css", "/view/icon.svg"} {
 		if status, text := p.ask("GET", path, "", nil); status != 200 || text == "" {
 			t.Errorf("GET %s: %d", path, status)

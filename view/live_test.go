@@ -3,6 +3,7 @@ package view_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -142,6 +143,38 @@ func TestALiveLoopGoesOnAndForgets(t *testing.T) {
 	if f := get[view.Frame](p, "frame?k=0"); f.Episode != 7 {
 		t.Errorf("reset begins episode %d", f.Episode)
 	}
+}
+
+// The bars of limits have one scale an episode: the largest margin of each kind of limit there was. Time lines are read
+// from a frame on.
+func TestFramesHaveTheRoomOfTheirEpisode(t *testing.T) {
+	l, p := live(t, "integrator-convex", view.LiveOptions{Seed: 991}, serve.Options{})
+	d := get[view.Description](p, "case")
+	if d.Margins[0].Name != "obstacle" || d.Margins[0].Limit != "obstacle" || !d.Margins[0].Collision || d.Margins[1].Collision {
+		t.Errorf("the limits are described as %+v", d.Margins)
+	}
+	room, episode := map[string]float64{}, 0
+	for k := 1; k <= d.Steps+3; k++ {
+		require.OK(t, l.Advance(t.Context()))
+		f := get[view.Frame](p, fmt.Sprintf("frame?k=%d", k))
+		if f.Episode != episode {
+			room, episode = map[string]float64{}, f.Episode
+		}
+		for i, m := range f.Margins {
+			room[d.Margins[i].Name] = max(room[d.Margins[i].Name], m)
+		}
+		if !maps.Equal(f.Room, room) {
+			t.Fatalf("frame %d of episode %d has the room %v, want %v", k, f.Episode, f.Room, room)
+		}
+	}
+	all, rest := get[view.Series](p, "series"), get[view.Series](p, fmt.Sprint("series?from=", d.Steps))
+	if rest.First != d.Steps || !slices.Equal(rest.T, all.T[d.Steps:]) || !slices.Equal(rest.J[1], all.J[1][d.Steps:]) || len(rest.Fallback) != len(rest.T) || len(rest.OffMap) != len(rest.T) {
+		t.Errorf("from frame %d on the time lines are %+v of %+v", d.Steps, rest, all)
+	}
+	if next := get[view.Series](p, fmt.Sprint("series?from=", d.Steps+100)); next.First != d.Steps+4 || len(next.T) != 0 {
+		t.Errorf("time lines of what is not there: %+v", next)
+	}
+	p.refused("GET", "/view/series?from=x", "", 400, "from")
 }
 
 // What the page draws of a switched action are its values, and its plan begins with what is executed.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -9,19 +10,23 @@ import (
 // lookAhead has a fan made of the last frame where somebody sees it and it is another than the
 // one before, and leaves the loop its time.
 func (p *player) lookAhead() {
+	_, last := p.source.Range()
+	episode := p.source.Frame(last).Episode
+	if p.fanning && p.fanned.episode != episode { // nobody is there any more
+		p.dropFan()
+	}
 	if p.fanning || !p.watched() || time.Now().Before(p.nextFan) {
 		return
 	}
 	p.nextFan = time.Now().Add(fansEvery)
-	_, last := p.source.Range()
 	if p.position != last {
 		return
 	}
-	key := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
+	key := fanOf{last, episode, p.generation, fmt.Sprint(p.source.Preference())}
 	if key == p.fanned {
 		return
 	}
-	look := p.source.Fan()
+	look := p.source.Fan(p.playing)
 	if look == nil {
 		return
 	}
@@ -43,7 +48,7 @@ func (p *player) lookAhead() {
 	})
 }
 
-// receiveFan sends a finished fan to the page; a fan of an earlier episode is dropped.
+// receiveFan sends a finished fan to the page; a fan of an earlier episode or plant is dropped.
 func (p *player) receiveFan(key fanOf, fan *Fan, err error, elapsed time.Duration) {
 	p.dropFan()
 	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
@@ -51,7 +56,7 @@ func (p *player) receiveFan(key fanOf, fan *Fan, err error, elapsed time.Duratio
 		p.nextFan = time.Now().Add(time.Duration(float64(elapsed) * (1/fanShare - 1)))
 	}
 	switch {
-	case key.generation != p.generation:
+	case key.generation != p.generation, errors.Is(err, context.Canceled):
 	case err == nil:
 		p.send("fan", fan)
 	default:

@@ -49,11 +49,15 @@ func (l *loop) frame() *Frame {
 
 func (l *loop) append(f *Frame) {
 	if n := len(l.frames); n > 0 {
-		f.K = l.frames[n-1].K + 1
+		last := l.frames[n-1]
+		if f.K = last.K + 1; f.Episode == last.Episode {
+			f.Room = last.Room
+		}
 		if n >= l.room {
 			l.frames = slices.Delete(l.frames, 0, n-l.room+1)
 		}
 	}
+	f.widen(f.Room, l.spec)
 	l.frames = append(l.frames, f)
 }
 
@@ -132,7 +136,7 @@ func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 		}
 		return sum
 	}
-	f.Cost = cost(f.U)
+	f.Cost, f.Weights = cost(f.U), weights
 	_ = l.server.Aside().Do(ctx, func() error { // ErrBusy: the optimum stays unknown
 		if u := make([]float64, len(f.U)); abilities.Best(r.S, r.C, *r.Preference, u) {
 			f.Best = cost(u)

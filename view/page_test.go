@@ -76,14 +76,24 @@ func (p *page) refused(method, path, body string, status int, field string) {
 }
 
 // event is one of the stream that a page watches.
-type event struct{ name, data string }
+type event struct{ name, id, data string }
 
 // stream reads the server's events one by one.
 func (p *page) stream() (next func(name string) string) {
 	p.t.Helper()
+	read := p.read("/view/events")
+	return func(name string) string {
+		p.t.Helper()
+		return read(name).data
+	}
+}
+
+// read reads a stream of events one by one.
+func (p *page) read(path string) (next func(name string) event) {
+	p.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	p.t.Cleanup(stop)
-	r := require.Get(http.NewRequestWithContext(ctx, "GET", p.at.URL+"/view/events", nil))(p.t)
+	r := require.Get(http.NewRequestWithContext(ctx, "GET", p.at.URL+path, nil))(p.t)
 	resp := require.Get(http.DefaultClient.Do(r))(p.t)
 	p.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -91,7 +101,7 @@ func (p *page) stream() (next func(name string) string) {
 	}
 	in := bufio.NewScanner(resp.Body)
 	in.Buffer(nil, 1<<24)
-	return func(name string) string {
+	return func(name string) event {
 		p.t.Helper()
 		var e event
 		for in.Scan() {
@@ -100,13 +110,15 @@ func (p *page) stream() (next func(name string) string) {
 				e.name = line[len("event: "):]
 			case strings.HasPrefix(line, "data: "):
 				e.data = line[len("data: "):]
+			case strings.HasPrefix(line, "id: "):
+				e.id = line[len("id: "):]
 			case line == "" && e.name == name:
-				return e.data
+				return e
 			case line == "":
 				e = event{}
 			}
 		}
 		p.t.Fatalf("the events end (%v) before one of %q", in.Err(), name)
-		return ""
+		return event{}
 	}
 }

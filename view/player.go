@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/jsonin"
-	"github.com/gpc-engine/gpc/internal/web"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -38,8 +39,6 @@ const (
 	fansEvery = 50 * time.Millisecond
 	// waits is the fault of a loop that goes on when the server has time for it.
 	waits = "the server decides for others: this loop waits"
-	// waitingEvents of a watcher that does not take them: then it is sent away and comes back.
-	waitingEvents = 256
 )
 
 // player is the one goroutine that calls a source, and whoever watches.
@@ -72,17 +71,15 @@ type player struct {
 	nextFan    time.Time
 	fanned     fanOf // what the last fan was of
 	watchers   map[*watcher]bool
+	newest     atomic.Int64 // position, for the signs of life
 }
 
 // fanOf tells whether there is a new fan to make.
 type fanOf struct {
-	k          int
+	k, episode int
 	generation int64
 	preference string
 }
-
-// watcher is a page.
-type watcher struct{ events chan []byte }
 
 func newPlayer(source Source, rate float64, playing bool) *player {
 	p := &player{
@@ -135,9 +132,6 @@ func (p *player) run() {
 	defer func() {
 		p.stop()
 		p.release()
-		for w := range p.watchers {
-			close(w.events)
-		}
 		close(p.finished)
 	}()
 	p.due = time.Now()
@@ -155,6 +149,7 @@ func (p *player) run() {
 				p.tick()
 			}
 		}
+		p.newest.Store(int64(p.position))
 		p.lookAhead()
 	}
 }
@@ -468,42 +463,33 @@ func (p *player) release() {
 
 func (p *player) sendState() { p.send("state", p.state()) }
 
-// event is what a stream carries.
-func event(name string, v any) []byte {
-	text, err := finite.Marshal(v)
-	if err != nil {
-		panic("view: " + err.Error()) // types of this package
-	}
-	return web.Event(name, 0, text)
-}
-
-// send tells every watcher. One that is far behind is sent away.
+// send has every watcher told.
 func (p *player) send(name string, v any) {
 	if !p.watched() {
 		return
 	}
-	text := event(name, v)
+	text, err := finite.Marshal(v)
+	if err != nil {
+		panic("view: " + err.Error()) // types of this package
+	}
 	for w := range p.watchers {
-		select {
-		case w.events <- text:
-		default:
-			delete(p.watchers, w)
-			close(w.events)
-		}
+		w.put(event{name, clock(), text})
 	}
 }
 
 // watch begins with where it stands.
-func (p *player) watch(ctx context.Context) (w *watcher, err error) {
+func (p *player) watch(ctx context.Context, page string) (w *watcher, err error) {
 	err = p.call(ctx, func() error {
 		if len(p.watchers) >= mostWatchers {
 			return fmt.Errorf("%d pages are open already, the largest number: close one", mostWatchers)
 		}
-		w = &watcher{make(chan []byte, waitingEvents)}
-		w.events <- event("state", p.state())
-		w.events <- event("frame", p.source.Frame(p.position))
-		p.watchers[w] = true
-		p.fanned = fanOf{}
+		rest := p.watchers
+		w = &watcher{page: page, awake: make(chan struct{}, 1)}
+		p.watchers = map[*watcher]bool{w: true}
+		p.sendState()
+		p.send("frame", p.source.Frame(p.position))
+		maps.Copy(p.watchers, rest)
+		p.fanned.generation = 0 // it has seen no fan
 		return nil
 	})
 	return w, err

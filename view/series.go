@@ -15,6 +15,9 @@ type Series struct {
 	Residual []float64   `json:"residual"`
 	Replaced []bool      `json:"replaced"`
 	Late     []bool      `json:"late"`
+	Fallback []string    `json:"fallback"` // domain.Fallback
+	OffMap   []bool      `json:"off"`
+	Event    []string    `json:"event"` // change of the plant, or why it has stopped
 	// S and U are the first entries of state and action, of a case that has neither picture nor map; U is also there
 	// where actions are switched, and reaches to the last of these.
 	S [][]float64 `json:"s,omitempty"`
@@ -29,9 +32,10 @@ type Series struct {
 // mostLines of a state, and of an action, are drawn where there is no picture.
 const mostLines = 6
 
-// series is of all frames at hand.
-func (p *player) series() *Series {
+// series is of all frames at hand from number k on.
+func (p *player) series(k int) *Series {
 	first, last := p.source.Range()
+	first = min(max(first, k), last+1)
 	m := len(p.source.Describe().Objectives)
 	s := &Series{First: first, J: make([][]float64, m), Priority: make([][]float64, m), Lo: [2]float64{math.Inf(1), math.Inf(1)}, Hi: [2]float64{math.Inf(-1), math.Inf(-1)}}
 	d, actions := p.source.Describe(), 0
@@ -60,6 +64,8 @@ func (p *player) series() *Series {
 		s.T, s.Episode, s.Margin = append(s.T, f.T), append(s.Episode, f.Episode), append(s.Margin, f.Margin)
 		s.Latency, s.Residual = append(s.Latency, f.LatencyUs), append(s.Residual, f.Residual)
 		s.Replaced, s.Late = append(s.Replaced, f.Replaced), append(s.Late, f.Late)
+		s.Fallback, s.Event = append(s.Fallback, f.Fallback), append(s.Event, f.Event+f.Note)
+		s.OffMap = append(s.OffMap, f.Limit > 0 && f.Residual > f.Limit)
 		for b, point := range centres(f.Shapes) {
 			if b == len(s.Bodies) {
 				s.Bodies = append(s.Bodies, make([][2]float64, k-first))

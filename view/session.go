@@ -172,12 +172,12 @@ func (s *Session) Preview(ctx context.Context) (*Frame, error) {
 }
 
 // Fan implements Source.
-func (s *Session) Fan() func(ctx context.Context) (*Fan, error) {
+func (s *Session) Fan(hurry bool) func(ctx context.Context) (*Fan, error) {
 	r := s.request()
 	if r.S == nil || s.searches && s.server.Health().ModelSHA256 == "" {
 		return nil
 	}
-	return s.fan(r)
+	return s.fan(r, hurry)
 }
 
 // Reset implements Source.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -32,8 +33,8 @@ type Source interface {
 	// Preview is what would be decided now, without its being done; nil: that is not known.
 	Preview(ctx context.Context) (*Frame, error)
 	// Fan is a function that looks ahead from the last frame under many preferences and may be
-	// called by another goroutine; nil: there is none.
-	Fan() func(ctx context.Context) (*Fan, error)
+	// called by another goroutine; nil: there is none. In a hurry it takes fewer preferences where they take long.
+	Fan(hurry bool) func(ctx context.Context) (*Fan, error)
 	// Reset begins an episode, −1 for the next one.
 	Reset(ctx context.Context, episode int) error
 }
@@ -78,6 +79,9 @@ type Variable struct {
 	Unit string  `json:"unit"`
 	Lo   float64 `json:"lo"`
 	Hi   float64 `json:"hi"`
+	// Limit is the kind of limit that a margin is of; Collision: of a distance to another body.
+	Limit     string `json:"limit"`
+	Collision bool   `json:"collision"`
 }
 
 // Switch is a switched action with its values, in ascending order.
@@ -89,7 +93,7 @@ type Switch struct {
 func variables(entries []domain.Variable) []Variable {
 	list := make([]Variable, 0, len(entries))
 	for _, v := range entries {
-		w := Variable{v.Name, v.Unit, math.NaN(), math.NaN()}
+		w := Variable{v.Name, v.Unit, math.NaN(), math.NaN(), v.LimitName(), v.Kind == domain.Collision}
 		if v.Bounded() {
 			w.Lo, w.Hi = v.Lo, v.Hi
 		}
@@ -131,32 +135,50 @@ type Frame struct {
 	Sigma      []float64         `json:"sigma"`
 	Priority   []float64         `json:"priority"`
 	Preference domain.Preference `json:"preference"`
-	Margin     float64           `json:"margin"`         // smallest
-	Margins    []float64         `json:"margins"`        // nil: not known one by one
-	Residual   float64           `json:"residual"`       // at the localized latent, normalised
-	Limit      float64           `json:"residual_limit"` // of Residual; 0: none
-	Moved      float64           `json:"displacement"`   // ‖z_{t+1} − z_t‖
-	LatencyUs  float64           `json:"latency_us"`
-	Fallback   string            `json:"fallback"` // domain.Fallback
-	Replaced   bool              `json:"replaced"` // U is not the method's own
-	Late       bool              `json:"late"`
-	Failed     bool              `json:"failed"`
-	Note       string            `json:"note,omitempty"`
+	Margin     float64           `json:"margin"`  // smallest
+	Margins    []float64         `json:"margins"` // nil: not known one by one
+	// Room is the largest margin of each kind of limit in the episode: so far where it runs, in all of it where it was recorded.
+	Room      map[string]float64 `json:"room"`
+	Residual  float64            `json:"residual"`       // at the localized latent, normalised
+	Limit     float64            `json:"residual_limit"` // of Residual; 0: none
+	Moved     float64            `json:"displacement"`   // ‖z_{t+1} − z_t‖
+	LatencyUs float64            `json:"latency_us"`
+	Fallback  string             `json:"fallback"` // domain.Fallback
+	Replaced  bool               `json:"replaced"` // U is not the method's own
+	Late      bool               `json:"late"`
+	Failed    bool               `json:"failed"`
+	Note      string             `json:"note,omitempty"`
 	// Event is the change of the plant that this frame begins with.
 	Event string `json:"event,omitempty"`
 	// Cost of this decision as an episode counts it, and of the exact optimum of the same decision, of a
 	// domain.ProblemAbilities.Best.
 	Cost float64 `json:"cost"`
 	Best float64 `json:"best"`
+	// Weights of the objectives in both.
+	Weights []float64 `json:"weights,omitempty"`
 	// Shapes of a domain.ProblemAbilities.Picture after U, Grid of a domain.ProblemAbilities.Chart under U.
 	Shapes []Shape                `json:"shapes,omitempty"`
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
+}
+
+// widen takes the margins of a frame into the room of its episode.
+func (f *Frame) widen(room map[string]float64, spec *domain.Spec) {
+	f.Room = maps.Clone(room)
+	if f.Room == nil {
+		f.Room = map[string]float64{}
+	}
+	for i, m := range f.Margins {
+		if name := spec.Margins[i].LimitName(); m > f.Room[name] && !math.IsInf(m, 1) {
+			f.Room[name] = m
+		}
+	}
 }
 
 // Shape is a domain.Shape.
 type Shape struct {
 	Role   string       `json:"role"`
 	Of     int          `json:"of"`
+	View   string       `json:"view,omitempty"`
 	Radius float64      `json:"r"`
 	Path   [][2]float64 `json:"path"`
 }
@@ -183,7 +205,7 @@ func picture(p domain.Problem, s, c []float64) []Shape {
 				return nil
 			}
 		}
-		shapes = append(shapes, Shape{roles[d.Role], d.Of, d.Radius, d.Path})
+		shapes = append(shapes, Shape{roles[d.Role], d.Of, d.View, d.Radius, d.Path})
 	}
 	return shapes
 }

@@ -140,6 +140,14 @@ func (t *Trace) show(ctx context.Context, e *closedloop.EpisodeRecord) error {
 		}
 		warnings = append(warnings, fmt.Sprintf("episode %d cannot be replayed, so that there is no picture of it: %v", e.Episode, err))
 	}
+	var room map[string]float64
+	for k := range frames {
+		frames[k].widen(room, spec)
+		room = frames[k].Room
+	}
+	for k := range frames {
+		frames[k].Room = room
+	}
 	d := *t.description
 	d.Warnings, d.Steps = append(slices.Clone(describe(t.c).Warnings), warnings...), len(e.Lines)
 	t.description, t.frames = &d, frames
@@ -207,7 +215,7 @@ func (t *Trace) Preference() domain.Preference { return t.header.Preference }
 func (t *Trace) Preview(context.Context) (*Frame, error) { return nil, nil }
 
 // Fan implements Source.
-func (t *Trace) Fan() func(context.Context) (*Fan, error) { return nil }
+func (t *Trace) Fan(bool) func(context.Context) (*Fan, error) { return nil }
 
 // Reset implements Source: another episode is read from the file.
 func (t *Trace) Reset(ctx context.Context, episode int) error {

@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { current } from "./current.mjs";
 import { hands } from "./hands.mjs";
 import { withPalette } from "./palette.mjs";
 import { report } from "./report.mjs";
@@ -75,7 +76,7 @@ async function visit(url, look, use, before) {
   const said = [];
   page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
   page.on("pageerror", (e) => said.push(`error: ${e.message}`));
-  page.on("requestfailed", (r) => r.url().endsWith("/events") || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
+  page.on("requestfailed", (r) => /\/(events|seen)$/.test(new URL(r.url()).pathname) || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
   page.on("request", (r) => r.url().startsWith(new URL(url).origin) || r.url().startsWith("blob:") || said.push(`asks ${r.url()}`));
   page.on("response", (r) => r.status() >= 400 && said.push(`${r.status()} ${r.url()}`));
   await page.goto(url);
@@ -324,7 +325,7 @@ async function died(look) {
   await shot(page, `gone-${look}`);
 
   live = await serving("opf30", at);
-  await page.waitForFunction(() => /started again.*Your preference is set again/.test(document.querySelector(".alerts")?.textContent));
+  await page.waitForFunction(() => /started again.*The preference is that of before/.test(document.querySelector(".alerts")?.textContent));
   const now = await state(page);
   check(now.start !== before.start && now.preference.w?.[2] === 1, `${look}: the new server has the preference of before: ${JSON.stringify(now.preference)}`);
   await post(page, "pause", { paused: true });
@@ -457,6 +458,8 @@ if (wanted("moved")) await moved();
 if (wanted("phone")) await inView();
 if (wanted("lines")) await lines();
 if (wanted("switches")) await switches();
+const now = current({ browser, looks, hangs, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
+for (const [name, part] of Object.entries(now)) if (wanted(name)) await part();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");

@@ -96,15 +96,19 @@ func picture(s, c []float64) []domain.Shape {
 	left := [3]float64{cosY*sinP*sinR - sinY*cosR, sinY*sinP*sinR + cosY*cosR, cosP * sinR}
 	var shapes []domain.Shape
 	for _, view := range []struct {
+		name  string
 		axis  int
 		below float64
-	}{{2, 0}, {1, 2.4}} {
+	}{{"from the side", 2, 0}, {"from above", 1, 2.4}} {
 		x, z := s[0], s[view.axis]-view.below
 		shapes = append(shapes, domain.Disc(domain.Obstacle, 0, -view.below, radius),
 			domain.Disc(domain.Goal, c[0], c[view.axis]-view.below, 0.1), domain.Disc(domain.Body, x, z, 0.04))
 		for _, to := range [2][3]float64{front, left} {
 			dx, dz := arm*to[0], arm*to[view.axis]
 			shapes = append(shapes, domain.Line(domain.Body, [2]float64{x - dx, z - dz}, [2]float64{x + dx, z + dz}))
+		}
+		for i := len(shapes) - 5; i < len(shapes); i++ {
+			shapes[i].View = view.name
 		}
 	}
 	return shapes

@@ -2,7 +2,7 @@
 
 export type Num = number | null;
 
-export interface Variable { name: string; unit: string; lo: Num; hi: Num }
+export interface Variable { name: string; unit: string; lo: Num; hi: Num; limit: string; collision: boolean }
 export interface Preference { adaptive: boolean; w?: number[] }
 export interface Bus { name: string; v_min: Num; v_max: Num; reference: boolean }
 export interface Branch { from: number; to: number; rate: Num; open: boolean }
@@ -40,7 +40,7 @@ export interface Description {
   switches: Switch[];
   changes: string[];
 }
-export interface Shape { role: "body" | "obstacle" | "goal" | "ground"; of: number; r: number; path: [number, number][] }
+export interface Shape { role: "body" | "obstacle" | "goal" | "ground"; of: number; view?: string; r: number; path: [number, number][] }
 export interface Operating {
   v: number[];
   angle: number[];
@@ -64,6 +64,7 @@ export interface Frame {
   preference: Preference;
   margin: Num;
   margins: Num[] | null;
+  room: Record<string, number> | null;
   residual: Num;
   residual_limit: number;
   displacement: Num;
@@ -76,12 +77,13 @@ export interface Frame {
   event?: string;
   cost: Num;
   best: Num;
+  weights?: number[];
   shapes?: Shape[];
   grid?: Operating;
 }
 export interface Ray { preference: Preference; j: Num[]; margin: Num; feasible: boolean; paths?: [number, number][][] }
 export interface FrontPoint { w: number[]; j: Num[]; feasible: boolean; dominated: boolean }
-export interface Fan { k: number; ahead: number; present: number; rays: Ray[]; points?: FrontPoint[]; took_ms: number }
+export interface Fan { k: number; episode: number; t: number; ahead: number; present: number; rays: Ray[]; points?: FrontPoint[]; took_ms: number }
 export interface State {
   playing: boolean;
   hz: number;
@@ -109,6 +111,9 @@ export interface Series {
   residual: Num[];
   replaced: boolean[];
   late: boolean[];
+  fallback: string[];
+  off: boolean[];
+  event: string[];
   s?: Num[][];
   u?: Num[][];
   bodies?: [Num, Num][][];

@@ -1,9 +1,9 @@
 import { useRef } from "preact/hooks";
 import type { TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
-import type { Shape } from "./api";
+import type { Shape, Variable } from "./api";
 import { act, preference, shown, useHand, useStore } from "./store";
 import { bound } from "./map";
-import { number } from "./format";
+import { number, withUnit } from "./format";
 
 const wide = 900;
 
@@ -99,7 +99,8 @@ export function Arena() {
   const old = s.fan ? frame.k - s.fan.k : 0; // decisions that the fan is behind
   const fan = s.fan && old >= 0 && old <= Math.max(3, s.fan.ahead / 2) && old <= frame.t && s.state?.k === s.state?.last ? s.fan : undefined;
   const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
-  const names = bodies.length > 1;
+  const hue = (b: number) => `b${(bodies[b]?.of ?? b) % 6}`;
+  const names = bodies.some((d) => d.of > 0);
   const move = (role: string, of: number, at: Spot) => hand.ask({ role, of, at }, act("change", { change: { [role]: { of, to: [Number(at[0].toFixed(3)), Number(at[1].toFixed(3))] } } }));
   const under = (e: PointerEvent): Spot | undefined => {
     const box = svg.current?.getScreenCTM();
@@ -153,7 +154,13 @@ export function Arena() {
   const moves = s.about.changes.includes("obstacle") && s.state?.k === s.state?.last;
   const obstacles = shapes.filter((d) => d.role === "obstacle");
   const near = frame.u || frame.event ? nearest(shapes) : undefined;
-  const tight = frame.margin !== null && frame.margin <= bound(s.about) ? "bad" : "";
+  // Of the gap the limits say how large it is: a picture may be a projection.
+  const apart = s.about.margins.map((v, i) => ({ v, m: frame.margins?.[i] ?? null })).filter((x): x is { v: Variable; m: number } => x.v.collision && x.m !== null);
+  const gap = apart.length ? apart.reduce((a, b) => (b.m < a.m ? b : a)) : undefined;
+  const tight = gap && gap.m <= bound(s.about) ? "bad" : "";
+  const binds = s.about.margins[frame.margins?.indexOf(frame.margin) ?? -1];
+  const smallest = `smallest margin ${withUnit(frame.margin, binds?.unit ?? "")}${binds ? ` (${binds.name})` : ""}`;
+  const views = [...new Set(shapes.flatMap((d) => d.view ?? []))];
   const one = (d: Shape, i: number) => {
     if (moves && d.path.length === 1 && (d.role === "obstacle" || d.role === "goal")) return movable(d, d.role === "goal" ? d.of : obstacles.indexOf(d));
     const c = d.role === "body" || d.role === "goal" ? `b${d.of % 6}` : "";
@@ -165,7 +172,10 @@ export function Arena() {
     const closed = first[0] === last[0] && first[1] === last[1];
     return <path key={i} class={`${d.role} ${c}${closed ? " closed" : ""}`} d={path(d.path, X, Y) + (closed ? "Z" : "")} />;
   };
-  const label = `${bodies.length} ${bodies.length === 1 ? "body" : "bodies"} among ${shapes.filter((d) => d.role === "obstacle").length} obstacles; smallest margin ${number(frame.margin)}`;
+  // Each is counted in one projection.
+  const once = (list: Shape[]) => list.filter((d) => !d.view || d.view === views[0]);
+  const [who, what] = [once(bodies), once(obstacles).length];
+  const label = `${who.length === 1 ? s.about.case : `Bodies ${who.map((d) => d.of).join(", ")}`}${views.length ? ` seen ${views.join(" and ")}` : ""}, ${what} obstacle${what === 1 ? "" : "s"}; ${smallest}${gap ? `; gap ${withUnit(gap.m, gap.v.unit)}` : ""}`;
   return (
     <figure class="arena">
       <svg ref={svg} viewBox={`0 0 ${wide} ${tall.toFixed(0)}`} role={moves ? "group" : "img"} aria-label={label}>
@@ -173,22 +183,30 @@ export function Arena() {
         {shapes.map((d, i) => d.role === "obstacle" && one(d, i))}
         <g class="coming">
           {coming.map((line, b) => (
-            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+            <path key={b} class={hue(b)} d={path(line, X, Y)} />
           ))}
         </g>
         <g class="fan">
-          {fan?.rays.map((r, k) => k !== fan.present && r.paths?.map((line, b) => <path key={`${k}-${b}`} class={`b${b % 6}${r.feasible ? "" : " broken"}`} d={path(line, X, Y)} />))}
+          {fan?.rays.map((r, k) => k !== fan.present && r.paths?.map((line, b) => <path key={`${k}-${b}`} class={`${hue(b)}${r.feasible ? "" : " broken"}`} d={path(line, X, Y)} />))}
         </g>
         <g class="trails">
           {trails.map((line, b) => (
-            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+            <path key={b} class={hue(b)} d={path(line, X, Y)} />
           ))}
         </g>
-        <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />)}</g>
+        <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={hue(b)} d={path(line, X, Y)} />)}</g>
         {shapes.map((d, i) => d.role === "goal" && one(d, i))}
         {shapes.map((d, i) => d.role === "body" && one(d, i))}
         {near && <path class={`near ${tight}`} d={`M${X(near.a[0]).toFixed(1)} ${Y(near.a[1]).toFixed(1)}L${X(near.b[0]).toFixed(1)} ${Y(near.b[1]).toFixed(1)}`} />}
         {near && <circle class={`near ${tight}`} cx={X(near.b[0])} cy={Y(near.b[1])} r={3.5} />}
+        {views.map((view) => {
+          const within = shapes.filter((d) => d.view === view).flatMap((d) => d.path.map(([, y]) => Y(y) - d.r * scale));
+          return (
+            <text key={view} class="view" x={8} y={Math.max(16, Math.min(...within) + 4)}>
+              {view}
+            </text>
+          );
+        })}
         {names &&
           bodies.map((d, i) => (
             <text key={i} class="number" x={X(d.path[0][0])} y={Y(d.path[0][1])} dy={5}>
@@ -209,7 +227,7 @@ export function Arena() {
           </span>
           {fan && (
             <span>
-              <i class="swatch fan" /> under other preferences, {fan.ahead} ahead
+              <i class="swatch fan" /> under other preferences, {fan.ahead} ahead{old > 0 && ` from ${old} ago`}
             </span>
           )}
           {fan && (
@@ -219,7 +237,7 @@ export function Arena() {
           )}
           {near && (
             <span>
-              <i class="swatch near" /> smallest gap
+              <i class={`swatch near ${tight}`} /> {gap ? `gap ${withUnit(gap.m, gap.v.unit)} (${gap.v.name})` : "smallest gap drawn"}
             </span>
           )}
           {coming.length > 0 && (
@@ -229,7 +247,8 @@ export function Arena() {
           )}
         </span>
         <span class="summary">
-          {moves && "drag obstacles and goals · "}margin {number(frame.margin)}
+          {moves && "drag obstacles and goals · "}
+          {smallest}
         </span>
       </figcaption>
     </figure>

@@ -1,6 +1,6 @@
 import type { TargetedSubmitEvent } from "preact";
 import type { Grid, Operating } from "./api";
-import { act, picked, shown, useHand, useStore } from "./store";
+import { act, picked, shown, useHand, useStore, wrong } from "./store";
 import { number, percent } from "./format";
 
 /** ChangePanel changes the plant that runs: a load, or a branch that is opened or closed. */
@@ -38,7 +38,7 @@ function Load({ grid, p }: { grid: Grid; p?: Operating }) {
   const set = (e: Submit) => {
     e.preventDefault();
     const [bus, text] = [Number(entered(e.currentTarget, "bus")), entered(e.currentTarget, "power")];
-    if (text.trim() === "" || !Number.isFinite(Number(text))) return;
+    if (text.trim() === "" || !Number.isFinite(Number(text))) return wrong("A load is not set: want a number of MW.");
     typed.ask({ bus, text }, act("change", { change: { load: { bus, p_mw: Number(text) } } }));
   };
   return (

@@ -1,6 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import type { Num } from "./api";
-import { prefer, useStore } from "./store";
+import { prefer, useStore, type Store } from "./store";
 import { number, percent, tick, ticks } from "./format";
 
 const width = 320;
@@ -39,6 +39,14 @@ function telling(columns: Num[][]): [number, number] {
     }),
   );
   return best;
+}
+
+/** fanAge says of which decision the front is, and whether that is another than the one shown. */
+function fanAge({ fan, frame }: Store): { old: boolean; when: string } {
+  if (!fan || !frame) return { old: false, when: "" };
+  const ago = frame.k - fan.k;
+  const which = `From decision ${fan.t}${fan.episode === frame.episode ? "" : ` of episode ${fan.episode}`}`;
+  return { old: ago !== 0, when: ago > 0 ? `${which}, ${ago} ago` : which };
 }
 
 export function FrontPanel() {
@@ -94,6 +102,7 @@ export function FrontPanel() {
   const now = points.find((p) => p.ray === present);
   const [across, up] = [ticks(x0, x1, 3), ticks(y0, y1, 4)];
   const title = live ? "Front" : "Decisions";
+  const { old, when } = fanAge(s);
   const standing = dots.filter((p) => !p.dominated);
   /** drag takes the preference of the point of the front that is nearest to the pointer. */
   const drag = (e: PointerEvent) => {
@@ -107,7 +116,7 @@ export function FrontPanel() {
     prefer({ adaptive: false, w: nearest.w });
   };
   return (
-    <section class="panel front" aria-labelledby="front-title">
+    <section class={`panel front${old ? " old" : ""}`} aria-labelledby="front-title">
       <h2 id="front-title">
         {title}
         {about.objectives.length > 2 && (
@@ -116,7 +125,8 @@ export function FrontPanel() {
           </span>
         )}
       </h2>
-      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
+      {when && <p class="when">{when}</p>}
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}${when && `, ${when.toLowerCase()}`}: the ${old ? "point of that decision" : "present point"} has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
         <g class="axes">
           {across.map((v) => (
             <g key={`x${v}`}>
@@ -148,6 +158,7 @@ export function FrontPanel() {
         {live &&
           points
             .filter((p) => p.ray !== present)
+            .sort((a, b) => a.x - b.x || a.y - b.y)
             .map((p, i) => (
               <g key={p.ray} role="button" tabindex={i === 0 ? 0 : -1} aria-label={p.title} class={`point${p.beaten ? " beaten" : ""}${p.feasible ? "" : " broken"}`} transform={`translate(${X(p.x)} ${Y(p.y)})`} onClick={() => p.w && prefer({ adaptive: false, w: p.w })}>
                 <title>{p.title}</title>
@@ -157,7 +168,7 @@ export function FrontPanel() {
             ))}
         {now && (
           <g class="present" transform={`translate(${X(now.x)} ${Y(now.y)})`}>
-            <title>{`present: ${now.title}`}</title>
+            <title>{`${old ? when : "present"}: ${now.title}`}</title>
             <path d="M0-8L8 0L0 8L-8 0Z" />
           </g>
         )}
@@ -166,7 +177,7 @@ export function FrontPanel() {
         {live
           ? fan
             ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.${standing.length ? ` Dots are the map's front, ${dots.length} trade-offs at once: drag along them.` : ""}`
-            : "Nothing yet: this method looks ahead from the first decision on, if at all."
+            : "Nothing yet: this method looks ahead from the first decision on, if at all. Where that takes longer than an episode, pause."
           : "Every decision of the episode; the diamond is the present one."}
       </p>
     </section>

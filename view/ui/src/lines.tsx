@@ -2,12 +2,12 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Description, Num, Series, Switch, Variable } from "./api";
-import { act, shown, useStore, type Store } from "./store";
-import { number, tick } from "./format";
+import { act, changed, shown, useStore, type Store } from "./store";
+import { number, tick, withUnit } from "./format";
 import { bound } from "./map";
 import { Term } from "./term";
 
-interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number; bounds?: Num[]; means?: string; lane?: Switch }
+interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; log?: boolean; range?: [number, number]; least?: number; bounds?: Num[]; means?: string; lane?: Switch }
 
 function charts(about: Description): Chart[] {
   const list: Chart[] = about.objectives.map((o, i) => ({ key: `j${i}`, title: `J${"₁₂₃₄₅₆₇₈₉"[i] ?? i + 1} ${o.name}`, unit: o.unit, names: [o.name], of: (s: Series) => [s.j[i]] }));
@@ -20,8 +20,8 @@ function charts(about: Description): Chart[] {
     title: "Latency",
     unit: "ms",
     names: ["decision"],
-    of: (s) => [ms(s.latency_us)],
-    zero: true,
+    of: (s) => [ms(s.latency_us).map((x) => (x && x > 0 ? x : null))],
+    log: true,
     limit: about.deadline_us ? about.deadline_us / 1000 : undefined,
     limitName: "deadline",
   });
@@ -117,17 +117,49 @@ const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [1, 4], [12, 4]];
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** episodeAt is where the episode of a decision begins and ends among those at hand. */
+function episodeAt(s: Series, k: number): [number, number] {
+  const at = Math.min(Math.max(0, k - s.first), s.t.length - 1);
+  const of = s.episode[at];
+  let [from, to] = [at, at];
+  while (s.episode[from - 1] === of) from--;
+  while (s.episode[to + 1] === of) to++;
+  return [s.first + from, s.first + to];
+}
+
+/** Lines are the time lines, of all decisions at hand or of those that a pointer or the list has chosen. */
 export function Lines() {
   const s = useStore();
   const about = s.about;
   if (!about || !s.series) return null;
+  const zoomed = s.zoom === "episode" ? "episode" : s.zoom ? "chosen" : "all";
+  const choose = (what: string) => {
+    s.zoom = what === "episode" ? "episode" : undefined;
+    changed();
+  };
   return (
     <section class="lines" aria-label="Time lines">
+      <label class="zoom">
+        <span>Time lines of</span>
+        <select value={zoomed} onChange={(e) => choose(e.currentTarget.value)}>
+          <option value="all">all decisions at hand</option>
+          <option value="episode">this episode</option>
+          {zoomed === "chosen" && <option value="chosen">those chosen</option>}
+        </select>
+        <span class="hint">Drag over a line to choose; a click goes there; marks are where episodes begin.</span>
+      </label>
       {[...(s.series.s ? [] : lanes(about)), ...charts(about)].map((c) => (
         <Line key={`${about.case}-${c.key}-${s.theme}`} chart={c} />
       ))}
     </section>
   );
+}
+
+/** powers are those of ten between two. */
+function powers(lo: number, hi: number): number[] {
+  const [from, to] = [lo, hi].map((v) => Math.round(Math.log10(v)));
+  const every = Math.ceil((to - from + 1) / 6);
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i).filter((p) => (p - from) % every === 0).map((p) => 10 ** p);
 }
 
 // tall is the height of a time line, px.
@@ -171,14 +203,19 @@ function Line({ chart }: { chart: Chart }) {
         height: tall,
         padding: [8, 10, 0, 0],
         legend: { show: false },
-        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+        cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { show: false } },
         scales: {
-          x: { time: false, range: (_u, lo, hi) => [lo, Math.max(hi, lo + 20)] },
+          x: { time: false, range: (_u, lo, hi) => {
+              const [from, to] = s.zoom === "episode" ? episodeAt(s.series!, at.current) : (s.zoom ?? [lo, Math.max(hi, lo + 20)]);
+              return [from, Math.max(to, from + 1)];
+            } },
           y: {
+            distr: chart.log ? 3 : 1,
             range: (_u, lo, hi) => {
               if (chart.range) return chart.range;
               if (levels) return [levels[0] - 0.1 * (levels[levels.length - 1] - levels[0]), levels[levels.length - 1] + 0.35 * (levels[levels.length - 1] - levels[0])];
-              if (!Number.isFinite(lo) || !Number.isFinite(hi)) return [0, 1];
+              if (!Number.isFinite(lo) || !Number.isFinite(hi)) return chart.log ? [0.1, 1] : [0, 1];
+              if (chart.log) return [10 ** Math.floor(Math.log10(lo)), 10 ** Math.ceil(Math.log10(hi * 1.0001))];
               if (chart.least) [lo, hi] = [Math.min(lo, -chart.least), Math.max(hi, chart.least)];
               // A limit that is near stands in the picture.
               for (const b of chart.bounds ?? []) if (b !== null && Math.abs(b - (lo + hi) / 2) < 1.5 * Math.max(hi - lo, 1e-9)) [lo, hi] = [Math.min(lo, b), Math.max(hi, b)];
@@ -189,10 +226,31 @@ function Line({ chart }: { chart: Chart }) {
         },
         axes: [
           { ...axis, size: 22, space: 60, label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
-          { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : tick(x, v))) },
+          { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : chart.log ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => powers(lo, hi) } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : chart.log ? (x ? number(x, 1) : "") : tick(x, v))) },
         ],
         series: [{}, ...lines],
         hooks: {
+          setSelect: [
+            (u) => {
+              if (u.select.width < 4) return;
+              s.zoom = [Math.round(u.posToVal(u.select.left, "x")), Math.round(u.posToVal(u.select.left + u.select.width, "x"))];
+              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+              changed();
+            },
+          ],
+          drawAxes: [
+            (u) => {
+              const now = s.series!;
+              u.ctx.save();
+              u.ctx.fillStyle = ink;
+              u.ctx.globalAlpha = 0.45;
+              now.episode.forEach((e, i) => {
+                const x = i > 0 && e !== now.episode[i - 1] ? u.valToPos(now.first + i, "x", true) : -1;
+                if (x > u.bbox.left && x < u.bbox.left + u.bbox.width) u.ctx.fillRect(x, u.bbox.top, devicePixelRatio, u.bbox.height);
+              });
+              u.ctx.restore();
+            },
+          ],
           draw: [
             (u) => {
               if (chart.lane) {
@@ -239,7 +297,14 @@ function Line({ chart }: { chart: Chart }) {
       const now = s.series!;
       void act("seek", { k: Math.min(now.first + now.t.length - 1, Math.max(now.first, k)) });
     };
+    const under = (k: number | undefined) => {
+      if (k === s.hover) return;
+      s.hover = k;
+      changed();
+    };
     u.over.addEventListener("click", seek);
+    u.over.addEventListener("mousemove", (e) => under(Math.round(u.posToVal(e.clientX - u.over.getBoundingClientRect().left, "x"))));
+    u.over.addEventListener("mouseleave", () => under(undefined));
     const sized = new ResizeObserver(() => u.setSize({ width: el.clientWidth, height: tall }));
     sized.observe(el);
     return () => {
@@ -258,8 +323,11 @@ function Line({ chart }: { chart: Chart }) {
     const wait = drawEvery - (performance.now() - drawn.current);
     later.current = window.setTimeout(draw, Math.max(0, wait));
   });
-  const i = at.current - series.first;
+  // Under the pointer, or else of the decision that is shown; where that is not read yet the last one that is.
+  const asked = (s.hover ?? at.current) - series.first;
+  const i = Math.min(Math.max(0, asked), series.t.length - 1);
   const values = chart.of(series).map((line) => line[i] ?? null);
+  const where = s.hover !== undefined ? `decision ${series.t[i]}${series.episode[0] === series.episode[series.t.length - 1] ? "" : ` of episode ${series.episode[i]}`}: ` : "";
   const text = (v: Num): string => (chart.lane ? valueName(chart.lane, v) : number(v));
   const next = chart.lane && runs(planned(s, chart.lane).values);
   return (
@@ -267,7 +335,8 @@ function Line({ chart }: { chart: Chart }) {
       <h3>
         {chart.means ? <Term word={chart.title}>{chart.means}</Term> : chart.title}
         {chart.unit && <span class="unit">, {chart.unit}</span>}
-        <span class="values">
+        <span class={`values${asked > i ? " before" : ""}`}>
+          {where}
           {chart.names.length > 1 ? (
             chart.names.map((n, k) => (
               <span key={n}>
@@ -276,9 +345,9 @@ function Line({ chart }: { chart: Chart }) {
               </span>
             ))
           ) : (
-            <b>{text(values[0])}</b>
+            <b>{chart.lane ? text(values[0]) : withUnit(values[0], chart.unit)}</b>
           )}
-          {chart.limit !== undefined && chart.limitName === "deadline" && <span>deadline {number(chart.limit, 3)}</span>}
+          {chart.limit !== undefined && chart.limitName === "deadline" && <span>deadline {withUnit(chart.limit, chart.unit, 3)}</span>}
         </span>
       </h3>
       <div ref={box} class="plot" role="img" aria-label={`${chart.title} over decisions, now ${values.map(text).join(", ")} ${chart.unit}${next?.length ? `, planned ${next.map(([v, from, to]) => `${text(v)} for ${to - from}`).join(", ")}` : ""}`} />

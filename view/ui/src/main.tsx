@@ -3,12 +3,13 @@ import { useEffect } from "preact/hooks";
 import "./app.css";
 import { Arena } from "./arena";
 import { ChangePanel } from "./change";
+import { Events } from "./happened";
 import { FrontPanel } from "./front";
 import { Lines, StateLines } from "./lines";
 import { GridMap } from "./map";
 import { Dispatch, Margins, Now } from "./panels";
 import { PreferencePanel } from "./preference";
-import { act, age, changed, connect, copyLink, prefer, preference, saveTrace, setTheme, shown, store, useHand, useStore, waited } from "./store";
+import { act, age, behind, changed, connect, copyLink, prefer, preference, saveTrace, setTheme, shown, startedAgain, store, useHand, useStore, waited } from "./store";
 import { step, toWorst, toggle, Transport } from "./transport";
 
 /** typed reports whether a key belongs to what has the focus. */
@@ -49,7 +50,12 @@ function Page() {
   const follow = (name: string) => session.ask(name, act("session", { session: name ? name.slice(1) : null }));
   const about = s.about;
   const frame = shown(s);
-  if (!about || !s.state || !frame) return <p class="loading">{s.error || "connecting…"}</p>;
+  if (!about || !s.state || !frame) return <p class="loading" role="status">{s.refused || s.error || "connecting…"}</p>;
+  const old = behind(s);
+  // The panels are of the frame at hand, which is not yet the one that the server shows.
+  const stale = old > 0 || (!s.preview && s.frame!.k !== s.state.k);
+  const notice = [startedAgain(s), s.notice].filter(Boolean).join(" ");
+  const badge = !s.connected ? "no connection" : waited(s) ? `no decision for ${waited(s)}` : old ? `${old} s behind` : about.kind === "trace" ? "recorded" : s.state.playing ? "live" : "paused";
   const picture = about.grid ? <GridMap /> : frame.shapes?.length ? <Arena /> : null;
   return (
     <>
@@ -57,7 +63,7 @@ function Page() {
         <svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><path d="M7 6c0 10 9 19 19 19" /><circle cx="11.6" cy="18.2" r="3.8" /></svg>
         <h1>{about.case}</h1>
         <span class="method">{about.method}</span>
-        <span class={`badge ${s.connected ? (s.state.playing && about.kind !== "trace" && !waited(s) ? "live" : "") : "off"}`}>{!s.connected ? "no connection" : waited(s) ? `no decision for ${waited(s)}` : about.kind !== "trace" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
+        <span class={`badge ${!s.connected || old ? "off" : badge === "live" ? "live" : ""}`}>{badge}</span>
         {(s.sessions.length > 0 || s.state.session !== null) && (
           <select aria-label="What is shown" value={session.value ?? (s.state.session === null ? "" : `s${s.state.session}`)} disabled={!s.connected} onChange={(e) => follow(e.currentTarget.value)}>
             <option value="">plant beside the server</option>
@@ -86,10 +92,10 @@ function Page() {
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 2a8 8 0 1 0 0 16ZM10 4a6 6 0 0 1 0 12Z" fill-rule="evenodd" /></svg>
         </button>
       </header>
-      {s.notice && s.connected && (
+      {notice && s.connected && (
         <p class="alerts" role="status">
-          {s.notice}
-          <button type="button" class="small" onClick={() => ((store.notice = ""), changed())}>
+          {notice}
+          <button type="button" class="small" onClick={() => ((store.notice = ""), (store.restart = undefined), changed())}>
             Close
           </button>
         </p>
@@ -104,13 +110,16 @@ function Page() {
       <main>
         {!s.connected && (
           <p class="dead" role="alert">
-            No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
+            No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span> {s.refused}
           </p>
         )}
-        <div class={`work${picture || s.series?.s ? "" : " bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
-          <div class="stage panel">
-            {picture ?? <StateLines />}
-            <Transport />
+        <div class={`work${picture || s.series?.s ? "" : " bare"}${s.connected ? "" : " gone"}${stale ? " old" : ""}`} inert={!s.connected}>
+          <div class="middle">
+            <div class="stage panel">
+              {picture ?? <StateLines />}
+              <Transport />
+            </div>
+            <Events />
           </div>
           <div class="side steer">
             <PreferencePanel />

@@ -75,9 +75,13 @@ export function GridMap() {
   const summary = p
     ? `Network of ${grid.buses.length} buses and ${grid.branches.length} branches. ${most >= 0 ? `Most loaded: ${name(most)}, ${percent(loading(most))}. ` : ""}Voltages ${number(p.v[low])} to ${number(p.v[high])} pu.`
     : `Network of ${grid.buses.length} buses and ${grid.branches.length} branches, no decision yet.`;
+  // What binds here is named here, and after which outage.
+  const busLimits = (bus: string) => [...["V", "Pg", "Qg", "ramp"].map((what) => what + bus), `afterPg${bus}`];
+  const branchLimits = (k: number) => ["S", "after"].map((what) => what + name(k).replace("–", "-"));
+  const bindAt = (names: string[]) => names.filter((n) => limits.has(n)).map((n) => (n.startsWith("after") ? `after its outage a limit binds (${limitName(n)})` : `${n} binds`));
   const busLines = (i: number): string[] => {
     const b = grid.buses[i];
-    const lines = [`Bus ${b.name}${b.reference ? " (reference)" : ""}`];
+    const lines = [`Bus ${b.name}${b.reference ? " (reference)" : ""}`, ...bindAt(busLimits(b.name))];
     if (p) {
       lines.push(`V ${number(p.v[i])} pu of ${number(b.v_min, 3)}–${number(b.v_max, 3)}, angle ${number((p.angle[i] * 180) / Math.PI, 3)}°`);
       if (p.pd[i] || p.qd[i]) lines.push(`load ${number(p.pd[i] * mva, 3)} MW, ${number(p.qd[i] * mva, 3)} Mvar`);
@@ -88,7 +92,7 @@ export function GridMap() {
     return lines;
   };
   const branchLines = (k: number): string[] => {
-    const lines = [`Branch ${name(k)}`];
+    const lines = [`Branch ${name(k)}`, ...bindAt(branchLimits(k))];
     if (grid.branches[k].open) lines.push("open: carries nothing");
     else if (p) {
       lines.push(`${number(Math.abs(p.p[k]) * mva, 3)} MW to bus ${grid.buses[p.p[k] >= 0 ? grid.branches[k].to : grid.branches[k].from].name}`);
@@ -122,7 +126,7 @@ export function GridMap() {
                 <line x1={f.x} y1={f.y} x2={t.x} y2={t.y} stroke-width={b.open ? 1.6 : 1.6 + 4.4 * flow} />
                 {p && !b.open && flow > 0.04 && names && <path class="arrow" transform={`translate(${mx} ${my}) rotate(${angle})`} d="M-3.5-5.5L5.5 0L-3.5 5.5Z" />}
                 {b.open && <path class="gap" transform={`translate(${mx} ${my}) rotate(${angle})`} d="M-6-7V7M6-7V7" />}
-                {!b.open && limits.has(`S${name(k).replace("–", "-")}`) && <circle class="ring" cx={mx} cy={my} r={11} />}
+                {!b.open && branchLimits(k).map((n) => limits.has(n) && <circle key={n} class={`ring${n.startsWith("after") ? " after" : ""}`} cx={mx} cy={my} r={n.startsWith("after") ? 15 : 11} />)}
               </g>
             );
           })}
@@ -131,7 +135,7 @@ export function GridMap() {
           {grid.buses.map((b, i) => {
             const o = where[i];
             const loaded = p ? p.pd[i] > 0 || p.qd[i] > 0 : false;
-            const bound = limits.has(`V${b.name}`) || limits.has(`Pg${b.name}`) || limits.has(`Qg${b.name}`) || limits.has(`ramp${b.name}`);
+            const [after, bound] = [limits.has(`afterPg${b.name}`), busLimits(b.name).some((n) => !n.startsWith("after") && limits.has(n))];
             return (
               <g
                 key={i}
@@ -155,6 +159,7 @@ export function GridMap() {
                 {loaded && names && o.load && <path class="load" transform={`rotate(${(Math.atan2(o.load[1], o.load[0]) * 180) / Math.PI})`} d="M0 0H11M9-4.5L17 0L9 4.5Z" />}
                 <circle class="catch" r={14} />
                 {bound && <circle class="ring" r={10.5} />}
+                {after && <circle class="ring after" r={14.5} />}
                 <circle class="dot" r={6.5} />
                 {names && (
                   <text class="name" x={o.label[0] * 16} y={o.label[1] * 16} dy={4.5}>
@@ -191,13 +196,18 @@ export function GridMap() {
           <span>
             <i class="swatch ring" /> limit binds
           </span>
+          {s.about.margins.some((m) => m.name.startsWith("after")) && (
+            <span>
+              <i class="swatch ring after" /> binds after its outage
+            </span>
+          )}
           {grid.branches.some((b) => b.open) && (
             <span>
               <i class="swatch line open" /> open
             </span>
           )}
         </span>
-        <span class="summary">{p ? `${most >= 0 ? `${name(most)} ${percent(loading(most))} · ` : ""}V ${number(p.v[low])}–${number(p.v[high])} pu · ${number(total(p) * mva, 4)} MW` : ""}</span>
+        <span class="summary">{p ? `${most >= 0 ? `${name(most)} ${percent(loading(most))} · ` : ""}V ${number(p.v[low])}–${number(p.v[high])} pu · generation ${number(total(p) * mva, 4)} MW` : ""}</span>
       </figcaption>
     </figure>
   );
@@ -210,6 +220,9 @@ function at(g: Grid, what: { kind: "bus" | "branch"; at: number }, lines: string
   const b = g.branches[what.at];
   return { x: (g.positions[b.from][0] + g.positions[b.to][0]) / 2, y: (g.positions[b.from][1] + g.positions[b.to][1]) / 2, lines };
 }
+
+/** limitName is a limit in words: of a dispatch that survives outages, the nearest limit after one. */
+export const limitName = (name: string): string => name.replace(/^after(Pg)?(\d.*)$/, (_, unit, at) => `outage ${unit ? `of unit ${at}` : at.replace("-", "–")}`);
 
 /** binding are the margins that have nothing left, by name. */
 export function binding(about: Description, margins: (number | null)[] | null): Set<string> {

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Description, Num, Variable } from "./api";
-import { bound } from "./map";
-import { age, shown, useStore } from "./store";
+import { bound, limitName } from "./map";
+import { age, off as offMap, shown, useStore } from "./store";
 import { clamp, number, within, withUnit } from "./format";
 import { Term } from "./term";
 
@@ -11,7 +11,9 @@ export function Now() {
   const about = s.about;
   if (!about || !frame) return null;
   const broken = frame.margin !== null && frame.margin < -about.margin_tolerance;
-  const off = frame.residual_limit > 0 && frame.residual !== null && frame.residual > frame.residual_limit;
+  const off = offMap(frame);
+  const least = (frame.margins ?? []).findIndex((m) => m !== null && m === frame.margin);
+  const limit = about.margins[least];
   const over = about.deadline_us > 0 && frame.latency_us !== null && frame.latency_us > about.deadline_us;
   const tile = (name: ComponentChildren, value: string, state: "" | "good" | "warn" | "bad", note: string) => (
     <div class={`tile ${s.connected ? state : ""}`}>
@@ -25,15 +27,15 @@ export function Now() {
   return (
     <section class="panel now" aria-labelledby="now-title">
       <h2 id="now-title">
-        Decision
+        Decision {frame.t}
         {s.preview && <span class="badge preview">preview</span>}
       </h2>
       <dl>
-        {tile(<Term word="smallest margin">How far the action keeps from the limit that is nearest, in the unit of that limit. Below 0 it is broken; down to −{number(about.margin_tolerance, 2)} counts as rounding.</Term>, number(frame.margin, 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : broken ? "✕ violated" : frame.margin === null ? "" : "✓ kept")}
+        {tile(<Term word="smallest margin">How far the action keeps from the limit that is nearest, in the unit of that limit. Below 0 it is broken; down to −{number(about.margin_tolerance, 2)} counts as rounding.</Term>, withUnit(frame.margin, limit?.unit ?? "", 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : frame.margin === null ? "" : `${broken ? "✕ violated" : "✓ kept"}${limit ? `: ${limitName(limit.name)}` : ""}`)}
         {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
         {tile(<Term word="residual">How far the state is from what the map makes of it, squared, in units of the map. Above its limit the map was not trained for this state.</Term>, number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
         {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
-        {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} adaptive={frame.preference.adaptive} />}
+        {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} weights={frame.weights ?? []} adaptive={frame.preference.adaptive} />}
       </dl>
       {frame.note && <p class="note bad">{frame.note}</p>}
     </section>
@@ -41,17 +43,20 @@ export function Now() {
 }
 
 /** Cost is that of a decision beside the exact optimum of the same decision. */
-function Cost({ cost, best, about, adaptive }: { cost: number; best: Num; about: Description; adaptive: boolean }) {
+function Cost({ cost, best, about, weights, adaptive }: { cost: number; best: Num; about: Description; weights: number[]; adaptive: boolean }) {
+  // Of one objective alone it is that in its unit; a weighted sum has none.
+  const counted = about.objectives.map((o, i) => ({ ...o, w: weights[i] ?? 0 })).filter((o) => o.w);
+  const [unit, per] = counted.length === 1 ? [counted[0].unit, counted[0].w] : ["", 1];
   return (
     <div class={`tile wide ${best === null ? "warn" : ""}`}>
       <dt>
-        <Term word="cost">
-          What an episode counts for this decision: {adaptive ? `the sum of ${about.objectives.map((o) => o.name).join(", ")}` : "the objectives under the preference"}. The optimum is the exact solver's, for the same loads, ramps and preference.
+        <Term word={unit ? "cost" : "cost, weighted"}>
+          What an episode counts for this decision {adaptive ? "under the adaptive priority" : "under the preference"}: {counted.map((o) => `${number(o.w, 3)} × ${o.name}${o.unit && ` in ${o.unit}`}`).join(" + ")}{unit ? ", here in its own unit" : ", without a unit"}. The optimum is the exact solver's, for the same loads, ramps and preference.
         </Term>
       </dt>
       <dd>
-        <b>{number(cost, 6)}</b>
-        <span>{best === null ? "the exact solver finds no dispatch within the limits" : `exact optimum ${number(best, 6)}, ${above(cost, best)}`}</span>
+        <b>{withUnit(cost / per, unit, 6)}</b>
+        <span>{best === null ? "the exact solver finds no dispatch within the limits" : `exact optimum ${withUnit(best / per, unit, 6)}, ${above(cost, best)}`}</span>
       </dd>
     </div>
   );
@@ -106,7 +111,7 @@ export function Dispatch() {
   const power = (i: number, v: Num): Num => (v === null ? null : v * base(i));
   const physical = (v: Variable): Variable => {
     const i = about.action.indexOf(v);
-    return base(i) === 1 ? v : { name: v.name, unit: v.name.startsWith("P") ? "MW" : "Mvar", lo: power(i, v.lo), hi: power(i, v.hi) };
+    return base(i) === 1 ? v : { ...v, unit: v.name.startsWith("P") ? "MW" : "Mvar", lo: power(i, v.lo), hi: power(i, v.hi) };
   };
   return (
     <section class="panel dispatch" aria-labelledby="dispatch-title" data-preference={frame.preference.w?.join(" ")}>
@@ -124,13 +129,11 @@ export function Margins() {
   const about = s.about;
   if (!about || !frame) return null;
   const all = (frame.margins ?? []).map((m, i) => ({ m, v: about.margins[i] })).filter((x): x is { m: number; v: Variable } => x.m !== null && !!x.v);
-  // Limits of different units are ranked by what is left of the most in their unit.
-  const most: Record<string, number> = {};
-  for (const { m, v } of all) most[v.unit] = Math.max(most[v.unit] ?? 1e-9, m);
-  const left = (x: { m: number; v: Variable }): number => x.m / most[x.v.unit];
+  // One scale for each kind of limit, over the episode: what is left of the most there was.
+  const most = ({ limit }: Variable): number => Math.max(s.room.largest[limit] ?? 0, 1e-9);
+  const left = (x: { m: number; v: Variable }): number => x.m / most(x.v);
   all.sort((a, b) => left(a) - left(b));
   const bind = all.filter((x) => x.m <= bound(about)).length;
-  const widest = Math.max(...all.slice(0, listed).map(left), 1e-9);
   return (
     <section class="panel margins" aria-labelledby="margins-title">
       <h2 id="margins-title">
@@ -141,13 +144,17 @@ export function Margins() {
           {all.slice(0, listed).map(({ m, v }) => {
             const state = m < -about.margin_tolerance ? "bad" : m <= bound(about) ? "warn" : "";
             return (
-              <li key={v.name} class={state}>
-                <span class="name" title={v.name}>{v.name}</span>
-                <span class="bar" aria-hidden="true">
-                  <i style={{ width: `${Math.max(0.6, (100 * Math.max(0, left({ m, v }))) / widest)}%` }} />
-                </span>
+              <li key={v.name} class={state} title={`${limitName(v.name)}: ${withUnit(m, v.unit)} left, of at most ${withUnit(most(v), v.unit, 3)} in this episode (${v.limit})`}>
+                <span class="name">{limitName(v.name)}</span>
+                {state ? (
+                  <span class="state">{state === "bad" ? "violated" : "binds"}</span>
+                ) : (
+                  <span class="bar" aria-hidden="true">
+                    <i style={{ width: `${Math.max(0.6, 100 * clamp(left({ m, v }), 0, 1))}%` }} />
+                  </span>
+                )}
                 <b>{number(m, 3)}</b>
-                <span class="unit">{state === "bad" ? "violated" : state === "warn" ? "binds" : v.unit}</span>
+                <span class="unit">{v.unit}</span>
               </li>
             );
           })}

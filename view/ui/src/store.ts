@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { duration, percent } from "./format";
-import { get, post, type Description, type Fan, type Frame, type Operating, type Preference, type Series, type State } from "./api";
+import { get, post, type Description, type Fan, type Frame, type Num, type Operating, type Preference, type Series, type State } from "./api";
 
 // Everything that the page shows. Events of the server change it; views are drawn again at
 // most once a picture of the screen.
@@ -13,10 +13,20 @@ export interface Store {
   series?: Series;
   connected: boolean;
   heard: number; // when the server last said anything, ms of performance.now
+  lag: number; // how long that took, beyond the fastest of this connection
+  saidAt: number; // when it said so by its own clock, ms
   framed: number; // when it last sent a frame
+  framedAt: number; // by its own clock
+  newest?: number; // frame that it then had
+  refused: string; // why it lets this page not in
   error: string;
+  refusals: { k: number; text: string }[]; // the last, beside the frame that was shown
   sessions: string[]; // of others, that can be shown
-  notice: string; // what a new start of the server has changed
+  notice: string;
+  restart?: { before: Preference }; // the server has started again, and what was preferred before
+  room: { of: string; largest: Record<string, number> }; // of each kind of limit, in the episode that is shown
+  zoom?: "episode" | [number, number]; // decisions of the time lines; undefined: all at hand
+  hover?: number; // decision under the pointer
   theme: "dark" | "light";
   picked?: Picked; // on the map
   loadBus?: number; // the last bus and the last branch that were
@@ -36,8 +46,14 @@ const system = matchMedia("(prefers-color-scheme: light)");
 export const store: Store = {
   connected: false,
   heard: performance.now(),
+  lag: 0,
+  saidAt: 0,
   framed: performance.now(),
+  framedAt: 0,
+  refused: "",
   error: "",
+  refusals: [],
+  room: { of: "", largest: {} },
   sessions: [],
   notice: "",
   event: "",
@@ -97,7 +113,9 @@ let shownOf = 0;
 let reading = false;
 let readAt = 0;
 let later = 0; // the timer of readLater
+let seriesOf: number | undefined; // generation of the time lines
 
+/** readSeries reads the time lines, of the same run only what is new. */
 async function readSeries(): Promise<void> {
   if (reading) return;
   reading = true;
@@ -105,9 +123,13 @@ async function readSeries(): Promise<void> {
     for (let of; of !== store.state?.generation; ) {
       of = store.state?.generation;
       readAt = performance.now();
-      const series = await get<Series>("series");
+      const known = seriesOf === of ? store.series : undefined;
+      const series = await get<Series>(known ? `series?from=${known.first + known.t.length}` : "series");
       if (of !== store.state?.generation) continue; // of frames that are gone
-      store.series = series;
+      if (!series.t) break; // nothing is new
+      if (known && store.series === known && series.first === known.first + known.t.length) extend(known, series);
+      else if (!known || series.first > known.first + known.t.length) store.series = series;
+      seriesOf = of;
       if (store.frame && shownOf === of) include(store.frame); // the server may have made it since
     }
     changed();
@@ -117,9 +139,9 @@ async function readSeries(): Promise<void> {
   reading = false;
 }
 
-/** readLater reads the time lines anew, at most once a second. */
+/** readLater reads the time lines anew, at most three times a second. */
 function readLater(): void {
-  later ||= window.setTimeout(() => ((later = 0), void readSeries()), Math.max(0, readAt + 1000 - performance.now()));
+  later ||= window.setTimeout(() => ((later = 0), void readSeries()), Math.max(0, readAt + 300 - performance.now()));
 }
 
 let reads = 0;
@@ -134,6 +156,7 @@ async function described(turn: number): Promise<void> {
   try {
     const about = await get<Description>("case");
     if (turn !== reads) return read;
+    for (const v of [about.state, about.action, about.objectives, about.margins].flat()) if (v.unit === "1") v.unit = "";
     store.about = about;
     document.title = `${about.case} · gpc view`;
     await readSeries();
@@ -161,40 +184,75 @@ function include(f: Frame): void {
   if (f.k < next) return;
   if (f.k > next) return readLater();
   const steered = f.priority?.length ? f.priority : f.sigma;
-  s.t.push(f.t);
-  s.episode.push(f.episode);
-  s.j.forEach((line, i) => line.push(f.j?.[i] ?? null));
-  s.priority.forEach((line, i) => line.push(steered?.[i] ?? null));
-  s.margin.push(f.margin);
-  s.latency_us.push(f.latency_us);
-  s.residual.push(f.residual);
-  s.replaced.push(f.replaced);
-  s.late.push(f.late);
-  s.s?.forEach((line, i) => line.push(f.s[i] ?? null));
-  s.u?.forEach((line, i) => line.push(f.u?.[i] ?? null));
-  const bodies = (f.shapes ?? []).filter((d) => d.role === "body" && d.path.length === 1).map((d) => d.path[0]);
-  s.bodies?.forEach((line, b) => line.push(bodies[b] ?? [null, null]));
-  for (const d of f.shapes ?? []) {
-    for (const at of d.path) {
-      for (const a of [0, 1] as const) {
-        s.lo[a] = Math.min(s.lo[a] ?? at[a], at[a] - d.r);
-        s.hi[a] = Math.max(s.hi[a] ?? at[a], at[a] + d.r);
-      }
-    }
+  const one = (v: Num | undefined): Num[] => [v ?? null];
+  const discs = (f.shapes ?? []).filter((d) => d.role === "body" && d.path.length === 1);
+  const reach = (by: 1 | -1, far: (...v: number[]) => number) => ([0, 1] as const).map((a) => far(...(f.shapes ?? []).flatMap((d) => d.path.map((at) => at[a] + by * d.r)))) as [number, number];
+  extend(s, {
+    first: f.k,
+    t: [f.t],
+    episode: [f.episode],
+    j: s.j.map((_, i) => one(f.j?.[i])),
+    priority: s.priority.map((_, i) => one(steered?.[i])),
+    margin: [f.margin],
+    latency_us: [f.latency_us],
+    residual: [f.residual],
+    replaced: [f.replaced],
+    late: [f.late],
+    fallback: [f.fallback],
+    off: [off(f)],
+    event: [(f.event ?? "") + (f.note ?? "")],
+    s: s.s?.map((_, i) => one(f.s[i])),
+    u: s.u?.map((_, i) => one(f.u?.[i])),
+    bodies: s.bodies?.map((_, b): [Num, Num][] => [discs[b]?.path[0] ?? [null, null]]),
+    lo: reach(-1, Math.min),
+    hi: reach(1, Math.max),
+  });
+}
+
+/** extend appends the decisions that come next to the time lines. */
+function extend(s: Series, next: Series): void {
+  const columns = (s: Series): unknown[][] => [s.t, s.episode, s.margin, s.latency_us, s.residual, s.replaced, s.late, s.fallback, s.off, s.event, ...s.j, ...s.priority, ...(s.s ?? []), ...(s.u ?? []), ...(s.bodies ?? [])];
+  const more = columns(next);
+  for (const [i, line] of columns(s).entries()) line.push(...(more[i] ?? next.t.map(() => [null, null])));
+  for (const a of [0, 1] as const) {
+    s.lo[a] = Math.min(s.lo[a] ?? Infinity, next.lo[a] ?? Infinity);
+    s.hi[a] = Math.max(s.hi[a] ?? -Infinity, next.hi[a] ?? -Infinity);
   }
   const over = s.t.length - mostKept;
   if (over > 0) {
-    for (const line of [s.t, s.episode, s.margin, s.latency_us, s.residual, s.replaced, s.late, ...s.j, ...s.priority, ...(s.s ?? []), ...(s.u ?? []), ...(s.bodies ?? [])]) line.splice(0, over);
+    for (const line of columns(s)) line.splice(0, over);
     s.first += over;
   }
 }
 
-// silent is how long a server that is there says nothing at most, ms: three times view.aliveEvery.
-const silent = 6000;
+/** off reports whether a decision was made off the map. */
+export const off = (f: Frame): boolean => f.residual_limit > 0 && f.residual !== null && f.residual > f.residual_limit;
+
+// aliveEvery is view.aliveEvery, and silent how long a server that is there says nothing at most, ms.
+const aliveEvery = 2000;
+const silent = 3 * aliveEvery;
+
+// drift of two clocks, ms in one: the fastest event of an hour ago may have come by a clock that is off by a third of a second.
+const drift = 1e-4;
+
+// confirmEvery is the least time between two words of what was seen, ms.
+const confirmEvery = 100;
 
 /** connect follows the server's events, and comes back where they end or cease. */
 export function connect(): void {
-  const events = new EventSource("view/events");
+  const name = Math.random().toString(36).slice(2);
+  const events = new EventSource(`view/events?page=${name}`);
+  // The server sends no more than what was seen and a little: on a slow link it sends what is now in place of what was.
+  let [seen, said, fastest] = [0, 0, Infinity];
+  const confirm = async (at: number) => {
+    if ((seen = Math.max(seen, at)) > at || said) return;
+    while (said < seen) {
+      said = seen;
+      await fetch(`view/seen?page=${name}&at=${said}`, { method: "POST" }).catch(() => {});
+      await new Promise((done) => setTimeout(done, confirmEvery));
+    }
+    said = 0;
+  };
   const lost = (again: boolean) => {
     store.connected = false;
     store.error = "";
@@ -207,15 +265,22 @@ export function connect(): void {
   };
   const watch = setInterval(() => {
     if (store.connected && performance.now() - store.heard > silent) lost(true);
-    if (!store.connected) changed(); // what is shown grows older
+    changed(); // what is shown grows older
   }, 1000);
   const on = <T>(name: string, f: (v: T) => void) =>
     events.addEventListener(name, (e) => {
-      store.heard = performance.now();
-      f(JSON.parse((e as MessageEvent<string>).data) as T);
+      const { data, lastEventId } = e as MessageEvent<string>;
+      const now = performance.now();
+      fastest = Math.min(fastest + drift * (now - store.heard), now - Number(lastEventId));
+      store.heard = now;
+      store.saidAt = Number(lastEventId);
+      store.lag = now - store.saidAt - fastest;
+      f(JSON.parse(data) as T);
+      void confirm(store.saidAt);
       changed();
     });
-  on("alive", () => {
+  on<{ k: number }>("alive", ({ k }) => {
+    store.newest = k;
     if (store.about && store.about.kind !== "trace") void get<string[]>("sessions").then((names) => (store.sessions = names), fault);
   });
   on<State>("state", (s) => {
@@ -230,6 +295,11 @@ export function connect(): void {
     if (f.event) store.event = f.event;
     else if (!f.u) store.event = "";
     store.framed = performance.now();
+    store.framedAt = store.saidAt;
+    store.newest = f.k;
+    const of = `${toldOf} ${f.episode}`;
+    if (store.room.of !== of) store.room = { of, largest: {} };
+    for (const [kind, m] of Object.entries(f.room ?? {})) store.room.largest[kind] = Math.max(store.room.largest[kind] ?? 0, m);
     store.preview = undefined;
     if (store.state) {
       store.state.k = f.k;
@@ -243,27 +313,54 @@ export function connect(): void {
   events.onopen = () => {
     store.heard = performance.now();
     store.connected = true;
+    store.refused = "";
     changed();
   };
-  events.onerror = () => lost(events.readyState === EventSource.CLOSED);
+  events.onerror = () => {
+    const closed = events.readyState === EventSource.CLOSED;
+    lost(closed);
+    if (closed) void refusal();
+  };
 }
 
-/** restarted sets the preference again that was set at this page, and says what became of it. */
-async function restarted(before: State, about: Description | undefined): Promise<void> {
-  const now = store.about;
-  const name = (p: Preference) => (p.adaptive ? "the adaptive priority" : (p.w ?? []).map((v, i) => `${now?.objectives[i]?.name ?? i} ${percent(v)}`).join(", "));
-  const { chosen, state } = store;
-  store.notice = "The server has started again; its earlier lines are gone.";
-  if (!state || same(before.preference, state.preference)) return changed();
-  if (chosen && same(chosen, before.preference) && now?.steers && now.case === about?.case) {
-    await act("preference", { w: chosen.adaptive ? null : chosen.w });
-    if (store.state && same(chosen, store.state.preference)) {
-      store.notice += ` Your preference is set again: ${name(chosen)}.`;
-      return changed();
-    }
+/** refusal asks why the server does not let the page in: an EventSource does not say. */
+async function refusal(): Promise<void> {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch("view/events", { signal: stop.signal });
+    if (!answer.ok) store.refused = `The server does not let this page in: ${(await answer.json()).error}`;
+  } catch {
+    store.refused = ""; // it is not there
   }
-  store.notice += ` The preference of before is lost; now it is ${name(store.state!.preference)}.`;
+  stop.abort();
   changed();
+}
+
+// late is how much older than now what is shown may be without a word, ms.
+const late = 1000;
+
+/** behind is how many seconds what is shown is older than what the server has, 0 where nobody would see that. */
+export function behind(s: Store): number {
+  const silence = Math.max(0, performance.now() - s.heard - 1.5 * aliveEvery);
+  const skipped = s.frame && s.newest !== undefined && s.newest !== s.frame.k ? s.saidAt - s.framedAt : 0;
+  const ms = s.lag + silence + skipped;
+  return s.connected && ms >= late ? Math.round(ms / 1000) : 0;
+}
+
+/** restarted sets the preference again that was set at this page. */
+async function restarted(before: State, about: Description | undefined): Promise<void> {
+  store.restart = { before: before.preference };
+  const { chosen, about: now } = store;
+  if (chosen && same(chosen, before.preference) && now?.steers && now.case === about?.case) await act("preference", { w: chosen.adaptive ? null : chosen.w });
+  changed();
+}
+
+/** startedAgain is what a new start of the server has changed, by what is so now: all pages say the same. */
+export function startedAgain({ restart, state, about }: Store): string {
+  if (!restart || !state) return "";
+  const now = state.preference;
+  const name = now.adaptive ? "the adaptive priority" : (now.w ?? []).map((v, i) => `${about?.objectives[i]?.name ?? i} ${percent(v)}`).join(", ");
+  return `The server has started again; its earlier lines are gone. ${same(restart.before, now) ? `The preference is that of before: ${name}.` : `The preference of before is lost; now it is ${name}.`}`;
 }
 
 /** take has a state of the server, of an event or of an answer, and keeps the later: of other frames than those before everything is read again. */
@@ -293,14 +390,23 @@ export function act(what: string, body: unknown | (() => unknown)): Promise<void
 }
 
 async function asks(what: string, body: unknown | (() => unknown)): Promise<void> {
+  store.error = ""; // of what was asked before
   try {
     take(await post(what, typeof body === "function" ? body() : body));
-    store.error = "";
   } catch (e) {
     fault(e);
+    store.error = words(store.error);
+    if (store.error && store.frame) store.refusals = [{ k: store.frame.k, text: store.error }, ...store.refusals].slice(0, 20);
   }
   changed();
 }
+
+/** words are what the server says of a wrong change, without the names of its fields. */
+const words = (text: string): string =>
+  text
+    .replace(/^load\.(p_mw|q_mvar) is (\S+), want (\S+ to \S+) at bus (\S+): /, (_, of, is, range, bus) => `A load of ${is} ${of === "p_mw" ? "MW" : "Mvar"} is not set: bus ${bus} takes ${range}, `)
+    .replace(/^branch\.at is \d+: b/, "B")
+    .replace(/^branch\.open is (true|false), which b(.*) is already$/, (_, open, name) => `B${name} is ${open === "true" ? "open" : "closed"} already`);
 
 /** Hand is what a hand has at a control, from when it takes it until what it asks for is answered and drawn: what comes in between does not undo it. */
 export interface Hand<T> {
@@ -369,7 +475,7 @@ async function opened(): Promise<void> {
 }
 
 /** wrong says what went wrong until the next thing that is asked for. */
-function wrong(text: string): void {
+export function wrong(text: string): void {
   store.error = text;
   changed();
 }
@@ -423,6 +529,7 @@ let wanted: Preference | undefined;
 export function prefer(p: Preference): void {
   store.held = store.chosen = p;
   store.notice = "";
+  store.restart = undefined;
   wanted = p;
   changed();
   if (!busy) void sendPreferences();

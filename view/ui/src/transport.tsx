@@ -1,4 +1,4 @@
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { act, shown, store, useHand, useStore, worst } from "./store";
 import { duration, number } from "./format";
 
@@ -22,24 +22,32 @@ async function newest(q: { busy?: Promise<void>; next?: number }): Promise<void>
 }
 
 /** Field asks for the number that is typed into it when that is done. */
-function Field({ name, value, is, ask }: { name: string; value: number; is: (v: number) => boolean; ask: (v: number) => Promise<void> }) {
+function Field({ name, value, most, ask }: { name: string; value: number; most: number; ask: (v: number) => Promise<void> }) {
   const typed = useHand<string>();
+  const [wrong, setWrong] = useState("");
   return (
-    <label class="episode">
-      <span>{name}</span>
-      <input
-        type="number"
-        min="0"
-        value={typed.value ?? value}
-        onInput={(e) => typed.hold(e.currentTarget.value)}
-        onChange={(e) => {
-          const text = e.currentTarget.value;
-          if (text !== "" && is(Number(text)) && Number(text) >= 0) typed.ask(text, ask(Number(text)));
-          else typed.drop();
-        }}
-        onBlur={(e) => Number(e.currentTarget.value) === value && typed.drop()}
-      />
-    </label>
+    <>
+      <label class="episode">
+        <span>{name}</span>
+        <input
+          type="number"
+          min="0"
+          value={typed.value ?? value}
+          max={most}
+          aria-invalid={wrong !== ""}
+          onInput={(e) => (setWrong(""), typed.hold(e.currentTarget.value))}
+          onChange={(e) => {
+            const text = e.currentTarget.value;
+            const ok = text !== "" && Number.isInteger(Number(text)) && Number(text) >= 0 && Number(text) <= most;
+            setWrong(ok ? "" : `${name} ${text || "is empty"}: want a whole number from 0 to ${most}. It stays ${value}.`);
+            if (ok) typed.ask(text, ask(Number(text)));
+            else typed.drop();
+          }}
+          onBlur={(e) => Number(e.currentTarget.value) === value && typed.drop()}
+        />
+      </label>
+      {wrong && <span class="wrong" role="alert">{wrong}</span>}
+    </>
   );
 }
 
@@ -111,8 +119,8 @@ export function Transport() {
         </label>
         {live && about.kind === "session" ? null : live ? (
           <>
-            <Field name="Episode" value={frame.episode} is={Number.isInteger} ask={(episode) => act("reset", { episode })} />
-            {state.seed !== null && <Field name="Seed" value={state.seed} is={Number.isSafeInteger} ask={(seed) => act("seed", { seed })} />}
+            <Field name="Episode" value={frame.episode} most={2 ** 31 - 1} ask={(episode) => act("reset", { episode })} />
+            {state.seed !== null && <Field name="Seed" value={state.seed} most={Number.MAX_SAFE_INTEGER} ask={(seed) => act("seed", { seed })} />}
             <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
               Next episode
             </button>
