@@ -24,12 +24,11 @@ type parsed struct {
 }
 
 // The tables the package uses; the rest is refused by name or ignored.
-var used = []string{"bus", "gen", "branch", "gencost"}
+var used = []string{"bus", "gen", "branch", "gencost", "dcline", "dclinecost"}
 
 // refused are the fields that change the problem in a way Case has no place
 // for. Empty ones are let through.
 var refused = map[string]string{
-	"dcline":       "DC lines",
 	"A":            "user-defined linear constraints",
 	"l":            "user-defined linear constraints",
 	"u":            "user-defined linear constraints",
@@ -422,18 +421,8 @@ func (p *parser) once(before, line int, name string) {
 	}
 }
 
-// mustBeEmpty passes [] or {} and refuses anything else. A table of DC lines
-// none of which is in service is as good as empty.
+// mustBeEmpty passes [] or {} and refuses anything else.
 func (p *parser) mustBeEmpty(name, meaning string, line int) {
-	if p.tok.kind == '[' && strings.HasSuffix(name, ".dcline") {
-		m := p.matrix(name)
-		for i := range m.rows() {
-			if m.columns < 3 || m.row(i)[2] != 0 {
-				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", name, meaning)
-			}
-		}
-		return
-	}
 	if p.tok.kind == '[' || p.tok.kind == '{' {
 		for p.advance(); p.tok.kind == tokenLine || p.tok.kind == ';'; p.advance() {
 		}

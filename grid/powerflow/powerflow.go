@@ -143,6 +143,7 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
+	rounding       []float64 // by bus: network.Rounding
 	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
@@ -206,13 +207,13 @@ func New(n *network.Network) (*Solver, error) {
 // allocate allocates the results of a solve.
 func (s *Solver) allocate() {
 	buses := s.net.Buses()
-	all := make([]float64, 11*buses+2*len(s.pairs))
+	all := make([]float64, 12*buses+2*len(s.pairs))
 	take := func(k int) []float64 {
 		t := all[:k:k]
 		all = all[k:]
 		return t
 	}
-	for _, v := range []*[]float64{&s.gd, &s.bd, &s.e, &s.f, &s.p, &s.q, &s.ps, &s.qs, &s.vset, &s.vm, &s.va} {
+	for _, v := range []*[]float64{&s.gd, &s.bd, &s.e, &s.f, &s.p, &s.q, &s.ps, &s.qs, &s.vset, &s.vm, &s.va, &s.rounding} {
 		*v = take(buses)
 	}
 	s.h, s.nn = take(len(s.pairs)), take(len(s.pairs))
@@ -233,6 +234,7 @@ func (s *Solver) Clone() *Solver {
 	c.allocate()
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
+	copy(c.rounding, s.rounding)
 	c.warm = false
 	c.rightHandSides = make([]float64, len(s.rightHandSides))
 	return &c
@@ -313,7 +315,7 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admittance, s.factorKinds = y, s.factorKinds[:0]
+	s.admittance, s.factorKinds, s.rounding = y, s.factorKinds[:0], n.Rounding(y, s.rounding)
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {

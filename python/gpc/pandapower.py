@@ -284,6 +284,7 @@ def tables(net: Any) -> tuple[float, list[NDArray[Any]], NDArray[Any], bool, str
         try:
             with _instead(pandapower.run, "_check_necessary_opf_parameters", required):
                 optimal = _captured(pandapower.optimal_powerflow, "opf", pandapower.runopp, copied)
+            _restore(flow, optimal)
             if difference := _difference(flow, optimal):
                 reason = f"pandapower's has other {difference} than its power flow"
             else:
@@ -315,17 +316,35 @@ def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwar
     return given
 
 
+def _powers(ppci: dict[str, Any]) -> NDArray[Any]:
+    """What buses take, MW and MVAr, 0 where a power flow finds it."""
+    bus, gen = ppci["bus"], ppci["gen"]
+    power = bus[:, [idx_bus.PD, idx_bus.QD]].copy()
+    np.subtract.at(power, gen[:, idx_gen.GEN_BUS].astype(int), gen[:, [idx_gen.PG, idx_gen.QG]])
+    kind = bus[:, idx_bus.BUS_TYPE]
+    power[np.column_stack([kind == idx_bus.REF, kind != idx_bus.PQ])] = 0
+    return power
+
+
+def _restore(flow: dict[str, Any], optimal: dict[str, Any]) -> None:
+    """Set-points as the power flow has them: pandapower moves those of its optimal power flow into their limits."""
+    if len(flow["bus"]) != len(optimal["bus"]):
+        return
+    gen, lacking = optimal["gen"], _powers(optimal) - _powers(flow)
+    for k, (value, least, most) in enumerate(((idx_gen.PG, idx_gen.PMIN, idx_gen.PMAX), (idx_gen.QG, idx_gen.QMIN, idx_gen.QMAX))):
+        moved = np.flatnonzero((gen[:, value] <= gen[:, least] + 1e-9) | (gen[:, value] >= gen[:, most] - 1e-9))
+        for bus in np.flatnonzero(np.abs(lacking[:, k]) > 1e-9):
+            gen[moved[gen[moved, idx_gen.GEN_BUS] == bus][:1], value] += lacking[bus, k]
+
+
 def _difference(a: dict[str, Any], b: dict[str, Any]) -> str:
     """What two networks' power flows differ in, of equal buses."""
     def parts(p: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        bus, gen, branch = p["bus"], p["gen"], p["branch"]
-        power, at = bus[:, [idx_bus.PD, idx_bus.QD]].copy(), gen[:, idx_gen.GEN_BUS].astype(int)
-        np.subtract.at(power, at, gen[:, [idx_gen.PG, idx_gen.QG]])
+        bus, branch = p["bus"], p["branch"]
         kind = bus[:, idx_bus.BUS_TYPE]
         held = kind != idx_bus.PQ
-        power[np.column_stack([kind == idx_bus.REF, held])] = 0
         return {
-            "types of buses": kind, "shunts": bus[:, [idx_bus.GS, idx_bus.BS]], "voltages": bus[held][:, [idx_bus.VM, idx_bus.VA]], "loads": power,
+            "types of buses": kind, "shunts": bus[:, [idx_bus.GS, idx_bus.BS]], "voltages": bus[held][:, [idx_bus.VM, idx_bus.VA]], "loads": _powers(p),
             "branches": np.column_stack([branch[:, [idx_brch.F_BUS, idx_brch.T_BUS]], *branch_vectors(branch, len(branch))]),
         }
 

@@ -196,18 +196,18 @@ def flow(net):
     theirs = copy.deepcopy(net)
     row = {}
     try:
-        pp.runpp(theirs, numba=False, tolerance_mva=1e-9, max_iteration=30)
+        pp.runpp(theirs, numba=False, tolerance_mva=1e-10, max_iteration=30)
     except Exception as e:
         theirs, row["peer_failed"] = None, refusal(e)
     ours = copy.deepcopy(net)
     try:
-        gp.runpp(ours)
+        gp.runpp(ours, tolerance_mva=1e-10)
         row["runpp"] = differences(ours, theirs) if theirs is not None else "solved"
     except Exception as e:
         row["runpp"] = refusal(e)
     try:
         asked = copy.deepcopy(net)
-        f = grid.pf(grid.network(asked))
+        f = grid.pf(grid.network(asked), tolerance=1e-10 / asked.sn_mva)
         if not f.converged:
             row["pf"] = f"{f.reason}"
         elif theirs is None:
