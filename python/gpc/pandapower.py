@@ -134,7 +134,7 @@ def runopp(net: Any, **kwargs: Any) -> None:
         clock = time.perf_counter()
         bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
         buses, gens, branches = np.empty((len(bus), 6)), np.empty((len(gen), 6)), np.empty((len(branch), 4))
-        with _grid(ppci, limits=True, costs=True) as grid:
+        with _grid(ppci, limits=True, costs=True, dc=_dc_lines(net, ppci, limits=True)) as grid:
             answer.update(ask(
                 lib.gpc_grid_optimal, grid.handle,
                 text({"given": ppopt["INIT"] != "flat", "current_limits": ppopt["OPF_FLOW_LIM"] == 2, "max_iterations": int(ppopt["PDIPM_MAX_IT"])}),
@@ -253,7 +253,6 @@ def _check(net: Any, function: str, kwargs: dict[str, Any]) -> None:
 def _no_optimum(net: Any) -> str:
     """Which elements in service pose no optimal power flow, and why; ""."""
     for table, why in (
-        ("dcline", "couples the active powers of two units, which gpc does not solve"),
         ("asymmetric_load", "pandapower's optimal power flow leaves it out"), ("asymmetric_sgen", "pandapower's optimal power flow leaves it out"),
     ):
         on = net[table].index[net[table].in_service.astype(bool)]
@@ -297,7 +296,7 @@ def tables(net: Any) -> tuple[float, list[NDArray[Any]], NDArray[Any], bool, str
         gen[np.ix_(flow["internal"]["ref_gens"], [idx_gen.QMAX, idx_gen.QMIN])] = np.inf, -np.inf
     net._pd2ppc_lookups = lookups
     pi = not ppci["branch"][:, [idx_brch.BR_G, idx_brch.BR_R_ASYM, idx_brch.BR_X_ASYM, idx_brch.BR_G_ASYM, idx_brch.BR_B_ASYM]].any()
-    return float(ppci["baseMVA"]), [bus, gen, branch, cost], admittance, pi, f"no optimal power flow of this net: {reason}" if reason else ""
+    return float(ppci["baseMVA"]), [bus, gen, branch, cost, ppci["dc"]], admittance, pi, f"no optimal power flow of this net: {reason}" if reason else ""
 
 
 def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwargs: Any) -> dict[str, Any]:
@@ -305,7 +304,7 @@ def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwar
     given: dict[str, Any] = {}
 
     def keep(ppci: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
-        given.update(ppci)
+        given.update(ppci, dc=_dc_lines(net, ppci, limits=name == "opf"))
         return {**ppci, "success": False, "iterations": 0, "et": 0.0}
 
     with _instead(module, name, keep):
@@ -389,7 +388,26 @@ def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any
     return [bus, gen, branch, cost, admittance]
 
 
-def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
+def _dc_lines(net: Any, ppci: dict[str, Any], limits: bool) -> NDArray[Any]:
+    """Of each DC line in service the rows of gen that are its from and its to end, and its losses, as pandapower's optimal
+    power flow has them: P of the from end is −(1 + loss_percent/100)·P of the to end − loss_mw. pandapower adds two units a
+    line at the end of net.gen, the to end first. With limits the from end's
+    become those of both."""
+    lookup, ends, gen = net._pd2ppc_lookups["gen"], net.gen.index[len(net.gen) - 2 * len(net.dcline):], ppci["gen"]
+    out = []
+    for k, (on, percent, mw) in enumerate(zip(net.dcline.in_service, net.dcline.loss_percent, net.dcline.loss_mw)):
+        if on:
+            start, end, by = lookup[ends[2 * k + 1]], lookup[ends[2 * k]], 1 + percent / 100
+            if limits:
+                gen[start, idx_gen.PMIN] = max(gen[start, idx_gen.PMIN], -by * gen[end, idx_gen.PMAX] - mw)
+                gen[start, idx_gen.PMAX] = min(gen[start, idx_gen.PMAX], -by * gen[end, idx_gen.PMIN] - mw)
+            out.append([start, end, mw / by / float(ppci["baseMVA"]), 1 - 1 / by])
+    return np.array(out, float).reshape(-1, 4)
+
+
+def _grid(ppci: dict[str, Any], limits: bool, costs: bool, dc: NDArray[Any] | None = None) -> Object:
     """The library's network of pandapower's arrays."""
     *of, admittance = _arrays(ppci, limits, costs)
+    if dc is not None:
+        of.append(dc)
     return Object(made({"name": "network", "no_optimum": "by gpc_grid_optimal"}, float(ppci["baseMVA"]), of, admittance))
