@@ -128,7 +128,8 @@ type Solver struct {
 
 	unknown        []int32 // buses that are not references, in elimination order
 	position       []int32 // by bus, −1 for a reference
-	gensAt         [][]int32
+	gensAt         [][]int32 // ends of DC lines last: they balance nothing
+	terminal       []bool    // by generator: the end of a DC line
 	qlo, qhi       []float64 // sums over a bus's generators
 	kind           []network.Kind
 	atLimit        []int8 // as Solution.AtLimit
@@ -167,12 +168,16 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
-	for g, b := range n.GenBus {
-		s.gensAt[b] = append(s.gensAt[b], int32(g))
+	s := &Solver{net: n, terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
+	for _, terminal := range []bool{false, true} {
+		for g, b := range n.GenBus {
+			if s.terminal[g] == terminal {
+				s.gensAt[b] = append(s.gensAt[b], int32(g))
+			}
+		}
 	}
 	for _, r := range n.References {
-		if len(s.gensAt[r]) == 0 {
+		if len(s.gensAt[r]) == 0 || s.terminal[s.gensAt[r][0]] {
 			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
