@@ -112,6 +112,8 @@ func (a *App) explain(root *cobra.Command) {
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		var whole strings.Builder
+		hideOthers(c, true)
+		defer hideOthers(c, false)
 		out := c.OutOrStderr()
 		c.SetOut(&whole)
 		err := usage(c)
@@ -132,6 +134,20 @@ func (a *App) explain(root *cobra.Command) {
 		}
 		return BadInputf("%s%s (`%s --help` lists its flags)", command, flagError(cmd, err), cmd.CommandPath())
 	})
+}
+
+// hideOthers hides, or shows again, the flags of every command that mean nothing to those that solve networks.
+func hideOthers(c *cobra.Command, hidden bool) {
+	top := c
+	for top.HasParent() && top.Parent() != c.Root() {
+		top = top.Parent()
+	}
+	if top.GroupID != GroupNetworks {
+		return
+	}
+	for _, name := range []string{"backend", "device", "seed", "tf32"} {
+		c.Root().PersistentFlags().Lookup(name).Hidden = hidden
+	}
 }
 
 // Help is wrapped to the width of the terminal, which COLUMNS may state, within these bounds.

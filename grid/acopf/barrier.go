@@ -27,13 +27,14 @@ func (w *worker) setBarriers() {
 	}
 }
 
-// minBarrier is the smallest target of s·z. Complementarity far below the tolerance costs accuracy elsewhere.
+// minBarrier is the smallest target of s·z. Complementarity far below the tolerance costs accuracy elsewhere. With a large
+// objective that tolerance alone would leave more than an optimum may have.
 func (w *worker) minBarrier(l int) float64 {
 	n := float64(len(w.plan.s) + w.plan.soft)
 	if w.lane[l].mode == restoring {
 		return 0.1 * infeasibleShare * w.infeasibility(l) / n
 	}
-	return 0.1 * w.solver.opt.Optimality * (1 + math.Abs(w.objective(l))) / n
+	return min(0.1*w.solver.opt.Optimality*(1+math.Abs(w.objective(l))), conditionLimit/2*(1+w.m.Get(w.plan.maxX[0], l))) / n
 }
 
 // shortenSteps changes the barrier of lanes with very short steps and reports whether there are any. The other lanes

@@ -76,8 +76,8 @@ func (p *plan) differences(b *lanes.Builder, angle lanes.Col) (low, high lanes.C
 func (p *plan) evaluate(b *lanes.Builder) {
 	c := &p.cells
 	zero, one := p.constant(0), p.constant(1)
-	for _, t := range p.powerFactors {
-		b.SetMul(c.u[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.u[t.Gen:t.Gen+1])
+	for _, t := range p.ties {
+		b.SetFMA(c.u[t.follow:t.follow+1], p.constant(t.ratio), c.u[t.lead:t.lead+1], p.constant(t.constant))
 	}
 	b.SetMul(c.v2, c.v, c.v)
 	b.SetDiv(c.iv, one, c.v)
@@ -110,12 +110,20 @@ func (p *plan) evaluate(b *lanes.Builder) {
 			b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
 		})
 	})
-	for i, bus := range p.unitBus {
-		g := p.balance(i, c.gp, c.gq)[bus : bus+1]
+	for i := range p.unitBus {
+		g := p.cell(i, c.gp, c.gq)
 		b.SetSub(g, g, c.u[i:i+1])
 	}
 	p.limits(b)
 	p.objectives(b)
+}
+
+// curveUnits are the units P and Q of each side of a capability curve.
+func (p *plan) curveUnits() (active, reactive []int) {
+	for _, c := range p.net.Curves {
+		active, reactive = append(active, c.Gen), append(reactive, p.ng+c.Gen)
+	}
+	return active, reactive
 }
 
 // balance returns the first column for the P units, the second for the Q units.
@@ -190,6 +198,10 @@ func (p *plan) limits(b *lanes.Builder) {
 		if len(p.segmentOf) > 0 {
 			line := b.FMA(c.slope, c.u.At(pick(p.linear, p.segmentOf)), c.offset)
 			b.SetSub(part(c.h, r.segment), line, c.y.At(p.segmentOf))
+		}
+		if active, reactive := p.curveUnits(); len(active) > 0 {
+			line := b.FMA(c.curveP, c.u.At(active), b.Mul(c.curveQ, c.u.At(reactive)))
+			b.SetSub(part(c.h, r.curve), line, c.curveBound)
 		}
 	}
 }

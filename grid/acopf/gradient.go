@@ -64,8 +64,8 @@ func (p *plan) gradient(b *lanes.Builder) {
 			}
 		})
 	}
-	for i, bus := range p.unitBus {
-		l := p.balance(i, c.lp, c.lq)[bus : bus+1]
+	for i := range p.unitBus {
+		l := p.cell(i, c.lp, c.lq)
 		cost, ok := p.unitCost(i)
 		if ok && !cost.PiecewiseLinear() {
 			b.SetSub(c.g0u[i:i+1], c.cost1[i:i+1], l)
@@ -73,10 +73,10 @@ func (p *plan) gradient(b *lanes.Builder) {
 			b.SetSub(c.g0u[i:i+1], zero, l)
 		}
 	}
-	for _, t := range p.powerFactors {
-		active, reactive := c.g0u[t.Gen:t.Gen+1], c.g0u[p.ng+t.Gen:p.ng+t.Gen+1]
-		b.SetFMA(active, p.constant(t.Ratio), reactive, active)
-		b.Copy(reactive, zero)
+	for _, t := range p.ties {
+		lead, follow := c.g0u[t.lead:t.lead+1], c.g0u[t.follow:t.follow+1]
+		b.SetFMA(lead, p.constant(t.ratio), follow, lead)
+		b.Copy(follow, zero)
 	}
 	if len(p.linear) > 0 {
 		b.Copy(c.g0y, c.c3)
@@ -193,6 +193,18 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 		unit, cost := u.At(pick(p.linear, p.segmentOf)), y.At(p.segmentOf)
 		b.SetFMA(unit, part(mult, r.segment), c.slope, unit)
 		b.SetSub(cost, cost, part(mult, r.segment))
+	}
+	// One side after another: two may be of one generator.
+	active, reactive := p.curveUnits()
+	for k := range active {
+		m := part(mult, r.curve)[k : k+1]
+		for _, side := range []struct {
+			unit   int
+			weight lanes.Col
+		}{{active[k], c.curveP[k : k+1]}, {reactive[k], c.curveQ[k : k+1]}} {
+			cell := u[side.unit : side.unit+1]
+			b.SetFMA(cell, m, side.weight, cell)
+		}
 	}
 }
 

@@ -108,24 +108,35 @@ func (p *plan) assemble(b *lanes.Builder) {
 		}
 		b.Copy(c.negative, zero)
 		p.assembleUnits(b, sigma)
+		row := func(unit int) int {
+			if unit < p.ng {
+				return rowActive
+			}
+			return rowReactive
+		}
 		for i, bus := range p.unitBus {
-			if p.followsActive[i] {
+			if p.follows[i] {
 				continue
 			}
-			row := rowActive
-			if i >= p.ng {
-				row = rowReactive
-			}
-			d := k.diagonal([]int{bus}, row, row)
+			d := k.diagonal([]int{bus}, row(i), row(i))
 			b.SetSub(d, d, c.iu[i:i+1])
 		}
-		for _, t := range p.powerFactors {
-			bus := []int{p.net.GenBus[t.Gen]}
-			coupling := b.Mul(p.constant(t.Ratio), c.iu[t.Gen:t.Gen+1])
-			d := k.diagonal(bus, rowReactive, rowActive)
+		for i, g := range p.curved {
+			d := k.diagonal(p.net.GenBus[g:g+1], rowReactive, rowActive)
+			b.SetSub(d, d, c.cross[i:i+1])
+		}
+		for _, t := range p.ties {
+			lead, follow := p.unitBus[t.lead:t.lead+1], p.unitBus[t.follow:t.follow+1]
+			coupling := b.Mul(p.constant(t.ratio), c.iu[t.lead:t.lead+1])
+			var d lanes.Col
+			if lead[0] == follow[0] {
+				d = k.diagonal(follow, row(t.follow), row(t.lead))
+			} else {
+				d = k.offDiagonal(follow, lead, row(t.follow), row(t.lead))
+			}
 			b.SetSub(d, d, coupling)
-			d = k.diagonal(bus, rowReactive, rowReactive)
-			b.SetFNMA(d, p.constant(t.Ratio), coupling, d)
+			d = k.diagonal(follow, row(t.follow), row(t.follow))
+			b.SetFNMA(d, p.constant(t.ratio), coupling, d)
 		}
 		unrated, rated := p.split()
 		groups(unrated, func(l []int) { p.assembleBranches(b, k, nil, l, sigma) })
@@ -171,10 +182,10 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	if len(poly) > 0 {
 		b.SetAdd(poly, poly, c.cost2.At(p.polynomialUnits()))
 	}
-	for _, t := range p.powerFactors {
-		active, reactive := c.du2[t.Gen:t.Gen+1], c.du2[p.ng+t.Gen:p.ng+t.Gen+1]
-		b.SetFMA(active, p.constant(t.Ratio*t.Ratio), reactive, active)
-		b.Copy(reactive, p.constant(1))
+	for _, t := range p.ties {
+		lead, follow := c.du2[t.lead:t.lead+1], c.du2[t.follow:t.follow+1]
+		b.SetFMA(lead, p.constant(t.ratio*t.ratio), follow, lead)
+		b.Copy(follow, p.constant(1))
 	}
 	low, high := c.du2.At(p.bounded[0]), c.du2.At(p.bounded[1])
 	b.SetAdd(low, low, part(sigma, r.uLo))
@@ -196,8 +207,41 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 			b.SetFNMA(unit, b.Mul(c.kpy, c.kpy), c.iyy, unit)
 		}
 	}
+	p.assembleCurves(b, part(sigma, r.curve))
 	b.SetDiv(c.iu, p.constant(1), c.du2)
+	for i, g := range p.curved {
+		// The inverse of [p c; c q] with p' = 1/p and q' = 1/(q − c²/p) has p' + (c/p)²·q', −c/p·q' and q'.
+		active, reactive := c.iu[g:g+1], c.iu[p.ng+g:p.ng+g+1]
+		b.SetMul(c.cross[i:i+1], c.crossRatio[i:i+1], reactive)
+		b.SetFMA(active, c.cross[i:i+1], c.crossRatio[i:i+1], active)
+	}
 	b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1))
+}
+
+// assembleCurves adds the sides of capability curves to the pivots of P and Q, of which the second is that after the
+// elimination of the first.
+func (p *plan) assembleCurves(b *lanes.Builder, sigma lanes.Col) {
+	c := &p.cells
+	if len(p.curved) == 0 {
+		return
+	}
+	b.Copy(c.cross, p.constant(0))
+	position := 0
+	for k, curve := range p.net.Curves {
+		if p.curved[position] != curve.Gen {
+			position++
+		}
+		active, reactive, cross := c.du2[curve.Gen:curve.Gen+1], c.du2[p.ng+curve.Gen:p.ng+curve.Gen+1], c.cross[position:position+1]
+		byP, byQ := b.Mul(sigma[k:k+1], c.curveP[k:k+1]), b.Mul(sigma[k:k+1], c.curveQ[k:k+1])
+		b.SetFMA(active, byP, c.curveP[k:k+1], active)
+		b.SetFMA(cross, byP, c.curveQ[k:k+1], cross)
+		b.SetFMA(reactive, byQ, c.curveQ[k:k+1], reactive)
+	}
+	for i, g := range p.curved {
+		ratio, reactive := c.crossRatio[i:i+1], c.du2[p.ng+g:p.ng+g+1]
+		b.SetDiv(ratio, b.Sub(p.constant(0), c.cross[i:i+1]), c.du2[g:g+1])
+		b.SetFMA(reactive, ratio, c.cross[i:i+1], reactive)
+	}
 }
 
 // row are the derivatives of a value of each branch by (θ, V_f, V_t).

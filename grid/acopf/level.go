@@ -36,8 +36,9 @@ func (w *worker) startIsStiff(l int) bool {
 	rated := 0
 	for k := range p.nl {
 		f, t := m.Get(p.v[p.net.From[k]], l), m.Get(p.v[p.net.To[k]], l)
-		active := f * (m.Get(p.gff[k], l)*f + m.Get(p.gft[k], l)*t)
-		reactive := f * (m.Get(p.bff[k], l)*f + m.Get(p.bft[k], l)*t)
+		sin, cos := math.Sincos(p.startAngles[p.net.From[k]] - p.startAngles[p.net.To[k]])
+		active := f * (m.Get(p.gff[k], l)*f + (m.Get(p.gft[k], l)*cos+m.Get(p.bft[k], l)*sin)*t)
+		reactive := f * (m.Get(p.bff[k], l)*f + (m.Get(p.bft[k], l)*cos-m.Get(p.gft[k], l)*sin)*t)
 		s := math.Hypot(active, reactive)
 		if rated < len(p.rated) && p.rated[rated] == k {
 			if s > stiffPower && s > stiffOverload*math.Sqrt(m.Get(p.rate2[rated], l)) {
@@ -77,7 +78,7 @@ func (w *worker) level(l int) {
 		magnitude[k] = midpointWeight
 		v[k] = midpointWeight * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
 		angle[k] = midpointWeight / 10.0
-		th[k] = midpointWeight / 10.0 * p.net.Va0[p.net.Slack]
+		th[k] = midpointWeight / 10.0 * p.startAngles[i]
 	}
 	for k := range p.nl {
 		gft, bft := m.Get(p.gft[k], l), m.Get(p.bft[k], l)

@@ -28,6 +28,7 @@ const unbounded = 1e8
 // generator: its P for the first gens of them, its Q for the others.
 type plan struct {
 	net           *network.Network
+	startAngles   []float64 // of a flat start
 	nb, ng, nl    int
 	unitBus       []int  // units
 	hasGenerator  []bool // buses
@@ -38,11 +39,12 @@ type plan struct {
 	rated         []int    // branches with a limit on |S|
 	angleLo       []int    // branches with a limit on the angle difference
 	angleHi       []int
-	bounded       [2][]int              // units with a lower and with an upper limit
-	linear        []int                 // units with piecewise linear cost
-	powerFactors  []network.PowerFactor // units whose Q follows their P
-	followsActive []bool                // units: Q that follows
-	segmentOf     []int                 // for each segment, the position in linear
+	bounded       [2][]int // units with a lower and with an upper limit
+	linear        []int    // units with piecewise linear cost
+	ties          []tie
+	follows       []bool // units: one that follows another
+	curved        []int  // generators with a capability curve
+	segmentOf     []int  // for each segment, the position in linear
 	segmentSlope  []float64
 	segmentOffset []float64
 	degree        int  // of the highest cost polynomial
@@ -97,10 +99,11 @@ type cells struct {
 	c1, c2, c3                             lanes.Col // of J₁, J₂ and cost, in the scaled objective
 
 	// Fixed numbers.
-	gs, bs        lanes.Col
-	coefficients  []lanes.Col // of the units' cost polynomials, constant first
-	inverseRate   lanes.Col
-	slope, offset lanes.Col
+	gs, bs                     lanes.Col
+	coefficients               []lanes.Col // of the units' cost polynomials, constant first
+	inverseRate                lanes.Col
+	slope, offset              lanes.Col
+	curveP, curveQ, curveBound lanes.Col
 
 	// Values at the iterate.
 	v2, iv              lanes.Col // |V|², 1/|V|
@@ -118,6 +121,7 @@ type cells struct {
 	is, w, target          lanes.Col // 1/s; Newton's multipliers of the limits; wanted s·z
 	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
 	kyy, kpy, iyy, ny      lanes.Col
+	cross, crossRatio      lanes.Col // of P and Q of generators with a capability curve: entry of the inverse, −quotient of the matrix
 	diag, offDiag          lanes.Col // KKT blocks
 	fd, fp, fw, fl         lanes.Col // factor: diagonal, its pivots, L·D and L
 	negative               lanes.Col
@@ -143,10 +147,10 @@ type cells struct {
 
 // rows are the limits h ≤ 0 in the order of their slacks: V lower, V upper, unit
 // lower, unit upper, |S|² at from ends, at to ends, angle lower, angle upper,
-// segments of piecewise linear costs.
+// segments of piecewise linear costs, sides of capability curves.
 type rows struct {
-	vLo, vHi, uLo, uHi, sf, st, aLo, aHi, segment [2]int
-	n                                             int
+	vLo, vHi, uLo, uHi, sf, st, aLo, aHi, segment, curve [2]int
+	n                                                    int
 }
 
 func (p *plan) rows() rows {
@@ -161,6 +165,7 @@ func (p *plan) rows() rows {
 	r.sf, r.st = take(len(p.rated)), take(len(p.rated))
 	r.aLo, r.aHi = take(len(p.angleLo)), take(len(p.angleHi))
 	r.segment = take(len(p.segmentOf))
+	r.curve = take(len(p.net.Curves))
 	return r
 }
 
@@ -171,12 +176,20 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	if err := net.RequireCosts(); err != nil {
 		return nil, err
 	}
-	p := &plan{net: net, nb: net.Buses(), ng: net.Gens(), nl: net.Branches(), current: opt.CurrentLimits, constants: map[float64]lanes.Col{}}
+	p := &plan{net: net, startAngles: net.StartAngles(), nb: net.Buses(), ng: net.Gens(), nl: net.Branches(), current: opt.CurrentLimits, constants: map[float64]lanes.Col{}}
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
-	if err := p.addPowerFactors(opt.Dispatchable); err != nil {
+	if err := p.addTies(opt.Dispatchable); err != nil {
 		return nil, err
+	}
+	for _, c := range net.Curves {
+		if p.follows[p.ng+c.Gen] || p.follows[c.Gen] {
+			return nil, fmt.Errorf("network %s, generator %d at bus %d: a load of constant power factor with a capability curve cannot be honoured", net.Name, net.GenRow[c.Gen]+1, net.BusID[net.GenBus[c.Gen]])
+		}
+		if len(p.curved) == 0 || p.curved[len(p.curved)-1] != c.Gen {
+			p.curved = append(p.curved, c.Gen)
+		}
 	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
 	p.hasGenerator = make([]bool, p.nb)
@@ -196,10 +209,13 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 			p.angleHi = append(p.angleHi, l)
 		}
 	}
+	for _, t := range p.ties {
+		edges = append(edges, [2]int{p.unitBus[t.lead], p.unitBus[t.follow]})
+	}
 	p.order = elimination.MinimumDegree(p.nb, edges, net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
-		if p.followsActive[i] {
+		if p.follows[i] {
 			continue // the limits of P are its limits
 		}
 		// A ramp may bound any active power, but soft limits have none.
@@ -271,13 +287,15 @@ func (p *plan) allocate() {
 			*c = n(size)
 		}
 	}
-	p.constantPool = n(64 + 2*len(p.powerFactors))
+	p.constantPool = n(64 + 3*len(p.ties))
 	c := &p.cells
 	col(p.nb, &c.th, &c.v, &c.lp, &c.lq, &c.th0, &c.v0, &c.pd, &c.qd, &c.vLo, &c.vHi, &c.gs, &c.bs,
 		&c.v2, &c.iv, &c.gp, &c.gq, &c.g0th, &c.g0v)
 	col(units, &c.u, &c.u0, &c.du, &c.uLo, &c.uHi, &c.cost1, &c.cost2, &c.g0u, &c.du2, &c.iu, &c.nu)
 	col(len(p.linear), &c.y, &c.y0, &c.dy, &c.g0y, &c.kyy, &c.kpy, &c.iyy, &c.ny)
 	col(len(p.segmentOf), &c.slope, &c.offset)
+	col(len(p.net.Curves), &c.curveP, &c.curveQ, &c.curveBound)
+	col(len(p.curved), &c.cross, &c.crossRatio)
 	col(m, &c.s, &c.z, &c.s0, &c.ds, &c.dz, &c.h, &c.r, &c.is, &c.w, &c.target)
 	col(4*p.nb, &c.sol, &c.rhs, &c.res, &c.fix)
 	col(nr, &c.rate2, &c.inverseRate, &c.t1f, &c.t2f)
@@ -311,14 +329,19 @@ func (p *plan) allocate() {
 	blocks(p.fill[p.nb], &c.fw, &c.fl)
 }
 
-// adjacentPairs lists the pairs of places in the elimination order that a branch connects.
+// adjacentPairs lists the pairs of places in the elimination order that a branch or a tie connects.
 func (p *plan) adjacentPairs() [][2]int {
 	var out [][2]int
-	for l := range p.nl {
-		i, j := p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]]
-		if i != j {
+	join := func(a, b int) {
+		if i, j := p.order.Position[a], p.order.Position[b]; i != j {
 			out = append(out, [2]int{max(i, j), min(i, j)})
 		}
+	}
+	for l := range p.nl {
+		join(p.net.From[l], p.net.To[l])
+	}
+	for _, t := range p.ties {
+		join(p.unitBus[t.lead], p.unitBus[t.follow])
 	}
 	slices.SortFunc(out, byEarlier)
 	return slices.Compact(out)

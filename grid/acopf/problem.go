@@ -169,7 +169,7 @@ type Result struct {
 	LambdaP, LambdaQ []float64
 	// Multipliers of the limits, per pu (of |S|² per pu²). Their order is V lower, V upper (a bus each); P and Q
 	// lower, P and Q upper (generators with such a limit); |S|² from, |S|² to (branches with a limit); angle
-	// differences lower and upper; segments of piecewise linear costs.
+	// differences lower and upper; segments of piecewise linear costs; sides of capability curves.
 	Multipliers   []float64
 	KKT           KKT
 	objective     Objective // of the problem
@@ -205,7 +205,8 @@ type Options struct {
 	// Threads of Solve; 0 is GOMAXPROCS.
 	Threads int
 	// Feasibility is the largest balance residual and limit violation of an optimal
-	// result, pu; 0 is 1e-9.
+	// result, pu; 0 is 1e-9. Where a branch has next to no impedance it is at least what
+	// rounding leaves (network.Rounding).
 	Feasibility float64
 	// Optimality bounds the scaled gradient and the duality gap relative to the
 	// objective; 0 is 1e-8. If rounding prevents that for nine iterations after the four conditions of KKT were

@@ -97,8 +97,8 @@ func TestDispatchableLoadKeepsItsPowerFactor(t *testing.T) {
 		net := build(t, priced(c.price, 0, false))
 		s := newTestSolver(t, net, Options{})
 		r := solveOne(t, s, Problem{})
-		if r.Status != Optimal || len(s.plan.powerFactors) != 1 {
-			t.Fatalf("price %g: %v with %d loads of constant power factor", c.price, r.Status, len(s.plan.powerFactors))
+		if r.Status != Optimal || len(s.plan.ties) != 1 {
+			t.Fatalf("price %g: %v with %d loads of constant power factor", c.price, r.Status, len(s.plan.ties))
 		}
 		if d := r.Qg[1] - r.Pg[1]/3; math.Abs(d) > 1e-9 {
 			t.Errorf("price %g: P %g and Q %g pu, want a third", c.price, r.Pg[1], r.Qg[1])
@@ -174,8 +174,8 @@ func TestWhichUnitsKeepAPowerFactor(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || len(s.plan.powerFactors) != c.kept {
-			t.Errorf("%s: error %v, %d units keep a power factor, want %d", c.name, err, len(s.plan.powerFactors), c.kept)
+		if err != nil || len(s.plan.ties) != c.kept {
+			t.Errorf("%s: error %v, %d units keep a power factor, want %d", c.name, err, len(s.plan.ties), c.kept)
 		}
 	}
 	if _, err := New(build(t, priced(50, 0, false)), Options{Dispatchable: 7}); err == nil {

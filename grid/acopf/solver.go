@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
@@ -68,6 +69,7 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 		return nil, err
 	}
 	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: kernels[0].level}
+	s.opt.Feasibility = max(s.opt.Feasibility, slices.Max(net.Rounding(&net.Admittance, make([]float64, net.Buses()))))
 	s.pivoting, s.levelling = sync.OnceValue(p.newPivoting), sync.OnceValue(p.newLevelling)
 	for _, k := range kernels {
 		if err := lanes.Check(k.level, k.lanes, p.programs[:]...); err != nil {

@@ -41,17 +41,22 @@ func (p *plan) gather(b *lanes.Builder) {
 	active, reactive := p.solCell(c.rhs, rowActive), p.solCell(c.rhs, rowReactive)
 	b.SetFMA(active, c.elastic, c.lp, b.Sub(zero, c.gp))
 	b.SetFMA(reactive, c.elastic, c.lq, b.Sub(zero, c.gq))
-	for i, bus := range p.unitBus {
-		if p.followsActive[i] {
+	for i := range p.unitBus {
+		if p.follows[i] {
 			continue
 		}
-		cell := p.balance(i, active, reactive)[bus : bus+1]
+		cell := p.cell(i, active, reactive)
 		b.SetFMA(cell, c.nu[i:i+1], c.iu[i:i+1], cell)
 	}
-	for _, t := range p.powerFactors {
-		bus := p.net.GenBus[t.Gen]
-		cell := reactive[bus : bus+1]
-		b.SetFMA(cell, b.Mul(p.constant(t.Ratio), c.nu[t.Gen:t.Gen+1]), c.iu[t.Gen:t.Gen+1], cell)
+	for i, g := range p.curved {
+		for _, unit := range [2]int{g, p.ng + g} {
+			cell, other := p.cell(unit, active, reactive), 2*g+p.ng-unit
+			b.SetFMA(cell, c.nu[other:other+1], c.cross[i:i+1], cell)
+		}
+	}
+	for _, t := range p.ties {
+		cell := p.cell(t.follow, active, reactive)
+		b.SetFMA(cell, b.Mul(p.constant(t.ratio), c.nu[t.lead:t.lead+1]), c.iu[t.lead:t.lead+1], cell)
 	}
 	for _, ref := range p.net.References {
 		b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
@@ -65,16 +70,26 @@ func (p *plan) expand(b *lanes.Builder) {
 	zero := p.constant(0)
 	dth, dv := p.solCell(c.sol, rowAngle), p.solCell(c.sol, rowMagnitude)
 	active, reactive := p.solCell(c.sol, rowActive), p.solCell(c.sol, rowReactive)
-	for i, bus := range p.unitBus {
-		b.SetAdd(c.du[i:i+1], c.nu[i:i+1], p.balance(i, active, reactive)[bus:bus+1])
+	for i := range p.unitBus {
+		b.SetAdd(c.du[i:i+1], c.nu[i:i+1], p.cell(i, active, reactive))
 	}
-	for _, t := range p.powerFactors {
-		active, bus := c.du[t.Gen:t.Gen+1], p.net.GenBus[t.Gen]
-		b.SetFMA(active, p.constant(t.Ratio), reactive[bus:bus+1], active)
+	for _, t := range p.ties {
+		lead := c.du[t.lead : t.lead+1]
+		b.SetFMA(lead, p.constant(t.ratio), p.cell(t.follow, active, reactive), lead)
+	}
+	crossed := make([]lanes.Col, 2*len(p.curved))
+	for i, g := range p.curved {
+		crossed[2*i] = b.Mul(c.cross[i:i+1], c.du[p.ng+g:p.ng+g+1])
+		crossed[2*i+1] = b.Mul(c.cross[i:i+1], c.du[g:g+1])
 	}
 	b.SetMul(c.du, c.du, c.iu)
-	for _, t := range p.powerFactors {
-		b.SetMul(c.du[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.du[t.Gen:t.Gen+1])
+	for i, g := range p.curved {
+		for k, unit := range [2]int{g, p.ng + g} {
+			b.SetAdd(c.du[unit:unit+1], c.du[unit:unit+1], crossed[2*i+k])
+		}
+	}
+	for _, t := range p.ties {
+		b.SetMul(c.du[t.follow:t.follow+1], p.constant(t.ratio), c.du[t.lead:t.lead+1])
 	}
 	if len(p.linear) > 0 {
 		b.SetMul(c.dy, b.FNMA(c.kpy, c.du.At(p.linear), c.ny), c.iyy)
@@ -108,6 +123,10 @@ func (p *plan) expand(b *lanes.Builder) {
 		if len(p.segmentOf) > 0 {
 			t := b.FNMA(c.slope, c.du.At(pick(p.linear, p.segmentOf)), c.dy.At(p.segmentOf))
 			b.SetSub(part(c.ds, r.segment), t, part(c.r, r.segment))
+		}
+		if active, reactive := p.curveUnits(); len(active) > 0 {
+			t := b.FMA(c.curveP, c.du.At(active), b.Mul(c.curveQ, c.du.At(reactive)))
+			b.SetSub(part(c.ds, r.curve), b.Sub(zero, t), part(c.r, r.curve))
 		}
 	}
 	{

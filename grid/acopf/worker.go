@@ -160,6 +160,11 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	}
 	setAll(p.slope, p.segmentSlope)
 	setAll(p.offset, p.segmentOffset)
+	for k, curve := range p.net.Curves {
+		w.m.SetAll(p.curveP[k], curve.P)
+		w.m.SetAll(p.curveQ[k], curve.Q)
+		w.m.SetAll(p.curveBound[k], curve.Bound)
+	}
 	w.m.SetAll(p.shift[0], minShift)
 	w.m.SetAll(p.unitShift[0], minShift)
 	// Empty lanes compute on harmless numbers.
@@ -334,7 +339,7 @@ func (w *worker) startPoint(l int) {
 		m.Scatter(p.u[p.ng], l, start.Qg)
 	case flat:
 		for i := range p.nb {
-			m.Set(p.th[i], l, net.Va0[net.Slack])
+			m.Set(p.th[i], l, p.startAngles[i])
 			m.Set(p.v[i], l, (m.Get(p.vLo[i], l)+m.Get(p.vHi[i], l))/2)
 		}
 		for i := range p.unitBus {

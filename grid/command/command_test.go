@@ -64,3 +64,21 @@ func TestBenchmarks(t *testing.T) {
 		t.Errorf("an unknown operation: exit code %d, %q", code, log)
 	}
 }
+
+// TestFlagsOfOtherCommandsAreNotShown: networks are solved on the CPU, without random numbers.
+func TestFlagsOfOtherCommandsAreNotShown(t *testing.T) {
+	for _, line := range []string{"pf", "pf outages", "opf", "opf secure", "opf series", "opf batch"} {
+		code, out, _ := run(append(strings.Fields(line), "-h")...)
+		if code != 0 || !strings.Contains(out, "--threads") || !strings.Contains(out, "--json") {
+			t.Errorf("%s -h: code %d, %s", line, code, out)
+		}
+		for _, flag := range []string{"--tf32", "--backend", "--device", "--seed"} {
+			if strings.Contains(out, flag) {
+				t.Errorf("%s -h shows %s", line, flag)
+			}
+		}
+	}
+	if _, out, _ := run("bench", "-h"); !strings.Contains(out, "--tf32") {
+		t.Error("bench -h lacks --tf32")
+	}
+}

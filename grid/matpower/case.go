@@ -46,8 +46,10 @@ type Case struct {
 	Name    string  // the file's function name, or the name given to Read where it has none
 	BaseMVA float64 // MVA base of every per-unit quantity
 	Bus     []Bus
-	Gen     []Gen
-	Branch  []Branch
+	// Gen are the generators, then for each DC line its from and its to end, as MATPOWER's toggle_dcline adds them.
+	Gen    []Gen
+	Branch []Branch
+	DCLine []DCLine
 	// HasCost says that the file has a gencost matrix; without one every Cost is
 	// the zero Cost, which is enough for a power flow.
 	HasCost bool
@@ -110,7 +112,23 @@ type Gen struct {
 	MuQMax, MuQMin float64 // $/MVArh
 	Cost           Cost    // $/h of MW
 	ReactiveCost   Cost    // $/h of MVAr, the zero Cost where the file has none
+	DCLine         int     // row, from 1, of the DC line whose end it is; 0 for a generator
 	Line           int
+}
+
+// DCLine is one row of the dcline matrix: Pt = Pf − Loss0 − Loss1·Pf. Both ends hold their voltage in a power flow.
+type DCLine struct {
+	From, To     int // bus numbers
+	InService    bool
+	Pf, Pt       float64 // MW into the line at from, out of it at to
+	Qf, Qt       float64 // MVAr injected at the ends
+	Vf, Vt       float64 // set-points, pu
+	PMin, PMax   float64 // MW, of Pf where not negative, else of Pt
+	QMinF, QMaxF float64 // MVAr
+	QMinT, QMaxT float64 // MVAr
+	Loss0, Loss1 float64 // MW, and MW per MW of Pf
+	Cost         Cost    // $/h of Pf, the zero Cost where the file has none
+	Line         int
 }
 
 // Branch is one row of the branch matrix: a line or a transformer in the

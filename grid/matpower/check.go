@@ -24,10 +24,32 @@ func (e *Error) Error() string {
 
 // Check says whether the case describes a network that can be computed on: bus
 // numbers are positive and unique; equipment is at buses that exist; numbers are
-// numbers; no limits of anything in service contradict one another; no branch in
-// service has zero impedance; every island has a reference bus; every generator
+// numbers; no limits of voltages and angles in service contradict one another; a bus is a reference, and every
+// island with load has one or a generator; every generator
 // has a cost, or none has; costs are complete. The error is an *Error.
 func (c *Case) Check() error { return c.check(c.Name) }
+
+// Contradiction names the first generator in service whose limits leave no value between them; nil for none. A power
+// flow does not ask for limits.
+func (c *Case) Contradiction() error {
+	k := &checker{file: c.Name}
+	for i, g := range c.Gen {
+		if g.InService && (g.PMin > g.PMax || g.QMin > g.QMax) {
+			k.limits(g.Line, c.owner(i), quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax})
+			k.limits(g.Line, c.owner(i), quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
+		}
+	}
+	return k.err
+}
+
+// owner names a row of Gen.
+func (c *Case) owner(i int) string {
+	g := c.Gen[i]
+	if g.DCLine > 0 {
+		return fmt.Sprintf("DC line %d, the end at bus %d", g.DCLine, g.Bus)
+	}
+	return fmt.Sprintf("generator %d at bus %d", i+1, g.Bus)
+}
 
 // checker keeps the first thing found wrong.
 type checker struct {
@@ -55,14 +77,18 @@ func (k *checker) finite(line int, owner string, qs ...quantity) {
 	}
 }
 
-// limits refuses a NaN and a lower limit above its upper one; infinite limits
-// that leave room are none.
-func (k *checker) limits(line int, owner string, lo, hi quantity) {
-	for _, q := range []quantity{lo, hi} {
+func (k *checker) notNaN(line int, owner string, qs ...quantity) {
+	for _, q := range qs {
 		if math.IsNaN(q.value) {
 			k.fail(line, "%s: %s is NaN", owner, q.name)
 		}
 	}
+}
+
+// limits refuses a NaN and a lower limit above its upper one; infinite limits
+// that leave room are none.
+func (k *checker) limits(line int, owner string, lo, hi quantity) {
+	k.notNaN(line, owner, lo, hi)
 	if lo.value > hi.value || math.IsInf(lo.value, 1) || math.IsInf(hi.value, -1) {
 		k.fail(line, "%s: %s = %g and %s = %g leave no value between them", owner, lo.name, lo.value, hi.name, hi.value)
 	}
@@ -77,7 +103,7 @@ func (c *Case) check(file string) error {
 	k.gens(c, index)
 	k.branches(c, index)
 	if k.err == nil {
-		k.islands(c, index)
+		k.islands(c)
 	}
 	return k.err
 }
@@ -105,8 +131,8 @@ func (k *checker) buses(c *Case) map[int]int {
 		if b.VMax <= 0 || b.VMin < 0 {
 			k.fail(b.Line, "%s: the voltage limits are %g to %g pu: want positive ones", owner, b.VMin, b.VMax)
 		}
-		if b.Vm <= 0 {
-			k.fail(b.Line, "%s: the voltage Vm is %g pu: want a positive one", owner, b.Vm)
+		if b.Vm < 0 {
+			k.fail(b.Line, "%s: the voltage Vm is %g pu: want a positive one, or 0 for none", owner, b.Vm)
 		}
 	}
 	return index
@@ -115,17 +141,22 @@ func (k *checker) buses(c *Case) map[int]int {
 func (k *checker) gens(c *Case, index map[int]int) {
 	inService := 0
 	for i, g := range c.Gen {
-		owner := fmt.Sprintf("generator %d at bus %d", i+1, g.Bus)
+		owner := c.owner(i)
 		bus, ok := index[g.Bus]
+		if !ok && g.DCLine > 0 && !g.InService {
+			continue
+		}
 		if !ok {
 			k.fail(g.Line, "%s: there is no such bus", owner)
 			continue
 		}
 		k.finite(g.Line, owner, quantity{"Pg", g.Pg}, quantity{"Qg", g.Qg})
 		if g.InService && c.Bus[bus].Type != Isolated {
-			inService++
-			k.limits(g.Line, owner, quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax})
-			k.limits(g.Line, owner, quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
+			if g.DCLine == 0 {
+				inService++
+			}
+			k.notNaN(g.Line, owner, quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax}, quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
+			k.notNaN(g.Line, owner, quantity{"Pc1", g.Pc1}, quantity{"Pc2", g.Pc2}, quantity{"Qc1min", g.Qc1Min}, quantity{"Qc1max", g.Qc1Max}, quantity{"Qc2min", g.Qc2Min}, quantity{"Qc2max", g.Qc2Max})
 			if !(g.Ramp10 >= 0) {
 				k.fail(g.Line, "%s: the ten-minute ramp is %g MW: want 0 (none) or more", owner, g.Ramp10)
 			}
@@ -150,7 +181,7 @@ func (k *checker) gens(c *Case, index map[int]int) {
 }
 
 func (k *checker) cost(c *Case, gen int, kind string, cost Cost) {
-	owner := fmt.Sprintf("%s of generator %d at bus %d", kind, gen+1, c.Gen[gen].Bus)
+	owner := kind + " of " + c.owner(gen)
 	line := cost.Line
 	if line == 0 {
 		line = c.Gen[gen].Line
@@ -188,8 +219,8 @@ func (k *checker) branches(c *Case, index map[int]int) {
 		if !br.InService {
 			continue
 		}
-		if br.R == 0 && br.X == 0 {
-			k.fail(br.Line, "%s: r and x are both 0: a branch needs an impedance", owner)
+		if br.R == 0 && br.X == 0 && (br.Tap != 0 && br.Tap != 1 || br.ShiftDeg != 0) {
+			k.fail(br.Line, "%s: r and x are both 0: a transformer needs an impedance", owner)
 		}
 		if br.From == br.To {
 			k.fail(br.Line, "%s: it joins a bus to itself", owner)
@@ -204,34 +235,64 @@ func (k *checker) branches(c *Case, index map[int]int) {
 	}
 }
 
-// islands looks for a part of the network without a reference bus.
-func (k *checker) islands(c *Case, index map[int]int) {
-	parts := unionfind.New(len(c.Bus))
-	for _, br := range c.Branch {
-		f, t := index[br.From], index[br.To]
-		if br.InService && c.Bus[f].Type != Isolated && c.Bus[t].Type != Isolated {
-			parts.Join(f, t)
-		}
-	}
-	referenced, size := make([]bool, len(c.Bus)), make([]int, len(c.Bus))
+// islands refuses a case without a reference bus, and load that neither a reference nor a generator can supply.
+func (k *checker) islands(c *Case) {
 	any := false
-	for i, b := range c.Bus {
-		size[parts.Root(i)]++
-		if b.Type == Reference {
-			referenced[parts.Root(i)], any = true, true
+	for i, t := range c.Types() {
+		b := c.Bus[i]
+		any = any || b.Type == Reference
+		if t == Isolated && b.Type != Isolated && (b.Pd != 0 || b.Qd != 0) {
+			k.fail(b.Line, "bus %d has load, and no branch in service leads from it to a reference bus (type 3) or a generator in service; a bus that is not connected is of type 4", b.ID)
 		}
 	}
 	if !any {
+		k.err = nil
 		line := 0
 		if len(c.Bus) > 0 {
 			line = c.Bus[0].Line
 		}
 		k.fail(line, "no bus is a reference bus (type 3)")
 	}
+}
+
+// Types are the types of the buses in a network: those of the rows, but an island without a reference bus has one, the
+// bus whose generators in service have the most Pmax. Without any its buses are isolated. Row numbers and equipment are
+// those of a case that Check takes.
+func (c *Case) Types() []BusType {
+	index := make(map[int]int, len(c.Bus))
+	types, power := make([]BusType, len(c.Bus)), make([]float64, len(c.Bus))
 	for i, b := range c.Bus {
-		if b.Type != Isolated && !referenced[parts.Root(i)] {
-			k.fail(b.Line, "bus %d is in an island of %d bus(es) without a reference bus (type 3); a bus that is not connected is of type 4",
-				b.ID, size[parts.Root(i)])
+		index[b.ID], types[i] = i, b.Type
+		power[i] = math.Inf(-1)
+	}
+	for _, g := range c.Gen {
+		if i := index[g.Bus]; g.InService && g.DCLine == 0 {
+			power[i] = max(power[i], 0) + max(g.PMax, 0)
 		}
 	}
+	parts := unionfind.New(len(c.Bus))
+	for _, br := range c.Branch {
+		f, t := index[br.From], index[br.To]
+		if br.InService && types[f] != Isolated && types[t] != Isolated {
+			parts.Join(f, t)
+		}
+	}
+	balance := map[int]int{} // by part: a bus that balances it
+	for i, t := range types {
+		if t == Isolated {
+			continue
+		}
+		best, ok := balance[parts.Root(i)]
+		if t == Reference || (!ok || types[best] != Reference && power[i] > power[best]) && power[i] >= 0 {
+			balance[parts.Root(i)] = i
+		}
+	}
+	for i, t := range types {
+		if best, ok := balance[parts.Root(i)]; !ok {
+			types[i] = Isolated
+		} else if i == best && t != Isolated {
+			types[i] = Reference
+		}
+	}
+	return types
 }

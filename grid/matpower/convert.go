@@ -96,7 +96,17 @@ func (p *parser) change(name, table string) {
 	}
 	rows, columns := p.index(m)
 	p.expect('=', "\"=\"")
-	v := p.expression(false, 0)
+	var v value
+	if p.tok.kind == '[' {
+		given := p.matrix(name)
+		if given.rows() == 0 && len(columns) == m.columns {
+			m.remove(rows)
+			return
+		}
+		v.block = &block{given.rows(), given.columns, given.data}
+	} else {
+		v = p.expression(false, 0)
+	}
 	if b := v.block; b != nil && (b.rows != len(rows) || b.columns != len(columns)) {
 		p.failf(line, "%d × %d numbers are assigned to %d × %d of %s", b.rows, b.columns, len(rows), len(columns), name)
 	}
@@ -124,40 +134,61 @@ func (p *parser) index(m *matrix) (rows, columns []int) {
 	return rows, columns
 }
 
-// positions parses ":", a number or a list in brackets, and returns them
+// positions parses ":", a number, a range, a comparison or a list of them in brackets, and returns what they select
 // counted from 0.
 func (p *parser) positions(count int, kind string) []int {
-	line := p.tok.line
-	if p.tok.kind == ':' {
-		p.advance()
-		all := make([]int, count)
-		for k := range all {
-			all[k] = k
-		}
-		return all
-	}
+	line, outer := p.tok.line, p.last
+	p.last = count
+	defer func() { p.last = outer }()
 	var out []int
 	add := func(v float64) {
 		if v != math.Trunc(v) || v < 1 || v > float64(count) {
 			p.failf(line, "there is no %s %g: there are %d", kind, v, count)
 		}
-		if len(out) == maxColumns {
-			p.failf(line, "more than %d %ss in a list", maxColumns, kind)
+		if len(out) == maxPart {
+			p.failf(line, "more than %d %ss in a list", maxPart, kind)
 		}
 		out = append(out, int(v)-1)
 	}
-	if p.tok.kind != '[' {
-		add(p.number(false))
+	if p.tok.kind == ':' {
+		p.advance()
+		for k := range count {
+			add(float64(k + 1))
+		}
 		return out
 	}
-	for p.advance(); p.tok.kind != ']'; {
+	list := p.tok.kind == '['
+	if list {
+		p.advance()
+	}
+	for !list || p.tok.kind != ']' {
 		switch p.tok.kind {
 		case ',':
 			p.advance()
+			continue
 		case tokenEnd, tokenLine, ';':
 			p.failf(line, "the list of %ss is not closed on its line", kind)
-		default:
-			add(p.number(true))
+		}
+		v := p.expression(list, 0)
+		if p.tok.kind == ':' {
+			p.advance()
+			for x, end := v.number, p.number(list); x <= end; x++ {
+				add(x)
+			}
+		} else {
+			if v.logical {
+				v = v.find()
+			}
+			if v.block == nil {
+				add(v.number)
+			} else {
+				for _, x := range v.block.data {
+					add(x)
+				}
+			}
+		}
+		if !list {
+			return out
 		}
 	}
 	p.advance()

@@ -1,11 +1,15 @@
 package matpower
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // value is the value of an expression: a number, or a part of a table.
 type value struct {
-	number float64
-	block  *block // nil for a number
+	number  float64
+	block   *block // nil for a number
+	logical bool   // of a comparison: in an index it selects
 }
 
 // block is a part of a table, row by row; never 1×1, which is a number.
@@ -25,13 +29,17 @@ var functions = map[string]func(float64) float64{
 	"sqrt": math.Sqrt, "abs": math.Abs, "exp": math.Exp, "log": math.Log,
 	"sin": math.Sin, "cos": math.Cos, "tan": math.Tan,
 	"asin": math.Asin, "acos": math.Acos, "atan": math.Atan,
+	"isinf": func(x float64) float64 { return status(math.IsInf(x, 0)) }, "isnan": func(x float64) float64 { return status(math.IsNaN(x)) },
 	"deg2rad": func(x float64) float64 { return x * math.Pi / 180 },
 	"rad2deg": func(x float64) float64 { return x * 180 / math.Pi },
 }
 
 // Binding strengths of the operators, weakest first.
 const (
-	bindSum = iota + 1
+	bindOr = iota + 1
+	bindAnd
+	bindComparison
+	bindSum
 	bindProduct
 	bindSign
 	bindPower
@@ -60,6 +68,12 @@ func (p *parser) expression(inMatrix bool, above int) value {
 			if inMatrix && op.spaceBefore && !op.spaceAfter {
 				return v
 			}
+		case '|':
+			bind = bindOr
+		case '&':
+			bind = bindAnd
+		case '<', '>', tokenEqual, tokenUnequal, tokenAtMost, tokenAtLeast:
+			bind = bindComparison
 		case '*', '/', tokenTimes, tokenOver:
 			bind = bindProduct
 		case '^', tokenPower:
@@ -72,6 +86,7 @@ func (p *parser) expression(inMatrix bool, above int) value {
 		}
 		p.advance()
 		v = p.apply(op, v, p.expression(inMatrix, bind))
+		v.logical = bind <= bindComparison
 	}
 }
 
@@ -93,6 +108,22 @@ func (p *parser) apply(op token, v, w value) value {
 		f = func(a, b float64) float64 { return a / b }
 	case '^', tokenPower:
 		f = math.Pow
+	case '|':
+		f = func(a, b float64) float64 { return status(a != 0 || b != 0) }
+	case '&':
+		f = func(a, b float64) float64 { return status(a != 0 && b != 0) }
+	case '<':
+		f = func(a, b float64) float64 { return status(a < b) }
+	case '>':
+		f = func(a, b float64) float64 { return status(a > b) }
+	case tokenEqual:
+		f = func(a, b float64) float64 { return status(a == b) }
+	case tokenUnequal:
+		f = func(a, b float64) float64 { return status(a != b) }
+	case tokenAtMost:
+		f = func(a, b float64) float64 { return status(a <= b) }
+	case tokenAtLeast:
+		f = func(a, b float64) float64 { return status(a >= b) }
 	}
 	switch {
 	case v.block == nil && w.block == nil:
@@ -125,6 +156,30 @@ func (v value) each(f func(float64) float64) value {
 	return value{block: out}
 }
 
+// find is the positions of what is not 0, from 1, of a number or a column.
+func (v value) find() value {
+	data := []float64{v.number}
+	if v.block != nil {
+		data = v.block.data
+	}
+	out := &block{columns: 1}
+	for k, x := range data {
+		if x != 0 {
+			out.data = append(out.data, float64(k+1))
+		}
+	}
+	out.rows = len(out.data)
+	return value{block: out}
+}
+
+// holds says whether a condition is true: not empty, and nowhere 0.
+func (v value) holds() bool {
+	if v.block == nil {
+		return v.number != 0
+	}
+	return len(v.block.data) > 0 && !slices.Contains(v.block.data, 0)
+}
+
 func (p *parser) operand(inMatrix bool) value {
 	t := p.tok
 	switch t.kind {
@@ -140,6 +195,11 @@ func (p *parser) operand(inMatrix bool) value {
 		if negative {
 			return v.each(func(x float64) float64 { return -x })
 		}
+		return v
+	case '~', '!':
+		p.advance()
+		v := p.expression(inMatrix, bindSign).each(func(x float64) float64 { return status(x == 0) })
+		v.logical = true
 		return v
 	case '(':
 		p.advance()
@@ -158,13 +218,21 @@ func (p *parser) operand(inMatrix bool) value {
 func (p *parser) named(t token, inMatrix bool) value {
 	if p.tok.kind == '(' && !(inMatrix && p.tok.spaceBefore) {
 		f, ok := functions[t.text]
-		if !ok {
+		if !ok && t.text != "find" {
 			p.failf(t.line, "%s(…) cannot be evaluated: a case file gives its data as numbers", t.text)
 		}
 		p.advance()
 		v := p.expression(false, 0)
 		p.expect(')', "\")\"")
-		return v.each(f)
+		if t.text == "find" {
+			return v.find()
+		}
+		out := v.each(f)
+		out.logical = t.text == "isinf" || t.text == "isnan"
+		return out
+	}
+	if t.text == "end" && p.last > 0 {
+		return value{number: float64(p.last)}
 	}
 	if v, ok := p.vars[t.text]; ok {
 		return v

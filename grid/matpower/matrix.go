@@ -1,5 +1,7 @@
 package matpower
 
+import "slices"
+
 // matrix is a rectangular table of numbers with the line of each row.
 type matrix struct {
 	line    int // where it begins
@@ -10,6 +12,14 @@ type matrix struct {
 
 func (m *matrix) rows() int           { return len(m.rowLine) }
 func (m *matrix) row(i int) []float64 { return m.data[i*m.columns : (i+1)*m.columns] }
+
+// remove takes rows out.
+func (m *matrix) remove(rows []int) {
+	slices.Sort(rows)
+	for _, i := range slices.Backward(slices.Compact(rows)) {
+		m.data, m.rowLine = slices.Delete(m.data, i*m.columns, (i+1)*m.columns), slices.Delete(m.rowLine, i, i+1)
+	}
+}
 
 // matrix parses "[ … ]" of numbers.
 func (p *parser) matrix(name string) *matrix {

@@ -3,6 +3,7 @@ package matpower
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Table is a matrix of numbers, row by row.
@@ -12,12 +13,12 @@ type Table struct {
 }
 
 // New makes a case of its matrices, whose columns are the format's as Read takes them:
-// 13 or more of bus, 10 of gen, 11 of branch; gencost may be empty. It is checked
+// 13 or more of bus, 10 of gen, 11 of branch; gencost may be empty, and so may dcline and dclinecost. It is checked
 // (Case.Check). Errors have no line; what they are about is named by its number.
-func New(name string, baseMVA float64, bus, gen, branch, gencost Table) (*Case, error) {
+func New(name string, baseMVA float64, bus, gen, branch, gencost, dcline, dclinecost Table) (*Case, error) {
 	p := &parsed{function: name, structName: "mpc", version: "2", versionLine: 1, baseMVA: baseMVA, baseLine: 1, tables: map[string]*matrix{}}
-	for field, t := range map[string]Table{"bus": bus, "gen": gen, "branch": branch, "gencost": gencost} {
-		if field == "gencost" && len(t.Data) == 0 {
+	for field, t := range map[string]Table{"bus": bus, "gen": gen, "branch": branch, "gencost": gencost, "dcline": dcline, "dclinecost": dclinecost} {
+		if !slices.Contains(used[:3], field) && len(t.Data) == 0 {
 			continue
 		}
 		if t.Columns < 1 || t.Columns > maxColumns || len(t.Data)%t.Columns != 0 {

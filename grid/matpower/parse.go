@@ -2,6 +2,9 @@ package matpower
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +24,11 @@ type parsed struct {
 }
 
 // The tables the package uses; the rest is refused by name or ignored.
-var used = []string{"bus", "gen", "branch", "gencost"}
+var used = []string{"bus", "gen", "branch", "gencost", "dcline", "dclinecost"}
 
 // refused are the fields that change the problem in a way Case has no place
 // for. Empty ones are let through.
 var refused = map[string]string{
-	"dcline":       "DC lines",
 	"A":            "user-defined linear constraints",
 	"l":            "user-defined linear constraints",
 	"u":            "user-defined linear constraints",
@@ -73,6 +75,9 @@ type parser struct {
 	name string // for errors before the function's name is known
 	tok  token
 	vars map[string]value
+	last int // what "end" is in an index; 0 outside
+	open int // blocks of "if" whose statements are taken
+	load int // how many files lead here by loadcase
 	out  parsed
 }
 
@@ -102,8 +107,10 @@ func (p *parser) expect(kind tokenKind, wanted string) token {
 }
 
 // parse runs the statements of a case file.
-func parse(name string, src []byte) (out *parsed, err error) {
-	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}}
+func parse(name string, src []byte) (*parsed, error) { return parseLoaded(name, src, 0) }
+
+func parseLoaded(name string, src []byte, load int) (out *parsed, err error) {
+	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}, load: load}
 	p.out.tables = map[string]*matrix{}
 	defer func() {
 		switch r := recover().(type) {
@@ -147,14 +154,22 @@ func (p *parser) statement() bool {
 		p.header()
 	case first.text == "return":
 		return false
-	case first.text == "end" || first.text == "endfunction":
+	case first.text == "if":
+		p.branch()
+	case p.open > 0 && (first.text == "else" || first.text == "elseif"):
+		p.advance()
+		for p.skipBranch(first.line) != "end" {
+		}
+		p.open--
+	case first.text == "end" || first.text == "endif" || first.text == "endfunction":
+		p.open = max(p.open-1, 0)
 		p.advance()
 	case first.text == "define_constants":
 		p.advance()
 		for _, names := range columnNames {
 			p.nameColumns(names, nil)
 		}
-	case slices.Contains([]string{"if", "for", "while", "switch", "try", "parfor", "do", "global", "persistent", "clear", "load", "eval"}, first.text):
+	case slices.Contains([]string{"for", "while", "switch", "try", "parfor", "do", "global", "persistent", "clear", "load", "eval"}, first.text):
 		p.failf(first.line, "%q is a statement of a program: a case file gives its data as numbers", first.text)
 	default:
 		p.advance()
@@ -162,6 +177,108 @@ func (p *parser) statement() bool {
 	}
 	if !p.endsStatement() {
 		p.failf(p.tok.line, "found %s after the end of a statement", p.tok.describe())
+	}
+	return true
+}
+
+// branch parses the condition of "if" and of what follows it, up to where statements are taken.
+func (p *parser) branch() {
+	line := p.tok.line
+	for {
+		p.advance()
+		if p.expression(false, 0).holds() {
+			p.open++
+			return
+		}
+		switch p.skipBranch(line) {
+		case "end":
+			return
+		case "else":
+			p.open++
+			return
+		}
+	}
+}
+
+// skipBranch passes statements up to the next "elseif", which is the present token then, or past the "else" or "end"
+// of their block, and returns which.
+func (p *parser) skipBranch(line int) string {
+	for depth, field := 0, false; ; p.advance() {
+		word := ""
+		if p.tok.kind == tokenEnd {
+			p.failf(line, "the \"if\" here has no \"end\"")
+		}
+		if p.tok.kind == tokenName && len(p.s.nesting) == 0 && !field {
+			word = p.tok.text
+		}
+		field = p.tok.kind == '.'
+		switch word {
+		case "if", "for", "while", "switch", "try":
+			depth++
+		case "else", "elseif", "end", "endif":
+			switch {
+			case depth > 0 && word[:2] == "en":
+				depth--
+			case depth == 0 && word == "elseif":
+				return word
+			case depth == 0:
+				p.advance()
+				return strings.TrimSuffix(word, "if")
+			}
+		}
+	}
+}
+
+// Library is the text of a network that a file may load by its name where there is no file of that name next to it. Package
+// cases sets it.
+var Library func(name string) ([]byte, error)
+
+// maxLoads bounds files that load files.
+const maxLoads = 8
+
+// loaded parses "loadcase('name')" or "name" after "mpc =", and takes the tables of that file.
+func (p *parser) loaded(structName token) bool {
+	call, name := p.tok, p.tok.text
+	if call.kind != tokenName || name == "struct" {
+		return false
+	}
+	p.advance()
+	if p.tok.kind == '(' {
+		p.advance()
+		if name != "loadcase" && p.tok.kind != ')' {
+			p.failf(call.line, "%s(…) cannot be evaluated: a case file gives its data as numbers", name)
+		}
+		if name == "loadcase" {
+			name = strings.TrimSuffix(p.expect(tokenText, "the name of a case in quotes").text, ".m")
+		}
+		p.expect(')', "\")\"")
+	}
+	var src []byte
+	path, err := filepath.Join(filepath.Dir(p.name), name+".m"), fs.ErrNotExist
+	if filepath.Base(name) == name {
+		src, err = os.ReadFile(path)
+		if err != nil && Library != nil {
+			src, err = Library(name)
+		}
+	}
+	if err != nil {
+		p.failf(call.line, "no case %q: there is no such file next to this one, and no network of the program has this name", name)
+	}
+	if p.load == maxLoads {
+		p.failf(call.line, "more than %d files load one another", maxLoads)
+	}
+	of, err := parseLoaded(path, src, p.load+1)
+	if err != nil {
+		p.failf(call.line, "%v", err)
+	}
+	p.out.structName = structName.text
+	p.out.version, p.out.versionLine, p.out.baseMVA, p.out.tables = of.version, call.line, of.baseMVA, of.tables
+	p.out.baseLine = -1
+	for _, m := range of.tables {
+		m.line = 0
+		for i := range m.rowLine {
+			m.rowLine[i] = call.line
+		}
 	}
 	return true
 }
@@ -222,6 +339,11 @@ func (p *parser) assignment(name token) {
 		p.failf(name.line, "%q is not an assignment: a case file gives its data as numbers", name.text)
 	}
 	p.advance()
+	if p.out.structName == name.text || p.out.structName == "" && p.tok.text == "loadcase" {
+		if p.loaded(name) {
+			return
+		}
+	}
 	if p.tok.kind == '[' && (slices.Contains(used, name.text) || name.text == "areas") {
 		p.failf(name.line, "this is a version 1 case file: it assigns the matrix %s itself; only version 2, "+
 			"which assigns fields of one struct (mpc.%s), can be read", name.text, name.text)
@@ -294,23 +416,13 @@ func (p *parser) field(structName token) {
 }
 
 func (p *parser) once(before, line int, name string) {
-	if before != 0 {
+	if before > 0 {
 		p.failf(line, "%s is given a second time; it was on line %d already", name, before)
 	}
 }
 
-// mustBeEmpty passes [] or {} and refuses anything else. A table of DC lines
-// none of which is in service is as good as empty.
+// mustBeEmpty passes [] or {} and refuses anything else.
 func (p *parser) mustBeEmpty(name, meaning string, line int) {
-	if p.tok.kind == '[' && strings.HasSuffix(name, ".dcline") {
-		m := p.matrix(name)
-		for i := range m.rows() {
-			if m.columns < 3 || m.row(i)[2] != 0 {
-				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", name, meaning)
-			}
-		}
-		return
-	}
 	if p.tok.kind == '[' || p.tok.kind == '{' {
 		for p.advance(); p.tok.kind == tokenLine || p.tok.kind == ';'; p.advance() {
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -98,6 +99,7 @@ func (p *parsed) build(file string) (*Case, error) {
 	p.gens(c, k)
 	p.branches(c, k)
 	p.costs(c, k)
+	p.dcLines(c, k)
 	c.HasFlows = c.HasFlows || c.HasMultipliers
 	return c, k.err
 }
@@ -107,6 +109,7 @@ const (
 	busColumns, busMultipliers                    = 13, 4
 	genColumns, genMultipliers                    = 21, 4
 	branchColumns, branchFlows, branchMultipliers = 13, 4, 4
+	dcColumns                                     = 17
 )
 
 // whole converts a number that must be an integer a bus number can be.
@@ -197,6 +200,79 @@ func (p *parsed) costs(c *Case, k *checker) {
 			c.Gen[i-gens].ReactiveCost = cost
 		}
 	}
+}
+
+// dcLines reads the DC lines, and adds their ends to the generators. Limits of the to end's power become those of the
+// from end's.
+func (p *parsed) dcLines(c *Case, k *checker) {
+	m, cost := p.tables["dcline"], p.tables["dclinecost"]
+	if m == nil || m.rows() == 0 {
+		return
+	}
+	if m.columns < dcColumns || cost != nil && (cost.rows() != m.rows() || cost.columns < 5) {
+		k.fail(m.line, "%s.dcline has %d columns, want %d or more, and dclinecost a row of five or more for each", p.structName, m.columns, dcColumns)
+		return
+	}
+	m.each(dcColumns, func(line int, r []float64) {
+		d := DCLine{
+			From: k.integer(line, "the from bus", r[0]), To: k.integer(line, "the to bus", r[1]), InService: k.inService(line, r[2]),
+			Pf: r[3], Pt: r[3] - r[15] - r[16]*r[3], Qf: r[5], Qt: r[6], Vf: r[7], Vt: r[8], PMin: r[9], PMax: r[10],
+			QMinF: r[11], QMaxF: r[12], QMinT: r[13], QMaxT: r[14], Loss0: r[15], Loss1: r[16], Line: line,
+		}
+		if cost != nil {
+			var reason string
+			if d.Cost, reason = costRow(cost.row(len(c.DCLine))); reason != "" {
+				k.fail(cost.rowLine[len(c.DCLine)], "%s.dclinecost: %s", p.structName, reason)
+			}
+		}
+		c.DCLine = append(c.DCLine, d)
+		k.finite(line, fmt.Sprintf("DC line %d", len(c.DCLine)), quantity{"loss0", d.Loss0}, quantity{"loss1", d.Loss1})
+		if d.Loss1 >= 1 {
+			k.fail(line, "DC line %d: loss1 is %g: want less than 1", len(c.DCLine), d.Loss1)
+		}
+		c.addEnds(d)
+	})
+}
+
+// addEnds adds the last DC line's ends to the generators.
+func (c *Case) addEnds(d DCLine) {
+	limit := func(p float64) float64 {
+		if p < 0 {
+			return (p + d.Loss0) / (1 - d.Loss1)
+		}
+		return p
+	}
+	end := Gen{MBase: 100, InService: d.InService, DCLine: len(c.DCLine), Line: d.Line}
+	source, sink := end, end
+	source.Bus, source.Pg, source.Qg, source.Vg = d.From, -d.Pf, d.Qf, d.Vf
+	source.PMin, source.PMax, source.QMin, source.QMax = -limit(d.PMax), -limit(d.PMin), d.QMinF, d.QMaxF
+	delivered := func(pf float64) float64 { return pf - d.Loss0 - d.Loss1*pf }
+	sink.Bus, sink.Pg, sink.Qg, sink.Vg = d.To, delivered(d.Pf), d.Qt, d.Vt
+	sink.PMin, sink.PMax, sink.QMin, sink.QMax = delivered(limit(d.PMin)), delivered(limit(d.PMax)), d.QMinT, d.QMaxT
+	if c.HasCost {
+		sink.Cost = Cost{Model: Polynomial, Line: d.Line}
+		source.Cost = sink.Cost
+		if d.Cost.Model != NoCost {
+			source.Cost = d.Cost.mirrored()
+		}
+	}
+	if c.HasReactiveCost {
+		source.ReactiveCost, sink.ReactiveCost = sink.Cost, sink.Cost
+	}
+	c.Gen = append(c.Gen, source, sink)
+}
+
+// mirrored is the cost as a function of minus its power.
+func (c Cost) mirrored() Cost {
+	out := c
+	out.Coefficients, out.Points = slices.Clone(c.Coefficients), nil
+	for k := len(c.Coefficients) - 2; k >= 0; k -= 2 {
+		out.Coefficients[k] *= -1
+	}
+	for _, p := range slices.Backward(c.Points) {
+		out.Points = append(out.Points, Point{-p.Power, p.Cost})
+	}
+	return out
 }
 
 // costRow reads model, startup, shutdown, n and n parameters (or 2n).

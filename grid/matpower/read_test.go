@@ -83,7 +83,7 @@ func TestAFileAsPeopleWriteIt(t *testing.T) {
 	if c.Name != "written" || c.BaseMVA != 100 || !c.HasCost || !c.HasReactiveCost {
 		t.Errorf("name %q, base %g, costs %v, %v", c.Name, c.BaseMVA, c.HasCost, c.HasReactiveCost)
 	}
-	if len(c.Bus) != 4 || len(c.Gen) != 4 || len(c.Branch) != 5 {
+	if len(c.Bus) != 4 || len(c.Gen) != 6 || len(c.DCLine) != 1 || len(c.Branch) != 5 {
 		t.Fatalf("%d buses, %d generators, %d branches", len(c.Bus), len(c.Gen), len(c.Branch))
 	}
 	want := []matpower.Bus{
@@ -230,7 +230,10 @@ func TestCheckOfACaseMadeByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Gen[0].PMin = 3
-	if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), "mine: generator 1 at bus 1: Pmin = 3") {
+	if err := c.Check(); err != nil {
+		t.Errorf("a power flow does not ask for limits: %v", err)
+	}
+	if err := c.Contradiction(); err == nil || !strings.HasPrefix(err.Error(), "mine: generator 1 at bus 1: Pmin = 3") {
 		t.Errorf("error %v", err)
 	}
 	c.Gen[0].PMin = 0

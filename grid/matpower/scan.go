@@ -20,7 +20,14 @@ const (
 	tokenTimes tokenKind = 'T' // .*
 	tokenOver  tokenKind = 'O' // ./
 	tokenPower tokenKind = 'P' // .^
+	// Comparisons of two characters; && and || are & and |.
+	tokenEqual   tokenKind = 'E' // ==
+	tokenUnequal tokenKind = 'U' // ~= or !=
+	tokenAtMost  tokenKind = 'L' // <=
+	tokenAtLeast tokenKind = 'G' // >=
 )
+
+var pairs = map[string]tokenKind{"==": tokenEqual, "~=": tokenUnequal, "!=": tokenUnequal, "<=": tokenAtMost, ">=": tokenAtLeast, "&&": '&', "||": '|'}
 
 type token struct {
 	kind        tokenKind
@@ -100,6 +107,9 @@ func (s *scanner) next() (token, string) {
 		}
 	case c == '.' && (s.peek(1) == '*' || s.peek(1) == '/' || s.peek(1) == '^'):
 		t.kind = map[byte]tokenKind{'*': tokenTimes, '/': tokenOver, '^': tokenPower}[s.peek(1)]
+		s.pos += 2
+	case pairs[string(s.src[s.pos:min(s.pos+2, len(s.src))])] != 0:
+		t.kind = pairs[string(s.src[s.pos:s.pos+2])]
 		s.pos += 2
 	case bytes.IndexByte([]byte("=()[]{},;+-*/^.:'@~<>&|!"), c) >= 0:
 		s.pos++

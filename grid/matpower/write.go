@@ -51,8 +51,9 @@ func Write(w io.Writer, name, comment string, c *Case) error {
 	out.gens(c)
 	out.branches(c)
 	if c.HasCost {
-		out.costs(c)
+		out.costs("generator cost data", "gencost", c.costs())
 	}
+	out.dcLines(c)
 	if out.err != nil {
 		return out.err
 	}
@@ -116,7 +117,7 @@ func (o *writer) gens(c *Case) {
 	if c.HasMultipliers {
 		columns += " mu_Pmax mu_Pmin mu_Qmax mu_Qmin"
 	}
-	o.table("generator data", columns, "gen", len(c.Gen), func(i int, add func(...float64)) {
+	o.table("generator data", columns, "gen", c.generators(), func(i int, add func(...float64)) {
 		g := c.Gen[i]
 		add(float64(g.Bus), g.Pg, g.Qg, g.QMax, g.QMin, g.Vg, g.MBase, status(g.InService), g.PMax, g.PMin,
 			g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max, g.RampAGC, g.Ramp10, g.Ramp30, g.RampQ, g.APF)
@@ -146,17 +147,44 @@ func (o *writer) branches(c *Case) {
 	})
 }
 
-// costs writes rows of one length: those with fewer parameters end in zeros.
-func (o *writer) costs(c *Case) {
-	var all []Cost
-	for _, g := range c.Gen {
+// generators is the number of generators, without the ends of DC lines after them.
+func (c *Case) generators() int { return len(c.Gen) - 2*len(c.DCLine) }
+
+// costs are the rows of gencost.
+func (c *Case) costs() (all []Cost) {
+	for _, g := range c.Gen[:c.generators()] {
 		all = append(all, g.Cost)
 	}
 	if c.HasReactiveCost {
-		for _, g := range c.Gen {
+		for _, g := range c.Gen[:c.generators()] {
 			all = append(all, g.ReactiveCost)
 		}
 	}
+	return all
+}
+
+// dcLines writes the DC lines with the powers and voltages of their ends.
+func (o *writer) dcLines(c *Case) {
+	if len(c.DCLine) == 0 {
+		return
+	}
+	ends := c.Gen[c.generators():]
+	o.table("DC lines", "fbus tbus status Pf Pt Qf Qt Vf Vt Pmin Pmax QminF QmaxF QminT QmaxT loss0 loss1", "dcline", len(c.DCLine), func(i int, add func(...float64)) {
+		d, source, sink := c.DCLine[i], ends[2*i], ends[2*i+1]
+		add(float64(d.From), float64(d.To), status(d.InService), -source.Pg, sink.Pg, source.Qg, sink.Qg, source.Vg, sink.Vg,
+			d.PMin, d.PMax, d.QMinF, d.QMaxF, d.QMinT, d.QMaxT, d.Loss0, d.Loss1)
+	})
+	if c.DCLine[0].Cost.Model != NoCost {
+		var all []Cost
+		for _, d := range c.DCLine {
+			all = append(all, d.Cost)
+		}
+		o.costs("DC line cost data", "dclinecost", all)
+	}
+}
+
+// costs writes rows of one length: those with fewer parameters end in zeros.
+func (o *writer) costs(title, field string, all []Cost) {
 	parameters := func(f Cost) []float64 {
 		if f.Model == Polynomial {
 			return f.Coefficients
@@ -171,7 +199,7 @@ func (o *writer) costs(c *Case) {
 	for _, f := range all {
 		width = max(width, len(parameters(f)))
 	}
-	o.table("generator cost data", "model startup shutdown n c(n-1)_or_p1 ...", "gencost", len(all), func(i int, add func(...float64)) {
+	o.table(title, "model startup shutdown n c(n-1)_or_p1 ...", field, len(all), func(i int, add func(...float64)) {
 		f := all[i]
 		p := parameters(f)
 		n := len(p)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,10 @@ func withoutLines(c *matpower.Case) *matpower.Case {
 	}
 	for i := range out.Branch {
 		out.Branch[i].Line = 0
+	}
+	out.DCLine = slices.Clone(c.DCLine)
+	for i := range out.DCLine {
+		out.DCLine[i].Line, out.DCLine[i].Cost.Line = 0, 0
 	}
 	return &out
 }
@@ -68,6 +73,9 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 		}
 		for i := range c.Gen {
 			g := &c.Gen[i]
+			if g.DCLine > 0 {
+				continue
+			}
 			g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin = rng.Float64(), rng.Float64()*1e-300, 0, 1.0/3
 		}
 		for i := range c.Branch {

@@ -16,10 +16,11 @@ type Cost struct {
 	// Power and Value are the corners of a piecewise linear cost, Power strictly
 	// increasing, two or more. The end segments go on beyond the ends.
 	Power, Value []float64
+	line         int // of the file
 }
 
 func newCost(c matpower.Cost, base float64) Cost {
-	var out Cost
+	out := Cost{line: c.Line}
 	switch c.Model {
 	case matpower.Polynomial:
 		scale := 1.0
@@ -34,6 +35,9 @@ func newCost(c matpower.Cost, base float64) Cost {
 		for _, p := range c.Points {
 			out.Power = append(out.Power, p.Power/base)
 			out.Value = append(out.Value, p.Cost)
+		}
+		if !out.Convex() {
+			out.convexHull()
 		}
 	}
 	return out
@@ -84,4 +88,35 @@ func (c Cost) Convex() bool {
 		}
 	}
 	return true
+}
+
+// convexHull takes out the corners above the convex hull where none is above it by more than a unit in the fifth digit of
+// the largest value: a straight line in segments, as files round it.
+func (c *Cost) convexHull() {
+	var hull []int
+	above := func(k, i, j int) float64 { // of corner k over the line from i to j
+		slope := (c.Value[j] - c.Value[i]) / (c.Power[j] - c.Power[i])
+		return c.Value[k] - c.Value[i] - slope*(c.Power[k]-c.Power[i])
+	}
+	largest := 0.0
+	for k, v := range c.Value {
+		for len(hull) > 1 && above(hull[len(hull)-1], hull[len(hull)-2], k) > 0 {
+			hull = hull[:len(hull)-1]
+		}
+		hull, largest = append(hull, k), max(largest, math.Abs(v))
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(largest))-4)
+	out := Cost{line: c.line}
+	for n, i := range hull {
+		out.Power, out.Value = append(out.Power, c.Power[i]), append(out.Value, c.Value[i])
+		if n == 0 {
+			continue
+		}
+		for k := hull[n-1] + 1; k < i; k++ {
+			if above(k, hull[n-1], i) > unit {
+				return
+			}
+		}
+	}
+	*c = out
 }

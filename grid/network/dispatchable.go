@@ -48,9 +48,9 @@ const sameFactor = 1e-6
 // PowerFactors lists the units with a constant power factor, and the plain units that could be loads with one, both
 // ascending.
 func (n *Network) PowerFactors(d Dispatchable) (fixed []PowerFactor, plain []int, err error) {
-	pglib := n.PGLib()
+	pglib, terminals := n.PGLib(), n.Terminals()
 	for g := range n.Gens() {
-		if !(n.PMin[g] < 0 && n.PMax[g] == 0) || n.QMin[g] == 0 && n.QMax[g] == 0 {
+		if terminals[g] || !(n.PMin[g] < 0 && n.PMax[g] == 0) || n.QMin[g] == 0 && n.QMax[g] == 0 {
 			continue
 		}
 		ratio, reason := n.powerFactor(g)

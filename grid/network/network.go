@@ -13,6 +13,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -89,6 +90,8 @@ type Network struct {
 	Cost         []Cost    // $/h of pu active power; nil when the file has no costs
 	ReactiveCost []Cost    // $/h of pu reactive power; nil when the file has none
 	Ramp         []float64 // the file's ten-minute ramp, pu; 0 where the file has none
+	DCLines      []DCLine  // whose ends are the last generators
+	Curves       []Curve   // sides of capability curves
 
 	// Branches.
 	From, To       []int // bus index
@@ -99,11 +102,28 @@ type Network struct {
 	// Admittance is that of the file: branch factors all 1.
 	Admittance
 
-	curved    int       // a generator with a capability curve, −1 for none
-	gs, bs    []float64 // series admittance
-	charging  []float64 // half the charging susceptance
-	tap, cosφ []float64
-	sinφ      []float64
+	contradiction error         // of limits of generators
+	changedTypes  []changedType // of islands without a reference
+	shorted       int           // branches without impedance
+	gs, bs        []float64     // series admittance
+	charging      []float64     // half the charging susceptance
+	tap, cosφ     []float64
+	sinφ          []float64
+}
+
+// DCLine is a DC line between two generators: P of To = −(1 − Loss1)·P of From − Loss0, pu.
+type DCLine struct {
+	From, To     int // generators
+	Loss0, Loss1 float64
+}
+
+// Terminals says of each generator whether it is the end of a DC line.
+func (n *Network) Terminals() []bool {
+	out := make([]bool, n.Gens())
+	for _, d := range n.DCLines {
+		out[d.From], out[d.To] = true, true
+	}
+	return out
 }
 
 // Buses is the number of buses in service.
@@ -133,17 +153,15 @@ func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
-// ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.
+// ErrNoCost and ErrNotConvex are wrapped by RequireCosts.
 var (
-	ErrNoCost     = errors.New("no generator cost")
-	ErrNotConvex  = errors.New("a piecewise linear cost is not convex")
-	ErrCapability = errors.New("a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured")
+	ErrNoCost    = errors.New("no generator cost")
+	ErrNotConvex = errors.New("a piecewise linear cost is not convex")
 )
 
 // RequireCosts reports why the file's costs and limits do not pose an optimal power flow. There are three reasons.
 // The case has no gencost matrix (one with it has a cost for every generator). A piecewise linear cost is not
-// convex, so that it is not the largest of its segments. A generator has a capability curve that cuts into its box
-// of limits.
+// convex, so that it is not the largest of its segments. The limits of a generator leave no value between them.
 func (n *Network) RequireCosts() error {
 	if n.Cost == nil {
 		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)
@@ -151,26 +169,60 @@ func (n *Network) RequireCosts() error {
 	for _, costs := range [][]Cost{n.Cost, n.ReactiveCost} {
 		for g, c := range costs {
 			if !c.Convex() {
-				return fmt.Errorf("network %s, generator %d at bus %d: %w: the slopes of its segments must not fall",
-					n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], ErrNotConvex)
+				err := fmt.Errorf("generator %d at bus %d: %w: the slopes of its segments must not fall", n.GenRow[g]+1, n.BusID[n.GenBus[g]], ErrNotConvex)
+				if c.line > 0 {
+					return fmt.Errorf("network %s, line %d: %w", n.Name, c.line, err)
+				}
+				return fmt.Errorf("network %s, %w", n.Name, err)
 			}
 		}
 	}
-	if n.curved >= 0 {
-		return fmt.Errorf("network %s, generator %d at bus %d: %w", n.Name, n.GenRow[n.curved]+1, n.BusID[n.GenBus[n.curved]], ErrCapability)
-	}
-	return nil
+	return n.contradiction
 }
 
-// cutByCurve says whether a generator's capability curve, the lines through (Pc1, Qc1) and (Pc2, Qc2), cuts into the
-// box of its limits. All zero is no curve.
-func cutByCurve(g matpower.Gen) bool {
+// RequireLimits reports limits of a generator that leave no value between them.
+func (n *Network) RequireLimits() error { return n.contradiction }
+
+// MinReactance is the reactance (pu) of a branch of less impedance, or none. At 1 pu of current its ends differ by a hundred
+// millionth of a per unit, and what flows through it is known to 1e-7 pu.
+const MinReactance = 1e-8
+
+// Curve is a side of a generator's capability curve: P·p + Q·q ≤ Bound of its powers, pu, with P² + Q² = 1.
+type Curve struct {
+	Gen         int
+	P, Q, Bound float64
+}
+
+// addCurves adds the sides of a generator's capability curve, the lines through (Pc1, Qc1) and (Pc2, Qc2), that cut into
+// the box of its limits. All zero is no curve.
+func (n *Network) addCurves(gen int, g matpower.Gen) {
 	if g.Pc1 == g.Pc2 {
-		return false
+		return
 	}
-	line := func(p, q1, q2 float64) float64 { return q1 + (p-g.Pc1)*(q2-q1)/(g.Pc2-g.Pc1) }
-	return line(g.PMin, g.Qc1Min, g.Qc2Min) > g.QMin || line(g.PMax, g.Qc1Min, g.Qc2Min) > g.QMin ||
-		line(g.PMin, g.Qc1Max, g.Qc2Max) < g.QMax || line(g.PMax, g.Qc1Max, g.Qc2Max) < g.QMax
+	for _, side := range []struct{ sign, q1, q2, limit float64 }{{1, g.Qc1Max, g.Qc2Max, g.QMax}, {-1, g.Qc1Min, g.Qc2Min, g.QMin}} {
+		slope := (side.q2 - side.q1) / (g.Pc2 - g.Pc1)
+		line := func(p float64) float64 {
+			if slope == 0 {
+				return side.q1
+			}
+			return side.q1 + (p-g.Pc1)*slope
+		}
+		if min(side.sign*line(g.PMin), side.sign*line(g.PMax)) < side.sign*side.limit {
+			scale := side.sign / math.Hypot(1, slope)
+			n.Curves = append(n.Curves, Curve{gen, -slope * scale, scale, line(0) * scale / n.BaseMVA})
+		}
+	}
+}
+
+// RequireBoxes reports a capability curve or a DC line, for what takes the limits of each power of each generator alone.
+func (n *Network) RequireBoxes() error {
+	for _, c := range n.Curves {
+		return fmt.Errorf("network %s, generator %d at bus %d: a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured here", n.Name, n.GenRow[c.Gen]+1, n.BusID[n.GenBus[c.Gen]])
+	}
+	for _, d := range n.DCLines {
+		return fmt.Errorf("network %s, the DC line from bus %d to bus %d is in service: DC lines cannot be honoured here", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
+	}
+	return nil
 }
 
 // New takes the part of a case that is in service. It checks the case first
@@ -179,18 +231,22 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, curved: -1}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, contradiction: c.Contradiction()}
+	types := c.Types()
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA
 	for row, b := range c.Bus {
-		if b.Type == matpower.Isolated {
+		if types[row] != b.Type {
+			n.changedTypes = append(n.changedTypes, changedType{b.ID, types[row]})
+		}
+		if types[row] == matpower.Isolated {
 			continue
 		}
 		index[b.ID] = n.Buses()
 		n.BusID = append(n.BusID, b.ID)
 		n.BusRow = append(n.BusRow, row)
 		kind := PQ
-		if b.Type == matpower.Reference {
+		if types[row] == matpower.Reference {
 			kind = Slack
 			n.References = append(n.References, len(n.Kind))
 		}
@@ -198,19 +254,28 @@ func New(c *matpower.Case) (*Network, error) {
 		n.Pd, n.Qd = append(n.Pd, b.Pd/base), append(n.Qd, b.Qd/base)
 		n.Gs, n.Bs = append(n.Gs, b.Gs/base), append(n.Bs, b.Bs/base)
 		n.VMin, n.VMax = append(n.VMin, b.VMin), append(n.VMax, b.VMax)
-		n.Vm0, n.Va0 = append(n.Vm0, b.Vm), append(n.Va0, b.Va*math.Pi/180)
+		n.Vm0, n.Va0 = append(n.Vm0, cmp.Or(b.Vm, 1)), append(n.Va0, b.Va*math.Pi/180)
 	}
 	for row, g := range c.Gen {
 		bus, ok := index[g.Bus]
 		if !ok || !g.InService {
 			continue
 		}
-		if n.Kind[bus] == PQ && c.Bus[n.BusRow[bus]].Type == matpower.PV {
+		if g.DCLine > 0 {
+			d := c.DCLine[g.DCLine-1]
+			_, okF := index[d.From]
+			_, okT := index[d.To]
+			if !okF || !okT {
+				continue
+			}
+			if k := len(n.GenBus); (len(c.Gen)-row)%2 == 0 { // its ends are neighbours, at the end of the rows
+				n.DCLines = append(n.DCLines, DCLine{k, k + 1, d.Loss0 / base, d.Loss1})
+			}
+		}
+		if n.Kind[bus] == PQ && (c.Bus[n.BusRow[bus]].Type == matpower.PV || g.DCLine > 0) {
 			n.Kind[bus] = PV
 		}
-		if cutByCurve(g) && n.curved < 0 {
-			n.curved = len(n.GenBus)
-		}
+		n.addCurves(len(n.GenBus), g)
 		n.GenBus = append(n.GenBus, bus)
 		n.GenRow = append(n.GenRow, row)
 		n.PMin, n.PMax = append(n.PMin, g.PMin/base), append(n.PMax, g.PMax/base)
@@ -240,8 +305,13 @@ func New(c *matpower.Case) (*Network, error) {
 		n.Rate = append(n.Rate, rate)
 		lo, hi := angleLimits(br.AngMin, br.AngMax)
 		n.AngMin, n.AngMax = append(n.AngMin, lo), append(n.AngMax, hi)
-		z2 := br.R*br.R + br.X*br.X
-		n.gs, n.bs = append(n.gs, br.R/z2), append(n.bs, -br.X/z2)
+		r, x := br.R, br.X
+		if math.Hypot(r, x) < MinReactance {
+			r, x = 0, MinReactance
+			n.shorted++
+		}
+		z2 := r*r + x*x
+		n.gs, n.bs = append(n.gs, r/z2), append(n.bs, -x/z2)
 		n.charging = append(n.charging, br.B/2)
 		tap := br.Tap
 		if tap == 0 {

@@ -186,26 +186,29 @@ func TestPiecewiseLinearCost(t *testing.T) {
 	}
 }
 
-// TestCapabilityCurvesAreRefused by an optimal power flow where they cut into
-// the limits, and let through where they do not.
-func TestCapabilityCurvesAreRefused(t *testing.T) {
-	for qc2max, want := range map[float64]bool{300: true, 250: false} {
+// TestCapabilityCurves are sides where they cut into the limits, and nothing where they do not.
+func TestCapabilityCurves(t *testing.T) {
+	curves := func(pc1, pc2, qc1max, qc2max float64) []network.Curve {
 		c := networktest.Case(t, "case9")
 		g := &c.Gen[1]
-		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 0, 300, -300, 300, -300, qc2max
-		n := networktest.Of(t, c)
-		err := n.RequireCosts()
-		if want != (err == nil) || err != nil && (!errors.Is(err, network.ErrCapability) || !strings.Contains(err.Error(), "generator 2 at bus 2")) {
-			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
+		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = pc1, pc2, -300, qc1max, -300, qc2max
+		return networktest.Of(t, c).Curves
+	}
+	for qc2max, want := range map[float64]int{300: 0, 250: 1} {
+		if got := curves(0, 300, 300, qc2max); len(got) != want {
+			t.Errorf("a curve up to %g MVAr: %v", qc2max, got)
 		}
 	}
 	// The line goes on beyond its two points: to 300 MVAr at the largest power of 300 MW, or below that.
-	for qc2max, want := range map[float64]bool{350: true, 349: false} {
-		c := networktest.Case(t, "case9")
-		g := &c.Gen[1]
-		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 100, 200, -300, 400, -300, qc2max
-		if err := networktest.Of(t, c).RequireCosts(); want != (err == nil) {
-			t.Errorf("a curve from 400 MVAr at 100 MW to %g at 200 MW: %v", qc2max, err)
+	for qc2max, want := range map[float64]int{350: 0, 349: 1} {
+		if got := curves(100, 200, 400, qc2max); len(got) != want {
+			t.Errorf("a curve from 400 MVAr at 100 MW to %g at 200 MW: %v", qc2max, got)
+		}
+	}
+	for _, q := range []float64{0, 1} { // points of the line keep it with equality
+		c := curves(0, 200, 300, 100)[0]
+		if p := 2 * q; math.Abs(c.P*p+c.Q*(3-p)-c.Bound) > 1e-12 || c.Gen != 1 || math.Abs(math.Hypot(c.P, c.Q)-1) > 1e-15 || c.Q < 0 {
+			t.Errorf("at %g: %+v", p, c)
 		}
 	}
 }
@@ -473,5 +476,59 @@ func TestACostWithoutParametersIsNone(t *testing.T) {
 	}
 	if v, _, _ := n.Cost[1].At(1); v == 0 {
 		t.Error("another unit has no cost either")
+	}
+}
+
+// TestIslandsWithoutAReference have the bus with the most power as theirs; without a generator and load they are left out.
+func TestIslandsWithoutAReference(t *testing.T) {
+	c := networktest.Case(t, "case39")
+	for i := range c.Branch {
+		if b := &c.Branch[i]; b.From == 36 || b.To == 36 {
+			b.InService = false
+		}
+	}
+	c.Bus = append(c.Bus, matpower.Bus{ID: 99, Type: matpower.PQ, Vm: 1, VMax: 1.1, VMin: 0.9})
+	n := networktest.Of(t, c)
+	at := slices.Index(n.BusID, 36)
+	if n.Buses() != 39 || n.Kind[at] != network.Slack || !slices.Contains(n.References, at) || n.BusID[n.Slack] != 31 {
+		t.Errorf("%d buses, references %v of %v", n.Buses(), n.References, n.BusID)
+	}
+	if notes := strings.Join(n.Notes(), "\n"); !strings.Contains(notes, "bus 36 is the reference of an island") || !strings.Contains(notes, "bus 99 is not connected") {
+		t.Errorf("notes %q", notes)
+	}
+	c.Bus[39].Pd = 1
+	if _, err := network.New(c); err == nil || !strings.Contains(err.Error(), "bus 99 has load, and no branch in service leads from it") {
+		t.Errorf("load that nothing supplies: %v", err)
+	}
+}
+
+// TestCostsOfFiveDigits: a straight line whose values are rounded to five digits loses the corners above it, one that bends
+// is refused.
+func TestCostsOfFiveDigits(t *testing.T) {
+	for name, c := range map[string]struct {
+		value   [4]float64
+		corners int // 0: refused
+	}{"straight": {[4]float64{810, 1215, 1620, 2025}, 4}, "rounded": {[4]float64{1085.8, 1490.9, 1896.1, 2301.2}, 3}, "bent": {[4]float64{810.35, 1215.5, 1620.6, 2025.0}, 0}} {
+		of := networktest.Case(t, "case9")
+		of.Gen[1].Cost = matpower.Cost{Model: matpower.PiecewiseLinear, Line: 7}
+		for k, v := range c.value {
+			of.Gen[1].Cost.Points = append(of.Gen[1].Cost.Points, matpower.Point{Power: 100 + 50*float64(k), Cost: v})
+		}
+		n := networktest.Of(t, of)
+		err := n.RequireCosts()
+		if c.corners == 0 {
+			if !errors.Is(err, network.ErrNotConvex) || !strings.Contains(err.Error(), "line 7") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || len(n.Cost[1].Power) != c.corners {
+			t.Errorf("%s: %v, corners %v", name, err, n.Cost[1].Power)
+		}
+		for k, v := range c.value {
+			if got, _, _ := n.Cost[1].At(1 + 0.5*float64(k)); math.Abs(got-v) > 0.1 {
+				t.Errorf("%s: %g at corner %d, the file has %g", name, got, k, v)
+			}
+		}
 	}
 }

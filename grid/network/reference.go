@@ -6,17 +6,34 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/unionfind"
+	"github.com/gpc-engine/gpc/grid/matpower"
 )
 
 // MovedReference is a reference bus of the file without a generator in service to take up the balance, and the bus
 // that replaces it.
 type MovedReference struct{ From, To int } // bus index
 
+// changedType is the type that a bus of an island without a reference gets.
+type changedType struct {
+	id int
+	to matpower.BusType
+}
+
 // Notes say in a sentence each where the network differs from the file.
 func (n *Network) Notes() []string {
 	var notes []string
 	for _, m := range n.MovedReferences {
 		notes = append(notes, fmt.Sprintf("bus %d, the reference of the file, has no generator in service: bus %d is the reference instead, the one with the most active power in its island", n.BusID[m.From], n.BusID[m.To]))
+	}
+	for _, t := range n.changedTypes {
+		if t.to == matpower.Reference {
+			notes = append(notes, fmt.Sprintf("bus %d is the reference of an island without one", t.id))
+		} else {
+			notes = append(notes, fmt.Sprintf("bus %d is not connected, has no load and is left out", t.id))
+		}
+	}
+	if n.shorted > 0 {
+		notes = append(notes, fmt.Sprintf("branches of less impedance than %g pu, or none, have this reactance: %d", MinReactance, n.shorted))
 	}
 	return notes
 }
@@ -25,9 +42,12 @@ func (n *Network) Notes() []string {
 // with the largest sum of P_max, the first of equals. An island without generators keeps its own.
 func (n *Network) moveReferences() {
 	power, hasUnit := make([]float64, n.Buses()), make([]bool, n.Buses())
+	terminals := n.Terminals()
 	for g, b := range n.GenBus {
-		power[b] += n.PMax[g]
-		hasUnit[b] = true
+		if !terminals[g] {
+			power[b] += n.PMax[g]
+			hasUnit[b] = true
+		}
 	}
 	island := n.Islands()
 	references := map[int]int{}
@@ -69,6 +89,36 @@ func (n *Network) Islands(out ...int) []int {
 
 // Shift is the phase shift of a branch, rad.
 func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
+
+// StartAngles are those of a flat start, rad: the first reference's. Where a branch has the shift of a vector group, 30° or
+// more, they follow the shifts from bus to bus, so that no branch begins with such a difference.
+func (n *Network) StartAngles() []float64 {
+	angles := slices.Repeat([]float64{n.Va0[n.Slack]}, n.Buses())
+	branches, grouped := make([][]int, n.Buses()), false
+	for k, from := range n.From {
+		branches[from], branches[n.To[k]] = append(branches[from], k), append(branches[n.To[k]], k)
+		grouped = grouped || math.Abs(n.Shift(k)) > 29*math.Pi/180
+	}
+	queue, known := slices.Clone(n.References), make([]bool, n.Buses())
+	for _, r := range queue {
+		angles[r], known[r] = n.Va0[r], true
+	}
+	for grouped && len(queue) > 0 {
+		bus := queue[0]
+		queue = queue[1:]
+		for _, k := range branches[bus] {
+			other, shift := n.To[k], -n.Shift(k)
+			if other == bus {
+				other, shift = n.From[k], -shift
+			}
+			if !known[other] {
+				angles[other], known[other] = angles[bus]+shift, true
+				queue = append(queue, other)
+			}
+		}
+	}
+	return angles
+}
 
 // Coupling is the susceptance of a branch in a linear power flow, 1/(x·tap), pu.
 func (n *Network) Coupling(branch int) float64 {

@@ -16,6 +16,11 @@ func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
 	if err := opt.Validate(); err != nil {
 		return err
 	}
+	if opt.EnforceQ {
+		if err := s.net.RequireLimits(); err != nil {
+			return err
+		}
+	}
 	if err := s.specify(input); err != nil {
 		return err
 	}
@@ -249,7 +254,7 @@ func (s *Solver) rotate(scale float64) {
 	}
 }
 
-// mismatch writes the mismatches as the right-hand side, and returns the largest one and its bus.
+// mismatch writes the mismatches as the right-hand side, and returns the largest one beyond rounding and its bus.
 func (s *Solver) mismatch() (worst float64, bus int) {
 	rhs := s.lu.rhs
 	for k, b := range s.unknown {
@@ -262,6 +267,9 @@ func (s *Solver) mismatch() (worst float64, bus int) {
 		}
 		rhs[2*k], rhs[2*k+1] = dp, dq
 		m := max(math.Abs(dp), math.Abs(dq))
+		if m <= s.rounding[b] {
+			continue
+		}
 		if m > worst || math.IsNaN(m) {
 			worst, bus = m, int(b)
 		}

@@ -255,7 +255,7 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	bus := n.GenBus[unit]
 	result := Outage{Solution: out}
 	gens := s.gensAt[bus]
-	if n.Kind[bus] == network.Slack && len(gens) == 1 {
+	if n.Kind[bus] == network.Slack && int(gens[0]) == unit && (len(gens) == 1 || s.terminal[gens[1]]) {
 		result.Balance = true
 		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 		return result, nil
@@ -286,11 +286,13 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 func (o *Outages) Supplied(branch, unit int, mask []bool, out *Solution) (result Outage, reference int, err error) {
 	n, power := *o.s.net, make([]float64, o.s.net.Buses())
 	for g, b := range n.GenBus {
-		power[b] += n.PMax[g]
+		if !o.s.terminal[g] {
+			power[b] += n.PMax[g]
+		}
 	}
 	reference = -1
 	for g, b := range n.GenBus {
-		if g != unit && mask[b] && (reference < 0 || power[b] > power[reference]) {
+		if g != unit && !o.s.terminal[g] && mask[b] && (reference < 0 || power[b] > power[reference]) {
 			reference = b
 		}
 	}

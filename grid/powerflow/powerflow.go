@@ -128,7 +128,8 @@ type Solver struct {
 
 	unknown        []int32 // buses that are not references, in elimination order
 	position       []int32 // by bus, −1 for a reference
-	gensAt         [][]int32
+	gensAt         [][]int32 // ends of DC lines last: they balance nothing
+	terminal       []bool    // by generator: the end of a DC line
 	qlo, qhi       []float64 // sums over a bus's generators
 	kind           []network.Kind
 	atLimit        []int8 // as Solution.AtLimit
@@ -143,6 +144,7 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
+	rounding       []float64 // by bus: network.Rounding
 	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
@@ -166,12 +168,16 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
-	for g, b := range n.GenBus {
-		s.gensAt[b] = append(s.gensAt[b], int32(g))
+	s := &Solver{net: n, terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
+	for _, terminal := range []bool{false, true} {
+		for g, b := range n.GenBus {
+			if s.terminal[g] == terminal {
+				s.gensAt[b] = append(s.gensAt[b], int32(g))
+			}
+		}
 	}
 	for _, r := range n.References {
-		if len(s.gensAt[r]) == 0 {
+		if len(s.gensAt[r]) == 0 || s.terminal[s.gensAt[r][0]] {
 			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
@@ -206,13 +212,13 @@ func New(n *network.Network) (*Solver, error) {
 // allocate allocates the results of a solve.
 func (s *Solver) allocate() {
 	buses := s.net.Buses()
-	all := make([]float64, 11*buses+2*len(s.pairs))
+	all := make([]float64, 12*buses+2*len(s.pairs))
 	take := func(k int) []float64 {
 		t := all[:k:k]
 		all = all[k:]
 		return t
 	}
-	for _, v := range []*[]float64{&s.gd, &s.bd, &s.e, &s.f, &s.p, &s.q, &s.ps, &s.qs, &s.vset, &s.vm, &s.va} {
+	for _, v := range []*[]float64{&s.gd, &s.bd, &s.e, &s.f, &s.p, &s.q, &s.ps, &s.qs, &s.vset, &s.vm, &s.va, &s.rounding} {
 		*v = take(buses)
 	}
 	s.h, s.nn = take(len(s.pairs)), take(len(s.pairs))
@@ -233,6 +239,7 @@ func (s *Solver) Clone() *Solver {
 	c.allocate()
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
+	copy(c.rounding, s.rounding)
 	c.warm = false
 	c.rightHandSides = make([]float64, len(s.rightHandSides))
 	return &c
@@ -313,7 +320,7 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admittance, s.factorKinds = y, s.factorKinds[:0]
+	s.admittance, s.factorKinds, s.rounding = y, s.factorKinds[:0], n.Rounding(y, s.rounding)
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {

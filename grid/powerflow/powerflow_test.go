@@ -294,3 +294,116 @@ mpc.branch = [ 1 2 0 0.5 0 0 0 0 0 0 1 -360 360 ];
 		}
 	}
 }
+
+// TestBranchesWithoutImpedance: two buses that a branch of none, or of next to none, joins have one voltage, that of the
+// network in which they are one bus. The branch carries what its bus lacks.
+func TestBranchesWithoutImpedance(t *testing.T) {
+	joined := networktest.Case(t, "case14")
+	want := solveCase(t, joined)
+	for _, x := range []float64{0, 1e-8, 1e-10} {
+		c := networktest.Case(t, "case14")
+		// Bus 4's load and its branches to 7 and 9 move to a bus of its own.
+		own := c.Bus[3]
+		own.ID = 99
+		c.Bus[3].Pd, c.Bus[3].Qd = 0, 0
+		c.Bus = append(c.Bus, own)
+		for i := range c.Branch {
+			if b := &c.Branch[i]; b.From == 4 && b.To > 5 {
+				b.From = 99
+			}
+		}
+		c.Branch = append(c.Branch, matpower.Branch{From: 4, To: 99, X: x, InService: true})
+		n := networktest.Of(t, c)
+		if (len(n.Notes()) == 1) != (x < 1e-8) {
+			t.Errorf("x = %g: notes %q", x, n.Notes())
+		}
+		sol := solveCase(t, c)
+		for b := range joined.Bus {
+			if d := math.Abs(sol.Vm[b] - want.Vm[b]); d > 2e-8 {
+				t.Errorf("x = %g, bus %d: off by %g pu", x, joined.Bus[b].ID, d)
+			}
+		}
+		f := network.NewFlows(n.Branches())
+		n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, f)
+		p, q, tie := n.Pd[14], n.Qd[14], len(f.Pt)-1
+		for k, from := range n.From {
+			if from == 14 {
+				p, q = p+f.Pf[k], q+f.Qf[k]
+			}
+		}
+		if math.Hypot(f.Pt[tie]+p, f.Qt[tie]+q) > 2e-7 {
+			t.Errorf("x = %g: %g%+gi flow in, %g%+gi are taken", x, -f.Pt[tie], -f.Qt[tie], p, q)
+		}
+	}
+}
+
+func solveCase(t *testing.T, c *matpower.Case) *powerflow.Solution {
+	t.Helper()
+	s, err := powerflow.New(networktest.Of(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sol := s.NewSolution()
+	if err := s.Solve(powerflow.Input{}, powerflow.Options{}, sol); err != nil || !sol.Converged() {
+		t.Fatalf("%v, %s", err, s.Reason(sol))
+	}
+	return sol
+}
+
+// TestLimitsThatAreNotAskedFor: contradictory limits and voltages of 0 stop no power flow; enforced ones are named.
+func TestLimitsThatAreNotAskedFor(t *testing.T) {
+	want := solveCase(t, networktest.Case(t, "case9"))
+	c := networktest.Case(t, "case9")
+	c.Gen[1].QMin, c.Gen[1].QMax = 10, -10
+	c.Gen[2].PMin, c.Gen[2].PMax = 50, 40
+	for i := range c.Bus {
+		c.Bus[i].Vm = 0
+	}
+	if got := solveCase(t, c); math.Abs(got.Vm[4]-want.Vm[4]) > 1e-9 || math.Abs(got.Qg[1]-want.Qg[1]) > 1e-8 {
+		t.Errorf("%g pu and %g pu of reactive power, want %g and %g", got.Vm[4], got.Qg[1], want.Vm[4], want.Qg[1])
+	}
+	n := networktest.Of(t, c)
+	s, err := powerflow.New(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Solve(powerflow.Input{}, powerflow.Options{EnforceQ: true}, s.NewSolution()); err == nil || !strings.Contains(err.Error(), "generator 2 at bus 2: Qmin = 10 and Qmax = -10 leave no value") {
+		t.Errorf("enforced: %v", err)
+	}
+	if err := n.RequireCosts(); err == nil || !strings.Contains(err.Error(), "leave no value") {
+		t.Errorf("an optimum: %v", err)
+	}
+}
+
+// TestDCLinesInAPowerFlow carry what the file says, hold the voltages of their ends, and lose what they lose.
+func TestDCLinesInAPowerFlow(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.DCLine = []matpower.DCLine{{From: 5, To: 7, InService: true, Pf: 30, Vf: 0.99, Vt: 1.01, PMax: 50, QMinF: -99, QMaxF: 99, QMinT: -99, QMaxT: 99, Loss0: 1, Loss1: 0.02}}
+	var text strings.Builder
+	c.Gen = append(c.Gen, matpower.Gen{DCLine: 1, Bus: 5, InService: true, Pg: -30, Vg: 0.99, Cost: matpower.Cost{Model: matpower.Polynomial}},
+		matpower.Gen{DCLine: 1, Bus: 7, InService: true, Pg: 28.4, Vg: 1.01, Cost: matpower.Cost{Model: matpower.Polynomial}})
+	if err := matpower.Write(&text, "dc", "", c); err != nil {
+		t.Fatal(err)
+	}
+	read, err := matpower.Read("dc.m", strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sol := solveCase(t, read)
+	// The same with loads, and units that hold the voltages.
+	other := networktest.Case(t, "case9")
+	other.Bus[4].Pd, other.Bus[6].Pd = other.Bus[4].Pd+30, other.Bus[6].Pd-28.4
+	for bus, v := range map[int]float64{5: 0.99, 7: 1.01} {
+		other.Bus[bus-1].Type = matpower.PV
+		other.Gen = append(other.Gen, matpower.Gen{Bus: bus, Vg: v, InService: true, QMin: -99, QMax: 99, Cost: matpower.Cost{Model: matpower.Polynomial}})
+	}
+	want := solveCase(t, other)
+	for b := range sol.Vm {
+		if math.Abs(sol.Vm[b]-want.Vm[b]) > 1e-9 || math.Abs(sol.Va[b]-want.Va[b]) > 1e-9 {
+			t.Errorf("bus %d: %g pu at %g, want %g at %g", c.Bus[b].ID, sol.Vm[b], sol.Va[b], want.Vm[b], want.Va[b])
+		}
+	}
+	if sol.Vm[4] != 0.99 || sol.Vm[6] != 1.01 || sol.Pg[3] != -0.3 || math.Abs(sol.Pg[4]-0.284) > 1e-15 {
+		t.Errorf("ends at %g and %g pu with %g and %g pu", sol.Vm[4], sol.Vm[6], sol.Pg[3], sol.Pg[4])
+	}
+}

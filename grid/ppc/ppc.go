@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -34,10 +35,11 @@ type Grid struct {
 
 // New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
 // on the base; costs may be empty; admittance has a row of AdmittanceColumns a branch, per
-// unit. The arguments are not kept.
-func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance []float64) (*Grid, error) {
+// unit. dc has four numbers a DC line: the rows of gen, from 0, that are its from and its to end, and the losses of
+// network.DCLine. The arguments are not kept.
+func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance, dc []float64) (*Grid, error) {
 	c, err := matpower.New(name, baseMVA, matpower.Table{Columns: BusColumns, Data: bus}, matpower.Table{Columns: GenColumns, Data: gen},
-		matpower.Table{Columns: BranchColumns, Data: branch}, matpower.Table{Columns: max(costColumns, 1), Data: cost})
+		matpower.Table{Columns: BranchColumns, Data: branch}, matpower.Table{Columns: max(costColumns, 1), Data: cost}, matpower.Table{}, matpower.Table{})
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +55,12 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 		return nil, fmt.Errorf("%s: %s", name, n.Notes()[0])
 	case len(admittance) != AdmittanceColumns*n.Branches():
 		return nil, fmt.Errorf("%s: %d admittances for %d branches: want %d each", name, len(admittance), n.Branches(), AdmittanceColumns)
+	}
+	for r := range slices.Chunk(dc, 4) {
+		if len(r) < 4 || !(r[0] >= 0 && r[0] < float64(n.Gens()) && r[1] >= 0 && r[1] < float64(n.Gens()) && r[0] != r[1] && r[3] < 1) {
+			return nil, fmt.Errorf("%s: DC line %v: want two rows of generators and its losses", name, r)
+		}
+		n.DCLines = append(n.DCLines, network.DCLine{From: int(r[0]), To: int(r[1]), Loss0: r[2], Loss1: r[3]})
 	}
 	g := &Grid{c: c, net: n}
 	y := &n.Admittance

@@ -45,7 +45,7 @@ func of(c *matpower.Case, n *network.Network) arrays {
 
 func grid(t *testing.T, a arrays) *ppc.Grid {
 	t.Helper()
-	g, err := ppc.New("arrays", 100, a.bus, a.gen, a.branch, a.cost, 7, a.y)
+	g, err := ppc.New("arrays", 100, a.bus, a.gen, a.branch, a.cost, 7, a.y, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestArraysThatAreRefused(t *testing.T) {
 	} {
 		a := arrays{append([]float64(nil), good.bus...), append([]float64(nil), good.gen...), append([]float64(nil), good.branch...), append([]float64(nil), good.cost...), append([]float64(nil), good.y...)}
 		change(&a)
-		g, err := ppc.New("arrays", 100, a.bus, a.gen, a.branch, a.cost, 7, a.y)
+		g, err := ppc.New("arrays", 100, a.bus, a.gen, a.branch, a.cost, 7, a.y, nil)
 		if err == nil {
 			_, err = g.OptimalFlow(t.Context(), false, acopf.Options{})
 		}

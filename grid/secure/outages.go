@@ -74,6 +74,9 @@ func ParseOutage(n *network.Network, line string) (Outage, error) {
 		return Outage{k, -1}, err
 	case len(words) == 2 && words[0] == "unit":
 		g, err := inService("unit", words[1], n.GenRow)
+		if err == nil && n.Terminals()[g] {
+			err = fmt.Errorf("unit %s is the end of a DC line", words[1])
+		}
 		return Outage{-1, g}, err
 	}
 	return Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)

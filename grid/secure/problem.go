@@ -23,10 +23,12 @@ func Branches(n *network.Network) (list []Outage) {
 	return list
 }
 
-// Units returns the outages of all units.
+// Units returns the outages of all units but the ends of DC lines.
 func Units(n *network.Network) (list []Outage) {
-	for g := range n.Gens() {
-		list = append(list, Outage{-1, g})
+	for g, terminal := range n.Terminals() {
+		if !terminal {
+			list = append(list, Outage{-1, g})
+		}
 	}
 	return list
 }

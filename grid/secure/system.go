@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -343,7 +344,7 @@ func (s *system) matchBorder() {
 
 // checkSupported reports features of a network that the solver does not take.
 func checkSupported(n *network.Network) error {
-	if err := n.RequireCosts(); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireBoxes()); err != nil {
 		return err
 	}
 	name := func(g int) string {

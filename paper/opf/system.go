@@ -153,7 +153,7 @@ func (y *System) prepared() {
 
 // checkNetwork says what a dispatch problem needs that a network may lack.
 func checkNetwork(n *network.Network) error {
-	if err := n.RequireCosts(); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireBoxes()); err != nil {
 		return err
 	}
 	factors, _, err := n.PowerFactors(network.DispatchableByFile)

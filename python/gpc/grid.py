@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 declare("gpc_network", TEXT, OUT)
-declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 4, ARRAY, OUT)
+declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 6, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
@@ -213,7 +213,7 @@ def network(
 
     source is the name of one that comes with the library, a path of a MATPOWER case (.m) or of
     PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
-    bus, gen, branch, gencost), or a pandapower net. threads is 0 for all; the other options are
+    bus, gen, branch, gencost, dcline, dclinecost), or a pandapower net. threads is 0 for all; the other options are
     those of `gpc opf`.
     """
     options: dict[str, Any] = {
@@ -245,7 +245,9 @@ def network(
 
 
 def made(options: dict[str, Any], base: float, tables: list[Floats], admittance: Floats | None = None) -> int:
-    """The library's handle of a network of MATPOWER's tables; admittance replaces the branches' impedances."""
+    """The library's handle of a network of MATPOWER's tables: bus, gen, branch, gencost, and dcline with dclinecost if there
+    are any; admittance replaces the branches' impedances."""
+    tables = tables + [np.zeros((0, 1))] * (6 - len(tables))
     rows = [x for t in tables for x in (address(t), len(t), t.shape[1])]
     return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
@@ -462,7 +464,7 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
 
 
 # Of a mapping: MATPOWER's tables, and what says nothing about the flows.
-_KEYS = {"baseMVA", "bus", "gen", "branch", "gencost", "name", "version", "bus_name", "areas", "gentype", "genfuel", "order", "success", "et", "iterations", "f"}
+_KEYS = {"baseMVA", "bus", "gen", "branch", "gencost", "dcline", "dclinecost", "name", "version", "bus_name", "areas", "gentype", "genfuel", "order", "success", "et", "iterations", "f"}
 
 
 def _tables(source: Any) -> tuple[str, float, list[Floats]]:
@@ -477,8 +479,8 @@ def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     if unknown := [str(k) for k in source if k not in _KEYS]:
         raise InputError(f"network: {', '.join(unknown)}: no table that gpc uses: leave out what does not change the network")
     tables = [_numbers(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
-    tables.append(_numbers(source.get("gencost", np.zeros((0, 1))), "network: gencost"))
-    for k, t in zip(("bus", "gen", "branch", "gencost"), tables):
+    tables += [_numbers(source.get(k, np.zeros((0, 1))), f"network: {k}") for k in ("gencost", "dcline", "dclinecost")]
+    for k, t in zip(("bus", "gen", "branch", "gencost", "dcline", "dclinecost"), tables):
         if t.ndim != 2:
             raise InputError(f"network: {k} has {t.ndim} dimensions, want rows and columns")
     return str(source.get("name", "network")), number(source["baseMVA"], "network: baseMVA", "MVA, a positive number"), tables
@@ -496,7 +498,7 @@ def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
     """PowerModels' dictionary, as its JSON holds it: per unit and radians."""
     if not data.get("per_unit", True):
         raise InputError("network: PowerModels' data are not per unit, want per_unit true")
-    for kind in ("dcline", "storage", "switch"):
+    for kind in ("storage", "switch"):
         for key, d in data.get(kind, {}).items():
             if d.get("br_status", d.get("status", 1)):
                 raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which gpc does not solve")
@@ -526,11 +528,25 @@ def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
         tap = b.get("tap", 1) if b.get("transformer", b.get("tap", 1) != 1) else 0
         branches.append([b["f_bus"], b["t_bus"], b["br_r"], b["br_x"], b.get("b_fr", 0) + b.get("b_to", 0), base * b.get("rate_a", 0), base * b.get("rate_b", 0), base * b.get("rate_c", 0),
                          tap, b.get("shift", 0) * degree, b.get("br_status", 1), b.get("angmin", -2 * np.pi) * degree, b.get("angmax", 2 * np.pi) * degree])
-    width = max((len(c) for c in costs), default=1)
-    cost = np.zeros((len(costs), width))
+    lines: list[list[float]] = []
+    line_costs: list[list[float]] = []
+    for d in rows("dcline"):
+        powers = [base * d.get(k, 0) for k in ("pf", "pt", "qf", "qt")]
+        limits = [base * d[k] for k in ("pminf", "pmaxf", "qminf", "qmaxf", "qmint", "qmaxt")]
+        lines.append([d["f_bus"], d["t_bus"], d.get("br_status", 1), powers[0], -powers[1], powers[2], powers[3], d.get("vf", 1), d.get("vt", 1), *limits,
+                      base * d.get("loss0", 0), d.get("loss1", 0)])
+        line_costs.append(_cost(d, base))
+    return str(data.get("name", "powermodels")), base, [
+        bus, np.array(units, float).reshape(-1, 10), np.array(branches, float).reshape(-1, 13), _rows(costs), np.array(lines, float).reshape(-1, 17), _rows(line_costs),
+    ]
+
+
+def _rows(costs: list[list[float]]) -> Floats:
+    """Rows of one length, which end in zeros."""
+    out = np.zeros((len(costs), max((len(c) for c in costs), default=1)))
     for i, c in enumerate(costs):
-        cost[i, : len(c)] = c
-    return str(data.get("name", "powermodels")), base, [bus, np.array(units, float).reshape(-1, 10), np.array(branches, float).reshape(-1, 13), cost]
+        out[i, : len(c)] = c
+    return out
 
 
 def _cost(g: Mapping[str, Any], base: float) -> list[float]:

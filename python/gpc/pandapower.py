@@ -134,7 +134,7 @@ def runopp(net: Any, **kwargs: Any) -> None:
         clock = time.perf_counter()
         bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
         buses, gens, branches = np.empty((len(bus), 6)), np.empty((len(gen), 6)), np.empty((len(branch), 4))
-        with _grid(ppci, limits=True, costs=True) as grid:
+        with _grid(ppci, limits=True, costs=True, dc=_dc_lines(net, ppci, limits=True)) as grid:
             answer.update(ask(
                 lib.gpc_grid_optimal, grid.handle,
                 text({"given": ppopt["INIT"] != "flat", "current_limits": ppopt["OPF_FLOW_LIM"] == 2, "max_iterations": int(ppopt["PDIPM_MAX_IT"])}),
@@ -253,7 +253,6 @@ def _check(net: Any, function: str, kwargs: dict[str, Any]) -> None:
 def _no_optimum(net: Any) -> str:
     """Which elements in service pose no optimal power flow, and why; ""."""
     for table, why in (
-        ("dcline", "couples the active powers of two units, which gpc does not solve"),
         ("asymmetric_load", "pandapower's optimal power flow leaves it out"), ("asymmetric_sgen", "pandapower's optimal power flow leaves it out"),
     ):
         on = net[table].index[net[table].in_service.astype(bool)]
@@ -284,6 +283,7 @@ def tables(net: Any) -> tuple[float, list[NDArray[Any]], NDArray[Any], bool, str
         try:
             with _instead(pandapower.run, "_check_necessary_opf_parameters", required):
                 optimal = _captured(pandapower.optimal_powerflow, "opf", pandapower.runopp, copied)
+            _restore(flow, optimal)
             if difference := _difference(flow, optimal):
                 reason = f"pandapower's has other {difference} than its power flow"
             else:
@@ -296,7 +296,7 @@ def tables(net: Any) -> tuple[float, list[NDArray[Any]], NDArray[Any], bool, str
         gen[np.ix_(flow["internal"]["ref_gens"], [idx_gen.QMAX, idx_gen.QMIN])] = np.inf, -np.inf
     net._pd2ppc_lookups = lookups
     pi = not ppci["branch"][:, [idx_brch.BR_G, idx_brch.BR_R_ASYM, idx_brch.BR_X_ASYM, idx_brch.BR_G_ASYM, idx_brch.BR_B_ASYM]].any()
-    return float(ppci["baseMVA"]), [bus, gen, branch, cost], admittance, pi, f"no optimal power flow of this net: {reason}" if reason else ""
+    return float(ppci["baseMVA"]), [bus, gen, branch, cost, ppci["dc"]], admittance, pi, f"no optimal power flow of this net: {reason}" if reason else ""
 
 
 def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwargs: Any) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwar
     given: dict[str, Any] = {}
 
     def keep(ppci: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
-        given.update(ppci)
+        given.update(ppci, dc=_dc_lines(net, ppci, limits=name == "opf"))
         return {**ppci, "success": False, "iterations": 0, "et": 0.0}
 
     with _instead(module, name, keep):
@@ -315,17 +315,35 @@ def _captured(module: Any, name: str, run: Callable[..., None], net: Any, **kwar
     return given
 
 
+def _powers(ppci: dict[str, Any]) -> NDArray[Any]:
+    """What buses take, MW and MVAr, 0 where a power flow finds it."""
+    bus, gen = ppci["bus"], ppci["gen"]
+    power = bus[:, [idx_bus.PD, idx_bus.QD]].copy()
+    np.subtract.at(power, gen[:, idx_gen.GEN_BUS].astype(int), gen[:, [idx_gen.PG, idx_gen.QG]])
+    kind = bus[:, idx_bus.BUS_TYPE]
+    power[np.column_stack([kind == idx_bus.REF, kind != idx_bus.PQ])] = 0
+    return power
+
+
+def _restore(flow: dict[str, Any], optimal: dict[str, Any]) -> None:
+    """Set-points as the power flow has them: pandapower moves those of its optimal power flow into their limits."""
+    if len(flow["bus"]) != len(optimal["bus"]):
+        return
+    gen, lacking = optimal["gen"], _powers(optimal) - _powers(flow)
+    for k, (value, least, most) in enumerate(((idx_gen.PG, idx_gen.PMIN, idx_gen.PMAX), (idx_gen.QG, idx_gen.QMIN, idx_gen.QMAX))):
+        moved = np.flatnonzero((gen[:, value] <= gen[:, least] + 1e-9) | (gen[:, value] >= gen[:, most] - 1e-9))
+        for bus in np.flatnonzero(np.abs(lacking[:, k]) > 1e-9):
+            gen[moved[gen[moved, idx_gen.GEN_BUS] == bus][:1], value] += lacking[bus, k]
+
+
 def _difference(a: dict[str, Any], b: dict[str, Any]) -> str:
     """What two networks' power flows differ in, of equal buses."""
     def parts(p: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        bus, gen, branch = p["bus"], p["gen"], p["branch"]
-        power, at = bus[:, [idx_bus.PD, idx_bus.QD]].copy(), gen[:, idx_gen.GEN_BUS].astype(int)
-        np.subtract.at(power, at, gen[:, [idx_gen.PG, idx_gen.QG]])
+        bus, branch = p["bus"], p["branch"]
         kind = bus[:, idx_bus.BUS_TYPE]
         held = kind != idx_bus.PQ
-        power[np.column_stack([kind == idx_bus.REF, held])] = 0
         return {
-            "types of buses": kind, "shunts": bus[:, [idx_bus.GS, idx_bus.BS]], "voltages": bus[held][:, [idx_bus.VM, idx_bus.VA]], "loads": power,
+            "types of buses": kind, "shunts": bus[:, [idx_bus.GS, idx_bus.BS]], "voltages": bus[held][:, [idx_bus.VM, idx_bus.VA]], "loads": _powers(p),
             "branches": np.column_stack([branch[:, [idx_brch.F_BUS, idx_brch.T_BUS]], *branch_vectors(branch, len(branch))]),
         }
 
@@ -370,7 +388,26 @@ def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any
     return [bus, gen, branch, cost, admittance]
 
 
-def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
+def _dc_lines(net: Any, ppci: dict[str, Any], limits: bool) -> NDArray[Any]:
+    """Of each DC line in service the rows of gen that are its from and its to end, and its losses, as pandapower's optimal
+    power flow has them: P of the from end is −(1 + loss_percent/100)·P of the to end − loss_mw. pandapower adds two units a
+    line at the end of net.gen, the to end first. With limits the from end's
+    become those of both."""
+    lookup, ends, gen = net._pd2ppc_lookups["gen"], net.gen.index[len(net.gen) - 2 * len(net.dcline):], ppci["gen"]
+    out = []
+    for k, (on, percent, mw) in enumerate(zip(net.dcline.in_service, net.dcline.loss_percent, net.dcline.loss_mw)):
+        if on:
+            start, end, by = lookup[ends[2 * k + 1]], lookup[ends[2 * k]], 1 + percent / 100
+            if limits:
+                gen[start, idx_gen.PMIN] = max(gen[start, idx_gen.PMIN], -by * gen[end, idx_gen.PMAX] - mw)
+                gen[start, idx_gen.PMAX] = min(gen[start, idx_gen.PMAX], -by * gen[end, idx_gen.PMIN] - mw)
+            out.append([start, end, mw / by / float(ppci["baseMVA"]), 1 - 1 / by])
+    return np.array(out, float).reshape(-1, 4)
+
+
+def _grid(ppci: dict[str, Any], limits: bool, costs: bool, dc: NDArray[Any] | None = None) -> Object:
     """The library's network of pandapower's arrays."""
     *of, admittance = _arrays(ppci, limits, costs)
+    if dc is not None:
+        of.append(dc)
     return Object(made({"name": "network", "no_optimum": "by gpc_grid_optimal"}, float(ppci["baseMVA"]), of, admittance))

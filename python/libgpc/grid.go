@@ -102,18 +102,19 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 	})
 }
 
-// gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs may be
+// gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs and DC lines with theirs may be
 // empty. With admittances, 8 to a branch, they are PYPOWER's internal arrays (package ppc).
 //
 //export gpc_network_of
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
-	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
+	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t,
+	dc unsafe.Pointer, dcs, dcColumns C.int64_t, dcCost unsafe.Pointer, dcCosts, dcCostColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
 	return try(err, func() error {
 		var o networkOptions
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		var tables [5]matpower.Table
+		var tables [7]matpower.Table
 		admittances := branches
 		if admittance == nil {
 			admittances = 0
@@ -124,7 +125,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 			p             unsafe.Pointer
 			rows, columns C.int64_t
 		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns},
-			{"admittance", admittance, admittances, ppc.AdmittanceColumns}} {
+			{"dcline", dc, dcs, dcColumns}, {"dclinecost", dcCost, dcCosts, dcCostColumns}, {"admittance", admittance, admittances, ppc.AdmittanceColumns}} {
 			data, err := table(t.name, t.p, t.rows, int(t.columns))
 			if err != nil {
 				return err
@@ -134,9 +135,9 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		var c *matpower.Case
 		var g *ppc.Grid
 		if admittance == nil {
-			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+			c, err = matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3], tables[4], tables[5])
 		} else {
-			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, tables[4].Data)
+			g, err = ppc.New(o.Name, float64(base), tables[0].Data, tables[1].Data, tables[2].Data, tables[3].Data, tables[3].Columns, tables[6].Data, tables[4].Data)
 		}
 		if err != nil {
 			return gpc.BadInput(err)

@@ -21,6 +21,9 @@ var files embed.FS
 // embedded are the names in order of size.
 var embedded = []string{"case9", "case14", "case30", "case_ieee30", "case39", "pglib_opf_case57_ieee", "case118", "pglib_opf_case118_ieee", "pglib_opf_case300_ieee"}
 
+// init lets a file load one of them by its name.
+func init() { matpower.Library = Text }
+
 // Names of the networks here, smallest first. The slice is the caller's.
 func Names() []string { return append([]string(nil), embedded...) }
 

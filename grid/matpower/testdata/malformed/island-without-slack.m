@@ -8,7 +8,7 @@ mpc.bus = [
 ];
 mpc.gen = [
 	1 23 0 150 -20 1 100 1 80 0;
-	5 10 0 60 -20 1 100 1 80 0;
+	1 10 0 60 -20 1 100 1 80 0;
 ];
 mpc.branch = [
 	1 2 0.02 0.06 0.03 130 130 130 0 0 1 -360 360;
@@ -18,4 +18,4 @@ mpc.gencost = [
 	2 0 0 3 0.02 2 0;
 	2 0 0 3 0.0175 1.75 0;
 ];
-% expect 7: island of 1 bus(es) without a reference
+% expect 7: bus 5 has load, and no branch in service leads
