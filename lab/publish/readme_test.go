@@ -201,7 +201,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		least, most, of = min(least, n), max(most, n), len(k.Certificate.Conditions)
 	}
 	c.says("Of their %d conditions, [%d to %d hold]", of, least, most)
-	c.besides("Go 1.26", "± is half of the 95 % interval", "version 0.1.0", "Apache-2.0",
+	c.besides("Go 1.26", "Python 3.10", "± is half of the 95 % interval", "version 0.1.0", "Apache-2.0",
 		"costs 1.7 and 1.8 % above the optimum", "156 of 200 episodes of `integrator-convex` against 110") // aboutTheEllipse and aboutTheParts, on the page of cases
 }
 
