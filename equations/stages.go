@@ -16,8 +16,8 @@ import (
 
 const (
 	// roundingLevels are those of the rounding of corners, each wider than the one before by levelFactor.
-	roundingLevels = 6
-	levelFactor    = 4
+	roundingLevels = 8
+	levelFactor    = 2.5
 )
 
 // valueCode is a system's program compiled for vector lanes, without derivatives.
