@@ -16,7 +16,7 @@ import (
 
 const (
 	// roundingLevels are those of the rounding of corners, each wider than the one before by levelFactor.
-	roundingLevels = 6
+	roundingLevels = 8
 	levelFactor    = 2.5
 )
 

@@ -312,8 +312,8 @@ func (q *program) setLevel(level int) {
 	if level > 0 && q.levels[level] == nil {
 		q.levels[level], q.stagesErr = q.rounded[level-1]()
 	}
-	if level < len(q.levels) && q.levels[level] != nil {
-		q.staged = q.levels[level]
+	if level < len(q.levels) && q.levels[level] != nil && q.staged != q.levels[level] {
+		q.staged, q.linearised = q.levels[level], nil
 	}
 }
 

@@ -118,7 +118,7 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 }
 
 // followCorners solves the task with its corners rounded at a level, and continues with ever less rounding while that
-// converges. Costs are always those of the problem's own functions. nil where the first solve does not converge.
+// converges. Costs are always those of the problem's own functions. nil where no first solve converges.
 func (t *task) followCorners(level int, configure func(*program)) *Trajectory {
 	s := t.solver
 	solve := func(next task) (*Trajectory, *ipm) {
@@ -132,6 +132,9 @@ func (t *task) followCorners(level int, configure func(*program)) *Trajectory {
 	next := *t
 	next.level, next.workspace, next.neighbour = level, nil, nil
 	best, workspace := solve(next)
+	for ; best == nil && next.level > 2; best, workspace = solve(next) {
+		next.level -= 2 // it may be too wide
+	}
 	for ; best != nil && next.level > 0; next.level-- {
 		closer, space := solve(task{solver: s, state: t.state, ctx: t.ctx, steps: t.steps, starts: [][][]float64{best.U}, neighbour: workspace, level: next.level - 1})
 		if closer == nil {

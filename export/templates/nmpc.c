@@ -1753,18 +1753,22 @@ static int solve_anew(loop *p, const double *first, int fresh)
 {{- end}}
 }
 {{if .Solver.Factors}}
-/* Solves anew with ever less rounding of the corners, from the plan of the one before; 0 where the widest finds none. */
+/* Solves anew with ever less rounding of the corners, from the plan of the one before; 0 where no first one finds any. */
 static int follow_corners(loop *p, const double *first, int fresh)
 {
     static const double factors[] = { {{row .Solver.Factors}} };
     static loop before;
     const int n = p->steps;
+    const unsigned count = sizeof factors / sizeof *factors;
     unsigned k;
-    int solved;
+    int solved = 0;
 
-    rounding = factors[0];
-    solved = solve_anew(p, first, fresh);
-    for (k = 1; solved && k < sizeof factors / sizeof *factors; k++) {
+    for (k = 0; k + 1 < count; k += 2) { /* the widest may be too wide */
+        rounding = factors[k];
+        if ((solved = solve_anew(p, first, fresh)))
+            break;
+    }
+    for (k++; solved && k < count; k++) {
         rounding = factors[k];
         before = *p;
         if (advance(p, first, 0, n))
