@@ -66,20 +66,8 @@ func New(source Source, rate float64, playing bool) *Handler {
 	p := h.player
 	mux.HandleFunc("GET /view/case", answer(p, func(*http.Request) (any, error) { return p.source.Describe(), nil }))
 	mux.HandleFunc("GET /view/state", answer(p, func(*http.Request) (any, error) { return p.state(), nil }))
-	mux.HandleFunc("GET /view/series", answer(p, func(r *http.Request) (any, error) {
-		k, err := number(r, "from", "0")
-		if err != nil {
-			return nil, err
-		}
-		return p.series(k), nil
-	}))
-	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
-		k, err := number(r, "k", "")
-		if err != nil {
-			return nil, err
-		}
-		return p.frame(k)
-	}))
+	mux.HandleFunc("GET /view/series", numbered(p, "from", "0", func(_ *http.Request, k int) (any, error) { return p.series(k), nil }))
+	mux.HandleFunc("GET /view/frame", numbered(p, "k", "", func(_ *http.Request, k int) (any, error) { return p.frame(k) }))
 	mux.HandleFunc("GET /view/sessions", answer(p, func(*http.Request) (any, error) { return p.sessions() }))
 	mux.HandleFunc("GET /view/link", answer(p, func(*http.Request) (any, error) {
 		running, err := p.live()
@@ -90,14 +78,13 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
-	mux.HandleFunc("POST /view/seen", answer(p, func(r *http.Request) (any, error) {
-		id, err := number(r, "at", "")
+	mux.HandleFunc("POST /view/seen", numbered(p, "at", "", func(r *http.Request, id int) (any, error) {
 		for w := range p.watchers {
-			if err == nil && w.page == r.URL.Query().Get("page") {
+			if w.page == r.URL.Query().Get("page") {
 				w.confirm(id)
 			}
 		}
-		return struct{}{}, err
+		return struct{}{}, nil
 	}))
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
@@ -182,6 +169,18 @@ func answer(p *player, ask func(r *http.Request) (any, error)) http.HandlerFunc 
 		w.Header().Set("Cache-Control", "no-store")
 		w.Write(append(text, '\n'))
 	}
+}
+
+// numbered asks about the whole number that a query has.
+func numbered(p *player, name, otherwise string, ask func(r *http.Request, k int) (any, error)) http.HandlerFunc {
+	return answer(p, func(r *http.Request) (any, error) {
+		text := cmp.Or(r.URL.Query().Get(name), otherwise)
+		k, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, jsonin.Errorf(name, "%s is %.64q, want a whole number", name, text)
+		}
+		return ask(r, k)
+	})
 }
 
 // post takes an object of one field. do is given nil for null.
@@ -304,16 +303,6 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-}
-
-// number is the whole number that a query has, or else one.
-func number(r *http.Request, name, otherwise string) (int, error) {
-	text := cmp.Or(r.URL.Query().Get(name), otherwise)
-	k, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, jsonin.Errorf(name, "%s is %.64q, want a whole number", name, text)
-	}
-	return k, nil
 }
 
 // State is where the page stands.

@@ -1,4 +1,4 @@
-// Writes a screenshot, an RGB PNG of eight bits, with a palette of its 256 commonest colours.
+// Writes a screenshot, an RGB PNG of eight bits, with a palette of 96 of its colours.
 import { readFileSync, writeFileSync } from "node:fs";
 import { crc32, deflateSync, inflateSync } from "node:zlib";
 
@@ -29,6 +29,8 @@ function pixels(file) {
   return { width, height, rgb: out };
 }
 
+const colours = 96;
+
 export function withPalette(from, to) {
   const { width, height, rgb } = pixels(from);
   const counts = new Map();
@@ -36,19 +38,27 @@ export function withPalette(from, to) {
     const c = rgb.readUIntBE(i, 3);
     counts.set(c, (counts.get(c) ?? 0) + 1);
   }
-  const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([c]) => c);
   const split = (c) => [c >> 16, (c >> 8) & 255, c & 255];
-  const nearest = new Map(palette.map((c, i) => [c, i]));
-  for (const c of counts.keys()) {
-    if (nearest.has(c)) continue;
-    const [r, g, b] = split(c);
-    let [best, at] = [Infinity, 0];
-    palette.forEach((p, i) => {
-      const [x, y, z] = split(p);
-      const d = (x - r) ** 2 + (y - g) ** 2 + (z - b) ** 2;
-      if (d < best) [best, at] = [d, i];
-    });
-    nearest.set(c, at);
+  // One after another the colour that is farthest from those before, and common: a thin line keeps its hue.
+  const palette = [];
+  const nearest = new Map([...counts.keys()].map((c) => [c, 0]));
+  const far = new Map([...counts.keys()].map((c) => [c, 1e6]));
+  while (palette.length < Math.min(colours, counts.size)) {
+    let [most, next] = [-1, 0];
+    for (const [c, d] of far) {
+      const error = d * d * Math.sqrt(counts.get(c));
+      if (error > most) [most, next] = [error, c];
+    }
+    const [x, y, z] = split(next);
+    for (const [c, d] of far) {
+      const [r, g, b] = split(c);
+      const now = (x - r) ** 2 + (y - g) ** 2 + (z - b) ** 2;
+      if (now < d) {
+        far.set(c, now);
+        nearest.set(c, palette.length);
+      }
+    }
+    palette.push(next);
   }
   const rows = Buffer.alloc((width + 1) * height); // a filter of 0, then the row
   for (let y = 0; y < height; y++) {

@@ -45,7 +45,7 @@ export function Now() {
 /** Cost is that of a decision beside the exact optimum of the same decision. */
 function Cost({ cost, best, about, weights, adaptive }: { cost: number; best: Num; about: Description; weights: number[]; adaptive: boolean }) {
   // Of one objective alone it is that in its unit; a weighted sum has none.
-  const counted = about.objectives.map((o, i) => ({ ...o, w: weights[i] ?? 0 })).filter((o) => o.w);
+  const counted = about.objectives.map((o, i) => ({ ...o, w: weights[i] ?? 0 })).filter((o) => o.w > 1e-12 * Math.max(...weights));
   const [unit, per] = counted.length === 1 ? [counted[0].unit, counted[0].w] : ["", 1];
   return (
     <div class={`tile wide ${best === null ? "warn" : ""}`}>
