@@ -7,7 +7,7 @@
 The network's element models, and what is written to its result tables, are pandapower's own:
 it makes the arrays that its solvers work on and the admittances of their branches, gpc takes
 the place of the solver, and pandapower reads the result tables from the arrays. So columns,
-units and signs are pandapower's. What gpc does not solve is refused by name; docs/how-to/networks.md
+units and signs are pandapower's. What gpc does not solve is refused by name; docs/how-to/from-pandapower.md
 has the list, and how results and times compare.
 """
 

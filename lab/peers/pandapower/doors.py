@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares every network of pandapower.networks, and every table of elements, through both doors with pandapower itself.
 
-    doors.py --out pandapower-doors.json [--networks case9,iceland]
+    doors.py --out pandapower-doors.json [--networks "case9;iceland"]
 
 runpp stands beside gpc.pandapower.runpp and grid.pf(grid.network(net)), runopp beside gpc.pandapower.runopp and
 grid.opf, and either's power flow without one line at a time, which pandapower's run_contingency is made of. Differences are the
@@ -29,8 +29,8 @@ import gpc  # noqa: E402
 import gpc.grid as grid  # noqa: E402
 import gpc.pandapower as gp  # noqa: E402
 
-# Most lines and transformers whose outages are compared, and buses up to which optima are.
-OUTAGES, BUSES = 60, 3500
+# Most lines whose outages are compared, in networks of up to 500 buses and beyond, and buses up to which optima are.
+OUTAGES, FEW, BUSES = 40, 2, 3500
 STD_LINE = "149-AL1/24-ST1A 110.0"
 
 
@@ -259,7 +259,7 @@ def optimum(net):
 def contingency(net):
     """Power flows without one line at a time, as run_contingency has them: how many either program solves, and the largest
     difference of voltages where both do. grid.outages is there for the whole table."""
-    index = list(net.line.index[net.line.in_service.astype(bool)])[:OUTAGES]
+    index = list(net.line.index[net.line.in_service.astype(bool)])[: OUTAGES if len(net.bus) <= 500 else FEW]
     if not index:
         return {}
     row = {"outages": len(index), "both": 0, "ours_alone": 0, "peer_alone": 0, "pu": 0.0}
@@ -288,12 +288,47 @@ def contingency(net):
     return row
 
 
+def cells(row):
+    """The row of a table: differences, or in words what either does not solve."""
+    flow, optimum, out = row["flow"], row["optimum"], row["contingency"]
+
+    def voltage(x):
+        if isinstance(x, dict):
+            return f"{x['pu']:.0e}"
+        return "pandapower fails" if x == "solved" else brief(x)
+
+    def cost(x):
+        if isinstance(x, dict):
+            return f"{x['relative']:.0e}" if "relative" in x else "gpc alone"
+        return "–" if x is None else ("neither" if "peer_cost" not in optimum and not x.startswith("InputError") else brief(x))
+    if "refused" in out:
+        lines = brief(out["refused"])
+    elif out:
+        lines = f"{out['both']}, {out['ours_alone']}, {out['peer_alone']}; {out['pu']:.0e} pu"
+    else:
+        lines = "–"
+    ours = flow["runpp"]
+    if "peer_failed" in flow and ours != "solved":
+        return [row["network"], str(row["buses"]), "neither", "neither", *[cost(optimum.get(k)) for k in ("runopp", "opf")], lines]
+    return [row["network"], str(row["buses"]), voltage(ours), voltage(flow["pf"]), *[cost(optimum.get(k)) for k in ("runopp", "opf")], lines]
+
+
+def brief(refused):
+    """A refusal without what is said of every one."""
+    if not refused.startswith("InputError: "):
+        return refused.split(":")[-1].strip()
+    named = refused.removeprefix("InputError: ").removeprefix("no optimal power flow of this net: ")
+    for start in ("runpp: ", "runopp: ", "network: "):
+        named = named.removeprefix(start)
+    return "refused: " + named.split(":")[0].strip()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", required=True, help="file for the record")
-    p.add_argument("--networks", default="", help="names separated by commas (default: all, and the tables of elements)")
+    p.add_argument("--networks", default="", help="names separated by semicolons (default: all, and the tables of elements)")
     a = p.parse_args()
-    chosen = a.networks.split(",") if a.networks else None
+    chosen = a.networks.split(";") if a.networks else None
     sources = {**{name: f for name, f in networks().items()}, **{name: (lambda add=add: with_element(add)) for name, add in ELEMENTS.items()}}
     rows = []
     for name, make in sources.items():
@@ -314,7 +349,11 @@ def main():
         row["contingency"] = contingency(net) if len(net.bus) <= BUSES else {}
         rows.append(row)
         print("peers:", json.dumps(row, ensure_ascii=False), file=sys.stderr, flush=True)
-    record = {"device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"], "peer": f"pandapower {pp.__version__}", "rows": rows}
+    record = {
+        "listing": "networks of pandapower", "device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"],
+        "note": f"{pp.__version__}", "columns": ["network", "buses", "`runpp`, pu", "`grid.pf`, pu", "`runopp`, of the cost", "`grid.opf`, of the cost", "lines out: both, gpc alone, pandapower alone"],
+        "rows": [cells(row) for row in rows if "buses" in row],
+    }
     with open(a.out, "w", encoding="utf-8") as f:
         f.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
