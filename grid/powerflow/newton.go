@@ -161,12 +161,7 @@ func (s *Solver) start(start Start) {
 // transformer of a vector group with 150° leads Newton's method to a low-voltage solution. The solver owns the slice.
 func (s *Solver) Angles() []float64 {
 	n := s.net
-	for b := range s.va {
-		s.va[b] = n.Va0[n.Slack]
-	}
-	for _, r := range n.References {
-		s.va[r] = n.Va0[r]
-	}
+	copy(s.va, s.startAngles)
 	if !s.shifted {
 		return s.va
 	}

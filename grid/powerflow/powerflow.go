@@ -126,8 +126,8 @@ type Solver struct {
 	pairOf  []int32   // by branch
 	flipped []bool    // by branch: it runs from the pair's j to its i
 
-	unknown        []int32 // buses that are not references, in elimination order
-	position       []int32 // by bus, −1 for a reference
+	unknown        []int32   // buses that are not references, in elimination order
+	position       []int32   // by bus, −1 for a reference
 	gensAt         [][]int32 // ends of DC lines last: they balance nothing
 	terminal       []bool    // by generator: the end of a DC line
 	qlo, qhi       []float64 // sums over a bus's generators
@@ -145,6 +145,7 @@ type Solver struct {
 	warm           bool
 	admittance     *network.Admittance
 	rounding       []float64 // by bus: network.Rounding
+	startAngles    []float64 // network.StartAngles
 	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
 	outUnit        int       // −1 for none
@@ -168,7 +169,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
+	s := &Solver{net: n, startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
 	for _, terminal := range []bool{false, true} {
 		for g, b := range n.GenBus {
 			if s.terminal[g] == terminal {

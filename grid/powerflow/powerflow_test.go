@@ -407,3 +407,34 @@ func TestDCLinesInAPowerFlow(t *testing.T) {
 		t.Errorf("ends at %g and %g pu with %g and %g pu", sol.Vm[4], sol.Vm[6], sol.Pg[3], sol.Pg[4])
 	}
 }
+
+// TestIslandsAtTheirOwnAngles: a flat start begins each island at its own reference.
+func TestIslandsAtTheirOwnAngles(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	other := networktest.Case(t, "case9")
+	for i := range other.Bus {
+		other.Bus[i].ID += 100
+		other.Bus[i].Va += 170
+	}
+	for i := range other.Gen {
+		other.Gen[i].Bus += 100
+	}
+	for i := range other.Branch {
+		other.Branch[i].From += 100
+		other.Branch[i].To += 100
+	}
+	c.Bus, c.Gen, c.Branch = append(c.Bus, other.Bus...), append(c.Gen, other.Gen...), append(c.Branch, other.Branch...)
+	s, err := powerflow.New(networktest.Of(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sol := s.NewSolution()
+	if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.Flat}, sol); err != nil || !sol.Converged() {
+		t.Fatalf("%v, %s", err, s.Reason(sol))
+	}
+	for b := range 9 {
+		if math.Abs(sol.Vm[b]-sol.Vm[b+9]) > 1e-9 || math.Abs(sol.Va[b+9]-sol.Va[b]-170*math.Pi/180) > 1e-9 || sol.Vm[b] < 0.9 {
+			t.Errorf("bus %d: %g pu at %g, and %g pu at %g", b+1, sol.Vm[b], sol.Va[b], sol.Vm[b+9], sol.Va[b+9])
+		}
+	}
+}

@@ -189,6 +189,26 @@ type PandapowerNetwork struct {
 	OursFailed string `json:"ours_failed"`
 }
 
+// Listing is a table of many networks in words, of lab/peers/pandapower/doors.py and lab/peers/matpower/files.py.
+type Listing struct {
+	Kind    string     `json:"listing"`
+	Device  string     `json:"device"`
+	Commit  string     `json:"commit"`
+	Note    string     `json:"note"` // the version of the other program
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// Check compares the rows with the columns.
+func (l *Listing) Check() error {
+	for _, r := range l.Rows {
+		if len(r) != len(l.Columns) {
+			return fmt.Errorf("%s: %d cells in %d columns: %q", l.Kind, len(r), len(l.Columns), r)
+		}
+	}
+	return nil
+}
+
 // LearnedFlows is a run of lab/peers/learned: exact optima of scenarios that learned optimal power flows
 // are measured at.
 type LearnedFlows struct {

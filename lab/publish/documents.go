@@ -78,6 +78,8 @@ var documents = []document{
 	{"docs/results/monitor.md", "wrong maps", devices.monitor},
 	{"docs/reference/environments.md", "steps a second", environments.text},
 	{"docs/results/pandapower.md", "beside pandapower", shown(last[peerrecord.BesidePandapower], pandapower)},
+	{"docs/results/pandapower.md", "every network of pandapower", listing("networks of pandapower")},
+	{"docs/results/networks.md", "every file of MATPOWER", listing("files of MATPOWER")},
 	{"docs/results/networks.md", "beside other solvers", shown(timedOf("opf"), foundOptima)},
 	{"docs/results/networks.md", "networks of PGLib", shown(last[optima.OptimalFlows], optimalFlows)},
 	{"docs/results/networks.md", "networks of PGLib beside IPOPT", shown(timedOf(peerrecord.OpFirst), besideIPOPT)},

@@ -303,6 +303,20 @@ func optimaSection(p *peerrecord.Record) report.Section {
 	return s
 }
 
+// listing is the table of many networks of a kind.
+func listing(kind string) func(d devices) string {
+	return func(d devices) string {
+		for _, r := range d {
+			for _, l := range report.Of[peerrecord.Listing](r) {
+				if l.Kind == kind {
+					return report.Tables(report.Section{Rows: append([][]string{l.Columns}, l.Rows...), Provenance: fmt.Sprintf("Commit %s, beside version %s, %s.", l.Commit, l.Note, l.Device)})
+				}
+			}
+		}
+		return noRecord
+	}
+}
+
 // pandapower are the tables of a run: power flows, optima, and what either does not solve.
 func pandapower(p *peerrecord.BesidePandapower) string {
 	numba := "without numba"

@@ -243,6 +243,7 @@ var kinds = []kind{
 	declared[deadline.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
 	declared("bench record", "", (*peerrecord.Benchmarked).Check, nil, "benchmarks"),
 	declared[peerrecord.LearnedFlows]("learned optimal power flows", "", nil, nil, "recipes", "rows"),
+	declared("networks in a listing", "", (*peerrecord.Listing).Check, nil, "listing", "columns"),
 	declared[peerrecord.BesidePandapower]("peers of pandapower", "", nil, nil, "peer", "rows"),
 }
 

@@ -7,7 +7,7 @@
 The network's element models, and what is written to its result tables, are pandapower's own:
 it makes the arrays that its solvers work on and the admittances of their branches, gpc takes
 the place of the solver, and pandapower reads the result tables from the arrays. So columns,
-units and signs are pandapower's. What gpc does not solve is refused by name; docs/how-to/networks.md
+units and signs are pandapower's. What gpc does not solve is refused by name; docs/how-to/from-pandapower.md
 has the list, and how results and times compare.
 """
 
@@ -52,6 +52,9 @@ _NO_LIMIT = 0.999e9
 # A branch with a rating from here on has none to PYPOWER's optimal power flow.
 _NO_RATING = 1e10
 
+# Most iterations that pandapower's "auto" stands for: a step is short where a full one would leave the network's solution.
+_ROUNDS = 100
+
 # Without it pandapower warns at every call, unless told not to want it.
 _NUMBA = importlib.util.find_spec("numba") is not None
 
@@ -87,7 +90,7 @@ def runpp(net: Any, **kwargs: Any) -> None:
                 lib.gpc_grid_flow, grid.handle,
                 text({
                     "given": given, "enforce_q": bool(options["enforce_q_lims"]), "tolerance": options["tolerance_mva"] / float(ppci["baseMVA"]),
-                    "max_iterations": 0 if rounds == "auto" else int(rounds),
+                    "max_iterations": _ROUNDS if rounds == "auto" else int(rounds),
                 }),
                 address(voltages), len(voltages), long=True,
             ))

@@ -84,5 +84,5 @@ def test_baseline(small, monkeypatch, capsys):
 
 @pytest.mark.skipif(importlib.util.find_spec("pandapower") is None, reason="needs pandapower")
 def test_pandapower(small):
-    for snippet in blocks("docs/how-to/networks.md"):
+    for snippet in blocks("docs/how-to/from-pandapower.md"):
         subprocess.run([sys.executable, "-c", snippet], check=True)

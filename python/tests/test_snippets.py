@@ -15,7 +15,7 @@ SMALL = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target":
 EXTRA = ("gymnasium", "pandapower")  # packages that a page says are to be installed
 SWITCHED = "docs/tutorials/switched.md"  # whose references of whole days take long
 FEWER = {SWITCHED: {"scenarios": 2, "starts": 1, "test_starts": 1}}
-PANDAPOWER = "docs/how-to/networks.md"  # whose snippet test_pandapower.py runs
+PANDAPOWER = "docs/how-to/from-pandapower.md"  # whose snippet test_pandapower.py runs
 
 
 def python_of(page):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares every network of pandapower.networks, and every table of elements, through both doors with pandapower itself.
 
-    doors.py --out pandapower-doors.json [--networks case9,iceland]
+    doors.py --out pandapower-doors.json [--networks "case9;iceland"]
 
 runpp stands beside gpc.pandapower.runpp and grid.pf(grid.network(net)), runopp beside gpc.pandapower.runopp and
-grid.opf, and pandapower's run_contingency with pandapower's power flow beside the same with gpc's. Differences are the
+grid.opf, and either's power flow without one line at a time, which pandapower's run_contingency is made of. Differences are the
 largest of all rows and columns: of voltages in pu and degrees, of powers in MW and MVAr, of an optimum's cost relative
 to it. A network that is refused has the refusal. `make docs` writes the table of docs/results/pandapower.md.
 """
@@ -24,14 +24,13 @@ logging.disable(logging.CRITICAL)
 
 import pandapower as pp  # noqa: E402
 import pandapower.networks as pn  # noqa: E402
-from pandapower.contingency import run_contingency  # noqa: E402
 
 import gpc  # noqa: E402
 import gpc.grid as grid  # noqa: E402
 import gpc.pandapower as gp  # noqa: E402
 
-# Most lines and transformers whose outages are compared, and buses up to which optima are.
-OUTAGES, BUSES = 60, 3500
+# Most lines whose outages are compared, in networks of up to 500 buses and beyond, and buses up to which optima are.
+OUTAGES, FEW, BUSES = 40, 2, 3500
 STD_LINE = "149-AL1/24-ST1A 110.0"
 
 
@@ -258,50 +257,78 @@ def optimum(net):
 
 
 def contingency(net):
-    """pandapower's own contingency analysis with either power flow; the largest differences of its extremes."""
-    cases = {"line": {"index": list(net.line.index[net.line.in_service.astype(bool)])[:OUTAGES]}}
-    if not cases["line"]["index"]:
+    """Power flows without one line at a time, as run_contingency has them: how many either program solves, and the largest
+    difference of voltages where both do. grid.outages is there for the whole table."""
+    index = list(net.line.index[net.line.in_service.astype(bool)])[: OUTAGES if len(net.bus) <= 500 else FEW]
+    if not index:
         return {}
-    both = []
-    for run, options in ((pp.runpp, {"numba": False, "tolerance_mva": 1e-9, "max_iteration": 30}), (gp.runpp, {})):
-        try:
-            both.append(run_contingency(copy.deepcopy(net), cases, pf_options=options, pf_options_nminus1=options, contingency_evaluation_function=run))
-        except Exception as e:
-            both.append(refusal(e))
-    theirs, ours = both
-    row = {"outages": len(cases["line"]["index"])}
-    if isinstance(theirs, str):
-        row["peer_failed"] = theirs
-        theirs = None
-    if isinstance(ours, str):
-        row["contingency"] = ours
-    elif theirs is not None:
-        worst = 0.0
-        for table in theirs:
-            for key, x in theirs[table].items():
-                if key.startswith(("max_", "min_")) and np.asarray(x).dtype.kind == "f":
-                    y = np.asarray(ours[table][key])
-                    if (np.isnan(x) != np.isnan(y)).any():
-                        row["contingency"] = f"{table} {key} has NaN in other places"
-                        return row
-                    scale = 100.0 if "percent" in key else 1.0
-                    with np.errstate(invalid="ignore"):
-                        worst = max(worst, float(np.nanmax(np.abs(np.asarray(x) - y), initial=0)) / scale)
-        row["contingency"] = worst
+    row = {"outages": len(index), "both": 0, "ours_alone": 0, "peer_alone": 0, "pu": 0.0}
+    for line in index:
+        solved = []
+        for run, options in ((pp.runpp, {"numba": False, "tolerance_mva": 1e-10, "max_iteration": 30}), (gp.runpp, {"tolerance_mva": 1e-10})):
+            tried = copy.deepcopy(net)
+            tried.line.loc[line, "in_service"] = False
+            try:
+                run(tried, **options)
+                solved.append(tried)
+            except pp.LoadflowNotConverged:
+                solved.append(None)
+            except Exception as e:
+                return {**row, "refused": refusal(e)}
+        theirs, ours = solved
+        if theirs is not None and ours is not None:
+            row["both"] += 1
+            row["pu"] = max(row["pu"], differences(ours, theirs)["pu"])
+        elif theirs is not None or ours is not None:
+            row["ours_alone" if ours is not None else "peer_alone"] += 1
     try:
-        a = grid.outages(copy.deepcopy(net), "branches")
-        row["outages_door"] = len(a.outages)
+        row["outages_door"] = len(grid.outages(copy.deepcopy(net), "branches").outages)
     except Exception as e:
         row["outages_door"] = refusal(e)
     return row
 
 
+def cells(row):
+    """The row of a table: differences, or in words what either does not solve."""
+    flow, optimum, out = row["flow"], row["optimum"], row["contingency"]
+
+    def voltage(x):
+        if isinstance(x, dict):
+            return f"{x['pu']:.0e}"
+        return "pandapower fails" if x == "solved" else brief(x)
+
+    def cost(x):
+        if isinstance(x, dict):
+            return f"{x['relative']:.0e}" if "relative" in x else "gpc alone"
+        return "–" if x is None else ("neither" if "peer_cost" not in optimum and not x.startswith("InputError") else brief(x))
+    if "refused" in out:
+        lines = brief(out["refused"])
+    elif out:
+        lines = f"{out['both']}, {out['ours_alone']}, {out['peer_alone']}; {out['pu']:.0e} pu"
+    else:
+        lines = "–"
+    ours = flow["runpp"]
+    if "peer_failed" in flow and ours != "solved":
+        return [row["network"], str(row["buses"]), "neither", "neither", *[cost(optimum.get(k)) for k in ("runopp", "opf")], lines]
+    return [row["network"], str(row["buses"]), voltage(ours), voltage(flow["pf"]), *[cost(optimum.get(k)) for k in ("runopp", "opf")], lines]
+
+
+def brief(refused):
+    """A refusal without what is said of every one."""
+    if not refused.startswith("InputError: "):
+        return refused.split(":")[-1].strip()
+    named = refused.removeprefix("InputError: ").removeprefix("no optimal power flow of this net: ")
+    for start in ("runpp: ", "runopp: ", "network: "):
+        named = named.removeprefix(start)
+    return "refused: " + named.split(":")[0].strip()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", required=True, help="file for the record")
-    p.add_argument("--networks", default="", help="names separated by commas (default: all, and the tables of elements)")
+    p.add_argument("--networks", default="", help="names separated by semicolons (default: all, and the tables of elements)")
     a = p.parse_args()
-    chosen = a.networks.split(",") if a.networks else None
+    chosen = a.networks.split(";") if a.networks else None
     sources = {**{name: f for name, f in networks().items()}, **{name: (lambda add=add: with_element(add)) for name, add in ELEMENTS.items()}}
     rows = []
     for name, make in sources.items():
@@ -322,7 +349,11 @@ def main():
         row["contingency"] = contingency(net) if len(net.bus) <= BUSES else {}
         rows.append(row)
         print("peers:", json.dumps(row, ensure_ascii=False), file=sys.stderr, flush=True)
-    record = {"device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"], "peer": f"pandapower {pp.__version__}", "rows": rows}
+    record = {
+        "listing": "networks of pandapower", "device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"],
+        "note": f"{pp.__version__}", "columns": ["network", "buses", "`runpp`, pu", "`grid.pf`, pu", "`runopp`, of the cost", "`grid.opf`, of the cost", "lines out: both, gpc alone, pandapower alone"],
+        "rows": [cells(row) for row in rows if "buses" in row],
+    }
     with open(a.out, "w", encoding="utf-8") as f:
         f.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
