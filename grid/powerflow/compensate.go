@@ -7,11 +7,11 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Compensation ends after compensatedSteps since the last switch of buses, or where a step does not halve the mismatch. After a
-// switch slowSteps may: the first step leaves what the other mismatches do to the switched rows.
+// Compensation ends after compensatedSteps since the last switch of buses, or at the slowSteps-th of them that does not halve the
+// mismatch. New factors cost more than these steps.
 const (
 	compensatedSteps = 15
-	slowSteps        = 2
+	slowSteps        = 3
 )
 
 // restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
@@ -58,7 +58,7 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 	}
 	o.lengths = o.lengths[:0]
 	if r := o.responses; r != nil {
-		r.switched = r.switched[:0]
+		r.reset()
 	}
 	steps, slow := 0, 0 // since the last switch
 	for previous := o.firstMismatch(c); ; previous = out.Mismatch {
@@ -78,20 +78,20 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 				return true
 			}
 			if switched {
-				if !o.responses.follow(o, c, factors) {
+				if factors, ok = o.responses.follow(o, c); !ok {
 					return false
 				}
 				o.responses.release(s)
 				s.inject()
 				out.Mismatch, out.MismatchBus = o.mismatch()
-				o.lengths, steps, slow = o.lengths[:0], 0, slowSteps
+				o.lengths, steps, slow = o.lengths[:0], 0, 0
 				continue
 			}
 		}
 		if !(out.Mismatch < previous/2) {
-			slow--
+			slow++
 		}
-		if steps++; slow < 0 || steps == compensatedSteps {
+		if steps++; slow == slowSteps || steps == compensatedSteps {
 			return false
 		}
 	}
@@ -158,10 +158,13 @@ func (o *Outages) solve(c *change, factors *smallLU) {
 	x := lu.rhs
 	lu.forward()
 	u := o.branchValues(x)
+	if o.responses != nil {
+		o.responses.solve(x, &u)
+	}
 	y := c.times(&u)
 	factors.solve(&y)
 	if o.responses != nil {
-		o.responses.solve(x, &u, &y)
+		o.responses.take(x, &y)
 	}
 	for _, k := range o.path {
 		z := &o.lowerHalves[k]
@@ -244,7 +247,6 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 		o.lowerHalves[c.row[j]/2][index], o.upperHalves[c.row[j]/2][index] = 1, 1
 	}
 	o.s.lu.halves(o.lowerHalves, o.upperHalves, o.path)
-	var small [columns][columns]float64
 	inverse := &c.inverse
 	for _, k := range o.path {
 		l, r := &o.lowerHalves[k], &o.upperHalves[k]
@@ -254,6 +256,12 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 			}
 		}
 	}
+	return c.factor(inverse)
+}
+
+// factor factors I + C·Z.
+func (c *change) factor(inverse *[columns][columns]float64) (*smallLU, bool) {
+	var small [columns][columns]float64
 	for i := range c.n {
 		for j := range c.n {
 			for k := range c.n {

@@ -31,7 +31,7 @@ type Outages struct {
 	lowerHalves, upperHalves []half    // the halves of the inverse base Jacobian at the changed rows, by position
 	path                     []int32   // their positions that are not zero
 	steps                    [][]float64
-	lengths                  []float64 // squared, of these steps
+	lengths                  []float64  // squared, of these steps
 	responses                *responses // with enforced reactive limits
 	dead                     []bool     // buses of islands without a reference
 	bridges                  []bool
