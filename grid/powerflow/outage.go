@@ -45,8 +45,8 @@ type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int32
-	// Compensated says that the base factors served.
-	Compensated bool
+	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
+	Compensated, Lanes bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
 	Balance bool
 }

@@ -117,7 +117,7 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, visit func(k int
 					remaining = append(remaining, k)
 					continue
 				}
-				out.Iterations = o.w.steps[lane]
+				out.Iterations, outage.Lanes = o.w.steps[lane], true
 			case worst-worst == 0:
 				o.w.Voltages(lane, o.vm, o.va)
 				var err error
