@@ -34,8 +34,9 @@ func (o *Outages) restoreBase() bool {
 }
 
 // compensate iterates with the base factors, corrected by the outage's change of the Jacobian at the base solution.
-// It reports whether that found a power flow within enforced reactive limits.
-func (o *Outages) compensate(branch int, out *Solution) bool {
+// It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a power flow
+// within enforced ones.
+func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	s := o.s
 	if !o.restoreBase() {
 		return false
@@ -60,18 +61,18 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 	if r := o.responses; r != nil {
 		r.reset()
 	}
-	steps, slow := 0, 0 // since the last switch
-	for previous := o.firstMismatch(c); ; previous = out.Mismatch {
-		o.solve(c, factors)
-		o.freezeIsland()
-		o.broyden()
-		out.Iterations++
-		scale := s.step()
-		s.rotate(scale)
-		o.addStep(scale)
-		s.inject()
+	out.Mismatch = o.firstMismatch(c)
+	if start != nil {
+		copy(s.vm, start.Vm)
+		copy(s.va, start.Va)
+		s.evaluate()
 		out.Mismatch, out.MismatchBus = o.mismatch()
-		if out.Mismatch <= max(tolerance, o.switchMismatch()) {
+		out.Iterations = start.Steps
+	}
+	small := max(tolerance, o.switchMismatch())
+	steps, slow := 0, 0 // since the last switch
+	for evaluated := start != nil; ; evaluated = true {
+		if evaluated && out.Mismatch <= small {
 			switched := o.opt.EnforceQ && s.enforce(out)
 			if !switched && out.Mismatch <= tolerance {
 				out.Status = Converged
@@ -85,13 +86,21 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 				s.inject()
 				out.Mismatch, out.MismatchBus = o.mismatch()
 				o.lengths, steps, slow = o.lengths[:0], 0, 0
-				continue
 			}
 		}
-		if !(out.Mismatch < previous/2) {
+		previous := out.Mismatch
+		o.solve(c, factors)
+		o.freezeIsland()
+		o.broyden()
+		out.Iterations++
+		scale := s.step()
+		s.rotate(scale)
+		o.addStep(scale)
+		s.inject()
+		if out.Mismatch, out.MismatchBus = o.mismatch(); !(out.Mismatch < previous/2) {
 			slow++
 		}
-		if steps++; slow == slowSteps || steps == compensatedSteps {
+		if steps++; !(out.Mismatch <= small) && (slow == slowSteps || steps == compensatedSteps) {
 			return false
 		}
 	}

@@ -164,17 +164,18 @@ func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
 	return o.branch(branch, nil, out)
 }
 
-// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch, that found no power
-// flow.
+// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch. It found no power flow, or
+// one beyond reactive limits.
 type Attempt struct {
 	Vm, Va []float64 // by bus
 	Steps  int
+	Solved bool
 }
 
-// Retry is Branch after an attempt of Newton's method: compensation is tried, else the attempt is the result. With
-// EnforceQ it is Branch.
+// Retry is Branch after an attempt of Newton's method. One that is solved is gone on with. Of another one compensation is
+// tried, else the attempt is the result; with EnforceQ it is Branch.
 func (o *Outages) Retry(branch int, attempt Attempt, out *Solution) (Outage, error) {
-	if o.opt.EnforceQ {
+	if o.opt.EnforceQ && !attempt.Solved {
 		return o.Branch(branch, out)
 	}
 	return o.branch(branch, &attempt, out)
@@ -215,7 +216,11 @@ func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, e
 		result.Islanded = o.island(branch)
 	}
 	o.markIsland(result.Islanded)
-	if o.compensate(branch, out) {
+	var start *Attempt
+	if attempt != nil && attempt.Solved {
+		start, attempt = attempt, nil
+	}
+	if o.compensate(branch, start, out) {
 		result.Compensated = true
 		o.finish(out)
 		o.clearIsland(result.Islanded, out)
