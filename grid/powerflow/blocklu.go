@@ -41,8 +41,8 @@ func newBlockLU(n int, edges [][2]int) *blockLU {
 	for v, k := range order.Position {
 		f.place[v] = int32(k)
 	}
-	for k, below := range order.Below {
-		for _, r := range below {
+	for k, column := range order.Below {
+		for _, r := range column {
 			f.row = append(f.row, int32(r))
 		}
 		f.start[k+1] = int32(len(f.row))

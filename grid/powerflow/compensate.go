@@ -298,7 +298,7 @@ type change struct {
 	row      [columns]int
 	entries  [columns][columns]float64
 	mismatch [columns]float64
-	// reactive are the entries of the reactive balances' rows, also of those that the base does not have; inverse is
+	// reactive are the entries of the reactive balances' rows, also of those that the base does not have. inverse is
 	// the inverse base Jacobian in these rows and columns.
 	reactive, inverse [columns][columns]float64
 }

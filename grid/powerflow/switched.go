@@ -9,23 +9,23 @@ import (
 )
 
 // responses serve power flows with the base factors after buses have switched between PV and PQ. A switch replaces a
-// row of the base Jacobian A·B, the identity's by that of the reactive balance or the other way round. With the
-// changes D of all rows, those of the branch that is out and of the switched buses, the solution of the changed
-// Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x), as in Outages.solve. What belongs to the base is kept.
+// row of the base Jacobian A·B, the identity's by that of the reactive balance or the other way round. D are the
+// changes of all rows, those of the branch that is out and of the switched buses. As in Outages.solve, the solution of
+// the changed Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x). What belongs to the base is kept.
 type responses struct {
-	buses   []int32 // that may switch
-	number  []int32 // by bus, among these
-	rows    [][]entry
-	left    []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
-	right   []sparse    // A⁻¹eⱼ
-	of      [][]float64 // their products, by j and i; NaN until they are needed
-	x       []float64   // zeros, two numbers a position
-	visited []bool      // by position
+	buses    []int32 // that may switch
+	number   []int32 // by bus, among these
+	rows     [][]entry
+	left     []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
+	right    []sparse    // A⁻¹eⱼ
+	products [][]float64 // of these, by j and i; NaN until they are needed
+	x        []float64   // zeros, two numbers a position
+	visited  []bool      // by position
 	// The buses whose kind is not the base's, and the factors of their part of the matrix.
 	switched []int32
 	factors  dense.LU
-	// At the branch's rows: for each switched bus, what a unit at its row does there; and the matrix' inverse times what
-	// a unit at each of the branch's rows does at the switched buses.
+	// response is what a unit at the row of each switched bus does at the branch's rows. inverse is the matrix' inverse
+	// times what a unit at each of the branch's rows does at the switched buses.
 	response [][columns]float64
 	inverse  [columns][]float64
 	y        []float64
@@ -92,16 +92,16 @@ func (s *Solver) newResponses() *responses {
 		}
 	}
 	n := len(r.buses)
-	r.left, r.right, r.of = make([]sparse, n), make([]sparse, n), make([][]float64, n)
+	r.left, r.right, r.products = make([]sparse, n), make([]sparse, n), make([][]float64, n)
 	return r
 }
 
 // use computes a bus's vectors.
 func (r *responses) use(s *Solver, m int32) {
-	if r.of[m] != nil {
+	if r.products[m] != nil {
 		return
 	}
-	r.of[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
+	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
 	k := s.position[r.buses[m]]
 	r.x[2*k+1] = 1
 	r.right[m] = r.eliminate(s, []int32{k}, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
@@ -126,8 +126,8 @@ func (r *responses) use(s *Solver, m int32) {
 	})
 }
 
-// eliminate calls step at all positions on the paths of these to the root, with the position's blocks, inverse pivot
-// and numbers, and takes the vector out of x.
+// eliminate calls step at all positions on the paths of these to the root. It gets the position's blocks, its inverse
+// pivot and its numbers. The vector is taken out of x.
 func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
 	lu := s.lu
 	for _, k := range positions {
@@ -158,8 +158,8 @@ func (r *responses) reset() {
 	r.factors.Resize(0)
 }
 
-// follow factors the matrix of the buses whose kind is not the base's, and that of the branch's rows in what is left;
-// false where that is singular.
+// follow factors the matrix of the buses whose kind is not the base's, and that of the branch's rows in what remains. It
+// returns false where that is singular.
 func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 	s := o.s
 	r.switched = r.switched[:0]
@@ -194,7 +194,7 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		r.right[m].add(1, r.x)
 		r.response = append(r.response, o.branchValues(r.x))
 		for _, i := range r.switched {
-			if x := &r.of[m][i]; math.IsNaN(*x) {
+			if x := &r.products[m][i]; math.IsNaN(*x) {
 				*x = r.left[i].times(r.x)
 			}
 		}
@@ -204,7 +204,7 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 	for t, m := range r.switched {
 		row := r.factors.Row(t)
 		for j, i := range r.switched {
-			row[j] = r.of[i][m]
+			row[j] = r.products[i][m]
 		}
 		row[t]++
 	}
@@ -228,7 +228,7 @@ func (v *sparse) clear(x []float64) {
 	}
 }
 
-// solve begins a solve with x, which is A⁻¹ times the right-hand side: it takes what the switched buses do out of u, the
+// solve begins a solve with x, which is A⁻¹ times the right-hand side. It takes what the switched buses do out of u, the
 // branch's part of B⁻¹x.
 func (r *responses) solve(x []float64, u *[columns]float64) {
 	r.y = r.y[:0]
@@ -243,7 +243,7 @@ func (r *responses) solve(x []float64, u *[columns]float64) {
 	}
 }
 
-// take ends it with the solution y for the branch's rows: it takes the switched rows' part out of x.
+// take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
 func (r *responses) take(x []float64, y *[columns]float64) {
 	for t, m := range r.switched {
 		v := r.y[t]
