@@ -3,6 +3,8 @@ package powerflow
 import (
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/grid/internal/elimination"
 )
 
 // blockLU factorises a sparse matrix of 2×2 blocks whose pattern is symmetric,
@@ -33,27 +35,16 @@ func (f *blockLU) lower(t int32) int32 { return int32(f.n) + 2*t + 1 }
 
 // newBlockLU analyses the matrix whose off-diagonal blocks are (i, j) and
 // (j, i) for each edge; edges may repeat.
-func newBlockLU(n int, edges [][2]int32) *blockLU {
-	adjacency := make([][]int32, n)
-	for _, e := range edges {
-		adjacency[e[0]] = append(adjacency[e[0]], e[1])
-		adjacency[e[1]] = append(adjacency[e[1]], e[0])
-	}
-	for i, a := range adjacency {
-		slices.Sort(a)
-		adjacency[i] = slices.Compact(a)
-	}
-	order, eliminated := minimumDegree(adjacency)
+func newBlockLU(n int, edges [][2]int) *blockLU {
+	order := elimination.MinimumDegree(n, edges, nil)
 	f := &blockLU{n: n, place: make([]int32, n), start: make([]int32, n+1)}
-	for k, v := range order {
+	for v, k := range order.Position {
 		f.place[v] = int32(k)
 	}
-	for k, neighbours := range eliminated {
-		from := len(f.row)
-		for _, w := range neighbours {
-			f.row = append(f.row, f.place[w])
+	for k, column := range order.Below {
+		for _, r := range column {
+			f.row = append(f.row, int32(r))
 		}
-		slices.Sort(f.row[from:])
 		f.start[k+1] = int32(len(f.row))
 	}
 	f.data = make([]float64, 4*(n+2*len(f.row)))

@@ -15,11 +15,11 @@ func TestFactorsSolve(t *testing.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		count := rapid.IntRange(0, 3*n).Draw(t, "edges")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		var edges [][2]int32
+		var edges [][2]int
 		for range count {
 			i, j := rng.IntN(n), rng.IntN(n)
 			if i != j {
-				edges = append(edges, [2]int32{int32(i), int32(j)})
+				edges = append(edges, [2]int{i, j})
 			}
 		}
 		f := newBlockLU(n, edges)
@@ -44,8 +44,8 @@ func TestFactorsSolve(t *testing.T) {
 			set(int32(i), int32(i))
 		}
 		for _, e := range edges {
-			set(e[0], e[1])
-			set(e[1], e[0])
+			set(int32(e[0]), int32(e[1]))
+			set(int32(e[1]), int32(e[0]))
 		}
 		rhs := make([]float64, 2*n)
 		for i := range rhs {
@@ -121,9 +121,9 @@ func TestSingularPivotIsSeen(t *testing.T) {
 func TestATreeHasNoFill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n = 200
-	var edges [][2]int32
+	var edges [][2]int
 	for i := 1; i < n; i++ {
-		edges = append(edges, [2]int32{int32(i), int32(rng.IntN(i))})
+		edges = append(edges, [2]int{i, rng.IntN(i)})
 	}
 	if f := newBlockLU(n, edges); len(f.row) != n-1 {
 		t.Errorf("%d blocks a side for a tree of %d edges", len(f.row), n-1)

@@ -7,11 +7,11 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Compensation ends after compensatedSteps since the last switch of buses, or where a step does not halve the mismatch. After a
-// switch slowSteps may: the first step leaves what the other mismatches do to the switched rows.
+// Compensation ends after compensatedSteps since the last switch of buses, or at the slowSteps-th of them that does not halve the
+// mismatch. New factors cost more than these steps.
 const (
 	compensatedSteps = 15
-	slowSteps        = 2
+	slowSteps        = 3
 )
 
 // restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
@@ -34,8 +34,9 @@ func (o *Outages) restoreBase() bool {
 }
 
 // compensate iterates with the base factors, corrected by the outage's change of the Jacobian at the base solution.
-// It reports whether that found a power flow within enforced reactive limits.
-func (o *Outages) compensate(branch int, out *Solution) bool {
+// It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a power flow
+// within enforced ones.
+func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	s := o.s
 	if !o.restoreBase() {
 		return false
@@ -58,10 +59,36 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 	}
 	o.lengths = o.lengths[:0]
 	if r := o.responses; r != nil {
-		r.switched = r.switched[:0]
+		r.reset()
 	}
+	out.Mismatch = o.firstMismatch(c)
+	if start != nil {
+		copy(s.vm, start.Vm)
+		copy(s.va, start.Va)
+		s.evaluate()
+		out.Mismatch, out.MismatchBus = o.mismatch()
+		out.Iterations = start.Steps
+	}
+	small := max(tolerance, o.switchMismatch())
 	steps, slow := 0, 0 // since the last switch
-	for previous := o.firstMismatch(c); ; previous = out.Mismatch {
+	for evaluated := start != nil; ; evaluated = true {
+		if evaluated && out.Mismatch <= small {
+			switched := o.opt.EnforceQ && s.enforce(out)
+			if !switched && out.Mismatch <= tolerance {
+				out.Status = Converged
+				return true
+			}
+			if switched {
+				if factors, ok = o.responses.follow(o, c); !ok {
+					return false
+				}
+				o.responses.release(s)
+				s.inject()
+				out.Mismatch, out.MismatchBus = o.mismatch()
+				o.lengths, steps, slow = o.lengths[:0], 0, 0
+			}
+		}
+		previous := out.Mismatch
 		o.solve(c, factors)
 		o.freezeIsland()
 		o.broyden()
@@ -70,28 +97,10 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 		s.rotate(scale)
 		o.addStep(scale)
 		s.inject()
-		out.Mismatch, out.MismatchBus = o.mismatch()
-		if out.Mismatch <= max(tolerance, o.switchMismatch()) {
-			switched := o.opt.EnforceQ && s.enforce(out)
-			if !switched && out.Mismatch <= tolerance {
-				out.Status = Converged
-				return true
-			}
-			if switched {
-				if !o.responses.follow(o, c, factors) {
-					return false
-				}
-				o.responses.release(s)
-				s.inject()
-				out.Mismatch, out.MismatchBus = o.mismatch()
-				o.lengths, steps, slow = o.lengths[:0], 0, slowSteps
-				continue
-			}
+		if out.Mismatch, out.MismatchBus = o.mismatch(); !(out.Mismatch < previous/2) {
+			slow++
 		}
-		if !(out.Mismatch < previous/2) {
-			slow--
-		}
-		if steps++; slow < 0 || steps == compensatedSteps {
+		if steps++; !(out.Mismatch <= small) && (slow == slowSteps || steps == compensatedSteps) {
 			return false
 		}
 	}
@@ -158,10 +167,13 @@ func (o *Outages) solve(c *change, factors *smallLU) {
 	x := lu.rhs
 	lu.forward()
 	u := o.branchValues(x)
+	if o.responses != nil {
+		o.responses.solve(x, &u)
+	}
 	y := c.times(&u)
 	factors.solve(&y)
 	if o.responses != nil {
-		o.responses.solve(x, &u, &y)
+		o.responses.take(x, &y)
 	}
 	for _, k := range o.path {
 		z := &o.lowerHalves[k]
@@ -244,7 +256,6 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 		o.lowerHalves[c.row[j]/2][index], o.upperHalves[c.row[j]/2][index] = 1, 1
 	}
 	o.s.lu.halves(o.lowerHalves, o.upperHalves, o.path)
-	var small [columns][columns]float64
 	inverse := &c.inverse
 	for _, k := range o.path {
 		l, r := &o.lowerHalves[k], &o.upperHalves[k]
@@ -254,6 +265,12 @@ func (o *Outages) newSmall(c *change) (*smallLU, bool) {
 			}
 		}
 	}
+	return c.factor(inverse)
+}
+
+// factor factors I + C·Z.
+func (c *change) factor(inverse *[columns][columns]float64) (*smallLU, bool) {
+	var small [columns][columns]float64
 	for i := range c.n {
 		for j := range c.n {
 			for k := range c.n {
@@ -281,7 +298,7 @@ type change struct {
 	row      [columns]int
 	entries  [columns][columns]float64
 	mismatch [columns]float64
-	// reactive are the entries of the reactive balances' rows, also of those that the base does not have; inverse is
+	// reactive are the entries of the reactive balances' rows, also of those that the base does not have. inverse is
 	// the inverse base Jacobian in these rows and columns.
 	reactive, inverse [columns][columns]float64
 }

@@ -31,7 +31,7 @@ type Outages struct {
 	lowerHalves, upperHalves []half    // the halves of the inverse base Jacobian at the changed rows, by position
 	path                     []int32   // their positions that are not zero
 	steps                    [][]float64
-	lengths                  []float64 // squared, of these steps
+	lengths                  []float64  // squared, of these steps
 	responses                *responses // with enforced reactive limits
 	dead                     []bool     // buses of islands without a reference
 	bridges                  []bool
@@ -45,8 +45,8 @@ type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int32
-	// Compensated says that the base factors served.
-	Compensated bool
+	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
+	Compensated, Lanes bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
 	Balance bool
 }
@@ -164,17 +164,18 @@ func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
 	return o.branch(branch, nil, out)
 }
 
-// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch, that found no power
-// flow.
+// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch. It found no power flow, or
+// one beyond reactive limits.
 type Attempt struct {
 	Vm, Va []float64 // by bus
 	Steps  int
+	Solved bool
 }
 
-// Retry is Branch after an attempt of Newton's method: compensation is tried, else the attempt is the result. With
-// EnforceQ it is Branch.
+// Retry is Branch after an attempt of Newton's method. One that is solved is gone on with. Of another one compensation is
+// tried, else the attempt is the result; with EnforceQ it is Branch.
 func (o *Outages) Retry(branch int, attempt Attempt, out *Solution) (Outage, error) {
-	if o.opt.EnforceQ {
+	if o.opt.EnforceQ && !attempt.Solved {
 		return o.Branch(branch, out)
 	}
 	return o.branch(branch, &attempt, out)
@@ -215,7 +216,11 @@ func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, e
 		result.Islanded = o.island(branch)
 	}
 	o.markIsland(result.Islanded)
-	if o.compensate(branch, out) {
+	var start *Attempt
+	if attempt != nil && attempt.Solved {
+		start, attempt = attempt, nil
+	}
+	if o.compensate(branch, start, out) {
 		result.Compensated = true
 		o.finish(out)
 		o.clearIsland(result.Islanded, out)

@@ -270,10 +270,10 @@ func (s *Solver) analyse() {
 			buses = append(buses, int32(b))
 		}
 	}
-	var edges [][2]int32
+	var edges [][2]int
 	for _, p := range s.pairs {
 		if vertex[p.i] >= 0 && vertex[p.j] >= 0 {
-			edges = append(edges, [2]int32{vertex[p.i], vertex[p.j]})
+			edges = append(edges, [2]int{int(vertex[p.i]), int(vertex[p.j])})
 		}
 	}
 	s.lu = newBlockLU(len(buses), edges)

@@ -5,34 +5,30 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/simd/dense"
 )
 
 // responses serve power flows with the base factors after buses have switched between PV and PQ. A switch replaces a
-// row of the base Jacobian A·B, the identity's by that of the reactive balance or the other way round. With the
-// changes D of all rows, those of the branch that is out and of the switched buses, the solution of the changed
-// Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x), as in Outages.solve. What belongs to the base is kept.
+// row of the base Jacobian A·B, the identity's by that of the reactive balance or the other way round. D are the
+// changes of all rows, those of the branch that is out and of the switched buses. As in Outages.solve, the solution of
+// the changed Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x). What belongs to the base is kept.
 type responses struct {
 	buses    []int32 // that may switch
 	number   []int32 // by bus, among these
 	rows     [][]entry
 	left     []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
 	right    []sparse    // A⁻¹eⱼ
-	of       [][]float64 // their products, by j and i; NaN until they are needed
-	switched []switchedBus
-	x        []float64 // zeros, two numbers a position
-	visited  []bool    // by position
-}
-
-// switchedBus is a bus whose kind is not the base's, in the matrix I + D(A·B)⁻¹E of all switched ones, from which the
-// branch's rows are eliminated.
-type switchedBus struct {
-	number int32
-	lower  []float64 // its row of the matrix' L, without the diagonal
-	upper  []float64 // its column of U
-	// At the branch's rows: what the outage changes in the bus's change of its row; the branch's part of A⁻¹e times
-	// B⁻¹; the matrix' entries left of it, and above it after the elimination.
-	change, response, row, column [columns]float64
-	y                             float64
+	products [][]float64 // of these, by j and i; NaN until they are needed
+	x        []float64   // zeros, two numbers a position
+	visited  []bool      // by position
+	// The buses whose kind is not the base's, and the factors of their part of the matrix.
+	switched []int32
+	factors  dense.LU
+	// response is what a unit at the row of each switched bus does at the branch's rows. inverse is the matrix' inverse
+	// times what a unit at each of the branch's rows does at the switched buses.
+	response [][columns]float64
+	inverse  [columns][]float64
+	y        []float64
 }
 
 // entry is an entry of a row, by its place among the unknowns.
@@ -61,9 +57,6 @@ func (v *sparse) add(factor float64, x []float64) {
 		x[2*k+1] += factor * v.values[2*i+1]
 	}
 }
-
-// smallestPivot is the smallest pivot of the matrix of switched buses, relative to its entry.
-const smallestPivot = 1e-6
 
 // newResponses has the changes of rows at the base, which the solver holds.
 func (s *Solver) newResponses() *responses {
@@ -99,16 +92,16 @@ func (s *Solver) newResponses() *responses {
 		}
 	}
 	n := len(r.buses)
-	r.left, r.right, r.of = make([]sparse, n), make([]sparse, n), make([][]float64, n)
+	r.left, r.right, r.products = make([]sparse, n), make([]sparse, n), make([][]float64, n)
 	return r
 }
 
 // use computes a bus's vectors.
 func (r *responses) use(s *Solver, m int32) {
-	if r.of[m] != nil {
+	if r.products[m] != nil {
 		return
 	}
-	r.of[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
+	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
 	k := s.position[r.buses[m]]
 	r.x[2*k+1] = 1
 	r.right[m] = r.eliminate(s, []int32{k}, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
@@ -133,8 +126,8 @@ func (r *responses) use(s *Solver, m int32) {
 	})
 }
 
-// eliminate calls step at all positions on the paths of these to the root, with the position's blocks, inverse pivot
-// and numbers, and takes the vector out of x.
+// eliminate calls step at all positions on the paths of these to the root. It gets the position's blocks, its inverse
+// pivot and its numbers. The vector is taken out of x.
 func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
 	lu := s.lu
 	for _, k := range positions {
@@ -159,79 +152,73 @@ func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, b
 	return v
 }
 
-// follow factors the matrix of the buses whose kind is not the base's; false for a singular one.
-func (r *responses) follow(o *Outages, c *change, factors *smallLU) bool {
-	s, n := o.s, 0
-	in := make([]bool, len(r.buses))
-	for n < len(r.switched) {
-		m := r.switched[n].number
-		if b := r.buses[m]; s.kind[b] == o.kinds[b] {
-			break
-		}
-		in[m] = true
-		n++
-	}
-	r.switched = r.switched[:n]
-	for m, b := range r.buses {
-		if s.kind[b] != o.kinds[b] && !in[m] {
-			r.append(o, int32(m), c, factors)
-		}
-	}
-	for k := n; k < len(r.switched); k++ {
-		t := &r.switched[k]
-		for i := range k {
-			e := &r.switched[i]
-			t.upper = append(t.upper, r.entry(e, t)-dot(e.lower, t.upper))
-		}
-		for i := range k {
-			e := &r.switched[i]
-			t.lower = append(t.lower, (r.entry(t, e)-dot(t.lower, e.upper))/e.upper[i])
-		}
-		diagonal := 1 + r.entry(t, t)
-		pivot := diagonal - dot(t.lower, t.upper)
-		if !(math.Abs(pivot) > smallestPivot*math.Abs(diagonal)) {
-			return false
-		}
-		t.upper = append(t.upper, pivot)
-	}
-	return true
+// reset has no switched bus.
+func (r *responses) reset() {
+	r.switched, r.response = r.switched[:0], r.response[:0]
+	r.factors.Resize(0)
 }
 
-// append adds a bus to the switched ones.
-func (r *responses) append(o *Outages, m int32, c *change, factors *smallLU) {
-	s, n := o.s, len(r.switched)
-	r.use(s, m)
-	r.switched = slices.Grow(r.switched, 1)[:n+1]
-	t := &r.switched[n]
-	*t = switchedBus{number: m, lower: t.lower[:0], upper: t.upper[:0]}
-	place := 2*int(s.position[r.buses[m]]) + 1
-	for i := range c.n {
-		if c.row[i] == place {
-			t.change = c.reactive[i]
+// follow factors the matrix of the buses whose kind is not the base's, and that of the branch's rows in what remains. It
+// returns false where that is singular.
+func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
+	s := o.s
+	r.switched = r.switched[:0]
+	for m, b := range r.buses {
+		if s.kind[b] != o.kinds[b] {
+			r.use(s, int32(m))
+			r.switched = append(r.switched, int32(m))
 		}
 	}
-	if s.kind[r.buses[m]] == network.PV {
-		for i := range t.change {
-			t.change[i] *= -1
+	for i := 1; i < c.n; i += 2 {
+		if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
+			c.entries[i] = [columns]float64{}
 		}
 	}
-	r.left[m].add(1, r.x)
-	for _, k := range o.path {
-		for i := range columns {
-			t.row[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
+	n := len(r.switched)
+	for i := range r.inverse {
+		r.inverse[i] = slices.Grow(r.inverse[i][:0], n)[:n]
+	}
+	r.response = r.response[:0]
+	for t, m := range r.switched {
+		var row [columns]float64
+		r.left[m].add(1, r.x)
+		for _, k := range o.path {
+			for i := range columns {
+				row[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
+			}
+		}
+		r.left[m].clear(r.x)
+		for i, v := range row {
+			r.inverse[i][t] = v
+		}
+		r.right[m].add(1, r.x)
+		r.response = append(r.response, o.branchValues(r.x))
+		for _, i := range r.switched {
+			if x := &r.products[m][i]; math.IsNaN(*x) {
+				*x = r.left[i].times(r.x)
+			}
+		}
+		r.right[m].clear(r.x)
+	}
+	r.factors.Resize(n)
+	for t, m := range r.switched {
+		row := r.factors.Row(t)
+		for j, i := range r.switched {
+			row[j] = r.products[i][m]
+		}
+		row[t]++
+	}
+	r.factors.Factor()
+	remaining := c.inverse
+	for i, v := range r.inverse {
+		r.factors.Solve(v)
+		for t, x := range v {
+			for j, w := range r.response[t] {
+				remaining[j][i] -= w * x
+			}
 		}
 	}
-	r.left[m].clear(r.x)
-	for j := range columns {
-		for i := range columns {
-			t.row[j] += t.change[i] * c.inverse[i][j]
-		}
-	}
-	r.right[m].add(1, r.x)
-	t.response = o.branchValues(r.x)
-	r.right[m].clear(r.x)
-	t.column = c.times(&t.response)
-	factors.solve(&t.column)
+	return c.factor(&remaining)
 }
 
 // clear zeroes the positions of v in x.
@@ -241,56 +228,37 @@ func (v *sparse) clear(x []float64) {
 	}
 }
 
-// entry is that of the matrix at row i and column j, without the identity's.
-func (r *responses) entry(i, j *switchedBus) float64 {
-	x := r.of[j.number][i.number]
-	if math.IsNaN(x) {
-		r.right[j.number].add(1, r.x)
-		for k := range r.switched {
-			if x := &r.of[j.number][r.switched[k].number]; math.IsNaN(*x) {
-				*x = r.left[r.switched[k].number].times(r.x)
-			}
+// solve begins a solve with x, which is A⁻¹ times the right-hand side. It takes what the switched buses do out of u, the
+// branch's part of B⁻¹x.
+func (r *responses) solve(x []float64, u *[columns]float64) {
+	r.y = r.y[:0]
+	for _, m := range r.switched {
+		r.y = append(r.y, r.left[m].times(x))
+	}
+	r.factors.Solve(r.y)
+	for t, y := range r.y {
+		for i, w := range r.response[t] {
+			u[i] -= w * y
 		}
-		r.right[j.number].clear(r.x)
-		x = r.of[j.number][i.number]
 	}
-	for k := range columns {
-		x += i.change[k]*j.response[k] - i.row[k]*j.column[k]
-	}
-	return x
 }
 
-// solve takes the switched rows' part out of x, which is A⁻¹ times the right-hand side. u is the branch's part of B⁻¹x,
-// and y the solution for the branch's rows, which it corrects.
-func (r *responses) solve(x []float64, u, y *[columns]float64) {
-	for i := range r.switched {
-		t := &r.switched[i]
-		t.y = r.left[t.number].times(x)
-		for k := range columns {
-			t.y += t.change[k]*u[k] - t.row[k]*y[k]
+// take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
+func (r *responses) take(x []float64, y *[columns]float64) {
+	for t, m := range r.switched {
+		v := r.y[t]
+		for i := range columns {
+			v -= r.inverse[i][t] * y[i]
 		}
-		for j, l := range t.lower {
-			t.y -= l * r.switched[j].y
-		}
-	}
-	for i := len(r.switched) - 1; i >= 0; i-- {
-		t := &r.switched[i]
-		t.y /= t.upper[i]
-		for k, v := range t.upper[:i] {
-			r.switched[k].y -= v * t.y
-		}
-		for k := range columns {
-			y[k] -= t.column[k] * t.y
-		}
-		r.right[t.number].add(-t.y, x)
+		r.right[m].add(-v, x)
 	}
 }
 
 // mismatch is that of the solver with the distance of the voltages that switched to their set-points.
 func (r *responses) mismatch(s *Solver) (worst float64, bus int) {
 	worst, bus = s.mismatch()
-	for i := range r.switched {
-		if b := r.buses[r.switched[i].number]; s.kind[b] == network.PV {
+	for _, m := range r.switched {
+		if b := r.buses[m]; s.kind[b] == network.PV {
 			d := s.vset[b]/s.vm[b] - 1
 			s.lu.rhs[2*s.position[b]+1] = d
 			if math.Abs(d) > worst {

@@ -26,11 +26,19 @@ type Security struct {
 	Secure     int           `json:"secure"`          // outages with a power flow that breaks no limit more than the base, and that cut off no load
 	Unsolved   int           `json:"unsolved"`        // outages without a power flow
 	CutOff     int           `json:"cut_off"`         // outages that cut off load
+	SolvedBy   SolvedBy      `json:"solved_by"`       // how their power flows were solved, but those of units that share the missing power
 	Violations []Broken      `json:"violations"`      // of the base
 	Outages    []AfterOutage `json:"outages"`         // those without a power flow first, then by lost load, lost generation and severity
 	Elements   []Extreme     `json:"elements"`        // of each voltage, rating and unit's limit the highest loading after any outage
 
 	Base *powerflow.Solution `json:"-"`
+}
+
+// SolvedBy counts outages by how their power flows were solved.
+type SolvedBy struct {
+	Lanes       int `json:"lanes"`        // side by side in the lanes of vectors
+	BaseFactors int `json:"base_factors"` // by the factors of the base and a few changed rows
+	OwnFactors  int `json:"own_factors"`  // by Newton's method
 }
 
 // Extreme is a limit after the outage at which it is farthest exceeded, or has the least room.
@@ -227,6 +235,21 @@ func (y *securityRun) reportProgress() {
 	y.progress(y.finished, len(y.list))
 }
 
+// finish counts an outage.
+func (y *securityRun) finish(outage powerflow.Outage) {
+	y.mu.Lock()
+	switch by := &y.out.SolvedBy; {
+	case outage.Lanes:
+		by.Lanes++
+	case outage.Compensated:
+		by.BaseFactors++
+	default:
+		by.OwnFactors++
+	}
+	y.mu.Unlock()
+	y.reportProgress()
+}
+
 // part solves every stride-th of these outages, from the index part on.
 func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, all *securityWatch, flows []int, part, stride int) error {
 	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
@@ -258,8 +281,8 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 
 // record writes the result of an outage.
 func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, o *powerflow.Outages, w *securityWatch, excesses []float64) error {
-	defer y.reportProgress()
 	n, c, sol := y.n, y.list[i], outage.Solution
+	defer func() { y.finish(outage) }()
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
 	var dark []int

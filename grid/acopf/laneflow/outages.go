@@ -112,16 +112,13 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, visit func(k int
 			worst := o.w.m.Get(o.w.solver.plan.worst[0], lane)
 			outage := powerflow.Outage{Solution: out}
 			switch {
-			case o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]):
-				if !o.scalar.Adopt(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
-					remaining = append(remaining, k)
-					continue
-				}
-				out.Iterations = o.w.steps[lane]
+			case o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]) && o.scalar.Adopt(o.vm, o.va, o.flows[0], o.flows[1], worst, out):
+				out.Iterations, outage.Lanes = o.w.steps[lane], true
 			case worst-worst == 0:
 				o.w.Voltages(lane, o.vm, o.va)
 				var err error
-				if outage, err = o.scalar.Retry(list[k], powerflow.Attempt{Vm: o.vm, Va: o.va, Steps: o.w.steps[lane]}, out); err != nil {
+				attempt := powerflow.Attempt{Vm: o.vm, Va: o.va, Steps: o.w.steps[lane], Solved: worst <= o.w.tolerance}
+				if outage, err = o.scalar.Retry(list[k], attempt, out); err != nil {
 					return err
 				}
 			default:

@@ -69,23 +69,28 @@ func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
 
 // slowly is minimum degree as its definition says.
 func slowly(n int, edges [][2]int, last []int) (order []int) {
-	meets := make([]map[int]bool, n)
+	meets, since := make([]map[int]bool, n), make([]int, n) // since when a bus has its neighbours
 	for i := range meets {
-		meets[i] = map[int]bool{}
+		meets[i], since[i] = map[int]bool{}, -i
 	}
 	for _, e := range edges {
 		if e[0] != e[1] {
 			meets[e[0]][e[1]], meets[e[1]][e[0]] = true, true
 		}
 	}
-	for len(order) < n-len(last) {
+	for clock := 1; len(order) < n-len(last); {
 		best := -1
 		for i := range n {
-			if !slices.Contains(order, i) && !slices.Contains(last, i) && (best < 0 || len(meets[i]) < len(meets[best])) {
+			if !slices.Contains(order, i) && !slices.Contains(last, i) && (best < 0 || len(meets[i]) < len(meets[best]) || len(meets[i]) == len(meets[best]) && since[i] > since[best]) {
 				best = i
 			}
 		}
-		for i := range meets[best] {
+		for i := range n {
+			if !meets[best][i] {
+				continue
+			}
+			since[i] = clock
+			clock++
 			delete(meets[i], best)
 			for j := range meets[best] {
 				if i != j {

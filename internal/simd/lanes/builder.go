@@ -43,7 +43,7 @@ func numbered(cells Col, n int, kind Ref) Col {
 	return cells
 }
 
-// Reserve has a hint of the number of cells: columns of up to that many are known to be of cells one behind another.
+// Reserve has a hint of the number of cells: columns of up to that many are found in one comparison to advance by one.
 func (l *Layout) Reserve(n int) { l.cells = numbered(l.cells, n, 0) }
 
 // New returns a column of n new cells.
@@ -88,7 +88,7 @@ type Builder struct {
 	size
 }
 
-// columnStep divides the number of a column's first temporary cell. One cell at least is unused behind each.
+// columnStep divides the number of a column's first temporary cell. One cell at least is unused after each.
 const columnStep = 32
 
 // column is one of temporary cells, with the operations on columns that write it first and use it last.
@@ -194,10 +194,10 @@ func (b *Builder) place() {
 		following[i], expired[c.end] = expired[c.end], int32(i+1)
 	}
 	free := map[Ref][]Ref{} // by length
-	done := int32(0)
+	finished := int32(0)
 	for i, c := range b.columns {
-		for ; done < c.start; done++ {
-			for e := expired[done]; e > 0; e = following[e-1] {
+		for ; finished < c.start; finished++ {
+			for e := expired[finished]; e > 0; e = following[e-1] {
 				n := b.columns[e-1].n
 				free[n] = append(free[n], cell[e-1])
 			}
@@ -288,14 +288,14 @@ func (b *Builder) plain(o op, head Ref, cols []Col, start, end int) {
 // use notes a column of the operation at work. It returns the length of the longest sequence of its cells that a stretch may
 // have.
 func (b *Builder) use(c Col) (sequence int) {
-	const none = 2
-	length, step, last := 1, Ref(none), c[0]
+	const gathered = 2
+	length, step, last := 1, Ref(gathered), c[0]
 	b.useCell(last)
-	known := b.layout.cells
+	cells := b.layout.cells
 	if last&temporaryBit != 0 {
-		known = b.cells
+		cells = b.cells
 	}
-	if i := int(last &^ temporaryBit); i < len(known) && &known[i] == &c[0] {
+	if i := int(last &^ temporaryBit); i < len(cells) && &cells[i] == &c[0] {
 		return len(c)
 	}
 	for _, r := range c[1:] {
@@ -306,7 +306,7 @@ func (b *Builder) use(c Col) (sequence int) {
 		}
 		sequence, length, step = max(sequence, length), 2, next
 		if next > 1 {
-			length, step = 1, none
+			length, step = 1, gathered
 		}
 		b.useCell(r)
 	}

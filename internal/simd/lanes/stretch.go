@@ -7,7 +7,7 @@ const shortest = 6
 func (o op) stretches() bool { return (o < opPivot || o > opUpper) && !o.onRow() && o != opRowSet }
 
 // longest is how many repetitions of an operation from start on are a stretch, and its strides. Unless they are gathered, the
-// cells of every column of more than one are one behind another.
+// cells of every column of more than one advance by one.
 func longest(o op, cols []Col, start, n int, gathered bool) (most, strides int) {
 	if most = n - start; most < shortest {
 		return most, 0

@@ -1,0 +1,40 @@
+package dense
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A factorisation solves the matrix, with the same bits on all instruction sets, in memory that it had for another one.
+func TestLU(t *testing.T) {
+	first := map[int][]float64{}
+	with(t, func(t *testing.T) {
+		rng, f := rand.New(rand.NewPCG(5, 6)), LU{}
+		for _, n := range []int{150, 0, 1, 3, 4, 5, 33, 70} {
+			f.Resize(n)
+			a, x := normal(rng, n*n), normal(rng, n)
+			for i := range n {
+				a[i*n+i] += 3 * math.Sqrt(float64(n))
+				copy(f.Row(i), a[i*n:(i+1)*n])
+			}
+			f.Factor()
+			b := slices.Clone(x)
+			f.Solve(x)
+			for i := range n {
+				sum := 0.0
+				for j, v := range x {
+					sum += a[i*n+j] * v
+				}
+				if off := math.Abs(sum - b[i]); !(off < 1e-11*float64(n)) {
+					t.Errorf("%d rows: row %d of the solution is off by %g", n, i, off)
+				}
+			}
+			if other, ok := first[n]; ok && !slices.Equal(other, x) {
+				t.Errorf("%d rows: another solution than with other instructions", n)
+			}
+			first[n] = x
+		}
+	})
+}
