@@ -66,7 +66,7 @@ type comparison struct {
 }
 
 // choose compares the methods of a map from the held-out starts; the first score is that of the chosen one. It takes
-// the fastest, unless a slower one beats it. Of searches it takes the largest that costs less than the previous one.
+// the fastest, unless a slower one beats it, or meets the target that it misses: a few dear starts leave the difference open. Of searches it takes the largest that costs less than the previous one.
 func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score, error) {
 	var t comparison
 	for i, c := range r.candidates() {
@@ -77,7 +77,7 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 		if err != nil {
 			return nil, err
 		}
-		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best))
+		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && (beats(outcomes, t.best) || d.Score.meets(&r.opt) && failsNoMore(outcomes, t.best)))
 	}
 	err := r.tryLargerSearches(ctx, file, m, &t)
 	return t.scores, err
@@ -165,6 +165,12 @@ func (r *run) outcome(s start) outcome {
 func beats(slower, faster []outcome) bool {
 	lostMore, costMore, half := compareOutcomes(slower, faster)
 	return lostMore < 0 || lostMore == 0 && costMore+half < 0
+}
+
+// failsNoMore reports whether a method failed from no more of the common starts.
+func failsNoMore(one, two []outcome) bool {
+	more, _, _ := compareOutcomes(one, two)
+	return more <= 0
 }
 
 // compareOutcomes compares two methods over their common starts: how many more the first failed from, and how much

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,8 +58,18 @@ func Demo(a *cli.App) *cobra.Command {
 			if err := cli.MakeFolder("--out", out); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, nil)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
-			return d.run(candidates, scenarios, epochs)
+			d := &demo{App: a, screen: a.Stdout, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, nil)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			if a.JSON() {
+				d.screen = a.Stderr
+				return d.run(candidates, scenarios, epochs)
+			}
+			details, err := os.Create(filepath.Join(out, "details.txt"))
+			if err != nil {
+				return err
+			}
+			defer func() { a.Stdout = d.screen }()
+			a.Stdout = details
+			return errors.Join(d.run(candidates, scenarios, epochs), details.Close())
 		},
 	}
 	f := cmd.Flags()
@@ -80,8 +91,36 @@ type demo struct {
 	out      string
 	files    map[string]string // models by case, in place of the bundled ones
 	episodes int
+	screen   io.Writer // where the summary goes; all else goes to a file
 	records  *report.Records
 	result   demonstration
+}
+
+// row is how the summary shows a case.
+const row = "%-22s %-12s %-13s %-11s %s\n"
+
+// show adds a line to the summary.
+func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, args...) }
+
+// summarise adds a case to the summary: the episodes of its map, and its search of one decision.
+func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Refinement) {
+	extra, single, found := "–", "–", fmt.Sprintf("%.3g ms", search.Latency.Total/1e3)
+	if !math.IsNaN(float64(r.Regret.Mean)) {
+		extra = fmt.Sprintf("%.2g %%", float64(r.Regret.Mean))
+	}
+	if running := r.Latency.Running; running != nil {
+		single = fmt.Sprintf("%.3g µs", float64(running.P50))
+	}
+	least, proposed := math.Inf(1), math.NaN()
+	for _, s := range search.Sources {
+		if least = math.Min(least, s.BestCost); s.Source == domain.SourceLocalized {
+			proposed = s.BestCost
+		}
+	}
+	if saves := 100 * (proposed - least) / proposed; saves >= 0 {
+		found += fmt.Sprintf(", %.2g %% below the map's plan", saves)
+	}
+	d.show(row, name, fmt.Sprintf("%d of %d", r.Episodes-len(r.Unsafe), r.Episodes), extra, single, found)
 }
 
 // say prints a line of the running account, on stderr where stdout is JSON.
@@ -117,6 +156,9 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
+	d.show("%s\n\nEvery case with a map, in episodes that it was not made of, under the true dynamics. Every trace is\nsimulated again. Extra cost: above the optimum of the same episode. Search: the best of %d plans\nthat are simulated for one decision.\n\n",
+		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
+	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {
 		if err := d.refine(e, m, candidates); err != nil {
 			return err
@@ -146,7 +188,10 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
 		return err
 	}
-	d.say("\n%d pictures and tables in %s, %.0f s in all; open %s", len(d.result.Files), d.out, time.Since(start).Seconds(), filepath.Join(d.out, "report.html"))
+	t, trained := d.result.Trained, d.result.TrainedEval
+	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s; limits kept in %d of %d episodes,\n%.2g %% extra cost. In all %.0f s. Details and tables: %s; pictures: %s\n",
+		with[0].Name(), t.Epochs, t.WallSeconds, trained.Episodes-len(trained.Unsafe), trained.Episodes, float64(trained.Regret.Mean), time.Since(start).Seconds(),
+		filepath.Join(d.out, "details.txt"), filepath.Join(d.out, "report.html"))
 	if d.JSON() {
 		return d.Print(d.result, nil)
 	}
@@ -227,6 +272,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		d.result.Evaluations = append(d.result.Evaluations, result)
 		report.Put(d.records, *result)
 		if method == m.DefaultMethod() {
+			d.summarise(name, result, d.result.Refinements[m.Spec().Name])
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
 			}
