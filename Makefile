@@ -34,13 +34,16 @@ vet-platforms:
 
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; one dispatch that survives every outage; then from the equations of a cart-pole to a controller, in out/gallery
 run: build lab
-	bin/gpc-lab demo
+	@mkdir -p out/demo
+	@bin/gpc-lab demo
 	@echo; echo 'One dispatch of 39 buses: without a look at outages, by the linear model, by the map, exactly'
-	$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
-	rm -rf out/gallery
-	mkdir -p out/gallery
-	bin/gpc compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
-	bin/gpc eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
+	@$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
+	@awk -F '  +' 'NR > 1 && NR < 7 {printf "%-11s %-7s %-3s %-17s %-12s %s\n", $$1, $$2, $$3, $$4, $$5, $$6}' out/demo/secure.txt
+	@rm -rf out/gallery && mkdir -p out/gallery
+	@echo; echo 'A map of a cart-pole from its equations, and beside it methods of its solver, on 20 starts'
+	@bin/gpc compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200 > out/demo/compile.txt
+	@grep ': the map of' out/demo/compile.txt | fold -s -w 79
+	@bin/gpc eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
 	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/tutorials/your-system.md)'
 
 ## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's

@@ -316,7 +316,7 @@ func (a *App) Print(result any, render func(w io.Writer)) error {
 		}
 		return err
 	}
-	w := printing{bufio.NewWriter(a.Stdout), a.Stdout}
+	w := printing{bufio.NewWriterSize(folding{a.Stdout, columns(a.Stdout)}, 1<<16), a.Stdout}
 	render(w)
 	return w.Flush()
 }

@@ -336,6 +336,26 @@ func wrapped(text string, indent, limit int) string {
 	return out.String()
 }
 
+// folding writes text to a terminal: sentences that are longer than a line of it go on in the next.
+type folding struct {
+	dst   io.Writer
+	limit int
+}
+
+func (f folding) Write(text []byte) (int, error) {
+	if f.limit == math.MaxInt {
+		return f.dst.Write(text)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if utf8.RuneCountInString(line) > f.limit {
+			lines[i] = wrapped(line, 0, f.limit)
+		}
+	}
+	_, err := io.WriteString(f.dst, strings.Join(lines, "\n"))
+	return len(text), err
+}
+
 func numeric(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.+-e%× ") == ""
 }

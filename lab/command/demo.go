@@ -106,7 +106,7 @@ func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, 
 func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Refinement) {
 	extra, single, found := "–", "–", fmt.Sprintf("%.3g ms", search.Latency.Total/1e3)
 	if !math.IsNaN(float64(r.Regret.Mean)) {
-		extra = fmt.Sprintf("%.2g %%", float64(r.Regret.Mean))
+		extra = fmt.Sprintf("%.3f %%", math.Round(1e3*float64(r.Regret.Mean))/1e3+0)
 	}
 	if running := r.Latency.Running; running != nil {
 		single = fmt.Sprintf("%.3g µs", float64(running.P50))
@@ -140,7 +140,6 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	}
 	defer e.Close()
 	d.result.Backend = e.About().String()
-	d.say("%s", cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	var with []mapped
 	for _, c := range d.All() {
 		file := d.files[c.Name()]
@@ -189,7 +188,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		return err
 	}
 	t, trained := d.result.Trained, d.result.TrainedEval
-	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s; limits kept in %d of %d episodes,\n%.2g %% extra cost. In all %.0f s. Details and tables: %s; pictures: %s\n",
+	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s; limits kept in %d of %d episodes,\n%.3g %% extra cost. In all %.0f s. Details and tables: %s; pictures: %s\n",
 		with[0].Name(), t.Epochs, t.WallSeconds, trained.Episodes-len(trained.Unsafe), trained.Episodes, float64(trained.Regret.Mean), time.Since(start).Seconds(),
 		filepath.Join(d.out, "details.txt"), filepath.Join(d.out, "report.html"))
 	if d.JSON() {
