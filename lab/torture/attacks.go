@@ -140,7 +140,7 @@ func (r *torture) prepare() error {
 			return costs, err
 		}},
 		{name: "compile", args: func(to string) []string {
-			return []string{"compile", "cartpole", "--rounds", "1", "--scenarios", "12", "--starts", "20", "--test-starts", "20", "--budget", "10h", "--target", "1%", "--tail", "1000%", "--seed", "991", "--out", to}
+			return []string{"compile", "cartpole", "--rounds", "1", "--scenarios", "12", "--starts", "20", "--test-starts", "20", "--budget", "10h", "--target", "50%", "--tail", "1000%", "--out", to}
 		}, made: trained},
 		{name: "export", args: func(to string) []string {
 			return []string{"export", "cartpole", "--episodes", "5", "--fmu", "--seed", "991", "--c", to}
