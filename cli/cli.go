@@ -167,7 +167,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	a.notice(option.In(err, flagOf))
 	code := 1
-	if errors.As(err, new(gpc.InputError)) {
+	if errors.As(err, new(gpc.InputError)) || errors.As(err, new(*durable.Refusal)) {
 		code = 2
 	}
 	if errors.Is(err, durable.ErrBusy) {
