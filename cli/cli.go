@@ -302,7 +302,7 @@ func (a *App) notice(text string) { a.say("%s: %s", a.Name, text) }
 // say writes a line on stderr, in the place of the progress of a command.
 func (a *App) say(format string, args ...any) {
 	a.meter.wipe()
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
+	fmt.Fprintf(folding{a.Stderr, columns(a.Stderr)}, format+"\n", args...)
 }
 
 // Print writes result as JSON where --json asks for it, null for numbers that are none, and

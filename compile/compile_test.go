@@ -58,7 +58,7 @@ func system() equations.System {
 }
 
 func small(out string) Options {
-	return Options{Out: out, Target: 1e-6, Tail: 1e9, Budget: time.Hour, Rounds: 2, Starts: 8, TestStarts: 6, Seed: 3, Threads: 2}
+	return Options{Out: out, Target: 1e-15, Tail: 1e9, Budget: time.Hour, Rounds: 2, Starts: 8, TestStarts: 6, Seed: 3, Threads: 2}
 }
 
 func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {

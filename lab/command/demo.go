@@ -97,7 +97,7 @@ type demo struct {
 }
 
 // row is how the summary shows a case.
-const row = "%-22s %-12s %-13s %-11s %s\n"
+const row = "%-21s %-11s %-10s %-10s %s\n"
 
 // show adds a line to the summary.
 func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, args...) }
@@ -106,7 +106,7 @@ func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, 
 func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Refinement) {
 	extra, single, found := "–", "–", fmt.Sprintf("%.3g ms", search.Latency.Total/1e3)
 	if !math.IsNaN(float64(r.Regret.Mean)) {
-		extra = fmt.Sprintf("%.3f %%", math.Round(1e3*float64(r.Regret.Mean))/1e3+0)
+		extra = fmt.Sprintf("%.3g %%", math.Round(1e3*float64(r.Regret.Mean))/1e3+0)
 	}
 	if running := r.Latency.Running; running != nil {
 		single = fmt.Sprintf("%.3g µs", float64(running.P50))
@@ -118,7 +118,7 @@ func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Ref
 		}
 	}
 	if saves := 100 * (proposed - least) / proposed; saves >= 0 {
-		found += fmt.Sprintf(", %.2g %% below the map's plan", saves)
+		found += fmt.Sprintf(", saves %.2g %%", saves)
 	}
 	d.show(row, name, fmt.Sprintf("%d of %d", r.Episodes-len(r.Unsafe), r.Episodes), extra, single, found)
 }
@@ -155,7 +155,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
-	d.show("%s\n\nEvery case with a map, in episodes that it was not made of, under the true dynamics. Every trace is\nsimulated again. Extra cost: above the optimum of the same episode. Search: the best of %d plans\nthat are simulated for one decision.\n\n",
+	d.show("%s\n\nEvery case with a map, in episodes that it was not made of, under the true\ndynamics. Every trace is simulated again. Extra cost: above the optimum of the\nsame episode. Search: the best of %d plans simulated for one decision.\n\n",
 		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
 	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {
@@ -188,7 +188,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		return err
 	}
 	t, trained := d.result.Trained, d.result.TrainedEval
-	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s; limits kept in %d of %d episodes,\n%.3g %% extra cost. In all %.0f s. Details and tables: %s; pictures: %s\n",
+	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s;\nlimits kept in %d of %d episodes, %.3g %% extra cost. In all %.0f s.\nDetails and tables: %s; pictures: %s\n",
 		with[0].Name(), t.Epochs, t.WallSeconds, trained.Episodes-len(trained.Unsafe), trained.Episodes, float64(trained.Regret.Mean), time.Since(start).Seconds(),
 		filepath.Join(d.out, "details.txt"), filepath.Join(d.out, "report.html"))
 	if d.JSON() {
