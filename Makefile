@@ -13,8 +13,8 @@ STATICCHECK_VERSION := v0.8.2
 
 ## build: the gpc binary, without cgo, in bin
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
-	@$(MAKE) --no-print-directory build/modules
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
+	@$(MAKE) --silent build/modules
 
 # Once, what else the tests and go mod tidy need, here and in a system of one's own: then they work without a network.
 build/modules: go.mod go.sum lab/go.mod lab/go.sum internal/starter/template/go.mod.tmpl
@@ -25,7 +25,7 @@ build/modules: go.mod go.sum lab/go.mod lab/go.sum internal/starter/template/go.
 
 ## lab: the laboratory's program, which demonstrates, compares and draws reports, as bin/gpc-lab
 lab:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-lab ./lab/cmd/gpc-lab
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-lab ./lab/cmd/gpc-lab
 
 ## vet-platforms: vet of both modules for Linux, and a build of them for the other platforms, whose tests have no host shim
 vet-platforms:
@@ -34,14 +34,17 @@ vet-platforms:
 
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; one dispatch that survives every outage; then from the equations of a cart-pole to a controller, in out/gallery
 run: build lab
-	bin/gpc-lab demo
-	@echo; echo 'One dispatch of 39 buses: without a look at outages, by the linear model, by the map, exactly'
-	$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
-	rm -rf out/gallery
-	mkdir -p out/gallery
-	bin/gpc compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
-	bin/gpc eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
-	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/tutorials/your-system.md)'
+	@mkdir -p out/demo
+	@bin/gpc-lab demo
+	@echo; echo 'One dispatch of 39 buses by four methods, and what an outage then breaks:'
+	@$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
+	@awk -F '  +' 'NR > 1 && NR < 7 {printf "%-11s %-7s %-3s %-17s %-12s %s\n", $$1, $$2, $$3, $$4, $$5, $$6}' out/demo/secure.txt
+	@rm -rf out/gallery && mkdir -p out/gallery
+	@echo; echo 'A map of a cart-pole from its equations, and its solvers, on 20 starts:'
+	@bin/gpc compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200 > out/demo/compile.txt
+	@grep ': the map of' out/demo/compile.txt | fold -s -w 79
+	@bin/gpc eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
+	@echo; echo 'Next: open out/demo/report.html; a system of your own:'; echo 'bin/gpc new ../crane --source . (docs/tutorials/your-system.md)'
 
 ## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's
 test: tested

@@ -167,7 +167,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	a.notice(option.In(err, flagOf))
 	code := 1
-	if errors.As(err, new(gpc.InputError)) {
+	if errors.As(err, new(gpc.InputError)) || errors.As(err, new(*durable.Refusal)) {
 		code = 2
 	}
 	if errors.Is(err, durable.ErrBusy) {
@@ -302,7 +302,7 @@ func (a *App) notice(text string) { a.say("%s: %s", a.Name, text) }
 // say writes a line on stderr, in the place of the progress of a command.
 func (a *App) say(format string, args ...any) {
 	a.meter.wipe()
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
+	fmt.Fprintf(folding{a.Stderr, columns(a.Stderr)}, format+"\n", args...)
 }
 
 // Print writes result as JSON where --json asks for it, null for numbers that are none, and
@@ -316,7 +316,7 @@ func (a *App) Print(result any, render func(w io.Writer)) error {
 		}
 		return err
 	}
-	w := printing{bufio.NewWriter(a.Stdout), a.Stdout}
+	w := printing{bufio.NewWriterSize(folding{a.Stdout, columns(a.Stdout)}, 1<<16), a.Stdout}
 	render(w)
 	return w.Flush()
 }

@@ -48,3 +48,14 @@ func TestATableFitsItsTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A sentence that a terminal has no room for goes on in its next line; what is no terminal has it whole.
+func TestASentenceFitsItsTerminal(t *testing.T) {
+	const text = "round  kind\n    1  first\nthe map of round 1 meets the target\n"
+	for limit, want := range map[int]string{math.MaxInt: text, 40: text, 20: "round  kind\n    1  first\nthe map of round 1\nmeets the target\n"} {
+		var out bytes.Buffer
+		if n, err := (folding{&out, limit}).Write([]byte(text)); n != len(text) || err != nil || out.String() != want {
+			t.Errorf("%d columns: %q, %d, %v", limit, out.String(), n, err)
+		}
+	}
+}

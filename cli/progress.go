@@ -62,7 +62,7 @@ func (m *meter) within() string {
 	if m.remaining <= 0 {
 		return ""
 	}
-	return ", all of it " + m.remaining.Round(time.Second).String() + " at most"
+	return ", in all ≤ " + m.remaining.Round(time.Second).String()
 }
 
 // begin says what is under way from now on.
@@ -181,11 +181,26 @@ func (m *meter) draw() {
 		return
 	}
 	m.wait()
-	m.bar.Describe(m.label + m.within())
+	m.bar.Describe(m.described(columns(m.dst) - barColumns))
 	if m.bar.GetMax() != m.total {
 		m.bar.ChangeMax(m.total)
 	}
 	_ = m.bar.Set(m.done)
+}
+
+// barColumns are what a bar of ten marks, its counts, its rate and its times take.
+const barColumns = 55
+
+// described is the label of a bar in a line with that much room for it.
+func (m *meter) described(room int) string {
+	text := []rune(m.label + m.within())
+	if len(text) > room {
+		text = []rune(m.label)
+	}
+	if room = max(room, 12); len(text) > room {
+		text = append(text[:room-1], '…')
+	}
+	return string(text)
 }
 
 // wait takes away the line of a command that counts nothing.
@@ -334,6 +349,26 @@ func wrapped(text string, indent, limit int) string {
 		column += n
 	}
 	return out.String()
+}
+
+// folding writes text to a terminal: sentences that are longer than a line of it go on in the next.
+type folding struct {
+	dst   io.Writer
+	limit int
+}
+
+func (f folding) Write(text []byte) (int, error) {
+	if f.limit == math.MaxInt {
+		return f.dst.Write(text)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if utf8.RuneCountInString(line) > f.limit {
+			lines[i] = wrapped(line, 0, f.limit)
+		}
+	}
+	_, err := io.WriteString(f.dst, strings.Join(lines, "\n"))
+	return len(text), err
 }
 
 func numeric(s string) bool {

@@ -84,6 +84,16 @@ func TestACommandSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// A bar leaves room for itself: what does not fit beside it is cut, the time of all parts first.
+func TestALabelLeavesRoomForItsBar(t *testing.T) {
+	m := &meter{label: "drive direct from more starts", remaining: 90 * time.Second}
+	for room, want := range map[int]string{80: "drive direct from more starts, in all ≤ 1m30s", 30: m.label, 20: "drive direct from m…", -5: "drive direc…"} {
+		if got := m.described(room); got != want {
+			t.Errorf("%d columns: %q, want %q", room, got, want)
+		}
+	}
+}
+
 // What is no terminal gets lines, also where many parts are short, and more and more rarely. A command that is done before has none.
 func TestALogSaysHowFarACommandIs(t *testing.T) {
 	var to screen
@@ -94,7 +104,7 @@ func TestALogSaysHowFarACommandIs(t *testing.T) {
 		m.set("cart direct", 5, 20)
 		time.Sleep(8 * time.Millisecond)
 	}
-	to.shows(t, "cart direct: 5 of 20, 0s, about 0s left, all of it 1m30s at most\n")
+	to.shows(t, "cart direct: 5 of 20, 0s, about 0s left, in all ≤ 1m30s\n")
 	m.end()
 	if text := to.text.String(); strings.ContainsAny(text, "\r|") {
 		t.Errorf("a log has a line that is drawn over: %q", text)

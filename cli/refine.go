@@ -110,7 +110,11 @@ func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 	if !r.Feasible {
 		verdict = "INFEASIBLE"
 	}
-	fmt.Fprintf(w, "%s: best of %d candidates (%d feasible), look-ahead %d decisions\n", spec.Name, r.Candidates, r.FeasibleCount, r.LookAhead)
+	counted := ""
+	if len(r.Sources) > 0 {
+		counted = fmt.Sprintf(" (%d feasible)", r.FeasibleCount)
+	}
+	fmt.Fprintf(w, "%s: best of %d candidates%s, look-ahead %d decisions\n", spec.Name, r.Candidates, counted, r.LookAhead)
 	for i, v := range spec.Action {
 		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, r.U[i], v.Unit)
 	}
@@ -118,10 +122,16 @@ func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
 	note := ""
-	if !r.LocalizedFeasible {
-		note = ", which is not feasible"
+	switch {
+	case math.IsNaN(r.LocalizedCost):
+	case !r.LocalizedFeasible:
+		note = fmt.Sprintf("localized cost %.6f, which is not feasible", r.LocalizedCost)
+	case r.LocalizedCost < r.Cost: // as planners that count more than the look-ahead have it
+		note = fmt.Sprintf("localized cost %.6f over the look-ahead alone; the search also counts what follows it", r.LocalizedCost)
+	default:
+		note = fmt.Sprintf("localized cost %.6f", r.LocalizedCost)
 	}
-	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f%s\n", r.Cost, r.LocalizedCost, note)
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  cost       %12.6f   %s", r.Cost, note), " "))
 	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n", r.Margin, verdict, r.Source)
 	if r.OffMap {
 		fmt.Fprintf(w, "  residual   %12.1e   OFF THE MAP: above %.1e; the map was not made for this observation\n\n", r.Residual, r.ResidualLimit)
@@ -134,7 +144,9 @@ func RenderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})
 	}
-	Table(w, rows)
+	if len(r.Sources) > 0 {
+		Table(w, rows)
+	}
 	if len(r.Rounds) > 1 {
 		rows = [][]string{{"candidates so far", "best cost", "above the last", "margin"}}
 		last := r.Rounds[len(r.Rounds)-1]

@@ -53,6 +53,23 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 	}
 }
 
+// TestAMethodThatMeetsTheTargetIsChosen: where one dear start leaves open whether it is the better one.
+func TestAMethodThatMeetsTheTargetIsChosen(t *testing.T) {
+	r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 20, Target: 1, Tail: 1000}}
+	r.journal.Cap = 1000
+	for _, c := range r.candidates() {
+		d := drive{Score: Score{Method: c.method, Episodes: c.starts}, Starts: make([]start, c.starts)}
+		if c.method == "direct" || c.method == "navigator" {
+			d.Starts[0].Regret, d.Score.Mean, d.Score.Max = 100, 5, 100
+		}
+		l := loops{name: "map choice", method: c.method, purpose: heldOut, episodes: c.starts}
+		require.OK(t, durable.WriteSealed(r.file(&l), &d))
+	}
+	if got := require.Get(r.choose(t.Context(), "map", nil))(t); got[0].Method != "polish-ahead" {
+		t.Errorf("%s is chosen of %+v", got[0].Method, got)
+	}
+}
+
 // coast moves by the speed alone: an action acts on the position a step later.
 func coast[T dual.Scalar](s, _, u, sNext, _ []T) {
 	sNext[0], sNext[1] = s[0]+0.2*s[1], s[1]+0.2*u[0]

@@ -531,12 +531,12 @@ func advice(out *Report, o *Options) string {
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
 	case out.Test.mean() > o.Target && best.Training.skewed() && out.Test.skewed():
 		return "a few starts cost nearly all of the mean, of the data's too: samples that keep off the limits (Room of the solver), or fewer of these starts (Scenario)"
+	case out.Test.reliesOnGuard():
+		return "the guard asks a solver too often, or follows its plans: a larger budget, or a margin that looks further ahead"
 	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (a Library of the solver, more Starts)"
-	case out.Test.reliesOnGuard():
-		return "the guard asks a solver too often, or follows its plans: a larger budget, or a margin that looks further ahead"
 	case float64(out.Test.Mean) <= o.Target:
 		return "the mean is met, the largest regret is not: starts near a limit, which a larger budget samples more"
 	}

@@ -23,11 +23,11 @@ func Vacant(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return ProbeFolder(dir)
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s is a file, want a folder that is empty or does not exist", dir)
+		return Refusef("%s is a file, want a folder that is empty or does not exist", dir)
 	}
 	err = Sweep(dir)
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-		return fmt.Errorf("%s holds %s already: want a folder that is empty or does not exist", dir, entries[0].Name())
+		return Refusef("%s holds %s already: want a folder that is empty or does not exist", dir, entries[0].Name())
 	}
 	return err
 }
@@ -52,23 +52,26 @@ func WriteFolder(dir string, files []Text) (err error) {
 			return err
 		}
 	}
-	staged := filepath.Join(parent, fmt.Sprintf(".%s.%016x.partial", filepath.Base(dir), rand.Uint64()))
-	if err := os.Mkdir(staged, 0o755); err != nil {
+	staged, lock, err := stage(parent, filepath.Base(dir))
+	if err != nil {
 		return err
 	}
-	// Where folders can be locked, a sweep knows by the lock that this process has not ended.
-	if lock, err := open(staged, os.O_RDONLY, 0); err == nil {
-		_ = flock(lock)
-		defer lock.Close()
-	}
+	defer lock.Close() // nil has none
 	defer func() { err = errors.Join(err, os.RemoveAll(staged)) }()
+	if entries, _ := os.ReadDir(dir); missing == nil && len(entries) > 1 { // another process has come in between
+		return Refusef("%s is being written by another process: want a folder that is empty or does not exist", dir)
+	}
 	for _, f := range files {
 		if err := WriteFile(filepath.Join(staged, f.Name), f.Text, 0o644); err != nil {
 			return err
 		}
 	}
 	if missing != nil {
-		return errors.Join(rename(staged, dir), syncFolder(parent))
+		err := rename(staged, dir)
+		if full := Vacant(dir); err != nil && full != nil { // another process was first
+			return full
+		}
+		return errors.Join(err, syncFolder(parent))
 	}
 	for i, f := range files {
 		if err := rename(filepath.Join(staged, f.Name), filepath.Join(dir, f.Name)); err != nil {
@@ -79,4 +82,27 @@ func WriteFolder(dir string, files []Text) (err error) {
 		}
 	}
 	return syncFolder(dir)
+}
+
+// unlocked is how often stage tries again where a folder is not locked: a sweep has it, or the file system knows no locks.
+const unlocked = 20
+
+// stage makes a folder with a lock, by which a sweep knows that this process has not ended. One that came between both has
+// removed it. The lock is nil where folders have none.
+func stage(parent, name string) (staged string, lock *os.File, err error) {
+	for tries := 0; ; tries++ {
+		staged = filepath.Join(parent, fmt.Sprintf(".%s.%016x.partial", name, rand.Uint64()))
+		if err := os.Mkdir(staged, 0o755); err != nil {
+			return "", nil, err
+		}
+		lock, err = open(staged, os.O_RDONLY, 0)
+		locked := err == nil && flock(lock) == nil
+		if _, err := os.Stat(staged); err == nil && (locked || tries == unlocked) {
+			return staged, lock, nil
+		}
+		lock.Close()
+		if err := os.RemoveAll(staged); err != nil {
+			return "", nil, err
+		}
+	}
 }

@@ -1,9 +1,12 @@
 package durable
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -74,5 +77,26 @@ func TestTheNextFolderRemovesWhatAKilledOneLeft(t *testing.T) {
 		}
 		lock.Close()
 		require.OK(t, os.RemoveAll(dir))
+	}
+}
+
+// Of those that write to a folder at once, one does; the others are refused.
+func TestOneOfManyWritesAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	var done atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			err := WriteFolder(dir, []Text{{"a.c", []byte("a")}, {"b.h", []byte("b")}})
+			if err == nil {
+				done.Add(1)
+			} else if !errors.As(err, new(*Refusal)) {
+				t.Errorf("%v is no refusal", err)
+			}
+		})
+	}
+	all.Wait()
+	if got := strings.Join(names(t, dir), " "); done.Load() != 1 || got != "a.c b.h" {
+		t.Errorf("%d wrote, there are %q", done.Load(), got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,8 +58,18 @@ func Demo(a *cli.App) *cobra.Command {
 			if err := cli.MakeFolder("--out", out); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, nil)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
-			return d.run(candidates, scenarios, epochs)
+			d := &demo{App: a, screen: a.Stdout, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), reported(a, nil)), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			if a.JSON() {
+				d.screen = a.Stderr
+				return d.run(candidates, scenarios, epochs)
+			}
+			details, err := os.Create(filepath.Join(out, "details.txt"))
+			if err != nil {
+				return err
+			}
+			defer func() { a.Stdout = d.screen }()
+			a.Stdout = details
+			return errors.Join(d.run(candidates, scenarios, epochs), details.Close())
 		},
 	}
 	f := cmd.Flags()
@@ -80,8 +91,36 @@ type demo struct {
 	out      string
 	files    map[string]string // models by case, in place of the bundled ones
 	episodes int
+	screen   io.Writer // where the summary goes; all else goes to a file
 	records  *report.Records
 	result   demonstration
+}
+
+// row is how the summary shows a case.
+const row = "%-21s %-11s %-10s %-10s %s\n"
+
+// show adds a line to the summary.
+func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, args...) }
+
+// summarise adds a case to the summary: the episodes of its map, and its search of one decision.
+func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Refinement) {
+	extra, single, found := "–", "–", fmt.Sprintf("%.3g ms", search.Latency.Total/1e3)
+	if !math.IsNaN(float64(r.Regret.Mean)) {
+		extra = fmt.Sprintf("%.3g %%", math.Round(1e3*float64(r.Regret.Mean))/1e3+0)
+	}
+	if running := r.Latency.Running; running != nil {
+		single = fmt.Sprintf("%.3g µs", float64(running.P50))
+	}
+	least, proposed := math.Inf(1), math.NaN()
+	for _, s := range search.Sources {
+		if least = math.Min(least, s.BestCost); s.Source == domain.SourceLocalized {
+			proposed = s.BestCost
+		}
+	}
+	if saves := 100 * (proposed - least) / proposed; saves >= 0 {
+		found += fmt.Sprintf(", saves %.2g %%", saves)
+	}
+	d.show(row, name, fmt.Sprintf("%d of %d", r.Episodes-len(r.Unsafe), r.Episodes), extra, single, found)
 }
 
 // say prints a line of the running account, on stderr where stdout is JSON.
@@ -101,7 +140,6 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	}
 	defer e.Close()
 	d.result.Backend = e.About().String()
-	d.say("%s", cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	var with []mapped
 	for _, c := range d.All() {
 		file := d.files[c.Name()]
@@ -117,6 +155,9 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
+	d.show("%s\n\nEvery case with a map, in episodes that it was not made of, under the true\ndynamics. Every trace is simulated again. Extra cost: above the optimum of the\nsame episode. Search: the best of %d plans simulated for one decision.\n\n",
+		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
+	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {
 		if err := d.refine(e, m, candidates); err != nil {
 			return err
@@ -146,7 +187,10 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
 		return err
 	}
-	d.say("\n%d pictures and tables in %s, %.0f s in all; open %s", len(d.result.Files), d.out, time.Since(start).Seconds(), filepath.Join(d.out, "report.html"))
+	t, trained := d.result.Trained, d.result.TrainedEval
+	d.show("\nA map of %s from nothing, at reduced size: %d epochs in %.1f s;\nlimits kept in %d of %d episodes, %.3g %% extra cost. In all %.0f s.\nDetails and tables: %s; pictures: %s\n",
+		with[0].Name(), t.Epochs, t.WallSeconds, trained.Episodes-len(trained.Unsafe), trained.Episodes, float64(trained.Regret.Mean), time.Since(start).Seconds(),
+		filepath.Join(d.out, "details.txt"), filepath.Join(d.out, "report.html"))
 	if d.JSON() {
 		return d.Print(d.result, nil)
 	}
@@ -227,6 +271,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		d.result.Evaluations = append(d.result.Evaluations, result)
 		report.Put(d.records, *result)
 		if method == m.DefaultMethod() {
+			d.summarise(name, result, d.result.Refinements[m.Spec().Name])
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
 			}

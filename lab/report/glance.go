@@ -321,33 +321,36 @@ type lead struct {
 // lead is of the cases' maps, each in the scenes that cost it most; without runs of them there is the picture alone.
 func (r *Records) lead() (*lead, error) {
 	l := &lead{headline: "gpc: recorded results, " + r.Device}
-	t := r.mostMoving()
+	rows, few := HardestScenes([]*Records{r})
+	if len(few) > 0 {
+		l.note = " Left out, as one episode says little: " + strings.Join(few, ", ") + "."
+	}
+	named := map[string]bool{}
+	for _, h := range rows {
+		named[h.Name] = true
+	}
+	t := r.mostMoving(named)
 	if t != nil {
 		var err error
 		if l.motion, err = r.animation(t); err != nil {
 			return nil, err
 		}
 	}
-	rows, few := HardestScenes([]*Records{r})
-	if len(few) > 0 {
-		l.note = " Left out, as one episode says little: " + strings.Join(few, ", ") + "."
-	}
 	if len(rows) == 0 {
 		return l, nil
 	}
-	kept, most := 0, math.Inf(-1)
+	kept, most, dearest := 0, math.Inf(-1), ""
 	l.rows = [][]string{{"case", "safe", "extra cost, %", "decision, ms"}}
 	for _, h := range rows {
 		mean, sem := Excess(h.Own)
 		if keptShare(h.Own) == 1 {
 			kept++
 		}
-		if h.Own.RegretN > 1 {
-			most = max(most, float64(mean))
+		extra := PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN)
+		if h.Own.RegretN > 1 && float64(mean) > most {
+			most, dearest = float64(mean), extra
 		}
-		l.rows = append(l.rows, []string{
-			"`" + h.Name + "`", SafeText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainTimes(&h.Own.Latency),
-		})
+		l.rows = append(l.rows, []string{"`" + h.Name + "`", SafeText(h.Own), extra, PlainTimes(&h.Own.Latency)})
 		if h.Own.RegretN < 2 {
 			l.rows[len(l.rows)-1][2] = "–"
 		}
@@ -356,9 +359,12 @@ func (r *Records) lead() (*lead, error) {
 	if kept == len(rows) {
 		cases = map[bool]string{true: "the case", false: fmt.Sprintf("all %d cases", kept)}[kept == 1]
 	}
+	if len(few) > 0 {
+		cases += " of several episodes"
+	}
 	l.headline = fmt.Sprintf("With the map every limit was kept in %s", cases)
-	if !math.IsInf(most, 0) && !math.IsNaN(most) {
-		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s", strings.Replace(Number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
+	if dearest != "" {
+		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s\u00a0%%", dearest)
 	}
 	l.headline += "."
 	l.note = "Each row is of the scenes in which the map costs most. Safe: episodes, or dispatches of a network, in which no limit was broken and every goal reached, of all. " +
@@ -367,8 +373,9 @@ func (r *Records) lead() (*lead, error) {
 	return l, nil
 }
 
-// mostMoving is the trace of a leading method in whose pictures most bodies move; else the first; nil: there is none.
-func (r *Records) mostMoving() *Trace {
+// mostMoving is the trace of a leading method in whose pictures most bodies move, of the named cases where they have one; else the
+// first; nil: there is none.
+func (r *Records) mostMoving(named map[string]bool) *Trace {
 	var best *Trace
 	most := -1
 	for i := range r.Traces {
@@ -377,6 +384,9 @@ func (r *Records) mostMoving() *Trace {
 			continue
 		}
 		moving := 0
+		if named[t.Header.Case] {
+			moving = 1 << 20 // above every number of bodies
+		}
 		if m, err := r.motion(t, &t.Episodes[0]); m != nil && err == nil {
 			last := m.Shapes[len(m.Shapes)-1]
 			for k, s := range m.Shapes[0] {
