@@ -55,7 +55,7 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 
 // TestAMethodThatMeetsTheTargetIsChosen: where one dear start leaves open whether it is the better one.
 func TestAMethodThatMeetsTheTargetIsChosen(t *testing.T) {
-	r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 20, Target: 1, Tail: 1000}}
+	r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 20, Target: 1, Tail: 1000, Budget: time.Hour}, clock: time.Now, start: time.Now()}
 	r.journal.Cap = 1000
 	for _, c := range r.candidates() {
 		d := drive{Score: Score{Method: c.method, Episodes: c.starts}, Starts: make([]start, c.starts)}
