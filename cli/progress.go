@@ -57,8 +57,8 @@ func (m *meter) limit(remaining time.Duration) {
 	}
 }
 
-// within is what is left of all parts together, as a line ends.
-func (m *meter) within() string {
+// limitText is what is left of all parts together, as a line ends.
+func (m *meter) limitText() string {
 	if m.remaining <= 0 {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (m *meter) draw() {
 		if m.done > 0 && m.done < m.total {
 			line += fmt.Sprintf(", about %v left", time.Duration(float64(elapsed)/float64(m.done)*float64(m.total-m.done)).Round(time.Second))
 		}
-		fmt.Fprintln(m.dst, line+m.within())
+		fmt.Fprintln(m.dst, line+m.limitText())
 		m.lineTime = time.Now()
 		return
 	}
@@ -175,7 +175,7 @@ func (m *meter) draw() {
 		if m.total > 0 {
 			line += fmt.Sprintf("%d/%d, ", m.done, m.total)
 		}
-		line += time.Since(m.startTime).Truncate(time.Second).String() + m.within()
+		line += time.Since(m.startTime).Truncate(time.Second).String() + m.limitText()
 		fmt.Fprintf(m.dst, "\r%-*s", m.columns, line)
 		m.columns = max(m.columns, utf8.RuneCountInString(line))
 		return
@@ -193,7 +193,7 @@ const barColumns = 55
 
 // described is the label of a bar in a line with that much room for it.
 func (m *meter) described(room int) string {
-	text := []rune(m.label + m.within())
+	text := []rune(m.label + m.limitText())
 	if len(text) > room {
 		text = []rune(m.label)
 	}

@@ -213,7 +213,7 @@ func (c *controllers) missed(j *job) {
 // no other waits for it.
 func (c *controllers) decide(s *Server, jobs []*job, answer func(j *job, m *outcome)) {
 	all := make([]outcome, len(jobs))
-	c.beside(s, jobs, func(j *job) time.Time {
+	c.sideBySide(s, jobs, func(j *job) time.Time {
 		if j.timer.Load() == nil {
 			return time.Time{}
 		}
@@ -237,16 +237,16 @@ func (c *controllers) prepare(s *Server, jobs []*job) {
 	if limit := s.Deadline(); limit > 0 {
 		deadline = time.Now().Add(limit)
 	}
-	c.beside(s, jobs, func(*job) time.Time { return deadline }, func(i int) {
+	c.sideBySide(s, jobs, func(*job) time.Time { return deadline }, func(i int) {
 		if err := s.guarded(jobs[i].sess.abilities.Prepare); err != nil {
 			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", jobs[i].session, "error", err.Error())
 		}
 	}, func(int) {})
 }
 
-// beside does the work of jobs side by side and settles each as it is done. What is not done by a deadline is left to
+// sideBySide does the work of jobs side by side and settles each as it is done. What is not done by a deadline is left to
 // itself: its session settles it (Server.settled).
-func (c *controllers) beside(s *Server, jobs []*job, deadline func(j *job) time.Time, work, settle func(i int)) {
+func (c *controllers) sideBySide(s *Server, jobs []*job, deadline func(j *job) time.Time, work, settle func(i int)) {
 	if len(jobs) == 1 && deadline(jobs[0]).IsZero() {
 		work(0)
 		settle(0)

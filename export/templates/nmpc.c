@@ -117,7 +117,7 @@ static const double share[4] = { {{constant .Sixth}}, {{constant .Solver.Third}}
 static void integrate_along(struct block *b)
 {
     static along in[AT_NEXT], slope_by[NS], sum_by[NS];
-    double slope[NS], sum[NS], value[ODE_ROOM] = { 0.0 };
+    double slope[NS], sum[NS] = { 0.0 }, value[ODE_ROOM] = { 0.0 };
     int st, i, a;
 
     memcpy(b->values[0], b->s, sizeof b->s);

@@ -222,3 +222,16 @@ func (r *Records) Figures() (figures []*draw.Figure) {
 	}
 	return figures
 }
+
+// The picture of the first screen is of a case in its table, where one of these has a trace.
+func TestThePictureIsOfACaseInTheTable(t *testing.T) {
+	r := New("here", nil)
+	for _, name := range []string{"first", "named"} {
+		r.Traces = append(r.Traces, Trace{Header: closedloop.Header{Case: name, Method: r.leading(name)}, Episodes: make([]closedloop.EpisodeRecord, 1)})
+	}
+	for named, want := range map[string]string{"named": "named", "another": "first"} {
+		if got := r.mostMoving(map[string]bool{named: true}); got.Header.Case != want {
+			t.Errorf("with %s in the table it is of %s, want %s", named, got.Header.Case, want)
+		}
+	}
+}
