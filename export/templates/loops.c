@@ -294,8 +294,8 @@ static void filters(void)
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
     printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
 {{- if .Solver}}
-    if (total - total_gpc > 0.1 * fabs(total_gpc)) {
-        printf("the solver in C ends in dearer plans than the one in Go, by more than a tenth in the mean\n");
+    if (total - total_gpc > 0.03 * fabs(total_gpc)) {
+        printf("the solver in C ends in dearer plans than the one in Go, by more than 3 %% in the mean\n");
         failed = 1;
     }
 {{- end}}

@@ -276,6 +276,13 @@ var (
 		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
 		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
+	// plants are those of users of other programs, with IPOPT as the judge, lab/peers/plants/compare.py.
+	plants = benchmarkTable{"BenchmarkPlants", true, report.Columns{
+		{"plant", "`{0}`"}, {"before: safe", "{before_safe %.0f}/{before_episodes %.0f}"}, {"% above", "{before_above_% %.2g}"}, {"map, % above", "{before_map_% %.2g}"},
+		{"`nmpc` safe", "{safe %.0f}/{episodes %.0f}"}, {"no reference", "{no_reference %.0f}"}, {"optimum − IPOPT's, % (worst)", "{optimum_% %.1g} ({optimum_worst_% %.1g})"}, {"starts", "{judged %.0f}"},
+		{"`nmpc` above the best known, %", "{above_% %.2g}"}, {"map by", "{1}"}, {"safe", "{map_safe %.0f}/{episodes %.0f}"}, {"% above", "{map_% %.2g}"},
+		{"compiled in, s", "{compile_s %.0f}"}, {"warnings in C", "{c_warnings %.0f}"},
+	}}
 	// switchedPeers are whole episodes of systems with switched inputs by solvers of mixed-integer problems, lab/peers/switched, switchedScaling those of rooms.
 	switchedPeers = benchmarkTable{"BenchmarkSwitchedPeers", true, report.Columns{
 		{"system", "`{0}`"}, {"periods × inputs", "{periods %.0f} × {inputs %.0f}"}, {"plan of", "`{1}`"}, {"plans that keep the limits", "{kept %.0f}/{starts %.0f}"},

@@ -97,6 +97,7 @@ var documents = []document{
 	{"docs/results/export.md", "estimating controllers on a Cortex-M7", cortexMEstimates.text},
 	{"docs/results/export.md", "memory of estimating controllers", cortexMEstimators.text},
 	{"docs/results/solvers.md", "imported models", imported.text},
+	{"docs/results/solvers.md", "plants of users", plants.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
 	{"docs/results/real-plant.md", "decisions by estimates", measured.text},
 	{"docs/results/real-plant.md", "gains of the actuators", devices.gains},

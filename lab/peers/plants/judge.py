@@ -154,6 +154,6 @@ class Judge:
             guesses += [*tried, *np.array(at).ravel()]
             s, c, previous = x, after, u
         solver = ca.nlpsol("S", "ipopt", {"x": ca.vertcat(*w), "f": total, "g": ca.vertcat(*g)},
-                           {"print_time": 0, "ipopt": {"print_level": 0, "max_iter": 600, "tol": 1e-8, "sb": "yes", "max_cpu_time": 60.0}})
+                           {"print_time": 0, "ipopt": {"print_level": 0, "max_iter": 600, "tol": 1e-8, "sb": "yes", "max_cpu_time": 20.0}})
         x = np.array(solver(x0=guesses, lbx=low, ubx=high, lbg=least, ubg=most)["x"]).ravel()
         return x.reshape(len(guess), -1)[:, : self.actions]

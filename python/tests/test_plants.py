@@ -1,0 +1,58 @@
+"""Plants of users of other programs (lab/peers/plants): what is refused of them, and their optima beside IPOPT's (lab/run test-casadi)."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpc
+from gpc import traces
+
+pytest.importorskip("casadi")
+sys.path.insert(0, str(Path(__file__).parents[2] / "lab/peers/plants"))
+
+import plants  # noqa: E402
+from judge import Judge  # noqa: E402
+
+
+@pytest.mark.parametrize("name", plants.ALL)
+def test_what_no_controller_can_be_made_of_is_refused(name):
+    plant = plants.ALL[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            refused = bool(plant.system.check().errors)
+        except gpc.InputError as error:
+            assert "integrator" in str(error) and "Substeps" not in str(error)
+            refused = True
+    assert refused == plant.refused
+
+
+def driven(plant, tmp_path, episodes, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with gpc.nmpc(plant.system, threads=1) as exact:
+            exact.evaluate("nmpc", episodes=episodes, preference=plant.weights, trace=str(tmp_path / "trace.jsonl"), progress=False, **options)
+    return traces.read(str(tmp_path / "trace.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["van-der-pol", "pole-stiff", "far"])
+def test_optima_are_those_of_ipopt(name, tmp_path):
+    plant = plants.ALL[name]()
+    plant.system.save(tmp_path / "system.json")
+    judge, trace = Judge(tmp_path / "system.json", plant.weights), driven(plant, tmp_path, 1, seed=5)
+    scene = trace.scenes[0]
+    cost = judge.solve(np.array(scene["s"]), np.array(scene["c"])[: judge.contexts], trace["u"])
+    assert trace.ends[0]["oracle_cost"] == pytest.approx(cost, rel=1e-4)
+
+
+def test_ties_of_a_largest_deviation_are_solved(tmp_path):
+    """Three of these starts had no reference while corners were followed from 1 % of their size."""
+    assert all(end["oracle_cost"] is not None for end in driven(plants.ALL["worst"](), tmp_path, 30, seed=9).ends)
+
+
+def test_a_substrate_that_runs_out_is_solved(tmp_path):
+    """Steps of Newton's method went from one side of max(S, 0) to the other for ever."""
+    assert all(end["safe"] for end in driven(plants.ALL["penicillin-maximum"](), tmp_path, 2, seed=5).ends)
