@@ -19,7 +19,9 @@ export function Now() {
     <div class={`tile ${s.connected ? state : ""}`}>
       <dt>{name}</dt>
       <dd>
-        <b>{value}</b>
+        <b>
+          {value.split(" ")[0]} <small>{value.split(" ")[1]}</small>
+        </b>
         <span>{s.connected ? note : `${age(s)} old`}</span>
       </dd>
     </div>

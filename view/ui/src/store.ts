@@ -371,7 +371,7 @@ function take(s: State): void {
   if (store.held && same(store.held, s.preference)) store.held = undefined;
   if (about && s.generation === before?.generation) return;
   store.preview = store.fan = undefined;
-  if (before?.start !== s.start) store.series = store.frame = undefined; // of a run that is gone
+  if (before?.start !== s.start) store.series = store.frame = store.restart = undefined; // of a run that is gone
   void readAll().then(async () => {
     if (before && before.start !== s.start) await restarted(before, about);
   });
