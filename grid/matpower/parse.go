@@ -271,9 +271,9 @@ func (p *parser) loaded(structName token) bool {
 	if err != nil {
 		p.failf(call.line, "%v", err)
 	}
-	p.out.structName = structName.text
-	p.out.version, p.out.versionLine, p.out.baseMVA, p.out.tables = of.version, call.line, of.baseMVA, of.tables
-	p.out.baseLine = -1
+	p.out.structName, p.out.tables = structName.text, of.tables
+	p.out.version, p.out.versionLine = of.version, call.line
+	p.out.baseMVA, p.out.baseLine = of.baseMVA, -1
 	for _, m := range of.tables {
 		m.line = 0
 		for i := range m.rowLine {

@@ -242,13 +242,14 @@ func (c *Case) addEnds(d DCLine) {
 		}
 		return p
 	}
-	end := Gen{MBase: 100, InService: d.InService, DCLine: len(c.DCLine), Line: d.Line}
-	source, sink := end, end
-	source.Bus, source.Pg, source.Qg, source.Vg = d.From, -d.Pf, d.Qf, d.Vf
-	source.PMin, source.PMax, source.QMin, source.QMax = -limit(d.PMax), -limit(d.PMin), d.QMinF, d.QMaxF
 	delivered := func(pf float64) float64 { return pf - d.Loss0 - d.Loss1*pf }
-	sink.Bus, sink.Pg, sink.Qg, sink.Vg = d.To, delivered(d.Pf), d.Qt, d.Vt
-	sink.PMin, sink.PMax, sink.QMin, sink.QMax = delivered(limit(d.PMin)), delivered(limit(d.PMax)), d.QMinT, d.QMaxT
+	least, most := limit(d.PMin), limit(d.PMax)
+	source := Gen{Bus: d.From, Pg: -d.Pf, Qg: d.Qf, Vg: d.Vf, PMin: -most, PMax: -least, QMin: d.QMinF, QMax: d.QMaxF}
+	sink := Gen{Bus: d.To, Pg: delivered(d.Pf), Qg: d.Qt, Vg: d.Vt, PMin: delivered(least), PMax: delivered(most), QMin: d.QMinT, QMax: d.QMaxT}
+	for _, end := range []*Gen{&source, &sink} {
+		end.MBase, end.InService = 100, d.InService
+		end.DCLine, end.Line = len(c.DCLine), d.Line
+	}
 	if c.HasCost {
 		sink.Cost = Cost{Model: Polynomial, Line: d.Line}
 		source.Cost = sink.Cost

@@ -531,6 +531,8 @@ def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
     lines: list[list[float]] = []
     line_costs: list[list[float]] = []
     for d in rows("dcline"):
+        if lacking := {"f_bus", "t_bus", "pminf", "pmaxf", "qminf", "qmaxf", "qmint", "qmaxt"} - set(d):
+            raise InputError(f"network: dcline {d.get('index', len(lines) + 1)} of PowerModels' data has no {', '.join(sorted(lacking))}")
         powers = [base * d.get(k, 0) for k in ("pf", "pt", "qf", "qt")]
         limits = [base * d[k] for k in ("pminf", "pmaxf", "qminf", "qmaxf", "qmint", "qmaxt")]
         lines.append([d["f_bus"], d["t_bus"], d.get("br_status", 1), powers[0], -powers[1], powers[2], powers[3], d.get("vf", 1), d.get("vt", 1), *limits,

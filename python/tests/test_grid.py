@@ -141,8 +141,9 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.opf(n, threads=1), "threads"),
         (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
-        (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
-        (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "dcline: no table that gpc uses"),
+        (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1 of PowerModels' data has no f_bus"),
+        (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "loss1 is 1"),
+        (lambda: grid.network({**tables(n), "softlims": np.ones((1, 3))}), "softlims: no table that gpc uses"),
         (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
         (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
         (lambda: grid.network(broken), "is not JSON"),
@@ -387,3 +388,32 @@ def test_what_outages_refuse(tmp_path):
     with pytest.raises(gpc.Error, match="without any outage: ") as e:
         grid.outages(n, loads=9 * n.pd)
     assert not isinstance(e.value, gpc.InputError)
+
+
+def test_dc_lines_of_every_way_in():
+    """The optimum with a DC line is IPOPT's, from a file's statements, a mapping and PowerModels' data alike."""
+    tables = {
+        "baseMVA": 100,
+        "bus": [[1, 3, 0, 0, 0, 0, 1, 1.02, 0, 110, 1, 1.1, 0.9], [2, 2, 21.7, 12.7, 0, 0, 1, 1.01, 0, 110, 1, 1.1, 0.9], [3, 1, 44.2, 19, 0, 12, 1, 1, 0, 110, 1, 1.1, 0.9],
+                [4, 1, 37.8, 6.1, 0, 0, 1, 1, 0, 110, 1, 1.1, 0.9], [5, 1, 27.6, 1.6, 0, 0, 1, 1, 0, 110, 1, 1.1, 0.9], [6, 2, 11.2, 7.5, 0, 0, 1, 1.02, 0, 110, 1, 1.1, 0.9]],
+        "gen": [[1, 40, 0, 90, -60, 1.02, 100, 1, 180, 0], [2, 60, 0, 60, -40, 1.01, 100, 1, 100, 10], [6, 30, 0, 40, -20, 1.02, 100, 1, 70, 5]],
+        "branch": [[1, 2, 0.019, 0.059, 0.053, 130, 0, 0, 0, 0, 1, -360, 360], [1, 5, 0.054, 0.223, 0.049, 130, 0, 0, 0, 0, 1, -360, 360],
+                   [2, 3, 0.047, 0.198, 0.044, 65, 0, 0, 0, 0, 1, -360, 360], [2, 4, 0.058, 0.176, 0.034, 65, 0, 0, 0, 0, 1, -360, 360],
+                   [2, 5, 0.057, 0.174, 0.035, 65, 0, 0, 0, 0, 1, -360, 360], [3, 4, 0.067, 0.171, 0.013, 65, 0, 0, 0, 0, 1, -360, 360],
+                   [4, 5, 0.013, 0.042, 0, 65, 0, 0, 0, 0, 1, -360, 360], [5, 6, 0, 0.252, 0, 65, 0, 0, 0.97, 0, 1, -360, 360], [4, 6, 0, 0.3, 0, 65, 0, 0, 0.98, 0, 1, -360, 360]],
+        "gencost": [[2, 0, 0, 3, 0.02, 20, 10], [2, 0, 0, 3, 0.03, 25, 0], [2, 0, 0, 3, 0.015, 32, 0]],
+    }
+    line = [1, 6, 1, 10, 9.9, 0, 0, 1.02, 1.02, 0, 25, -10, 10, -10, 10, 0.1, 0.01]
+    without = grid.opf(tables)
+    assert without.objective[0] == pytest.approx(3376.0089, abs=1e-3)
+    r = grid.opf({**tables, "dcline": [line]})
+    assert r.objective[0] == pytest.approx(3360.05254, abs=1e-4)  # IPOPT's
+    assert r.pg.shape == (1, 5) and r.pg[0, 4] == pytest.approx(-0.99 * r.pg[0, 3] - 0.1) and r.pg[0, 3] == pytest.approx(-25, abs=1e-4)
+    data = powermodels(grid.network(tables))
+    data["dcline"] = {"1": {"f_bus": 1, "t_bus": 6, "br_status": 1, "pf": 0.1, "pt": -0.099, "qf": 0, "qt": 0, "vf": 1.02, "vt": 1.02, "pminf": 0, "pmaxf": 0.25, "qminf": -0.1, "qmaxf": 0.1,
+                            "qmint": -0.1, "qmaxt": 0.1, "loss0": 0.001, "loss1": 0.01, "model": 2, "cost": [0, 0, 0]}}
+    assert grid.opf(data).objective[0] == pytest.approx(r.objective[0], abs=1e-6)
+    dear = grid.opf({**tables, "dcline": [line], "dclinecost": [[2, 0, 0, 2, 50, 0]]})
+    assert dear.pg[0, 3] == pytest.approx(0, abs=1e-4) and dear.objective[0] > r.objective[0]
+    flow = grid.pf({**tables, "dcline": [line]})
+    assert flow.pg[3:] == pytest.approx([-10, 9.8]) and flow.vm[5] == pytest.approx(1.02)

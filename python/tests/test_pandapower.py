@@ -313,3 +313,28 @@ def test_the_page_s_snippet(monkeypatch, tmp_path):
     from test_snippets import PANDAPOWER, run
 
     run(PANDAPOWER, monkeypatch, tmp_path)
+
+
+def test_optima_with_dc_lines():
+    theirs = congested()
+    pp.create_dcline(theirs, 0, 1, p_mw=10, loss_percent=1.2, loss_mw=0.05, vm_from_pu=1.02, vm_to_pu=1.0, max_p_mw=25,
+                     min_q_from_mvar=-10, max_q_from_mvar=10, min_q_to_mvar=-10, max_q_to_mvar=10)
+    ours = copy.deepcopy(theirs)
+    door = grid.opf(copy.deepcopy(theirs), current_limits=True)
+    pp.runopp(theirs, numba=False)
+    gp.runopp(ours)
+    assert ours.res_cost == pytest.approx(theirs.res_cost, rel=1e-5) and door.objective[0] == pytest.approx(ours.res_cost, rel=1e-8)
+    assert ours.res_dcline.p_from_mw[0] == pytest.approx(theirs.res_dcline.p_from_mw[0], abs=1e-2)
+    assert ours.res_dcline.p_from_mw[0] == pytest.approx(-1.012 * ours.res_dcline.p_to_mw[0] + 0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [pn.mv_oberrhein, pn.create_kerber_dorfnetz, pn.panda_four_load_branch, pn.case24_ieee_rts])
+def test_the_two_doors_have_one_optimum(make):
+    """Vector groups of 150° and set-points beyond limits lead grid.opf to the optimum of runopp."""
+    ours = make()
+    r = grid.opf(copy.deepcopy(ours), current_limits=True)
+    gp.runopp(ours)
+    assert r.optimal[0] and r.objective[0] == pytest.approx(ours.res_cost, rel=1e-7)
+    theirs = make()
+    pp.runpp(theirs, numba=False, tolerance_mva=1e-9)
+    assert_same_flow(theirs)
