@@ -42,7 +42,6 @@ func BenchmarkPrograms(b *testing.B) {
 			}
 			p := s.plan.programs[i]
 			b.ReportMetric(float64(p.Operations()), "ops")
-			b.ReportMetric(float64(p.Runs()), "runs")
 			b.ReportMetric(float64(p.Flops()*s.Lanes()*b.N)/float64(b.Elapsed().Nanoseconds()), "Gflop/s")
 		})
 	}

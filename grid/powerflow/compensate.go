@@ -41,11 +41,7 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	if !o.restoreBase() {
 		return false
 	}
-	copy(s.vm, o.base.Vm)
-	copy(s.va, o.base.Va)
-	copy(s.e, o.e)
-	copy(s.f, o.f)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+	o.startBase(out)
 	c := o.change(branch)
 	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
 	if c.n == 0 { // only references lose flow, and no voltage changes
@@ -57,21 +53,67 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	if !ok {
 		return false
 	}
-	o.lengths = o.lengths[:0]
-	if r := o.responses; r != nil {
-		r.reset()
-	}
 	out.Mismatch = o.firstMismatch(c)
 	if start != nil {
 		copy(s.vm, start.Vm)
 		copy(s.va, start.Va)
 		s.evaluate()
-		out.Mismatch, out.MismatchBus = o.mismatch()
+		out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
 		out.Iterations = start.Steps
 	}
-	small := max(tolerance, o.switchMismatch())
+	return o.iterate(c, factors, start != nil, out)
+}
+
+// startBase puts the solver's voltages at the base.
+func (o *Outages) startBase(out *Solution) {
+	s := o.s
+	copy(s.vm, o.base.Vm)
+	copy(s.va, o.base.Va)
+	copy(s.e, o.e)
+	copy(s.f, o.f)
+	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+	o.lengths = o.lengths[:0]
+	o.responses.reset()
+}
+
+// compensateUnit is compensate for a unit, which the solver has taken out of the base.
+func (o *Outages) compensateUnit(unit int, power float64, out *Solution) bool {
+	s, n := o.s, o.s.net
+	o.startBase(out)
+	b := n.GenBus[unit]
+	saved, gens, vg := s.ps[b], s.gensAt[b], pick(o.input.Vg, n.Vg)
+	defer func() { s.ps[b] = saved }()
+	s.ps[b] -= power
+	switch {
+	case n.Kind[b] == network.PQ:
+		s.qs[b] -= n.Qg0[unit]
+	case len(gens) > 0 && vg[gens[len(gens)-1]] != s.vset[b]:
+		return false // another voltage
+	case len(gens) == 0:
+		s.kind[b], s.atLimit[b], s.qs[b] = network.PQ, 0, -pick(o.input.Qd, n.Qd)[b]
+	case s.atLimit[b] > 0:
+		s.qs[b] = s.qhi[b] - pick(o.input.Qd, n.Qd)[b]
+	case s.atLimit[b] < 0:
+		s.qs[b] = s.qlo[b] - pick(o.input.Qd, n.Qd)[b]
+	}
+	c := &change{}
+	o.path = o.path[:0]
+	factors, ok := o.responses.follow(o, c)
+	s.inject()
+	out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
+	return ok && o.iterate(c, factors, true, out)
+}
+
+// iterate takes steps until a power flow within enforced limits is found, which it reports. evaluated says that the mismatch
+// is of the whole network.
+func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solution) (ok bool) {
+	s, tolerance := o.s, cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	small := tolerance
+	if o.opt.EnforceQ { // buses may switch
+		small = max(small, reactiveSlack/10)
+	}
 	steps, slow := 0, 0 // since the last switch
-	for evaluated := start != nil; ; evaluated = true {
+	for ; ; evaluated = true {
 		if evaluated && out.Mismatch <= small {
 			switched := o.opt.EnforceQ && s.enforce(out)
 			if !switched && out.Mismatch <= tolerance {
@@ -84,7 +126,7 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 				}
 				o.responses.release(s)
 				s.inject()
-				out.Mismatch, out.MismatchBus = o.mismatch()
+				out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
 				o.lengths, steps, slow = o.lengths[:0], 0, 0
 			}
 		}
@@ -97,29 +139,13 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 		s.rotate(scale)
 		o.addStep(scale)
 		s.inject()
-		if out.Mismatch, out.MismatchBus = o.mismatch(); !(out.Mismatch < previous/2) {
+		if out.Mismatch, out.MismatchBus = o.responses.mismatch(s); !(out.Mismatch < previous/2) {
 			slow++
 		}
 		if steps++; !(out.Mismatch <= small) && (slow == slowSteps || steps == compensatedSteps) {
 			return false
 		}
 	}
-}
-
-// switchMismatch is the mismatch up to which buses switch.
-func (o *Outages) switchMismatch() float64 {
-	if o.opt.EnforceQ {
-		return reactiveSlack / 10
-	}
-	return 0
-}
-
-// mismatch writes the mismatches as the right-hand side, and returns the largest one and its bus.
-func (o *Outages) mismatch() (worst float64, bus int) {
-	if o.responses != nil {
-		return o.responses.mismatch(o.s)
-	}
-	return o.s.mismatch()
 }
 
 // accept says whether a compensated solution is a power flow within enforced reactive limits.
@@ -167,14 +193,10 @@ func (o *Outages) solve(c *change, factors *smallLU) {
 	x := lu.rhs
 	lu.forward()
 	u := o.branchValues(x)
-	if o.responses != nil {
-		o.responses.solve(x, &u)
-	}
+	o.responses.solve(x, &u)
 	y := c.times(&u)
 	factors.solve(&y)
-	if o.responses != nil {
-		o.responses.take(x, &y)
-	}
+	o.responses.take(x, &y)
 	for _, k := range o.path {
 		z := &o.lowerHalves[k]
 		x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]

@@ -10,9 +10,9 @@ import (
 
 // Outages solves the power flow of a network without one of its branches or units at a time, each from the base
 // solution. A branch's outage keeps the factors of the base Jacobian and corrects their solutions by the four rows
-// that it changes (mid-compensation: O. Alsaç, B. Stott, W. F. Tinney, IEEE Trans. PAS-102, 1983). Broyden's method
-// corrects for the change of voltages since the base. Where that does not converge, and for everything else,
-// Newton's method continues with its own factors. Either way a result is a power flow to the same tolerance as any
+// that it changes (mid-compensation: O. Alsaç, B. Stott, W. F. Tinney, IEEE Trans. PAS-102, 1983). Buses that switch at
+// a reactive limit, or lose their only unit, change a row each. Broyden's method corrects for the change of voltages since the
+// base. Where that does not converge, Newton's method continues with its own factors. Either way a result is a power flow to the same tolerance as any
 // other.
 //
 // It is not safe for concurrent use; take one for each goroutine, of a Clone.
@@ -31,9 +31,9 @@ type Outages struct {
 	lowerHalves, upperHalves []half    // the halves of the inverse base Jacobian at the changed rows, by position
 	path                     []int32   // their positions that are not zero
 	steps                    [][]float64
-	lengths                  []float64  // squared, of these steps
-	responses                *responses // with enforced reactive limits
-	dead                     []bool     // buses of islands without a reference
+	lengths                  []float64 // squared, of these steps
+	responses                *responses
+	dead                     []bool // buses of islands without a reference
 	bridges                  []bool
 	queue                    [2][]int32 // buses on either side of a bridge
 	visited                  []int
@@ -85,9 +85,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
 	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
-	if opt.EnforceQ {
-		o.responses = s.newResponses()
-	}
+	o.responses = s.newResponses()
 	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.e, o.f = slices.Clone(s.e), slices.Clone(s.f)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
@@ -265,8 +263,9 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 		return result, nil
 	}
+	restored, power := o.restoreBase(), pick(o.input.Pg, n.Pg0)
 	input := o.input
-	input.Pg = slices.Clone(pick(input.Pg, n.Pg0))
+	input.Pg = slices.Clone(power)
 	input.Pg[unit] = 0
 	index := slices.Index(gens, int32(unit))
 	s.gensAt[bus] = slices.Delete(slices.Clone(gens), index, index+1)
@@ -281,7 +280,12 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 		s.gensAt[bus], s.qlo[bus] = gens, lo
 		s.qhi[bus], s.outUnit = hi, -1
 	}()
-	err := o.newton(input, out)
+	var err error
+	if result.Compensated = restored && o.compensateUnit(unit, power[unit], out); result.Compensated {
+		o.finish(out)
+	} else {
+		err = o.newton(input, out)
+	}
 	out.Pg[unit], out.Qg[unit] = 0, 0
 	return result, err
 }

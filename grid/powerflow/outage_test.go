@@ -68,7 +68,8 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := s.NewSolution()
-			compensated, solved, islands, switches := 0, 0, 0, 0
+			compensated, solved, islands := 0, 0, 0
+			switches, units := 0, 0
 			compare := func(what string, at int, got Outage, whole *network.Network) {
 				t.Helper()
 				w, err := New(whole)
@@ -99,12 +100,12 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 						return
 					}
 				}
-				units := map[int]int{}
+				number = map[int]int{}
 				for g, row := range n.GenRow {
-					units[row] = g
+					number[row] = g
 				}
 				for g, row := range whole.GenRow {
-					k := units[row]
+					k := number[row]
 					if d := math.Abs(want.Pg[g]-got.Solution.Pg[k]) + math.Abs(want.Qg[g]-got.Solution.Qg[k]); !(d <= 1e-5) {
 						t.Errorf("%s, limits %s, %s %d, unit %d: P %.9g, Q %.9g, whole %.9g, %.9g", name, limits, what, at, row, got.Solution.Pg[k], got.Solution.Qg[k], want.Pg[g], want.Qg[g])
 						return
@@ -140,10 +141,13 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 					}
 					continue
 				}
+				if got.Compensated {
+					units++
+				}
 				compare("unit", g, got, without(t, name, func(c *matpower.Case) { limit(c); c.Gen[row].InService = false }, nil))
 			}
-			t.Logf("%s, limits %s: %d solved, %d of %d branches compensated, %d islands, %d switches", name, limits, solved, compensated, n.Branches(), islands, switches)
-			if compensated*2 < n.Branches()-islands || limits == "reached" && 2*switches < compensated {
+			t.Logf("%s, limits %s: %d solved, %d of %d branches compensated, %d islands, %d switches, %d of %d units compensated", name, limits, solved, compensated, n.Branches(), islands, switches, units, n.Gens())
+			if compensated*2 < n.Branches()-islands || 2*units < n.Gens() || limits == "reached" && 2*switches < compensated {
 				t.Errorf("%s, limits %s: %d of %d branches compensated, with %d switches", name, limits, compensated, n.Branches(), switches)
 			}
 			// The solver is as it was.

@@ -131,7 +131,7 @@ func Join(programs ...*Program) *Program {
 		joined.flops += p.flops
 	}
 	b.close()
-	joined.code, joined.runs = b.code, b.runs
+	joined.code = b.code
 	return joined
 }
 
@@ -167,7 +167,6 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 		words[0], words[1] = uint32(o), 0
 		b.op, b.head = o, head
 		b.row, b.count = row, len(b.chunk)-header+1
-		b.runs++
 		if o.headed() {
 			words[2] = uint32(head)
 		}

@@ -101,8 +101,8 @@ type Program struct {
 	size
 }
 
-// size counts runs, the repetitions of all of them, and their floating-point operations.
-type size struct{ runs, operations, flops int }
+// size counts the repetitions of all runs, and their floating-point operations.
+type size struct{ operations, flops int }
 
 // chunkWords is the most words of one chunk of a program, whose end costs one more run.
 // Programs of millions of operations grow by chunks, without copies and slack.
@@ -187,9 +187,6 @@ func first(c []uint32) (r run, rest []uint32) {
 	r.args = c[header : header+n]
 	return r, c[header+n:]
 }
-
-// Runs is the number of runs; Operations that of single operations.
-func (p *Program) Runs() int { return p.runs }
 
 // Operations counts the repetitions of all runs.
 func (p *Program) Operations() int { return p.operations }
