@@ -181,9 +181,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	for _, bus := range net.GenBus {
 		p.hasGenerator[bus] = true
 	}
-	var edges [][2]int
 	for l := range p.nl {
-		edges = append(edges, [2]int{net.From[l], net.To[l]})
 		if r := net.Rate[l]; !math.IsInf(r, 1) {
 			p.rated = append(p.rated, l)
 		}
@@ -194,7 +192,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 			p.angleHi = append(p.angleHi, l)
 		}
 	}
-	p.order = elimination.MinimumDegree(p.nb, edges, net.References)
+	p.order = elimination.MinimumDegree(p.nb, net.Edges(), net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
 		if p.followsActive[i] {

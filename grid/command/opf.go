@@ -200,7 +200,7 @@ Exit code 1 says that no optimum was found.`,
 	y.scaleFlag(f)
 	y.startsFlag(f)
 	y.solverFlags(f)
-	cmd.AddCommand(batchCommand(a), seriesCommand(a), secureCommand(a))
+	cmd.AddCommand(batchCommand(a), linearOptimum(a), seriesCommand(a), secureCommand(a))
 	suggestCommand(cmd, map[string]string{
 		"secure": "opf secure", "outages": "opf secure", "emergency": "opf secure", "voltage-band": "opf secure", "participation": "opf secure",
 		"loads": "opf series", "results": "opf series", "chains": "opf series",
@@ -251,18 +251,23 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
-	out.Objective, out.Mismatch = &r.Objective, &r.KKT.Mismatch
-	out.Violation, out.J = &r.KKT.Violation, r.J[:]
-	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
-	out.Bus = results.OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
-	out.Dispatch = results.NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
-	loss := out.Dispatch.Loss()
-	out.LossMW = &loss
 	multipliers := s.LimitMultipliers(&pr, r)
-	out.Binding = results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg).Binding(r, &multipliers)
-	solved := solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg)
-	withMultipliers(solved, n, r, &multipliers)
-	return out, solved, nil
+	return out, out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pr.Pd, pr.Qd, r, &multipliers, scale), nil
+}
+
+// fill writes an optimum at loads that are scale times the case's, and returns it as a case.
+func (y *optimalFlow) fill(c *matpower.Case, n *network.Network, p results.Point, pd, qd []float64, r *acopf.Result, m *acopf.LimitMultipliers, scale float64) *matpower.Case {
+	y.Objective, y.Mismatch = &r.Objective, &r.KKT.Mismatch
+	y.Violation, y.J = &r.KKT.Violation, r.J[:]
+	y.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
+	y.Bus = results.OptimalBuses(n, pd, qd, r.Vm, r.Va, r.LambdaP)
+	y.Dispatch = p.Dispatch()
+	loss := y.Dispatch.Loss()
+	y.LossMW = &loss
+	y.Binding = p.Binding(r, m)
+	solved := solvedCase(c, n, scale, p)
+	withMultipliers(solved, n, r, m)
+	return solved
 }
 
 func (r *optimalFlow) print(w io.Writer) {

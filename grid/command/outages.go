@@ -96,7 +96,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			solved := solvedCase(c, n, y.scale, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg)
+			solved := solvedCase(c, n, y.scale, results.NewPoint(n, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg))
 			if err := cmp.Or((&outputs{out: files.out}).write(solved, origin(c, "AC power flow")), writeSecurity(files.csv, r)); err != nil {
 				return err
 			}

@@ -92,8 +92,8 @@ Exit code 1 says that it does not converge.`,
 	}
 	y.flags(cmd.Flags())
 	files.flags(cmd.Flags())
-	cmd.AddCommand(outagesCommand(a))
-	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages"})
+	cmd.AddCommand(linearFlow(a), outagesCommand(a))
+	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages", "ptdf": "pf dc", "lodf": "pf dc"})
 	return cmd
 }
 
@@ -109,7 +109,7 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 		r.Reason += dispatchHint(n)
 		return r, nil, nil
 	}
-	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
+	return r, solvedCase(c, n, scale, results.NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)), nil
 }
 
 func printPowerFlow(w io.Writer, r *results.PowerFlow) {

@@ -66,9 +66,9 @@ func writeCSV(path string, rows [][]string) error {
 	return durable.Create(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 }
 
-// solvedCase is a case with a solution (pu and rad) at scale times its loads: voltages, loads, generation, flows.
+// solvedCase is a case with a solution at scale times its loads: voltages, loads, generation, flows.
 // Equipment out of service generates and carries nothing.
-func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg, qg []float64) *matpower.Case {
+func solvedCase(c *matpower.Case, n *network.Network, scale float64, p results.Point) *matpower.Case {
 	out := *c
 	out.Bus, out.Gen, out.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
 	out.HasFlows, out.HasMultipliers = true, false
@@ -90,15 +90,14 @@ func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg,
 	}
 	for i, row := range n.BusRow {
 		b := &out.Bus[row]
-		b.Vm, b.Va = vm[i], results.Degrees(va[i])
+		b.Vm, b.Va = p.Vm[i], results.Degrees(p.Va[i])
 		b.Pd, b.Qd = scale*b.Pd, scale*b.Qd
 	}
 	for i, row := range n.GenRow {
 		g := &out.Gen[row]
-		g.Pg, g.Qg = pg[i]*n.BaseMVA, qg[i]*n.BaseMVA
+		g.Pg, g.Qg = p.Pg[i]*n.BaseMVA, p.Qg[i]*n.BaseMVA
 	}
-	flows := network.NewFlows(n.Branches())
-	n.BranchFlows(&n.Admittance, vm, va, flows)
+	flows := p.Flows
 	for k, row := range n.BranchRow {
 		b := &out.Branch[row]
 		b.Pf, b.Qf = flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA

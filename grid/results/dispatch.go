@@ -2,8 +2,6 @@ package results
 
 import (
 	"math"
-
-	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // Dispatch is a solution of units and branches, in MW, MVAr and MVA.
@@ -37,14 +35,12 @@ type BranchFlow struct {
 	Rate   float64 `json:"rate_mva"` // long-term rating; null without
 }
 
-// NewDispatch converts a solution, pu and rad, to the file's units.
-func NewDispatch(n *network.Network, vm, va, pg, qg []float64) Dispatch {
-	d := NoDispatch
+// Dispatch converts a solution to the file's units.
+func (p Point) Dispatch() Dispatch {
+	n, d, flows := p.net, NoDispatch, p.Flows
 	for g, b := range n.GenBus {
-		d.Gen = append(d.Gen, GenOutput{Gen: n.GenRow[g] + 1, Bus: n.BusID[b], Pg: pg[g] * n.BaseMVA, Qg: qg[g] * n.BaseMVA})
+		d.Gen = append(d.Gen, GenOutput{Gen: n.GenRow[g] + 1, Bus: n.BusID[b], Pg: p.Pg[g] * n.BaseMVA, Qg: p.Qg[g] * n.BaseMVA})
 	}
-	flows := network.NewFlows(n.Branches())
-	n.BranchFlows(&n.Admittance, vm, va, flows)
 	for k, from := range n.From {
 		pf, qf := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA
 		pt, qt := flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA

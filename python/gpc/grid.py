@@ -30,11 +30,11 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, number, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, lib, number, text
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
 
 __all__ = [
-    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Scenarios", "SecureOptima", "network", "opf", "outages", "pf", "sample", "secure",
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Scenarios", "SecureOptima", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
 ]
 
 declare("gpc_network", TEXT, OUT)
@@ -42,6 +42,7 @@ declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 4, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_factors", HANDLE, INT, *[ARRAY, INT] * 2)
 declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
 declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_secure", HANDLE, TEXT, INT, *[ARRAY, INT] * 3, OUT, HANDLE)
@@ -250,7 +251,7 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
     return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
 
-def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:
+def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False, **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -258,7 +259,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     of arrays (active, reactive). branch_out and gen_out [n] are numbers of what is out in each
     scenario, −1 for nothing; the buses that are left have to hang together. chains other than 0
     begins every scenario at the optimum of the one before, in so many runs side by side: for
-    a series in time. Ctrl-C ends the call.
+    a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses. Ctrl-C ends the call.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -283,7 +284,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
     clock = time.perf_counter()
     ask(
-        lib.gpc_network_solve, n.handle, text({"chains": chains}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
+        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc)}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
     return Optima(status, iterations, **results, seconds=time.perf_counter() - clock)
@@ -294,7 +295,7 @@ Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
 
 
 def pf(
-    source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30,
+    source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30, dc: bool = False,
 ) -> Flow:
     """The power flow of a network, as `gpc pf`.
 
@@ -303,10 +304,10 @@ def pf(
     replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
     A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
     reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
-    largest mismatch that counts as solved, pu.
+    largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`.
     """
     n = _network(source)
-    options = {"enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
+    options = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
     given = _point(n, loads, dispatch)
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
     return Flow._of(answer, _sizes(n))
@@ -360,6 +361,60 @@ def secure(
     clock = time.perf_counter()
     answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True, progress=progress)
     return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)
+
+
+def ptdf(source: Any, branches: Any = None, *, buses: Any = None, slack: Any = None, sparse: bool = False, threshold: float = 1e-6) -> Any:
+    """Power transfer distribution factors [branches, buses] of the linear model: a branch's flow for a unit injected at a bus.
+
+    branches are numbers in service from 0, None for all; with buses, numbers from 0, the columns of these buses are computed alone.
+    The reference of each island takes out what is injected, or with slack [buses] all buses in that proportion, as
+    in MATPOWER's makePTDF. sparse makes a SciPy matrix of the factors from threshold on.
+    """
+    n = _network(source)
+    if buses is None:
+        return _factors(n, 0, branches, len(n.branch_from), len(n.bus), slack, sparse, threshold)
+    if branches is not None or slack is not None:
+        raise InputError("ptdf: buses are columns of all branches, by the reference: leave branches and slack out")
+    return _factors(n, 1, buses, len(n.bus), len(n.branch_from), None, sparse, threshold).T
+
+
+def lodf(source: Any, out: Any = None, *, sparse: bool = False, threshold: float = 1e-6) -> Any:
+    """Line outage distribution factors [branches, out] of the linear model: the share of the flow of a branch that is out which
+    each branch carries, −1 for itself. out are numbers in service from 0, None for all. A column is NaN where an island is left.
+    """
+    n = _network(source)
+    return _factors(n, 2, out, len(n.branch_from), len(n.branch_from), None, sparse, threshold).T
+
+
+def _factors(n: Network, kind: int, numbers: Any, most: int, width: int, slack: Any, sparse: bool, threshold: float) -> Any:
+    """Rows of distribution factors of a kind; sparse ones a block at a time."""
+    rows = np.ascontiguousarray(np.arange(most) if numbers is None else np.atleast_1d(numbers), dtype=np.int32)
+    weights = None
+    if slack is not None:
+        weights = array(_numbers(slack, "slack"), float, (len(n.bus),), "slack")
+        if len(n.reference) > 1:
+            raise InputError(f"slack: network {n.name} has {len(n.reference)} references, and weights are of one")
+        weights = weights / weights.sum()
+    step = 1024 if sparse else max(len(rows), 1)
+    blocks = []
+    for first in range(0, max(len(rows), 1), step):
+        part = rows[first : first + step]
+        block = np.empty((len(part), width))
+        call(lib.gpc_network_factors, n.handle, kind, address(part), len(part), address(block), block.size)
+        if weights is not None:
+            block -= (block @ weights)[:, None]
+        if sparse:
+            from scipy.sparse import csr_array
+
+            block[np.abs(block) < threshold] = 0
+            blocks.append(csr_array(block))
+        else:
+            blocks.append(block)
+    if sparse:
+        from scipy.sparse import vstack
+
+        return vstack(blocks, format="csr")
+    return blocks[0]
 
 
 def _network(source: Any) -> Network:

@@ -253,12 +253,13 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		var o struct {
-			Chains int `json:"chains"`
+			Chains int  `json:"chains"`
+			Linear bool `json:"linear"` // of the DC model
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		if y.noOptimum != nil {
+		if y.noOptimum != nil && !o.Linear {
 			return gpc.BadInput(y.noOptimum)
 		}
 		count := int(n)
@@ -292,6 +293,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		problems, err := y.problems(count, load, outages)
 		if err != nil {
 			return err
+		}
+		if o.Linear {
+			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
 		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 	})
@@ -341,7 +345,17 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsaf
 			if results[k].Status == acopf.Optimal {
 				optimal++
 			}
-			y.write(start+k, &part[k], &results[k], flows, dst)
+			if results[k].Status != acopf.Optimal {
+				y.write(start+k, &results[k], nil, nil, dst)
+				continue
+			}
+			m := y.s.LimitMultipliers(&part[k], &results[k])
+			y.n.BranchFlows(&y.n.Admittance, results[k].Vm, results[k].Va, flows)
+			for _, b := range part[k].Out.Branches {
+				flows.Pf[b], flows.Qf[b] = 0, 0
+				flows.Pt[b], flows.Qt[b] = 0, 0
+			}
+			y.write(start+k, &results[k], &m, flows, dst)
 		}
 		r.progress(start+len(part), len(problems))
 	}
@@ -363,7 +377,7 @@ func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chai
 }
 
 // write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.
-func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, dst []unsafe.Pointer) {
+func (y *optima) write(k int, r *acopf.Result, optimum *acopf.LimitMultipliers, flows *network.Flows, dst []unsafe.Pointer) {
 	n := y.n
 	integer := func(i int, v int32) {
 		if dst[i] != nil {
@@ -388,18 +402,11 @@ func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network
 	var m acopf.LimitMultipliers
 	nb, ng, nl := n.Buses(), n.Gens(), n.Branches()
 	base := n.BaseMVA
-	f, one := *flows, acopf.Result{}
+	f, one := network.Flows{}, acopf.Result{}
 	var objective, mismatch []float64
-	if r.Status == acopf.Optimal {
-		m, one = y.s.LimitMultipliers(pr, r), *r
+	if optimum != nil {
+		m, one, f = *optimum, *r, *flows
 		objective, mismatch = []float64{r.Objective}, []float64{r.KKT.Mismatch}
-		n.BranchFlows(&n.Admittance, r.Vm, r.Va, &f)
-		for _, b := range pr.Out.Branches {
-			f.Pf[b], f.Qf[b] = 0, 0
-			f.Pt[b], f.Qt[b] = 0, 0
-		}
-	} else {
-		f = network.Flows{}
 	}
 	row(intoObjective, objective, 1, 1)
 	row(intoMismatch, mismatch, 1, 1)

@@ -25,6 +25,7 @@ import (
 type flowOptions struct {
 	EnforceQ      bool    `json:"enforce_q"`
 	Flat          bool    `json:"flat"`
+	Linear        bool    `json:"linear"` // of the DC model
 	Tolerance     float64 `json:"tolerance"`
 	MaxIterations int     `json:"max_iterations"`
 }
@@ -117,12 +118,25 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 			return gpc.BadInput(err)
 		}
 		pr.Context = r
-		flow, _, err := results.Flow(n, pr)
+		var flow *results.PowerFlow
+		if o.Linear {
+			flow, _, err = results.LinearFlow(n, override(pr.Pd, n.Pd), override(pr.Pg, n.Pg0))
+		} else {
+			flow, _, err = results.Flow(n, pr)
+		}
 		if err != nil {
 			return refusedUnless(r, err)
 		}
 		return answer(out, flow)
 	})
+}
+
+// override are values that are given, or the network's.
+func override(values, network []float64) []float64 {
+	if values != nil {
+		return values
+	}
+	return network
 }
 
 // refusedUnless is an error of what the caller gave, unless the run was ended.

@@ -1,0 +1,83 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"cmp"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/dcopf"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
+)
+
+// solveLinear solves scenarios of the DC model.
+func (y *optima) solveLinear(r *run, problems []acopf.Problem, dst []unsafe.Pointer, out **C.char) error {
+	s, err := dcopf.New(y.n)
+	if err != nil {
+		return gpc.BadInput(err)
+	}
+	errs, optimal := make([]error, len(problems)), make([]int, len(problems))
+	parallel.Each(min(y.threads(), len(problems)), len(problems), func(_, k int) {
+		if len(problems[k].Out.Branches)+len(problems[k].Out.Units) > 0 {
+			errs[k] = wrongf("scenario %d has an outage: a linear optimum is of the network as it is", k)
+			return
+		}
+		result, m, err := s.Solve(r, problems[k].Pd)
+		var flows *network.Flows
+		if errs[k] = err; err == nil {
+			if m != nil {
+				optimal[k], flows = 1, results.LinearPoint(y.n, s.DC(), result.Va, result.Pg).Flows
+			}
+			y.write(k, result, m, flows, dst)
+		}
+	})
+	total := 0
+	for _, v := range optimal {
+		total += v
+	}
+	return cmp.Or(cmp.Or(errs...), answer(out, map[string]any{"optimal": total}))
+}
+
+// gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service: of kind 0 of
+// branches by bus, of 1 of buses by branch, of 2 of outages of branches by branch.
+//
+//export gpc_network_factors
+func gpc_network_factors(h C.uintptr_t, kind C.int64_t, numbers unsafe.Pointer, count C.int64_t, dst unsafe.Pointer, entries C.int64_t, err **C.char) C.int32_t {
+	return onHandle(h, err, func(y *optima) error {
+		dc, err := network.NewDC(y.n)
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		nb, nl := y.n.Buses(), y.n.Branches()
+		if kind < 0 || kind > 2 {
+			return wrongf("factors of kind %d: want 0, 1 or 2", int64(kind))
+		}
+		row, most, width := dc.BranchFactors, nl, nb
+		switch kind {
+		case 1:
+			row, most, width = dc.BusFactors, nb, nl
+		case 2:
+			row, width = dc.OutageFactors, nl
+		}
+		var v views
+		list := viewed[int32](&v, "numbers", numbers, count, int(count))
+		factors := viewed[float64](&v, "factors", dst, entries, int(count)*width)
+		if v.err != nil {
+			return v.err
+		}
+		for _, k := range list {
+			if k < 0 || int(k) >= most {
+				return wrongf("number %d: want 0 to %d", k, most-1)
+			}
+		}
+		parallel.Each(max(1, min(y.threads(), len(list))), len(list), func(_, i int) { copy(factors[i*width:], row(int(list[i]))) })
+		return nil
+	})
+}
