@@ -50,7 +50,7 @@ var stopped = map[string][]string{
 	"eval":    {"opf30 --method mo-opf --episodes 1000 --trace opf.jsonl", "pair integrator-convex --methods direct,oracle --episodes 1000", "join integrator-convex silent", "compare silent silent-too"},
 	"export":  {"integrator-convex --c c --map-only --records 65536"},
 	"opf":     {"-", "silent", "batch silent", "dc silent", "secure silent"},
-	"pf":      {"-", "silent", "dc silent", "outages silent"},
+	"pf":      {"-", "silent", "convert silent --out c.m", "dc silent", "outages silent"},
 	"front":   {"integrator-convex --state -", "integrator-convex --repeat 1000000", "integrator-convex --points 16384 --repeat 1000"},
 	"refine":  {"integrator-convex", "integrator-convex --state state.json --repeat 1000000", "integrator-convex --state state.json --candidates 262144 --flow-steps 1000"},
 	"mcap":    {"silent recorded.mcap"},

@@ -57,9 +57,9 @@ type optimalFlowKKT struct {
 
 // busTable are the rows of buses, the header first.
 func busTable(buses []results.OptimalBus, price string) [][]string {
-	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
+	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price, "name"}}
 	for _, b := range buses {
-		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price)})
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price), b.Name})
 	}
 	return rows
 }

@@ -92,7 +92,7 @@ Exit code 1 says that it does not converge.`,
 	}
 	y.flags(cmd.Flags())
 	files.flags(cmd.Flags())
-	cmd.AddCommand(linearFlow(a), outagesCommand(a))
+	cmd.AddCommand(convertCommand(a), linearFlow(a), outagesCommand(a))
 	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages", "ptdf": "pf dc", "lodf": "pf dc"})
 	return cmd
 }
@@ -126,9 +126,9 @@ func printPowerFlow(w io.Writer, r *results.PowerFlow) {
 	if r.Remark != "" {
 		fmt.Fprintln(w, "remark:", r.Remark)
 	}
-	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit"}}
+	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit", "name"}}
 	for _, b := range r.Bus {
-		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})
+		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit, b.Name})
 	}
 	printDispatch(w, &r.Dispatch, rows)
 	if len(r.Violations) > 0 {

@@ -1,5 +1,5 @@
-// Package dcopf solves the optimal power flow of the linear model: units' costs are minimised under the balance of active
-// power at every bus, ratings, limits of angles and of units. Its model is that of network.DC.
+// Package dcopf solves the optimal power flow of the linear model, that of network.DC. It minimises units' costs under the
+// balance of active power at every bus, ratings, and limits of angles and of units.
 //
 // The central type is Solver. It is a primal–dual interior point (S. Mehrotra, SIAM J. Optimization 2, 1992) on the
 // sparse KKT matrix, whose blocks are the buses. Costs may be any convex polynomials or piecewise linear.
@@ -102,8 +102,8 @@ func New(n *network.Network) (*Solver, error) {
 	for i := range s.variables {
 		s.diagonal = append(s.diagonal, entry(i, i))
 	}
-	for k, from := range n.From {
-		for _, end := range [2][2]int{{from, n.To[k]}, {n.To[k], from}} {
+	for k, start := range n.From {
+		for _, end := range [2][2]int{{start, n.To[k]}, {n.To[k], start}} {
 			if v := s.angle[end[0]]; v >= 0 {
 				s.constant[entry(s.price[end[0]], v)] += n.Coupling(k)
 				s.constant[entry(s.price[end[1]], v)] -= n.Coupling(k)
@@ -131,16 +131,17 @@ func (s *Solver) addLimits() {
 	n := s.net
 	add := func(i, j int, a, b, bound float64, multiplier func(*acopf.LimitMultipliers) *float64) {
 		if i < 0 {
-			i, j, a, b = j, -1, b, 0
+			i, j = j, -1
+			a, b = b, 0
 		}
 		if i >= 0 && !math.IsInf(bound, 1) {
 			s.limits = append(s.limits, limit{i, j, a, b, bound, multiplier})
 		}
 	}
-	for k, from := range n.From {
+	for k, start := range n.From {
 		w, to := n.Coupling(k), n.To[k]
-		i, j := s.angle[from], s.angle[to]
-		fixed := s.fixed(from) - s.fixed(to) // of references
+		i, j := s.angle[start], s.angle[to]
+		fixed := s.fixed(start) - s.fixed(to) // of references
 		flow := w * (fixed - n.Shift(k))
 		add(i, j, w, -w, n.Rate[k]-flow, func(m *acopf.LimitMultipliers) *float64 { return &m.SFrom[k] })
 		add(i, j, -w, w, n.Rate[k]+flow, func(m *acopf.LimitMultipliers) *float64 { return &m.STo[k] })
@@ -247,13 +248,13 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 		y.scale = 1 / largest
 	}
 	y.injected = n.Balanced(pd, fixed)
-	for k, from := range n.From { // of phase shifts and the references' angles
-		flow := n.Coupling(k) * (s.fixed(from) - s.fixed(n.To[k]) - n.Shift(k))
-		y.injected[from] -= flow
+	for k, start := range n.From { // of phase shifts and the references' angles
+		flow := n.Coupling(k) * (s.fixed(start) - s.fixed(n.To[k]) - n.Shift(k))
+		y.injected[start] -= flow
 		y.injected[n.To[k]] += flow
 	}
 	for k, l := range s.limits {
-		y.s[k] = max(l.bound-l.at(y.x), 1)
+		y.s[k] = max(l.bound-l.value(y.x), 1)
 		y.z[k] = 1 / y.s[k]
 	}
 	r := &acopf.Result{Status: acopf.IterationLimit}
@@ -322,7 +323,7 @@ func middle(lo, hi float64) float64 {
 	return (lo + hi) / 2
 }
 
-func (l limit) at(x []float64) float64 {
+func (l limit) value(x []float64) float64 {
 	v := l.a * x[l.i]
 	if l.j >= 0 {
 		v += l.b * x[l.j]
@@ -368,7 +369,7 @@ func (s *Solver) residuals(y *state) {
 	y.gap = 0
 	y.worst = 0
 	for k, l := range s.limits {
-		y.excess[k] = l.at(y.x) + y.s[k] - l.bound
+		y.excess[k] = l.value(y.x) + y.s[k] - l.bound
 		l.spread(y.gradient, y.z[k])
 		y.gap += y.s[k] * y.z[k]
 		y.worst = max(y.worst, math.Abs(y.excess[k])/max(1, math.Abs(l.a)))
@@ -452,7 +453,7 @@ func (s *Solver) direction(y *state) {
 	}
 	y.factor.Solve(y.step)
 	for k, l := range s.limits {
-		d := l.at(y.step)
+		d := l.value(y.step)
 		y.ds[k] = -y.excess[k] - d
 		y.dz[k] += y.z[k] / y.s[k] * d
 	}
@@ -492,7 +493,7 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 		if l.multiplier != nil && y.z[k] > y.s[k] { // it binds
 			*l.multiplier(m) = y.z[k] / y.scale
 		}
-		r.KKT.Violation = max(r.KKT.Violation, l.at(y.x)-l.bound)
+		r.KKT.Violation = max(r.KKT.Violation, l.value(y.x)-l.bound)
 	}
 	for g, v := range s.power {
 		if v >= 0 {
@@ -505,6 +506,7 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 		}
 	}
 	r.J[2] = r.Objective
-	r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity = y.worst, y.worst, y.gap
+	r.KKT.Feasibility, r.KKT.Gradient = y.worst, y.worst
+	r.KKT.Complementarity = y.gap
 	return m
 }

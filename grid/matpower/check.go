@@ -27,7 +27,10 @@ func (e *Error) Error() string {
 // numbers; no limits of anything in service contradict one another; no branch in
 // service has zero impedance; every island has a reference bus; every generator
 // has a cost, or none has; costs are complete. The error is an *Error.
-func (c *Case) Check() error { return c.check(c.Name) }
+func (c *Case) Check() error { return c.CheckFile(c.Name) }
+
+// CheckFile is Check of a case that was read from a file, whose name errors have.
+func (c *Case) CheckFile(name string) error { return c.check(name) }
 
 // checker keeps the first thing found wrong.
 type checker struct {

@@ -18,6 +18,7 @@ type parsed struct {
 	baseLine     int
 	tables       map[string]*matrix
 	ignored      []Field
+	names        map[string][]string // of the rows of bus, gen and branch, by field
 }
 
 // The tables the package uses; the rest is refused by name or ignored.
@@ -104,7 +105,7 @@ func (p *parser) expect(kind tokenKind, wanted string) token {
 // parse runs the statements of a case file.
 func parse(name string, src []byte) (out *parsed, err error) {
 	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}}
-	p.out.tables = map[string]*matrix{}
+	p.out.tables, p.out.names = map[string]*matrix{}, map[string][]string{}
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -287,10 +288,28 @@ func (p *parser) field(structName token) {
 		p.out.tables[path] = p.matrix(fullName)
 	case refused[field] != "":
 		p.mustBeEmpty(fullName, refused[field], structName.line)
+	case slices.Contains(nameFields, path) && p.tok.kind == '{':
+		p.out.ignored = append(p.out.ignored, Field{Name: path, Line: structName.line})
+		p.out.names[path] = p.texts()
 	default:
 		p.out.ignored = append(p.out.ignored, Field{Name: path, Line: structName.line})
 		p.skipValue()
 	}
+}
+
+// nameFields are the fields with the names of rows of bus, gen and branch.
+var nameFields = []string{"bus_name", "gen_name", "branch_name"}
+
+// texts passes cells and returns the texts in them.
+func (p *parser) texts() (list []string) {
+	depth := len(p.s.nesting) - 1
+	for p.advance(); len(p.s.nesting) > depth && p.tok.kind != tokenEnd; p.advance() {
+		if p.tok.kind == tokenText {
+			list = append(list, strings.TrimSpace(p.tok.text))
+		}
+	}
+	p.advance()
+	return list
 }
 
 func (p *parser) once(before, line int, name string) {

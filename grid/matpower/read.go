@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -99,6 +100,19 @@ func (p *parsed) build(file string) (*Case, error) {
 	p.branches(c, k)
 	p.costs(c, k)
 	c.HasFlows = c.HasFlows || c.HasMultipliers
+	for i, row := range []struct {
+		count int
+		name  func(int) *string
+	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {len(c.Gen), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
+		names := p.names[nameFields[i]]
+		if len(names) != row.count || row.count == 0 {
+			continue
+		}
+		c.Ignored = slices.DeleteFunc(c.Ignored, func(f Field) bool { return f.Name == nameFields[i] })
+		for k, name := range names {
+			*row.name(k) = name
+		}
+	}
 	return c, k.err
 }
 

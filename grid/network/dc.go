@@ -8,9 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 )
 
-// DC is the linear model of a network: magnitudes are 1 pu, nothing is lost, and the active power into a branch is its
-// Coupling times the difference of the angles at its ends less its phase shift. References take out all injected power
-// at the file's angles, those of each island its own. Methods may be called by several goroutines at once.
+// DC is the linear model of a network: magnitudes are 1 pu, and nothing is lost. The active power into a branch is its
+// Coupling times the difference of the angles at its ends less its phase shift. References, those of each island its own,
+// take out all injected power at the file's angles. Methods may be called by several goroutines at once.
 type DC struct {
 	net    *Network
 	weight []float64 // coupling, by branch
@@ -29,24 +29,24 @@ func NewDC(n *Network) (*DC, error) {
 			d.place[b] = -1
 		}
 	}
-	size, below := make([]int, unknown), make([][]int, unknown)
+	size, pattern := make([]int, unknown), make([][]int, unknown)
 	row, col, values := make([]int32, unknown), make([]int32, unknown), make([]float64, unknown)
 	entry := map[[2]int]int{}
 	for k := range unknown {
 		size[k], row[k], col[k] = 1, int32(k), int32(k)
 		for _, i := range order.Below[k] {
 			if i < unknown {
-				below[k] = append(below[k], i)
+				pattern[k] = append(pattern[k], i)
 			}
 		}
 	}
-	for k, from := range n.From {
+	for k, start := range n.From {
 		w := n.Coupling(k)
 		if math.IsInf(w, 0) {
-			return nil, fmt.Errorf("network %s, branch %d from bus %d to bus %d: its reactance is 0, and a linear power flow needs one", n.Name, n.BranchRow[k]+1, n.BusID[from], n.BusID[n.To[k]])
+			return nil, fmt.Errorf("network %s, branch %d from bus %d to bus %d: its reactance is 0, and a linear power flow needs one", n.Name, n.BranchRow[k]+1, n.BusID[start], n.BusID[n.To[k]])
 		}
 		d.weight[k] = w
-		i, j := max(d.place[from], d.place[n.To[k]]), min(d.place[from], d.place[n.To[k]])
+		i, j := max(d.place[start], d.place[n.To[k]]), min(d.place[start], d.place[n.To[k]])
 		if i >= 0 {
 			values[i] += w
 		}
@@ -61,7 +61,7 @@ func NewDC(n *Network) (*DC, error) {
 		}
 		values[e] -= w
 	}
-	d.factor = multifrontal.NewFactor(multifrontal.Analyse(size, 1, below, row, col))
+	d.factor = multifrontal.NewFactor(multifrontal.Analyse(size, 1, pattern, row, col))
 	if d.factor.Factor(values, nil); d.factor.Zero > 0 {
 		return nil, fmt.Errorf("network %s: its linear model has no unique power flow: reactances cancel one another", n.Name)
 	}
@@ -71,8 +71,8 @@ func NewDC(n *Network) (*DC, error) {
 // Edges are the pairs of buses that branches connect.
 func (n *Network) Edges() [][2]int {
 	edges := make([][2]int, n.Branches())
-	for k, from := range n.From {
-		edges[k] = [2]int{from, n.To[k]}
+	for k, start := range n.From {
+		edges[k] = [2]int{start, n.To[k]}
 	}
 	return edges
 }
@@ -102,10 +102,10 @@ func (d *DC) Solve(p []float64) (va, flow []float64) {
 	for b, v := range p {
 		d.inject(x, b, v)
 	}
-	for k, from := range n.From { // a phase shifter and a reference's angle inject at the ends
+	for k, start := range n.From { // a phase shifter and a reference's angle inject at the ends
 		w, to := d.weight[k], n.To[k]
-		v := w * (n.Shift(k) - d.fixed(from) + d.fixed(to))
-		d.inject(x, from, v)
+		v := w * (n.Shift(k) - d.fixed(start) + d.fixed(to))
+		d.inject(x, start, v)
 		d.inject(x, to, -v)
 	}
 	va = d.angles(x)
@@ -126,8 +126,8 @@ func (d *DC) fixed(bus int) float64 {
 // Flows are the active powers into branches at angles by bus.
 func (d *DC) Flows(va []float64) []float64 {
 	flow := make([]float64, len(d.weight))
-	for k, from := range d.net.From {
-		flow[k] = d.weight[k] * (va[from] - va[d.net.To[k]] - d.net.Shift(k))
+	for k, start := range d.net.From {
+		flow[k] = d.weight[k] * (va[start] - va[d.net.To[k]] - d.net.Shift(k))
 	}
 	return flow
 }
@@ -145,9 +145,9 @@ func (n *Network) Balanced(pd, pg []float64) []float64 {
 }
 
 // pair is the change of the flows by branch, or of the angles by bus, for a unit of power from one bus to another.
-func (d *DC) pair(from, to int) (va []float64) {
+func (d *DC) pair(start, to int) (va []float64) {
 	x := make([]float64, d.net.Buses()-len(d.net.References))
-	d.inject(x, from, 1)
+	d.inject(x, start, 1)
 	d.inject(x, to, -1)
 	return d.angles(x)
 }
@@ -170,14 +170,14 @@ func (d *DC) BusFactors(bus int) []float64 {
 
 func (d *DC) unshifted(va []float64) []float64 {
 	flow := make([]float64, len(d.weight))
-	for k, from := range d.net.From {
-		flow[k] = d.weight[k] * (va[from] - va[d.net.To[k]])
+	for k, start := range d.net.From {
+		flow[k] = d.weight[k] * (va[start] - va[d.net.To[k]])
 	}
 	return flow
 }
 
-// OutageFactors are the line outage distribution factors of a branch, by branch: the share of its flow that each one
-// carries when it is out, −1 for itself. They are NaN where that leaves an island.
+// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries when
+// it is out, −1 for itself. They are NaN where that leaves an island.
 func (d *DC) OutageFactors(out int) []float64 {
 	flow := d.unshifted(d.pair(d.net.From[out], d.net.To[out]))
 	rest := 1 - flow[out]

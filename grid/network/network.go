@@ -69,6 +69,7 @@ type Network struct {
 
 	// Buses.
 	BusID           []int // number in the file
+	BusName         []string
 	BusRow          []int // row in Case.Bus
 	Kind            []Kind
 	Slack           int              // the first reference bus
@@ -81,6 +82,7 @@ type Network struct {
 
 	// Generators.
 	GenBus       []int // bus index
+	GenName      []string
 	GenRow       []int // row in Case.Gen
 	PMin, PMax   []float64
 	QMin, QMax   []float64
@@ -92,6 +94,7 @@ type Network struct {
 
 	// Branches.
 	From, To       []int // bus index
+	BranchName     []string
 	BranchRow      []int // row in Case.Branch
 	Rate           []float64
 	AngMin, AngMax []float64 // rad, ∓Inf where there is no limit
@@ -99,6 +102,7 @@ type Network struct {
 	// Admittance is that of the file: branch factors all 1.
 	Admittance
 
+	notes     []string
 	curved    int       // a generator with a capability curve, −1 for none
 	gs, bs    []float64 // series admittance
 	charging  []float64 // half the charging susceptance
@@ -179,7 +183,7 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, curved: -1}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, curved: -1, notes: c.Notes}
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA
 	for row, b := range c.Bus {
@@ -187,7 +191,7 @@ func New(c *matpower.Case) (*Network, error) {
 			continue
 		}
 		index[b.ID] = n.Buses()
-		n.BusID = append(n.BusID, b.ID)
+		n.BusID, n.BusName = append(n.BusID, b.ID), append(n.BusName, b.Name)
 		n.BusRow = append(n.BusRow, row)
 		kind := PQ
 		if b.Type == matpower.Reference {
@@ -211,7 +215,7 @@ func New(c *matpower.Case) (*Network, error) {
 		if cutByCurve(g) && n.curved < 0 {
 			n.curved = len(n.GenBus)
 		}
-		n.GenBus = append(n.GenBus, bus)
+		n.GenBus, n.GenName = append(n.GenBus, bus), append(n.GenName, g.Name)
 		n.GenRow = append(n.GenRow, row)
 		n.PMin, n.PMax = append(n.PMin, g.PMin/base), append(n.PMax, g.PMax/base)
 		n.QMin, n.QMax = append(n.QMin, g.QMin/base), append(n.QMax, g.QMax/base)
@@ -232,7 +236,7 @@ func New(c *matpower.Case) (*Network, error) {
 			continue
 		}
 		n.From, n.To = append(n.From, f), append(n.To, t)
-		n.BranchRow = append(n.BranchRow, row)
+		n.BranchRow, n.BranchName = append(n.BranchRow, row), append(n.BranchName, br.Name)
 		rate := math.Inf(1)
 		if br.RateA > 0 {
 			rate = br.RateA / base

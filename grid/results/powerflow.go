@@ -28,13 +28,14 @@ type PowerFlow struct {
 
 // FlowBus is a bus of a power flow.
 type FlowBus struct {
-	ID    int     `json:"id"`      // number in the file
-	Type  string  `json:"type"`    // slack, PV or PQ
-	Vm    float64 `json:"vm"`      // voltage, pu
-	Va    float64 `json:"va"`      // angle, °
-	Pd    float64 `json:"pd"`      // active load, MW
-	Qd    float64 `json:"qd"`      // reactive load, MVAr
-	Limit string  `json:"q_limit"` // min or max where a unit is held there; ""
+	ID    int     `json:"id"`             // number in the file
+	Type  string  `json:"type"`           // slack, PV or PQ
+	Vm    float64 `json:"vm"`             // voltage, pu
+	Va    float64 `json:"va"`             // angle, °
+	Pd    float64 `json:"pd"`             // active load, MW
+	Qd    float64 `json:"qd"`             // reactive load, MVAr
+	Name  string  `json:"name,omitempty"` // of the file; absent where it has none
+	Limit string  `json:"q_limit"`        // min or max where a unit is held there; ""
 }
 
 // FlowProblem specifies a power flow. With Vm and Va, by bus, pu and rad, it starts there whatever Options.Start
@@ -95,7 +96,7 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 func (y *PowerFlow) fill(n *network.Network, p Point, pd, qd []float64, atLimit []int8) {
 	for b, id := range n.BusID {
 		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[atLimit[b]]
-		y.Bus = append(y.Bus, FlowBus{ID: id, Type: n.Kind[b].String(), Vm: p.Vm[b], Va: Degrees(p.Va[b]), Pd: pd[b] * n.BaseMVA, Qd: qd[b] * n.BaseMVA, Limit: limit})
+		y.Bus = append(y.Bus, FlowBus{ID: id, Name: n.BusName[b], Type: n.Kind[b].String(), Vm: p.Vm[b], Va: Degrees(p.Va[b]), Pd: pd[b] * n.BaseMVA, Qd: qd[b] * n.BaseMVA, Limit: limit})
 	}
 	y.Dispatch = p.Dispatch()
 	loss := y.Dispatch.Loss()

@@ -20,17 +20,16 @@ number of threads. docs/reference/acopf.md, powerflow.md and secure.md have the 
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, lib, number, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
 
 __all__ = [
@@ -68,15 +67,6 @@ def _between(values: Floats) -> str:
         return "of nothing"
     lo, hi = f"{values.min():.6g}", f"{values.max():.6g}"
     return lo if lo == hi else f"{lo} to {hi}"
-
-
-def _read(path: str) -> str:
-    """The text of a network's file."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            return f.read()
-    except OSError as e:
-        raise InputError(f"network: {path} cannot be read: {e.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -189,6 +179,10 @@ class Network(Object):
         self.bridge: NDArray[np.bool_] = np.array(about["bridge"] or [], bool)
         """[branches]: which cut off a part of the network when they are out."""
         self.reference: NDArray[Any] = np.array(about["reference"], int)
+        self.bus_name, self.gen_name, self.branch_name = (np.array(about[f"{k}_name"] or [], str) for k in ("bus", "gen", "branch"))
+        """Names of the file; "" where it has none."""
+        self.notes: list[str] = about["notes"] or []
+        """In a sentence each, where the network differs from the file."""
         self.isa: str = about["isa"]
         self.lanes: int = about["lanes"]
         sizes = ask(lib.gpc_network_case, self.handle, None, None, None, None)
@@ -212,8 +206,8 @@ def network(
 ) -> Network:
     """Analyses a network.
 
-    source is the name of one that comes with the library, a path of a MATPOWER case (.m) or of
-    PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
+    source is the name of one that comes with the library, a path of a MATPOWER case (.m or .mat), of PSS/E RAW
+    (.raw), the IEEE Common Data Format (.cdf) or PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
     bus, gen, branch, gencost), or a pandapower net. threads is 0 for all; the other options are
     those of `gpc opf`.
     """
@@ -223,15 +217,9 @@ def network(
     }
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if path.endswith(".json"):
-            try:
-                source = json.loads(_read(path))
-            except json.JSONDecodeError as e:
-                raise InputError(f"network: {path} is not JSON: {e}") from None
-        elif path.endswith(".m") or os.sep in path:
-            return Network(create(lib.gpc_network, text({**options, "name": path, "text": _read(path)})))
-        else:
-            return Network(create(lib.gpc_network, text({**options, "name": path})))
+        return Network(create(lib.gpc_network, text({**options, "name": path, "file": os.sep in path or os.path.splitext(path)[1].lower() in _ENDINGS})))
+    if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
+        return Network(create(lib.gpc_network, text({**options, "name": "powermodels.json", "text": as_json(source)})))
     admittance, pi = None, True
     if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
         from gpc.pandapower import tables as of
@@ -516,14 +504,14 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     return Scenarios(n.pd * p, n.qd * q, branch, gen)
 
 
+_ENDINGS = (".m", ".mat", ".raw", ".cdf", ".json")
+
 # Of a mapping: MATPOWER's tables, and what says nothing about the flows.
 _KEYS = {"baseMVA", "bus", "gen", "branch", "gencost", "name", "version", "bus_name", "areas", "gentype", "genfuel", "order", "success", "et", "iterations", "f"}
 
 
 def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     """Name, base and MATPOWER's four tables of what network() takes."""
-    if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
-        return _powermodels(source)
     if not isinstance(source, Mapping):
         raise InputError(f"network: a {type(source).__name__}, want a name, a path, a mapping of tables, PowerModels' data or a pandapower net")
     missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
@@ -545,54 +533,3 @@ def _numbers(x: Any, name: str) -> Floats:
         return np.ascontiguousarray(np.asarray(x, dtype=float))
     except (TypeError, ValueError) as e:
         raise InputError(f"{name}: want numbers: {e}") from None
-
-
-def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
-    """PowerModels' dictionary, as its JSON holds it: per unit and radians."""
-    if not data.get("per_unit", True):
-        raise InputError("network: PowerModels' data are not per unit, want per_unit true")
-    for kind in ("dcline", "storage", "switch"):
-        for key, d in data.get(kind, {}).items():
-            if d.get("br_status", d.get("status", 1)):
-                raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which gpc does not solve")
-    base, degree = float(data["baseMVA"]), 180 / np.pi
-
-    def rows(kind: str) -> list[Mapping[str, Any]]:
-        of = data.get(kind, {})
-        return [of[k] for k in sorted(of, key=int)]
-
-    at = {int(b["bus_i"]): i for i, b in enumerate(rows("bus"))}
-    bus = np.array([[b["bus_i"], b["bus_type"], 0, 0, 0, 0, b.get("area", 1), b.get("vm", 1), b.get("va", 0) * degree, b.get("base_kv", 1), b.get("zone", 1), b["vmax"], b["vmin"]] for b in rows("bus")], float)
-    for d in rows("load"):
-        if d.get("status", 1):
-            bus[at[int(d["load_bus"])], 2:4] += base * np.array([d["pd"], d["qd"]])
-    for d in rows("shunt"):
-        if d.get("status", 1):
-            bus[at[int(d["shunt_bus"])], 4:6] += base * np.array([d["gs"], d["bs"]])
-    units: list[list[float]] = []
-    branches: list[list[float]] = []
-    costs: list[list[float]] = []
-    for g in rows("gen"):
-        units.append([g["gen_bus"], base * g.get("pg", 0), base * g.get("qg", 0), base * g["qmax"], base * g["qmin"], g.get("vg", 1), g.get("mbase", base), g.get("gen_status", 1), base * g["pmax"], base * g["pmin"]])
-        costs.append(_cost(g, base))
-    for b in rows("branch"):
-        if b.get("g_fr", 0) or b.get("g_to", 0) or abs(b.get("b_fr", 0) - b.get("b_to", 0)) > 1e-12:
-            raise InputError(f"network: branch {b.get('index', len(branches) + 1)} of PowerModels' data has a conductance or differs in charging at its two ends, which a branch of MATPOWER cannot")
-        tap = b.get("tap", 1) if b.get("transformer", b.get("tap", 1) != 1) else 0
-        branches.append([b["f_bus"], b["t_bus"], b["br_r"], b["br_x"], b.get("b_fr", 0) + b.get("b_to", 0), base * b.get("rate_a", 0), base * b.get("rate_b", 0), base * b.get("rate_c", 0),
-                         tap, b.get("shift", 0) * degree, b.get("br_status", 1), b.get("angmin", -2 * np.pi) * degree, b.get("angmax", 2 * np.pi) * degree])
-    width = max((len(c) for c in costs), default=1)
-    cost = np.zeros((len(costs), width))
-    for i, c in enumerate(costs):
-        cost[i, : len(c)] = c
-    return str(data.get("name", "powermodels")), base, [bus, np.array(units, float).reshape(-1, 10), np.array(branches, float).reshape(-1, 13), cost]
-
-
-def _cost(g: Mapping[str, Any], base: float) -> list[float]:
-    """A row of gencost: PowerModels' costs are of per unit powers."""
-    c: Sequence[float] = g.get("cost", [])
-    head = [float(g.get("model", 2)), float(g.get("startup", 0)), float(g.get("shutdown", 0))]
-    if head[0] == 1:
-        return [*head, len(c) / 2, *(v * base if k % 2 == 0 else v for k, v in enumerate(c))]
-    c = c or [0.0]
-    return [*head, float(len(c)), *(v / base ** (len(c) - 1 - k) for k, v in enumerate(c))]

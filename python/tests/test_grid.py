@@ -143,9 +143,9 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
         (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "dcline: no table that gpc uses"),
-        (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
-        (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
-        (lambda: grid.network(broken), "is not JSON"),
+        (lambda: grid.network("nowhere.m"), "nowhere.m does not exist"),
+        (lambda: grid.network(__file__ + "/x.json"), "x.json"),
+        (lambda: grid.network(broken), "broken.json:1: .*JSON"),
     ):
         with pytest.raises(gpc.InputError, match=says):
             f()
@@ -387,3 +387,14 @@ def test_what_outages_refuse(tmp_path):
     with pytest.raises(gpc.Error, match="without any outage: ") as e:
         grid.outages(n, loads=9 * n.pd)
     assert not isinstance(e.value, gpc.InputError)
+
+
+def test_files_of_other_programs(tmp_path):
+    path = tmp_path / "two.raw"
+    path.write_text("0,100,33 /\n\n\n1,'NORTH',230,3,1,1,1,1.02,0\n2,'SOUTH',230,1,1,1,1,1,0\n0/\n2,'1',1,1,1,50,10\n0/\n0/\n1,'A',0,0\n0/\n1,2,'1',0.01,0.1,0\n0/\nQ\n")
+    n = grid.network(path)
+    assert n.bus_name.tolist() == ["NORTH", "SOUTH"] and n.gen_name.tolist() == ["1-A"] and n.branch_name.tolist() == ["1-2-1"] and n.notes == []
+    assert grid.pf(n).converged
+    path.write_text(path.read_text().replace("0.1,0", "0.x,0"))
+    with pytest.raises(gpc.InputError, match=r"two\.raw:12: field 5"):
+        grid.network(path)
