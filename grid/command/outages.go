@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
@@ -45,7 +44,6 @@ func namedOutages(n *network.Network, argument string) (list []secure.Outage, wo
 type outageFlags struct {
 	flowFlags
 	outages         string
-	participation   string
 	emergency, band float64
 }
 
@@ -106,7 +104,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f := cmd.Flags()
 	f.StringVar(&y.outages, "outages", "all", "the outages to analyse: "+outageWords)
 	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
-	f.StringVar(&y.participation, "participation", "", "with --enforce-q: "+participationWords+" (default: the reference takes it up)")
+	f.StringVar(&y.participation, "participation", "", "with --enforce-q, units share the balance, before an outage and after it: "+slackWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
 	y.flags(f)
 	files.flags(f)
@@ -139,14 +137,12 @@ func (y *outageFlags) run(ctx context.Context, n *network.Network, a *cli.App) (
 	if err != nil {
 		return nil, err
 	}
+	shares, err := y.slack(n)
+	if err != nil {
+		return nil, err
+	}
 	pr := results.FlowProblem{Options: y.opt}
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	var shares []float64
-	if y.participation != "" {
-		if shares, err = participation(n, y.participation); err != nil {
-			return nil, gpc.BadInput(err)
-		}
-	}
 	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
@@ -97,6 +99,16 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
+	}
+	if pr.Slack != nil { // outages begin at what units give then
+		input.Pg = slices.Clone(base.Pg)
+		if pr.Slack.Shares == nil {
+			opt.Participation = floats.SubTo(make([]float64, n.Gens()), n.PMax, base.Pg)
+			for g, room := range opt.Participation {
+				opt.Participation[g] = max(room, 0)
+			}
+		}
+		pr.Slack = nil
 	}
 	if !base.Converged() {
 		return nil, NoBaseError{s.Reason(base)}

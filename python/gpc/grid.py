@@ -42,7 +42,7 @@ declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 declare("gpc_network_factors", HANDLE, INT, *[ARRAY, INT] * 2)
-declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
+declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_secure", HANDLE, TEXT, INT, *[ARRAY, INT] * 3, OUT, HANDLE)
 
@@ -284,6 +284,7 @@ Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
 
 def pf(
     source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30, dc: bool = False,
+    participation: str | Floats | None = None,
 ) -> Flow:
     """The power flow of a network, as `gpc pf`.
 
@@ -292,11 +293,14 @@ def pf(
     replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
     A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
     reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
-    largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`.
+    largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`. With participation units share
+    the balance within their limits of active power, which otherwise the reference takes up: by "range", "pmax", "equal",
+    "headroom" (what PMAX or PMIN leaves), or factors [units].
     """
     n = _network(source)
-    options = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
-    given = _point(n, loads, dispatch)
+    options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
+    options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
+    given = [*_point(n, loads, dispatch), shares]
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
     return Flow._of(answer, _sizes(n))
 
@@ -311,7 +315,7 @@ def outages(
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
     "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
-    secure(): so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
+    pf() and secure(), and the balance before any outage too: so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
     voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
     flow without any outage, it is a gpc.Error that says why. progress(done, total) is
     called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.

@@ -57,7 +57,6 @@ _NUMBA = importlib.util.find_spec("numba") is not None
 
 # Keywords that change the problem in a way that gpc does not solve.
 _REFUSED = {
-    "distributed_slack": "a distributed slack",
     "tdpf": "the temperature-dependent power flow",
     "recycle": "recycled arrays",
     "only_v_results": "for voltages alone",
@@ -81,13 +80,18 @@ def runpp(net: Any, **kwargs: Any) -> None:
         clock = time.perf_counter()
         bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
         voltages = np.empty((len(bus), 2))
+        shares = None
+        if options["distributed_slack"]:
+            shares = gen[:, idx_gen.SL_FAC].real.tolist()
+            if np.setdiff1d(np.flatnonzero(bus[:, idx_bus.SL_FAC]), gen[:, idx_gen.GEN_BUS].real).size:
+                raise InputError("runpp: xward: gpc does not share the balance with such elements: give them no slack_weight")
         given = bool(options["init_results"]) or not isinstance(options["init_va_degree"], str)
         with _grid(ppci, limits=bool(options["enforce_q_lims"]), costs=False) as grid:
             answer.update(ask(
                 lib.gpc_grid_flow, grid.handle,
                 text({
                     "given": given, "enforce_q": bool(options["enforce_q_lims"]), "tolerance": options["tolerance_mva"] / float(ppci["baseMVA"]),
-                    "max_iterations": 0 if rounds == "auto" else int(rounds),
+                    "max_iterations": 0 if rounds == "auto" else int(rounds), "shares": shares,
                 }),
                 address(voltages), len(voltages), long=True,
             ))
@@ -97,8 +101,11 @@ def runpp(net: Any, **kwargs: Any) -> None:
             v = _complex(voltages)
             y, yf, yt = makeYbus(ppci["baseMVA"], bus, branch)
             ref, pv, pq = bustypes(bus, gen)
+            shared, grids = ref, ppci["internal"]["ref_gens"]
+            if shares is not None:  # as pandapower has it: units with a weight give what their bus does
+                shared, grids = np.union1d(ref, np.flatnonzero(bus[:, idx_bus.SL_FAC])), np.union1d(grids, np.flatnonzero(shares))
             ppci["bus"], ppci["gen"], ppci["branch"] = pfsoln(
-                ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, ref, ppci["internal"]["ref_gens"],
+                ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, shared, grids,
             )
             if options["enforce_q_lims"]:
                 _hold_at_references(ppci)
@@ -210,7 +217,7 @@ _PARAMETERS = {
     "runpp": {
         "algorithm", "calculate_voltage_angles", "init", "max_iteration", "tolerance_mva", "trafo_model", "trafo_loading", "enforce_q_lims", "check_connectivity",
         "voltage_depend_loads", "consider_line_temperature", "run_control", "numba", "switch_rx_ratio", "delta_q", "trafo3w_losses", "init_vm_pu", "init_va_degree",
-        "neglect_open_switch_branches",
+        "neglect_open_switch_branches", "distributed_slack",
     },
     "runopp": {
         "verbose", "calculate_voltage_angles", "check_connectivity", "suppress_warnings", "switch_rx_ratio", "delta", "init", "numba", "trafo3w_losses",

@@ -25,7 +25,8 @@ import (
 type flowOptions struct {
 	EnforceQ      bool    `json:"enforce_q"`
 	Flat          bool    `json:"flat"`
-	Linear        bool    `json:"linear"` // of the DC model
+	Linear        bool    `json:"linear"`        // of the DC model
+	Participation string  `json:"participation"` // how units share the balance; "" leaves it to the reference
 	Tolerance     float64 `json:"tolerance"`
 	MaxIterations int     `json:"max_iterations"`
 }
@@ -98,7 +99,7 @@ func scaled(v []float64, factor float64) []float64 {
 //
 //export gpc_network_flow
 func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
-	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t,
+	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		var o flowOptions
@@ -113,9 +114,13 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		nb, ng := y.n.Buses(), y.n.Gens()
 		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
+		factors := viewed[float64](&v, "participation", shares, units, ng)
 		n, pr, err := y.flowProblem(o, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
+		}
+		if _, err := y.slack(&pr, o.Participation, factors); err != nil {
+			return err
 		}
 		pr.Context = r
 		var flow *results.PowerFlow
@@ -147,6 +152,18 @@ func refusedUnless(r *run, err error) error {
 	return gpc.BadInput(err)
 }
 
+// slack lets units share the balance of a power flow, by a word or by factors, which it returns: nil for range and headroom.
+func (y *optima) slack(pr *results.FlowProblem, word string, factors []float64) (_ []float64, err error) {
+	if factors == nil && word == "" {
+		return nil, nil
+	}
+	if word != "headroom" {
+		factors, err = participation(y.n, word, factors)
+	}
+	pr.Slack = results.NewSlack(y.n, word == "headroom", factors)
+	return factors, err
+}
+
 // participation are factors by unit that are given, or those of a word of the command line.
 func participation(n *network.Network, word string, factors []float64) ([]float64, error) {
 	if factors != nil {
@@ -154,7 +171,7 @@ func participation(n *network.Network, word string, factors []float64) ([]float6
 	}
 	out, ok := secure.NamedParticipation(n, word)
 	if !ok {
-		return nil, wrongf("participation %q: want range, pmax, equal or an array of %d factors", word, n.Gens())
+		return nil, wrongf("participation %q: want range, pmax, equal, in power flows headroom, or an array of %d factors", word, n.Gens())
 	}
 	return out, nil
 }
@@ -171,9 +188,8 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		var o struct {
 			flowOptions
 			outageOptions
-			Emergency     float64 `json:"emergency"`
-			Band          float64 `json:"voltage_band"`
-			Participation string  `json:"participation"`
+			Emergency float64 `json:"emergency"`
+			Band      float64 `json:"voltage_band"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -195,13 +211,13 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			if !o.EnforceQ {
 				return wrongf("participation needs enforce_q: units that share missing power are held within their reactive limits")
 			}
-			if limits.Participation, err = participation(y.n, o.Participation, factors); err != nil {
-				return err
-			}
 		}
 		n, pr, err := y.flowProblem(o.flowOptions, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
+		}
+		if limits.Participation, err = y.slack(&pr, o.Participation, factors); err != nil {
+			return err
 		}
 		list, _, err := o.list(n)
 		if err != nil {

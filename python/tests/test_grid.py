@@ -398,3 +398,38 @@ def test_files_of_other_programs(tmp_path):
     path.write_text(path.read_text().replace("0.1,0", "0.x,0"))
     with pytest.raises(gpc.InputError, match=r"two\.raw:12: field 5"):
         grid.network(path)
+
+
+def test_units_share_the_balance():
+    n = grid.network("case118")
+    base = n.gen_table[:, 1]
+    for participation in ("range", "pmax", "equal", "headroom", np.arange(len(base)) + 1.0):
+        f = grid.pf(n, 1.03 * n.pd, participation=participation)
+        weight = {"range": n.gen_table[:, 8] - n.gen_table[:, 9], "pmax": n.gen_table[:, 8], "equal": np.ones(len(base)), "headroom": n.gen_table[:, 8] - base}.get(
+            participation if isinstance(participation, str) else "", participation)
+        moved = f.pg - base
+        inside = f.pg < n.gen_table[:, 8] - 1e-6
+        assert f.converged and moved.sum() > 50
+        assert np.allclose((moved / weight)[inside], (moved / weight)[inside][0], rtol=1e-5)
+    shared = grid.outages(n, "units", 1.03 * n.pd, enforce_q=True, participation="headroom")
+    alone = grid.outages(n, "units", 1.03 * n.pd, enforce_q=True)
+    assert shared.secure.sum() > alone.secure.sum()
+    with pytest.raises(gpc.InputError, match="headroom"):
+        grid.pf(n, participation="most")
+
+
+def test_pandapower_shares_the_same_balance():
+    pp = pytest.importorskip("pandapower")
+    import pandapower.networks as networks
+
+    import gpc.pandapower as gp
+
+    for case in (networks.case9, networks.case39, networks.case118):
+        nets = [case(), case()]
+        for net in nets:
+            net.load.p_mw *= 1.03
+            net.ext_grid["slack_weight"], net.gen["slack_weight"] = 1.0, np.linspace(0, 2, len(net.gen))
+        pp.runpp(nets[0], distributed_slack=True, tolerance_mva=1e-8)
+        gp.runpp(nets[1], distributed_slack=True, tolerance_mva=1e-8)
+        for table in ("res_gen", "res_ext_grid", "res_bus", "res_line"):
+            assert np.allclose(nets[0][table], nets[1][table], atol=1e-5, equal_nan=True)
