@@ -43,8 +43,8 @@ type optimalFlow struct {
 	LossMW     *float64             `json:"loss_mw"`           // of all branches
 	Bus        []results.OptimalBus `json:"bus"`
 	results.Dispatch
-	Binding    []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
-	Relaxation *relaxation       `json:"why,omitempty"`
+	Binding    []results.Binding        `json:"binding"` // those with a part in the optimum, the largest multiplier first
+	Relaxation *results.LeastRelaxation `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -185,7 +185,7 @@ Exit code 1 says that no optimum was found.`,
 				}
 			case explained:
 				pd, qd := n.Loads(y.scale)
-				if result.Relaxation, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
+				if result.Relaxation, err = results.Least(cmd.Context(), n, pd, qd, y.opt); err != nil {
 					return err
 				}
 			}
@@ -276,7 +276,7 @@ func (r *optimalFlow) print(w io.Writer) {
 		fmt.Fprintln(w, r.Reason)
 	}
 	if r.Relaxation != nil {
-		r.Relaxation.print(w)
+		printLeast(w, r.Relaxation)
 		return
 	}
 	if r.Objective == nil {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpc._lib import InputError
 
-__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "SECURE_STATUS", "SecureOptima", "named"]
+__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "Relaxation", "SECURE_STATUS", "SecureOptima", "named"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -126,6 +126,35 @@ _POINT = (
     (0, "bus", "vm", "vm"), (0, "bus", "va", "va"), (1, "gen", "pg", "pg"), (1, "gen", "qg", "qg"),
     (2, "branch", "pf", "pf_mw"), (2, "branch", "qf", "qf_mvar"), (2, "branch", "pt", "pt_mw"), (2, "branch", "qt", "qt_mvar"),
 )
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """The least by which limits would have to give for an optimal power flow to have a solution."""
+
+    status: str
+    """"optimal", or why none was found."""
+    cost: float
+    """Sum of price × amount over the limits that give, by the prices of docs/reference/acopf.md."""
+    shortfall: float
+    """Active power that is missing, MW."""
+    limits: Records
+    """Those that give, of dtype BROKEN; p_balance and q_balance are load that is not met (below 0: power that nothing takes)."""
+
+    @classmethod
+    def _of(cls, a: Mapping[str, Any]) -> Relaxation:
+        return cls(a["status"], _number(a["cost"]), _number(a["shortfall_mw"]), _records(a["limits"], BROKEN))
+
+    def frame(self) -> Any:
+        """The limits as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.limits)
+
+    def __repr__(self) -> str:
+        if self.status != "optimal":
+            return f"Relaxation(none found: {self.status})"
+        return f"Relaxation({len(self.limits)} limits give, {self.shortfall:.6g} MW are missing{'; the first: ' + _limit(self.limits[0]) if len(self.limits) else ''})"
 
 
 def _number(x: float | None) -> float:

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
-from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
+from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, named
 
 __all__ = [
-    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Scenarios", "SecureOptima", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
 ]
 
 declare("gpc_network", TEXT, OUT)
@@ -41,6 +41,7 @@ declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 4, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_least", HANDLE, *[ARRAY, INT] * 2, OUT, HANDLE)
 declare("gpc_network_factors", HANDLE, INT, *[ARRAY, INT] * 2)
 declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
@@ -136,9 +137,21 @@ class Optima:
     """[n], the largest imbalance of a bus, pu."""
     seconds: float
     """Of the call, by the clock."""
+    _problem: tuple[Network, Floats | None, Floats | None, bool] | None = None
 
     def __len__(self) -> int:
         return len(self.status)
+
+    def why(self, k: int | None = None) -> Relaxation:
+        """The least relaxation of scenario k, by default the first without an optimum: which limits contradict one another."""
+        if k is None:
+            if self.optimal.all():
+                raise InputError("why: every scenario has an optimum")
+            k = int(np.argmin(self.optimal))
+        if self._problem is None or self._problem[3]:
+            raise InputError("why: outages and linear optima are not relaxed: use least_relaxation() of a network without what is out")
+        n, pd, qd, _ = self._problem
+        return least_relaxation(n, None if pd is None or qd is None else (pd[k], qd[k]))
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{int((self.status == k).sum())} {STATUS[k]}" for k in np.unique(self.status))
@@ -275,7 +288,17 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
         lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc)}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock)
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or out != [None, None]))
+
+
+def least_relaxation(source: Any, loads: Any = None) -> Relaxation:
+    """By how much limits of buses, units and branches would have to give, at least, for opf() to have an optimum.
+
+    source and loads are those of pf(). Costs do not count. Where all limits can be kept, none gives.
+    """
+    n = _network(source)
+    pd, qd, *_ = _point(n, loads, None)
+    return Relaxation._of(ask(lib.gpc_network_least, n.handle, *_passed(pd, qd), long=True))
 
 
 Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, text
@@ -43,6 +44,7 @@ except ImportError as e:
 __all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
 
 declare("gpc_grid_flow", HANDLE, TEXT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_least", HANDLE, *[ARRAY, INT] * 2, OUT, HANDLE)
 declare("gpc_grid_optimal", HANDLE, TEXT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 
 # Columns of the arrays that the library takes; see python/libgpc/power.go for those that it writes.
@@ -126,7 +128,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     The keywords are pandapower.runopp's. OPF_FLOW_LIM is 2 (ratings limit currents, pandapower's
     own default) or 0 (apparent powers), PDIPM_MAX_IT the most iterations of an attempt; its
     tolerances are not used, as gpc's own are tighter. init is "flat", "results", or "pf": from a power flow.
-    Raises pandapower's OPFNotConverged with the solver's status, or InputError for what gpc does
+    Raises pandapower's OPFNotConverged with the solver's status, and where limits contradict one another
+    with the least by which they would have to give, by element: in the text, and as a data frame in its relaxation. Or it raises InputError for what gpc does
     not solve. net._ppc_opf holds the arrays with all multipliers, and under "gpc" status,
     iterations, largest mismatch and violation, and times.
     """
@@ -136,6 +139,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     if reason := _no_optimum(net):
         raise InputError(f"runopp: {reason}")
     answer: dict[str, Any] = {}
+    least: list[dict[str, Any]] = []
+    rows: list[NDArray[Any]] = []
 
     def solve(ppci: dict[str, Any], ppopt: dict[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
@@ -147,6 +152,9 @@ def runopp(net: Any, **kwargs: Any) -> None:
                 text({"given": ppopt["INIT"] != "flat", "current_limits": ppopt["OPF_FLOW_LIM"] == 2, "max_iterations": int(ppopt["PDIPM_MAX_IT"])}),
                 address(buses), len(buses), address(gens), len(gens), address(branches), len(branches), long=True,
             ))
+            if answer["status"] == "infeasible":
+                least.extend(ask(lib.gpc_network_least, grid.handle, None, 0, None, 0, long=True)["limits"])
+                rows.append(np.flatnonzero(ppci["internal"]["branch_is"]))
         answer["solve_s"] = time.perf_counter() - clock
         ppci["success"], ppci["iterations"], ppci["et"] = answer["status"] == "optimal", answer["iterations"], answer["solve_s"]
         if ppci["success"]:
@@ -158,8 +166,34 @@ def runopp(net: Any, **kwargs: Any) -> None:
         try:
             pandapower.runopp(net, **{"numba": _NUMBA, **kwargs})
         except OPFNotConverged:
-            raise OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations") from None
+            limits = [_named(net, limit, rows[0]) for limit in least]
+            reason = "; ".join(f"{v['limit']} of {v['element']} {v['index']} by {v['by']:.4g} {v['unit']}" for v in limits[:5])
+            error = OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations"
+                                    + (f"; the least relaxation has {len(limits)} limits: {reason}" if limits else ""))
+            error.relaxation = pandas.DataFrame(limits)
+            raise error from None
     net._ppc_opf["gpc"] = answer
+
+
+def _named(net: Any, limit: dict[str, Any], rows: NDArray[Any]) -> dict[str, Any]:
+    """A limit of the arrays by the element of the network; rows are those of the branches in service."""
+    lookups = net._pd2ppc_lookups
+    element, index = "bus", int(np.argmax(lookups["bus"] == limit["bus"] - 1)) if limit["bus"] else -1
+    if limit["branch"]:
+        row = rows[limit["branch"] - 1]
+        for element, (first, last) in lookups["branch"].items():
+            if first <= row < last:
+                size = len(net[element]) if element in net else 1
+                index = int(net[element].index[(row - first) % size]) if element in net and size else int(row - first)
+                break
+    elif limit["gen"]:
+        for table in ("ext_grid", "gen", "sgen_controllable", "load_controllable", "storage_controllable", "xward"):
+            found = np.flatnonzero(np.asarray(lookups.get(table, [])) == limit["gen"] - 1)
+            if len(found):
+                element, index = table.removesuffix("_controllable"), int(found[0])
+                break
+    name = net[element].name.get(index) if element in net and "name" in net[element] else None
+    return {"limit": limit["limit"], "element": element, "index": index, "name": name, **{k: limit[k] for k in ("end", "value", "bound", "by", "unit")}}
 
 
 def _hold_at_references(ppci: dict[str, Any]) -> None:

@@ -81,3 +81,30 @@ func gpc_network_factors(h C.uintptr_t, kind C.int64_t, numbers unsafe.Pointer, 
 		return nil
 	})
 }
+
+// gpc_network_least finds the least relaxation of limits with which an optimal power flow at loads by bus (MW, MVAr; NULL for
+// the case's) has a solution, and answers what gpc opf --json prints of why there is none.
+//
+//export gpc_network_least
+func gpc_network_least(h C.uintptr_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return onHandle(h, err, func(y *optima) error {
+		var v views
+		active, reactive := viewed[float64](&v, "pd", pd, pds, y.n.Buses()), viewed[float64](&v, "qd", qd, qds, y.n.Buses())
+		if v.err != nil {
+			return v.err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		rule, err := network.ParseDispatchable(cmp.Or(y.o.Dispatchable, network.DispatchableByFile.String()))
+		if err != nil {
+			return wrongf("dispatchable %w", err)
+		}
+		least, err := results.Least(r, y.n, scaled(active, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA), acopf.Options{Threads: y.threads(), Dispatchable: rule})
+		if err != nil {
+			return refusedUnless(r, err)
+		}
+		return answer(out, least)
+	})
+}

@@ -433,3 +433,44 @@ def test_pandapower_shares_the_same_balance():
         gp.runpp(nets[1], distributed_slack=True, tolerance_mva=1e-8)
         for table in ("res_gen", "res_ext_grid", "res_bus", "res_line"):
             assert np.allclose(nets[0][table], nets[1][table], atol=1e-5, equal_nan=True)
+
+
+def test_why_there_is_no_optimum():
+    n = grid.network("case9")
+    o = grid.opf(n, np.stack([n.pd, 3 * n.pd]))
+    why = o.why()
+    assert why.status == "optimal" and why.shortfall > 100 and o.why(1).cost == why.cost
+    assert {"pmax", "rating", "vmax"} <= set(why.limits["limit"]) and "pmax at unit 1 at bus 1" in repr(why)
+    # With these limits wider by what the relaxation says there is an optimum, and with less there is none.
+    for share, status in ((1.001, 1), (0.9, 2)):
+        case = {"baseMVA": n.base_mva, "bus": n.bus_table.copy(), "gen": n.gen_table.copy(), "branch": n.branch_table.copy(), "gencost": np.array([[2, 0, 0, 3, *c] for c in n.cost_table])}
+        for v in why.limits:
+            if v["limit"] == "pmax":
+                case["gen"][v["gen"] - 1, 8] += share * v["by"]
+            elif v["limit"] == "rating":
+                case["branch"][v["branch"] - 1, 5] += share * v["by"]
+            elif v["limit"] == "vmax":
+                case["bus"][v["bus"] - 1, 11] += share * v["by"]
+        wider = grid.network(case)
+        assert grid.opf(wider, 3 * wider.pd).status[0] == status
+    assert len(grid.least_relaxation(n).limits) == 0
+    with pytest.raises(gpc.InputError, match="every scenario has an optimum"):
+        grid.opf(n).why()
+    assert o.why().frame().limit.tolist() == why.limits["limit"].tolist()
+
+
+def test_why_pandapower_has_no_optimum():
+    pytest.importorskip("pandapower")
+    import pandapower.networks as networks
+
+    import gpc.pandapower as gp
+
+    net = networks.case9()
+    net.load.p_mw *= 3
+    net.line.name = [f"L{k}" for k in range(len(net.line))]
+    with pytest.raises(gp.OPFNotConverged, match="pmax of ext_grid 0 by 1") as caught:
+        gp.runopp(net)
+    limits = caught.value.relaxation
+    assert set(limits.element) == {"ext_grid", "gen", "line", "bus"} and limits[limits.element == "line"].name.tolist()[0] == "L0"
+    line = limits[limits.element == "line"].iloc[0]
+    assert line.bound == pytest.approx(250) and line.value - line.bound == pytest.approx(line.by)
