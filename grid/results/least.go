@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -33,11 +34,25 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 	if r.Status != acopf.Optimal {
 		return out, nil
 	}
-	p := NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
+	out.Limits = Relaxed(n, r)
+	shortfall := 0.0
+	for _, x := range r.MissingP {
+		shortfall += max(x, 0) * n.BaseMVA
+	}
+	for _, x := range r.PMax {
+		shortfall += x * n.BaseMVA
+	}
+	out.Cost, out.Shortfall = &r.Cost, &shortfall
+	return out, nil
+}
+
+// Relaxed lists the limits that give in a relaxation.
+func Relaxed(n *network.Network, r *acopf.Relaxation) []Broken {
+	p, out := NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), []Broken{}
 	add := func(amounts []float64, unit float64, limit func(int) Limit) {
 		for i, x := range amounts {
 			if x != 0 {
-				out.Limits = append(out.Limits, Broken{Limit: limit(i), Excess: math.Abs(x) * unit})
+				out = append(out, Broken{Limit: limit(i), Excess: math.Abs(x) * unit})
 			}
 		}
 	}
@@ -57,13 +72,28 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 	add(r.VMin, 1, p.Bus("vmin", n.VMin))
 	add(r.AngMax, Degrees(1), p.Angle("angmax", n.AngMax))
 	add(r.AngMin, Degrees(1), p.Angle("angmin", n.AngMin))
-	shortfall := 0.0
-	for _, x := range r.MissingP {
-		shortfall += max(x, 0) * n.BaseMVA
+	return out
+}
+
+// SoftPrices are prices of soft limits in the file's units, from words: rating ($/MVAh), voltage ($/h per pu), angle ($/h per
+// degree) and generation ($/MWh and $/MVArh).
+func SoftPrices(n *network.Network, prices map[string]float64) (soft acopf.SoftLimits, err error) {
+	for word, v := range prices {
+		switch word {
+		case "rating":
+			soft.Rating = v * n.BaseMVA
+		case "voltage":
+			soft.Voltage = v
+		case "angle":
+			soft.Angle = v * Degrees(1)
+		case "generation":
+			soft.Generation = v * n.BaseMVA
+		default:
+			return soft, fmt.Errorf("no soft limit %q: want rating, voltage, angle or generation", word)
+		}
+		if !(v > 0) || math.IsInf(v, 1) {
+			return soft, fmt.Errorf("the price of %s is %g: want a positive number", word, v)
+		}
 	}
-	for _, x := range r.PMax {
-		shortfall += x * n.BaseMVA
-	}
-	out.Cost, out.Shortfall = &r.Cost, &shortfall
-	return out, nil
+	return soft, nil
 }

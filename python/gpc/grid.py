@@ -23,14 +23,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
-from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, named
+from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, _records, named
 
 __all__ = [
     "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
@@ -137,6 +137,8 @@ class Optima:
     """[n], the largest imbalance of a bus, pu."""
     seconds: float
     """Of the call, by the clock."""
+    soft: list[NDArray[Any]] = field(default_factory=list)
+    """Of each scenario with soft limits those that give, of dtype BROKEN."""
     _problem: tuple[Network, Floats | None, Floats | None, bool] | None = None
 
     def __len__(self) -> int:
@@ -252,7 +254,8 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
     return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
 
-def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False, **options: Any) -> Optima:
+def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False,
+        soft: Mapping[str, float] | None = None, **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -260,7 +263,9 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     of arrays (active, reactive). branch_out and gen_out [n] are numbers of what is out in each
     scenario, −1 for nothing; the buses that are left have to hang together. chains other than 0
     begins every scenario at the optimum of the one before, in so many runs side by side: for
-    a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses. Ctrl-C ends the call.
+    a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses.
+    soft are prices at which limits may give, as in MATPOWER's softlims: {"rating": $/MVAh, "voltage": $/h per pu, "angle": $/h per
+    degree, "generation": $/MWh}; the objective has their cost, and Optima.soft what gives. Ctrl-C ends the call.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -284,11 +289,13 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     results = {name: np.empty((count, *sizes[along])) for name, along in _RESULTS}
     into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
     clock = time.perf_counter()
-    ask(
-        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc)}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
+    if soft and dc:
+        raise InputError("opf: soft limits are of the AC model: leave dc out")
+    answer = ask(
+        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {})}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or out != [None, None]))
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or out != [None, None]), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
 
 
 def least_relaxation(source: Any, loads: Any = None) -> Relaxation:

@@ -255,8 +255,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		var o struct {
-			Chains int  `json:"chains"`
-			Linear bool `json:"linear"` // of the DC model
+			Chains int                `json:"chains"`
+			Linear bool               `json:"linear"` // of the DC model
+			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -295,6 +296,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		problems, err := y.problems(count, load, outages)
 		if err != nil {
 			return err
+		}
+		if len(o.Soft) > 0 {
+			return y.solveSoft(r, problems, o.Soft, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
 		if o.Linear {
 			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)

@@ -45,6 +45,33 @@ func (y *optima) solveLinear(r *run, problems []acopf.Problem, dst []unsafe.Poin
 	return cmp.Or(cmp.Or(errs...), answer(out, map[string]any{"optimal": total}))
 }
 
+// solveSoft solves scenarios whose limits give at prices, and answers what gives in each.
+func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]float64, dst []unsafe.Pointer, out **C.char) error {
+	soft, err := results.SoftPrices(y.n, prices)
+	if err != nil {
+		return gpc.BadInput(err)
+	}
+	limits, flows := [][]results.Broken{}, network.NewFlows(y.n.Branches())
+	for k, pr := range problems {
+		if len(pr.Out.Branches)+len(pr.Out.Units) > 0 {
+			return wrongf("scenario %d has an outage: soft limits are of the network as it is", k)
+		}
+		result, m, x, err := acopf.SolveSoft(r, y.n, pr.Pd, pr.Qd, y.s.Options(), soft)
+		if err != nil {
+			return refusedUnless(r, err)
+		}
+		if limits = append(limits, []results.Broken{}); m == nil {
+			y.write(k, result, nil, nil, dst)
+			continue
+		}
+		limits[k] = results.Relaxed(y.n, x)
+		y.n.BranchFlows(&y.n.Admittance, result.Vm, result.Va, flows)
+		y.write(k, result, m, flows, dst)
+		r.progress(k+1, len(problems))
+	}
+	return answer(out, map[string]any{"soft": limits})
+}
+
 // gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service: of kind 0 of
 // branches by bus, of 1 of buses by branch, of 2 of outages of branches by branch.
 //

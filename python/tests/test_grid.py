@@ -474,3 +474,14 @@ def test_why_pandapower_has_no_optimum():
     assert set(limits.element) == {"ext_grid", "gen", "line", "bus"} and limits[limits.element == "line"].name.tolist()[0] == "L0"
     line = limits[limits.element == "line"].iloc[0]
     assert line.bound == pytest.approx(250) and line.value - line.bound == pytest.approx(line.by)
+
+
+def test_soft_limits_give_at_their_price():
+    n = grid.network("case9")
+    o = grid.opf(n, np.stack([n.pd, 2.3 * n.pd]), soft={"rating": 1000, "voltage": 1e6, "generation": 5000})
+    hard = grid.opf(n)
+    assert o.status.tolist() == [1, 1] and abs(o.objective[0] - hard.objective[0]) < 1e-4 and len(o.soft[0]) == 0
+    assert abs(o.objective[1] - 22904.31383 - 66325.119) < 0.02  # IPOPT's, by casadi
+    assert o.soft[1]["limit"].tolist() == ["rating", "rating"] and abs(o.soft[1]["by"].sum() * 1000 - (66325.119)) < 2 * 66325.119
+    with pytest.raises(gpc.InputError, match="no soft limit"):
+        grid.opf(n, soft={"flow": 1})
