@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -64,7 +65,10 @@ type SecurityOptions struct {
 	// ShareMissing lets units share the missing power after an outage, within their limits of active and reactive
 	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
 	// does after a branch that cuts off a part of the network.
-	ShareMissing  bool
+	ShareMissing bool
+	// Groups are outages of several elements of a case. The reference takes up what is missing after them.
+	Groups        []Group
+	Case          *matpower.Case
 	Participation []float64
 	Threads       int
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
@@ -129,6 +133,9 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	}
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
 	out.Elements, out.Base = y.elements(w), base
+	if err := y.solveGroups(ctx, opt.Case, pr.Options, opt.Emergency, opt.Band, opt.Groups); err != nil {
+		return nil, err
+	}
 	out.WallMS = float64(time.Since(start)) / 1e6
 	out.rank()
 	return out, nil

@@ -25,7 +25,7 @@ SECURE_STATUS = ("not solved", "secure", "no secure point found", "iteration lim
 """What the numbers of SecureOptima.status mean."""
 
 OUTAGE = np.dtype([("outage", "U6"), ("row", np.int32), ("from", np.int32), ("to", np.int32)])
-"""An outage: branch or unit, its row of the case's table from 1, and its buses (of a unit its bus twice)."""
+"""An outage: branch, unit or group, its row of the case's table from 1, and its buses (of a unit its bus twice)."""
 
 BROKEN = np.dtype([
     ("limit", "U9"), ("bus", np.int32), ("gen", np.int32), ("branch", np.int32), ("from", np.int32), ("to", np.int32), ("end", "U4"),
@@ -163,6 +163,8 @@ def _number(x: float | None) -> float:
 
 def _where(o: Any) -> str:
     """An outage in words."""
+    if o["outage"] == "group":
+        return f"group {o['row']}"
     return f"branch {o['row']}, bus {o['from']} to {o['to']}" if o["outage"] == "branch" else f"unit {o['row']} at bus {o['from']}"
 
 
@@ -201,6 +203,8 @@ class OutageFlows:
     """[n]: numbers of these buses."""
     references: list[NDArray[Any]]
     """[n]: numbers of buses that take up the balance of a part that has lost its reference."""
+    labels: list[str]
+    """[n]: of groups of several elements; "" of a branch or unit."""
     violations: Records
     """What each breaks more than is broken before any outage: dtype BROKEN behind the number i of the outage."""
     elements: Records
@@ -224,7 +228,7 @@ class OutageFlows:
         return cls(
             _records(rows, OUTAGE), out["branch"], out["unit"], np.array([o["converged"] for o in rows], bool), [o["reason"] for o in rows], _column(rows, "severity", 0),
             _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
-            [np.array(o["references"], int) for o in rows],
+            [np.array(o["references"], int) for o in rows], [o.get("label", "") for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
             _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
@@ -252,7 +256,7 @@ class OutageFlows:
         """Outages, violations and elements as pandas' DataFrames."""
         import pandas
 
-        columns = {k: getattr(self, k) for k in ("converged", "lost_load", "lost_generation", "severity", "secure", "reason")}
+        columns = {k: getattr(self, k) for k in ("labels", "converged", "lost_load", "lost_generation", "severity", "secure", "reason")}
         return {"outages": pandas.DataFrame(self.outages).assign(**columns), "violations": pandas.DataFrame(self.violations), "elements": pandas.DataFrame(self.elements)}
 
     def of(self, i: int) -> Records:
@@ -264,7 +268,7 @@ class OutageFlows:
         if len(self) and not self.secure[0]:
             broken = self.of(0)
             why = self.reason[0].partition(":")[0] or (f"{self.lost_load[0]:.6g} MW cut off" if self.lost_load[0] else _limit(broken[0]))
-            worst = f"; the worst: {_where(self.outages[0])}, {why}"
+            worst = f"; the worst: {self.labels[0] or _where(self.outages[0])}, {why}"
         return (
             f"OutageFlows({len(self)} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "
             f"{int((~self.converged).sum())} without a power flow{worst})"

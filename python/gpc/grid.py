@@ -194,6 +194,8 @@ class Network(Object):
         self.bridge: NDArray[np.bool_] = np.array(about["bridge"] or [], bool)
         """[branches]: which cut off a part of the network when they are out."""
         self.reference: NDArray[Any] = np.array(about["reference"], int)
+        self.ramp_10: Floats = np.array(about["ramp_10"] or [], float)
+        """[units], MW: the case's ten-minute ramps, 0 where it has none."""
         self.bus_name, self.gen_name, self.branch_name = (np.array(about[f"{k}_name"] or [], str) for k in ("bus", "gen", "branch"))
         """Names of the file; "" where it has none."""
         self.notes: list[str] = about["notes"] or []
@@ -255,7 +257,7 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
 
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False,
-        soft: Mapping[str, float] | None = None, **options: Any) -> Optima:
+        soft: Mapping[str, float] | None = None, previous: Any = None, minutes: float = 10.0, ramp: Any = None, **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -265,7 +267,9 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     begins every scenario at the optimum of the one before, in so many runs side by side: for
     a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses.
     soft are prices at which limits may give, as in MATPOWER's softlims: {"rating": $/MVAh, "voltage": $/h per pu, "angle": $/h per
-    degree, "generation": $/MWh}; the objective has their cost, and Optima.soft what gives. Ctrl-C ends the call.
+    degree, "generation": $/MWh}; the objective has their cost, and Optima.soft what gives. previous are powers [units] in MW before,
+    such as those of a dispatch before the outages: units then move by no more than their ramp in so many minutes (the case's
+    ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. Ctrl-C ends the call.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -289,13 +293,21 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     results = {name: np.empty((count, *sizes[along])) for name, along in _RESULTS}
     into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
     clock = time.perf_counter()
+    moves: dict[str, Any] = {}
+    if previous is not None:
+        if dc or soft:
+            raise InputError("opf: ramps are of the AC model with hard limits: leave dc and soft out")
+        room = n.ramp_10 * (number(minutes, "minutes") / 10) if ramp is None else array(_numbers(ramp, "ramp"), float, (len(n.gen_bus),), "ramp")
+        if ramp is None and not n.ramp_10.any():
+            raise InputError(f"opf: network {n.name} has no ramps: give ramp [units], MW")
+        moves = {"previous": array(_numbers(previous, "previous"), float, (len(n.gen_bus),), "previous"), "ramp": room}
     if soft and dc:
         raise InputError("opf: soft limits are of the AC model: leave dc out")
     answer = ask(
-        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {})}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
+        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {}), **moves}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or out != [None, None]), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or any(x is not None for x in out)), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
 
 
 def least_relaxation(source: Any, loads: Any = None) -> Relaxation:
@@ -343,7 +355,8 @@ def outages(
     """The power flow of a network without one branch or unit at a time, as `gpc pf outages`.
 
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
-    "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
+    "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. A line may have
+    several elements ("branch 5, branch 6"), a busbar ("bus 7"), names of the case, and a label before a colon. The
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
     pf() and secure(), and the balance before any outage too: so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
     voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power

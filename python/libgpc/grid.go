@@ -177,7 +177,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
+			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
 		})
 	})
 }
@@ -258,6 +258,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			Chains int                `json:"chains"`
 			Linear bool               `json:"linear"` // of the DC model
 			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
+			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
+			Previous []float64 `json:"previous"`
+			Ramp     []float64 `json:"ramp"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -296,6 +299,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		problems, err := y.problems(count, load, outages)
 		if err != nil {
 			return err
+		}
+		for k := range problems {
+			problems[k].Previous, problems[k].Ramp = scaled(o.Previous, 1/y.n.BaseMVA), scaled(o.Ramp, 1/y.n.BaseMVA)
 		}
 		if len(o.Soft) > 0 {
 			return y.solveSoft(r, problems, o.Soft, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)

@@ -219,9 +219,12 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		if limits.Participation, err = y.slack(&pr, o.Participation, factors); err != nil {
 			return err
 		}
-		list, _, err := o.list(n)
-		if err != nil {
-			return err
+		list, word := secure.Named(n, o.Outages)
+		if !word {
+			if list, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
+				return gpc.BadInput(err)
+			}
+			limits.Case = y.c
 		}
 		pr.Context = r
 		flows, err := results.After(r, n, pr, limits, list)

@@ -485,3 +485,33 @@ def test_soft_limits_give_at_their_price():
     assert o.soft[1]["limit"].tolist() == ["rating", "rating"] and abs(o.soft[1]["by"].sum() * 1000 - (66325.119)) < 2 * 66325.119
     with pytest.raises(gpc.InputError, match="no soft limit"):
         grid.opf(n, soft={"flow": 1})
+
+
+def test_outages_of_several_elements():
+    n = grid.network("case39")
+    o = grid.outages(n, ["branch 3", "branch 4, branch 8", "yard: bus 16", "unit 5, branch 13"])
+    assert sorted(o.labels) == ["", "branch 4, branch 8", "unit 5, branch 13", "yard"] and o.labels[0] == "yard"  # it loses load
+    i = o.labels.index("yard")
+    assert o.lost_load[i] >= 329 and o.outages[i]["outage"] == "group" and o.branch_out[i] == -1
+    case = {"baseMVA": n.base_mva, "bus": n.bus_table, "gen": n.gen_table, "branch": n.branch_table.copy()}
+    case["branch"][[3, 7], 10] = 0
+    want = grid.pf(case).violations
+    got = o.of(o.labels.index("branch 4, branch 8"))
+    assert len(got) and all(any(w["limit"] == v["limit"] and w["branch"] == v["branch"] and w["bus"] == v["bus"] and abs(w["by"] - v["by"]) < 1e-4 for w in want) for v in got if not v["branch"])
+    assert "yard" in repr(o) and o.frames()["outages"].labels.tolist() == o.labels
+
+
+def test_corrective_dispatch_within_ramps():
+    n = grid.network("case118")
+    before, out = grid.opf(n, 0.9 * n.pd), 7
+    both = grid.opf(n, np.stack([0.9 * n.pd, 0.9 * n.pd]), branch_out=[out, -1])
+    moved = np.abs(both.pg[0] - before.pg[0]).max()
+    assert both.optimal.all() and moved > 50 and abs(both.objective[1] - before.objective[0]) < 1e-3
+    costs = []
+    for share in (0.95, 0.5):
+        tight = grid.opf(n, 0.9 * n.pd, branch_out=[out], previous=before.pg[0], ramp=np.full(len(n.gen_bus), share * moved))
+        assert tight.optimal[0] and abs(np.abs(tight.pg[0] - before.pg[0]).max() - share * moved) < 1e-3 * moved
+        costs.append(tight.objective[0])
+    assert both.objective[0] < costs[0] < costs[1]
+    with pytest.raises(gpc.InputError, match="no ramps"):
+        grid.opf(n, previous=before.pg[0])
