@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import InputError
+from gpc._maps import Tabled
+
+if TYPE_CHECKING:
+    from gpc.grid import Network
 
 __all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "Relaxation", "SECURE_STATUS", "SecureOptima", "named"]
 
@@ -74,7 +78,7 @@ def _column(rows: Sequence[Mapping[str, Any]], key: str, size: int, missing: flo
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(Tabled):
     """A power flow; NaN where it did not converge."""
 
     converged: bool
@@ -106,19 +110,25 @@ class Flow:
     """Limits that it breaks, of dtype BROKEN: a power flow keeps none by itself."""
     seconds: float
     """Of the solve, by the clock."""
+    _network: Network | None = None
 
     @classmethod
-    def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int]) -> Flow:
+    def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int], network: Network | None = None) -> Flow:
         arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
             converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
-            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays,
+            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays, _network=network,
         )
+
+    def _of_network(self) -> Network:
+        if self._network is None:
+            raise InputError("this power flow belongs to no network: pf() makes one that does")
+        return self._network
 
     def __repr__(self) -> str:
         if not self.converged:
             return f"Flow(not converged: {self.reason})"
-        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
+        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches){self._rows() if self._network else ''}"
 
 
 # Fields of a solution: of the i-th size, the table and key of JSON.

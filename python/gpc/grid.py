@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
+from gpc._maps import Svg, Tabled
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, _records, named
 
 __all__ = [
-    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "Svg", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
 ]
 
 declare("gpc_network", TEXT, OUT)
@@ -41,6 +42,7 @@ declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 4, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_text", HANDLE, TEXT, OUT)
 declare("gpc_network_least", HANDLE, *[ARRAY, INT] * 2, OUT, HANDLE)
 declare("gpc_network_factors", HANDLE, INT, *[ARRAY, INT] * 2)
 declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
@@ -92,7 +94,7 @@ class Scenarios:
 
 
 @dataclass(frozen=True)
-class Optima:
+class Optima(Tabled):
     """Results of n scenarios; rows of those without an optimum are NaN."""
 
     status: Integers
@@ -144,6 +146,11 @@ class Optima:
     def __len__(self) -> int:
         return len(self.status)
 
+    def _of_network(self) -> Network:
+        if self._problem is None:
+            raise InputError("these optima belong to no network: opf() makes those that do")
+        return self._problem[0]
+
     def why(self, k: int | None = None) -> Relaxation:
         """The least relaxation of scenario k, by default the first without an optimum: which limits contradict one another."""
         if k is None:
@@ -158,7 +165,7 @@ class Optima:
     def __repr__(self) -> str:
         counts = ", ".join(f"{int((self.status == k).sum())} {STATUS[k]}" for k in np.unique(self.status))
         cost = f"; objective {_between(self.objective[self.optimal])} $/h" if self.optimal.any() else ""
-        return f"Optima({counts}{cost}; {self.vm.shape[1]} buses, {self.pg.shape[1]} units, {self.pf.shape[1]} branches)"
+        return f"Optima({counts}{cost}; {self.vm.shape[1]} buses, {self.pg.shape[1]} units, {self.pf.shape[1]} branches){self._rows() if self._problem else ''}"
 
     @property
     def optimal(self) -> NDArray[np.bool_]:
@@ -212,6 +219,14 @@ class Network(Object):
         self.pd: Floats = self.bus_table[:, 2].copy()
         """The case's load by bus, MW."""
         self.qd: Floats = self.bus_table[:, 3].copy()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the case, whatever it was read from, as a MATPOWER case file with its names."""
+        if not self.pi:
+            raise InputError(f"save: network {self.name} has branches that are no π equivalents, which a MATPOWER case cannot hold")
+        written = ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path))))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(written)
 
     def __repr__(self) -> str:
         return f"Network({self.name}: {len(self.bus)} buses, {len(self.gen_bus)} units, {len(self.branch_from)} branches)"
@@ -344,7 +359,7 @@ def pf(
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     given = [*_point(n, loads, dispatch), shares]
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
-    return Flow._of(answer, _sizes(n))
+    return Flow._of(answer, _sizes(n), n)
 
 
 def outages(

@@ -214,6 +214,19 @@ func gpc_network_case(h C.uintptr_t, bus, gen, branch, cost unsafe.Pointer, out 
 	})
 }
 
+// gpc_network_text answers the whole case as a MATPOWER case file of a function name.
+//
+//export gpc_network_text
+func gpc_network_text(h C.uintptr_t, name *C.char, out **C.char, err **C.char) C.int32_t {
+	return onHandle(h, err, func(y *optima) error {
+		var text strings.Builder
+		if err := matpower.Write(&text, matpower.FunctionName(C.GoString(name)), y.c.Name, y.c); err != nil {
+			return gpc.BadInput(err)
+		}
+		return answer(out, text.String())
+	})
+}
+
 // What gpc_network_solve writes, in the order of its pointers; [n], [n, buses], [n, gens] or
 // [n, branches] float64, status and iterations of [n] int32.
 const (
