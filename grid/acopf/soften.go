@@ -22,28 +22,35 @@ type SoftLimits struct {
 // wherever no multiplier is as large.
 const hardPrice = 1e3
 
+// SoftResult is an optimum with soft limits. Multipliers are nil without one.
+type SoftResult struct {
+	Result
+	Limits *LimitMultipliers
+	Gives  Relaxation // what limits give by; its cost is part of the objective
+}
+
 // SolveSoft finds the cheapest dispatch whose limits give at these prices, at the loads pd and qd (pu; nil: the network's
-// own). The objective is the cost of units with that of what the limits give by, which the relaxation has. The problem is
+// own). The objective is the cost of units with that of what the limits give by. The problem is
 // that of MATPOWER's softlims with the limits removed. It is Infeasible where a hard limit would have to give.
-func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt Options, soft SoftLimits) (*Result, *LimitMultipliers, *Relaxation, error) {
+func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt Options, soft SoftLimits) (*SoftResult, error) {
 	prices, err := soft.penalties(net)
 	switch {
 	case err != nil:
-		return nil, nil, nil, err
+		return nil, err
 	case opt.CurrentLimits:
-		return nil, nil, nil, fmt.Errorf("acopf: limits of currents cannot be soft")
+		return nil, fmt.Errorf("acopf: limits of currents cannot be soft")
 	}
 	opt.soft = true
 	s, err := New(net, opt)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	pr := Problem{Pd: pd, Qd: qd, penalties: s.plan.limitPenalties(prices)}
 	out, r := &Relaxation{}, &Result{}
 	for changed := true; changed && out.Rounds < maxRounds; out.Rounds++ {
 		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		r = &results[0]
 		out.Iterations += r.Iterations
@@ -54,7 +61,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 					r.Status = Infeasible
 				}
 			}
-			return r, nil, out, nil
+			return &SoftResult{*r, nil, *out}, nil
 		}
 		changed = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
 		pr.Start = r
@@ -73,10 +80,10 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	r.Objective += r.J[2]
 	if soft.hardExcess(out) > 0 {
 		r.Status = Infeasible
-		return r, nil, out, nil
+		return &SoftResult{*r, nil, *out}, nil
 	}
 	m := s.LimitMultipliers(&pr, r)
-	return r, &m, out, nil
+	return &SoftResult{*r, &m, *out}, nil
 }
 
 // minHardExcess is what a hard limit gives by (pu or rad) at the end of a solve, from which on there is no point that keeps it.

@@ -281,7 +281,7 @@ func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt 
 	}
 	start := time.Now()
 	pd, qd := n.Loads(scale)
-	r, m, x, err := acopf.SolveSoft(ctx, n, pd, qd, opt, soft)
+	r, err := acopf.SolveSoft(ctx, n, pd, qd, opt, soft)
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
@@ -290,14 +290,14 @@ func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt 
 	for _, p := range pd {
 		out.LoadMW += p * n.BaseMVA
 	}
-	if m == nil {
+	if r.Limits == nil {
 		if r.Status == acopf.Infeasible {
 			out.Reason = "no dispatch keeps the balances and the limits that are not soft"
 		}
 		return out, nil, nil
 	}
-	solved := out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pd, qd, r, m, scale)
-	out.Soft = results.Relaxed(n, x)
+	solved := out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pd, qd, &r.Result, r.Limits, scale)
+	out.Soft = results.Relaxed(n, &r.Gives)
 	return out, solved, nil
 }
 

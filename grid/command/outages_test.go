@@ -149,7 +149,7 @@ func TestOutagesBadInput(t *testing.T) {
 		"no outage is listed":                                                     {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":                                            {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":                                             {"--outages", write("other", "line 3\n")},
-		"line 3: branch 1 is listed twice":                    {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
+		"line 3: branch 1 is listed twice":                                        {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
 		"long, line 2: bufio.Scanner: token too long":                             {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
 		"--participation needs --enforce-q":                                       {"--outages", "all", "--participation", "equal"},
 		"--participation: none does not exist: want range, pmax, equal or a file": {"--outages", "all", "--enforce-q", "--participation", "none"},

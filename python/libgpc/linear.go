@@ -56,17 +56,17 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 		if len(pr.Out.Branches)+len(pr.Out.Units) > 0 {
 			return wrongf("scenario %d has an outage: soft limits are of the network as it is", k)
 		}
-		result, m, x, err := acopf.SolveSoft(r, y.n, pr.Pd, pr.Qd, y.s.Options(), soft)
+		result, err := acopf.SolveSoft(r, y.n, pr.Pd, pr.Qd, y.s.Options(), soft)
 		if err != nil {
 			return refusedUnless(r, err)
 		}
-		if limits = append(limits, []results.Broken{}); m == nil {
-			y.write(k, result, nil, nil, dst)
+		if limits = append(limits, []results.Broken{}); result.Limits == nil {
+			y.write(k, &result.Result, nil, nil, dst)
 			continue
 		}
-		limits[k] = results.Relaxed(y.n, x)
+		limits[k] = results.Relaxed(y.n, &result.Gives)
 		y.n.BranchFlows(&y.n.Admittance, result.Vm, result.Va, flows)
-		y.write(k, result, m, flows, dst)
+		y.write(k, &result.Result, result.Limits, flows, dst)
 		r.progress(k+1, len(problems))
 	}
 	return answer(out, map[string]any{"soft": limits})
